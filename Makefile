@@ -1,0 +1,50 @@
+# `make preview` and `make test` set themselves up: they need Python 3.11 or newer, git and make, nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+ENV ?= dev
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help preview test lint format types lock clean
+
+help:
+	@echo "make preview [ENV=dev]  show what stacks/Pulumi.<ENV>.yaml would create, offline"
+	@echo "make test               lint, types and tests"
+	@echo "make format             rewrite the code in the project's format"
+	@echo "make lock               resolve requirements.txt anew (needs uv)"
+	@echo "make clean              remove the environment and caches"
+
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "gpupools needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try make PYTHON=python3.12" >&2; exit 2; }
+	@echo "Setting up $(VENV) (once, about a minute)..." >&2
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@# The clouds' SDKs hold thousands of modules of which a program imports a handful: compile only those.
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --no-build-isolation -e .
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/gpupools preview >/dev/null 2>&1 || true
+	@touch $@
+
+preview: $(READY)
+	@$(BIN)/gpupools preview stacks/Pulumi.$(ENV).yaml
+
+test: lint types
+	@$(BIN)/python -m pytest -q
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(READY)
+	@$(BIN)/mypy
+
+format: $(READY)
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+lock:
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --extra dev pyproject.toml -o requirements.txt
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build

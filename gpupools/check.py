@@ -1,0 +1,64 @@
+"""A stack file from disk to plans, with every problem located by file and line."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+from gpupools.cloud import Cloud
+from gpupools.errors import Problem, Rejected
+from gpupools.plan import PoolPlan
+from gpupools.stack import Stack, plan_config
+from gpupools.stackfile import FileRejected, StackFile, read_stack_file
+
+
+@dataclass(frozen=True)
+class CheckedFile:
+    """A stack file nothing is wrong with."""
+
+    file: StackFile
+    stack: Stack
+    plans: tuple[PoolPlan, ...]
+
+
+@dataclass(frozen=True)
+class Located:
+    """A problem and where it stands."""
+
+    file: FilePath
+    line: int | None
+    """From 1; None when the problem is the file itself."""
+    problem: Problem
+
+    def __str__(self) -> str:
+        line = f":{self.line}" if self.line is not None else ""
+        return f"{self.file}{line}: {self.problem}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return file, line, key, what, fix and source."""
+        problem = self.problem
+        where = {"file": str(self.file), "line": self.line, "key": problem.key}
+        return {**where, "what": problem.what, "fix": problem.fix, "source": problem.source}
+
+
+def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile:
+    """Read, check and plan one stack file.
+
+    Raises:
+        FileRejected: Everything that is wrong with it; `locate` says where.
+    """
+    file = read_stack_file(path)
+    try:
+        return CheckedFile(file, *plan_config(file.config, clouds))
+    except Rejected as rejected:
+        raise FileRejected(rejected.problems, file) from None
+
+
+def locate(path: FilePath, rejected: Rejected) -> list[Located]:
+    """Give each problem its line in the file, in the order of the file."""
+    file = rejected.file if isinstance(rejected, FileRejected) else None
+    located = [
+        Located(path, file.line(problem.path) if file is not None and problem.path else None, problem)
+        for problem in rejected.problems
+    ]
+    return sorted(located, key=lambda found: found.line or 0)

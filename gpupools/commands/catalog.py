@@ -1,0 +1,93 @@
+"""`gpupools catalog`: every NVIDIA instance type of the clouds, with its source."""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from gpupools.catalogue import InstanceType
+from gpupools.commands.tables import table_text
+from gpupools.errors import nearest
+from gpupools.gpus import gpu_models, match_gpu_model
+from gpupools.plan import gpus_as_json
+from providers import clouds
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command."""
+    parser = commands.add_parser("catalog", help="list the instance types with NVIDIA GPUs")
+    parser.add_argument("--cloud", metavar="CLOUD", help="only this cloud")
+    parser.add_argument("--gpu", metavar="MODEL", help="only this GPU model, e.g. L4 or A100-80GB (A100: every A100)")
+    parser.add_argument("--json", action="store_true", help="every column, as JSON")
+    parser.set_defaults(run=lambda given: catalog(given.cloud, given.gpu, given.json))
+
+
+def catalog(cloud: str | None, gpu: str | None, as_json: bool) -> int:
+    """Print the rows of one cloud or all, of one GPU model or all; return 1 when the model is unknown."""
+    if cloud is not None and cloud not in clouds():
+        print(f"--cloud: no cloud is called {cloud!r}; {nearest(cloud, clouds())}", file=sys.stderr)
+        return 1
+    models = match_gpu_model(gpu) if gpu is not None else tuple(gpu_models())
+    if not models:
+        print(f"--gpu: {gpu!r} is no NVIDIA GPU model; {nearest(gpu, gpu_models())}", file=sys.stderr)
+        return 1
+    rows = [
+        (name, row)
+        for name, found in clouds().items()
+        if cloud in (None, name)
+        for row in found.instance_types.values()
+        if row.gpu_model in models
+    ]
+    if as_json:
+        print(json.dumps([row_as_json(name, row) for name, row in rows], indent=2))
+    else:
+        _print_table(rows)
+        without = [name for name in clouds() if cloud in (None, name) and name not in {found for found, _ in rows}]
+        for name in without:
+            print(f"{name} offers no {' or '.join(models)}")
+    return 0
+
+
+def row_as_json(cloud: str, row: InstanceType) -> dict[str, Any]:
+    """Return a row with every column; a part of a GPU is a number below 1, and `gpus_exact` says which."""
+    return {
+        "cloud": cloud,
+        "instance_type": row.name,
+        "gpu_model": row.gpu_model,
+        "gpus": gpus_as_json(row.gpus),
+        "gpus_exact": str(row.gpus),
+        "gpu_memory_gib": row.gpu_memory_gib,
+        "vcpus": row.vcpus,
+        "memory_gib": row.memory_gib,
+        "architecture": row.architecture,
+        "rdma": row.rdma or None,
+        "rdma_interfaces": row.rdma_interfaces,
+        "local_disk_gb": row.local_disk_gb,
+        "lifecycle": row.lifecycle,
+        "lifecycle_date": row.lifecycle_date or None,
+        "kubernetes": row.kubernetes,
+        "source": row.source,
+        "checked": row.checked,
+        **row.extra,
+    }
+
+
+def _print_table(rows: Iterable[tuple[str, InstanceType]]) -> None:
+    table = [
+        (
+            name,
+            row.name,
+            row.gpu_model,
+            str(row.gpus),
+            f"{row.gpu_memory_gib:g}",
+            row.vcpus if row.vcpus is not None else "?",
+            f"{row.memory_gib:g}" if row.memory_gib is not None else "?",
+            row.architecture,
+            f"{row.rdma} ×{row.rdma_interfaces}" if row.rdma and row.rdma_interfaces else row.rdma,
+            f"{row.lifecycle} {row.lifecycle_date}".strip(),
+        )
+        for name, row in rows
+    ]
+    headers = ["cloud", "instance type", "GPU", "GPUs", "GiB/GPU", "vCPUs", "GiB", "arch", "RDMA", "lifecycle"]
+    print(table_text(table, headers))

@@ -1,0 +1,158 @@
+"""`gpupools mig profiles|fit|pack`: what a GPU can be cut into, offline."""
+
+import argparse
+import json
+import re
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from gpupools.commands.tables import table_text
+from gpupools.errors import nearest
+from gpupools.gpus import gpu_models, match_gpu_model
+from gpupools.mig import Layout, MigError, fit, geometry, pack, profiles
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command and its three verbs."""
+    parser = commands.add_parser("mig", help="MIG profiles of a GPU, what fits on it, the fewest GPUs for a wish")
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    listing = verbs.add_parser("profiles", help="list the profiles of a GPU")
+    fitting = verbs.add_parser("fit", help="say whether these slices fit on one GPU, and where")
+    fitting.add_argument("names", nargs="+", metavar="PROFILE", help="e.g. 3g.20gb 2g.10gb 1g.5gb")
+    packing = verbs.add_parser("pack", help="find the fewest GPUs that hold these slices")
+    packing.add_argument("wished", nargs="+", metavar="PROFILE=COUNT", help="e.g. 1g.5gb=10 3g.20gb=2")
+    packing.add_argument("--max-gpus", type=int, default=16, metavar="N", help="at most this many, 1 to 16 (default)")
+    for verb, run in ((listing, _profiles), (fitting, _fit), (packing, _pack)):
+        verb.add_argument("--gpu", required=True, metavar="MODEL", help="e.g. A100-40GB or H100-80GB")
+        verb.add_argument("--json", action="store_true")
+        verb.set_defaults(run=lambda given, run=run: _answer(run, given))
+
+
+def _answer(run: Any, given: argparse.Namespace) -> int:
+    models = match_gpu_model(given.gpu)
+    if len(models) != 1:
+        what = (
+            f"may mean {' or '.join(models)}; name one" if models else f"is unknown; {nearest(given.gpu, gpu_models())}"
+        )
+        print(f"--gpu: {given.gpu!r} {what}", file=sys.stderr)
+        return 1
+    given.gpu = models[0]
+    try:
+        code: int = run(given)
+    except MigError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return code
+
+
+def _profiles(given: argparse.Namespace) -> int:
+    found = profiles(given.gpu)
+    if not found:
+        geometry(given.gpu)  # says why there are none
+    rows: list[dict[str, Any]] = [
+        {
+            "gpu": each.gpu,
+            "profile": each.name,
+            "compute_slices": each.compute_slices,
+            "memory_slices": each.memory_slices,
+            "usable_gib": each.usable_gib,
+            "sm_count": each.sm_count,
+            "copy_engines": each.copy_engines,
+            "decoders": each.decoders,
+            "jpeg": each.jpeg,
+            "ofa": each.ofa,
+            "max_instances": each.max_instances,
+            "placements": {"starts": list(each.starts), "size": each.size},
+            "resource_name": each.resource_name,
+            "gi_profile_id": each.gi_profile_id,
+            "min_driver_branch": each.min_driver_branch,
+            "status": each.status,
+            "source": each.source,
+        }
+        for each in found
+    ]
+    if given.json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    table = [
+        (
+            row["profile"],
+            row["max_instances"],
+            row["compute_slices"],
+            row["memory_slices"],
+            *("?" if row[key] is None else row[key] for key in ("usable_gib", "sm_count", "copy_engines", "decoders")),
+            ",".join(map(str, row["placements"]["starts"])) or "?",
+            "?" if row["placements"]["size"] is None else row["placements"]["size"],
+            row["resource_name"],
+        )
+        for row in rows
+    ]
+    headers = [
+        "profile",
+        "max",
+        "compute",
+        "memory",
+        "GiB",
+        "SMs",
+        "copy",
+        "decoders",
+        "starts",
+        "size",
+        "resource (strategy mixed)",
+    ]
+    print(table_text(table, headers))
+    print("\ncompute and memory are slices; ? was not found in a public source")
+    return 0
+
+
+def _fit(given: argparse.Namespace) -> int:
+    result = fit(given.gpu, given.names)
+    if given.json:
+        answer = {
+            "gpu": result.gpu,
+            "fits": result.fits,
+            "layout": _layout(result.layout),
+            "largest": _layout(result.largest),
+            "left_over": list(result.left_over),
+            "why": result.why,
+            "status": result.status,
+        }
+        print(json.dumps(answer, indent=2))
+    else:
+        print(f"{'fits' if result.fits else 'does not fit'}: {result.why}")
+        if not result.fits:
+            print(f"the largest part that fits leaves out {', '.join(result.left_over)}:")
+        print(result.diagram)
+    return 0 if result.fits else 1
+
+
+def _pack(given: argparse.Namespace) -> int:
+    wished: dict[str, int] = {}
+    for text in given.wished:
+        match = re.fullmatch(r"([^=\s]+)=([0-9]{1,6})", text)
+        if match is None:
+            print(f"{text!r} is no wish; write PROFILE=COUNT, e.g. 1g.5gb=10", file=sys.stderr)
+            return 2
+        wished[match[1]] = wished.get(match[1], 0) + int(match[2])
+    result = pack(given.gpu, wished, given.max_gpus)
+    if given.json:
+        answer = {
+            "gpu": result.gpu,
+            "fits": result.fits,
+            "gpus": result.gpus,
+            "layouts": [_layout(layout) for layout in result.layouts],
+            "why": result.why,
+            "status": result.status,
+        }
+        print(json.dumps(answer, indent=2))
+    else:
+        verdict = f"{result.gpus} × {result.gpu}" if result.fits else f"does not fit on {given.max_gpus} × {result.gpu}"
+        print(f"{verdict}: {result.why}")
+        if result.diagram:
+            print(result.diagram)
+    return 0 if result.fits else 1
+
+
+def _layout(layout: Layout) -> Sequence[dict[str, Any]]:
+    return [{"profile": placed.profile.name, "start": placed.start, "size": placed.size} for placed in layout]

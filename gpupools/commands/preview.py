@@ -1,0 +1,22 @@
+"""`gpupools preview [FILE]`: show what a stack file would create, offline."""
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+DEV_STACK = Path("stacks/Pulumi.dev.yaml")
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Declare the command."""
+    parser = commands.add_parser("preview", help="show what a stack file would create, offline")
+    parser.add_argument("file", nargs="?", type=Path, default=DEV_STACK, metavar="FILE", help=f"default: {DEV_STACK}")
+    parser.add_argument("--json", action="store_true", help="pools, resources and policy verdicts as JSON")
+    parser.set_defaults(run=lambda given: _run(given.file, given.json))
+
+
+def _run(file: Path, as_json: bool) -> int:
+    # Imported by name and only here: the domain imports no Pulumi, and the other commands start fast without it.
+    run: Callable[[Path, bool], int] = import_module("preview.command").run
+    return run(file, as_json)

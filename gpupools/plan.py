@@ -1,0 +1,320 @@
+"""The decision: what a pool becomes on one cluster, or every reason why it cannot be. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from typing import Any
+
+from gpupools.capacity import capacity
+from gpupools.catalogue import InstanceType, smallest
+from gpupools.cloud import Capability, Cloud, Owners, Settings, Verdict, Wish
+from gpupools.errors import Path, Problem, Rejected, nearest
+from gpupools.gpus import gpu_models, match_gpu_model
+from gpupools.mig import UnknownProfile, fit, profile, profiles
+from gpupools.spec import Cluster, Mig, Mps, PoolSpec, TimeSlicing, WholeGpu, sharing_kind
+from gpupools.taints import GPU_TAINT, Effect, Taint
+
+POOL_LABEL = "gpupools/pool"
+"""Node label with the pool's name, for node selectors; the same on every cloud."""
+
+
+@dataclass(frozen=True)
+class PoolPlan:
+    """What one cloud must create for one pool on one cluster: plain data, nothing late."""
+
+    cluster: str
+    """The cluster's key in the stack file."""
+    cloud: str
+    name: str
+    """The pool's key in the stack file."""
+    instance: InstanceType
+    min_nodes: int
+    max_nodes: int
+    """Over all zones."""
+    taints: tuple[Taint, ...]
+    """The GPU taint first, then the pool's own."""
+    labels: Mapping[str, str]
+    sharing: WholeGpu | TimeSlicing | Mps | Mig
+    software: str
+    owners: Owners
+    capability: Capability
+    """The cell of the matrix that allowed it."""
+    capacity: Mapping[str, int]
+    """Resource name to count, per node."""
+    disk_gib: int
+    settings: Settings
+    """The cloud's own part; only its `resources.py` looks inside."""
+
+    @property
+    def sharing_kind(self) -> str:
+        """The row of the capability matrix."""
+        return sharing_kind(self.sharing)
+
+    def pod(self) -> dict[str, Any]:
+        """Return the part of a pod's spec that puts it on this pool: one unit of the pool's first resource.
+
+        ExtendedResourceToleration tolerates only a taint whose key is the requested resource, so the tolerations
+        are written out: https://github.com/kubernetes/kubernetes/pull/55839.
+        """
+        resource = next(iter(self.capacity))
+        return {
+            "nodeSelector": {POOL_LABEL: self.name},
+            "tolerations": [_toleration(taint) for taint in self.taints if taint.effect != Effect.PREFER_NO_SCHEDULE],
+            "containers": [{"name": "main", "resources": {"limits": {resource: 1}}}],
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan as JSON types, for `gpupools preview --json`."""
+        return {
+            "cluster": self.cluster,
+            "cloud": self.cloud,
+            "name": self.name,
+            "instance_type": self.instance.name,
+            "gpu_model": self.instance.gpu_model,
+            "gpus_per_node": gpus_as_json(self.instance.gpus),
+            "nodes": {"min": self.min_nodes, "max": self.max_nodes},
+            "taints": [str(taint) for taint in self.taints],
+            "labels": dict(self.labels),
+            "sharing": self.sharing.model_dump(mode="json", exclude_none=True),
+            "sharing_kind": self.sharing_kind,
+            "software": self.software,
+            "owners": {
+                "driver": self.owners.driver,
+                "container_toolkit": self.owners.container_toolkit,
+                "device_plugin": self.owners.device_plugin,
+            },
+            "verdict": self.capability.verdict.value,
+            "why": self.capability.why,
+            "source": self.capability.source,
+            "capacity": dict(self.capacity),
+            "disk_gib": self.disk_gib,
+            "pod": self.pod(),
+        }
+
+
+def gpus_as_json(gpus: Fraction) -> int | float:
+    """Write a number of GPUs as JSON: whole ones as an integer, a part of one as a number below 1."""
+    return int(gpus) if gpus.denominator == 1 else float(gpus)
+
+
+def _toleration(taint: Taint) -> dict[str, str]:
+    toleration = {"key": taint.key, "operator": "Exists", "effect": taint.effect.value}
+    return toleration | ({"operator": "Equal", "value": taint.value} if taint.value else {})
+
+
+def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cloud: Cloud) -> PoolPlan:
+    """Decide what `cloud` must create for one pool on one cluster.
+
+    Args:
+        name: The pool's key in the stack file.
+        spec: What was asked for.
+        cluster_key: The cluster's key in the stack file.
+        cluster: The cluster; its addresses are never looked at.
+        cloud: The cluster's cloud.
+
+    Raises:
+        Rejected: Every reason why the pool cannot exist, not only the first.
+    """
+    at: Path = ("pools", name)
+    problems: list[Problem] = []
+    kind = sharing_kind(spec.sharing)
+    software = spec.software or cloud.default_software[kind]
+    capability = cloud.capabilities[software, kind]
+
+    def wished(machine: InstanceType) -> Wish:
+        return Wish(name, spec, cluster, machine, software, kind, capability)
+
+    if spec.instance_type is not None:
+        instance = _named_machine(at, spec.instance_type, cloud, problems)
+    else:
+        instance = _machine_with_gpu(at, spec, cloud, lambda machine: not refusals(wished(machine), cloud), problems)
+    problems += _refused(at, spec, cloud, software, kind, capability)
+    problems += _reserved_labels(at, spec, cloud)
+    if instance is not None:
+        problems += refusals(wished(instance), cloud)
+    if instance is None or problems:
+        raise Rejected(problems)
+    settings = cloud.decide(wished(instance))
+    return PoolPlan(
+        cluster=cluster_key,
+        cloud=cloud.name,
+        name=name,
+        instance=instance,
+        min_nodes=spec.nodes.min,
+        max_nodes=spec.nodes.max,
+        taints=(GPU_TAINT, *(taint for taint in dict.fromkeys(spec.taints) if taint != GPU_TAINT)),
+        labels={POOL_LABEL: name, **settings.labels, **spec.labels},
+        sharing=spec.sharing,
+        software=software,
+        owners=cloud.software[software].owners,
+        capability=capability,
+        capacity=capacity(instance, spec.sharing),
+        disk_gib=spec.disk_gib,
+        settings=settings,
+    )
+
+
+def refusals(wish: Wish, cloud: Cloud) -> list[Problem]:
+    """Return why this machine cannot share its GPUs this way: what the GPU cannot do, else what the cloud cannot."""
+    impossible = _impossible_on_gpu(("pools", wish.name), wish.spec.sharing, wish.instance, cloud)
+    if impossible or wish.capability.verdict is Verdict.REFUSED:
+        return impossible
+    return cloud.refusals(wish)
+
+
+def _named_machine(at: Path, wanted: str, cloud: Cloud, problems: list[Problem]) -> InstanceType | None:
+    where = (*at, "instance_type")
+    found = cloud.find_instance_type(cloud.instance_types, wanted)
+    if found is None:
+        other = cloud.instance_types.other_accelerator(wanted)
+        if other is not None:
+            what = f"{wanted!r} carries {other}, not an NVIDIA GPU"
+            fix = f"see gpupools catalog --cloud {cloud.name} for the types with NVIDIA GPUs"
+            problems.append(Problem(where, what, fix))
+        else:
+            what = f"{cloud.name} has no GPU instance type {wanted!r}"
+            problems.append(Problem(where, what, nearest(wanted, cloud.instance_types)))
+    elif found.lifecycle == "retired":
+        since = f" on {found.lifecycle_date}" if found.lifecycle_date else ""
+        same = [
+            row.name
+            for row in cloud.instance_types.values()
+            if row.gpus == found.gpus and row.lifecycle == "current" and row.gpu_memory_gib >= found.gpu_memory_gib
+        ]
+        fix = f"current types with as many GPUs: {', '.join(same[:6])}" if same else "choose a current type"
+        problems.append(Problem(where, f"{cloud.name} retired {found.name}{since}", fix, found.source))
+    return found
+
+
+def _machine_with_gpu(
+    at: Path, spec: PoolSpec, cloud: Cloud, possible: Callable[[InstanceType], bool], problems: list[Problem]
+) -> InstanceType | None:
+    wanted, gpus = str(spec.gpu), spec.gpus_per_node or Fraction(1)
+    models = match_gpu_model(wanted)
+    here = {row.gpu_model for row in cloud.instance_types.values() if row.lifecycle != "retired"}
+    if not models:
+        problems.append(Problem((*at, "gpu"), f"{wanted!r} is no NVIDIA GPU model", nearest(wanted, gpu_models())))
+        return None
+    offered = [model for model in models if model in here]
+    if not offered:
+        what = f"{cloud.name} offers no {'/'.join(models)}"
+        problems.append(Problem((*at, "gpu"), what, f"{cloud.name} has: {', '.join(sorted(here))}"))
+        return None
+    if len(offered) > 1:
+        what = f"{wanted!r} may mean {' or '.join(offered)} on {cloud.name}"
+        problems.append(Problem((*at, "gpu"), what, "name the one with the memory size you need"))
+        return None
+    model = offered[0]
+    machines = cloud.instance_types.with_gpus(model, gpus)
+    if not machines:
+        rows = [row for row in cloud.instance_types.values() if row.gpu_model == model and row.lifecycle != "retired"]
+        known = ", ".join(f"{row.name} ({row.gpus})" for row in rows)
+        what = f"{cloud.name} has no machine to choose with {gpus} × {model}"
+        problems.append(Problem((*at, "gpus_per_node"), what, f"machines with {model} (GPUs): {known}"))
+        return None
+    # A machine the cloud refuses for this software or sharing is no choice; if all are, the refusal is the answer.
+    alike = smallest(tuple(filter(possible, machines)) or machines)
+    if len(alike) > 1:
+        what = f"{cloud.name} has {len(alike)} machines of one size with {gpus} × {model}"
+        fix = f"name one of them as instance_type: {', '.join(row.name for row in alike)}"
+        problems.append(Problem((*at, "gpu"), what, fix))
+        return None
+    return alike[0]
+
+
+def _refused(
+    at: Path, spec: PoolSpec, cloud: Cloud, software: str, kind: str, capability: Capability
+) -> Iterable[Problem]:
+    where = (*at, "software") if kind == "none" else (*at, "sharing", "mode")
+    what = f"{kind} with software {software} on {cloud.name}"
+    if capability.verdict is Verdict.REFUSED:
+        fix = capability.instead or _native_ways(cloud, kind)
+        yield Problem(where, f"{what} is refused: {capability.why}", fix, capability.source)
+    elif capability.verdict is Verdict.IN_CLUSTER and kind != "none":
+        why = "not yet: it needs software in the cluster that this release does not install"
+        yield Problem(where, f"{what}: {why} ({capability.why})", _native_ways(cloud, kind))
+
+
+def _native_ways(cloud: Cloud, kind: str) -> str:
+    ways = [name for name in cloud.software if cloud.capabilities[name, kind].verdict is Verdict.NATIVE]
+    if ways:
+        return f"{cloud.name} does {kind} in the pool itself with software: {' or '.join(ways)}"
+    natives = sorted({key for (_, key), cell in cloud.capabilities.items() if cell.verdict is Verdict.NATIVE})
+    offer = f"in the pool itself {cloud.name} does: {', '.join(natives)}" if natives else "share no GPU"
+    return f"{offer}; or leave sharing out for whole GPUs" if kind != "none" else offer
+
+
+def _reserved_labels(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+    for key in spec.labels:
+        if key == POOL_LABEL:
+            yield Problem((*at, "labels", key), f"{key} is set to the pool's name", "leave it out")
+        elif any(fnmatchcase(key, pattern) for pattern in cloud.reserved_labels):
+            yield Problem((*at, "labels", key), f"{cloud.service} keeps {key!r} for itself", "use a prefix of your own")
+
+
+_MPS_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin cmd/mps-control-daemon/mps/device.go"
+_MPS_GUIDE = "https://docs.nvidia.com/deploy/mps/"
+_VOLTA = (7, 0)
+_MIG_SOURCE = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html"
+
+
+def _impossible_on_gpu(
+    at: Path, sharing: WholeGpu | TimeSlicing | Mps | Mig, instance: InstanceType, cloud: Cloud
+) -> list[Problem]:
+    if isinstance(sharing, WholeGpu):
+        return []
+    if instance.is_fraction:
+        what = f"{instance.name} has {instance.gpus} of an {instance.gpu_model}, which cannot be shared further"
+        fix = "leave sharing out, or take a machine with a whole GPU"
+        return [Problem((*at, "sharing", "mode"), what, fix, instance.source)]
+    if isinstance(sharing, Mig):
+        clients = sharing.share
+        found = _impossible_mig(at, sharing, instance, cloud)
+    else:
+        clients, found = sharing, []
+    if isinstance(clients, Mps):
+        model = gpu_models()[instance.gpu_model]
+        most = model.mps_max_clients
+        if model.compute_capability < _VOLTA:
+            what = f"{model.name} is older than Volta, where MPS clients see each other's memory"
+            found.append(Problem((*at, "sharing", "mode"), what, "use time-slicing, or a newer GPU", _MPS_GUIDE))
+        elif clients.replicas > most:
+            what = f"got {clients.replicas}; the MPS server of an {instance.gpu_model} takes {most} clients"
+            where = (*at, "sharing", *(("share",) if isinstance(sharing, Mig) else ()), "replicas")
+            found.append(Problem(where, what, f"use {most} or fewer", _MPS_SOURCE))
+    return found
+
+
+def _impossible_mig(at: Path, sharing: Mig, instance: InstanceType, cloud: Cloud) -> list[Problem]:
+    model = instance.gpu_model
+    if not profiles(model):
+        what = f"{model} ({instance.name}) cannot be cut into MIG instances"
+        offered = {row.gpu_model for row in cloud.instance_types.values() if row.lifecycle != "retired"}
+        able = sorted(name for name in offered if profiles(name))
+        fix = f"GPUs with MIG on {cloud.name}: {', '.join(able)}; or use time-slicing"
+        return [Problem((*at, "sharing", "mode"), what, fix, _MIG_SOURCE)]
+    found: list[Problem] = []
+    if sharing.profile is not None:
+        wanted: dict[Path, list[str]] = {("profile",): [sharing.profile]}
+    else:
+        layouts = sharing.gpu_layouts()
+        beyond = [index for index in layouts if index is not None and index >= instance.devices]
+        for index in beyond:
+            what = f"{instance.name} has {instance.devices} GPUs, so there is no GPU {index}"
+            found.append(Problem((*at, "sharing", "layout", str(index)), what, f"use 0 to {instance.devices - 1}"))
+        wanted = {("layout",) if index is None else ("layout", str(index)): names for index, names in layouts.items()}
+    for key, names in wanted.items():
+        unknown = False
+        for name in names:
+            try:
+                profile(model, name)
+            except UnknownProfile as error:
+                unknown = True
+                found.append(Problem((*at, "sharing", *key), error.what, error.cure))
+        if not unknown:
+            result = fit(model, names)
+            if not result.fits:
+                part = ", ".join(placed.profile.name for placed in result.largest)
+                found.append(Problem((*at, "sharing", *key), result.why, f"the largest part that fits: {part}"))
+    return found

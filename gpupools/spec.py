@@ -1,0 +1,329 @@
+"""What a reader may write about one pool or one cluster: strict, frozen, the same on every cloud."""
+
+import re
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    Tag,
+    model_validator,
+)
+
+from gpupools.errors import shown
+from gpupools.taints import GPU_TAINT, LABEL_VALUE, QUALIFIED_NAME, Effect, Taint, parse_taint
+
+
+class Strict(BaseModel):
+    """A model that takes the keys it names, of the types it names, and never changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
+
+
+class Late:
+    """Stands for a value that is known only while the program runs: another resource's output, or a secret."""
+
+    def __repr__(self) -> str:
+        return "<known only while the program runs>"
+
+
+LATE = Late()
+
+
+class StackOutput(Strict):
+    """An output of the Pulumi stack that the cluster's `stack:` names."""
+
+    output: str = Field(min_length=1)
+    """Name of the output; a dot goes into an output that is a map: `train.nodeRoleArn`."""
+
+
+def _form(value: object) -> str | None:
+    """Tell the forms a value may be written in apart, so that only the one meant is checked and complained about."""
+    forms = ((str, "<text>"), (Mapping, "<map>"), (StackOutput, "<map>"), (list, "<list>"), (Late, "<late>"))
+    return next((tag for kind, tag in forms if isinstance(value, kind)), None)
+
+
+Address = Annotated[
+    Annotated[str, Tag("<text>")] | Annotated[StackOutput, Tag("<map>")] | Annotated[Late, Tag("<late>")],
+    Discriminator(_form),
+]
+"""Where something is: text, or an output of another stack. Nothing is ever decided from it."""
+
+Addresses = Annotated[
+    Annotated[list[Address], Field(min_length=1), Tag("<list>")]
+    | Annotated[StackOutput, Tag("<map>")]
+    | Annotated[Late, Tag("<late>")],
+    Discriminator(_form),
+]
+"""Several addresses: a list, or one output that is a list."""
+
+
+class Cluster(Strict):
+    """An existing Kubernetes cluster. Each cloud's folder adds the keys it needs."""
+
+    model_config = ConfigDict(str_min_length=1)
+
+    cloud: str
+    """The folder under providers/ that owns the other keys."""
+    stack: str | None = None
+    """Fully qualified Pulumi stack (`organization/project/stack`) that `{output: …}` values come from."""
+
+    @model_validator(mode="after")
+    def _outputs_have_a_stack(self) -> Self:
+        if self.stack is None and self.late_outputs():
+            first = next(iter(self.late_outputs()))
+            raise ValueError(f"{first} takes a stack's output, but none is named; add stack: <org>/<project>/<stack>")
+        return self
+
+    def late_outputs(self) -> Mapping[str, StackOutput]:
+        """Return the keys whose value another stack gives, list items as `subnet_ids[0]`."""
+        found: dict[str, StackOutput] = {}
+        for key in type(self).model_fields:
+            value = getattr(self, key)
+            if isinstance(value, StackOutput):
+                found[key] = value
+            elif isinstance(value, list):
+                found |= {f"{key}[{i}]": item for i, item in enumerate(value) if isinstance(item, StackOutput)}
+        return found
+
+
+class Nodes(Strict):
+    """How many nodes the pool may have, over all its zones."""
+
+    min: int = Field(default=0, ge=0, le=1000)
+    """Nodes kept while idle; 0 costs nothing."""
+    max: int = Field(ge=1, le=1000)
+    """Nodes the autoscaler may add up to; what the pool can cost at most."""
+
+    @model_validator(mode="after")
+    def _smallest_is_not_above_largest(self) -> Self:
+        if self.min > self.max:
+            raise ValueError(f"min {self.min} is above max {self.max}; lower min or raise max")
+        return self
+
+
+class WholeGpu(Strict):
+    """One container has one GPU to itself."""
+
+    mode: Literal["none"] = "none"
+
+
+class TimeSlicing(Strict):
+    """Containers take turns on a GPU, without memory or fault isolation."""
+
+    mode: Literal["time-slicing"]
+    replicas: int = Field(ge=2)
+    """Containers that share one GPU."""
+
+
+class Mps(Strict):
+    """Containers run on a GPU at once through NVIDIA's Multi-Process Service, with a memory limit each."""
+
+    mode: Literal["mps"]
+    replicas: int = Field(ge=2)
+    """Containers that share one GPU."""
+
+
+def _gpu_index(value: object) -> object:
+    # Structured configuration reaches a program as JSON, whose keys are text.
+    return int(value) if isinstance(value, str) and re.fullmatch(r"0|[1-9][0-9]?", value) else value
+
+
+GpuIndex = Annotated[int, Field(ge=0, le=63), BeforeValidator(_gpu_index)]
+"""A GPU's index on its node."""
+
+
+def _one_layout_per_index(value: object) -> object:
+    keys = [str(key) for key in value] if isinstance(value, Mapping) else []
+    twice = next((key for key in keys if keys.count(key) > 1), None)
+    if twice is not None:
+        raise ValueError(f"GPU {twice} is given twice, as a number and as text; keep one")
+    return value
+
+
+Word = Annotated[str, Field(min_length=1, max_length=100)]
+"""A name of something in a catalogue."""
+
+# No GPU carries more than seven instances; a much longer list is a mistake that is not worth a search.
+Profiles = Annotated[list[Word], Field(max_length=32)]
+
+
+class Mig(Strict):
+    """A GPU is cut in hardware into instances with memory and faults of their own."""
+
+    mode: Literal["mig"]
+    profile: Word | None = None
+    """One profile for every slice of every GPU, e.g. `1g.10gb`."""
+    layout: (
+        Annotated[
+            Annotated[Profiles, Tag("<list>")]
+            | Annotated[dict[GpuIndex, Profiles], BeforeValidator(_one_layout_per_index), Tag("<map>")],
+            Discriminator(_form),
+        ]
+        | None
+    ) = None
+    """Profiles of one GPU, for every GPU alike; or per GPU index of the node."""
+    strategy: Literal["single", "mixed"] | None = None
+    """How Kubernetes names the slices: all `nvidia.com/gpu`, or `nvidia.com/mig-<profile>`.
+
+    Left out: single for `profile`, mixed for `layout`.
+    """
+    share: Annotated[TimeSlicing | Mps, Field(discriminator="mode")] | None = None
+    """Sharing of each slice between containers."""
+
+    @model_validator(mode="after")
+    def _profile_or_layout(self) -> Self:
+        if (self.profile is None) == (self.layout is None):
+            raise ValueError("give either profile (one size) or layout (several sizes), not both and not neither")
+        if self.layout is not None and (not self.layout or any(not part for part in self.gpu_layouts().values())):
+            raise ValueError("layout has a GPU without slices; name at least one profile per GPU")
+        if self.layout is not None and self.strategy == "single" and not self.is_uniform():
+            raise ValueError("strategy single needs slices of one profile on every GPU; use strategy: mixed")
+        return self
+
+    def gpu_layouts(self) -> Mapping[int | None, list[str]]:
+        """Return profiles by GPU index; the index None stands for every GPU."""
+        if isinstance(self.layout, dict):
+            return {index: names for index, names in self.layout.items()}  # noqa: C416 - dict() keeps the key type int
+        return {None: self.layout} if self.layout is not None else {}
+
+    def is_uniform(self) -> bool:
+        """Say whether every slice of every GPU has the same profile."""
+        if self.profile is not None:
+            return True
+        layouts = self.gpu_layouts()
+        return None in layouts and len(set(layouts[None])) == 1
+
+    @property
+    def naming(self) -> Literal["single", "mixed"]:
+        """The strategy in force."""
+        return self.strategy or ("single" if self.profile is not None else "mixed")
+
+
+Sharing = Annotated[WholeGpu | TimeSlicing | Mps | Mig, Field(discriminator="mode")]
+
+SHARING_KINDS = (
+    "none",
+    "time-slicing",
+    "mps",
+    "mig-single",
+    "mig-mixed",
+    "mig-single+time-slicing",
+    "mig-mixed+time-slicing",
+    "mig-single+mps",
+    "mig-mixed+mps",
+)
+"""Every way of sharing the capability matrix has a row for."""
+
+
+def sharing_kind(sharing: WholeGpu | TimeSlicing | Mps | Mig) -> str:
+    """Return the row of the capability matrix for a way of sharing: one of `SHARING_KINDS`."""
+    if not isinstance(sharing, Mig):
+        return sharing.mode
+    return f"mig-{sharing.naming}" + (f"+{sharing.share.mode}" if sharing.share else "")
+
+
+def _fraction(value: object) -> object:
+    if (isinstance(value, int | Fraction) and not isinstance(value, bool)) or (isinstance(value, str) and re.fullmatch(r"[0-9]{1,3}(/[1-9][0-9]{0,2})?", value)):
+        wanted = Fraction(value)
+    else:
+        raise ValueError(f"got {shown(value)}; write whole GPUs as a number, a part of one as text: 8 or '1/4'")
+    if not 0 < wanted <= 64 or (wanted > 1 and wanted.denominator != 1):
+        raise ValueError(f"got {shown(value)}; a node has a part of one GPU or 1 to 64 whole ones")
+    return wanted
+
+
+Gpus = Annotated[Fraction, BeforeValidator(_fraction), PlainSerializer(str)]
+
+
+def _extra_taint(value: object) -> object:
+    if isinstance(value, Taint):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"got {shown(value)}; write a taint as text, e.g. 'team=vision:NoSchedule'")
+    taint = parse_taint(value)
+    if taint.key == GPU_TAINT.key and taint.effect == GPU_TAINT.effect and taint != GPU_TAINT:
+        raise ValueError(
+            f"every GPU pool carries {GPU_TAINT}; a second value for the same key and effect cannot stand beside it"
+        )
+    return taint
+
+
+def _distinct(taints: list[Taint]) -> list[Taint]:
+    # https://github.com/kubernetes/kubernetes pkg/apis/core/validation/validation.go, validateNodeTaints
+    seen: dict[tuple[str, Effect], Taint] = {}
+    for taint in taints:
+        first = seen.setdefault((taint.key, taint.effect), taint)
+        if first != taint:
+            raise ValueError(
+                f"{first} and {taint} differ in their value alone; a node has one taint per key and effect"
+            )
+    return taints
+
+
+def _label_key(key: str) -> str:
+    if not QUALIFIED_NAME.fullmatch(key):
+        raise ValueError(f"{shown(key)} is no label key; use a qualified name such as 'example.com/team'")
+    return key
+
+
+def _label_value(text: str) -> str:
+    if not LABEL_VALUE.fullmatch(text):
+        raise ValueError(f"{shown(text)} is no label value; use at most 63 letters, digits, '-', '_' and '.'")
+    return text
+
+
+def contradiction(given: Mapping[str, object]) -> str | None:
+    """Say how the keys of a pool contradict each other, whatever their values; None when they do not."""
+    if (given.get("gpu") is None) == (given.get("instance_type") is None):
+        return "give either gpu (a model, e.g. A100-80GB) or instance_type, not both and not neither"
+    if given.get("instance_type") is not None and given.get("gpus_per_node") is not None:
+        return "gpus_per_node goes with gpu; an instance_type already has its number of GPUs"
+    return None
+
+
+class PoolSpec(Strict):
+    """One GPU node pool, as asked for; the same text on every cloud."""
+
+    gpu: Word | None = None
+    """GPU model with its memory size, e.g. `A100-80GB`; the cloud's instance type follows from the catalogue."""
+    gpus_per_node: Gpus | None = None
+    """GPUs of one node, with `gpu`; 1 when left out. A part of a GPU is text: `'1/4'`."""
+    instance_type: Word | None = None
+    """The cloud's own instance type, instead of `gpu`."""
+    nodes: Nodes
+    sharing: Sharing = WholeGpu()
+    software: Literal["cloud-managed", "device-plugin", "gpu-operator"] | None = None
+    """Who brings driver, container toolkit and device plugin; left out: the cloud's default for this sharing."""
+    disk_gib: int = Field(default=200, ge=100, le=16384)
+    """Size of each node's disk. CUDA images are large: the clouds' own defaults (20 to 128 GiB) fill up."""
+    labels: dict[Annotated[str, AfterValidator(_label_key)], Annotated[str, AfterValidator(_label_value)]] = {}
+    """Node labels, added to those this tool and the cloud set."""
+    taints: Annotated[list[Annotated[Taint, BeforeValidator(_extra_taint)]], AfterValidator(_distinct)] = []
+    """More taints, as `kubectl taint` writes them; the GPU taint is always there and cannot be removed."""
+
+    @model_validator(mode="after")
+    def _one_way_to_choose_a_machine(self) -> Self:
+        wrong = contradiction(vars(self))
+        if wrong is not None:
+            raise ValueError(wrong)
+        return self
+
+
+class StackPool(PoolSpec):
+    """A pool in a stack file: also says which clusters it goes to."""
+
+    clusters: list[str] = Field(min_length=1)
+    """Keys of `gpupools:clusters`; each gets a pool of its own."""
+
+    def pool(self) -> PoolSpec:
+        """Return what is asked of each cluster."""
+        values: dict[str, Any] = {key: getattr(self, key) for key in PoolSpec.model_fields}
+        return PoolSpec.model_construct(_fields_set=self.model_fields_set - {"clusters"}, **values)

@@ -1,0 +1,283 @@
+"""From the configuration of one environment to checked clusters and pools, and on to their plans. Pure."""
+
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from gpupools.cloud import Cloud
+from gpupools.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.plan import PoolPlan, plan_pool
+from gpupools.spec import Cluster, Late, PoolSpec, StackPool, contradiction
+
+MODEL = TypeVar("MODEL", bound=BaseModel)
+
+KEYS = ("clusters", "pools")
+"""The keys of the namespace `gpupools:` in a stack file."""
+
+# A key becomes part of resource names and of the pool's name in the cloud; 20 keeps the two together below 63.
+_KEY_LIMIT = 20
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The checked configuration of one environment."""
+
+    clusters: Mapping[str, Cluster]
+    pools: Mapping[str, StackPool]
+
+
+def parse_stack(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> Stack:
+    """Check the values of `gpupools:clusters` and `gpupools:pools`.
+
+    Args:
+        config: Plain data by key without the namespace; values known only while the program runs are `LATE`.
+        clouds: The clouds by name.
+
+    Raises:
+        Rejected: Everything that is wrong.
+    """
+    stack, problems = _parsed(config, clouds)
+    if problems:
+        raise Rejected(problems)
+    return stack
+
+
+def plan_config(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[Stack, tuple[PoolPlan, ...]]:
+    """Check a configuration and plan every pool in it.
+
+    Args:
+        config: As for `parse_stack`.
+        clouds: The clouds by name.
+
+    Raises:
+        Rejected: Everything that is wrong, with the plans of the pools that are well written as well.
+    """
+    stack, problems = _parsed(config, clouds)
+    try:
+        plans = plan_stack(stack, clouds)
+    except Rejected as rejected:
+        problems += rejected.problems
+    if problems:
+        raise Rejected(problems)
+    return stack, plans
+
+
+def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[Stack, list[Problem]]:
+    problems = [Problem((f"gpupools:{key}",), "unknown key", nearest(key, KEYS)) for key in config if key not in KEYS]
+    clusters = dict(_parse_each("clusters", config, lambda at, raw: parse_cluster(at, raw, clouds), problems))
+    pools = dict(_parse_each("pools", config, lambda at, raw: _parse(StackPool, at, raw), problems))
+    named = config.get("clusters")
+    known = set(named) if isinstance(named, Mapping) else set()
+    for name, pool in pools.items():
+        seen: set[str] = set()
+        for index, key in enumerate(pool.clusters):
+            at: Path = ("pools", name, "clusters", index)
+            if key not in known:
+                problems.append(Problem(at, f"no cluster is called {shown(key)}", nearest(key, map(str, known))))
+            elif key in seen:
+                problems.append(Problem(at, f"{key!r} is named twice", "name each cluster once"))
+            seen.add(key)
+    return Stack(clusters, pools), problems
+
+
+def plan_stack(stack: Stack, clouds: Mapping[str, Cloud]) -> tuple[PoolPlan, ...]:
+    """Plan every pool on every cluster it goes to, by cluster and then pool, in the order of the file.
+
+    Raises:
+        Rejected: Every reason against every pool; the same reason for two clusters of a cloud only once.
+    """
+    plans: list[PoolPlan] = []
+    problems: dict[Problem, None] = {}
+    for key, cluster in stack.clusters.items():
+        for name, pool in stack.pools.items():
+            if key in pool.clusters:
+                try:
+                    plans.append(plan_pool(name, pool.pool(), key, cluster, clouds[cluster.cloud]))
+                except Rejected as rejected:
+                    problems |= dict.fromkeys(rejected.problems)
+    if problems:
+        raise Rejected(problems)
+    return tuple(plans)
+
+
+def parse_cluster(at: Path, raw: object, clouds: Mapping[str, Cloud]) -> Cluster:
+    """Check one cluster with the keys of its cloud.
+
+    Raises:
+        Rejected: Everything that is wrong with it.
+    """
+    if not isinstance(raw, Mapping):
+        raise Rejected([Problem(at, f"got {shown(raw)}", "a cluster is a map with cloud, name and where it is")])
+    cloud = raw.get("cloud")
+    if not isinstance(cloud, str) or cloud not in clouds:
+        what = f"no cloud is called {shown(cloud)}" if "cloud" in raw else "is missing"
+        fix = nearest(cloud, clouds) if isinstance(cloud, str) else f"use one of {', '.join(sorted(clouds))}"
+        raise Rejected([Problem((*at, "cloud"), what, fix)])
+    return _parse(clouds[cloud].cluster, at, raw)
+
+
+def parse_pool(at: Path, raw: object) -> PoolSpec:
+    """Check one pool that names no clusters: what a component takes.
+
+    Raises:
+        Rejected: Everything that is wrong with it.
+    """
+    return _parse(PoolSpec, at, raw)
+
+
+def _parse_each(
+    section: str, config: Mapping[str, object], parse: Any, problems: list[Problem]
+) -> Iterator[tuple[str, Any]]:
+    raw = config.get(section)
+    if isinstance(raw, Late):
+        problems.append(Problem((section,), "is a secret", "only addresses inside a cluster may be secret"))
+    elif not isinstance(raw, Mapping) or not raw:
+        what = f"got {shown(raw)}" if section in config else "is missing"
+        problems.append(Problem((section,), what, f"give gpupools:{section} a map of name to settings"))
+    else:
+        for key, value in raw.items():
+            bad = bad_key((section,), key)
+            if bad is not None:
+                problems.append(bad)
+                continue
+            try:
+                yield key, parse((section, key), value)
+            except Rejected as rejected:
+                problems.extend(rejected.problems)
+
+
+def bad_key(at: Path, key: object) -> Problem | None:
+    """Return what is wrong with a cluster's or pool's key, if anything is: it becomes part of resource names."""
+    good = (
+        isinstance(key, str)
+        and 0 < len(key) <= _KEY_LIMIT
+        and key.isascii()
+        and key[0].isalpha()
+        and not key.endswith("-")
+        and all(character.islower() or character.isdigit() or character == "-" for character in key)
+    )
+    if good:
+        return None
+    fix = f"use 1 to {_KEY_LIMIT} lower-case letters, digits and hyphens, a letter first and no hyphen last"
+    return Problem((*at, key if isinstance(key, str) else shown(key)), "cannot be part of a resource name", fix)
+
+
+def _parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        problems = [_problem(model, at, details) for details in error.errors(include_url=False)]
+        # pydantic looks at the keys together only when each is right by itself.
+        wrong = contradiction(raw) if issubclass(model, PoolSpec) and isinstance(raw, Mapping) else None
+        if wrong is not None and not any(problem.path == at for problem in problems):
+            what, _, fix = wrong.partition("; ")
+            problems.append(Problem(at, what, fix))
+        raise Rejected(problems) from None
+
+
+def _problem(model: type[BaseModel], at: Path, details: ErrorDetails) -> Problem:
+    """Say a pydantic error in the words of the file: without union tags, type names and `Value error,`."""
+    bare, kinds = _walk(model, details["loc"])
+    path: Path = (*at, *bare)
+    given, kind = details["input"], details["type"]
+    if kind in ("extra_forbidden", "invalid_key"):
+        *around, key = details["loc"]
+        above, parents = _walk(model, around)
+        known = {key for parent in _models(parents) for key in parent.model_fields}
+        return Problem((*at, *above, key), "unknown key", nearest(key, known))
+    if isinstance(given, Late):
+        what = "is a secret, or known only while the program runs"
+        return Problem(path, what, "write it here as it is; only addresses inside a cluster may be late")
+    if kind == "missing":
+        return Problem(path, "is missing", "add it")
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        tags = [tag for tag in map(_tag, kinds) if tag]
+        if not tags:
+            forms = dict.fromkeys(_form_name(form) for form in kinds if form not in (Late, types.NoneType))
+            return Problem(path, f"got {shown(given)}", f"write {' or '.join(forms)}")
+        mode = given.get("mode") if isinstance(given, Mapping) else None
+        what = f"got {shown(mode)}" if mode is not None else "is missing"
+        return Problem((*path, "mode"), what, f"use one of {', '.join(tags)}")
+    if kind == "value_error":
+        text = str(details.get("ctx", {}).get("error", details["msg"]))
+        what, _, fix = text.partition("; ")
+        return Problem(path, what, fix)
+    if kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):
+        keys = ", ".join(sorted({key for found in _models(kinds) for key in found.model_fields}))
+        return Problem(path, f"got {shown(given)}", f"write a map with {keys}" if keys else "write a map")
+    fix = _FIXES.get(kind, "{msg}").format(msg=details["msg"], **details.get("ctx", {}))
+    return Problem(path, f"got {shown(given)}", fix)
+
+
+_FIXES = {
+    "greater_than_equal": "give {ge} or more",
+    "less_than_equal": "give {le} or less",
+    "int_type": "write a whole number, without quotes",
+    "int_from_float": "write a whole number",
+    "int_parsing": "write a whole number",
+    "bool_type": "write true or false",
+    "string_type": "write text",
+    "string_too_short": "write at least {min_length} character(s)",
+    "list_type": "write a list",
+    "string_too_long": "write at most {max_length} characters",
+    "too_short": "name at least {min_length}",
+    "too_long": "name at most {max_length}",
+    "literal_error": "use one of {expected}",
+}
+"""What to do about each of pydantic's errors, https://docs.pydantic.dev/latest/errors/validation_errors/."""
+
+
+def _form_name(kind: Any) -> str:
+    if _models([kind]):
+        return "{" + ", ".join(f"{key}: …" for key in kind.model_fields) + "}"
+    return {str: "text", list: "a list", dict: "a map"}.get(get_origin(kind) or kind, "a value")
+
+
+def _tag(kind: Any) -> str | None:
+    """Return the value of `mode` that picks this member of a union, None for anything else."""
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return None
+    field = kind.model_fields.get("mode")
+    literals = get_args(field.annotation) if field is not None and get_origin(field.annotation) is Literal else ()
+    return str(literals[0]) if literals else None
+
+
+def _walk(model: type[BaseModel], loc: Iterable[str | int]) -> tuple[list[str | int], list[Any]]:
+    """Follow a pydantic location; return the keys a reader wrote, and the types expected at its end."""
+    keys: list[str | int] = []
+    kinds: list[Any] = [model]
+    for part in loc:
+        tagged = [kind for kind in kinds if _tag(kind) == part]
+        if tagged:
+            kinds = tagged
+        elif part != "[key]" and not str(part).startswith("<"):  # the name of a form, see `gpupools.spec`
+            keys.append(part)
+            kinds = [inner for kind in kinds for inner in _inside(kind, part)]
+    return keys, kinds
+
+
+def _models(kinds: Iterable[Any]) -> list[type[BaseModel]]:
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+
+
+def _inside(kind: Any, part: str | int) -> list[Any]:
+    """Return the member types found under a key of a model, or inside a list or map."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        field = kind.model_fields.get(str(part))
+        return _flat(field.annotation) if field is not None else []
+    arguments = get_args(kind)
+    return _flat(arguments[-1]) if get_origin(kind) in (list, dict) and arguments else []
+
+
+def _flat(annotation: Any) -> list[Any]:
+    """Take unions and `Annotated` apart."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _flat(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        return [inner for member in get_args(annotation) for inner in _flat(member)]
+    return [annotation]
