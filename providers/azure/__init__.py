@@ -1,0 +1,68 @@
+"""Azure: GPU node pools on Azure Kubernetes Service (AKS). Pure; the SDK is only in `resources.py`."""
+
+from collections.abc import Mapping
+from functools import partial
+from importlib.resources import files
+from types import MappingProxyType
+
+from gpupools.catalogue import Catalogue
+from gpupools.cloud import Cloud, Owners, Software
+from gpupools.spec import SHARING_KINDS
+from providers.azure.capabilities import CAPABILITIES
+from providers.azure.read_back import find_instance_type, read_pool
+from providers.azure.settings import AksCluster, decide, refusals
+
+_CATALOGUE = Catalogue(files(__name__))
+
+_SOFTWARE: Mapping[str, Software] = {
+    "cloud-managed": Software(
+        owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="AKS"),
+        why="AKS-managed GPU nodes bring driver, device plugin and DCGM exporter",
+        source="https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes",
+    ),
+    "device-plugin": Software(
+        owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="your NVIDIA device plugin"),
+        why="AKS installs the driver by default and leaves the device plugin to the cluster's owner",
+        source="https://learn.microsoft.com/azure/aks/use-nvidia-gpu",
+    ),
+    "gpu-operator": Software(
+        owners=Owners(
+            driver="your GPU Operator", container_toolkit="your GPU Operator", device_plugin="your GPU Operator"
+        ),
+        why="Microsoft's way with the GPU Operator skips AKS's driver, so that the operator owns all of it",
+        source="https://learn.microsoft.com/azure/aks/nvidia-gpu-operator",
+    ),
+}
+
+CLOUD = Cloud(
+    name="azure",
+    service="AKS",
+    instance_types=_CATALOGUE,
+    cluster=AksCluster,
+    example_cluster={
+        "cloud": "azure",
+        "name": "serve-dev",
+        "resource_group": "ml-dev",
+        "subnet_id": (
+            "/subscriptions/00000000-0000-0000-0000-000000000000/resourceGroups/ml-dev/providers/"
+            "Microsoft.Network/virtualNetworks/ml-dev/subnets/gpu"
+        ),
+    },
+    software=MappingProxyType(_SOFTWARE),
+    # AKS's driver is there unless it is switched off, and its MIG profiles work only with it.
+    default_software=MappingProxyType(dict.fromkeys(SHARING_KINDS, "device-plugin")),
+    capabilities=CAPABILITIES,
+    decide=decide,
+    read_pool=partial(read_pool, _CATALOGUE),
+    refusals=refusals,
+    # https://learn.microsoft.com/azure/aks/use-labels, reserved system labels and prefixes
+    reserved_labels=(
+        "kubernetes.azure.com/*",
+        "kubernetes.io/*",
+        "node.kubernetes.io/instance-type",
+        "topology.kubernetes.io/region",
+        "topology.kubernetes.io/zone",
+    ),
+    find_instance_type=find_instance_type,
+)
+"""Everything the domain must know about AKS."""

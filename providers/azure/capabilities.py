@@ -1,0 +1,121 @@
+"""The capability matrix of AKS: what each way of installing the GPU software does for each way of sharing."""
+
+from collections.abc import Mapping
+
+from gpupools.cloud import Capability, Verdict
+from gpupools.spec import SHARING_KINDS
+
+_AKS = "https://learn.microsoft.com/azure/aks/"
+_GPU = f"{_AKS}use-nvidia-gpu"
+_MIG = f"{_AKS}gpu-multi-instance"
+_OPERATOR = f"{_AKS}nvidia-gpu-operator"
+_PARTITIONING = f"{_AKS}concepts-gpu-partitioning"
+_PLUGIN = "https://github.com/NVIDIA/k8s-device-plugin"
+_SHARING_DOC = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html"
+_MIG_DOC = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-mig.html"
+
+_NO_MPS_ON_MIG = Capability(
+    verdict=Verdict.REFUSED,
+    why="NVIDIA's device plugin does not run MPS on MIG slices, under the GPU Operator neither",
+    source=_PLUGIN,
+    instead="leave share out of mig, or use mode: mps on whole GPUs",
+)
+
+
+def _managed(kind: str) -> Capability:
+    return Capability(
+        verdict=Verdict.REFUSED,
+        why=(
+            "AKS-managed GPU nodes are a preview without cluster autoscaler, behind the subscription feature "
+            "ManagedGPUExperiencePreview, and their gpuProfile.nvidia is not in API version 2025-09-01, the one "
+            "pulumi-azure-native speaks by default"
+        ),
+        source=f"{_AKS}aks-managed-gpu-nodes",
+        instead=_NO_MPS_ON_MIG.instead if kind.endswith("+mps") else "use software: device-plugin",
+    )
+
+
+CAPABILITIES: Mapping[tuple[str, str], Capability] = {
+    **{("cloud-managed", kind): _managed(kind) for kind in SHARING_KINDS},
+    ("device-plugin", "none"): Capability(
+        verdict=Verdict.IN_CLUSTER,
+        why="AKS installs driver and container toolkit, the device plugin comes with its chart",
+        source=_GPU,
+    ),
+    ("device-plugin", "time-slicing"): Capability(
+        verdict=Verdict.IN_CLUSTER,
+        why="AKS has no pool field for it; the device plugin's configuration sets the replicas",
+        source=_PLUGIN,
+    ),
+    ("device-plugin", "mps"): Capability(
+        verdict=Verdict.IN_CLUSTER,
+        why="AKS has no pool field for it; the device plugin starts an MPS control daemon per node, with GFD's label",
+        source=_PLUGIN,
+    ),
+    ("device-plugin", "mig-single"): Capability(
+        verdict=Verdict.NATIVE,
+        why=(
+            "the pool's GPU instance profile cuts every GPU alike, for good; "
+            "the device plugin with migStrategy single offers the slices as nvidia.com/gpu"
+        ),
+        source=_MIG,
+    ),
+    ("device-plugin", "mig-mixed"): Capability(
+        verdict=Verdict.NATIVE,
+        why=(
+            "the pool's GPU instance profile cuts every GPU alike, for good; the device plugin with migStrategy mixed "
+            "names the slices by profile (slices of several sizes on a node need the GPU Operator)"
+        ),
+        source=_MIG,
+    ),
+    ("device-plugin", "mig-single+time-slicing"): Capability(
+        verdict=Verdict.IN_CLUSTER,
+        why="the pool's GPU instance profile cuts the GPUs, the device plugin's configuration sets the replicas",
+        source=_SHARING_DOC,
+    ),
+    ("device-plugin", "mig-mixed+time-slicing"): Capability(
+        verdict=Verdict.IN_CLUSTER,
+        why="the pool's GPU instance profile cuts the GPUs, the device plugin's configuration sets the replicas",
+        source=_SHARING_DOC,
+    ),
+    ("device-plugin", "mig-single+mps"): _NO_MPS_ON_MIG,
+    ("device-plugin", "mig-mixed+mps"): _NO_MPS_ON_MIG,
+    ("gpu-operator", "none"): Capability(
+        verdict=Verdict.IN_CLUSTER,
+        why="the pool skips AKS's driver, and the GPU Operator brings driver, container toolkit and device plugin",
+        source=_OPERATOR,
+    ),
+    ("gpu-operator", "time-slicing"): Capability(
+        verdict=Verdict.IN_CLUSTER,
+        why="Microsoft allows it and leaves the GPU Operator and its configuration to the cluster's owner",
+        source=_PARTITIONING,
+    ),
+    ("gpu-operator", "mps"): Capability(
+        verdict=Verdict.IN_CLUSTER,
+        why="Microsoft allows it and leaves the GPU Operator and its configuration to the cluster's owner",
+        source=_PARTITIONING,
+    ),
+    ("gpu-operator", "mig-single"): Capability(
+        verdict=Verdict.IN_CLUSTER,
+        why="without AKS's driver the pool's GPU instance profile does nothing, so the MIG manager cuts the GPUs",
+        source=_MIG_DOC,
+    ),
+    ("gpu-operator", "mig-mixed"): Capability(
+        verdict=Verdict.IN_CLUSTER,
+        why="the MIG manager cuts the GPUs, into slices of several sizes too",
+        source=_MIG_DOC,
+    ),
+    ("gpu-operator", "mig-single+time-slicing"): Capability(
+        verdict=Verdict.IN_CLUSTER,
+        why="the MIG manager cuts the GPUs, the device plugin's configuration sets the replicas",
+        source=_SHARING_DOC,
+    ),
+    ("gpu-operator", "mig-mixed+time-slicing"): Capability(
+        verdict=Verdict.IN_CLUSTER,
+        why="the MIG manager cuts the GPUs, the device plugin's configuration sets the replicas",
+        source=_SHARING_DOC,
+    ),
+    ("gpu-operator", "mig-single+mps"): _NO_MPS_ON_MIG,
+    ("gpu-operator", "mig-mixed+mps"): _NO_MPS_ON_MIG,
+}
+"""Verdict by (software, kind of sharing), without gaps."""

@@ -1,0 +1,200 @@
+"""What AKS needs to know beyond the portable plan, and what it refuses beyond the capability matrix. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from gpupools.capacity import node_layouts
+from gpupools.catalogue import InstanceType
+from gpupools.cloud import Settings, Verdict, Wish
+from gpupools.errors import Path, Problem
+from gpupools.mig import Profile, profile, profiles
+from gpupools.spec import Address, Cluster, Mig
+
+GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
+"""The chart of NVIDIA's device plugin runs where this label is `true` or Node Feature Discovery found a GPU
+(https://github.com/NVIDIA/k8s-device-plugin, deployments/helm/nvidia-device-plugin/values.yaml, `affinity`)."""
+
+MIG_MODELS = frozenset({"A100-40GB", "A100-80GB", "H100-80GB", "H100-NVL-94GB", "H200-141GB"})
+"""GPUs on whose sizes AKS offers a GPU instance profile (`_MIG_SOURCE`)."""
+
+GRID_MODELS = frozenset({"A10", "RTX-PRO-6000"})
+"""GPUs that Azure hands to a machine by SR-IOV, so that only NVIDIA's GRID driver drives them; any other fails to
+install (`_GRID_SOURCE`)."""
+
+WITHOUT_AKS_DRIVER = frozenset(
+    {
+        "Standard_NCC40ads_H100_v5",
+        "Standard_ND128isrG5_GB300_v6",
+        "Standard_NV6s_v2",
+        "Standard_NV12s_v2",
+        "Standard_NV24s_v2",
+    }
+)
+"""Sizes of the catalogue, retired ones aside, that AKS's own list leaves out, so that it installs no driver on them
+(Azure/karpenter-provider-azure pkg/utils/supported-gpus.yaml; https://learn.microsoft.com/azure/aks/use-nvidia-gpu)."""
+
+MAX_OS_DISK_GIB = 2048
+"""Upper bound of `osDiskSizeGB`."""
+
+_MIG_SOURCE = "https://learn.microsoft.com/azure/aks/gpu-multi-instance"
+_GRID_SOURCE = "Azure/AgentBaker pkg/agent/datamodel/gpu_components.go"
+_TAINT_SOURCE = "Azure/azure-cli src/azure-cli/azure/cli/command_modules/acs/_validators.py, validate_taint"
+_DISK_SOURCE = "Azure/azure-sdk-for-python azure-mgmt-containerservice 16.0.0, class AgentPool"
+
+
+class AksCluster(Cluster):
+    """An existing AKS cluster."""
+
+    cloud: Literal["azure"]
+    """Always `azure`."""
+    name: Address
+    """Name of the cluster."""
+    resource_group: Address
+    """Resource group of the cluster itself, not the `MC_…` group of its nodes."""
+    subscription_id: Address | None = None
+    """Subscription of the cluster; left out: the one the Azure credentials point at."""
+    subnet_id: Address | None = None
+    """ARM id of the subnet for the nodes; left out: the one AKS gives the cluster."""
+    encryption_at_host: bool = False
+    """Encrypt temporary disks and disk caches on the host too (managed disks always are encrypted at rest).
+
+    Off unless asked for: creation fails in a subscription that has not registered the feature
+    `Microsoft.Compute/EncryptionAtHost`, and not every size and region has it
+    (https://learn.microsoft.com/azure/aks/enable-host-encryption).
+    """
+    ssh_access: Literal["LocalUser", "Disabled"] = "LocalUser"
+    """`Disabled` turns the SSH service of the nodes off; `kubectl debug node` keeps working.
+
+    Not the default: it is a preview that needs the subscription feature `DisableSSHPreview`
+    (https://learn.microsoft.com/azure/aks/manage-ssh-node-access). Nodes have no public address either way.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class AksSettings(Settings):
+    """The part of an agent pool that the portable plan does not have."""
+
+    gpu_driver: Literal["Install", "None"]
+    """Whether AKS installs its GPU driver; fixed for the life of the pool."""
+    gpu_instance_profile: str | None
+    """`MIG1g` to `MIG7g`: cuts every GPU of every node alike; None for whole GPUs."""
+    encryption_at_host: bool
+    ssh_access: str
+
+
+def decide(wish: Wish) -> AksSettings:
+    """Choose driver, MIG profile and hardening of the pool.
+
+    Raises:
+        TypeError: The wish's cluster is not an AKS cluster.
+    """
+    if not isinstance(wish.cluster, AksCluster):
+        raise TypeError(f"an AKS pool needs an AksCluster, got {type(wish.cluster).__name__}")
+    operator = wish.software == "gpu-operator"
+    return AksSettings(
+        labels={} if operator else {GPU_PRESENT_LABEL: "true"},
+        # The operator brings its own driver, and two drivers on a node break each other:
+        # https://learn.microsoft.com/azure/aks/nvidia-gpu-operator, https://github.com/NVIDIA/gpu-operator/issues/525.
+        gpu_driver="None" if operator else "Install",
+        gpu_instance_profile=_pool_profile(wish),
+        encryption_at_host=wish.cluster.encryption_at_host,
+        ssh_access=wish.cluster.ssh_access,
+    )
+
+
+def gpu_instance_profile(wanted: Profile) -> str | None:
+    """Name the GPU instance profile that makes slices of this MIG profile, None when AKS has none.
+
+    AKS's names carry the compute slices only, and its nodes create the plain profile with that many (GPU instance
+    profile ids 19, 14, 9, 5 and 0: Azure/AgentBaker parts/linux/cloud-init/artifacts/mig-partition.sh): no double
+    memory (`1g.20gb` of an 80 GB card) and no attributes such as `+me`.
+    """
+    if wanted.gpu not in MIG_MODELS or wanted not in _plain(wanted.gpu):
+        return None
+    return f"MIG{wanted.compute_slices}g"
+
+
+def _plain(gpu: str) -> tuple[Profile, ...]:
+    """Return the profiles without attributes that take the least memory for their compute slices."""
+    bare = [each for each in profiles(gpu) if not each.plus and not each.minus]
+    return tuple(
+        each
+        for each in bare
+        if all(
+            each.memory_slices <= other.memory_slices for other in bare if other.compute_slices == each.compute_slices
+        )
+    )
+
+
+def refusals(wish: Wish) -> list[Problem]:
+    """List what AKS cannot do for this wish although the matrix allows its way of sharing."""
+    at: Path = ("pools", wish.name)
+    return [*_driver(at, wish), *_mig(at, wish), *_taints(at, wish), *_disk(at, wish)]
+
+
+def _driver(at: Path, wish: Wish) -> Iterator[Problem]:
+    size, operator = wish.instance, wish.software == "gpu-operator"
+    if operator and size.gpu_model in GRID_MODELS:
+        what = f"{size.name} needs NVIDIA's GRID driver, which the GPU Operator does not bring"
+        yield Problem((*at, "software"), what, "use software: device-plugin, with which AKS installs it", _GRID_SOURCE)
+    if not operator and size.name in WITHOUT_AKS_DRIVER:
+        where = "instance_type" if wish.spec.instance_type else "gpu"
+        what = f"AKS installs no GPU driver on {size.name}"
+        fix = "use software: gpu-operator, which brings a driver, or another size"
+        yield Problem((*at, where), what, fix, "https://learn.microsoft.com/azure/aks/use-nvidia-gpu")
+
+
+def _mig(at: Path, wish: Wish) -> Iterator[Problem]:
+    sharing, size = wish.spec.sharing, wish.instance
+    if not isinstance(sharing, Mig) or wish.capability.verdict is not Verdict.NATIVE:
+        return
+    if size.gpu_model not in MIG_MODELS:
+        what = f"AKS offers no GPU instance profile on {size.name} ({size.gpu_model})"
+        yield Problem((*at, "sharing", "mode"), what, f"take a size with {', '.join(sorted(MIG_MODELS))}", _MIG_SOURCE)
+        return
+    whole = _whole_profile(size, sharing)
+    if whole is None:
+        what = "AKS fills every GPU of a pool with slices of one profile, and this layout is another"
+        yield Problem(
+            (*at, "sharing", "layout"), what, f"give a profile instead: {_offer(size.gpu_model)}", _MIG_SOURCE
+        )
+    elif gpu_instance_profile(whole) is None:
+        key = "profile" if sharing.profile is not None else "layout"
+        made = next(each.name for each in _plain(size.gpu_model) if each.compute_slices == whole.compute_slices)
+        what = f"AKS cannot make {whole.name}: its MIG{whole.compute_slices}g is {made} on an {size.gpu_model}"
+        yield Problem((*at, "sharing", key), what, f"use one of {_offer(size.gpu_model)}", _MIG_SOURCE)
+
+
+def _offer(gpu: str) -> str:
+    return ", ".join(each.name for each in _plain(gpu))
+
+
+def _pool_profile(wish: Wish) -> str | None:
+    sharing = wish.spec.sharing
+    if not isinstance(sharing, Mig) or wish.capability.verdict is not Verdict.NATIVE:
+        return None
+    whole = _whole_profile(wish.instance, sharing)
+    return gpu_instance_profile(whole) if whole is not None else None
+
+
+def _whole_profile(size: InstanceType, sharing: Mig) -> Profile | None:
+    """Return the one profile that fills every GPU of the node, None when the GPUs are cut in any other way."""
+    first, *others = node_layouts(size, sharing)
+    if any(layout != first for layout in others) or len(set(first)) != 1:
+        return None
+    found = profile(size.gpu_model, first[0])
+    return found if len(first) == found.max_instances else None
+
+
+def _taints(at: Path, wish: Wish) -> Iterator[Problem]:
+    for index, taint in enumerate(wish.spec.taints):
+        if not taint.value:
+            what = f"got '{taint}'; AKS takes no taint without a value"
+            yield Problem((*at, "taints", index), what, f"write '{taint.key}=true:{taint.effect.value}'", _TAINT_SOURCE)
+
+
+def _disk(at: Path, wish: Wish) -> Iterator[Problem]:
+    if wish.spec.disk_gib > MAX_OS_DISK_GIB:
+        what = f"got {wish.spec.disk_gib}; an AKS node's disk has at most {MAX_OS_DISK_GIB} GiB"
+        yield Problem((*at, "disk_gib"), what, f"use {MAX_OS_DISK_GIB} or less", _DISK_SOURCE)

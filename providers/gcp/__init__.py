@@ -1,0 +1,67 @@
+"""Google Kubernetes Engine (GKE Standard): its machines, what its node pools can do, and how to read one back.
+
+Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the only file that imports the SDK.
+"""
+
+from gpupools.cloud import Cloud, Owners, Software
+from providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE
+from providers.gcp.cluster import GkeCluster
+from providers.gcp.facts import read_pool
+from providers.gcp.machines import INSTANCE_TYPES, find_instance_type
+from providers.gcp.settings import NO_DEVICE_PLUGIN_LABEL, decide, refusals
+
+_GPUS = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
+_INSTALLER = "Google's driver installer DaemonSet"
+
+
+CLOUD = Cloud(
+    name="gcp",
+    service="GKE",
+    instance_types=INSTANCE_TYPES,
+    cluster=GkeCluster,
+    example_cluster={
+        "cloud": "gcp",
+        "name": "lab-dev",
+        "project": "ml-dev",
+        "location": "europe-west4",
+        "service_account": "gpu-nodes@ml-dev.iam.gserviceaccount.com",
+    },
+    software={
+        "cloud-managed": Software(
+            owners=Owners(driver="GKE", container_toolkit="GKE node image", device_plugin="GKE"),
+            why="GKE installs a driver that fits the node version, and its own device plugin",
+            source=_GPUS,
+        ),
+        "device-plugin": Software(
+            owners=Owners(
+                driver=_INSTALLER, container_toolkit="GKE node image", device_plugin="your NVIDIA device plugin"
+            ),
+            why=f"GKE's driver installation and, by the label {NO_DEVICE_PLUGIN_LABEL}, its device plugin are off",
+            source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu (demo/clusters/gke)",
+        ),
+        "gpu-operator": Software(
+            owners=Owners(driver=_INSTALLER, container_toolkit="your GPU Operator", device_plugin="your GPU Operator"),
+            why="on Container-Optimized OS NVIDIA documents the operator without its driver, beside Google's installer",
+            source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html",
+        ),
+    },
+    default_software=DEFAULT_SOFTWARE,
+    capabilities=CAPABILITIES,
+    decide=decide,
+    read_pool=read_pool,
+    refusals=refusals,
+    # GKE sets these itself; a documented list does not exist, the prefixes are those of
+    # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/creating-managing-labels and of its device plugin.
+    reserved_labels=(
+        "cloud.google.com/gke-*",
+        "cloud.google.com/machine-family",
+        NO_DEVICE_PLUGIN_LABEL,
+        "kubernetes.io/*",
+        "k8s.io/*",
+        "beta.kubernetes.io/*",
+        "topology.kubernetes.io/*",
+        "topology.gke.io/*",
+        "node.kubernetes.io/instance-type",
+    ),
+    find_instance_type=find_instance_type,
+)

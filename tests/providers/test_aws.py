@@ -1,0 +1,854 @@
+"""EKS: what becomes of a pool, what is refused, what is declared, and how it is read back."""
+
+import asyncio
+import base64
+import random
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pulumi
+import pulumi.runtime
+import pytest
+from pulumi.runtime import rpc
+from pulumi.runtime.mocks import MockMonitor
+
+from gpupools.cloud import UNKNOWN, PoolFacts, Settings, Verdict
+from gpupools.errors import Rejected
+from gpupools.mig import profile
+from gpupools.plan import PoolPlan, plan_pool
+from gpupools.spec import SHARING_KINDS, Cluster
+from gpupools.stack import parse_cluster, parse_pool
+from gpupools.taints import GPU_TAINT, Effect, Taint
+from providers.aws import CLOUD, read_pool
+from providers.aws.resources import create_pool, create_provider
+from providers.aws.settings import BOTTLEROCKET_MIG, IMAGES, ULTRASERVER_FAMILIES, EksSettings, accelerator_name, family
+
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+TAG = "aws:autoscaling/tag:Tag"
+AUTOSCALER = "k8s.io/cluster-autoscaler/node-template"
+
+ADDRESS: Mapping[str, Any] = {
+    "cloud": "aws",
+    "name": "train-dev",
+    "region": "eu-central-1",
+    "subnet_ids": ["subnet-1", "subnet-2"],
+    "node_role_arn": "arn:aws:iam::111122223333:role/nodes",
+}
+
+
+def cluster() -> Cluster:
+    return parse_cluster(("clusters", "train"), ADDRESS, {"aws": CLOUD})
+
+
+def plan(**wish: Any) -> PoolPlan:
+    pool = parse_pool(("pools", "a"), {"nodes": {"max": 4}, **wish})
+    return plan_pool("a", pool, "train", cluster(), CLOUD)
+
+
+def settings(**wish: Any) -> EksSettings:
+    found = plan(**wish).settings
+    assert isinstance(found, EksSettings)
+    return found
+
+
+def rejected(**wish: Any) -> list[str]:
+    with pytest.raises(Rejected) as error:
+        plan(**wish)
+    problems = error.value.problems
+    return [str(replace(problem, source="")) for problem in problems]
+
+
+# What a pool becomes
+
+
+@pytest.mark.parametrize(
+    ("wish", "instance_type"),
+    [
+        pytest.param({"gpu": "L4"}, "g6.xlarge", id="smallest of several sizes"),
+        pytest.param({"gpu": "L4", "gpus_per_node": 4}, "g6.12xlarge", id="more than one GPU"),
+        pytest.param({"gpu": "L4", "gpus_per_node": "1/8"}, "g6f.large", id="an eighth of a GPU"),
+        pytest.param({"gpu": "L4", "gpus_per_node": "1/2"}, "g6f.4xlarge", id="half a GPU"),
+        pytest.param({"gpu": "A100-40GB", "gpus_per_node": 8}, "p4d.24xlarge", id="A100 of 40 GB"),
+        pytest.param({"gpu": "A100-80GB", "gpus_per_node": 8}, "p4de.24xlarge", id="A100 of 80 GB"),
+        pytest.param({"gpu": "H100"}, "p5.4xlarge", id="one H100"),
+        pytest.param({"gpu": "T4G"}, "g5g.xlarge", id="arm64"),
+        pytest.param({"gpu": "RTX-PRO-6000", "gpus_per_node": 2}, "g7e.12xlarge", id="RTX PRO 6000"),
+        pytest.param({"gpu": "A10G"}, "g5.xlarge", id="previous generation where there is no other"),
+    ],
+)
+def test_a_gpu_resolves_to_the_smallest_instance_type(wish: dict[str, Any], instance_type: str) -> None:
+    assert plan(**wish).instance.name == instance_type
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "software", "ami_type"),
+    [
+        ("g6.xlarge", "cloud-managed", "BOTTLEROCKET_x86_64_NVIDIA"),
+        ("g5g.xlarge", "cloud-managed", "BOTTLEROCKET_ARM_64_NVIDIA"),
+        ("g6.xlarge", "device-plugin", "AL2023_x86_64_NVIDIA"),
+        ("g5g.xlarge", "device-plugin", "AL2023_ARM_64_NVIDIA"),
+        ("p5.48xlarge", "gpu-operator", "AL2023_x86_64_NVIDIA"),
+        ("g5g.metal", "gpu-operator", "AL2023_ARM_64_NVIDIA"),
+    ],
+)
+def test_the_image_fits_architecture_and_software(instance_type: str, software: str, ami_type: str) -> None:
+    assert settings(instance_type=instance_type, software=software).ami_type == ami_type
+
+
+def test_every_image_type_is_one_eks_knows() -> None:
+    known = {
+        *("AL2023_x86_64_NVIDIA", "AL2023_ARM_64_NVIDIA"),
+        *("BOTTLEROCKET_x86_64_NVIDIA", "BOTTLEROCKET_ARM_64_NVIDIA"),
+    }  # botocore, data/eks/2017-11-01/service-2.json, shape AMITypes
+
+    assert {name for image in IMAGES.values() for name in image.ami_types.values()} == known
+
+
+def test_bottlerocket_keeps_images_on_its_second_disk() -> None:
+    disks = settings(gpu="L4", disk_gib=300).volumes
+
+    assert [(disk.device, disk.gib) for disk in disks] == [("/dev/xvda", None), ("/dev/xvdb", 300)]
+
+
+def test_amazon_linux_has_one_disk() -> None:
+    disks = settings(gpu="L4", software="device-plugin", disk_gib=300).volumes
+
+    assert [(disk.device, disk.gib) for disk in disks] == [("/dev/xvda", 300)]
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("T4", "nvidia-tesla-t4"),
+        ("V100-32GB", "nvidia-tesla-v100"),
+        ("A100-80GB", "nvidia-tesla-a100"),
+        ("A10G", "nvidia-a10g"),
+        ("L40S", "nvidia-l40s"),
+        ("T4G", "nvidia-t4g"),
+        ("RTX-PRO-6000", "nvidia-rtx-pro-6000"),
+    ],
+)
+def test_the_accelerator_label_speaks_the_autoscalers_names(model: str, name: str) -> None:
+    assert accelerator_name(model) == name
+
+
+def test_nodes_tell_the_autoscaler_to_wait_for_their_gpus() -> None:
+    assert plan(gpu="L4").labels == {"gpupools/pool": "a", "k8s.amazonaws.com/accelerator": "nvidia-l4"}
+
+
+def test_nodes_for_the_device_plugin_chart_say_that_they_have_gpus() -> None:
+    labels = plan(gpu="L4", software="device-plugin").labels
+
+    assert labels["nvidia.com/gpu.present"] == "true"
+
+
+@pytest.mark.parametrize(("nodes", "minutes"), [(1, 90), (10, 360), (1000, 1440)])
+def test_a_rolling_update_has_time_for_every_node(nodes: int, minutes: int) -> None:
+    assert settings(gpu="L4", nodes={"max": nodes}).update_timeout_minutes == minutes
+
+
+PLUGIN = "settings.kubelet-device-plugins.nvidia"
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "sharing", "expected"),
+    [
+        pytest.param(
+            "g6.xlarge",
+            {"mode": "time-slicing", "replicas": 4},
+            {
+                "device-sharing-strategy": "time-slicing",
+                "time-slicing": {
+                    "replicas": 4,
+                    "rename-by-default": False,
+                    "fail-requests-greater-than-one": True,
+                },
+            },
+            id="time-slicing",
+        ),
+        pytest.param(
+            "g6.xlarge",
+            {"mode": "mps", "replicas": 48},
+            {"device-sharing-strategy": "mps", "mps": {"replicas": 48, "rename-by-default": False}},
+            id="mps",
+        ),
+        pytest.param(
+            "p4d.24xlarge",
+            {"mode": "mig", "profile": "2g.10gb"},
+            {"device-partitioning-strategy": "mig", "mig": {"profile": {"a100.40gb": "2g.10gb"}}},
+            id="mig on A100 40 GB",
+        ),
+        pytest.param(
+            "p5en.48xlarge",
+            {"mode": "mig", "profile": "1g.35gb"},
+            {"device-partitioning-strategy": "mig", "mig": {"profile": {"h200.141gb": "1g.35gb"}}},
+            id="mig on H200",
+        ),
+        pytest.param(
+            "p6-b300.48xlarge",
+            {"mode": "mig", "profile": "4g.135gb"},
+            {"device-partitioning-strategy": "mig", "mig": {"profile": {"b300.269gb": "4g.135gb"}}},
+            id="mig on B300",
+        ),
+        pytest.param(
+            "g7e.2xlarge",
+            {"mode": "mig", "profile": "1g.24gb"},
+            {"device-partitioning-strategy": "mig", "mig": {"profile": {"rtxpro6000.96gb": "1g.24gb"}}},
+            id="mig on RTX PRO 6000",
+        ),
+    ],
+)
+def test_bottlerocket_gets_the_sharing_as_settings(
+    instance_type: str, sharing: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    text = settings(instance_type=instance_type, sharing=sharing).user_data
+
+    assert tomllib.loads(text) == {"settings": {"kubelet-device-plugins": {"nvidia": expected}}}
+    headers = [line for line in text.splitlines() if line.startswith("[")]
+    assert headers[0] == f"[{PLUGIN}]"
+    assert not any('"' in header for header in headers), "EKS refuses quoted keys in a header"
+
+
+def test_whole_gpus_need_no_user_data() -> None:
+    assert settings(gpu="L4").user_data == ""
+
+
+@pytest.mark.parametrize(
+    ("wish", "capacity"),
+    [
+        ({"instance_type": "p4d.24xlarge", "sharing": {"mode": "mig", "profile": "2g.10gb"}}, {"nvidia.com/gpu": 24}),
+        ({"instance_type": "g6.12xlarge", "sharing": {"mode": "mps", "replicas": 8}}, {"nvidia.com/gpu": 32}),
+        ({"instance_type": "g6f.large"}, {"nvidia.com/gpu": 1}),
+    ],
+)
+def test_the_plan_says_what_every_node_advertises(wish: dict[str, Any], capacity: dict[str, int]) -> None:
+    assert plan(**wish).capacity == capacity
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("wish", "problems"),
+    [
+        pytest.param(
+            {"instance_type": "g7.2xlarge"},
+            [
+                (
+                    "pools.a.instance_type: the EKS image Bottlerocket NVIDIA does not drive the RTX-PRO-4500 of"
+                    " g7.2xlarge (No EKS image carries its driver: it needs 595 or later and the images ship 580);"
+                    " choose a type of another family"
+                )
+            ],
+            id="a driver that no image has",
+        ),
+        pytest.param(
+            {"gpu": "RTX-PRO-4500", "software": "gpu-operator"},
+            [
+                (
+                    "pools.a.gpu: the EKS image AL2023 NVIDIA does not drive the RTX-PRO-4500 of"
+                    " g7.2xlarge (No EKS image carries its driver: it needs 595 or later and the images ship 580);"
+                    " choose a type of another family"
+                )
+            ],
+            id="the same, asked for by model",
+        ),
+        pytest.param(
+            {"gpu": "GB200", "gpus_per_node": 4},
+            [
+                (
+                    "pools.a.gpu: EC2 gives out p6e-gb200.36xlarge only through Capacity Blocks, which a pool cannot"
+                    " name in this release; choose a type that EC2 starts on demand"
+                ),
+                (
+                    "pools.a.gpu: the EKS image Bottlerocket NVIDIA does not drive the GB200 of p6e-gb200.36xlarge;"
+                    " use software: device-plugin or gpu-operator"
+                ),
+            ],
+            id="an UltraServer",
+        ),
+        pytest.param(
+            {"instance_type": "p4d.24xlarge", "sharing": {"mode": "mig", "profile": "4g.20gb"}},
+            [
+                (
+                    "pools.a.sharing.profile: Bottlerocket takes 4g.20gb for an A100-40GB but leaves the GPU in one"
+                    " piece; use 1g.5gb, 1g.10gb, 2g.10gb, 3g.20gb, 7g.40gb, or software: gpu-operator"
+                )
+            ],
+            id="a profile Bottlerocket silently ignores",
+        ),
+        pytest.param(
+            {"instance_type": "g7.2xlarge", "sharing": {"mode": "mig", "profile": "1g.16gb"}},
+            [
+                (
+                    "pools.a.instance_type: the EKS image Bottlerocket NVIDIA does not drive the RTX-PRO-4500 of"
+                    " g7.2xlarge (No EKS image carries its driver: it needs 595 or later and the images ship 580);"
+                    " choose a type of another family"
+                ),
+                (
+                    "pools.a.sharing.mode: Bottlerocket's MIG manager does not know the RTX-PRO-4500 of g7.2xlarge;"
+                    " use software: gpu-operator"
+                ),
+            ],
+            id="a GPU Bottlerocket cannot cut",
+        ),
+        pytest.param(
+            {
+                "instance_type": "p4d.24xlarge",
+                "sharing": {"mode": "mig", "layout": ["3g.20gb", "3g.20gb"], "strategy": "single"},
+            },
+            [
+                (
+                    "pools.a.sharing.layout: Bottlerocket fills every GPU with slices of one profile and takes no"
+                    " layout; give profile instead, or use software: gpu-operator"
+                )
+            ],
+            id="a layout on Bottlerocket",
+        ),
+        pytest.param(
+            {"gpu": "L4", "labels": {"example.com/team": ""}},
+            [
+                "pools.a.labels.example.com/team: is empty; EKS takes no label without a value; give it a value",
+            ],
+            id="an empty label",
+        ),
+        pytest.param(
+            {"gpu": "L4", "labels": {f"{'x' * 60}.example/a": "b"}},
+            [f"pools.a.labels.{'x' * 60}.example/a: is 70 characters; EKS takes 63; shorten the key"],
+            id="a label's key too long for EKS",
+        ),
+        pytest.param(
+            {"gpu": "L4", "taints": [f"{'x' * 60}.example/a=b:NoSchedule"]},
+            ["pools.a.taints[0]: the key has 70 characters; EKS takes 63; shorten the key"],
+            id="a taint's key too long for EKS",
+        ),
+        pytest.param(
+            {"gpu": "L4", "taints": ["nvidia.com/gpu=present:NoSchedule", "nvidia.com/gpu=present:NoExecute"]},
+            [
+                (
+                    "pools.a.taints[1]: nvidia.com/gpu=present:NoExecute is a second taint of the key nvidia.com/gpu;"
+                    " cluster-autoscaler's tags have room for one; use another key"
+                )
+            ],
+            id="two taints of one key",
+        ),
+        pytest.param(
+            {"gpu": "L4", "labels": {f"example.com/l{index}": "x" for index in range(33)}},
+            [
+                (
+                    "pools.a.labels: 33 labels and taints; the Auto Scaling group has room for the tags of 32 more;"
+                    " use fewer: without the tags the pool does not scale from zero"
+                )
+            ],
+            id="more tags than the group holds",
+        ),
+        pytest.param(
+            {"gpu": "L4", "labels": {"eks.amazonaws.com/nodegroup": "x"}},
+            [
+                (
+                    "pools.a.labels.eks.amazonaws.com/nodegroup: Amazon EKS keeps 'eks.amazonaws.com/nodegroup'"
+                    " for itself; use a prefix of your own"
+                )
+            ],
+            id="a label of EKS",
+        ),
+        pytest.param(
+            {"instance_type": "g4ad.xlarge"},
+            [
+                (
+                    "pools.a.instance_type: 'g4ad.xlarge' carries AMD Radeon Pro V520, not an NVIDIA GPU;"
+                    " see gpupools catalog --cloud aws for the types with NVIDIA GPUs"
+                )
+            ],
+            id="an AMD GPU",
+        ),
+    ],
+)
+def test_what_eks_cannot_carry_out_is_refused(wish: dict[str, Any], problems: list[str]) -> None:
+    assert rejected(**wish) == problems
+
+
+def test_an_ultraserver_cannot_be_cut_on_the_images_of_eks() -> None:
+    found = rejected(instance_type="p6e-gb200.36xlarge", sharing={"mode": "mig", "profile": "1g.23gb"})
+
+    assert (
+        "pools.a.sharing.mode: EKS images run the GB200 of p6e-gb200.36xlarge in CDMM mode, which excludes MIG;"
+        " use whole GPUs"
+    ) in found
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"gpu": "GB200", "gpus_per_node": 4},
+        {"instance_type": "g7.2xlarge", "sharing": {"mode": "mig", "profile": "1g.16gb"}},
+        {"instance_type": "p4d.24xlarge", "sharing": {"mode": "mig", "profile": "4g.20gb"}},
+        {"gpu": "L4", "labels": {f"{'x' * 60}.example/{index}": "" for index in range(33)}},
+        {"gpu": "L4", "taints": [f"{'x' * 60}.example/a=b:NoSchedule", "nvidia.com/gpu=present:NoExecute"]},
+    ],
+)
+def test_every_refusal_of_eks_names_its_source(wish: dict[str, Any]) -> None:
+    with pytest.raises(Rejected) as error:
+        plan(**wish)
+
+    assert all(problem.source.startswith("https://") for problem in error.value.problems)
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name, row in CLOUD.instance_types.items() if row.lifecycle != "retired")
+)
+def test_every_type_on_sale_is_planned_or_refused_for_a_reason_in_the_data(name: str) -> None:
+    kind = family(name)
+    if kind == "g7" or kind in ULTRASERVER_FAMILIES:
+        assert rejected(instance_type=name)
+    else:
+        assert plan(instance_type=name).capacity == {"nvidia.com/gpu": CLOUD.instance_types[name].devices}
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name, row in CLOUD.instance_types.items() if row.lifecycle == "retired")
+)
+def test_retired_types_are_refused(name: str) -> None:
+    assert rejected(instance_type=name)[0].startswith(f"pools.a.instance_type: aws retired {name}")
+
+
+def test_profiles_that_bottlerocket_cuts_are_profiles_of_the_gpu() -> None:
+    for model, (_, names) in BOTTLEROCKET_MIG.items():
+        assert [profile(model, name).name for name in names] == list(names)
+
+
+def test_the_matrix_has_every_cell_with_a_reason_and_a_source() -> None:
+    cells = CLOUD.capabilities
+
+    assert set(cells) == {(software, kind) for software in CLOUD.software for kind in SHARING_KINDS}
+    assert all(cell.why and cell.source.startswith("https://") for cell in cells.values())
+    assert all(cell.instead for cell in cells.values() if cell.verdict is Verdict.REFUSED)
+    assert set(CLOUD.default_software) == set(SHARING_KINDS)
+
+
+# What is declared
+
+
+class Engine(pulumi.runtime.Mocks):
+    """Answers with the inputs, plus what AWS would add to them unless it is bare."""
+
+    def __init__(self, bare: bool = False) -> None:
+        self.bare = bare
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        outputs = dict(args.inputs)
+        if args.typ == TEMPLATE and not self.bare:
+            outputs["latestVersion"] = 3
+        if args.typ == NODE_GROUP and not self.bare:
+            outputs["nodeGroupName"] = f"{args.name}-1234567"
+            outputs["resources"] = [{"autoscalingGroups": [{"name": "eks-asg"}], "remoteAccessSecurityGroupId": ""}]
+        return f"{args.name}-id", outputs
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
+        raise AssertionError(f"a test asked the cloud for {args.token}")
+
+
+class Monitor(MockMonitor):
+    """Keeps the requests as they go over the wire."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self.requests: list[Any] = []
+
+    def RegisterResource(self, request: Any) -> Any:  # noqa: N802
+        if request.type != "pulumi:pulumi:Stack":
+            self.requests.append(request)
+        return super().RegisterResource(request)  # type: ignore[no-untyped-call]  # the SDK leaves it untyped
+
+
+class Declared:
+    """The resources one program declared."""
+
+    def __init__(self, requests: list[Any]) -> None:
+        self.requests = requests
+
+    def request(self, type_token: str) -> Any:
+        (found,) = [request for request in self.requests if request.type == type_token]
+        return found
+
+    def inputs(self, type_token: str) -> dict[str, Any]:
+        found = rpc.deserialize_properties(self.request(type_token).object)
+        assert isinstance(found, dict)
+        return found
+
+    def tags(self) -> dict[str, str]:
+        tags = [rpc.deserialize_properties(request.object) for request in self.requests if request.type == TAG]
+        assert all(tag["autoscalingGroupName"] == "eks-asg" for tag in tags)
+        assert all(tag["tag"]["propagateAtLaunch"] is False for tag in tags)
+        return {tag["tag"]["key"]: tag["tag"]["value"] for tag in tags}
+
+
+def run(program: Callable[[], Any], engine: Engine | None = None) -> Declared:
+    monitor = Monitor(engine or Engine())
+
+    async def main() -> None:
+        pulumi.runtime.set_mocks(monitor.mocks, monitor=monitor)
+        await pulumi.runtime.stack.run_pulumi_func(program)
+
+    asyncio.run(main())
+    return Declared(monitor.requests)
+
+
+def declared(**wish: Any) -> Declared:
+    made = plan(**wish)
+    return run(lambda: create_pool("train-a", made, ADDRESS, pulumi.ResourceOptions()))
+
+
+def test_a_pool_is_a_template_a_node_group_and_tags() -> None:
+    made = declared(gpu="L4")
+
+    assert [(request.type, request.name) for request in made.requests] == [
+        (TEMPLATE, "train-a-template"),
+        (NODE_GROUP, "train-a-nodes"),
+        (TAG, "train-a-label/gpupools/pool"),
+        (TAG, "train-a-label/k8s.amazonaws.com/accelerator"),
+        (TAG, "train-a-taint/nvidia.com/gpu"),
+        (TAG, "train-a-resources/nvidia.com/gpu"),
+    ]
+
+
+def test_the_node_group_goes_over_the_wire_whole() -> None:
+    made = declared(gpu="L4", nodes={"min": 1, "max": 4}, taints=["team=vision:NoExecute"]).inputs(NODE_GROUP)
+
+    assert made == {
+        "clusterName": "train-dev",
+        "nodeRoleArn": "arn:aws:iam::111122223333:role/nodes",
+        "subnetIds": ["subnet-1", "subnet-2"],
+        "amiType": "BOTTLEROCKET_x86_64_NVIDIA",
+        "instanceTypes": ["g6.xlarge"],
+        "launchTemplate": {"id": "train-a-template-id", "version": "3"},
+        "scalingConfig": {"minSize": 1, "desiredSize": 1, "maxSize": 4},
+        "labels": {"gpupools/pool": "a", "k8s.amazonaws.com/accelerator": "nvidia-l4"},
+        "taints": [
+            {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"},
+            {"key": "team", "value": "vision", "effect": "NO_EXECUTE"},
+        ],
+        "updateConfig": {"maxUnavailable": 1, "updateStrategy": "MINIMAL"},
+        "nodeRepairConfig": {"enabled": True},
+        "tags": {"gpupools:cluster": "train-dev", "gpupools:pool": "a"},
+    }
+
+
+def test_the_launch_template_goes_over_the_wire_whole() -> None:
+    made = declared(gpu="L4").inputs(TEMPLATE)
+
+    tags = {"Name": "train-a", "gpupools:cluster": "train-dev", "gpupools:pool": "a"}
+    disk = {"encrypted": "true", "volumeType": "gp3", "deleteOnTermination": "true"}
+    assert made == {
+        "description": "Nodes of the GPU pool train-a",
+        "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1},
+        "blockDeviceMappings": [
+            {"deviceName": "/dev/xvda", "ebs": disk},
+            {"deviceName": "/dev/xvdb", "ebs": disk | {"volumeSize": 200}},
+        ],
+        "tagSpecifications": [
+            {"resourceType": kind, "tags": tags} for kind in ("instance", "volume", "network-interface")
+        ],
+        "tags": {"gpupools:cluster": "train-dev", "gpupools:pool": "a"},
+    }
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"gpu": "L4"},
+        {"gpu": "L4", "software": "device-plugin"},
+        {"gpu": "L4", "sharing": {"mode": "time-slicing", "replicas": 2}},
+    ],
+    ids=["bottlerocket", "al2023", "shared"],
+)
+def test_nothing_is_set_in_both_template_and_group(wish: dict[str, Any]) -> None:
+    made = declared(**wish)
+
+    template, group = made.inputs(TEMPLATE), made.inputs(NODE_GROUP)
+    assert not {"instanceType", "imageId", "keyName", "iamInstanceProfile", "networkInterfaces"} & set(template)
+    assert not {"diskSize", "remoteAccess"} & set(group)
+
+
+def test_user_data_is_base64() -> None:
+    sharing = {"mode": "time-slicing", "replicas": 4}
+
+    made = declared(gpu="L4", sharing=sharing).inputs(TEMPLATE)
+
+    assert base64.b64decode(made["userData"]).decode() == settings(gpu="L4", sharing=sharing).user_data
+
+
+def test_the_autoscaler_keeps_its_number_of_nodes() -> None:
+    made = declared(gpu="L4", nodes={"min": 0, "max": 4}).request(NODE_GROUP)
+
+    assert list(made.ignoreChanges) == ["scalingConfig.desiredSize"]
+
+
+def test_a_pool_of_fixed_size_follows_the_stack_file() -> None:
+    made = declared(gpu="L4", nodes={"min": 4, "max": 4}).request(NODE_GROUP)
+
+    assert list(made.ignoreChanges) == []
+
+
+def test_time_outs_match_a_pool_that_rolls_node_by_node() -> None:
+    made = declared(gpu="L4", nodes={"max": 10}).request(NODE_GROUP)
+
+    assert (made.customTimeouts.create, made.customTimeouts.update, made.customTimeouts.delete) == (
+        "60m",
+        "360m",
+        "90m",
+    )
+
+
+def test_an_empty_group_describes_its_nodes_to_the_autoscaler() -> None:
+    made = declared(
+        gpu="L4",
+        sharing={"mode": "time-slicing", "replicas": 4},
+        labels={"example.com/team": "vision"},
+        taints=["dedicated:NoSchedule"],
+    )
+
+    assert made.tags() == {
+        f"{AUTOSCALER}/label/gpupools/pool": "a",
+        f"{AUTOSCALER}/label/k8s.amazonaws.com/accelerator": "nvidia-l4",
+        f"{AUTOSCALER}/label/example.com/team": "vision",
+        f"{AUTOSCALER}/taint/nvidia.com/gpu": "present:NoSchedule",
+        f"{AUTOSCALER}/taint/dedicated": ":NoSchedule",
+        f"{AUTOSCALER}/resources/nvidia.com/gpu": "4",
+    }
+
+
+def test_the_pools_name_is_the_node_groups() -> None:
+    names: list[str] = []
+    made = plan(gpu="L4")
+
+    run(lambda: create_pool("train-a", made, ADDRESS, pulumi.ResourceOptions()).apply(names.append))
+
+    assert names == ["train-a-nodes-1234567"]
+
+
+def test_late_addresses_pass_through() -> None:
+    made = plan(gpu="L4")
+
+    def program() -> None:
+        late = {"subnet_ids": pulumi.Output.from_input(["subnet-9"]), "name": pulumi.Output.from_input("late")}
+        create_pool("train-a", made, {**ADDRESS, **late}, pulumi.ResourceOptions())
+
+    group = run(program).inputs(NODE_GROUP)
+
+    assert (group["clusterName"], group["subnetIds"]) == ("late", ["subnet-9"])
+
+
+def test_an_engine_that_adds_no_autoscaling_group_does_not_stop_a_users_own_test() -> None:
+    made = plan(gpu="L4")
+
+    tags = [
+        rpc.deserialize_properties(request.object)
+        for request in run(
+            lambda: create_pool("a", made, ADDRESS, pulumi.ResourceOptions()), Engine(bare=True)
+        ).requests
+        if request.type == TAG
+    ]
+
+    assert [tag["autoscalingGroupName"] for tag in tags] == ["", "", "", ""]
+
+
+def test_every_resource_gets_the_options_of_its_caller() -> None:
+    made = plan(gpu="L4")
+
+    def program() -> None:
+        provider = create_provider("train", ADDRESS, pulumi.ResourceOptions())
+        create_pool("train-a", made, ADDRESS, pulumi.ResourceOptions(provider=provider, protect=True))
+
+    declared = run(program)
+
+    assert declared.inputs("pulumi:providers:aws")["region"] == "eu-central-1"
+    pool = [request for request in declared.requests if request.type != "pulumi:providers:aws"]
+    assert len(pool) == 6
+    assert all(request.protect and "pulumi:providers:aws::train::" in request.provider for request in pool)
+
+
+def test_a_plan_for_another_cloud_is_a_programming_error() -> None:
+    foreign = replace(plan(gpu="L4"), cloud="gcp", settings=Settings())
+
+    with pytest.raises(TypeError, match="the plan of pool 'a' is for gcp, not for aws"):
+        create_pool("train-a", foreign, ADDRESS, pulumi.ResourceOptions())
+
+
+# How it is read back
+
+GPU_ON_EKS = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
+
+
+def facts(**properties: Any) -> PoolFacts:
+    found = read_pool(NODE_GROUP, properties)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"gpu": "L4"},
+        {"gpu": "L4", "gpus_per_node": "1/8"},
+        {"gpu": "A100-40GB", "gpus_per_node": 8, "taints": ["team=vision:PreferNoSchedule"]},
+    ],
+    ids=["one GPU", "an eighth", "eight and another taint"],
+)
+def test_a_declared_pool_reads_back_as_planned(wish: dict[str, Any]) -> None:
+    wanted = plan(**wish)
+
+    assert read_pool(NODE_GROUP, declared(**wish).inputs(NODE_GROUP)) == PoolFacts(
+        cloud="aws",
+        instance_types=(wanted.instance.name,),
+        gpus_per_node=wanted.instance.gpus,
+        taints=wanted.taints,
+        evidence=f"instanceTypes {wanted.instance.name}",
+    )
+
+
+@pytest.mark.parametrize(
+    ("properties", "gpus", "evidence", "unknown"),
+    [
+        pytest.param({"instanceTypes": ["m7i.large"]}, 0, "", (), id="no GPU"),
+        pytest.param({}, 0, "", (), id="EKS's own default type"),
+        pytest.param({"instanceTypes": ["g4ad.xlarge"]}, 0, "", (), id="an AMD GPU"),
+        pytest.param({"instanceTypes": ["trn2.48xlarge"]}, 0, "", (), id="Trainium"),
+        pytest.param({"instanceTypes": ["p3.2xlarge"]}, 1, "instanceTypes p3.2xlarge", (), id="a retired type"),
+        pytest.param(
+            {"instanceTypes": ["m7i.large", "g6.12xlarge"]},
+            4,
+            "instanceTypes g6.12xlarge",
+            (),
+            id="the most of several",
+        ),
+        pytest.param({"instanceTypes": ["p9.48xlarge"]}, None, "instanceTypes p9.48xlarge", (), id="a newer p family"),
+        pytest.param({"instanceTypes": ["g9e-x.2xlarge"]}, None, "instanceTypes g9e-x.2xlarge", (), id="a newer g"),
+        pytest.param(
+            {"instanceTypes": ["m7i.large"], "amiType": "AL2023_x86_64_NVIDIA"},
+            None,
+            "amiType AL2023_x86_64_NVIDIA",
+            (),
+            id="an NVIDIA image",
+        ),
+        pytest.param(
+            {"launchTemplate": {"id": "lt-1"}, "amiType": "BOTTLEROCKET_x86_64_NVIDIA_FIPS"},
+            None,
+            "amiType BOTTLEROCKET_x86_64_NVIDIA_FIPS",
+            (),
+            id="an NVIDIA image with the type in the template",
+        ),
+        pytest.param({"amiType": "AL2_x86_64_GPU"}, None, "amiType AL2_x86_64_GPU", (), id="the old GPU image"),
+        pytest.param(
+            {"launchTemplate": {"id": "lt-1"}, "amiType": "AL2023_x86_64_STANDARD"}, 0, "", (), id="a plain image"
+        ),
+        pytest.param({"launchTemplate": {"id": "lt-1"}}, None, "", ("launchTemplate",), id="all in the template"),
+        pytest.param(
+            {"launchTemplate": UNKNOWN, "amiType": UNKNOWN}, None, "", ("amiType",), id="template and image unknown"
+        ),
+        pytest.param({"instanceTypes": UNKNOWN}, None, "", ("instanceTypes",), id="types unknown"),
+        pytest.param({"instanceTypes": ["m7i.large", UNKNOWN]}, None, "", ("instanceTypes[1]",), id="one type unknown"),
+        pytest.param(
+            {"instanceTypes": ["g6.xlarge", UNKNOWN]},
+            1,
+            "instanceTypes g6.xlarge",
+            ("instanceTypes[1]",),
+            id="a GPU beside an unknown type",
+        ),
+    ],
+)
+def test_gpus_are_recognised(
+    properties: dict[str, Any], gpus: int | None, evidence: str, unknown: tuple[str, ...]
+) -> None:
+    found = facts(**properties)
+
+    assert (found.gpus_per_node, found.evidence, found.unknown) == (
+        None if gpus is None else Fraction(gpus),
+        evidence,
+        unknown,
+    )
+
+
+@pytest.mark.parametrize(
+    ("taints", "expected", "unknown"),
+    [
+        pytest.param([GPU_ON_EKS], (GPU_TAINT,), (), id="the GPU taint"),
+        pytest.param([{"key": "a", "effect": "NO_EXECUTE"}], (Taint("a", "", Effect.NO_EXECUTE),), (), id="no value"),
+        pytest.param([GPU_ON_EKS | {"effect": "NoSchedule"}], (), (), id="Kubernetes' spelling, which EKS refuses"),
+        pytest.param([{"value": "present", "effect": "NO_SCHEDULE"}], (), (), id="no key"),
+        pytest.param(UNKNOWN, (), ("taints",), id="all unknown"),
+        pytest.param([UNKNOWN, GPU_ON_EKS], (GPU_TAINT,), ("taints[0]",), id="one unknown"),
+        pytest.param([GPU_ON_EKS | {"effect": UNKNOWN}], (), ("taints[0].effect",), id="an effect unknown"),
+        pytest.param([GPU_ON_EKS | {"value": UNKNOWN}], (), ("taints[0].value",), id="a value unknown"),
+        pytest.param("nvidia.com/gpu=present:NoSchedule", (), (), id="not a list"),
+    ],
+)
+def test_taints_are_read_in_the_spelling_of_eks(
+    taints: Any, expected: tuple[Taint, ...], unknown: tuple[str, ...]
+) -> None:
+    found = facts(instanceTypes=["g6.xlarge"], taints=taints)
+
+    assert (found.taints, found.unknown) == (expected, unknown)
+
+
+def test_other_resources_are_no_pools() -> None:
+    assert read_pool(TEMPLATE, {"instanceType": "g6.xlarge"}) is None
+
+
+def test_no_input_makes_reading_fail() -> None:
+    chance = random.Random(20261121)
+    keys = ["instanceTypes", "amiType", "taints", "launchTemplate", "key", "value", "effect", "id"]
+    atoms = [None, True, 0, 1.5, "", "g6.xlarge", "NO_SCHEDULE", "AL2023_x86_64_NVIDIA", UNKNOWN, float("nan")]
+
+    def anything(depth: int) -> Any:
+        kind = chance.randrange(4) if depth else 0
+        if kind == 1:
+            return [anything(depth - 1) for _ in range(chance.randrange(4))]
+        if kind == 2:
+            return {chance.choice(keys): anything(depth - 1) for _ in range(chance.randrange(5))}
+        return chance.choice(atoms)
+
+    for _ in range(3000):
+        found = read_pool(NODE_GROUP, {key: anything(3) for key in chance.sample(keys[:4], chance.randrange(5))})
+
+        assert isinstance(found, PoolFacts)
+        assert all(isinstance(name, str) for name in found.instance_types)
+        assert all(isinstance(taint, Taint) for taint in found.taints)
+
+
+# The data
+
+
+def test_the_catalogue_is_sorted_and_dated() -> None:
+    def size(name: str) -> float:
+        text = name.partition(".")[2]
+        return {"large": 0.5, "xlarge": 1, "metal": 1e6}.get(text) or float(text.removesuffix("xlarge"))
+
+    names = list(CLOUD.instance_types)
+
+    assert names == sorted(names, key=lambda name: (family(name), size(name)))
+    assert all(row.source and row.checked for row in CLOUD.instance_types.values())
+
+
+def test_the_image_table_and_the_catalogue_know_the_same_families() -> None:
+    for image in IMAGES.values():
+        for architecture, families in image.families.items():
+            here = {family(row.name) for row in CLOUD.instance_types.values() if row.architecture == architecture}
+
+            assert families <= here
+
+
+def test_no_nvidia_type_is_listed_as_another_accelerator() -> None:
+    assert [name for name in CLOUD.instance_types if CLOUD.instance_types.other_accelerator(name)] == []
+
+
+def test_the_pure_part_imports_no_sdk() -> None:
+    code = "import sys, providers.aws; sys.exit(any(name.startswith('pulumi') for name in sys.modules))"
+
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

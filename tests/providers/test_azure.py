@@ -1,0 +1,671 @@
+"""AKS: which size a wish becomes and what is refused, reading pools back, and what goes over the wire."""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.runtime.stack import run_pulumi_func
+
+from gpupools.cloud import UNKNOWN, PoolFacts, Settings, Verdict
+from gpupools.errors import Rejected
+from gpupools.gpus import gpu_models
+from gpupools.mig import profile, profiles
+from gpupools.plan import POOL_LABEL, PoolPlan, plan_pool
+from gpupools.spec import LATE, SHARING_KINDS, Cluster
+from gpupools.stack import parse_cluster, parse_pool
+from gpupools.taints import GPU_TAINT, Effect, Taint
+from preview.schema import check_inputs, check_property_path
+from providers.azure import CLOUD
+from providers.azure.resources import FIXED_AT_CREATION, create_pool, create_provider
+from providers.azure.settings import MIG_MODELS, WITHOUT_AKS_DRIVER, AksCluster, AksSettings, gpu_instance_profile
+
+TOKEN = "azure-native:containerservice:AgentPool"
+SIZES = CLOUD.instance_types
+PREFER = Taint("x", "", Effect.PREFER_NO_SCHEDULE)
+SLICES_PER_GPU = {"MIG1g": 7, "MIG2g": 3, "MIG3g": 2, "MIG4g": 1, "MIG7g": 1}
+
+
+def aks(**keys: Any) -> Cluster:
+    raw = {"cloud": "azure", "name": "serve-dev", "resource_group": "ml-dev"} | keys
+    return parse_cluster(("clusters", "serve"), raw, {"azure": CLOUD})
+
+
+def plan(cluster: Cluster | None = None, name: str = "train", **keys: Any) -> PoolPlan:
+    spec = parse_pool(("pools", name), {"nodes": {"max": 4}} | keys)
+    return plan_pool(name, spec, "serve", cluster or aks(), CLOUD)
+
+
+def settings(made: PoolPlan) -> AksSettings:
+    assert isinstance(made.settings, AksSettings)
+    return made.settings
+
+
+def refused(**keys: Any) -> str:
+    with pytest.raises(Rejected) as error:
+        plan(**keys)
+    return str(error.value)
+
+
+def mig(**keys: Any) -> dict[str, Any]:
+    return {"mode": "mig", **keys}
+
+
+# --- catalogue --------------------------------------------------------------------------------------------------------
+
+
+def test_every_size_is_named_the_way_azure_writes_it_and_only_once() -> None:
+    assert all(name.startswith("Standard_N") for name in SIZES)
+    assert len({name.casefold() for name in SIZES}) == len(SIZES)
+
+
+def test_every_size_has_a_known_gpu_model_a_source_and_a_date() -> None:
+    assert {row.gpu_model for row in SIZES.values()} <= set(gpu_models())
+    assert [row.name for row in SIZES.values() if not row.source or not row.checked] == []
+
+
+def test_the_memory_of_a_gpu_or_of_its_part_is_near_the_models() -> None:
+    far = {
+        row.name: row.gpu_memory_gib
+        for row in SIZES.values()
+        if not 0.9 <= row.gpu_memory_gib / (gpu_models()[row.gpu_model].memory_gb * min(row.gpus, Fraction(1))) <= 1.05
+    }
+
+    assert far == {}
+
+
+def test_a_size_with_infiniband_has_the_letter_for_it_in_its_name() -> None:
+    with_rdma = {row.name for row in SIZES.values() if row.rdma}
+
+    assert {SIZES[name].rdma for name in with_rdma} == {"infiniband"}
+    assert [name for name in with_rdma if "r" not in name.split("_")[1].lstrip("NCD")] == []
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_no_nvidia_size_is_taken_for_another_vendors(name: str) -> None:
+    assert SIZES.other_accelerator(name) is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "size"),
+    [
+        ({"gpu": "T4"}, "Standard_NC4as_T4_v3"),
+        ({"gpu": "T4", "gpus_per_node": 4}, "Standard_NC64as_T4_v3"),
+        ({"gpu": "A10"}, "Standard_NV36ads_A10_v5"),
+        ({"gpu": "A10", "gpus_per_node": "1/6"}, "Standard_NV6ads_A10_v5"),
+        ({"gpu": "A100-40GB", "gpus_per_node": 8}, "Standard_ND96asr_v4"),
+        ({"gpu": "A100-80GB"}, "Standard_NC24ads_A100_v4"),
+        ({"gpu": "A100-80GB", "gpus_per_node": 8}, "Standard_ND96amsr_A100_v4"),
+        ({"gpu": "H100-80GB", "gpus_per_node": 8}, "Standard_ND96isr_H100_v5"),
+        ({"gpu": "H100-NVL-94GB", "gpus_per_node": 2}, "Standard_NC80adis_H100_v5"),
+        ({"gpu": "H200", "gpus_per_node": 8}, "Standard_ND96isr_H200_v5"),
+        ({"gpu": "GB200", "gpus_per_node": 4}, "Standard_ND128isr_NDR_GB200_v6"),
+        ({"gpu": "RTX-PRO-6000", "gpus_per_node": "1/4"}, "Standard_NC24lds_xl_RTXPRO6000BSE_v6"),
+        ({"instance_type": "standard_nc24ads_a100_v4"}, "Standard_NC24ads_A100_v4"),
+        ({"instance_type": "Standard_NC8ads_A10_v4"}, "Standard_NC8ads_A10_v4"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(map(str, value.values())),
+)
+def test_a_wish_becomes_the_size_that_has_it(wish: dict[str, Any], size: str) -> None:
+    assert plan(**wish).instance.name == size
+
+
+# --- the matrix and the settings --------------------------------------------------------------------------------------
+
+
+def test_the_matrix_has_every_cell_and_every_refusal_says_what_works_instead() -> None:
+    cells = CLOUD.capabilities
+
+    assert set(cells) == {(software, kind) for software in CLOUD.software for kind in SHARING_KINDS}
+    assert [key for key, cell in cells.items() if not cell.why or not cell.source.startswith("https://")] == []
+    assert [key for key, cell in cells.items() if (cell.verdict is Verdict.REFUSED) != bool(cell.instead)] == []
+
+
+def test_the_pool_itself_does_mig_and_nothing_else() -> None:
+    native = {key for key, cell in CLOUD.capabilities.items() if cell.verdict is Verdict.NATIVE}
+
+    assert native == {("device-plugin", "mig-single"), ("device-plugin", "mig-mixed")}
+
+
+@pytest.mark.parametrize(
+    ("software", "driver", "labels"),
+    [("device-plugin", "Install", {"nvidia.com/gpu.present": "true"}), ("gpu-operator", "None", {})],
+    ids=["device-plugin", "gpu-operator"],
+)
+def test_one_party_brings_the_driver(software: str, driver: str, labels: dict[str, str]) -> None:
+    made = plan(gpu="A100-80GB", software=software)
+
+    assert (settings(made).gpu_driver, made.settings.labels) == (driver, labels)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "gpus", "sharing", "gpu_instance", "capacity"),
+    [
+        ("A100-80GB", 1, mig(profile="1g.10gb"), "MIG1g", {"nvidia.com/gpu": 7}),
+        ("A100-80GB", 4, mig(profile="2g.20gb"), "MIG2g", {"nvidia.com/gpu": 12}),
+        ("A100-40GB", 8, mig(profile="3g.20gb", strategy="mixed"), "MIG3g", {"nvidia.com/mig-3g.20gb": 16}),
+        ("H100-80GB", 8, mig(profile="4g.40gb"), "MIG4g", {"nvidia.com/gpu": 8}),
+        ("H100-NVL-94GB", 2, mig(profile="1g.12gb"), "MIG1g", {"nvidia.com/gpu": 14}),
+        ("H200-141GB", 8, mig(profile="7g.141gb"), "MIG7g", {"nvidia.com/gpu": 8}),
+        ("A100-80GB", 1, mig(layout=["3g.40gb", "3g.40gb"]), "MIG3g", {"nvidia.com/mig-3g.40gb": 2}),
+    ],
+    ids=["a100-80", "four-a100-80", "a100-40", "h100", "h100-nvl", "h200", "full-layout"],
+)
+def test_a_mig_wish_becomes_the_pools_gpu_instance_profile(
+    gpu: str, gpus: int, sharing: dict[str, Any], gpu_instance: str, capacity: dict[str, int]
+) -> None:
+    made = plan(gpu=gpu, gpus_per_node=gpus, sharing=sharing)
+
+    assert settings(made).gpu_instance_profile == gpu_instance
+    assert settings(made).gpu_driver == "Install"
+    assert made.capacity == capacity
+
+
+@pytest.mark.parametrize("gpu", sorted(MIG_MODELS))
+def test_a_gpu_instance_profile_makes_as_many_slices_as_akss_node_script_creates(gpu: str) -> None:
+    made = {gpu_instance_profile(each): each for each in profiles(gpu) if gpu_instance_profile(each)}
+
+    assert {name: each.max_instances for name, each in made.items()} == SLICES_PER_GPU
+    assert {each.gi_profile_id for each in made.values()} <= {19, 14, 9, 5, 0, None}
+
+
+def test_no_other_gpu_gets_a_gpu_instance_profile() -> None:
+    assert gpu_instance_profile(profile("GB200", "1g.23gb")) is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        (
+            {"gpu": "A100-80GB", "sharing": mig(profile="1g.20gb")},
+            (
+                "pools.train.sharing.profile: AKS cannot make 1g.20gb: its MIG1g is 1g.10gb on an A100-80GB; "
+                "use one of 1g.10gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb "
+                "(see https://learn.microsoft.com/azure/aks/gpu-multi-instance)"
+            ),
+        ),
+        (
+            {"gpu": "H200", "gpus_per_node": 8, "sharing": mig(profile="1g.18gb+me")},
+            (
+                "pools.train.sharing.profile: AKS cannot make 1g.18gb+me: its MIG1g is 1g.18gb on an H200-141GB; "
+                "use one of 1g.18gb, 2g.35gb, 3g.71gb, 4g.71gb, 7g.141gb "
+                "(see https://learn.microsoft.com/azure/aks/gpu-multi-instance)"
+            ),
+        ),
+        (
+            {"gpu": "A100-80GB", "sharing": mig(layout=["3g.40gb", "2g.20gb", "1g.10gb"])},
+            (
+                "pools.train.sharing.layout: AKS fills every GPU of a pool with slices of one profile, and this layout "
+                "is another; give a profile instead: 1g.10gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb "
+                "(see https://learn.microsoft.com/azure/aks/gpu-multi-instance)"
+            ),
+        ),
+        (
+            {"gpu": "GB200", "gpus_per_node": 4, "sharing": mig(profile="1g.23gb")},
+            (
+                "pools.train.sharing.mode: AKS offers no GPU instance profile on Standard_ND128isr_NDR_GB200_v6 "
+                "(GB200); take a size with A100-40GB, A100-80GB, H100-80GB, H100-NVL-94GB, H200-141GB "
+                "(see https://learn.microsoft.com/azure/aks/gpu-multi-instance)"
+            ),
+        ),
+        (
+            {"gpu": "A10", "software": "gpu-operator"},
+            (
+                "pools.train.software: Standard_NV36ads_A10_v5 needs NVIDIA's GRID driver, which the GPU Operator does "
+                "not bring; use software: device-plugin, with which AKS installs it "
+                "(see Azure/AgentBaker pkg/agent/datamodel/gpu_components.go)"
+            ),
+        ),
+        (
+            {"instance_type": "Standard_NCC40ads_H100_v5"},
+            (
+                "pools.train.instance_type: AKS installs no GPU driver on Standard_NCC40ads_H100_v5; "
+                "use software: gpu-operator, which brings a driver, or another size "
+                "(see https://learn.microsoft.com/azure/aks/use-nvidia-gpu)"
+            ),
+        ),
+        (
+            {"gpu": "T4", "taints": ["team:NoSchedule"]},
+            (
+                "pools.train.taints[0]: got 'team:NoSchedule'; AKS takes no taint without a value; "
+                "write 'team=true:NoSchedule' "
+                "(see Azure/azure-cli src/azure-cli/azure/cli/command_modules/acs/_validators.py, validate_taint)"
+            ),
+        ),
+        (
+            {"gpu": "T4", "disk_gib": 4096},
+            (
+                "pools.train.disk_gib: got 4096; an AKS node's disk has at most 2048 GiB; use 2048 or less "
+                "(see Azure/azure-sdk-for-python azure-mgmt-containerservice 16.0.0, class AgentPool)"
+            ),
+        ),
+    ],
+    ids=["double-memory", "attribute", "mixed-layout", "no-profile", "grid", "no-driver", "bare-taint", "disk"],
+)
+def test_what_aks_cannot_do_is_refused_with_the_cure(wish: dict[str, Any], message: str) -> None:
+    assert refused(**wish) == message
+
+
+@pytest.mark.parametrize(
+    ("layout", "gpus"),
+    [
+        (["1g.10gb"], 1),
+        ({0: ["3g.40gb", "3g.40gb"]}, 2),
+        ({0: ["3g.40gb", "3g.40gb"], 1: ["2g.20gb", "2g.20gb", "2g.20gb"]}, 2),
+    ],
+    ids=["half-empty", "one-gpu-whole", "different-per-gpu"],
+)
+def test_a_layout_that_does_not_fill_every_gpu_alike_is_refused(layout: object, gpus: int) -> None:
+    message = refused(gpu="A100-80GB", gpus_per_node=gpus, sharing=mig(layout=layout))
+
+    assert message.startswith("pools.train.sharing.layout: AKS fills every GPU")
+
+
+@pytest.mark.parametrize(
+    ("size", "words"),
+    [
+        ("Standard_NC6s_v3", "azure retired Standard_NC6s_v3 on 2025-09-30"),
+        ("Standard_NV12s_v3", "azure retired Standard_NV12s_v3 on 2026-09-30"),
+        ("Standard_NC128ds_xl_RTXPRO6000BSE_v6", "azure retired Standard_NC128ds_xl_RTXPRO6000BSE_v6;"),
+        ("Standard_ND96isr_MI300X_v5", "carries AMD Instinct MI300X GPU, not an NVIDIA GPU"),
+        ("Standard_NV4as_v4", "carries AMD Radeon Instinct MI25 GPU"),
+        ("Standard_NV12ads_V710_v5", "carries AMD Radeon PRO V710 GPU"),
+        ("Standard_NG8ads_V620_v1", "carries AMD Radeon PRO V620 GPU"),
+        ("Standard_NP10s", "carries AMD Xilinx Alveo U250 FPGA"),
+        ("Standard_NM16ads_MA35D", "carries AMD Xilinx Alveo MA35D video processor"),
+        ("Standard_D4s_v5", "azure has no GPU instance type 'Standard_D4s_v5'"),
+    ],
+    ids=lambda value: value.split("_")[1] if value.startswith("Standard") else "",
+)
+def test_a_size_that_cannot_be_used_says_why(size: str, words: str) -> None:
+    assert words in refused(instance_type=size)
+
+
+def test_a_gpu_operator_pool_takes_a_size_that_aks_has_no_driver_for() -> None:
+    made = plan(instance_type="Standard_NCC40ads_H100_v5", software="gpu-operator")
+
+    assert settings(made).gpu_driver == "None"
+
+
+def test_the_sizes_without_aks_driver_are_sizes_of_the_catalogue() -> None:
+    assert set(SIZES) >= WITHOUT_AKS_DRIVER
+
+
+def test_labels_of_aks_are_refused() -> None:
+    assert "AKS keeps 'kubernetes.azure.com/mode' for itself" in refused(
+        gpu="T4", labels={"kubernetes.azure.com/mode": "user"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "message"),
+    [
+        ({"subscription": "x"}, "clusters.serve.subscription: unknown key; did you mean 'subscription_id'?"),
+        ({"ssh_access": "disabled"}, "clusters.serve.ssh_access: got 'disabled'; use one of 'LocalUser' or 'Disabled'"),
+    ],
+    ids=["unknown-key", "wrong-case"],
+)
+def test_a_wrong_cluster_key_is_refused(keys: dict[str, Any], message: str) -> None:
+    with pytest.raises(Rejected) as error:
+        aks(**keys)
+
+    assert str(error.value) == message
+
+
+def test_a_cluster_takes_addresses_that_are_known_only_later() -> None:
+    cluster = aks(name=LATE, resource_group={"output": "group"}, subnet_id=LATE, stack="acme/aks/dev")
+
+    assert isinstance(cluster, AksCluster)
+    assert plan(cluster, gpu="T4").instance.name == "Standard_NC4as_T4_v3"
+
+
+def test_the_example_cluster_is_a_cluster() -> None:
+    assert isinstance(aks(**CLOUD.example_cluster), AksCluster)
+
+
+# --- reading back -----------------------------------------------------------------------------------------------------
+
+
+def facts(token: str = TOKEN, **properties: Any) -> PoolFacts:
+    read = CLOUD.read_pool(token, properties)
+    assert read is not None
+    return read
+
+
+@pytest.mark.parametrize(
+    ("token", "is_pool"),
+    [
+        (TOKEN, True),
+        ("azure-native:containerservice/v20250901:AgentPool", True),
+        ("azure-native_containerservice_v20260102preview:containerservice:AgentPool", True),
+        ("azure-native:containerservice:ManagedCluster", False),
+        ("azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool", False),
+        ("", False),
+    ],
+    ids=["default", "versioned", "generated-sdk", "cluster", "classic", "empty"],
+)
+def test_agent_pools_of_every_api_version_are_read(token: str, is_pool: bool) -> None:
+    assert (CLOUD.read_pool(token, {"vmSize": "Standard_NC4as_T4_v3"}) is not None) is is_pool
+
+
+@pytest.mark.parametrize(
+    ("properties", "types", "gpus", "evidence"),
+    [
+        ({"vmSize": "Standard_NC64as_T4_v3"}, ("Standard_NC64as_T4_v3",), 4, "vmSize Standard_NC64as_T4_v3"),
+        ({"vmSize": "STANDARD_NV6ADS_A10_V5"}, ("Standard_NV6ads_A10_v5",), Fraction(1, 6), None),
+        ({"vmSize": "Standard_D4s_v5"}, ("Standard_D4s_v5",), 0, ""),
+        ({"vmSize": "standard_nd96isr_mi300x_v5"}, ("standard_nd96isr_mi300x_v5",), 0, ""),
+        ({"vmSize": "Standard_NP10s"}, ("Standard_NP10s",), 0, ""),
+        ({"vmSize": "Standard_ND192isr_VR300_v7"}, ("Standard_ND192isr_VR300_v7",), None, None),
+        ({"gpuInstanceProfile": "MIG1g"}, (), None, "gpuInstanceProfile MIG1g"),
+        ({}, (), 0, ""),
+        (
+            {"virtualMachinesProfile": {"scale": {"manual": [{"count": 1, "size": "Standard_NC4as_T4_v3"}]}}},
+            ("Standard_NC4as_T4_v3",),
+            1,
+            "vmSize Standard_NC4as_T4_v3",
+        ),
+        (
+            {"virtualMachinesProfile": {"scale": {"autoscale": {"size": "Standard_D4s_v5", "maxCount": 3}}}},
+            ("Standard_D4s_v5",),
+            0,
+            "",
+        ),
+    ],
+    ids=["t4", "any-case", "cpu", "amd", "fpga", "newer", "mig-only", "no-size", "vms", "vms-autoscale"],
+)
+def test_a_pool_says_how_many_gpus_its_nodes_have(
+    properties: dict[str, Any], types: tuple[str, ...], gpus: Fraction | int | None, evidence: str | None
+) -> None:
+    read = facts(**properties)
+
+    assert (read.cloud, read.instance_types, read.gpus_per_node) == ("azure", types, gpus)
+    assert read.evidence == (f"vmSize {properties['vmSize']}" if evidence is None else evidence)
+    assert read.unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("properties", "unknown"),
+    [
+        ({"vmSize": UNKNOWN}, ("vmSize",)),
+        ({"vmSize": 3.0}, ("vmSize",)),
+        ({"virtualMachinesProfile": UNKNOWN}, ("virtualMachinesProfile",)),
+        ({"virtualMachinesProfile": {"scale": {"manual": [{"size": UNKNOWN}]}}}, ("virtualMachinesProfile",)),
+    ],
+    ids=["size", "no-text", "machines", "one-machine"],
+)
+def test_a_size_that_is_not_known_yet_leaves_the_number_of_gpus_open(
+    properties: dict[str, Any], unknown: tuple[str, ...]
+) -> None:
+    read = facts(**properties)
+
+    assert (read.gpus_per_node, read.unknown) == (None, unknown)
+
+
+@pytest.mark.parametrize(
+    ("written", "taints", "unknown"),
+    [
+        (["nvidia.com/gpu=present:NoSchedule"], (GPU_TAINT,), ()),
+        (["sku=gpu:NoExecute", "x:PreferNoSchedule"], (Taint("sku", "gpu", Effect.NO_EXECUTE), PREFER), ()),
+        (["nvidia.com/gpu=present:NO_SCHEDULE", "nonsense", 7, None], (), ()),
+        ([UNKNOWN, "nvidia.com/gpu=present:NoSchedule"], (GPU_TAINT,), ("nodeTaints[0]",)),
+        (UNKNOWN, (), ("nodeTaints",)),
+        ("nvidia.com/gpu=present:NoSchedule", (), ()),
+        (None, (), ()),
+    ],
+    ids=["ours", "others", "misspelt", "one-unknown", "unknown", "no-list", "none"],
+)
+def test_only_taints_in_akss_spelling_count(
+    written: object, taints: tuple[Taint, ...], unknown: tuple[str, ...]
+) -> None:
+    read = facts(vmSize="Standard_NC4as_T4_v3", nodeTaints=written)
+
+    assert (read.taints, read.unknown) == (taints, unknown)
+
+
+def test_a_taint_that_is_removed_after_start_does_not_count() -> None:
+    read = facts(vmSize="Standard_NC4as_T4_v3", nodeInitializationTaints=["nvidia.com/gpu=present:NoSchedule"])
+
+    assert read.taints == ()
+
+
+def test_reading_never_raises_whatever_the_input() -> None:
+    rng = random.Random(20261121)
+    keys = ("vmSize", "nodeTaints", "gpuInstanceProfile", "gpuProfile", "virtualMachinesProfile", "size", "scale")
+    words = ("Standard_NC24ads_A100_v4", "Standard_ND1_v9", "a=b:NoSchedule", "", "_", "Standard_", "\x00", "MIG1g")
+
+    def anything(depth: int) -> Any:
+        kind = rng.randrange(10 if depth else 6)
+        if kind < 6:
+            return rng.choice([None, UNKNOWN, rng.random(), True, rng.choice(words), b"x"])
+        if kind < 8:
+            return [anything(depth - 1) for _ in range(rng.randrange(4))]
+        return {rng.choice(keys): anything(depth - 1) for _ in range(rng.randrange(4))}
+
+    for _ in range(3000):
+        properties = {key: anything(4) for key in rng.sample(keys, rng.randrange(len(keys)))}
+        read = facts(**properties)
+
+        assert read.gpus_per_node is None or read.gpus_per_node >= 0
+        assert bool(read.evidence) or read.gpus_per_node in (0, None)
+    no_properties: list[Any] = [None, [], "text", UNKNOWN, 7]
+    assert [CLOUD.read_pool(TOKEN, each) for each in no_properties] == [facts()] * len(no_properties)
+
+
+# --- over the wire ----------------------------------------------------------------------------------------------------
+
+
+class Recorder(pulumi.runtime.Mocks):
+    """Answers with the inputs and refuses look-ups."""
+
+    def __init__(self) -> None:
+        self.made: list[pulumi.runtime.MockResourceArgs] = []
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        self.made.append(args)
+        return f"{args.name}-id", dict(args.inputs)
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
+        raise AssertionError(f"a test asked the cloud for {args.token}")
+
+
+def run(program: Callable[[], None]) -> list[pulumi.runtime.MockResourceArgs]:
+    recorder = Recorder()
+
+    async def main() -> None:
+        pulumi.runtime.set_mocks(recorder)
+        await run_pulumi_func(program)
+
+    asyncio.run(main())
+    return [each for each in recorder.made if each.typ != "pulumi:pulumi:Stack"]
+
+
+ADDRESSES: Mapping[str, pulumi.Input[Any]] = {"name": "serve-dev", "resource_group": "ml-dev"}
+
+
+def wire(made: PoolPlan, addresses: Mapping[str, pulumi.Input[Any]] = ADDRESSES) -> dict[str, Any]:
+    (pool,) = run(lambda: (create_pool("serve-train", made, addresses, pulumi.ResourceOptions()), None)[1])
+    assert (pool.typ, pool.name) == (TOKEN, "serve-train-pool")
+    return dict(pool.inputs)
+
+
+def test_a_pool_of_whole_gpus_goes_over_the_wire_complete() -> None:
+    made = plan(gpu="A100-80GB", nodes={"min": 1, "max": 4}, taints=["team=vision:NoSchedule"], labels={"a.b/c": "d"})
+
+    inputs = wire(made)
+
+    name = inputs.pop("agentPoolName")
+    assert inputs == {
+        "resourceName": "serve-dev",
+        "resourceGroupName": "ml-dev",
+        "mode": "User",
+        "type": "VirtualMachineScaleSets",
+        "vmSize": "Standard_NC24ads_A100_v4",
+        "enableAutoScaling": True,
+        "count": 1,
+        "minCount": 1,
+        "maxCount": 4,
+        "scaleDownMode": "Delete",
+        "osType": "Linux",
+        "osSKU": "Ubuntu",
+        "osDiskSizeGB": 200,
+        "osDiskType": "Managed",
+        "gpuProfile": {"driver": "Install"},
+        "nodeTaints": ["nvidia.com/gpu=present:NoSchedule", "team=vision:NoSchedule"],
+        "nodeLabels": {POOL_LABEL: "train", "nvidia.com/gpu.present": "true", "a.b/c": "d"},
+        "enableNodePublicIP": False,
+        "enableEncryptionAtHost": False,
+        "upgradeSettings": {"maxSurge": "0", "maxUnavailable": "1"},
+    }
+    assert name.startswith("train")
+
+
+def test_a_mig_pool_carries_its_profile_and_akss_driver() -> None:
+    inputs = wire(plan(gpu="A100-80GB", sharing=mig(profile="3g.40gb")))
+
+    assert (inputs["gpuInstanceProfile"], inputs["gpuProfile"]) == ("MIG3g", {"driver": "Install"})
+
+
+def test_a_gpu_operator_pool_skips_akss_driver() -> None:
+    inputs = wire(plan(gpu="A100-80GB", software="gpu-operator"))
+
+    assert inputs["gpuProfile"] == {"driver": "None"}
+    assert "gpuInstanceProfile" not in inputs
+
+
+def test_hardening_that_needs_a_subscription_feature_is_sent_when_asked_for() -> None:
+    inputs = wire(plan(aks(encryption_at_host=True, ssh_access="Disabled"), gpu="T4"))
+
+    assert inputs["enableEncryptionAtHost"] is True
+    assert inputs["securityProfile"] == {"sshAccess": "Disabled"}
+
+
+def test_a_pool_that_was_declared_reads_back_as_the_plan() -> None:
+    for size in ("Standard_NC24ads_A100_v4", "Standard_NV6ads_A10_v5", "Standard_ND96isr_H200_v5"):
+        made = plan(instance_type=size, taints=["team=vision:NoExecute"])
+
+        read = facts(**wire(made))
+
+        assert (read.instance_types, read.gpus_per_node) == ((size,), made.instance.gpus)
+        assert (read.taints, read.unknown) == (made.taints, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "start"),
+    [("a", "a"), ("train", "train"), ("twenty-letters-long1", "twentyle"), ("x-1-2-3", "x123")],
+    ids=["short", "plain", "long", "hyphens"],
+)
+def test_a_pools_name_keeps_to_akss_rules(name: str, start: str) -> None:
+    made = wire(plan(name=name, gpu="T4"))["agentPoolName"]
+
+    assert made.startswith(start)
+    assert len(made) == len(start) + 4 <= 12
+    assert made.isalnum()
+    assert made == made.lower()
+    assert made[0].isalpha()
+
+
+@pytest.mark.parametrize(
+    ("changed", "renames"),
+    [
+        ({"gpu": "T4"}, True),
+        ({"disk_gib": 300}, True),
+        ({"software": "gpu-operator"}, True),
+        ({"sharing": mig(profile="1g.10gb")}, True),
+        ({"nodes": {"min": 1, "max": 9}}, False),
+        ({"labels": {"team": "vision"}}, False),
+        ({"taints": ["team=vision:NoSchedule"]}, False),
+    ],
+    ids=["size", "disk", "driver", "mig", "nodes", "labels", "taints"],
+)
+def test_the_name_changes_exactly_when_the_pool_must_be_replaced(changed: dict[str, Any], renames: bool) -> None:
+    before = wire(plan(gpu="A100-80GB"))["agentPoolName"]
+
+    after = wire(plan(**({"gpu": "A100-80GB"} | changed)))["agentPoolName"]
+
+    assert (after != before) is renames
+
+
+def test_host_encryption_and_the_subnet_are_part_of_the_name() -> None:
+    plain = wire(plan(gpu="T4"))["agentPoolName"]
+    encrypted = wire(plan(aks(encryption_at_host=True), gpu="T4"))["agentPoolName"]
+    in_subnet = wire(plan(gpu="T4"), {**ADDRESSES, "subnet_id": "/subnets/gpu"})["agentPoolName"]
+
+    assert len({plain, encrypted, in_subnet}) == 3
+
+
+def test_addresses_that_come_from_another_resource_reach_the_pool() -> None:
+    found: list[dict[str, Any]] = []
+
+    def program() -> None:
+        late = {key: pulumi.Output.from_input(value) for key, value in ADDRESSES.items()}
+        late["subnet_id"] = pulumi.Output.from_input("/subnets/gpu")
+        create_pool("serve-train", plan(gpu="T4"), late, pulumi.ResourceOptions())
+
+    found.extend(dict(each.inputs) for each in run(program))
+
+    direct = wire(plan(gpu="T4"), {**ADDRESSES, "subnet_id": "/subnets/gpu"})
+    assert found == [direct]
+    assert direct["vnetSubnetID"] == "/subnets/gpu"
+
+
+def test_the_name_that_is_returned_is_the_pools() -> None:
+    names: list[str] = []
+
+    def program() -> None:
+        made = create_pool("serve-train", plan(gpu="T4"), ADDRESSES, pulumi.ResourceOptions())
+        made.apply(names.append)
+
+    (pool,) = run(program)
+
+    assert names == [pool.inputs["agentPoolName"]]
+
+
+def test_the_pools_options_replace_what_aks_never_changes_and_leave_the_count_to_the_autoscaler() -> None:
+    seen: list[pulumi.ResourceOptions] = []
+
+    def look(args: pulumi.ResourceTransformationArgs) -> None:
+        seen.append(args.opts)
+
+    options = pulumi.ResourceOptions(transformations=[look], protect=True)
+    run(lambda: (create_pool("serve-train", plan(gpu="T4"), ADDRESSES, options), None)[1])
+
+    (merged,) = seen
+    assert merged.ignore_changes == ["count"]
+    assert merged.replace_on_changes == list(FIXED_AT_CREATION)
+    assert merged.protect is True
+    assert isinstance(merged.custom_timeouts, pulumi.CustomTimeouts)
+    assert merged.custom_timeouts.create == "1h"
+
+
+def test_every_fixed_property_is_a_wire_name_of_the_agent_pool() -> None:
+    assert [name for name in FIXED_AT_CREATION if check_property_path(TOKEN, name) is not None] == []
+    assert check_property_path(TOKEN, "vm_size_") is not None
+
+
+@pytest.mark.parametrize("software", ["device-plugin", "gpu-operator"])
+def test_the_inputs_are_what_the_sdk_says_an_agent_pool_takes(software: str) -> None:
+    made = plan(aks(encryption_at_host=True, ssh_access="Disabled"), gpu="A100-80GB", software=software)
+
+    assert check_inputs(TOKEN, wire(made, {**ADDRESSES, "subnet_id": "/subnets/gpu"})) == []
+
+
+def test_a_plan_of_another_cloud_is_not_translated() -> None:
+    made = replace(plan(gpu="T4"), cloud="gcp", settings=Settings())
+
+    with pytest.raises(TypeError, match="serve/train was planned for gcp, not for azure"):
+        create_pool("serve-train", made, ADDRESSES, pulumi.ResourceOptions())
+
+
+@pytest.mark.parametrize("subscription", [None, "00000000-0000-0000-0000-000000000000"], ids=["left-out", "given"])
+def test_the_provider_belongs_to_the_clusters_subscription(subscription: str | None) -> None:
+    addresses = dict(ADDRESSES) | ({"subscription_id": subscription} if subscription else {})
+
+    (provider,) = run(lambda: (create_provider("serve-azure", addresses, pulumi.ResourceOptions()), None)[1])
+
+    assert (provider.typ, provider.name) == ("pulumi:providers:azure-native", "serve-azure")
+    assert provider.inputs.get("subscriptionId") == subscription

@@ -1,0 +1,750 @@
+"""GKE: resolutions and refusals, reading pools back, and what the adapter sends over the wire."""
+
+import asyncio
+import csv
+import dataclasses
+import itertools
+import random
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.runtime.stack import run_pulumi_func
+
+from gpupools.cloud import UNKNOWN, Settings, Verdict
+from gpupools.errors import Problem, Rejected
+from gpupools.gpus import gpu_models
+from gpupools.mig import profile
+from gpupools.plan import PoolPlan, plan_pool
+from gpupools.spec import LATE, SHARING_KINDS, Cluster, PoolSpec
+from gpupools.stack import parse_cluster, parse_pool
+from gpupools.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
+from providers import gcp
+from providers.gcp.facts import NODE_POOL
+from providers.gcp.machines import N1_MACHINES, N1_MOST_VCPUS, GceCatalogue
+from providers.gcp.resources import create_pool, create_provider
+from providers.gcp.settings import COHERENT_MEMORY, MIG_PARTITIONS, GkeSettings
+
+CLUSTER = dict(gcp.CLOUD.example_cluster)
+
+
+def cluster(**changes: Any) -> Cluster:
+    return parse_cluster(("clusters", "lab"), CLUSTER | changes, {"gcp": gcp.CLOUD})
+
+
+def spec(**keys: Any) -> PoolSpec:
+    return parse_pool(("pools", "train"), {"nodes": {"max": 4}} | keys)
+
+
+def plan(on: Cluster | None = None, **keys: Any) -> PoolPlan:
+    return plan_pool("train", spec(**keys), "lab", on or cluster(), gcp.CLOUD)
+
+
+def settings(on: Cluster | None = None, **keys: Any) -> GkeSettings:
+    found = plan(on, **keys).settings
+    assert isinstance(found, GkeSettings)
+    return found
+
+
+def refusal(**keys: Any) -> Problem:
+    with pytest.raises(Rejected) as rejected:
+        plan(**keys)
+    assert len(rejected.value.problems) == 1
+    return rejected.value.problems[0]
+
+
+# --- the catalogue ---
+
+
+def test_every_row_has_a_known_gpu_a_source_and_a_date() -> None:
+    rows = gcp.CLOUD.instance_types.values()
+
+    assert [row.name for row in rows if row.gpu_model not in gpu_models()] == []
+    assert [row.name for row in rows if not row.source or len(row.checked) != len("2026-11-21")] == []
+    assert [row.name for row in rows if not row.extra["accelerator_type"].startswith("nvidia-")] == []
+
+
+def test_rows_are_unique_and_grouped_by_gpu() -> None:
+    path = Path(gcp.__file__).parent / "instance_types.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+
+    assert len({row["instance_type"] for row in rows}) == len(rows)
+    assert len([model for model, _ in itertools.groupby(row["gpu_model"] for row in rows)]) == len(
+        {row["gpu_model"] for row in rows}
+    )
+
+
+def test_every_n1_row_is_within_the_limit_of_its_gpus() -> None:
+    for name, row in gcp.CLOUD.instance_types.items():
+        if name.startswith("n1+") and row.lifecycle != "retired":
+            machine, most = row.extra["machine_type"], N1_MOST_VCPUS[row.extra["accelerator_type"]][row.devices]
+
+            assert (row.vcpus, row.memory_gib) == N1_MACHINES[machine]
+            assert (row.vcpus or 0) <= most
+
+
+def test_the_slices_gke_cuts_are_those_the_gpu_has_room_for() -> None:
+    for model, partitions in MIG_PARTITIONS.items():
+        assert dict(partitions) == {name: profile(model, name).max_instances for name in partitions}, model
+
+
+@pytest.mark.parametrize(
+    ("keys", "machine"),
+    [
+        ({"gpu": "L4"}, "g2-standard-4"),
+        ({"gpu": "L4", "gpus_per_node": 8}, "g2-standard-96"),
+        ({"gpu": "T4", "gpus_per_node": 4}, "n1+nvidia-tesla-t4:4"),
+        ({"gpu": "V100", "gpus_per_node": 8}, "n1+nvidia-tesla-v100:8"),
+        ({"gpu": "A100-40GB", "gpus_per_node": 16}, "a2-megagpu-16g"),
+        ({"gpu": "A100-80GB", "gpus_per_node": 8}, "a2-ultragpu-8g"),
+        ({"gpu": "H100", "gpus_per_node": 2}, "a3-highgpu-2g"),
+        ({"gpu": "H200", "gpus_per_node": 8}, "a3-ultragpu-8g"),
+        ({"gpu": "B200", "gpus_per_node": 8}, "a4-highgpu-8g"),
+        ({"gpu": "GB200", "gpus_per_node": 4}, "a4x-highgpu-4g"),
+        ({"gpu": "GB300", "gpus_per_node": 4}, "a4x-maxgpu-4g-metal"),
+        ({"gpu": "RTX-PRO-6000"}, "g4-standard-48"),
+        ({"instance_type": "a2-ultragpu-8g-nolssd"}, "a2-ultragpu-8g-nolssd"),
+        ({"instance_type": "n1-standard-8+nvidia-tesla-t4:1"}, "n1+nvidia-tesla-t4:1"),
+        ({"instance_type": "n1-highmem-16+nvidia-tesla-t4:1"}, "n1-highmem-16+nvidia-tesla-t4:1"),
+        ({"instance_type": "g4-standard-6"}, "g4-standard-6"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "-".join(map(str, value.values())),
+)
+def test_a_wish_becomes_a_machine(keys: dict[str, Any], machine: str) -> None:
+    assert plan(**keys).instance.name == machine
+
+
+def test_a_composed_name_gives_the_gpus_of_its_row_on_the_machine_it_names() -> None:
+    instance = plan(instance_type="n1-highmem-16+nvidia-tesla-t4:2").instance
+
+    assert (instance.gpu_model, instance.devices, instance.vcpus, instance.memory_gib) == ("T4", 2, 16, 104.0)
+    assert instance.extra["machine_type"] == "n1-highmem-16"
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        (
+            {"gpu": "H100", "gpus_per_node": 8},
+            (
+                "pools.train.gpu: gcp has 3 machines of one size with 8 × H100-80GB; name one of them as "
+                "instance_type: a3-edgegpu-8g, a3-highgpu-8g, a3-megagpu-8g"
+            ),
+        ),
+        (
+            {"instance_type": "ct6e-standard-4t"},
+            (
+                "pools.train.instance_type: 'ct6e-standard-4t' carries Google TPU v6e (Trillium), not an NVIDIA GPU; "
+                "see gpupools catalog --cloud gcp for the types with NVIDIA GPUs"
+            ),
+        ),
+        (
+            {"instance_type": "n1-standard-96+nvidia-tesla-t4:1"},
+            (
+                "pools.train.instance_type: n1-standard-96 has 96 vCPUs; with 1 × nvidia-tesla-t4 48 is the most; "
+                "take a smaller N1 machine or more GPUs"
+            ),
+        ),
+        (
+            {"gpu": "L4", "sharing": {"mode": "time-slicing", "replicas": 49}},
+            "pools.train.sharing.replicas: got 49; GKE shares a GPU between 48 containers at most; use 48 or fewer",
+        ),
+        (
+            {
+                "gpu": "A100-40GB",
+                "sharing": {
+                    "mode": "mig",
+                    "profile": "1g.5gb",
+                    "share": {"mode": "time-slicing", "replicas": 64},
+                },
+            },
+            (
+                "pools.train.sharing.share.replicas: got 64; GKE shares a GPU between 48 containers at most; "
+                "use 48 or fewer"
+            ),
+        ),
+        (
+            {"gpu": "A100-40GB", "sharing": {"mode": "mig", "profile": "4g.20gb"}},
+            (
+                "pools.train.sharing.profile: GKE does not cut A100-40GB GPUs into 4g.20gb; "
+                "GKE takes: 1g.5gb (7 per GPU), 2g.10gb (3 per GPU), 3g.20gb (2 per GPU), 7g.40gb (1 per GPU)"
+            ),
+        ),
+        (
+            {"gpu": "A100-40GB", "sharing": {"mode": "mig", "layout": ["2g.10gb"] * 2, "strategy": "single"}},
+            (
+                "pools.train.sharing.layout: GKE cuts a whole A100-40GB: 3 × 2g.10gb, and leaves nothing over; "
+                "write profile: 2g.10gb"
+            ),
+        ),
+        (
+            {"gpu": "GB200", "gpus_per_node": 4, "sharing": {"mode": "mig", "profile": "1g.23gb"}},
+            (
+                "pools.train.sharing.mode: GKE cannot cut GB200 GPUs: their driver manages memory coherently (CDMM), "
+                "which rules MIG out; use time-slicing or mps, or a GPU that GKE cuts: A100-40GB, A100-80GB, "
+                "H100-80GB, H200-141GB, B200, RTX-PRO-6000"
+            ),
+        ),
+        (
+            {"gpu": "L4", "labels": {"cloud.google.com/gke-accelerator": "nvidia-l4"}},
+            (
+                "pools.train.labels.cloud.google.com/gke-accelerator: GKE keeps 'cloud.google.com/gke-accelerator' "
+                "for itself; use a prefix of your own"
+            ),
+        ),
+        (
+            {"gpu": "L4", "software": "gpu-operator", "sharing": {"mode": "mps", "replicas": 4}},
+            (
+                "pools.train.sharing.mode: mps with software gpu-operator on gcp is refused: Google does not support "
+                "MPS on nodes of the GPU Operator; software cloud-managed does it in the node pool itself"
+            ),
+        ),
+        (
+            {"gpu": "A100-40GB", "software": "cloud-managed", "sharing": {"mode": "mig", "layout": ["3g.20gb"]}},
+            (
+                "pools.train.sharing.mode: mig-mixed with software cloud-managed on gcp is refused: "
+                "gpuPartitionSize cuts every GPU of the pool into slices of one size, and GKE's device plugin names "
+                "all of them nvidia.com/gpu; one pool per profile with sharing {mode: mig, profile: …} and "
+                "software cloud-managed"
+            ),
+        ),
+    ],
+    ids=[
+        "three-machines-alike",
+        "tpu",
+        "n1-too-large",
+        "49-clients",
+        "64-clients-of-a-slice",
+        "profile-gke-lacks",
+        "layout-with-a-rest",
+        "coherent-memory",
+        "reserved-label",
+        "mps-with-operator",
+        "mixed-slices",
+    ],
+)
+def test_what_gke_cannot_do_is_refused_with_a_cure(keys: dict[str, Any], text: str) -> None:
+    problem = refusal(**keys)
+
+    assert f"{problem.key}: {problem.what}; {problem.fix}" == text
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"gpu": "L4", "sharing": {"mode": "mps", "replicas": 49}},
+        {"gpu": "L4", "sharing": {"mode": "time-slicing", "replicas": 49}},
+        {"gpu": "H100", "sharing": {"mode": "mig", "profile": "4g.40gb"}},
+        {"gpu": "H100", "sharing": {"mode": "mig", "layout": ["3g.40gb"], "strategy": "single"}},
+        {"gpu": "GB300", "gpus_per_node": 4, "sharing": {"mode": "mig", "profile": "7g.278gb"}},
+        {"instance_type": "n1-standard-16+nvidia-tesla-v100:1"},
+    ],
+    ids=["mps-clients", "time-sharing-clients", "profile", "layout", "coherent-memory", "n1"],
+)
+def test_a_refusal_cites_the_page_it_rests_on(keys: dict[str, Any]) -> None:
+    assert refusal(**keys).source.startswith("https://")
+
+
+@pytest.mark.parametrize("mode", ["time-slicing", "mps"])
+@pytest.mark.parametrize("machine", ["g4-standard-6", "g4-standard-12", "g4-standard-24"])
+def test_a_part_of_a_gpu_is_not_shared_further(machine: str, mode: str) -> None:
+    problem = refusal(instance_type=machine, sharing={"mode": mode, "replicas": 2})
+
+    assert (problem.key, problem.what.split(" has ")[0]) == ("pools.train.sharing.mode", machine)
+
+
+def test_a_misspelt_machine_is_answered_with_the_nearest() -> None:
+    problem = refusal(instance_type="a2-higgpu-1g")
+
+    assert problem.what == "gcp has no GPU instance type 'a2-higgpu-1g'"
+    assert problem.fix.startswith("did you mean 'a2-highgpu-1g'")
+
+
+def test_retired_gpus_are_refused() -> None:
+    problem = refusal(instance_type="n1+nvidia-tesla-k80:1")
+
+    assert problem.what == "gcp retired n1+nvidia-tesla-k80:1 on 2024-05-01"
+
+
+# --- the matrix ---
+
+
+def test_the_matrix_has_every_cell_with_a_reason_and_a_source() -> None:
+    cells = gcp.CLOUD.capabilities
+
+    assert set(cells) == set(itertools.product(gcp.CLOUD.software, SHARING_KINDS))
+    assert set(gcp.CLOUD.default_software) == set(SHARING_KINDS)
+    assert [key for key, cell in cells.items() if not cell.why or not cell.source.startswith("https://")] == []
+    assert [key for key, cell in cells.items() if (cell.verdict is Verdict.REFUSED) != bool(cell.instead)] == []
+
+
+def test_the_default_software_is_the_best_that_gke_has() -> None:
+    rank = [Verdict.NATIVE, Verdict.IN_CLUSTER, Verdict.REFUSED]
+    cells = gcp.CLOUD.capabilities
+    for kind, software in gcp.CLOUD.default_software.items():
+        best = min((cells[name, kind].verdict for name in gcp.CLOUD.software), key=rank.index)
+        assert cells[software, kind].verdict is best, kind
+
+
+# --- decisions ---
+
+
+@pytest.mark.parametrize(
+    ("sharing", "strategy", "clients", "partition", "capacity"),
+    [
+        ({"mode": "none"}, None, None, None, 1),
+        ({"mode": "time-slicing", "replicas": 48}, "TIME_SHARING", 48, None, 48),
+        ({"mode": "mps", "replicas": 2}, "MPS", 2, None, 2),
+        ({"mode": "mig", "profile": "1g.5gb"}, None, None, "1g.5gb", 7),
+        ({"mode": "mig", "layout": ["3g.20gb"] * 2, "strategy": "single"}, None, None, "3g.20gb", 2),
+        (
+            {"mode": "mig", "profile": "1g.5gb", "share": {"mode": "time-slicing", "replicas": 3}},
+            "TIME_SHARING",
+            3,
+            "1g.5gb",
+            21,
+        ),
+        ({"mode": "mig", "profile": "2g.10gb", "share": {"mode": "mps", "replicas": 2}}, "MPS", 2, "2g.10gb", 6),
+    ],
+    ids=["whole", "time-sharing", "mps", "mig", "uniform-layout", "mig+time-sharing", "mig+mps"],
+)
+def test_sharing_becomes_fields_of_the_node_pool(
+    sharing: dict[str, Any], strategy: str | None, clients: int | None, partition: str | None, capacity: int
+) -> None:
+    made = plan(gpu="A100-40GB", sharing=sharing)
+    chosen = settings(gpu="A100-40GB", sharing=sharing)
+
+    assert (chosen.gpu_sharing_strategy, chosen.max_shared_clients_per_gpu) == (strategy, clients)
+    assert chosen.gpu_partition_size == partition
+    assert dict(made.capacity) == {"nvidia.com/gpu": capacity}
+    assert chosen.gpu_driver_version == "DEFAULT"
+    assert dict(chosen.labels) == {}
+
+
+@pytest.mark.parametrize("software", ["device-plugin", "gpu-operator"])
+def test_gke_brings_neither_driver_nor_plugin_when_others_do(software: str) -> None:
+    chosen = settings(gpu="L4", software=software)
+
+    assert chosen.gpu_driver_version == "INSTALLATION_DISABLED"
+    assert chosen.labels["gke-no-default-nvidia-gpu-device-plugin"] == "true"
+
+
+@pytest.mark.parametrize(
+    ("machine", "disk", "ssds"),
+    [
+        ("n1+nvidia-tesla-t4:1", "pd-balanced", 0),
+        ("g2-standard-4", "pd-balanced", 0),
+        ("a2-ultragpu-4g", "pd-balanced", 4),
+        ("a3-highgpu-8g", "pd-balanced", 16),
+        ("a3-megagpu-8g", "pd-balanced", 16),
+        ("a3-ultragpu-8g", "hyperdisk-balanced", 32),
+        ("a3-ultragpu-8g-nolssd", "hyperdisk-balanced", 0),
+        ("a4-highgpu-8g", "hyperdisk-balanced", 32),
+        ("a4x-highgpu-4g", "hyperdisk-balanced", 4),
+        ("a4x-maxgpu-4g-metal", "hyperdisk-balanced", 4),
+        ("g4-standard-48", "hyperdisk-balanced", 0),
+    ],
+)
+def test_disks_follow_the_machine(machine: str, disk: str, ssds: int) -> None:
+    chosen = settings(instance_type=machine)
+
+    assert (chosen.boot_disk_type, chosen.local_ssd_count) == (disk, ssds)
+
+
+@pytest.mark.parametrize(
+    ("where", "nodes", "per_zone"),
+    [
+        ({}, {"max": 4}, 0),
+        ({}, {"min": 3, "max": 4}, 1),
+        ({}, {"min": 2, "max": 3}, 1),
+        ({}, {"min": 2, "max": 2}, 0),
+        ({"location": "europe-west4-a"}, {"min": 2, "max": 2}, 2),
+        ({"node_locations": ["europe-west4-a", "europe-west4-b"]}, {"min": 3, "max": 4}, 2),
+    ],
+    ids=["idle", "one-each", "rounded-up", "no-room", "zonal", "two-zones"],
+)
+def test_a_pool_starts_with_its_smallest_size(where: dict[str, Any], nodes: dict[str, int], per_zone: int) -> None:
+    assert settings(cluster(**where), gpu="L4", nodes=nodes).initial_nodes_per_zone == per_zone
+
+
+def test_a_pool_cannot_be_planned_for_the_cluster_of_another_cloud() -> None:
+    with pytest.raises(TypeError, match="pool train goes to a cluster on aws, not to GKE"):
+        plan(Cluster(cloud="aws"), gpu="L4")
+
+
+def test_addresses_may_be_late() -> None:
+    late = cluster(name=LATE, project=LATE, service_account=LATE)
+
+    assert plan(late, gpu="L4") == plan(gpu="L4")
+
+
+# --- reading pools back ---
+
+
+def node_pool(**config: Any) -> dict[str, Any]:
+    return {"nodeConfig": config}
+
+
+GPU_TAINT_HERE = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
+
+
+@pytest.mark.parametrize(
+    ("config", "names", "gpus"),
+    [
+        ({"machineType": "e2-medium"}, ("e2-medium",), 0),
+        ({}, (), 0),
+        ({"machineType": "ct6e-standard-4t"}, ("ct6e-standard-4t",), 0),
+        ({"machineType": "g1-small"}, ("g1-small",), 0),
+        ({"machineType": "a2-ultragpu-8g"}, ("a2-ultragpu-8g",), 8),
+        ({"machineType": "g4-standard-12"}, ("g4-standard-12",), Fraction(1, 4)),
+        ({"machineType": "a9-hugegpu-32g"}, ("a9-hugegpu-32g",), 32),
+        ({"machineType": "g7-standard-8"}, ("g7-standard-8",), 1),
+        (
+            {"machineType": "n1-standard-8", "guestAccelerators": [{"type": "nvidia-tesla-t4", "count": 1.0}]},
+            ("n1+nvidia-tesla-t4:1",),
+            1,
+        ),
+        (
+            {"machineType": "n1-standard-32", "guestAccelerators": [{"type": "nvidia-tesla-t4", "count": 2}]},
+            ("n1-standard-32+nvidia-tesla-t4:2",),
+            2,
+        ),
+        (
+            {"machineType": "n9-standard-8", "guestAccelerators": [{"type": "p/z/nvidia-new", "count": "3"}]},
+            ("n9-standard-8",),
+            3,
+        ),
+        ({"guestAccelerators": [{"type": "", "count": "", "gpuPartitionSize": "1g.5gb"}]}, (), 1),
+        ({"machineType": "e2-medium", "guestAccelerators": [{"type": "nvidia-l4", "count": 0}]}, ("e2-medium",), 0),
+        ({"machineType": "e2-medium", "guestAccelerators": [{"type": "ct6e", "count": 4}]}, ("e2-medium",), 0),
+    ],
+    ids=[
+        "cpu",
+        "default-machine",
+        "tpu",
+        "shared-core",
+        "a2",
+        "fraction",
+        "newer-a",
+        "newer-g",
+        "n1",
+        "n1-other-machine",
+        "unknown-gpu",
+        "mig-alone",
+        "count-0",
+        "tpu-accelerator",
+    ],
+)
+def test_gpus_are_recognised(config: dict[str, Any], names: tuple[str, ...], gpus: Fraction | int) -> None:
+    facts = gcp.CLOUD.read_pool(NODE_POOL, node_pool(**config))
+
+    assert facts is not None
+    assert (facts.instance_types, facts.gpus_per_node, facts.unknown) == (names, gpus, ())
+    assert bool(facts.evidence) == bool(gpus)
+
+
+@pytest.mark.parametrize(
+    ("taint", "read"),
+    [
+        (GPU_TAINT_HERE, (GPU_TAINT,)),
+        ({"key": "a", "value": "b", "effect": "NO_EXECUTE"}, (Taint("a", "b", Effect.NO_EXECUTE),)),
+        ({"key": "a", "value": "", "effect": "PREFER_NO_SCHEDULE"}, (Taint("a", "", Effect.PREFER_NO_SCHEDULE),)),
+        ({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}, ()),
+        ({"key": "", "value": "present", "effect": "NO_SCHEDULE"}, ()),
+        ({"effect": "NO_SCHEDULE"}, ()),
+        ("nvidia.com/gpu=present:NoSchedule", ()),
+    ],
+    ids=["gpu", "no-execute", "prefer", "kubernetes-spelling", "empty-key", "no-key", "text"],
+)
+def test_only_taints_in_gke_spelling_count(taint: object, read: tuple[Taint, ...]) -> None:
+    facts = gcp.CLOUD.read_pool(NODE_POOL, node_pool(machineType="g2-standard-4", taints=[taint]))
+
+    assert facts is not None
+    assert facts.taints == read
+
+
+def test_taints_that_others_set_do_not_count() -> None:
+    config = {"machineType": "g2-standard-4", "effectiveTaints": [GPU_TAINT_HERE]}
+    facts = gcp.CLOUD.read_pool(NODE_POOL, node_pool(**config))
+
+    assert facts is not None
+    assert facts.taints == ()
+
+
+@pytest.mark.parametrize(
+    ("properties", "gpus", "unknown"),
+    [
+        ({"nodeConfig": UNKNOWN}, None, ("nodeConfig",)),
+        (node_pool(machineType=UNKNOWN), None, ("nodeConfig.machineType",)),
+        (node_pool(machineType="g2-standard-4", taints=UNKNOWN), 1, ("nodeConfig.taints",)),
+        (
+            node_pool(machineType="g2-standard-4", taints=[GPU_TAINT_HERE | {"effect": UNKNOWN}]),
+            1,
+            ("nodeConfig.taints[0].effect",),
+        ),
+        (node_pool(machineType="e2-medium", taints=UNKNOWN), 0, ()),
+        (node_pool(machineType="a2-highgpu-1g", guestAccelerators=UNKNOWN), 1, ()),
+        (node_pool(machineType="n1-standard-8", guestAccelerators=UNKNOWN), None, ("nodeConfig.guestAccelerators",)),
+        (
+            node_pool(machineType="n1-standard-8", guestAccelerators=[{"type": "nvidia-tesla-t4", "count": UNKNOWN}]),
+            None,
+            ("nodeConfig.guestAccelerators[0].count",),
+        ),
+        (node_pool(machineType=UNKNOWN, guestAccelerators=[{"type": "nvidia-l4", "count": 2}]), 2, ()),
+    ],
+    ids=["config", "machine", "taints", "effect", "cpu", "a2", "n1", "count", "machine-with-gpus"],
+)
+def test_what_is_not_known_yet_is_said(properties: dict[str, Any], gpus: int | None, unknown: tuple[str, ...]) -> None:
+    facts = gcp.CLOUD.read_pool(NODE_POOL, properties)
+
+    assert facts is not None
+    assert (facts.gpus_per_node, facts.unknown) == (gpus, unknown)
+
+
+def test_other_resources_are_no_pools() -> None:
+    assert gcp.CLOUD.read_pool("aws:eks/nodeGroup:NodeGroup", node_pool(machineType="g2-standard-4")) is None
+
+
+def test_reading_survives_any_input() -> None:
+    dice = random.Random(20261121)
+    leaves: list[Any] = [
+        UNKNOWN,
+        None,
+        True,
+        -1,
+        0,
+        2.5,
+        float("nan"),
+        float("inf"),
+        10**400,
+        "",
+        "nvidia-l4",
+        "8",
+        "é",
+    ]
+    leaves += [b"x", "g2-standard-4", "n1-standard-8", "NO_SCHEDULE", object()]
+    keys = ["nodeConfig", "machineType", "guestAccelerators", "type", "count", "gpuPartitionSize", "taints", "effect"]
+    keys += ["key", "value"]
+
+    def grow(depth: int) -> Any:
+        choice = dice.random()
+        if depth == 0 or choice < 0.3:
+            return dice.choice(leaves)
+        if choice < 0.5:
+            return [grow(depth - 1) for _ in range(dice.randrange(3))]
+        return {key: grow(depth - 1) for key in dice.sample(keys, dice.randrange(1, len(keys)))}
+
+    for _ in range(3000):
+        properties = {"nodeConfig": grow(4)} if dice.random() < 0.8 else grow(4)
+        facts = gcp.CLOUD.read_pool(NODE_POOL, properties)
+
+        assert facts is not None
+        assert facts.gpus_per_node is None or facts.gpus_per_node >= 0
+
+
+# --- the adapter ---
+
+
+class Recorder(pulumi.runtime.Mocks):
+    def __init__(self) -> None:
+        self.made: list[pulumi.runtime.MockResourceArgs] = []
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[Any, Any]]:
+        self.made.append(args)
+        return f"{args.name}-id", dict(args.inputs)
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
+        raise AssertionError(f"a test asked the cloud for {args.token}")
+
+
+def declared(program: Callable[[], None]) -> list[pulumi.runtime.MockResourceArgs]:
+    recorder = Recorder()
+
+    async def main() -> None:
+        pulumi.runtime.set_mocks(recorder)
+        await run_pulumi_func(program)
+
+    asyncio.run(main())
+    return [made for made in recorder.made if made.typ != "pulumi:pulumi:Stack"]
+
+
+def wire(made: PoolPlan, **changes: Any) -> Mapping[str, Any]:
+    """Return the inputs of the node pool; an address that is a function is called once the program runs."""
+    addresses = {key: value for key, value in (CLUSTER | changes).items() if key != "cloud"}
+
+    def program() -> None:
+        late = {key: value() if callable(value) else value for key, value in addresses.items()}
+        create_pool("train-lab", made, late, pulumi.ResourceOptions())
+
+    resources = declared(program)
+
+    assert [(resource.typ, resource.name) for resource in resources] == [(NODE_POOL, "train-lab-nodes")]
+    return resources[0].inputs
+
+
+def test_a_pool_goes_over_the_wire_as_hardened_as_it_should() -> None:
+    made = plan(gpu="L4", nodes={"min": 1, "max": 6}, disk_gib=300, labels={"team": "vision"}, taints=["a=b:NoExecute"])
+    inputs = wire(made)
+
+    assert inputs["name"].startswith("train-")
+    assert {key: inputs[key] for key in ("cluster", "project", "location", "initialNodeCount")} == {
+        "cluster": "lab-dev",
+        "project": "ml-dev",
+        "location": "europe-west4",
+        "initialNodeCount": 1,
+    }
+    assert inputs["autoscaling"] == {"totalMinNodeCount": 1, "totalMaxNodeCount": 6, "locationPolicy": "ANY"}
+    assert inputs["management"] == {"autoRepair": True, "autoUpgrade": True}
+    assert inputs["upgradeSettings"] == {"strategy": "SURGE", "maxSurge": 0, "maxUnavailable": 1}
+    assert inputs["networkConfig"] == {"enablePrivateNodes": True}
+    assert "nodeCount" not in inputs
+    assert inputs["nodeConfig"] == {
+        "machineType": "g2-standard-4",
+        "guestAccelerators": [
+            {"type": "nvidia-l4", "count": 1, "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"}}
+        ],
+        "imageType": "COS_CONTAINERD",
+        "diskSizeGb": 300,
+        "diskType": "pd-balanced",
+        "labels": {"gpupools/pool": "train", "team": "vision"},
+        "taints": [GPU_TAINT_HERE, {"key": "a", "value": "b", "effect": "NO_EXECUTE"}],
+        "serviceAccount": CLUSTER["service_account"],
+        "oauthScopes": ["https://www.googleapis.com/auth/cloud-platform"],
+        "metadata": {"disable-legacy-endpoints": "true"},
+        "workloadMetadataConfig": {"mode": "GKE_METADATA"},
+        "shieldedInstanceConfig": {"enableIntegrityMonitoring": True, "enableSecureBoot": False},
+        "kubeletConfig": {"insecureKubeletReadonlyPortEnabled": "FALSE", "cpuCfsQuota": True},
+        "gvnic": {"enabled": True},
+    }
+
+
+def test_sharing_and_slices_go_over_the_wire() -> None:
+    sharing = {"mode": "mig", "profile": "1g.10gb", "share": {"mode": "mps", "replicas": 4}}
+    inputs = wire(plan(instance_type="a3-highgpu-8g", sharing=sharing))
+
+    assert inputs["nodeConfig"]["guestAccelerators"] == [
+        {
+            "type": "nvidia-h100-80gb",
+            "count": 8,
+            "gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"},
+            "gpuPartitionSize": "1g.10gb",
+            "gpuSharingConfig": {"gpuSharingStrategy": "MPS", "maxSharedClientsPerGpu": 4},
+        }
+    ]
+    assert inputs["nodeConfig"]["ephemeralStorageLocalSsdConfig"] == {"localSsdCount": 16}
+
+
+def test_a_part_of_a_gpu_counts_as_one_accelerator() -> None:
+    accelerator = wire(plan(instance_type="g4-standard-6"))["nodeConfig"]["guestAccelerators"][0]
+
+    assert (accelerator["type"], accelerator["count"]) == ("nvidia-rtx-pro-6000", 1)
+
+
+def test_zones_are_passed_on() -> None:
+    assert wire(plan(gpu="L4"), node_locations=["europe-west4-a"])["nodeLocations"] == ["europe-west4-a"]
+
+
+def test_every_machine_is_read_back_as_the_tainted_gpu_pool_it_was_planned_as() -> None:
+    names = [name for name, row in gcp.CLOUD.instance_types.items() if row.lifecycle != "retired"]
+    names.append("n1-highmem-16+nvidia-tesla-t4:1")
+    plans = [plan(instance_type=name) for name in names]
+    addresses = {key: value for key, value in CLUSTER.items() if key != "cloud"}
+
+    def program() -> None:
+        for index, made in enumerate(plans):
+            create_pool(f"p{index}", made, addresses, pulumi.ResourceOptions())
+
+    read = {made.name: gcp.CLOUD.read_pool(made.typ, made.inputs) for made in declared(program)}
+
+    for index, made in enumerate(plans):
+        facts = read[f"p{index}-nodes"]
+        assert facts is not None
+        assert (facts.instance_types, facts.gpus_per_node) == ((made.instance.name,), made.instance.gpus)
+        assert repels_cpu_pods(facts.taints)
+
+
+@pytest.mark.parametrize(
+    ("change", "replaced"),
+    [
+        ({"gpu": "T4"}, True),
+        ({"gpu": "L4", "gpus_per_node": 2}, True),
+        ({"gpu": "L4", "sharing": {"mode": "time-slicing", "replicas": 2}}, True),
+        ({"gpu": "L4", "software": "device-plugin"}, True),
+        ({"instance_type": "g2-standard-16"}, False),
+        ({"gpu": "L4", "disk_gib": 500}, False),
+        ({"gpu": "L4", "nodes": {"min": 1, "max": 9}}, False),
+        ({"gpu": "L4", "labels": {"team": "vision"}, "taints": ["a=b:NoSchedule"]}, False),
+    ],
+    ids=["model", "count", "sharing", "driver", "machine", "disk", "nodes", "labels-and-taints"],
+)
+def test_the_name_changes_exactly_when_the_pool_is_replaced(change: dict[str, Any], replaced: bool) -> None:
+    before, after = wire(plan(gpu="L4"))["name"], wire(plan(**change))["name"]
+
+    assert (before != after) is replaced
+
+
+def test_the_node_account_is_part_of_the_name_even_when_it_is_an_output() -> None:
+    account = CLUSTER["service_account"]
+    plain = wire(plan(gpu="L4"))["name"]
+    same = wire(plan(gpu="L4"), service_account=lambda: pulumi.Output.from_input(account))["name"]
+    other = wire(plan(gpu="L4"), service_account="other@ml-dev.iam.gserviceaccount.com")["name"]
+
+    assert plain == same != other
+
+
+def test_names_are_short_enough_for_gke() -> None:
+    made = plan_pool("a-pool-of-twenty-cha", spec(gpu="L4"), "lab", cluster(), gcp.CLOUD)
+
+    assert len(wire(made)["name"]) <= 40
+
+
+def test_the_options_keep_the_pool_from_being_replaced_by_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[pulumi.ResourceOptions] = []
+    merge = pulumi.ResourceOptions.merge
+
+    def record(first: pulumi.ResourceOptions, second: pulumi.ResourceOptions) -> pulumi.ResourceOptions:
+        merged = merge(first, second)
+        seen.append(merged)
+        return merged
+
+    monkeypatch.setattr(pulumi.ResourceOptions, "merge", staticmethod(record))
+    wire(plan(gpu="L4"))
+    options = next(merged for merged in seen if merged.ignore_changes)
+
+    assert options.ignore_changes == ["initialNodeCount"]
+    assert options.custom_timeouts is not None
+    assert options.custom_timeouts.create == "60m"
+
+
+def test_the_provider_is_bound_to_the_project_of_the_cluster() -> None:
+    def program() -> None:
+        create_provider("lab", CLUSTER, pulumi.ResourceOptions())
+
+    assert [(resource.typ, resource.inputs["project"]) for resource in declared(program)] == [
+        ("pulumi:providers:gcp", "ml-dev")
+    ]
+
+
+def test_a_plan_for_another_cloud_is_not_translated() -> None:
+    foreign = dataclasses.replace(plan(gpu="L4"), cloud="aws", settings=Settings())
+    with pytest.raises(TypeError, match="pool train was planned for aws, not for gcp"):
+        create_pool("train", foreign, CLUSTER, pulumi.ResourceOptions())
+
+
+def test_the_catalogue_leaves_types_without_local_ssd_to_those_who_name_them() -> None:
+    assert isinstance(gcp.CLOUD.instance_types, GceCatalogue)
+    assert "a2-ultragpu-8g-nolssd" in gcp.CLOUD.instance_types
+    chosen = gcp.CLOUD.instance_types.with_gpus("A100-80GB", Fraction(8))
+
+    assert [row.name for row in chosen] == ["a2-ultragpu-8g"]
+
+
+def test_gpus_without_mig_on_gke_have_no_partition_sizes() -> None:
+    offered = {row.gpu_model for row in gcp.CLOUD.instance_types.values()}
+    able = {name for name, model in gpu_models().items() if model.mig_profiles} & offered
+
+    assert able == set(MIG_PARTITIONS) | COHERENT_MEMORY

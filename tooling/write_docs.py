@@ -1,0 +1,525 @@
+"""Write the parts of the documentation that the code and its data already say.
+
+Rewrites what stands between `<!-- generated: NAME -->` and `<!-- end -->` in the pages under docs/; with `--check`
+it writes nothing, names the pages that are stale and ends with 1. Needs no network.
+
+What a key means is read from the docstring below the field, in the source: pydantic would keep it only at the price of
+a slower start of every command.
+"""
+
+import argparse
+import ast
+import inspect
+import re
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from annotated_types import Ge, Le
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from gpupools.catalogue import InstanceType
+from gpupools.cloud import Cloud, Verdict
+from gpupools.errors import Rejected
+from gpupools.gpus import gpu_models
+from gpupools.matrix import MatrixRow, matrix
+from gpupools.mig import profiles
+from gpupools.plan import plan_pool
+from gpupools.spec import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
+from gpupools.taints import Taint
+from providers import clouds
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = ROOT / "docs"
+
+_MARK = "<!-- generated:"
+_PART = re.compile(r"(?P<begin><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<end>^<!-- end -->$)", re.DOTALL | re.M)
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+class BadPage(Exception):
+    """A page asks for a part that nothing writes, or a part has no end."""
+
+
+def rewritten(page: str) -> str:
+    """Return a page's text with every generated part written anew.
+
+    Raises:
+        BadPage: A part is unknown or has no end.
+    """
+
+    def part(match: re.Match[str]) -> str:
+        if match["name"] not in PARTS:
+            raise BadPage(f"nothing writes the part {match['name']!r}; known: {', '.join(PARTS)}")
+        return f"{match['begin']}\n{PARTS[match['name']]()}\n\n{match['end']}"
+
+    if page.count(_MARK) != len(_PART.findall(page)):
+        raise BadPage("a generated part has no line `<!-- end -->`, or its name is not plain words")
+    return _PART.sub(part, page)
+
+
+def stale(pages: Iterable[Path]) -> dict[Path, str]:
+    """Return the pages whose generated parts differ from the code, with the text they should have."""
+    found = {}
+    for page in pages:
+        text = page.read_text(encoding="utf-8")
+        try:
+            wanted = rewritten(text)
+        except BadPage as error:
+            raise BadPage(f"{page.relative_to(ROOT)}: {error}") from None
+        if wanted != text:
+            found[page] = wanted
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Rewrite the stale pages, or with `--check` only name them; return 1 when the check fails."""
+    parser = argparse.ArgumentParser(description="Write the generated parts of docs/.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a page is stale")
+    check = parser.parse_args(arguments).check
+    found = stale(sorted(DOCS.rglob("*.md")))
+    for page, text in found.items():
+        print(f"{page.relative_to(ROOT)}: {'stale; run python tooling/write_docs.py' if check else 'written'}")
+        if not check:
+            page.write_text(text, encoding="utf-8")
+    return 1 if check and found else 0
+
+
+def _table(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    def line(cells: Sequence[object]) -> str:
+        return f"| {' | '.join(map(_cell, cells))} |"
+
+    return "\n".join([line(headers), line(["---"] * len(headers)), *map(line, rows)])
+
+
+def _cell(value: object) -> str:
+    return str(value).replace("|", "\\|") or " "
+
+
+def _code(words: Iterable[object]) -> str:
+    return ", ".join(f"`{word}`" for word in words)
+
+
+# --- the stack file ---------------------------------------------------------------------------------------------------
+
+
+@cache
+def field_texts(model: type[BaseModel]) -> Mapping[str, str]:
+    """Return the docstring below each field of a model's own class, by field, as one line."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(model))).body[0]
+    assert isinstance(tree, ast.ClassDef)
+    texts = {}
+    for field, below in zip(tree.body, tree.body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+            and isinstance(below.value.value, str)
+        ):
+            texts[field.target.id] = " ".join(below.value.value.split())
+    return MappingProxyType(texts)
+
+
+def meaning(model: type[BaseModel], key: str) -> str:
+    """Say what a key means: its docstring in the class that declares it.
+
+    Without one, a tag such as `mode` means what its class does, and a key that holds a model what that model does.
+
+    Raises:
+        LookupError: Nothing says so.
+    """
+    for owner in model.__mro__:
+        if issubclass(owner, BaseModel) and key in vars(owner).get("__annotations__", {}):
+            annotation = owner.model_fields[key].annotation
+            members = get_args(annotation) or (annotation,)
+            if key in field_texts(owner):
+                return field_texts(owner)[key]
+            if get_origin(annotation) is Literal:
+                return _summary(owner)
+            if all(isinstance(member, type) and issubclass(member, BaseModel) for member in members):
+                tags = [f"`mode: {_mode(member)}`" for member in members if "mode" in member.model_fields]
+                return f"A map with {' or '.join(tags)}." if tags else _summary(members[0])
+            break
+    raise LookupError(f"{model.__name__}.{key} has no docstring")
+
+
+def _summary(model: type[BaseModel]) -> str:
+    return (inspect.getdoc(model) or "").partition("\n\n")[0]
+
+
+def form(annotation: Any, bounds: Sequence[object] = ()) -> str:
+    """Say in words what may be written for a type.
+
+    Args:
+        annotation: The type, as pydantic keeps it.
+        bounds: Its constraints, as pydantic keeps them.
+
+    Raises:
+        LookupError: There are no words for the type yet.
+    """
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        more = [item for entry in arguments[1:] for item in getattr(entry, "metadata", [entry])]
+        return form(arguments[0], more)
+    if origin in (Union, UnionType):
+        members = [member for member in arguments if member is not type(None) and _bare(member) is not Late]
+        return " or ".join(dict.fromkeys(form(member) for member in members))
+    if origin is Literal:
+        return " or ".join(f"`{value}`" for value in arguments)
+    if origin is list:
+        item = form(arguments[0])
+        return f"list, each {item}" if " or " in item else f"list of {item}"
+    if origin is dict:
+        return f"map of {form(arguments[0])} to {form(arguments[1])}"
+    if annotation is int:
+        return f"whole number{_range(bounds)}"
+    if isinstance(annotation, type) and issubclass(annotation, StackOutput):
+        return "`{output: …}`"
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "map"
+    words = {str: "text", bool: "`true` or `false`", Fraction: "whole number, or text such as `'1/4'`", Taint: "text"}
+    if annotation in words:
+        return words[annotation]
+    raise LookupError(f"no words for {annotation!r}")
+
+
+def _bare(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def _range(bounds: Sequence[object]) -> str:
+    least = next((bound.ge for bound in bounds if isinstance(bound, Ge)), None)
+    most = next((bound.le for bound in bounds if isinstance(bound, Le)), None)
+    if most is not None:
+        return f" ({most} at most)" if least is None else f" ({least} to {most})"
+    return f" ({least} or more)" if least is not None else ""
+
+
+def _left_out(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    default = field.get_default(call_default_factory=True)
+    if default is None:
+        return "not set"
+    if default in ({}, []):
+        return "none"
+    if isinstance(default, BaseModel):
+        return f"`{{{', '.join(f'{key}: {value}' for key, value in default.model_dump().items())}}}`"
+    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+
+
+def _keys(model: type[BaseModel], first: Sequence[str] = ()) -> Iterator[tuple[str, str, str, str]]:
+    """Yield key, form, default and meaning; the keys of `first` before the others, which keep the model's order."""
+    fields = model.model_fields
+    for key in [*first, *(key for key in fields if key not in first)]:
+        field = fields[key]
+        yield f"`{key}`", form(field.annotation, field.metadata), _left_out(field), meaning(model, key)
+
+
+_KEY_HEADERS = ("Key", "Write", "Left out", "Meaning")
+
+
+def _pool_keys() -> str:
+    return _table(_KEY_HEADERS, _keys(StackPool, ["clusters"]))
+
+
+def _nodes_keys() -> str:
+    return _table(_KEY_HEADERS, _keys(Nodes))
+
+
+def _sharing_keys() -> str:
+    rows = []
+    for model in get_args(get_args(Sharing)[0]):
+        for key, write, left_out, text in _keys(model):
+            rows.append((f"`mode: {_mode(model)}`", "", "", text) if key == "`mode`" else (key, write, left_out, text))
+    return _table(_KEY_HEADERS, rows)
+
+
+def _mode(model: type[BaseModel]) -> str:
+    return str(get_args(model.model_fields["mode"].annotation)[0])
+
+
+def _cluster_keys() -> str:
+    parts = []
+    for cloud in clouds().values():
+        table = _table(_KEY_HEADERS, _keys(cloud.cluster, ["cloud", "name"]))
+        parts.append(f"### {cloud.service}: `cloud: {cloud.name}`\n\n{table}")
+    return "\n\n".join(parts)
+
+
+def _default_software() -> str:
+    def cell(cloud: Cloud, kind: str) -> str:
+        software = cloud.default_software[kind]
+        verdict = cloud.capabilities[software, kind].verdict
+        if verdict is Verdict.REFUSED:
+            return "refused"
+        if verdict is Verdict.IN_CLUSTER and kind != "none":
+            return f"`{software}`, not yet"
+        return f"`{software}`"
+
+    known = clouds().values()
+    return _table(
+        ["Sharing", *(cloud.service for cloud in known)],
+        [(f"`{kind}`", *(cell(cloud, kind) for cloud in known)) for kind in SHARING_KINDS],
+    )
+
+
+def _owners() -> str:
+    return _table(
+        ["Cloud", "`software`", "Driver", "Container toolkit", "Device plugin"],
+        [
+            (cloud.service, f"`{name}`", each.owners.driver, each.owners.container_toolkit, each.owners.device_plugin)
+            for cloud in clouds().values()
+            for name, each in cloud.software.items()
+        ],
+    )
+
+
+def _reserved_labels() -> str:
+    return _table(
+        ["Cloud", "Label keys it keeps for itself"],
+        [(cloud.service, _code(cloud.reserved_labels)) for cloud in clouds().values()],
+    )
+
+
+# --- the catalogue ----------------------------------------------------------------------------------------------------
+
+
+def _counts() -> str:
+    lifecycles = ("current", "preview", "previous-generation", "retired")
+    rows = []
+    for cloud in clouds().values():
+        types = cloud.instance_types.values()
+        counts = Counter(row.lifecycle for row in types)
+        checked = sorted({row.checked for row in types})
+        dates = checked[0] if len(checked) == 1 else f"{checked[0]} to {checked[-1]}"
+        rows.append((cloud.service, len(types), *(counts[word] for word in lifecycles), dates))
+    return _table(["Cloud", "Rows", *lifecycles, "Checked"], rows)
+
+
+def _sources() -> str:
+    rows = []
+    for cloud in clouds().values():
+        counts = Counter(_place(row.source) for row in cloud.instance_types.values())
+        rows += [(cloud.service, number, place) for place, number in counts.most_common()]
+    return _table(["Cloud", "Rows", "Source"], rows)
+
+
+def _place(source: str) -> str:
+    """Name the site, the repository or the module that a row's first source belongs to."""
+    first, *path = source.split()
+    address = re.match(r"https://(?P<site>[^/]+)/(?P<path>.*)", first)
+    if address is None:
+        return f"`{first}` {path[0]}" if path else f"`{first}`"
+    if address["site"] == "github.com":
+        return f"`{'/'.join(address['path'].split('/')[:2])}`"
+    return address["site"]
+
+
+_NOT_VERIFIED = {
+    "third-party": "only a third party says so",
+    "derived": "derived from a model of the same family",
+    "unverified": "no public source found",
+    "": "no public source found",
+}
+
+
+def _unverified_models() -> str:
+    rows = [
+        (f"`{model.name}`", "model, memory, compute capability", _NOT_VERIFIED[model.status], model.note or " ")
+        for model in gpu_models().values()
+        if model.status != "verified"
+    ]
+    facts: tuple[tuple[str, Callable[[Any], str]], ...] = (
+        ("name and number of MIG profiles", lambda each: str(each.status)),
+        ("placements of MIG profiles", lambda each: str(each.placement_status)),
+        ("SMs and usable memory of MIG profiles", lambda each: str(each.sm_status)),
+    )
+    for what, status_of in facts:
+        for word, why in _NOT_VERIFIED.items():
+            named = {}
+            for model in gpu_models():
+                found = [each for each in profiles(model) if status_of(each) == word]
+                if found:
+                    part = "" if len(found) == len(profiles(model)) else f" ({len(found)} of {len(profiles(model))})"
+                    named[model] = f"`{model}`{part}"
+            if named:
+                rows.append((", ".join(named.values()), what, why, " "))
+    return _table(["GPU", "Fact", "How far it goes", "Note"], rows)
+
+
+def _unverified_types() -> str:
+    blanks: dict[tuple[str, str, str], list[str]] = {}
+    for cloud in clouds().values():
+        for row in cloud.instance_types.values():
+            empty = [word for word, value in _published(row).items() if value is None]
+            if empty and row.lifecycle != "retired":
+                blanks.setdefault((cloud.service, ", ".join(empty), row.checked), []).append(row.name)
+    return _table(
+        ["Cloud", "Instance types", "Not published", "Looked for on"],
+        [(service, _code(names), empty, checked) for (service, empty, checked), names in blanks.items()],
+    )
+
+
+def _published(row: InstanceType) -> Mapping[str, object]:
+    return {
+        "vCPUs": row.vcpus,
+        "memory": row.memory_gib,
+        "local disk": row.local_disk_gb,
+        "number of RDMA interfaces": row.rdma_interfaces if row.rdma in ("efa", "infiniband") else 0,
+    }
+
+
+def _mig_per_cloud() -> str:
+    rows = []
+    for cloud in clouds().values():
+        for model in gpu_models():
+            machines = [
+                row
+                for row in cloud.instance_types.values()
+                if row.gpu_model == model and row.lifecycle != "retired" and not row.is_fraction
+            ]
+            if machines and profiles(model):
+                able = [each.name for each in profiles(model) if any(_cuts(cloud, row, each.name) for row in machines)]
+                rows.append((cloud.service, f"`{model}`", _code(able) or "none"))
+    return _table(["Cloud", "GPU", "`profile` that the pool itself cuts"], rows)
+
+
+def _cuts(cloud: Cloud, machine: InstanceType, name: str) -> bool:
+    spec = PoolSpec(instance_type=machine.name, nodes=Nodes(max=1), sharing=Mig(mode="mig", profile=name))
+    cluster = cloud.cluster.model_validate(dict(cloud.example_cluster))
+    try:
+        plan_pool("pool", spec, "cluster", cluster, cloud)
+    except Rejected:
+        return False
+    return True
+
+
+# --- the matrix -------------------------------------------------------------------------------------------------------
+
+_ANY_GPU = "\x00"
+_MACHINE = "\x01"
+_MODEL = "\x02"
+
+
+class _Notes:
+    """The numbered sentences below one cloud's grid; equal sentences about equal GPUs have one number."""
+
+    def __init__(self, cloud: Cloud, rows: Sequence[MatrixRow]) -> None:
+        self.cloud = cloud
+        self.models = list(dict.fromkeys(row.gpu_model for row in rows))
+        self._numbers: dict[tuple[object, ...], int] = {}
+        self.lines: list[str] = []
+
+    def cell(self, rows: Sequence[MatrixRow]) -> str:
+        """Write one cell of the grid and number its sentences."""
+        groups: dict[tuple[Verdict, str, str, str], list[MatrixRow]] = {}
+        for row in rows:
+            groups.setdefault((row.verdict, self._shape(row), row.source, row.instead), []).append(row)
+        marks: dict[Verdict, list[int]] = {}
+        for (verdict, *_), found in sorted(groups.items(), key=lambda item: list(Verdict).index(item[0][0])):
+            marks.setdefault(verdict, []).append(self._number(found))
+        return ", ".join(f"{verdict.value} {' '.join(f'[{n}]' for n in ns)}" for verdict, ns in marks.items())
+
+    def _shape(self, row: MatrixRow) -> str:
+        """Take the model's and the machine's name out of a sentence, so that it can stand for several GPUs."""
+        machine = next((name for name in self.cloud.instance_types if name in row.why.split(" ")), "")
+        text = re.sub(rf"{re.escape(row.gpu_model)} \(\S+\)", _ANY_GPU, row.why, count=1)
+        if machine:
+            text = text.replace(machine, _MACHINE)
+        return re.sub(rf"(?<![\w-]){re.escape(row.gpu_model)}(?![\w-])", _MODEL, text)
+
+    def _number(self, rows: Sequence[MatrixRow]) -> int:
+        first, models = rows[0], [row.gpu_model for row in rows]
+        key = (first.verdict, self._shape(first), first.source, first.instead, *models)
+        if key not in self._numbers:
+            self._numbers[key] = len(self._numbers) + 1
+            instead = f" **Instead:** {first.instead}." if first.verdict is Verdict.REFUSED and first.instead else ""
+            who, why = self._who(models), self._sentence(rows)
+            self.lines.append(f"{len(self._numbers)}. {who}: {why}.{instead} {_linked(first.source)}")
+        return self._numbers[key]
+
+    def _who(self, models: Sequence[str]) -> str:
+        others = [model for model in self.models if model not in models]
+        if len(others) < len(models):
+            return "Every GPU" + (f" but {', '.join(others)}" if others else "")
+        return ", ".join(models)
+
+    def _sentence(self, rows: Sequence[MatrixRow]) -> str:
+        if len(rows) == 1:
+            return rows[0].why
+        machines = [name for row in rows for name in self.cloud.instance_types if name in row.why.split(" ")]
+        return (
+            self._shape(rows[0])
+            .replace(_ANY_GPU, "the GPU")
+            .replace(_MACHINE, " and ".join(dict.fromkeys(machines)))
+            .replace(_MODEL, "/".join(row.gpu_model for row in rows))
+        )
+
+
+def _linked(source: str) -> str:
+    first, *rest = source.split()
+    if first.startswith("https://"):
+        return f"([source]({first}){', ' + ' '.join(rest) if rest else ''})"
+    return f"(`{source}`)"
+
+
+def _matrix() -> str:
+    return "\n\n".join(_matrix_of(cloud) for cloud in clouds().values())
+
+
+@cache
+def _rows(name: str) -> tuple[MatrixRow, ...]:
+    return tuple(matrix(clouds()[name]))
+
+
+def _matrix_of(cloud: Cloud) -> str:
+    rows = _rows(cloud.name)
+    notes = _Notes(cloud, rows)
+    by_cell: dict[tuple[str, str], list[MatrixRow]] = {}
+    for row in rows:
+        by_cell.setdefault((row.software, row.sharing), []).append(row)
+    grid = _table(
+        ["Sharing", *(f"`{software}`" for software in cloud.software)],
+        [
+            (f"`{kind}`", *(notes.cell(by_cell[software, kind]) for software in cloud.software))
+            for kind in SHARING_KINDS
+        ],
+    )
+    ways = "\n".join(f"- `{name}`: {each.why}. {_linked(each.source)}" for name, each in cloud.software.items())
+    title = f"## {cloud.service} (`{cloud.name}`)"
+    return "\n\n".join([title, grid, ways, f"GPUs: {', '.join(notes.models)}.", "\n".join(notes.lines)])
+
+
+PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
+    {
+        "pool": _pool_keys,
+        "nodes": _nodes_keys,
+        "sharing": _sharing_keys,
+        "clusters": _cluster_keys,
+        "default-software": _default_software,
+        "owners": _owners,
+        "reserved-labels": _reserved_labels,
+        "catalogue-counts": _counts,
+        "catalogue-sources": _sources,
+        "unverified-models": _unverified_models,
+        "unverified-types": _unverified_types,
+        "mig-per-cloud": _mig_per_cloud,
+        "matrix": _matrix,
+    }
+)
+"""Every generated part by the name its marker gives."""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
