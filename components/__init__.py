@@ -1,0 +1,1 @@
+"""Reusable Pulumi components: GPU node pools on clusters that already exist."""
