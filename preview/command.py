@@ -1,0 +1,152 @@
+"""`gpupools preview`: from a stack file to a report, without cloud, account or CLI.
+
+Imports no Pulumi until the stack file has been accepted: a refusal must be as fast as `gpupools check`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from gpupools.check import CheckedFile, check_stack_file, locate
+from gpupools.errors import Problem, Rejected
+from gpupools.stackfile import NAMESPACE
+from preview.report import PolicyVerdict, Report, Violation, refused_json
+from providers import clouds
+
+if TYPE_CHECKING:
+    from preview.monitor import DeclaredResource
+    from preview.pack import PolicyPackProcess
+    from preview.program import Preview
+
+PROGRAM = Path(__file__).resolve().parent.parent / "stacks" / "__main__.py"
+"""The program `pulumi up` runs."""
+POLICIES = PROGRAM.parent.parent / "policies"
+"""The policy pack."""
+
+
+def run(file: Path, as_json: bool, out: TextIO | None = None, err: TextIO | None = None) -> int:
+    """Preview one stack file and print the report.
+
+    Args:
+        file: The stack file.
+        as_json: Whether to print JSON instead of text.
+        out: Where the report goes; standard output when left out.
+        err: Where the reasons of a refused file go in the text form; standard error when left out.
+
+    Returns:
+        0 when the stack may be deployed; 1 when the file, the program or a mandatory policy refuses.
+    """
+    out, err = out or sys.stdout, err or sys.stderr
+    try:
+        checked = check_stack_file(file, clouds())
+    except Rejected as rejected:
+        located = locate(file, rejected)
+        if as_json:
+            _print_json(refused_json(located), out)
+        else:
+            print(*located, sep="\n", file=err)
+            print(f"{file}: refused; nothing was declared", file=err)
+        return 1
+    report = preview_file(checked)
+    if as_json:
+        _print_json(report.as_json(), out)
+    else:
+        print(report.as_text(), end="", file=out)
+    return report.exit_code
+
+
+def preview_file(checked: CheckedFile, program: Path = PROGRAM, policies: Path = POLICIES) -> Report:
+    """Run the stack program for an accepted stack file, and the policy pack on what it declares.
+
+    Args:
+        checked: The stack file.
+        program: The stack program.
+        policies: The folder of the policy pack.
+    """
+    config = {f"{NAMESPACE}:{key}": value for key, value in checked.file.config.items()}
+    # One import after the other: two threads that import Pulumi at once can meet in one of its import cycles.
+    pack = import_module("preview.pack")
+    preview_program = import_module("preview.program").preview_program
+    verdicts: tuple[PolicyVerdict, ...] = ()
+    with ThreadPoolExecutor(1) as other:
+        # The pack is a process of its own; it starts while this one loads the clouds' SDKs and runs the program.
+        process: PolicyPackProcess = pack.PolicyPackProcess(policies, project=NAMESPACE, stack=checked.file.stack)
+        starting = other.submit(process.__enter__)
+        try:
+            preview: Preview = preview_program(program, checked.file.stack, NAMESPACE, config)
+            problems = list(preview.problems)
+            try:
+                verdicts = tuple(judge(starting.result(), preview.resources))
+            except pack.PolicyPackFailed as error:
+                problems.append(Problem(("policies",), str(error)))
+        finally:
+            starting.exception()  # waits: a process that is still starting would outlive its end
+            process.close()
+    return Report(str(checked.file.path), checked.plans, preview, verdicts, tuple(problems))
+
+
+def judge(pack: PolicyPackProcess, resources: list[DeclaredResource]) -> list[PolicyVerdict]:
+    """Let a running policy pack judge every resource, as the engine would.
+
+    Raises:
+        PolicyPackFailed: The pack died or failed.
+    """
+    found: dict[str, list[Violation]] = {}
+    policies = pack.info().policies
+    providers = {resource.urn: resource for resource in resources}
+    said = []
+    for resource in resources:
+        options, provider = _analyzer_options(resource), _analyzer_provider(resource, providers)
+        properties = resource.request.object
+        said += pack.analyze(resource.urn, resource.type, resource.name, properties, options, provider)
+    if any(policy.judges == "stack" for policy in policies):
+        make = import_module("preview.pack").StackResource
+        said += pack.analyze_stack(
+            make(
+                urn=resource.urn,
+                type=resource.type,
+                name=resource.name,
+                properties=resource.request.object,
+                options=_analyzer_options(resource),
+                parent=resource.request.parent,
+                dependencies=tuple(resource.request.dependencies),
+            )
+            for resource in resources
+        )
+    for diagnostic in said:
+        found.setdefault(diagnostic.policy, []).append(Violation(diagnostic.urn, diagnostic.message))
+    return [
+        PolicyVerdict(policy.name, policy.level, policy.description, tuple(found.get(policy.name, ())))
+        for policy in policies
+    ]
+
+
+def _analyzer_options(resource: DeclaredResource) -> Any:
+    request = resource.request
+    return import_module("pulumi.runtime.proto.analyzer_pb2").AnalyzerResourceOptions(
+        protect=request.protect,
+        ignoreChanges=request.ignoreChanges,
+        deleteBeforeReplace=request.deleteBeforeReplace,
+        deleteBeforeReplaceDefined=request.deleteBeforeReplaceDefined,
+        additionalSecretOutputs=request.additionalSecretOutputs,
+        parent=request.parent,
+    )
+
+
+def _analyzer_provider(resource: DeclaredResource, declared: dict[str, DeclaredResource]) -> Any:
+    provider = declared.get(resource.request.provider.rpartition("::")[0])
+    if provider is None:
+        return None
+    return import_module("pulumi.runtime.proto.analyzer_pb2").AnalyzerProviderResource(
+        type=provider.type, properties=provider.request.object, urn=provider.urn, name=provider.name
+    )
+
+
+def _print_json(value: Any, out: TextIO) -> None:
+    json.dump(value, out, indent=2, ensure_ascii=False)
+    out.write("\n")

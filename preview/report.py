@@ -1,0 +1,214 @@
+"""Writes what a preview found, for people and as JSON. Decides nothing and imports no Pulumi."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpupools.commands.tables import table_text
+
+if TYPE_CHECKING:
+    from gpupools.check import Located
+    from gpupools.errors import Problem
+    from gpupools.plan import PoolPlan
+    from preview.monitor import DeclaredResource
+    from preview.program import Preview
+
+
+@dataclass(frozen=True)
+class Violation:
+    """What one policy has against one resource."""
+
+    urn: str
+    message: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return urn and message."""
+        return {"urn": self.urn, "message": self.message}
+
+
+@dataclass(frozen=True)
+class PolicyVerdict:
+    """What one policy says about the whole preview."""
+
+    policy: str
+    level: str
+    """`advisory`, `mandatory`, `remediate` or `disabled`."""
+    description: str
+    violations: tuple[Violation, ...] = ()
+
+    @property
+    def refuses(self) -> bool:
+        """Tell whether it stops the deployment."""
+        return bool(self.violations) and self.level == "mandatory"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the verdict; `verdict` is `pass` or `violation`."""
+        return {
+            "policy": self.policy,
+            "level": self.level,
+            "verdict": "violation" if self.violations else "pass",
+            "description": self.description,
+            "violations": [violation.as_json() for violation in self.violations],
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """One preview of one stack file."""
+
+    file: str
+    plans: Sequence[PoolPlan]
+    preview: Preview
+    verdicts: Sequence[PolicyVerdict]
+    problems: Sequence[Problem] = field(default_factory=tuple)
+    """Everything that refuses, beyond policies."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 when the stack may be deployed, 1 when a problem or a mandatory policy refuses."""
+        return 1 if self.problems or any(verdict.refuses for verdict in self.verdicts) else 0
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the report as JSON types."""
+        preview = self.preview
+        return {
+            "file": self.file,
+            "project": preview.project,
+            "stack": preview.stack,
+            "pools": [plan.as_json() for plan in self.plans],
+            "resources": [resource.as_json() for resource in preview.resources],
+            "outputs": preview.outputs,
+            "stack_references": preview.stack_references,
+            "policy": [verdict.as_json() for verdict in self.verdicts],
+            "problems": [problem_json(problem) for problem in self.problems],
+            "warnings": [problem_json(warning) for warning in preview.warnings],
+            "messages": preview.messages,
+        }
+
+    def as_text(self) -> str:
+        """Return the report for people."""
+        return "\n\n".join("\n".join(section) for section in self._sections()) + "\n"
+
+    def _sections(self) -> Iterator[list[str]]:
+        preview, resources = self.preview, self.preview.resources
+        pools, clusters = len(self.plans), len({plan.cluster for plan in self.plans})
+        yield [f"Stack {preview.stack} ({self.file}): {_count(pools, 'pool')} on {_count(clusters, 'cluster')}"]
+        yield [pool_table(self.plans)]
+        yield [f"Resources, {len(resources)} to create:", *tree(preview)]
+        if preview.stack_references:
+            names = ", ".join(preview.stack_references)
+            yield [f"Outputs of other stacks are unknown in this preview: {names}"]
+        if preview.messages:
+            yield ["Messages of the program:", *(f"  {line}" for line in preview.messages)]
+        if preview.warnings:
+            yield ["Warnings:", *(f"  {warning}" for warning in preview.warnings)]
+        yield [f"Policies, {len(self.verdicts)} on {_count(len(resources), 'resource')}:", *policy_lines(self.verdicts)]
+        if self.problems:
+            yield [f"Refused, {_count(len(self.problems), 'problem')}:", *_indented(self.problems)]
+        refusing = sum(verdict.refuses for verdict in self.verdicts)
+        if refusing:
+            yield [f"Refused: {_count(refusing, 'mandatory policy', 'mandatory policies')} violated."]
+        if not self.exit_code:
+            yield ["Nothing was created and no cloud was asked. pulumi up creates it."]
+
+
+def refused_json(located: Iterable[Located]) -> dict[str, Any]:
+    """Return the report for a stack file that was refused before anything was declared."""
+    return {"problems": [found.as_json() for found in located], "pools": [], "resources": [], "policy": []}
+
+
+def problem_json(problem: Problem) -> dict[str, Any]:
+    """Return a problem as key, what and fix."""
+    return {"key": problem.key, "what": problem.what, "fix": problem.fix}
+
+
+def pool_table(plans: Iterable[PoolPlan]) -> str:
+    """Draw one line for each pool on each cluster."""
+    headers = (
+        "cluster", "pool", "cloud", "instance type", "GPUs per node", "nodes", "taint", "sharing", "driver",
+        "device plugin",
+    )  # fmt: skip
+    rows = [
+        (
+            plan.cluster,
+            plan.name,
+            plan.cloud,
+            plan.instance.name,
+            f"{plan.instance.gpus} × {plan.instance.gpu_model}",
+            f"{plan.min_nodes}-{plan.max_nodes}",
+            "\n".join(map(str, plan.taints)),
+            _sharing(plan),
+            plan.owners.driver,
+            plan.owners.device_plugin,
+        )
+        for plan in plans
+    ]
+    return table_text(rows, headers)
+
+
+def _sharing(plan: PoolPlan) -> str:
+    sharing: Mapping[str, Any] = plan.sharing.model_dump(exclude_none=True)
+    parts = [plan.sharing_kind]
+    if "profile" in sharing:
+        parts.append(sharing["profile"])
+    layout = sharing.get("layout")
+    if isinstance(layout, Mapping):
+        parts += [f"GPU {index}: {'+'.join(names)}" for index, names in layout.items()]
+    elif layout:
+        parts.append("+".join(layout))
+    replicas = sharing.get("replicas") or sharing.get("share", {}).get("replicas")
+    return " ".join(parts) + (f" × {replicas}" if replicas else "")
+
+
+def tree(preview: Preview) -> list[str]:
+    """Draw the resources below their parents, as `pulumi preview` does."""
+    by_parent: dict[str | None, list[DeclaredResource]] = {}
+    for resource in preview.resources:
+        by_parent.setdefault(resource.parent, []).append(resource)
+
+    def below(parent: str | None, indent: str) -> Iterator[tuple[str, str]]:
+        children = by_parent.get(parent, [])
+        for index, child in enumerate(children):
+            last = index == len(children) - 1
+            yield f"{indent}{'└─' if last else '├─'} {short_type(child.type)}", child.name
+            yield from below(child.urn, indent + ("   " if last else "│  "))
+
+    lines = [("pulumi:pulumi:Stack", f"{preview.project}-{preview.stack}"), *below(None, "")]
+    width = max(len(kind) for kind, _ in lines)
+    return [f" +  {kind:<{width}}  {name}" for kind, name in lines]
+
+
+_LONG_TYPE = re.compile(r"^([^:]+):([^:/]+)/([^:]+):([^:]+)$")
+
+
+def short_type(token: str) -> str:
+    """Write a type token as Pulumi's CLI shows it: `aws:eks:NodeGroup` for `aws:eks/nodeGroup:NodeGroup`."""
+    match = _LONG_TYPE.match(token)
+    if match is None:
+        return token
+    package, module, file, name = match.groups()
+    return f"{package}:{module}:{name}" if file.lower() == name.lower() else token
+
+
+def policy_lines(verdicts: Iterable[PolicyVerdict]) -> list[str]:
+    """Write one line for each policy, and its violations below it."""
+    lines = []
+    verdicts = list(verdicts)
+    width = max((len(verdict.policy) for verdict in verdicts), default=0)
+    for verdict in verdicts:
+        lines.append(f"  {'FAIL' if verdict.violations else 'pass'}  {verdict.policy:<{width}}  {verdict.level}")
+        for violation in verdict.violations:
+            lines += [f"          {line}" for line in violation.message.splitlines()]
+    return lines
+
+
+def _indented(problems: Iterable[Problem]) -> Iterator[str]:
+    for problem in problems:
+        yield from (f"  {line}" for line in str(problem).splitlines())
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,178 @@
+"""How inputs reach the rules: proxies and wire form to plain data, every cloud asked, nothing raised."""
+
+import dataclasses
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+from pulumi_policy import PolicyResourceOptions, ResourceValidationArgs, ResourceValidationPolicy
+from pulumi_policy.policy import PolicyCustomTimeouts
+from pulumi_policy.proxy import UNKNOWN_ARRAY_VALUE, UNKNOWN_STRING_VALUE, unknown_checking_proxy
+from pulumi_policy.secret import Secret
+
+from gpupools.cloud import UNKNOWN, Cloud, PoolFacts
+from policies import pack
+from policies.pack import complaints, plain, policies
+from providers import clouds
+
+ROOT = Path(__file__).parents[2]
+SIGNATURE = "4dabf18193072939515e22adb298388d"
+SECRET = "1b47061264138c4ac30d75fd1eb44270"
+OUTPUT_VALUE = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
+ASSET = "c44067f5952c0a294b673a41bacd8c17"
+
+
+def secret(value: object) -> dict[str, object]:
+    return {SIGNATURE: SECRET, "value": value}
+
+
+@pytest.mark.parametrize(
+    ("wire", "expected"),
+    [
+        pytest.param({"a": [1.0, "x", True, None]}, {"a": [1.0, "x", True, None]}, id="plain"),
+        pytest.param({"a": UNKNOWN_STRING_VALUE}, {"a": UNKNOWN}, id="unknown in a map"),
+        pytest.param({"a": ["x", UNKNOWN_ARRAY_VALUE]}, {"a": ["x", UNKNOWN]}, id="unknown in a list"),
+        pytest.param({"a": {"b": [{"c": UNKNOWN_STRING_VALUE}]}}, {"a": {"b": [{"c": UNKNOWN}]}}, id="unknown deep"),
+        pytest.param({"a": secret([secret("x")])}, {"a": ["x"]}, id="secrets"),
+        pytest.param({"a": secret(UNKNOWN_STRING_VALUE)}, {"a": UNKNOWN}, id="a secret that is unknown"),
+        pytest.param({"a": {SIGNATURE: OUTPUT_VALUE, "value": "x"}}, {"a": "x"}, id="a known output value"),
+        pytest.param({"a": {SIGNATURE: OUTPUT_VALUE}}, {"a": UNKNOWN}, id="an unknown output value"),
+        pytest.param({"a": {SIGNATURE: ASSET, "text": "x"}}, {"a": {}}, id="an asset"),
+        pytest.param({"a": {SIGNATURE: ["?"]}}, {"a": {}}, id="a signature nobody knows"),
+    ],
+)
+def test_wire_form_becomes_plain_data(wire: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert plain(wire) == expected
+    assert plain(unknown_checking_proxy(wire)) == expected
+
+
+def test_what_only_the_policy_sdk_makes_becomes_plain_data() -> None:
+    made = {"secret": Secret([Secret("x")]), "asset": pulumi.StringAsset("x"), "bytes": b"x", "seen": UNKNOWN}
+
+    assert plain(made) == {"secret": ["x"], "asset": {}, "bytes": {}, "seen": UNKNOWN}
+
+
+def test_a_cloud_is_found_by_its_folder_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_pool(type_token: str, props: Mapping[str, Any]) -> PoolFacts | None:
+        return PoolFacts("nimbus", (), Fraction(4), (), "gpus 4") if type_token == "nimbus:Pool" else None
+
+    nimbus: Cloud = dataclasses.replace(clouds()["aws"], name="nimbus", read_pool=read_pool)
+    monkeypatch.setattr(pack, "clouds", lambda: {**clouds(), "nimbus": nimbus})
+
+    (said,) = complaints("nimbus:Pool", {})
+
+    assert said == (
+        "has 4 NVIDIA GPUs per node (gpus 4), but no permanent taint keeps other pods off; found taints: none; "
+        "add nvidia.com/gpu=present:NoSchedule to taints"
+    )
+    assert complaints("nimbus:Other", {}) == []
+
+
+def test_complaints_read_the_wire_form_directly() -> None:
+    untainted = {"instanceTypes": secret(["p4d.24xlarge"]), "taints": secret([])}
+    taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
+
+    assert len(complaints("aws:eks/nodeGroup:NodeGroup", untainted)) == 1
+    assert complaints("aws:eks/nodeGroup:NodeGroup", {**untainted, "taints": secret([secret(taint)])}) == []
+
+
+def test_an_error_in_a_reader_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_pool(type_token: str, props: Mapping[str, Any]) -> PoolFacts | None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(pack, "clouds", lambda: {"x": dataclasses.replace(clouds()["aws"], read_pool=read_pool)})
+
+    with pytest.raises(ZeroDivisionError):
+        complaints("x", {})
+
+
+class Pack:
+    """The pack's two policies, called as the SDK does but one at a time."""
+
+    def __init__(self) -> None:
+        self._policies = policies()
+
+    def judge(self, index: int, name: str, config: Mapping[str, Any] | None = None) -> list[str]:
+        """Return the names of the pools that policy `index` reports for a GPU pool with unknown taints."""
+        policy = self._policies[index]
+        assert isinstance(policy, ResourceValidationPolicy)
+        wire = {"instanceTypes": ["p4d.24xlarge"], "taints": UNKNOWN_ARRAY_VALUE}
+        options = PolicyResourceOptions(False, [], None, [], PolicyCustomTimeouts(0, 0, 0), [], None)
+        props = unknown_checking_proxy(wire)
+        args = ResourceValidationArgs("aws:eks/nodeGroup:NodeGroup", props, f"urn:{name}", name, options, None, config)
+        heard: list[str] = []
+
+        def report(message: str, urn: str | None = None) -> None:
+            heard.append(message.split(":")[0])
+
+        policy.validate(args, report)
+        return heard
+
+
+@pytest.mark.parametrize(
+    ("config", "violations", "advisories"),
+    [
+        pytest.param(None, ["a"], [], id="no configuration at all"),
+        pytest.param({}, ["a"], [], id="an empty one"),
+        pytest.param({"unknownAtPreview": "violation"}, ["a"], [], id="violation"),
+        pytest.param({"unknownAtPreview": "note"}, ["a"], [], id="a word nobody knows"),
+        pytest.param({"unknownAtPreview": "advisory"}, [], ["a"], id="advisory"),
+    ],
+)
+def test_what_is_unverified_is_reported_once_and_at_the_configured_level(
+    config: Mapping[str, Any] | None, violations: list[str], advisories: list[str]
+) -> None:
+    pack = Pack()
+
+    assert pack.judge(0, "a", config) == violations
+    assert pack.judge(1, "b") == []
+    assert pack.judge(0, "a", config) == violations
+    assert pack.judge(1, "a") == advisories
+    assert pack.judge(1, "a") == []
+
+
+def test_what_one_thread_left_open_is_not_lost_to_another() -> None:
+    pack = Pack()
+    lenient = {"unknownAtPreview": "advisory"}
+
+    with ThreadPoolExecutor(1) as other:
+        pack.judge(0, "a", lenient)
+        other.submit(pack.judge, 0, "b", lenient).result()
+        here, there = pack.judge(1, "a"), other.submit(pack.judge, 1, "b").result()
+
+    assert (here, there) == (["a"], ["b"])
+
+
+def test_the_pack_starts_by_path_where_the_project_is_not_installed(tmp_path: Path) -> None:
+    program = (
+        "import runpy, sys, pathlib, pulumi_policy\n"
+        "root = pathlib.Path(sys.argv[1])\n"
+        "sys.path[:] = [entry for entry in sys.path if pathlib.Path(entry or '.').resolve() != root]\n"
+        "pulumi_policy.PolicyPack = lambda **given: print(given['name'], *(p.name for p in given['policies']))\n"
+        "runpy.run_path(str(root / 'policies'), run_name='__main__')\n"
+    )
+
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(ROOT)], cwd=tmp_path, capture_output=True, text=True, timeout=60
+    )
+
+    assert (run.stdout, run.stderr) == ("gpupools gpu-pool-tainted unverified-at-preview\n", "")
+
+
+def test_the_manifest_names_the_projects_version_and_environment() -> None:
+    manifest = yaml.safe_load((ROOT / "policies" / "PulumiPolicy.yaml").read_text())
+    program = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+    assert manifest["version"] == project["version"]
+    assert manifest["runtime"]["name"] == "python"
+    environment = ROOT / "policies" / manifest["runtime"]["options"]["virtualenv"]
+    assert environment.resolve() == (ROOT / program["runtime"]["options"]["virtualenv"]).resolve()

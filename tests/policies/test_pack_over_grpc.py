@@ -1,0 +1,308 @@
+"""The pack as the engine drives it: a process of its own, asked over gRPC with inputs in wire form."""
+
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+from google.protobuf import struct_pb2
+
+from preview.pack import Diagnostic, PolicyPackProcess, StackResource
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+SIGNATURE = "4dabf18193072939515e22adb298388d"
+SECRET = "1b47061264138c4ac30d75fd1eb44270"
+OUTPUT_VALUE = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
+
+AWS = "aws:eks/nodeGroup:NodeGroup"
+AZURE = "azure-native:containerservice:AgentPool"
+GCP = "gcp:container/nodePool:NodePool"
+OBJECT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
+STRING = "nvidia.com/gpu=present:NoSchedule"
+WANTED = {
+    AWS: "{key: nvidia.com/gpu, value: present, effect: NO_SCHEDULE} to taints",
+    AZURE: '"nvidia.com/gpu=present:NoSchedule" to nodeTaints',
+    GCP: "{key: nvidia.com/gpu, value: present, effect: NO_SCHEDULE} to nodeConfig.taints",
+}
+ABSENT = object()
+
+
+def secret(value: object) -> dict[str, object]:
+    return {SIGNATURE: SECRET, "value": value}
+
+
+def inputs(type_: str, taints: object = ABSENT, machine: object = ABSENT) -> dict[str, Any]:
+    """Write a pool's inputs; by default a GPU machine without taints."""
+    gpu_machine: object
+    if type_ == AWS:
+        gpu_machine = ["p4d.24xlarge"] if machine is ABSENT else machine
+        return {"clusterName": "c", "instanceTypes": gpu_machine} | ({} if taints is ABSENT else {"taints": taints})
+    if type_ == AZURE:
+        gpu_machine = "Standard_ND96asr_v4" if machine is ABSENT else machine
+        return {"vmSize": gpu_machine, "mode": "User"} | ({} if taints is ABSENT else {"nodeTaints": taints})
+    gpu_machine = "a2-highgpu-8g" if machine is ABSENT else machine
+    config = {"machineType": gpu_machine} | ({} if taints is ABSENT else {"taints": taints})
+    return {"cluster": "c", "nodeConfig": config}
+
+
+def good(type_: str) -> object:
+    return STRING if type_ == AZURE else OBJECT
+
+
+def cpu_machine(type_: str) -> object:
+    return {AWS: ["m6i.large"], AZURE: "Standard_D4s_v5", GCP: "e2-standard-4"}[type_]
+
+
+def ask(pack: PolicyPackProcess, type_: str, wire: dict[str, Any], name: str = "train") -> list[Diagnostic]:
+    properties = struct_pb2.Struct()
+    properties.update(wire)
+    return pack.analyze(f"urn:pulumi:dev::gpupools::{type_}::{name}", type_, name, properties)
+
+
+def levels(diagnostics: list[Diagnostic]) -> list[tuple[str, str]]:
+    return [(diagnostic.policy, diagnostic.level) for diagnostic in diagnostics]
+
+
+VIOLATION = [("gpu-pool-tainted", "mandatory")]
+ADVISORY = [("unverified-at-preview", "advisory")]
+
+
+@pytest.fixture(scope="module")
+def pack() -> Iterator[PolicyPackProcess]:
+    with PolicyPackProcess() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def lenient() -> Iterator[PolicyPackProcess]:
+    with PolicyPackProcess(config={"gpu-pool-tainted": {"unknownAtPreview": "advisory"}}) as running:
+        yield running
+
+
+@pytest.fixture(params=[AWS, AZURE, GCP], ids=["aws", "azure", "gcp"])
+def type_(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_the_pack_says_what_it_enforces(pack: PolicyPackProcess) -> None:
+    info = pack.info()
+
+    assert info.name == "gpupools"
+    assert [(policy.name, policy.level, policy.severity, policy.judges) for policy in info.policies] == [
+        ("gpu-pool-tainted", "mandatory", "high", "resource"),
+        ("unverified-at-preview", "advisory", "medium", "resource"),
+    ]
+
+
+def test_a_tainted_gpu_pool_passes(pack: PolicyPackProcess, type_: str) -> None:
+    assert ask(pack, type_, inputs(type_, [good(type_)])) == []
+
+
+def test_an_untainted_gpu_pool_is_rejected_with_the_cure(pack: PolicyPackProcess, type_: str) -> None:
+    (said,) = ask(pack, type_, inputs(type_))
+
+    assert (said.policy, said.level, said.severity, said.mandatory) == ("gpu-pool-tainted", "mandatory", "high", True)
+    assert said.urn == f"urn:pulumi:dev::gpupools::{type_}::train"
+    why, what = said.message.split("\n")
+    assert why == said.description == "A GPU node that accepts pods without GPU work is paid for and not used."
+    assert what.startswith("train: has 8 NVIDIA GPUs per node (")
+    assert what.endswith(f": none; add {WANTED[type_]}")
+
+
+def test_a_cpu_pool_passes_without_a_taint(pack: PolicyPackProcess, type_: str) -> None:
+    assert ask(pack, type_, inputs(type_, machine=cpu_machine(type_))) == []
+
+
+def test_other_resources_pass(pack: PolicyPackProcess, type_: str) -> None:
+    assert ask(pack, "aws:s3/bucket:Bucket", inputs(type_)) == []
+
+
+@pytest.mark.parametrize("wrap", [secret, lambda value: {SIGNATURE: OUTPUT_VALUE, "value": value, "secret": True}])
+def test_secrets_are_looked_through(pack: PolicyPackProcess, type_: str, wrap: Any) -> None:
+    machine = inputs(type_)["nodeConfig"]["machineType"] if type_ == GCP else None
+    machine = machine or inputs(type_).get("vmSize") or [wrap(name) for name in inputs(type_)["instanceTypes"]]
+
+    tainted = ask(pack, type_, inputs(type_, wrap([wrap(good(type_))]), wrap(machine)))
+    untainted = ask(pack, type_, inputs(type_, wrap([]), wrap(machine)))
+
+    assert tainted == []
+    assert levels(untainted) == VIOLATION
+
+
+UNSEEN_TAINTS = [
+    pytest.param(UNKNOWN, id="unknown taints"),
+    pytest.param([UNKNOWN], id="an unknown taint"),
+    pytest.param(secret(UNKNOWN), id="unknown secret taints"),
+    pytest.param({SIGNATURE: OUTPUT_VALUE}, id="taints from an output"),
+    pytest.param({SIGNATURE: OUTPUT_VALUE, "secret": True}, id="taints from a secret output"),
+]
+
+
+@pytest.mark.parametrize("taints", UNSEEN_TAINTS)
+def test_gpus_with_taints_unknown_at_preview_are_a_mandatory_violation(
+    pack: PolicyPackProcess, type_: str, taints: object
+) -> None:
+    (said,) = ask(pack, type_, inputs(type_, taints))
+
+    assert (said.policy, said.level) == ("gpu-pool-tainted", "mandatory")
+    assert "whether a taint keeps other pods off cannot be verified" in said.message
+    assert "aints" in said.message.split("cannot be verified: ")[1].split(" not known yet")[0]
+
+
+@pytest.mark.parametrize("taints", UNSEEN_TAINTS)
+def test_they_are_an_advisory_of_our_own_where_the_configuration_says_so(
+    lenient: PolicyPackProcess, type_: str, taints: object
+) -> None:
+    (said,) = ask(lenient, type_, inputs(type_, taints))
+
+    assert (said.policy, said.level, said.urn[-5:]) == ("unverified-at-preview", "advisory", "train")
+    assert "train: has 8 NVIDIA GPUs per node" in said.message
+    assert said.message.endswith("(gpu-pool-tainted)")
+
+
+def test_what_is_known_is_enforced_whatever_the_configuration_says(lenient: PolicyPackProcess, type_: str) -> None:
+    assert levels(ask(lenient, type_, inputs(type_))) == VIOLATION
+    assert ask(lenient, type_, inputs(type_, [good(type_)])) == []
+    assert ask(lenient, type_, inputs(type_, machine=cpu_machine(type_))) == []
+
+
+@pytest.mark.parametrize("machine", [UNKNOWN, secret(UNKNOWN)], ids=["unknown", "unknown secret"])
+def test_an_unknown_machine_must_be_tainted(
+    pack: PolicyPackProcess, lenient: PolicyPackProcess, type_: str, machine: object
+) -> None:
+    assert levels(ask(pack, type_, inputs(type_, machine=machine))) == VIOLATION
+    assert levels(ask(lenient, type_, inputs(type_, machine=machine))) == ADVISORY
+    assert ask(pack, type_, inputs(type_, [good(type_)], machine)) == []
+
+
+def test_a_known_taint_is_enough_beside_an_unknown_one(pack: PolicyPackProcess, type_: str) -> None:
+    assert ask(pack, type_, inputs(type_, [UNKNOWN, good(type_)])) == []
+
+
+def test_a_cpu_pool_with_unknown_taints_passes(pack: PolicyPackProcess, type_: str) -> None:
+    assert ask(pack, type_, inputs(type_, UNKNOWN, cpu_machine(type_))) == []
+
+
+@pytest.mark.parametrize(
+    ("type_", "wire"),
+    [
+        pytest.param(GCP, {"nodeConfig": UNKNOWN}, id="gcp: the whole node configuration"),
+        pytest.param(
+            GCP, {"nodeConfig": {"machineType": "n1-standard-8", "guestAccelerators": UNKNOWN}}, id="gcp: accelerators"
+        ),
+        pytest.param(AWS, {"instanceTypes": ["m6i.large", UNKNOWN]}, id="aws: one of two types"),
+        pytest.param(AZURE, {"vmSize": {SIGNATURE: OUTPUT_VALUE}}, id="azure: a size from an output"),
+    ],
+)
+def test_unknown_evidence_of_gpus_is_a_mandatory_violation(
+    pack: PolicyPackProcess, type_: str, wire: dict[str, Any]
+) -> None:
+    assert levels(ask(pack, type_, wire)) == VIOLATION
+
+
+MALFORMED: list[object] = [
+    None,
+    True,
+    0.0,
+    -1e300,
+    "",
+    "NoSchedule",
+    "\u0000",
+    {},
+    [],
+    [None],
+    [[]],
+    [{}],
+    [0.5, False, "x"],
+    [{"key": None, "effect": None}],
+    [{"key": 1.0, "value": 2.0, "effect": 3.0}],
+    [{"key": "", "value": "present", "effect": "NO_SCHEDULE"}],
+    [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
+    [{"key": "nvidia.com/gpu", "value": "present", "effect": "no_schedule"}],
+    [{"key": "nvidia.com/gpu", "value": "present", "effect": "PREFER_NO_SCHEDULE"}],
+    [{"key": "nvidia.com/gpu", "value": "present", "effect": ["NO_SCHEDULE"]}],
+    ["nvidia.com/gpu=present:NO_SCHEDULE"],
+    ["nvidia.com/gpu=present:PreferNoSchedule"],
+    ["nvidia.com/gpu=present"],
+    ["=present:NoSchedule"],
+    {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"},
+    secret(None),
+    [secret({"key": secret(secret(None))})],
+    [["nvidia.com/gpu=present:NoSchedule"]],
+]
+
+
+@pytest.mark.parametrize("taints", MALFORMED, ids=[repr(value)[:60] for value in MALFORMED])
+def test_taints_that_keep_nothing_off_are_a_violation_and_never_an_error(
+    pack: PolicyPackProcess, type_: str, taints: object
+) -> None:
+    assert levels(ask(pack, type_, inputs(type_, taints))) == VIOLATION
+
+
+def test_the_spelling_of_another_cloud_does_not_count(pack: PolicyPackProcess, type_: str) -> None:
+    foreign = OBJECT if type_ == AZURE else STRING
+
+    (said,) = ask(pack, type_, inputs(type_, [foreign]))
+
+    assert said.mandatory
+    assert ": nvidia.com/gpu:NO_SCHEDULE;" in said.message or ": nvidia.com/gpu:NoSchedule;" in said.message
+
+
+def test_thousands_of_taints_are_read_and_shortened(pack: PolicyPackProcess, type_: str) -> None:
+    soft = "a=b:PreferNoSchedule" if type_ == AZURE else {"key": "a", "value": "b", "effect": "PREFER_NO_SCHEDULE"}
+
+    (said,) = ask(pack, type_, inputs(type_, [soft] * 5000))
+    passed = ask(pack, type_, inputs(type_, [soft] * 5000 + [good(type_)]))
+
+    assert "and 4997 more" in said.message
+    assert len(said.message) < 600
+    assert passed == []
+
+
+def anything(chance: random.Random, depth: int) -> object:
+    """Make a value of any wire form, with words that mean something to a reader of pools."""
+    words = ["", "taints", "NO_SCHEDULE", "p4d.24xlarge", "nvidia-l4", "CUSTOM", STRING, UNKNOWN, "🙂", "n1-standard-8"]
+    keys = ["key", "value", "effect", "type", "count", "size", "machineType", "taints", "guestAccelerators", "", "id"]
+    kind = chance.randrange(9 if depth else 6)
+    if kind < 3:
+        return chance.choice(words)
+    if kind < 6:
+        return chance.choice([None, True, False, 0.0, 1.0, -1.0, 0.5, 1e308])
+    if kind == 6:
+        return [anything(chance, depth - 1) for _ in range(chance.randrange(4))]
+    if kind == 7:
+        return {key: anything(chance, depth - 1) for key in chance.sample(keys, chance.randrange(4))}
+    return secret(anything(chance, depth - 1))
+
+
+def test_no_input_makes_the_pack_fail(pack: PolicyPackProcess, type_: str) -> None:
+    chance = random.Random(7)
+    names = {
+        AWS: ["instanceTypes", "taints", "amiType", "launchTemplate"],
+        AZURE: ["vmSize", "nodeTaints", "gpuInstanceProfile", "virtualMachinesProfile"],
+        GCP: ["nodeConfig", "autoscaling", "initialNodeCount"],
+    }[type_]
+
+    judged = [ask(pack, type_, {name: anything(chance, 4) for name in names}) for _ in range(300)]
+
+    assert {tuple(levels(said)) for said in judged} == {(), tuple(VIOLATION)}
+
+
+def test_each_of_many_pools_judged_at_once_gets_its_own_advisory(lenient: PolicyPackProcess) -> None:
+    def judge(number: int) -> list[str]:
+        wire = inputs(AWS, UNKNOWN) if number % 2 else inputs(AWS, [OBJECT])
+        return [said.message.split("\n")[1].split(":")[0] for said in ask(lenient, AWS, wire, f"pool{number}")]
+
+    with ThreadPoolExecutor(4) as threads:
+        heard = list(threads.map(judge, range(80)))
+
+    assert heard == [[f"pool{number}"] if number % 2 else [] for number in range(80)]
+
+
+def test_the_stack_as_a_whole_is_accepted(pack: PolicyPackProcess) -> None:
+    properties = struct_pb2.Struct()
+    properties.update({"nodePoolName": {SIGNATURE: OUTPUT_VALUE}})
+    whole = StackResource(urn="urn:x", type="gpupools:index:GpuNodePool", name="train", properties=properties)
+
+    assert pack.analyze_stack([whole]) == []

@@ -1,0 +1,236 @@
+"""The process that runs a pack: starts, answers, and always ends; what goes wrong is said in one message."""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import json_format, struct_pb2
+
+from preview.pack import PolicyPackFailed, PolicyPackProcess, StackResource, as_engine_sends
+
+SIGNATURE = "4dabf18193072939515e22adb298388d"
+SECRET = "1b47061264138c4ac30d75fd1eb44270"
+OUTPUT_VALUE = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+
+LEVELS = "advisory, disabled, mandatory, remediate"
+
+PACK = """
+import os, pulumi, sys
+from pulumi_policy import *
+def validate(args, report):
+    print("a policy that prints " * 10000)
+    if args.name == "raise":
+        raise ZeroDivisionError("by nought")
+    if args.name == "die":
+        sys.stderr.write("last words"); sys.stderr.flush(); os._exit(7)
+    report(f"{pulumi.get_project()}/{pulumi.get_stack()} {os.environ['PULUMI_DRY_RUN']} {dict(args.get_config())}")
+schema = PolicyConfigSchema(properties={"size": {"type": "integer", "default": 3}, "name": {"type": "string"}})
+PolicyPack(name="small", policies=[
+    ResourceValidationPolicy("one", "The first.", validate, config_schema=schema),
+    ResourceValidationPolicy("two", "The second.", lambda args, report: report("second"), EnforcementLevel.DISABLED),
+    StackValidationPolicy("three", "The third.", lambda args, report: report(" ".join(
+        f"{r.name}<{r.parent and r.parent.name}<{[d.name for d in r.dependencies]}" for r in args.resources)),
+        EnforcementLevel.MANDATORY, severity=Severity.LOW),
+])
+"""
+
+
+def folder(tmp_path: Path, text: str) -> Path:
+    (tmp_path / "__main__.py").write_text(text)
+    return tmp_path
+
+
+def gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+def messages(pack: PolicyPackProcess, name: str = "x") -> list[tuple[str, str, str]]:
+    said = pack.analyze(f"urn:{name}", "t", name, struct_pb2.Struct())
+    return [(each.policy, each.level, each.message.split("\n")[1]) for each in said]
+
+
+def test_the_process_ends_with_the_context(tmp_path: Path) -> None:
+    pack = PolicyPackProcess(folder(tmp_path, PACK), project="p", stack="s", dry_run=False)
+    with pack:
+        pid = pack.pid
+        said = messages(pack)
+
+    assert said == [("one", "advisory", "p/s false {'size': 3.0}")]
+    assert pid is not None
+    assert gone(pid)
+    assert pack.pid is None
+    with pytest.raises(PolicyPackFailed, match="the policy pack is not running"):
+        pack.info()
+
+
+def test_a_diagnostic_belongs_to_the_resource_that_was_judged(tmp_path: Path) -> None:
+    with PolicyPackProcess(folder(tmp_path, PACK)) as pack:
+        (said,) = pack.analyze("urn:x", "t", "x", struct_pb2.Struct())
+
+    assert (said.urn, said.description, said.severity, said.mandatory) == ("urn:x", "The first.", "unspecified", False)
+
+
+def test_the_process_ends_when_the_body_raises(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), PolicyPackProcess(folder(tmp_path, PACK)) as pack:  # noqa: PT012 - the body raises
+        pid = pack.pid
+        raise KeyError
+
+    assert pid is not None
+    assert gone(pid)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        pytest.param({"one": "mandatory"}, [("one", "mandatory", {"size": 3.0})], id="a level"),
+        pytest.param({"one": {"size": 5}}, [("one", "advisory", {"size": 5.0})], id="a property"),
+        pytest.param(
+            {"one": {"enforcementLevel": "mandatory", "name": "n"}},
+            [("one", "mandatory", {"size": 3.0, "name": "n"})],
+            id="both",
+        ),
+        pytest.param(
+            {"all": "mandatory", "one": "advisory"},
+            [("one", "advisory", {"size": 3.0}), ("two", "mandatory", None)],
+            id="all the others",
+        ),
+        pytest.param({"one": "disabled"}, [], id="off"),
+    ],
+)
+def test_configuration_reaches_the_policies(tmp_path: Path, config: dict[str, Any], said: list[Any]) -> None:
+    with PolicyPackProcess(folder(tmp_path, PACK), config=config) as pack:
+        heard = messages(pack)
+
+    expected = [
+        (policy, level, "second" if props is None else f"gpupools/preview true {props}")
+        for policy, level, props in said
+    ]
+    assert heard == expected
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"uno": "mandatory"}, "policy configuration: no policy uno; policies: one, three, two"),
+        (
+            {"one": "severe"},
+            f"policy configuration: one has enforcementLevel 'severe'; use one of: {LEVELS}",
+        ),
+        ({"one": {"sise": 1}}, "policy configuration: one has no sise; it has: name, size"),
+        ({"two": {"size": 1}}, "policy configuration: two has no size; it has: none"),
+    ],
+    ids=["policy", "level", "property", "property of a policy without any"],
+)
+def test_wrong_configuration_is_refused(tmp_path: Path, config: dict[str, Any], message: str) -> None:
+    pack = PolicyPackProcess(folder(tmp_path, PACK), config=config)
+    with pytest.raises(PolicyPackFailed) as caught, pack:
+        pass
+
+    assert str(caught.value) == message
+    assert pack.pid is None
+
+
+def test_stack_policies_see_the_whole_tree(tmp_path: Path) -> None:
+    top = StackResource(urn="urn:a", type="t", name="a", properties=struct_pb2.Struct())
+    below = StackResource(
+        urn="urn:b", type="t", name="b", properties=struct_pb2.Struct(), parent="urn:a", dependencies=("urn:a",)
+    )
+    with PolicyPackProcess(folder(tmp_path, PACK)) as pack:
+        (said,) = pack.analyze_stack([top, below])
+
+    assert (said.policy, said.level, said.severity, said.urn) == ("three", "mandatory", "low", "")
+    assert said.message == "The third.\na<None<[] b<a<['a']"
+
+
+def test_an_error_in_a_policy_is_a_clear_failure(tmp_path: Path) -> None:
+    with PolicyPackProcess(folder(tmp_path, PACK)) as pack:
+        with pytest.raises(PolicyPackFailed, match=r"failed in Analyze: .*by nought for urn:raise"):
+            messages(pack, "raise")
+        after = messages(pack)
+
+    assert [policy for policy, _, _ in after] == ["one"]
+
+
+def test_a_pack_that_dies_is_a_clear_failure(tmp_path: Path) -> None:
+    with PolicyPackProcess(folder(tmp_path, PACK)) as pack, pytest.raises(PolicyPackFailed) as caught:
+        messages(pack, "die")
+
+    assert str(caught.value) == (
+        f"{tmp_path}: the policy pack died (exit code 7) for urn:die\n  it printed:\n  last words"
+    )
+
+
+def test_a_pack_that_cannot_start_shows_what_it_printed(tmp_path: Path) -> None:
+    pack = PolicyPackProcess(folder(tmp_path, "import nothing_of_that_name\n"))
+    with pytest.raises(PolicyPackFailed) as caught, pack:
+        pass
+
+    first, *rest = str(caught.value).splitlines()
+    assert first == f"{tmp_path}: the policy pack ended while starting (exit code 1)"
+    assert "ModuleNotFoundError: No module named 'nothing_of_that_name'" in "\n".join(rest)
+
+
+def test_a_pack_that_prints_before_its_port_is_refused(tmp_path: Path) -> None:
+    pack = PolicyPackProcess(folder(tmp_path, "print('hello', flush=True)\nimport time\ntime.sleep(60)\n"))
+    with pytest.raises(PolicyPackFailed, match="printed 'hello' where its port was expected"), pack:
+        pass
+
+    assert pack.pid is None
+
+
+def test_a_pack_that_never_listens_is_given_up_and_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(*args: Any, **kwargs: Any) -> subprocess.Popen[bytes]:
+        started.append(popen(*args, **kwargs))
+        return started[0]
+
+    popen = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", start)
+    pack = PolicyPackProcess(folder(tmp_path, "import time\ntime.sleep(60)\n"), start_timeout_s=0.5)
+    with pytest.raises(PolicyPackFailed, match=r"did not start within 0\.5 s"), pack:
+        pass
+
+    assert [process.returncode is not None for process in started] == [True]
+
+
+def test_a_folder_without_a_pack_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PolicyPackFailed, match="no policy pack there"), PolicyPackProcess(tmp_path):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("registered", "sent"),
+    [
+        pytest.param({SIGNATURE: OUTPUT_VALUE}, UNKNOWN, id="unknown"),
+        pytest.param({SIGNATURE: OUTPUT_VALUE, "value": [1.0]}, [1.0], id="known"),
+        pytest.param({SIGNATURE: OUTPUT_VALUE, "value": None}, None, id="null"),
+        pytest.param(
+            {SIGNATURE: OUTPUT_VALUE, "value": "x", "secret": True, "dependencies": ["urn:a"]},
+            {SIGNATURE: SECRET, "value": "x"},
+            id="secret",
+        ),
+        pytest.param(
+            {SIGNATURE: OUTPUT_VALUE, "secret": True}, {SIGNATURE: SECRET, "value": UNKNOWN}, id="unknown and secret"
+        ),
+        pytest.param(
+            [{"a": {SIGNATURE: OUTPUT_VALUE, "value": {"b": {SIGNATURE: OUTPUT_VALUE}}}}],
+            [{"a": {"b": UNKNOWN}}],
+            id="nested",
+        ),
+        pytest.param({SIGNATURE: SECRET, "value": "x"}, {SIGNATURE: SECRET, "value": "x"}, id="a secret stays one"),
+    ],
+)
+def test_output_values_are_rewritten_as_the_engine_does(registered: Any, sent: object) -> None:
+    properties = struct_pb2.Struct()
+    properties.update({"p": registered})
+
+    assert json_format.MessageToDict(as_engine_sends(properties)) == {"p": sent}
+    assert json_format.MessageToDict(properties) == {"p": registered}

@@ -1,0 +1,173 @@
+"""`gpupools preview` end to end: the real stack program, the real policy pack, no cloud."""
+
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupools.check import CheckedFile, check_stack_file
+from preview.command import PROGRAM, preview_file, run
+from preview.report import Report
+from providers import clouds
+
+ROOT = Path(__file__).resolve().parents[2]
+DEV = ROOT / "stacks" / "Pulumi.dev.yaml"
+
+
+def printed(file: Path, *, as_json: bool = False) -> tuple[int, str, str]:
+    out, err = io.StringIO(), io.StringIO()
+    return run(file, as_json, out, err), out.getvalue(), err.getvalue()
+
+
+@pytest.fixture(scope="module")
+def dev() -> CheckedFile:
+    return check_stack_file(DEV, clouds())
+
+
+@pytest.fixture(scope="module")
+def dev_report(dev: CheckedFile) -> Report:
+    return preview_file(dev)
+
+
+def test_the_dev_stack_is_accepted(dev_report: Report) -> None:
+    assert dev_report.problems == ()
+    assert dev_report.preview.warnings == []
+    assert dev_report.exit_code == 0
+
+
+def test_every_pool_of_the_plan_is_declared_with_the_taint_read_back(dev: CheckedFile, dev_report: Report) -> None:
+    read = [
+        facts
+        for cloud in clouds().values()
+        for resource in dev_report.preview.resources
+        if (facts := cloud.read_pool(resource.type, resource.inputs)) is not None
+    ]
+
+    assert sorted(facts.instance_types[0].split("+")[0] for facts in read) == sorted(
+        plan.instance.name.split("+")[0] for plan in dev.plans
+    )
+    assert {str(taint) for facts in read for taint in facts.taints} == {"nvidia.com/gpu=present:NoSchedule"}
+
+
+def test_the_pack_judges_every_rule(dev_report: Report) -> None:
+    verdicts = {verdict.policy: verdict for verdict in dev_report.verdicts}
+
+    assert verdicts["gpu-pool-tainted"].level == "mandatory"
+    assert verdicts["gpu-pool-tainted"].violations == ()
+
+
+def test_the_report_is_one_json_document(dev: CheckedFile, dev_report: Report) -> None:
+    found: dict[str, Any] = json.loads(json.dumps(dev_report.as_json()))
+
+    assert (found["project"], found["stack"], found["problems"]) == ("gpupools", "dev", [])
+    assert [pool["name"] for pool in found["pools"]] == [plan.name for plan in dev.plans]
+    assert {tuple(resource) for resource in found["resources"]} == {
+        ("type", "name", "urn", "parent", "inputs", "options")
+    }
+    assert [verdict["verdict"] for verdict in found["policy"]] == ["pass"] * len(found["policy"])
+    urns = {resource["urn"] for resource in found["resources"]}
+    assert {resource["parent"] for resource in found["resources"]} <= urns | {None}
+
+
+def test_the_text_shows_pools_tree_and_policies(dev: CheckedFile, dev_report: Report) -> None:
+    text = dev_report.as_text()
+
+    for plan in dev.plans:
+        row = next(line.split() for line in text.splitlines() if line.split()[:2] == [plan.cluster, plan.name])
+        assert row[2:4] == [plan.cloud, plan.instance.name]
+        assert f"{plan.cluster}-{plan.name}" in text
+    assert " +  ├─ pulumi:providers:aws" in text
+    assert "  pass  gpu-pool-tainted" in text
+
+
+UNTAINTED = """
+import pulumi_aws as aws
+aws.eks.NodeGroup("a", cluster_name="c", node_role_arn="r", subnet_ids=["s"], instance_types=["p4d.24xlarge"],
+    scaling_config={"desired_size": 0, "min_size": 0, "max_size": 4})
+"""
+
+
+def test_an_untainted_pool_is_refused_by_the_pack(dev: CheckedFile, tmp_path: Path) -> None:
+    (tmp_path / "__main__.py").write_text(UNTAINTED)
+    report = preview_file(dev, tmp_path / "__main__.py")
+
+    assert report.problems == ()
+    assert [verdict.policy for verdict in report.verdicts if verdict.refuses] == ["gpu-pool-tainted"]
+    assert report.exit_code == 1
+    assert "  FAIL  gpu-pool-tainted" in report.as_text()
+    assert "Refused: 1 mandatory policy violated." in report.as_text()
+    assert report.as_json()["policy"][0]["violations"][0]["urn"].endswith("NodeGroup::a")
+
+
+def test_a_program_with_a_wrong_input_is_refused(dev: CheckedFile, tmp_path: Path) -> None:
+    (tmp_path / "__main__.py").write_text(UNTAINTED.replace('"max_size": 4', '"maximum": 4'))
+    report = preview_file(dev, tmp_path / "__main__.py")
+
+    assert report.exit_code == 1
+    assert "NodeGroup::a.scalingConfig.maximum: " in report.as_text()
+    assert "Refused, 2 problems:" in report.as_text()
+
+
+def test_a_policy_pack_that_fails_is_a_problem(dev: CheckedFile, tmp_path: Path) -> None:
+    (tmp_path / "__main__.py").write_text("import pulumi")
+    report = preview_file(dev, tmp_path / "__main__.py", tmp_path / "nowhere")
+
+    assert report.exit_code == 1
+    assert "no policy pack there" in str(report.problems[0])
+
+
+WRONG = {
+    "broken": ("config: [", "is not YAML"),
+    "empty": ("", "the file is empty"),
+    "types": ("config: {gpupools:clusters: 3, gpupools:pools: [1]}", "clusters: got 3"),
+    "cloud": ("config: {gpupools:clusters: {a: {cloud: ows}}, gpupools:pools: {}}", "no cloud is called 'ows'"),
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), WRONG.values(), ids=list(WRONG))
+def test_a_refused_file_declares_nothing(tmp_path: Path, text: str, expected: str) -> None:
+    file = tmp_path / "Pulumi.wrong.yaml"
+    file.write_text(text)
+
+    code, out, err = printed(file)
+    assert (code, out) == (1, "")
+    assert expected in err
+    assert err.endswith("refused; nothing was declared\n")
+    assert "Traceback" not in err
+
+    code, out, err = printed(file, as_json=True)
+    found = json.loads(out)
+    assert (code, err) == (1, "")
+    assert (found["pools"], found["resources"], found["policy"]) == ([], [], [])
+    assert any(expected in f"{problem['key']}: {problem['what']}" for problem in found["problems"])
+
+
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
+    code, _, err = printed(tmp_path / "Pulumi.none.yaml")
+
+    assert code == 1
+    assert "there is no such file" in err
+
+
+def test_a_refused_file_never_imports_pulumi(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.wrong.yaml"
+    shutil.copy(DEV, file)
+    file.write_text(file.read_text().replace("cloud: aws", "cloud: ows"))
+    script = (
+        "import sys, pathlib; from preview.command import run; code = run(pathlib.Path(sys.argv[1]), False);"
+        "print(code, sorted(name for name in sys.modules if name.partition('.')[0] in ('pulumi', 'grpc')))"
+    )
+    result = subprocess.run([sys.executable, "-c", script, str(file)], capture_output=True, text=True, check=True)
+
+    assert result.stdout == "1 []\n"
+    assert "did you mean 'aws'?" in result.stderr
+
+
+def test_the_program_is_the_one_pulumi_runs() -> None:
+    assert PROGRAM == ROOT / "stacks" / "__main__.py"
+    assert PROGRAM.is_file()

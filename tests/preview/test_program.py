@@ -1,0 +1,229 @@
+"""A program runs as Pulumi's language host would run it, and leaves the process as it was."""
+
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+from gpupools.spec import LATE
+from preview.program import preview_program
+from preview.schema import UNKNOWN
+from tests.preview.conftest import RunProgram
+
+FAILURES = {
+    "run error": ("raise pulumi.RunError('no such pool')", "no such pool"),
+    "input properties": (
+        "raise pulumi.InputPropertiesError('m', [{'property_path': 'pool.gpu', 'reason': 'got 1'}])",
+        "pool.gpu: got 1",
+    ),
+    "input properties without details": ("raise pulumi.InputPropertiesError('all of it')", "all of it"),
+    "input property": ("raise pulumi.InputPropertyError('pool', 'got 1')", "pool: got 1"),
+    "any exception": ("{}['key']", "the program failed at PROGRAM:3: KeyError: 'key'"),
+    "syntax": ("if", "the program failed at PROGRAM:3: SyntaxError: invalid syntax"),
+    "missing module": ("import gpupoools", "the program failed at PROGRAM:3: ModuleNotFoundError: No module named"),
+    "exit": ("raise SystemExit(3)", "the program ended itself with exit code 3"),
+    "apply": (
+        "pulumi.export('x', pulumi.Output.from_input(1).apply(lambda x: x / 0))",
+        "the program failed at PROGRAM:3: ZeroDivisionError: division by zero",
+    ),
+    "unknown argument": ("import pulumi_gcp\npulumi_gcp.container.NodePool('a', cluuster='c')", "'cluuster'"),
+    "missing argument": (
+        "import pulumi_gcp\npulumi_gcp.container.NodePool('a')",
+        "Missing required property 'cluster'",
+    ),
+    "missing configuration": ("pulumi.Config().require('region')", "gpupools:region"),
+    "logged error": ("pulumi.log.error('broken')", "the program logged an error: broken"),
+}
+
+
+@pytest.mark.parametrize(("line", "expected"), FAILURES.values(), ids=list(FAILURES))
+def test_what_stops_a_program_is_one_problem_without_a_traceback(
+    preview: RunProgram, tmp_path: Path, line: str, expected: str
+) -> None:
+    found = preview(f"import pulumi\n\n{line}\n")
+
+    assert len(found.problems) == 1
+    text = str(found.problems[0])
+    assert expected.replace("PROGRAM", str(tmp_path / "program" / "__main__.py")) in text
+    assert "Traceback" not in text
+
+
+def test_a_program_that_ends_itself_well_has_no_problem(preview: RunProgram) -> None:
+    assert preview("import sys\nsys.exit(0)").problems == []
+
+
+def test_a_missing_program_is_a_problem(tmp_path: Path) -> None:
+    found = preview_program(tmp_path / "gone" / "__main__.py", "test", "gpupools", {})
+
+    assert "there is no program" in str(found.problems[0])
+
+
+def test_what_was_declared_before_a_failure_is_kept(preview: RunProgram) -> None:
+    found = preview("import pulumi\npulumi.ComponentResource('t:index:A', 'a')\nraise KeyError('x')")
+
+    assert [resource.name for resource in found.resources] == ["a"]
+    assert len(found.problems) == 1
+
+
+def test_configuration_arrives_as_the_engine_sends_it(preview: RunProgram) -> None:
+    found = preview(
+        """
+        import json, pulumi
+        config = pulumi.Config()
+        pulumi.export("object", json.dumps(config.require_object("pools"), sort_keys=True))
+        pulumi.export("raw", [config.require("text"), config.require("number"), config.require("flag")])
+        pulumi.export("typed", [config.require_int("number"), config.require_bool("flag")])
+        pulumi.export("region", pulumi.Config("aws").get("region"))
+        pulumi.export("names", [pulumi.get_project(), pulumi.get_stack(), pulumi.get_organization()])
+        pulumi.export("dry", pulumi.runtime.is_dry_run())
+        """,
+        pools={"a": {"layout": {0: ["1g.10gb"]}, "nodes": [1, True, None]}},
+        text="yes",
+        number=3,
+        flag=True,
+        **{"aws:region": "eu-central-1"},
+    )
+
+    assert found.problems == []
+    assert found.outputs == {
+        "object": '{"a": {"layout": {"0": ["1g.10gb"]}, "nodes": [1, true, null]}}',
+        "raw": ["yes", "3", "true"],
+        "typed": [3, True],
+        "region": "eu-central-1",
+        "names": ["gpupools", "test", "organization"],
+        "dry": True,
+    }
+
+
+def test_a_secret_of_the_stack_file_is_unknown_to_the_program(preview: RunProgram) -> None:
+    found = preview(
+        """
+        import pulumi
+        pulumi.export("role", pulumi.Config().require_object("clusters")["a"]["role"])
+        pulumi.export("secret", pulumi.runtime.is_config_secret("gpupools:clusters"))
+        pulumi.export("plain", pulumi.runtime.is_config_secret("gpupools:pools"))
+        """,
+        clusters={"a": {"role": LATE}},
+        pools={},
+    )
+
+    assert found.outputs == {"role": UNKNOWN, "secret": True, "plain": False}
+
+
+def test_the_folder_of_a_main_program_is_where_it_runs_and_imports_from(preview: RunProgram, tmp_path: Path) -> None:
+    (tmp_path / "program").mkdir()
+    (tmp_path / "program" / "beside.py").write_text("WORD = 'first'")
+    program = "import os, sys, pulumi, beside\npulumi.export('x', [os.getcwd(), sys.path[0], sys.argv[0], beside.WORD])"
+    folder = str(tmp_path / "program")
+
+    assert preview(program).outputs["x"] == [folder, folder, folder, "first"]
+
+
+def test_two_programs_each_have_their_own_modules(tmp_path: Path) -> None:
+    words = []
+    for name in ("first", "second"):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "beside.py").write_text(f"WORD = {name!r}")
+        (folder / "__main__.py").write_text("import pulumi, beside\npulumi.export('word', beside.WORD)")
+        words.append(preview_program(folder / "__main__.py", "test", "gpupools", {}).outputs["word"])
+
+    assert words == ["first", "second"]
+
+
+def test_the_process_is_left_as_it_was(preview: RunProgram) -> None:
+    def state() -> list[Any]:
+        runtime = pulumi.runtime.settings
+        return [
+            Path.cwd(),
+            list(sys.path),
+            list(sys.argv),
+            signal.getsignal(signal.SIGINT),
+            signal.getsignal(signal.SIGTERM),
+            "__main__" in sys.modules and sys.modules["__main__"].__dict__.get("MARK"),
+            runtime.get_project(),
+            runtime.get_stack(),
+            runtime.is_dry_run(),
+            runtime.get_monitor(),
+            runtime.get_engine(),
+            runtime.get_root_resource(),
+            gc.isenabled(),
+            pulumi.runtime.get_config("gpupools:pools"),
+        ]
+
+    before = state()
+    found = preview(
+        """
+        import os, signal, sys, pulumi
+        MARK = True
+        sys.path.insert(0, "/somewhere")
+        signal.signal(signal.SIGINT, lambda *_: os._exit(32))
+        os.chdir("/")
+        raise KeyError("stop")
+        """,
+        pools={"a": 1},
+    )
+
+    assert len(found.problems) == 1
+    assert state() == before
+
+
+def test_one_program_gives_the_same_preview_twice(preview: RunProgram) -> None:
+    program = """
+        import pulumi, pulumi_gcp as gcp
+        pools = [gcp.container.NodePool(f"p{i}", cluster="c", node_config={"labels": {"a": "1", "b": "2", "c": "3"}})
+                 for i in range(20)]
+        for i, pool in enumerate(pools):
+            gcp.container.NodePool(f"q{i}", cluster=pool.cluster, name=pool.id)
+        """
+    first, second = (json.dumps([r.as_json() for r in preview(program).resources]) for _ in range(2))
+
+    assert first == second
+
+
+def test_what_a_program_prints_and_logs_is_kept_apart_from_the_report(
+    preview: RunProgram, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = preview("import pulumi\nprint('printed')\npulumi.info('told')\npulumi.warn('careful')\npulumi.debug('no')")
+
+    assert found.messages == ["told", "warning: careful", "printed"]
+    assert capsys.readouterr() == ("", "")
+
+
+def test_an_asynchronous_program_is_awaited(preview: RunProgram) -> None:
+    found = preview(
+        """
+        import asyncio, pulumi
+        async def main():
+            await asyncio.sleep(0)
+            return {"word": "late"}
+        pulumi.run(main)
+        """
+    )
+
+    assert found.outputs == {"word": "late"}
+
+
+def test_only_the_sdks_the_program_imports_are_loaded(tmp_path: Path) -> None:
+    program = tmp_path / "__main__.py"
+    program.write_text("import pulumi_gcp as gcp\ngcp.container.NodePool('a', cluster='c', initial_node_count='x')")
+    script = f"""
+import json, sys
+from pathlib import Path
+from preview.program import preview_program
+found = preview_program(Path({str(program)!r}), "test", "gpupools", {{}})
+sdks = sorted({{name.partition(".")[0] for name in sys.modules if name.startswith("pulumi_")}})
+loaded = [name for name, module in sys.modules.items()
+          if name.count(".") == 1 and name.startswith("pulumi_gcp.") and type(module).__name__ != "_LazyModule"]
+print(json.dumps([len(found.problems), sdks, "pulumi_gcp.container" in loaded, len(loaded) < 12]))
+"""
+    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=os.environ, check=True)
+
+    assert json.loads(result.stdout) == [1, ["pulumi_gcp"], True, True]
