@@ -30,7 +30,7 @@ preview: $(READY)
 	@$(BIN)/gpupools preview stacks/Pulumi.$(ENV).yaml
 
 test: lint types
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 lint: $(READY)
 	@$(BIN)/ruff check .
@@ -44,7 +44,7 @@ format: $(READY)
 	@$(BIN)/ruff check --fix .
 
 lock:
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --extra dev pyproject.toml -o requirements.txt
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-header --extra dev pyproject.toml -o requirements.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build

@@ -23,9 +23,11 @@ def addresses(cluster: Cluster, references: dict[str, pulumi.StackReference]) ->
             if stack not in references:
                 references[stack] = pulumi.StackReference(stack)
             return _output(references[stack], stack, value.output)
+        if isinstance(value, Mapping):
+            return {key: read(item) for key, item in value.items()}
         return [read(item) for item in value] if isinstance(value, list) else value
 
-    given = {key: getattr(cluster, key) for key in type(cluster).model_fields if key != "stack"}
+    given = {key: getattr(cluster, key) for key in type(cluster).model_fields if key not in ("stack", "runtime")}
     return {key: read(value) for key, value in given.items() if value is not None}
 
 

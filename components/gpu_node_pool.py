@@ -6,12 +6,10 @@ from typing import Any, NotRequired, TypedDict
 
 import pulumi
 
-from gpupools.cloud import Cloud
-from gpupools.errors import Path, Problem, Rejected, dotted, nearest
+from components.arguments import input_error, known_values, parse_cloud, parse_cluster_argument
+from gpupools.errors import Path, Problem, Rejected
 from gpupools.plan import PoolPlan, plan_pool
-from gpupools.spec import LATE
-from gpupools.stack import bad_key, parse_cluster, parse_pool
-from providers import clouds
+from gpupools.stack import bad_key, parse_pool
 
 # No `from __future__ import annotations`, no Literal and no other unions in the argument types below: Pulumi's schema
 # inference for components in other languages refuses them (pulumi/provider/experimental/analyzer.py in the SDK).
@@ -22,8 +20,10 @@ class NodesArgs(TypedDict):
 
     min: NotRequired[int]
     """Nodes kept while idle; 0 when left out."""
-    max: int
+    max: NotRequired[int]
     """Nodes the autoscaler may add up to."""
+    fixed: NotRequired[int]
+    """This many nodes always, without an autoscaler; instead of min and max."""
 
 
 class SharingArgs(TypedDict):
@@ -43,6 +43,19 @@ class SharingArgs(TypedDict):
     """Sharing of each MIG slice: a map with mode and replicas."""
 
 
+class TrustArgs(TypedDict):
+    """Who may use a pool whose GPUs are shared: one of team, namespaces and waiver."""
+
+    team: NotRequired[str]
+    """The namespaces labelled `gpupools/trust: <team>`."""
+    namespaces: NotRequired[list[str]]
+    """These namespaces."""
+    waiver: NotRequired[str]
+    """Why containers of anyone may share the GPUs of this pool, in words."""
+    quota: NotRequired[int]
+    """With namespaces: most units of the pool's resource that each of them may request at a time."""
+
+
 class PoolArgs(TypedDict):
     """The pool, with the keys a pool has in a stack file; all are plain values, since the plan depends on them."""
 
@@ -56,6 +69,8 @@ class PoolArgs(TypedDict):
     """Node range."""
     sharing: NotRequired[SharingArgs]
     """Left out: a GPU belongs to one container at a time."""
+    trust: NotRequired[TrustArgs]
+    """Who may use the pool; a pool of time-slicing or mps has to say so."""
     software: NotRequired[str]
     """`cloud-managed`, `device-plugin` or `gpu-operator`; left out: the cloud's default."""
     disk_gib: NotRequired[int]
@@ -64,6 +79,32 @@ class PoolArgs(TypedDict):
     """More node labels."""
     taints: NotRequired[list[str]]
     """More taints, as `key=value:Effect`; the GPU taint is always there."""
+    capacity: NotRequired[dict[str, Any]]
+    """How machines are bought: a map with mode (`on-demand`, `spot`, `reservation`, …) and what that mode needs."""
+    zones: NotRequired[list[str]]
+    """Zones of the nodes."""
+    image: NotRequired[dict[str, Any]]
+    """The node image: family, id, fips."""
+    disk: NotRequired[dict[str, Any]]
+    """Each node's disks: type, encryption_key, local_nvme."""
+    network: NotRequired[dict[str, Any]]
+    """rdma, placement, security_group_ids, max_pods."""
+    security: NotRequired[dict[str, Any]]
+    """secure_boot, imds_hop_limit."""
+    upgrade: NotRequired[dict[str, Any]]
+    """How nodes are replaced: strategy, max_surge, max_unavailable, drain_timeout_min."""
+    auto_repair: NotRequired[bool]
+    """Let the cloud replace broken nodes; true when left out."""
+    tags: NotRequired[dict[str, str]]
+    """Tags or resource labels of the pool and its machines."""
+    protect: NotRequired[bool]
+    """Refuse to delete or replace the pool until this is taken away."""
+    renamed_from: NotRequired[str]
+    """The pool's name before it was renamed, so that the nodes stay."""
+    timeouts: NotRequired[dict[str, int]]
+    """How long Pulumi waits, in minutes: create_min, update_min, delete_min."""
+    overrides: NotRequired[dict[str, Any]]
+    """Inputs of the cloud's own resources, set by hand: cloud → resource → input → value."""
 
 
 class GpuNodePoolArgs(TypedDict):
@@ -97,24 +138,33 @@ class GpuNodePool(pulumi.ComponentResource):
     """The part of a pod's spec that lands on this pool: nodeSelector, tolerations and a container's limits."""
 
     def __init__(self, name: str, args: GpuNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("gpupools:index:GpuNodePool", name, dict(args), opts)
+        super().__init__("gpupools:index:GpuNodePool", name, dict(args), _with_former_name(name, args, opts))
         try:
             plan = plan_args(name, args)
         except Rejected as rejected:
-            # A program in this process sees only the message, a program in another language only the details.
-            details = [
-                pulumi.InputPropertyErrorDetails(property_path=dotted(problem.path), reason=str(problem))
-                for problem in rejected.problems
-            ]
-            raise pulumi.InputPropertiesError(str(rejected), details) from None
+            raise input_error(rejected) from None
         create_pool = import_module(f"providers.{plan.cloud}.resources").create_pool
         addresses = {key: value for key, value in args["cluster"].items() if value is not None}
-        self.node_pool_name = create_pool(name, plan, addresses, pulumi.ResourceOptions(parent=self))
+        # The engine hands what a component waits for to nothing inside it.
+        below = pulumi.ResourceOptions(parent=self, depends_on=opts.depends_on if opts is not None else None)
+        self.node_pool_name = create_pool(name, plan, addresses, below)
         self.capacity = pulumi.Output.from_input(dict(plan.capacity))
         self.pod = pulumi.Output.from_input(plan.pod())
         self.register_outputs(
             {"nodePoolName": self.node_pool_name, "capacity": self.capacity, "pod": self.pod},
         )
+
+
+def _with_former_name(
+    name: str, args: GpuNodePoolArgs, opts: pulumi.ResourceOptions | None
+) -> pulumi.ResourceOptions | None:
+    """Add the alias of a renamed pool; the engine hands it down, since the children's names begin with this one's."""
+    pool = args.get("pool")
+    former = pool.get("renamed_from") if isinstance(pool, Mapping) else None
+    if not isinstance(former, str):
+        return opts
+    alias = pulumi.Alias(name=name.removesuffix(args.get("pool_name") or name) + former)
+    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[alias]))
 
 
 def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
@@ -123,17 +173,16 @@ def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
     Raises:
         Rejected: Every reason against it; paths start at the component's own arguments.
     """
-    cloud = _cloud(args.get("cloud"))
+    cloud = parse_cloud(args.get("cloud"))
     pool_name = args.get("pool_name") or name
     problems = [problem for problem in [bad_key(("pool_name",), pool_name)] if problem is not None]
     cluster = spec = None
     try:
-        known = {**_known(args.get("cluster")), "cloud": cloud.name}
-        cluster = parse_cluster(("cluster",), known, {cloud.name: cloud})
+        cluster = parse_cluster_argument(args.get("cluster"), cloud)
     except Rejected as rejected:
         problems += rejected.problems
     try:
-        spec = parse_pool(("pool",), _known(args.get("pool")))
+        spec = parse_pool(("pool",), known_values(args.get("pool")))
     except Rejected as rejected:
         problems += rejected.problems
     if problems or cluster is None or spec is None:
@@ -146,27 +195,6 @@ def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
         ) from None
 
 
-def _cloud(name: object) -> Cloud:
-    known = clouds()
-    if isinstance(name, str) and name in known:
-        return known[name]
-    raise Rejected([Problem(("cloud",), f"no cloud is called {name!r}", nearest(name, known))])
-
-
 def _argument(path: Path) -> Path:
     """Turn a path of a stack file (`pools.<name>.…`) into one of the component's arguments (`pool.…`)."""
     return ("pool", *path[2:]) if path[:1] == ("pools",) else path
-
-
-def _known(value: Any) -> Any:
-    """Put `LATE` where an output is, and whole numbers where the engine's floats are.
-
-    A component called from another language gets every number as a float (measured with Pulumi 3.272).
-    """
-    if isinstance(value, pulumi.Output):
-        return LATE
-    if isinstance(value, Mapping):
-        return {key: _known(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_known(item) for item in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cached_property
-from importlib.resources.abc import Traversable
+from pathlib import Path
 from types import MappingProxyType
 
 _COLUMNS = (
@@ -79,7 +79,7 @@ class Catalogue(Mapping[str, InstanceType]):
         folder: Holds `instance_types.csv` and `other_accelerators.csv`.
     """
 
-    def __init__(self, folder: Traversable) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @cached_property

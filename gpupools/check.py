@@ -8,7 +8,8 @@ from typing import Any
 from gpupools.cloud import Cloud
 from gpupools.errors import Problem, Rejected
 from gpupools.plan import PoolPlan
-from gpupools.stack import Stack, plan_config
+from gpupools.runtime.plan import RuntimePlan
+from gpupools.stack import Stack, plan_config, plan_software
 from gpupools.stackfile import FileRejected, StackFile, read_stack_file
 
 
@@ -19,6 +20,8 @@ class CheckedFile:
     file: StackFile
     stack: Stack
     plans: tuple[PoolPlan, ...]
+    runtimes: tuple[RuntimePlan, ...]
+    """What each cluster with pools needs in Kubernetes."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,8 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile
     """
     file = read_stack_file(path)
     try:
-        return CheckedFile(file, *plan_config(file.config, clouds))
+        stack, plans = plan_config(file.config, clouds)
+        return CheckedFile(file, stack, plans, plan_software(stack, plans, clouds))
     except Rejected as rejected:
         raise FileRejected(rejected.problems, file) from None
 

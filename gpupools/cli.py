@@ -8,19 +8,31 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from gpupools.commands import catalog, check, matrix, mig, preview
-
-COMMANDS = (check, preview, catalog, mig, matrix)
+COMMANDS = {
+    "check": "validate stack files, without Pulumi and without a cloud",
+    "preview": "show what a stack file would create, offline",
+    "diff": "say what an edit of a stack file does to the nodes that run",
+    "policy": "judge Terraform plans, Pulumi previews and states, and Kubernetes manifests by the policy pack's rules",
+    "catalog": "list the instance types with NVIDIA GPUs",
+    "mig": "MIG profiles of a GPU, what fits on it, the fewest GPUs for a wish",
+    "matrix": "what each cloud can share on which GPU, and by which software",
+}
+"""Each command and its line of help; its module in `commands/` is imported only when it is called."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
     parser = argparse.ArgumentParser(prog="gpupools", description="GPU node pools as code on EKS, AKS and GKE.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        command.add(commands)
-    given = parser.parse_args(arguments)
+    called = next((word for word in words if word in COMMANDS), None)
+    for name, text in COMMANDS.items():
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        if name == called:
+            import_module(f"gpupools.commands.{name}").add(command)
+    given = parser.parse_args(words)
     try:
         code: int = given.run(given)
         sys.stdout.flush()
@@ -31,3 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

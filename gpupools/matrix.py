@@ -38,6 +38,8 @@ def matrix(cloud: Cloud, models: frozenset[str] | None = None) -> Iterator[Matri
     for row in cloud.instance_types.values():
         if row.lifecycle != "retired" and (models is None or row.gpu_model in models):
             machines.setdefault(row.gpu_model, []).append(row)
+    for rows in machines.values():  # whole GPUs first: what stands in the way of those is the GPU's own answer
+        rows.sort(key=lambda row: row.is_fraction)
     for software in cloud.software:
         for kind in SHARING_KINDS:
             for model, rows in machines.items():

@@ -1,7 +1,7 @@
 """The decision: what a pool becomes on one cluster, or every reason why it cannot be. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any
@@ -12,6 +12,10 @@ from gpupools.cloud import Capability, Cloud, Owners, Settings, Verdict, Wish
 from gpupools.errors import Path, Problem, Rejected, nearest
 from gpupools.gpus import gpu_models, match_gpu_model
 from gpupools.mig import UnknownProfile, fit, profile, profiles
+from gpupools.overrides import flattened
+from gpupools.pool_settings import given_settings
+from gpupools.runtime.configs import OUR_LABELS, TRUST_LABEL, pool_labels
+from gpupools.runtime.spec import Trust
 from gpupools.spec import Cluster, Mig, Mps, PoolSpec, TimeSlicing, WholeGpu, sharing_kind
 from gpupools.taints import GPU_TAINT, Effect, Taint
 
@@ -33,7 +37,7 @@ class PoolPlan:
     max_nodes: int
     """Over all zones."""
     taints: tuple[Taint, ...]
-    """The GPU taint first, then the pool's own."""
+    """The GPU taint first, then those the cloud adds, then the pool's own."""
     labels: Mapping[str, str]
     sharing: WholeGpu | TimeSlicing | Mps | Mig
     software: str
@@ -45,6 +49,12 @@ class PoolPlan:
     disk_gib: int
     settings: Settings
     """The cloud's own part; only its `resources.py` looks inside."""
+    trust: Trust | None = None
+    """Who may use the pool; None when the question does not arise."""
+    runtime_class: str | None = None
+    """RuntimeClass that pods must name; None where NVIDIA's runtime is the default or CDI does the work."""
+    set_by_hand: Mapping[str, Any] = field(default_factory=dict)
+    """Inputs of the cloud's own resources that the reader overrides: `NodePool.version` to its value."""
 
     @property
     def sharing_kind(self) -> str:
@@ -61,6 +71,7 @@ class PoolPlan:
         return {
             "nodeSelector": {POOL_LABEL: self.name},
             "tolerations": [_toleration(taint) for taint in self.taints if taint.effect != Effect.PREFER_NO_SCHEDULE],
+            **({"runtimeClassName": self.runtime_class} if self.runtime_class is not None else {}),
             "containers": [{"name": "main", "resources": {"limits": {resource: 1}}}],
         }
 
@@ -78,6 +89,7 @@ class PoolPlan:
             "labels": dict(self.labels),
             "sharing": self.sharing.model_dump(mode="json", exclude_none=True),
             "sharing_kind": self.sharing_kind,
+            **({"trust": self.trust.model_dump(mode="json", exclude_none=True)} if self.trust is not None else {}),
             "software": self.software,
             "owners": {
                 "driver": self.owners.driver,
@@ -89,6 +101,7 @@ class PoolPlan:
             "source": self.capability.source,
             "capacity": dict(self.capacity),
             "disk_gib": self.disk_gib,
+            "set_by_hand": dict(self.set_by_hand),
             "pod": self.pod(),
         }
 
@@ -125,17 +138,40 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
     def wished(machine: InstanceType) -> Wish:
         return Wish(name, spec, cluster, machine, software, kind, capability)
 
+    def possible(machine: InstanceType) -> bool:
+        return not refusals(wished(machine), cloud) and not cloud.conflicts(wished(machine))
+
     if spec.instance_type is not None:
         instance = _named_machine(at, spec.instance_type, cloud, problems)
     else:
-        instance = _machine_with_gpu(at, spec, cloud, lambda machine: not refusals(wished(machine), cloud), problems)
-    problems += _refused(at, spec, cloud, software, kind, capability)
+        instance = _machine_with_gpu(at, spec, cloud, possible, problems)
+    problems += _refused(at, cluster_key, cluster, cloud, software, kind, capability)
     problems += _reserved_labels(at, spec, cloud)
+    problems += _settings_not_taken(at, spec, cloud)
     if instance is not None:
         problems += refusals(wished(instance), cloud)
+        if not any(problem.path[2:3] == ("sharing",) for problem in problems):
+            problems += _untrusting(at, spec, instance)
+        problems += cloud.conflicts(wished(instance))
     if instance is None or problems:
         raise Rejected(problems)
     settings = cloud.decide(wished(instance))
+    problems += [
+        Problem((*at, "labels", key), f"{key} is set to {settings.labels[key]!r} on this pool", "leave it out")
+        for key in spec.labels
+        if key in settings.labels
+    ]
+    problems += [
+        Problem((*at, "taints", index), f"{taint} stands against {own}, which is on this pool", "leave it out")
+        for index, taint in enumerate(spec.taints)
+        for own in settings.taints
+        if (taint.key, taint.effect) == (own.key, own.effect) and taint != own
+    ]
+    if problems:
+        raise Rejected(problems)
+    native = capability.verdict is Verdict.NATIVE
+    ours = pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)
+    trusted = (Taint(TRUST_LABEL, ours[TRUST_LABEL], Effect.NO_SCHEDULE),) if TRUST_LABEL in ours else ()
     return PoolPlan(
         cluster=cluster_key,
         cloud=cloud.name,
@@ -143,21 +179,24 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
         instance=instance,
         min_nodes=spec.nodes.min,
         max_nodes=spec.nodes.max,
-        taints=(GPU_TAINT, *(taint for taint in dict.fromkeys(spec.taints) if taint != GPU_TAINT)),
-        labels={POOL_LABEL: name, **settings.labels, **spec.labels},
+        taints=tuple(dict.fromkeys((GPU_TAINT, *settings.taints, *trusted, *spec.taints))),
+        labels={POOL_LABEL: name, **ours, **settings.labels, **spec.labels},
         sharing=spec.sharing,
         software=software,
-        owners=cloud.software[software].owners,
+        owners=settings.owners or cloud.software[software].owners,
         capability=capability,
         capacity=capacity(instance, spec.sharing),
         disk_gib=spec.disk_gib,
         settings=settings,
+        trust=spec.trust,
+        runtime_class=cloud.node_runtime(software, settings).pod_runtime_class,
+        set_by_hand=flattened(spec.overrides.get(cloud.name, {})),
     )
 
 
 def refusals(wish: Wish, cloud: Cloud) -> list[Problem]:
     """Return why this machine cannot share its GPUs this way: what the GPU cannot do, else what the cloud cannot."""
-    impossible = _impossible_on_gpu(("pools", wish.name), wish.spec.sharing, wish.instance, cloud)
+    impossible = _impossible_on_gpu(wish, cloud)
     if impossible or wish.capability.verdict is Verdict.REFUSED:
         return impossible
     return cloud.refusals(wish)
@@ -224,16 +263,50 @@ def _machine_with_gpu(
 
 
 def _refused(
-    at: Path, spec: PoolSpec, cloud: Cloud, software: str, kind: str, capability: Capability
+    at: Path, cluster_key: str, cluster: Cluster, cloud: Cloud, software: str, kind: str, capability: Capability
 ) -> Iterable[Problem]:
     where = (*at, "software") if kind == "none" else (*at, "sharing", "mode")
     what = f"{kind} with software {software} on {cloud.name}"
     if capability.verdict is Verdict.REFUSED:
         fix = capability.instead or _native_ways(cloud, kind)
         yield Problem(where, f"{what} is refused: {capability.why}", fix, capability.source)
-    elif capability.verdict is Verdict.IN_CLUSTER and kind != "none":
-        why = "not yet: it needs software in the cluster that this release does not install"
-        yield Problem(where, f"{what}: {why} ({capability.why})", _native_ways(cloud, kind))
+    elif cluster.runtime.management == "external" and (
+        capability.verdict is Verdict.IN_CLUSTER or software in SERVED_BY
+    ):
+        needed = SERVED_BY.get(software, "")
+        if needed and getattr(cluster.runtime.existing, needed) is None:
+            key = f"clusters.{cluster_key}.runtime" if cluster_key else "cluster.runtime"
+            why = f"needs software in the cluster, and {key} is external without naming who brings it"
+            fix = f"name it under {key}.existing.{needed}, or leave management out to have it installed"
+            yield Problem(where, f"{what} {why} ({capability.why})", fix)
+
+
+SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator"}
+"""The key of `runtime.existing` that names who serves the pools of a software."""
+
+
+def _untrusting(at: Path, spec: PoolSpec, instance: InstanceType) -> Iterable[Problem]:
+    """Refuse a pool whose containers share memory and faults while it does not say who may use it."""
+    clients = spec.sharing.share if isinstance(spec.sharing, Mig) else spec.sharing
+    shared = isinstance(clients, TimeSlicing | Mps)
+    if isinstance(clients, TimeSlicing | Mps) and spec.trust is None:
+        on = "a MIG slice" if isinstance(spec.sharing, Mig) else "a GPU"
+        what = f"{clients.mode} shares the memory and the faults of {on} between containers; the pool names no one"
+        mig = isinstance(spec.sharing, Mig) or bool(profiles(instance.gpu_model))
+        isolated = "mode: mig, which isolates in hardware" if mig else "a GPU with MIG, which isolates in hardware"
+        drop = "leave share out of mig" if isinstance(spec.sharing, Mig) else f"use {isolated}"
+        fix = f"write trust: {{team: …}} or {{namespaces: […]}}, or {{waiver: …}} with the reason; or {drop}"
+        yield Problem((*at, "trust"), what, fix, _TRUST_SOURCE)
+    if not shared and spec.trust is not None and spec.trust.waiver is not None:
+        what = "waives isolation, but no two containers share a GPU of this pool"
+        yield Problem((*at, "trust", "waiver"), what, "leave trust out")
+    for index, taint in enumerate(spec.taints):
+        if taint.key == TRUST_LABEL:
+            what = f"{TRUST_LABEL} is set from trust"
+            yield Problem((*at, "taints", index), what, "leave it out, and write trust: {team: …}")
+
+
+_TRUST_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus"
 
 
 def _native_ways(cloud: Cloud, kind: str) -> str:
@@ -245,10 +318,22 @@ def _native_ways(cloud: Cloud, kind: str) -> str:
     return f"{offer}; or leave sharing out for whole GPUs" if kind != "none" else offer
 
 
+def _settings_not_taken(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+    for name, path in given_settings(spec).items():
+        setting = cloud.settings.get(name)
+        if setting is None:
+            yield Problem((*at, *path), f"{name} does nothing on {cloud.name} yet", "leave it out")
+        elif not setting.taken:
+            what, _, fix = setting.why.partition("; ")
+            yield Problem((*at, *path), f"{cloud.name} has no {name}: {what}", fix or "leave it out", setting.source)
+
+
 def _reserved_labels(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
     for key in spec.labels:
         if key == POOL_LABEL:
             yield Problem((*at, "labels", key), f"{key} is set to the pool's name", "leave it out")
+        elif key in OUR_LABELS:
+            yield Problem((*at, "labels", key), f"{key} follows from software, sharing and trust", "leave it out")
         elif any(fnmatchcase(key, pattern) for pattern in cloud.reserved_labels):
             yield Problem((*at, "labels", key), f"{cloud.service} keeps {key!r} for itself", "use a prefix of your own")
 
@@ -259,18 +344,23 @@ _VOLTA = (7, 0)
 _MIG_SOURCE = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html"
 
 
-def _impossible_on_gpu(
-    at: Path, sharing: WholeGpu | TimeSlicing | Mps | Mig, instance: InstanceType, cloud: Cloud
-) -> list[Problem]:
+def _impossible_on_gpu(wish: Wish, cloud: Cloud) -> list[Problem]:
+    at: Path = ("pools", wish.name)
+    sharing, instance = wish.spec.sharing, wish.instance
     if isinstance(sharing, WholeGpu):
         return []
+    if isinstance(sharing, Mig) and not profiles(instance.gpu_model):
+        what = f"{instance.gpu_model} ({instance.name}) cannot be cut into MIG instances"
+        able = sorted(_models_with_mig(wish, cloud))
+        ways = f"{wish.software} on {cloud.name} cuts: {', '.join(able)}; or use" if able else "use"
+        return [Problem((*at, "sharing", "mode"), what, f"{ways} time-slicing", _MIG_SOURCE)]
     if instance.is_fraction:
         what = f"{instance.name} has {instance.gpus} of an {instance.gpu_model}, which cannot be shared further"
         fix = "leave sharing out, or take a machine with a whole GPU"
         return [Problem((*at, "sharing", "mode"), what, fix, instance.source)]
     if isinstance(sharing, Mig):
         clients = sharing.share
-        found = _impossible_mig(at, sharing, instance, cloud)
+        found = _impossible_mig(at, sharing, instance)
     else:
         clients, found = sharing, []
     if isinstance(clients, Mps):
@@ -286,14 +376,21 @@ def _impossible_on_gpu(
     return found
 
 
-def _impossible_mig(at: Path, sharing: Mig, instance: InstanceType, cloud: Cloud) -> list[Problem]:
+def _models_with_mig(wish: Wish, cloud: Cloud) -> set[str]:
+    """Return the GPU models this cloud and software can really cut, judged by the refusals themselves."""
+    able: set[str] = set()
+    for machine in cloud.instance_types.values():
+        if machine.gpu_model in able or machine.lifecycle == "retired" or machine.is_fraction:
+            continue
+        ways = (Mig(mode="mig", profile=each.name) for each in profiles(machine.gpu_model))
+        specs = (wish.spec.model_copy(update={"sharing": sharing}) for sharing in ways)
+        if any(not refusals(replace(wish, instance=machine, spec=spec), cloud) for spec in specs):
+            able.add(machine.gpu_model)
+    return able
+
+
+def _impossible_mig(at: Path, sharing: Mig, instance: InstanceType) -> list[Problem]:
     model = instance.gpu_model
-    if not profiles(model):
-        what = f"{model} ({instance.name}) cannot be cut into MIG instances"
-        offered = {row.gpu_model for row in cloud.instance_types.values() if row.lifecycle != "retired"}
-        able = sorted(name for name in offered if profiles(name))
-        fix = f"GPUs with MIG on {cloud.name}: {', '.join(able)}; or use time-slicing"
-        return [Problem((*at, "sharing", "mode"), what, fix, _MIG_SOURCE)]
     found: list[Problem] = []
     if sharing.profile is not None:
         wanted: dict[Path, list[str]] = {("profile",): [sharing.profile]}

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Discriminator,
@@ -18,13 +17,10 @@ from pydantic import (
 )
 
 from gpupools.errors import shown
+from gpupools.model import Strict
+from gpupools.pool_settings import Capacity, Disk, Image, Network, OnDemand, Overrides, Security, Timeouts, Upgrade
+from gpupools.runtime.spec import RuntimeSpec, Trust
 from gpupools.taints import GPU_TAINT, LABEL_VALUE, QUALIFIED_NAME, Effect, Taint, parse_taint
-
-
-class Strict(BaseModel):
-    """A model that takes the keys it names, of the types it names, and never changes."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, arbitrary_types_allowed=True)
 
 
 class Late:
@@ -74,6 +70,8 @@ class Cluster(Strict):
     """The folder under providers/ that owns the other keys."""
     stack: str | None = None
     """Fully qualified Pulumi stack (`organization/project/stack`) that `{output: …}` values come from."""
+    runtime: RuntimeSpec = RuntimeSpec.model_construct()
+    """The GPU software inside the cluster; left out: what the pools need is installed there, and nothing else."""
 
     @model_validator(mode="after")
     def _outputs_have_a_stack(self) -> Self:
@@ -83,14 +81,21 @@ class Cluster(Strict):
         return self
 
     def late_outputs(self) -> Mapping[str, StackOutput]:
-        """Return the keys whose value another stack gives, list items as `subnet_ids[0]`."""
+        """Return the keys whose value another stack gives, list items as `subnet_ids[0]`, map items as `key.inner`."""
         found: dict[str, StackOutput] = {}
-        for key in type(self).model_fields:
-            value = getattr(self, key)
+
+        def look(path: str, value: object) -> None:
             if isinstance(value, StackOutput):
-                found[key] = value
+                found[path] = value
             elif isinstance(value, list):
-                found |= {f"{key}[{i}]": item for i, item in enumerate(value) if isinstance(item, StackOutput)}
+                for index, item in enumerate(value):
+                    look(f"{path}[{index}]", item)
+            elif isinstance(value, Mapping):
+                for key, item in value.items():
+                    look(f"{path}.{key}", item)
+
+        for key in type(self).model_fields:
+            look(key, getattr(self, key))
         return found
 
 
@@ -101,6 +106,17 @@ class Nodes(Strict):
     """Nodes kept while idle; 0 costs nothing."""
     max: int = Field(ge=1, le=1000)
     """Nodes the autoscaler may add up to; what the pool can cost at most."""
+    fixed: int | None = Field(default=None, ge=1, le=1000)
+    """This many nodes always, without an autoscaler; instead of min and max."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fixed_is_both(cls, given: Any) -> Any:
+        if isinstance(given, Mapping) and given.get("fixed") is not None:
+            if "min" in given or "max" in given:
+                raise ValueError("fixed stands alone; leave min and max out, or fixed")
+            return {**given, "min": given["fixed"], "max": given["fixed"]}
+        return given
 
     @model_validator(mode="after")
     def _smallest_is_not_above_largest(self) -> Self:
@@ -119,16 +135,16 @@ class TimeSlicing(Strict):
     """Containers take turns on a GPU, without memory or fault isolation."""
 
     mode: Literal["time-slicing"]
-    replicas: int = Field(ge=2)
-    """Containers that share one GPU."""
+    replicas: int = Field(ge=2, le=1000)
+    """Containers that share one GPU; the bound only keeps slips of the hand out, GPUs and clouds have lower ones."""
 
 
 class Mps(Strict):
     """Containers run on a GPU at once through NVIDIA's Multi-Process Service, with a memory limit each."""
 
     mode: Literal["mps"]
-    replicas: int = Field(ge=2)
-    """Containers that share one GPU."""
+    replicas: int = Field(ge=2, le=1000)
+    """Containers that share one GPU; the bound only keeps slips of the hand out, GPUs and clouds have lower ones."""
 
 
 def _gpu_index(value: object) -> object:
@@ -230,9 +246,13 @@ def sharing_kind(sharing: WholeGpu | TimeSlicing | Mps | Mig) -> str:
     return f"mig-{sharing.naming}" + (f"+{sharing.share.mode}" if sharing.share else "")
 
 
+_PART = re.compile(r"[0-9]{1,3}(/[1-9][0-9]{0,2})?")
+
+
 def _fraction(value: object) -> object:
-    if (isinstance(value, int | Fraction) and not isinstance(value, bool)) or (isinstance(value, str) and re.fullmatch(r"[0-9]{1,3}(/[1-9][0-9]{0,2})?", value)):
-        wanted = Fraction(value)
+    number = isinstance(value, int | Fraction) and not isinstance(value, bool)
+    if number or (isinstance(value, str) and _PART.fullmatch(value)):
+        wanted = Fraction(value)  # type: ignore[call-overload]
     else:
         raise ValueError(f"got {shown(value)}; write whole GPUs as a number, a part of one as text: 8 or '1/4'")
     if not 0 < wanted <= 64 or (wanted > 1 and wanted.denominator != 1):
@@ -299,15 +319,44 @@ class PoolSpec(Strict):
     instance_type: Word | None = None
     """The cloud's own instance type, instead of `gpu`."""
     nodes: Nodes
-    sharing: Sharing = WholeGpu()
+    sharing: Sharing = WholeGpu.model_construct()
     software: Literal["cloud-managed", "device-plugin", "gpu-operator"] | None = None
     """Who brings driver, container toolkit and device plugin; left out: the cloud's default for this sharing."""
+    trust: Trust | None = None
+    """Who may use the pool; needed where containers share memory and faults, by time-slicing or MPS."""
     disk_gib: int = Field(default=200, ge=100, le=16384)
     """Size of each node's disk. CUDA images are large: the clouds' own defaults (20 to 128 GiB) fill up."""
     labels: dict[Annotated[str, AfterValidator(_label_key)], Annotated[str, AfterValidator(_label_value)]] = {}
     """Node labels, added to those this tool and the cloud set."""
     taints: Annotated[list[Annotated[Taint, BeforeValidator(_extra_taint)]], AfterValidator(_distinct)] = []
     """More taints, as `kubectl taint` writes them; the GPU taint is always there and cannot be removed."""
+
+    capacity: Capacity = OnDemand.model_construct()
+    """How machines are bought; left out: on demand."""
+    zones: list[Word] = []
+    """Zones of the nodes; left out: those of the cluster or its subnets."""
+    image: Image = Image.model_construct()
+    """The node image; left out: the cloud's image for the chosen software."""
+    disk: Disk = Disk.model_construct()
+    """Type, key and local NVMe of each node's disks; their size is `disk_gib`."""
+    network: Network = Network.model_construct()
+    """RDMA interfaces, placement, security groups, pods per node."""
+    security: Security = Security.model_construct()
+    """Secure boot and metadata access."""
+    upgrade: Upgrade = Upgrade.model_construct()
+    """How nodes are replaced when image or version change."""
+    auto_repair: bool = True
+    """Let the cloud replace nodes it finds broken."""
+    tags: dict[Word, str] = {}
+    """Tags (EC2, Azure) or resource labels (Google) of the pool and its machines, for billing and owners."""
+    protect: bool = False
+    """Refuse to delete or replace the pool until this is taken away."""
+    renamed_from: Word | None = None
+    """The pool's key before it was renamed, so that the nodes stay."""
+    timeouts: Timeouts = Timeouts.model_construct()
+    """How long Pulumi waits for the cloud."""
+    overrides: Overrides = {}
+    """Inputs of the cloud's own resources, set by hand: cloud → resource → input → value."""
 
     @model_validator(mode="after")
     def _one_way_to_choose_a_machine(self) -> Self:

@@ -1,16 +1,21 @@
 """From the configuration of one environment to checked clusters and pools, and on to their plans. Pure."""
 
 import types
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gpupools.cloud import Cloud
+from gpupools.access import missing_access
+from gpupools.cloud import Cloud, Verdict
 from gpupools.errors import Path, Problem, Rejected, nearest, shown
-from gpupools.plan import PoolPlan, plan_pool
+from gpupools.overrides import idle_overrides
+from gpupools.plan import SERVED_BY, PoolPlan, plan_pool
+from gpupools.runtime.plan import RuntimePlan
+from gpupools.runtime.planning import plan_runtime, plan_runtimes
+from gpupools.runtime.spec import Existing, ExistingSoftware, RuntimeSpec
 from gpupools.spec import Cluster, Late, PoolSpec, StackPool, contradiction
 
 MODEL = TypeVar("MODEL", bound=BaseModel)
@@ -59,6 +64,8 @@ def plan_config(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tu
     stack, problems = _parsed(config, clouds)
     try:
         plans = plan_stack(stack, clouds)
+        if not problems:
+            plan_software(stack, plans, clouds)  # what its pools ask for together, a cluster may not have
     except Rejected as rejected:
         problems += rejected.problems
     if problems:
@@ -81,6 +88,13 @@ def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[
             elif key in seen:
                 problems.append(Problem(at, f"{key!r} is named twice", "name each cluster once"))
             seen.add(key)
+        if seen <= set(clusters):  # of a cluster that is itself wrong the cloud is not known
+            used = {clusters[key].cloud for key in seen}
+            problems += idle_overrides(("pools", name), pool.overrides, clouds, used)
+        former = pool.renamed_from
+        if former is not None and former in pools:
+            what = f"{former!r} is still a pool here" if former != name else "a pool is not its own former name"
+            problems.append(Problem(("pools", name, "renamed_from"), what, "name the key the pool had before"))
     return Stack(clusters, pools), problems
 
 
@@ -102,6 +116,65 @@ def plan_stack(stack: Stack, clouds: Mapping[str, Cloud]) -> tuple[PoolPlan, ...
     if problems:
         raise Rejected(problems)
     return tuple(plans)
+
+
+def plan_software(stack: Stack, pools: Iterable[PoolPlan], clouds: Mapping[str, Cloud]) -> tuple[RuntimePlan, ...]:
+    """Plan what every cluster with pools needs in Kubernetes, in the order of the file.
+
+    Args:
+        stack: The checked configuration.
+        pools: The plans of all its pools.
+        clouds: The clouds by name.
+
+    Raises:
+        Rejected: Every reason, and every cluster that needs something but does not say how its API is reached.
+    """
+    plans = tuple(pools)
+    found: list[RuntimePlan] = []
+    problems: list[Problem] = []
+    for key, cluster in stack.clusters.items():
+        try:
+            here = plan_runtimes({key: cluster}, plans, clouds)
+        except Rejected as rejected:
+            problems += rejected.problems
+            continue
+        missing = [problem for runtime in here for problem in missing_access(key, cluster, _installed(runtime))]
+        own = [plan for plan in plans if plan.cluster == key]
+        alone = len({plan.software for plan in own} & set(SERVED_BY)) == 1 and "runtime" not in cluster.model_fields_set
+        if missing and alone and not any(map(_shared_by_software, own)):
+            here, missing = (_left_to_the_team(key, cluster, clouds[cluster.cloud], own),), []
+        found += here
+        problems += missing
+    if problems:
+        raise Rejected(problems)
+    return tuple(found)
+
+
+def _shared_by_software(plan: PoolPlan) -> bool:
+    """Say whether the pool's way of sharing exists only through software in the cluster."""
+    return plan.capability.verdict is Verdict.IN_CLUSTER and plan.sharing_kind != "none"
+
+
+def _left_to_the_team(key: str, cluster: Cluster, cloud: Cloud, pools: Sequence[PoolPlan]) -> RuntimePlan:
+    """Plan a cluster whose API nobody gave: its pools are right as they are, and the team brings the device plugin.
+
+    A first preview should not need a kubeconfig; sharing that rests on our software does, and is refused without.
+    """
+    brought = {SERVED_BY[pool.software] for pool in pools if pool.software in SERVED_BY}
+    yours = ExistingSoftware(name="yours")
+    existing = Existing(**dict.fromkeys(sorted(brought), yours))
+    runtime = plan_runtime(key, cluster, cloud, pools, RuntimeSpec(management="external", existing=existing))
+    software = " and ".join(sorted(brought)).replace("_", " ")
+    note = (
+        f"nothing is installed in {key}: its pools offer GPUs once a {software} of yours runs there, or give its access"
+    )
+    return replace(runtime, notes=(*runtime.notes, note))
+
+
+def _installed(runtime: RuntimePlan) -> list[str]:
+    """Name what would be installed: the charts, or where there are none the objects."""
+    charts = [f"chart {release.chart}" for release in runtime.releases]
+    return charts or [f"{each.kind} {each.manifest['metadata']['name']}" for each in runtime.objects]
 
 
 def parse_cluster(at: Path, raw: object, clouds: Mapping[str, Cloud]) -> Cluster:

@@ -16,7 +16,7 @@ from gpupools.stack import KEYS
 NAMESPACE = "gpupools"
 MAX_BYTES = 1024 * 1024
 """A stack file is written by people; a megabyte is thousands of pools."""
-_MAX_VALUES = 200_000
+_MAX_VALUES = 100_000
 _MAX_DEPTH = 60
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from gpupools.errors import shown
+
 
 class Effect(StrEnum):
     """What a taint does to pods that do not tolerate it."""
@@ -59,15 +61,15 @@ def parse_taint(text: str) -> Taint:
     """
     match = _TAINT.fullmatch(text)
     if match is None:
-        raise ValueError(f"got {text!r}; write a taint as key=value:Effect, e.g. 'team=vision:NoSchedule'")
+        raise ValueError(f"got {shown(text)}; write a taint as key=value:Effect, e.g. 'team=vision:NoSchedule'")
     effect = next((effect for effect in Effect if effect.value.casefold() == match["effect"].casefold()), None)
     if effect is None or effect.value != match["effect"]:
-        raise ValueError(f"got effect {match['effect']!r}; use NoSchedule, PreferNoSchedule or NoExecute")
+        raise ValueError(f"got effect {shown(match['effect'])}; use NoSchedule, PreferNoSchedule or NoExecute")
     value = match["value"] or ""
     if not QUALIFIED_NAME.fullmatch(match["key"]):
-        raise ValueError(f"got key {match['key']!r}; a taint's key is a qualified name such as 'example.com/team'")
+        raise ValueError(f"got key {shown(match['key'])}; a taint's key is a qualified name such as 'example.com/team'")
     if not LABEL_VALUE.fullmatch(value):
-        raise ValueError(f"got value {value!r}; a taint's value has at most 63 letters, digits, '-', '_' and '.'")
+        raise ValueError(f"got value {shown(value)}; a taint's value has at most 63 letters, digits, '-', '_' and '.'")
     return Taint(match["key"], value, effect)
 
 

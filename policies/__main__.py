@@ -8,7 +8,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pulumi_policy import EnforcementLevel, PolicyPack
 
-from policies.pack import NAME, policies
+from policies.pack import NAME, judge_once, policies
 
+judge_once()
 # Serves until the engine ends the process: nothing after this line runs.
 PolicyPack(name=NAME, policies=policies(), enforcement_level=EnforcementLevel.MANDATORY)

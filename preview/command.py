@@ -87,7 +87,7 @@ def preview_file(checked: CheckedFile, program: Path = PROGRAM, policies: Path =
         finally:
             starting.exception()  # waits: a process that is still starting would outlive its end
             process.close()
-    return Report(str(checked.file.path), checked.plans, preview, verdicts, tuple(problems))
+    return Report(str(checked.file.path), checked.plans, preview, verdicts, tuple(problems), checked.runtimes)
 
 
 def judge(pack: PolicyPackProcess, resources: list[DeclaredResource]) -> list[PolicyVerdict]:
@@ -115,6 +115,10 @@ def judge(pack: PolicyPackProcess, resources: list[DeclaredResource]) -> list[Po
                 options=_analyzer_options(resource),
                 parent=resource.request.parent,
                 dependencies=tuple(resource.request.dependencies),
+                provider=_analyzer_provider(resource, providers),
+                property_dependencies={
+                    key: tuple(found.urns) for key, found in resource.request.propertyDependencies.items()
+                },
             )
             for resource in resources
         )

@@ -12,8 +12,8 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self, cast
@@ -98,6 +98,10 @@ class StackResource:
     """URN, or empty."""
     dependencies: tuple[str, ...] = ()
     """URNs."""
+    provider: analyzer_pb2.AnalyzerProviderResource | None = None
+    """The provider it was given; which cluster an object goes to shows there only."""
+    property_dependencies: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """URNs by the input that was made from them."""
 
 
 class PolicyPackProcess:
@@ -206,6 +210,11 @@ class PolicyPackProcess:
                     options=resource.options,
                     parent=resource.parent,
                     dependencies=resource.dependencies,
+                    provider=resource.provider,
+                    propertyDependencies={
+                        key: analyzer_pb2.AnalyzerPropertyDependencies(urns=urns)
+                        for key, urns in resource.property_dependencies.items()
+                    },
                 )
                 for resource in resources
             ]

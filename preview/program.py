@@ -87,11 +87,13 @@ def preview_program(program: Path, stack: str, project: str, config: Mapping[str
             pass  # already on the monitor's list
         except (Exception, SystemExit) as error:
             failure = error
+    if isinstance(failure, SystemExit) and failure.code == _SHOWN and not log.errors:
+        failure = SystemExit(f"{_SHOWN} without saying why")
     problems = list(_problems(failure, program)) if failure is not None else []
     return Preview(
         project=project,
         stack=stack,
-        resources=list(monitor.declared.values()),
+        resources=_in_order(monitor.declared.values()),
         problems=list(dict.fromkeys([*monitor.problems, *problems, *log.errors])),
         warnings=list(dict.fromkeys(monitor.warnings)),
         outputs=monitor.outputs,
@@ -123,6 +125,11 @@ _NO_STACK: Any = object()
 
 def _only_run(entry: str) -> None:
     runpy.run_path(entry, run_name="__main__")
+
+
+_SHOWN = 32
+"""A program's exit code after it has told the reader what is wrong
+(https://github.com/pulumi/pulumi, sdk/python/cmd/pulumi-language-python/main.go)."""
 
 
 class _Inline(ThreadPoolExecutor):
@@ -221,10 +228,25 @@ def _without_late(value: Any) -> Any:
     return UNKNOWN if isinstance(value, Late) else value
 
 
+def _in_order(declared: Iterable[DeclaredResource]) -> list[DeclaredResource]:
+    """Order what is below a component by name; what is not stays in the order of declaration.
+
+    The SDK awaits dependencies through sets, so resources that wait arrive in another order in every process.
+    """
+    resources = list(declared)
+    place = {resource.urn: index for index, resource in enumerate(resources)}
+
+    def rank(resource: DeclaredResource) -> tuple[int, int, str]:
+        inside = resource.parent is not None and resource.parent in place
+        return (place[str(resource.parent)] if inside else place[resource.urn], int(inside), resource.name)
+
+    return sorted(resources, key=rank)
+
+
 def _problems(error: BaseException, program: Path) -> Iterator[Problem]:
     """Say what stopped a program, in one problem for each reason and without a traceback."""
     if isinstance(error, SystemExit):
-        if error.code not in (None, 0):
+        if error.code not in (None, 0, _SHOWN):
             yield Problem((), f"the program ended itself with exit code {error.code}")
     elif isinstance(error, pulumi.InputPropertyError):
         yield Problem((error.property_path,), error.reason)

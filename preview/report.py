@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from gpupools.check import Located
     from gpupools.errors import Problem
     from gpupools.plan import PoolPlan
+    from gpupools.runtime.plan import RuntimePlan
     from preview.monitor import DeclaredResource
     from preview.program import Preview
 
@@ -65,6 +67,8 @@ class Report:
     verdicts: Sequence[PolicyVerdict]
     problems: Sequence[Problem] = field(default_factory=tuple)
     """Everything that refuses, beyond policies."""
+    runtimes: Sequence[RuntimePlan] = ()
+    """The GPU software of each cluster."""
 
     @property
     def exit_code(self) -> int:
@@ -79,6 +83,7 @@ class Report:
             "project": preview.project,
             "stack": preview.stack,
             "pools": [plan.as_json() for plan in self.plans],
+            "runtimes": [runtime.as_json() for runtime in self.runtimes],
             "resources": [resource.as_json() for resource in preview.resources],
             "outputs": preview.outputs,
             "stack_references": preview.stack_references,
@@ -97,6 +102,12 @@ class Report:
         pools, clusters = len(self.plans), len({plan.cluster for plan in self.plans})
         yield [f"Stack {preview.stack} ({self.file}): {_count(pools, 'pool')} on {_count(clusters, 'cluster')}"]
         yield [pool_table(self.plans)]
+        by_hand = list(by_hand_lines(self.plans))
+        if by_hand:
+            yield [f"Set by hand, {_count(len(by_hand), 'input')}:", *by_hand]
+        if self.runtimes:
+            yield ["Owners of the GPU software, one for each piece on each node:", owner_table(self.runtimes)]
+            yield from ([line, *notes] for line, notes in _notes(self.runtimes))
         yield [f"Resources, {len(resources)} to create:", *tree(preview)]
         if preview.stack_references:
             names = ", ".join(preview.stack_references)
@@ -147,6 +158,37 @@ def pool_table(plans: Iterable[PoolPlan]) -> str:
         for plan in plans
     ]
     return table_text(rows, headers)
+
+
+def by_hand_lines(plans: Iterable[PoolPlan]) -> Iterator[str]:
+    """Write one line for each input that a pool's `overrides` set."""
+    for plan in plans:
+        for path, value in plan.set_by_hand.items():
+            becomes = "is taken away" if value is None else f"= {json.dumps(value, ensure_ascii=False)}"
+            yield f"  {plan.cluster}/{plan.name}: {path} {becomes}"
+
+
+def owner_table(runtimes: Iterable[RuntimePlan]) -> str:
+    """Draw who brings which piece, one line for each owner; pools of a cluster with the same owners stand together."""
+    rows = []
+    for runtime in runtimes:
+        alike: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+        for row in runtime.owners:
+            pieces: dict[str, list[str]] = {}
+            for piece, owner in row.owners.items():
+                pieces.setdefault(owner, []).append(piece.value)
+            same = (row.software, tuple((owner, ", ".join(found)) for owner, found in pieces.items()))
+            alike.setdefault(same, []).append(row.pool)
+        for (software, owned), pools in alike.items():
+            owners, brought = zip(*owned, strict=True) if owned else ((), ())
+            rows.append((runtime.cluster, "\n".join(pools), software, "\n".join(owners), "\n".join(brought)))
+    return table_text(rows, ("cluster", "pools", "software", "owner", "pieces"))
+
+
+def _notes(runtimes: Iterable[RuntimePlan]) -> Iterator[tuple[str, list[str]]]:
+    for runtime in runtimes:
+        if runtime.notes:
+            yield f"Notes on {runtime.cluster}:", [f"  {note}" for note in runtime.notes]
 
 
 def _sharing(plan: PoolPlan) -> str:

@@ -32,6 +32,8 @@ from gpupools.gpus import gpu_models
 from gpupools.matrix import MatrixRow, matrix
 from gpupools.mig import profiles
 from gpupools.plan import plan_pool
+from gpupools.pool_settings import SETTING_MODELS, SETTINGS, Capacity
+from gpupools.runtime.spec import RuntimeSpec, Trust
 from gpupools.spec import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
 from gpupools.taints import Taint
 from providers import clouds
@@ -75,20 +77,24 @@ def stale(pages: Iterable[Path]) -> dict[Path, str]:
         try:
             wanted = rewritten(text)
         except BadPage as error:
-            raise BadPage(f"{page.relative_to(ROOT)}: {error}") from None
+            raise BadPage(f"{page}: {error}") from None
         if wanted != text:
             found[page] = wanted
     return found
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Rewrite the stale pages, or with `--check` only name them; return 1 when the check fails."""
+    """Rewrite the stale pages, or with `--check` only name them; return 1 when the check fails, 2 for a bad page."""
     parser = argparse.ArgumentParser(description="Write the generated parts of docs/.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a page is stale")
     check = parser.parse_args(arguments).check
-    found = stale(sorted(DOCS.rglob("*.md")))
+    try:
+        found = stale(sorted(DOCS.rglob("*.md")))
+    except BadPage as error:
+        print(error, file=sys.stderr)
+        return 2
     for page, text in found.items():
-        print(f"{page.relative_to(ROOT)}: {'stale; run python tooling/write_docs.py' if check else 'written'}")
+        print(f"{page}: {'stale; run python tooling/write_docs.py' if check else 'written'}")
         if not check:
             page.write_text(text, encoding="utf-8")
     return 1 if check and found else 0
@@ -178,7 +184,7 @@ def form(annotation: Any, bounds: Sequence[object] = ()) -> str:
         return " or ".join(f"`{value}`" for value in arguments)
     if origin is list:
         item = form(arguments[0])
-        return f"list, each {item}" if " or " in item else f"list of {item}"
+        return f"list (each {item})" if " or " in item else f"list of {item}"
     if origin is dict:
         return f"map of {form(arguments[0])} to {form(arguments[1])}"
     if annotation is int:
@@ -187,7 +193,14 @@ def form(annotation: Any, bounds: Sequence[object] = ()) -> str:
         return "`{output: …}`"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return "map"
-    words = {str: "text", bool: "`true` or `false`", Fraction: "whole number, or text such as `'1/4'`", Taint: "text"}
+    words = {
+        Any: "any value",
+        float: "number",
+        str: "text",
+        bool: "`true` or `false`",
+        Fraction: "whole number, or text such as `'1/4'`",
+        Taint: "text",
+    }
     if annotation in words:
         return words[annotation]
     raise LookupError(f"no words for {annotation!r}")
@@ -245,6 +258,42 @@ def _sharing_keys() -> str:
     return _table(_KEY_HEADERS, rows)
 
 
+def _settings_keys() -> str:
+    """The keys of a pool that are maps of their own, one table each."""
+    parts = []
+    for name, models in (
+        ("capacity", get_args(get_args(Capacity)[0])),
+        *((key, (model,)) for key, model in SETTING_MODELS.items()),
+        ("trust", (Trust,)),
+    ):
+        rows = []
+        for model in models:
+            for key, write, left_out, text in _keys(model):
+                if key == "`mode`":
+                    rows.append((f"`mode: {_mode(model)}`", "", "", text))
+                else:
+                    rows.append((key, write, left_out, text))
+        parts.append(f"`{name}`:\n\n{_table(_KEY_HEADERS, rows)}")
+    return "\n\n".join(parts)
+
+
+def _settings_by_cloud() -> str:
+    """What each setting becomes on each cloud, or why it is refused there."""
+    known = clouds()
+    rows = []
+    for name in SETTINGS:
+        cells = []
+        for cloud in known.values():
+            setting = cloud.settings.get(name)
+            cells.append("not yet" if setting is None else setting.why if setting.taken else f"refused: {setting.why}")
+        rows.append((f"`{name}`", *cells))
+    return _table(("Setting", *(cloud.service for cloud in known.values())), rows)
+
+
+def _runtime_keys() -> str:
+    return _table(_KEY_HEADERS, _keys(RuntimeSpec))
+
+
 def _mode(model: type[BaseModel]) -> str:
     return str(get_args(model.model_fields["mode"].annotation)[0])
 
@@ -260,12 +309,7 @@ def _cluster_keys() -> str:
 def _default_software() -> str:
     def cell(cloud: Cloud, kind: str) -> str:
         software = cloud.default_software[kind]
-        verdict = cloud.capabilities[software, kind].verdict
-        if verdict is Verdict.REFUSED:
-            return "refused"
-        if verdict is Verdict.IN_CLUSTER and kind != "none":
-            return f"`{software}`, not yet"
-        return f"`{software}`"
+        return "refused" if cloud.capabilities[software, kind].verdict is Verdict.REFUSED else f"`{software}`"
 
     known = clouds().values()
     return _table(
@@ -281,6 +325,7 @@ def _owners() -> str:
             (cloud.service, f"`{name}`", each.owners.driver, each.owners.container_toolkit, each.owners.device_plugin)
             for cloud in clouds().values()
             for name, each in cloud.software.items()
+            if any(cloud.capabilities[name, kind].verdict is not Verdict.REFUSED for kind in SHARING_KINDS)
         ],
     )
 
@@ -429,7 +474,7 @@ class _Notes:
         marks: dict[Verdict, list[int]] = {}
         for (verdict, *_), found in sorted(groups.items(), key=lambda item: list(Verdict).index(item[0][0])):
             marks.setdefault(verdict, []).append(self._number(found))
-        return ", ".join(f"{verdict.value} {' '.join(f'[{n}]' for n in ns)}" for verdict, ns in marks.items())
+        return ", ".join(f"{verdict.value} {' '.join(f'[{n}]' for n in sorted(ns))}" for verdict, ns in marks.items())
 
     def _shape(self, row: MatrixRow) -> str:
         """Take the model's and the machine's name out of a sentence, so that it can stand for several GPUs."""
@@ -462,8 +507,8 @@ class _Notes:
         return (
             self._shape(rows[0])
             .replace(_ANY_GPU, "the GPU")
-            .replace(_MACHINE, " and ".join(dict.fromkeys(machines)))
-            .replace(_MODEL, "/".join(row.gpu_model for row in rows))
+            .replace(_MACHINE, " or ".join(dict.fromkeys(machines)))
+            .replace(_MODEL, " or ".join(row.gpu_model for row in rows))
         )
 
 
@@ -506,6 +551,9 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "pool": _pool_keys,
         "nodes": _nodes_keys,
         "sharing": _sharing_keys,
+        "settings": _settings_keys,
+        "settings-by-cloud": _settings_by_cloud,
+        "runtime": _runtime_keys,
         "clusters": _cluster_keys,
         "default-software": _default_software,
         "owners": _owners,

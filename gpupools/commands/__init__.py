@@ -1,1 +1,1 @@
-"""The subcommands of `gpupools`, one module each: `add(commands)` declares its arguments and what runs."""
+"""The subcommands of `gpupools`, one module each: `add(parser)` declares its arguments and what runs."""

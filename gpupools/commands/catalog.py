@@ -14,9 +14,8 @@ from gpupools.plan import gpus_as_json
 from providers import clouds
 
 
-def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command."""
-    parser = commands.add_parser("catalog", help="list the instance types with NVIDIA GPUs")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     parser.add_argument("--cloud", metavar="CLOUD", help="only this cloud")
     parser.add_argument("--gpu", metavar="MODEL", help="only this GPU model, e.g. L4 or A100-80GB (A100: every A100)")
     parser.add_argument("--json", action="store_true", help="every column, as JSON")

@@ -3,22 +3,30 @@
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
-from gpupools.check import check_stack_file, locate
-from gpupools.errors import Rejected
+from gpupools.check import Located, check_stack_file, locate
+from gpupools.errors import Problem, Rejected
 from providers import clouds
 
 
-def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command."""
-    parser = commands.add_parser("check", help="validate stack files, without Pulumi and without a cloud")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
-    parser.set_defaults(run=lambda given: check_files(given.files))
+    parser.add_argument(
+        "--format", choices=("text", "github"), default="text", help="github: annotations for a step of GitHub Actions"
+    )
+    parser.set_defaults(run=lambda given: check_files(given.files, given.format))
 
 
-def check_files(files: Sequence[Path]) -> int:
-    """Print every problem of every file as `file:line: key: what; cure`; return 1 when there is one."""
+def check_files(files: Sequence[Path], form: str = "text") -> int:
+    """Print every problem of every file; return 1 when there is one.
+
+    Args:
+        files: The stack files.
+        form: `text` for `file:line: key: what; cure`, `github` for an annotation on that line.
+    """
     failed = False
     for path in files:
         try:
@@ -26,8 +34,20 @@ def check_files(files: Sequence[Path]) -> int:
         except Rejected as rejected:
             failed = True
             for located in locate(path, rejected):
-                print(located, file=sys.stderr)
+                if form == "github":  # the runner reads annotations from standard output
+                    print(_annotated(located))
+                else:
+                    print(located, file=sys.stderr)
         else:
             count = len(checked.plans)
             print(f"{path}: ok, {count} {'pool' if count == 1 else 'pools'}")
     return 1 if failed else 0
+
+
+def _annotated(located: Located) -> str:
+    # Imported only here: the rules around it take longer to load than a file takes to check.
+    annotation = import_module("policies.documents.github").annotation
+    problem = located.problem
+    bare = Problem((), problem.what, problem.fix, problem.source)
+    text: str = annotation("error", str(located.file), located.line, problem.key or "gpupools check", str(bare))
+    return text

@@ -12,9 +12,8 @@ from gpupools.matrix import grouped, matrix
 from providers import clouds
 
 
-def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command."""
-    parser = commands.add_parser("matrix", help="what each cloud can share on which GPU, and by which software")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     parser.add_argument("--cloud", metavar="CLOUD", help="only this cloud")
     parser.add_argument("--gpu", metavar="MODEL", help="only this GPU model")
     parser.add_argument("--json", action="store_true", help="one row per cloud, software, sharing and GPU model")

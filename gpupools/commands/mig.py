@@ -13,9 +13,8 @@ from gpupools.gpus import gpu_models, match_gpu_model
 from gpupools.mig import Layout, MigError, fit, geometry, pack, profiles
 
 
-def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command and its three verbs."""
-    parser = commands.add_parser("mig", help="MIG profiles of a GPU, what fits on it, the fewest GPUs for a wish")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the three verbs."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     listing = verbs.add_parser("profiles", help="list the profiles of a GPU")
     fitting = verbs.add_parser("fit", help="say whether these slices fit on one GPU, and where")

@@ -8,9 +8,8 @@ from pathlib import Path
 DEV_STACK = Path("stacks/Pulumi.dev.yaml")
 
 
-def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Declare the command."""
-    parser = commands.add_parser("preview", help="show what a stack file would create, offline")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
     parser.add_argument("file", nargs="?", type=Path, default=DEV_STACK, metavar="FILE", help=f"default: {DEV_STACK}")
     parser.add_argument("--json", action="store_true", help="pools, resources and policy verdicts as JSON")
     parser.set_defaults(run=lambda given: _run(given.file, given.json))

@@ -3,21 +3,25 @@
 Owns the AWS facts. `resources.py` beside it is the only place that imports the AWS SDK.
 """
 
-import re
-from collections.abc import Iterator, Mapping
-from fractions import Fraction
-from importlib.resources import files
-from typing import Any, Literal
+from functools import partial
+from pathlib import Path
+from typing import Literal, Self
 
+from pydantic import model_validator
+
+from gpupools.access import ReachableCluster
 from gpupools.catalogue import Catalogue
-from gpupools.cloud import Cloud, PoolFacts, Unknown
-from gpupools.spec import Address, Addresses, Cluster
-from gpupools.taints import Effect, Taint
+from gpupools.cloud import Cloud
+from gpupools.errors import shown
+from gpupools.spec import Address, Addresses
 from providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
+from providers.aws.pool_settings import SETTINGS
+from providers.aws.read_back import accelerator, read_pools, read_template
+from providers.aws.runtime import node_runtime
 from providers.aws.settings import decide, refusals
 
 
-class EksCluster(Cluster):
+class EksCluster(ReachableCluster):
     """An existing EKS cluster and where its nodes go."""
 
     cloud: Literal["aws"]
@@ -25,101 +29,27 @@ class EksCluster(Cluster):
     """Name of the EKS cluster."""
     region: str
     """AWS region of the cluster, e.g. `eu-central-1`."""
-    subnet_ids: Addresses
+    subnet_ids: Addresses | None = None
     """Private subnets for the nodes; whether a node gets a public address is the subnet's own setting."""
+    subnets_by_zone: dict[str, Addresses] | None = None
+    """The same by availability zone, instead of subnet_ids, for pools that name their zones."""
     node_role_arn: Address
     """IAM role of the nodes: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html."""
 
-
-EFFECTS: Mapping[str, Effect] = {
-    "NO_SCHEDULE": Effect.NO_SCHEDULE,
-    "PREFER_NO_SCHEDULE": Effect.PREFER_NO_SCHEDULE,
-    "NO_EXECUTE": Effect.NO_EXECUTE,
-}
-"""Kubernetes' effects by the spelling of the EKS API (https://docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html)."""
-
-# Families g (graphics) and p (accelerated) have GPUs; this also finds the ones that are newer than the catalogue.
-# https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
-_GPU_FAMILY = re.compile(r"(?:g|gr|p)\d[a-z0-9-]*\.[a-z0-9-]+")
-_NVIDIA_IMAGE = re.compile(r"AL2_x86_64_GPU|\w+_NVIDIA(?:_FIPS)?")
-
-_CATALOGUE = Catalogue(files(__name__))
+    @model_validator(mode="after")
+    def _one_way_to_name_subnets(self) -> Self:
+        if (self.subnet_ids is None) == (self.subnets_by_zone is None):
+            raise ValueError("give either subnet_ids or subnets_by_zone, not both and not neither")
+        for zone in self.subnets_by_zone or {}:
+            # Local zones have longer names: `us-east-1-dfw-2a`.
+            if not zone.startswith(self.region) or zone == self.region:
+                raise ValueError(f"subnets_by_zone has {shown(zone)}, which is no zone of {self.region}; correct one")
+        if self.subnets_by_zone == {}:
+            raise ValueError("subnets_by_zone is empty; name the subnets of at least one zone")
+        return self
 
 
-def read_pool(type_token: str, properties: Mapping[str, Any]) -> PoolFacts | None:
-    """Read a declared `aws.eks.NodeGroup` back from its input properties; None for any other resource.
-
-    Args:
-        type_token: Pulumi type of the resource.
-        properties: Inputs in wire form; `Unknown` where the engine does not know a value yet. Malformed ones count as
-            absent.
-    """
-    if type_token != "aws:eks/nodeGroup:NodeGroup" or not isinstance(properties, Mapping):
-        return None
-    unknown: list[str] = []
-    names = list(_instance_types(properties, unknown))
-    gpus, evidence = _gpus(properties, names, unknown)
-    return PoolFacts(
-        cloud="aws",
-        instance_types=tuple(names),
-        gpus_per_node=gpus,
-        taints=tuple(_taints(properties.get("taints"), unknown)),
-        evidence=evidence,
-        unknown=tuple(unknown),
-    )
-
-
-def _instance_types(properties: Mapping[str, Any], unknown: list[str]) -> Iterator[str]:
-    value = properties.get("instanceTypes")
-    if isinstance(value, Unknown):
-        unknown.append("instanceTypes")
-    for index, name in enumerate(value if isinstance(value, list) else []):
-        if isinstance(name, Unknown):
-            unknown.append(f"instanceTypes[{index}]")
-        elif isinstance(name, str):
-            yield name
-
-
-def _gpus(properties: Mapping[str, Any], names: list[str], unknown: list[str]) -> tuple[Fraction | None, str]:
-    """Return GPUs per node (None when they cannot be known) and the input that says so."""
-    known = [_CATALOGUE[name] for name in names if name in _CATALOGUE]
-    if known:
-        machine = max(known, key=lambda row: row.gpus)
-        return machine.gpus, f"instanceTypes {machine.name}"
-    for name in names:
-        if _GPU_FAMILY.fullmatch(name) and not _CATALOGUE.other_accelerator(name):
-            return None, f"instanceTypes {name}"
-    image = properties.get("amiType")
-    if isinstance(image, str) and _NVIDIA_IMAGE.fullmatch(image):
-        return None, f"amiType {image}"
-    if unknown:
-        return None, ""
-    if names or not properties.get("launchTemplate"):
-        return Fraction(0), ""  # without types and template EKS takes t3.medium
-    if isinstance(image, Unknown):
-        unknown.append("amiType")
-        return None, ""
-    if isinstance(image, str) and image != "CUSTOM":
-        return Fraction(0), ""  # whatever type the template names, this image has no NVIDIA driver
-    unknown.append("launchTemplate")
-    return None, ""
-
-
-def _taints(value: object, unknown: list[str]) -> Iterator[Taint]:
-    if isinstance(value, Unknown):
-        unknown.append("taints")
-    for index, taint in enumerate(value if isinstance(value, list) else []):
-        if isinstance(taint, Unknown):
-            unknown.append(f"taints[{index}]")
-        if not isinstance(taint, Mapping):
-            continue
-        parts = {part: taint.get(part) for part in ("key", "value", "effect")}
-        late = [part for part, given in parts.items() if isinstance(given, Unknown)]
-        unknown.extend(f"taints[{index}].{part}" for part in late)
-        key, text, effect = parts["key"], parts["value"], parts["effect"]
-        if isinstance(key, str) and isinstance(effect, str) and effect in EFFECTS and not late:
-            yield Taint(key, text if isinstance(text, str) else "", EFFECTS[effect])
-
+_CATALOGUE = Catalogue(Path(__file__).parent)
 
 CLOUD = Cloud(
     name="aws",
@@ -137,8 +67,12 @@ CLOUD = Cloud(
     default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,
     decide=decide,
-    read_pool=read_pool,
+    read_pools=partial(read_pools, _CATALOGUE),
+    accelerator=partial(accelerator, _CATALOGUE),
+    read_template=partial(read_template, _CATALOGUE),
     refusals=refusals,
+    settings=SETTINGS,
+    node_runtime=node_runtime,
     # The kubelet refuses to start with labels of its own name spaces that it does not know.
     # https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
     reserved_labels=(

@@ -28,12 +28,12 @@ SOFTWARE: Mapping[str, Software] = MappingProxyType(
             source=_IMAGES,
         ),
         "device-plugin": Software(
-            owners=Owners(_AL2023_OWNER, _AL2023_OWNER, "your NVIDIA device plugin"),
+            owners=Owners(_AL2023_OWNER, _AL2023_OWNER, "NVIDIA device plugin"),
             why="the AL2023 image brings driver and container toolkit and leaves the device plugin to the cluster",
             source="https://github.com/awslabs/amazon-eks-ami/issues/2342",
         ),
         "gpu-operator": Software(
-            owners=Owners(_AL2023_OWNER, _AL2023_OWNER, "your GPU Operator"),
+            owners=Owners(_AL2023_OWNER, _AL2023_OWNER, "GPU Operator"),
             why="the AL2023 image brings driver and container toolkit, which the operator must not install again",
             source=_IMAGES,
         ),

@@ -4,17 +4,21 @@ Translates only: which image, disks and settings a pool gets is decided in `prov
 """
 
 import base64
+import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 import pulumi
 import pulumi_aws as aws
 
+from gpupools.capacity import GPU_RESOURCE
+from gpupools.overrides import apply_overrides
 from gpupools.plan import PoolPlan
 from gpupools.taints import Taint
-from providers.aws import EFFECTS
-from providers.aws.settings import EksSettings
+from providers.aws.read_back import EFFECTS
+from providers.aws.settings import EksSettings, Interface, Volume
 
 with warnings.catch_warnings():
     # The SDK warns of a renamed resource of its own (EncryptionControl) when the module is first touched.
@@ -51,50 +55,58 @@ def create_pool(
     Raises:
         TypeError: The plan is for another cloud.
     """
-    if not isinstance(plan.settings, EksSettings):
+    settings = plan.settings
+    if not isinstance(settings, EksSettings):
         raise TypeError(f"the plan of pool {plan.name!r} is for {plan.cloud}, not for aws")
-    tags: dict[str, pulumi.Input[str]] = {"gpupools:cluster": cluster["name"], "gpupools:pool": plan.name}
-    template = _launch_template(name, plan.settings, tags, opts)
-    group = aws.eks.NodeGroup(
+    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if settings.protect else None))
+    tags = {**settings.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": plan.name}
+    template = _launch_template(name, plan, settings, cluster, kept)
+    group = _declare(
+        aws.eks.NodeGroup,
         f"{name}-nodes",
-        cluster_name=cluster["name"],
-        node_role_arn=cluster["node_role_arn"],
-        subnet_ids=cluster["subnet_ids"],
-        ami_type=plan.settings.ami_type,
-        instance_types=[plan.instance.name],
-        launch_template=aws.eks.NodeGroupLaunchTemplateArgs(
-            id=template.id,
-            # A number: `$Latest` would differ from what EKS reports at every preview.
-            version=template.latest_version.apply(str),
-        ),
-        scaling_config=aws.eks.NodeGroupScalingConfigArgs(
-            min_size=plan.min_nodes, desired_size=plan.min_nodes, max_size=plan.max_nodes
-        ),
-        labels=dict(plan.labels),
-        taints=[
-            aws.eks.NodeGroupTaintArgs(key=taint.key, value=taint.value, effect=_EFFECT_NAMES[taint.effect])
-            for taint in plan.taints
-        ],
-        # MINIMAL stops the old node before it starts the new one: a spare GPU node is often not to be had.
-        # https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
-        update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strategy="MINIMAL"),
-        node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=True),
-        tags=tags,
-        opts=pulumi.ResourceOptions.merge(
-            opts,
+        {
+            "clusterName": cluster["name"],
+            "nodeRoleArn": cluster["node_role_arn"],
+            "subnetIds": _subnets(cluster, settings.zones),
+            "amiType": settings.ami_type or None,
+            "capacityType": settings.capacity_type,
+            # EKS wants the type of a Capacity Block in the launch template, and takes it in one place only.
+            # https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
+            "instanceTypes": None if settings.is_capacity_block else [plan.instance.name],
+            "launchTemplate": {
+                "id": template.id,
+                # A number: `$Latest` would differ from what EKS reports at every preview.
+                "version": template.latest_version.apply(str),
+            },
+            "scalingConfig": {"minSize": plan.min_nodes, "desiredSize": plan.min_nodes, "maxSize": plan.max_nodes},
+            "labels": dict(plan.labels),
+            "taints": [
+                {"key": taint.key, "value": taint.value, "effect": _EFFECT_NAMES[taint.effect]} for taint in plan.taints
+            ],
+            # MINIMAL stops the old node before it starts the new one: a spare GPU node is often not to be had.
+            # https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
+            "updateConfig": {"maxUnavailable": settings.max_unavailable, "updateStrategy": "MINIMAL"},
+            "nodeRepairConfig": {"enabled": settings.auto_repair},
+            "tags": tags,
+        },
+        settings,
+        pulumi.ResourceOptions.merge(
+            kept,
             pulumi.ResourceOptions(
                 # Between min and max the autoscaler owns the number of nodes. A min above the desired size of the state
                 # is refused at `up` (https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3306): scale the
                 # group up first. Nested paths are taken in wire form only.
                 ignore_changes=["scalingConfig.desiredSize"] if plan.min_nodes < plan.max_nodes else None,
                 custom_timeouts=pulumi.CustomTimeouts(
-                    create="60m", update=f"{plan.settings.update_timeout_minutes}m", delete="90m"
+                    create=f"{settings.create_timeout_minutes}m",
+                    update=f"{settings.update_timeout_minutes}m",
+                    delete=f"{settings.delete_timeout_minutes}m",
                 ),
             ),
         ),
     )
     scaling_group = group.resources.apply(_autoscaling_group)
-    for key, value in _scale_from_zero(plan).items():
+    for key, value in _scale_from_zero(plan, settings).items():
         aws.autoscaling.Tag(
             f"{name}-{key.removeprefix(f'{_TEMPLATE}/')}",
             autoscaling_group_name=scaling_group,
@@ -104,48 +116,135 @@ def create_pool(
     return group.node_group_name
 
 
+RESOURCE = TypeVar("RESOURCE", bound=pulumi.CustomResource)
+
+
+def _declare(
+    kind: type[RESOURCE],
+    name: str,
+    inputs: Mapping[str, Any],
+    settings: EksSettings,
+    opts: pulumi.ResourceOptions,
+) -> RESOURCE:
+    """Declare a resource from its inputs by wire name, with what was set by hand merged in; None means left out."""
+    merged = apply_overrides(inputs, settings.overrides.get(kind.__name__, {}))
+    given = {python_name(key): value for key, value in merged.items() if value is not None}
+    return kind(name, opts=opts, **given)
+
+
+def python_name(wire_name: str) -> str:
+    """Return the SDK's name of an input at the top (`ami_type` of `amiType`); below it takes wire names as well."""
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", wire_name).lower()
+
+
+def _subnets(cluster: Mapping[str, pulumi.Input[Any]], zones: Sequence[str]) -> pulumi.Input[Any]:
+    by_zone: Any = cluster.get("subnets_by_zone")
+    if by_zone is None:
+        return cluster["subnet_ids"]
+    lists = pulumi.Output.all(*(by_zone[zone] for zone in zones or by_zone))
+    return lists.apply(lambda each: list(chain.from_iterable(each)))
+
+
 def _launch_template(
-    name: str, settings: EksSettings, tags: Mapping[str, pulumi.Input[str]], opts: pulumi.ResourceOptions
+    name: str,
+    plan: PoolPlan,
+    settings: EksSettings,
+    cluster: Mapping[str, pulumi.Input[Any]],
+    opts: pulumi.ResourceOptions,
 ) -> LaunchTemplate:
-    # Instance type, subnets, disk size and remote access stay out: EKS refuses what is set in both places, and a key
-    # pair without security groups would open port 22 to the world.
-    # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
-    return LaunchTemplate(
-        f"{name}-template",
-        description=f"Nodes of the GPU pool {name}",
-        metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
-            http_endpoint="enabled",
-            http_tokens="required",
-            # Pods are one hop away: they get no credentials of the node.
+    """Declare the launch template, and the placement group it names.
+
+    Instance type (but see Capacity Blocks), subnets, disk size and remote access stay out: EKS refuses what is set in
+    both places, and a key pair without security groups would open port 22 to the world.
+    https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
+    """
+    # A renamed pool keeps the tags of its machines: any other text here would replace every node.
+    first = settings.first_name
+    stem = f"{name.removesuffix(plan.name)}{first}" if name.endswith(plan.name) else name
+    tags = {**settings.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": first}
+    placement = None
+    if settings.placement_group:
+        group = _declare(
+            aws.ec2.PlacementGroup,
+            f"{name}-placement",
+            {"strategy": "cluster", "tags": {"Name": stem, **tags}},
+            settings,
+            opts,
+        )
+        placement = {"groupName": group.name}
+    inputs = {
+        "description": f"Nodes of the GPU pool {stem}",
+        "imageId": settings.image_id,
+        "instanceType": plan.instance.name if settings.is_capacity_block else None,
+        "instanceMarketOptions": {"marketType": "capacity-block"} if settings.is_capacity_block else None,
+        "capacityReservationSpecification": _reservation(settings),
+        "metadataOptions": {
+            "httpEndpoint": "enabled",
+            "httpTokens": "required",
+            # With 1, pods are one hop too far away to get credentials of the node.
             # https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html
-            http_put_response_hop_limit=1,
-        ),
-        block_device_mappings=[
-            aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
-                device_name=volume.device,
-                ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
-                    encrypted="true", volume_type="gp3", volume_size=volume.gib, delete_on_termination="true"
-                ),
-            )
-            for volume in settings.volumes
-        ],
-        user_data=base64.b64encode(settings.user_data.encode()).decode() if settings.user_data else None,
+            "httpPutResponseHopLimit": settings.imds_hop_limit,
+        },
+        "blockDeviceMappings": [_block_device(volume) for volume in settings.volumes] or None,
+        "networkInterfaces": [_interface(each, settings) for each in settings.interfaces] or None,
+        # EC2 takes security groups of the machine or of its interfaces, not of both.
+        "vpcSecurityGroupIds": None if settings.interfaces else list(settings.security_group_ids) or None,
+        "placement": placement,
+        "userData": base64.b64encode(settings.user_data.encode()).decode() if settings.user_data else None,
         # The node group's own tags reach neither instances nor volumes.
-        tag_specifications=[
-            aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags={"Name": name, **tags})
+        "tagSpecifications": [
+            {"resourceType": kind, "tags": {"Name": stem, **tags}}
             for kind in ("instance", "volume", "network-interface")
         ],
-        tags=tags,
-        opts=opts,
-    )
+        "tags": tags,
+    }
+    return _declare(LaunchTemplate, f"{name}-template", inputs, settings, opts)
 
 
-def _scale_from_zero(plan: PoolPlan) -> dict[str, str]:
+def _reservation(settings: EksSettings) -> dict[str, Any] | None:
+    if settings.reservation_group_arn is not None:
+        return {"capacityReservationTarget": {"capacityReservationResourceGroupArn": settings.reservation_group_arn}}
+    if settings.reservation_id is not None:
+        return {"capacityReservationTarget": {"capacityReservationId": settings.reservation_id}}
+    return None
+
+
+def _block_device(volume: Volume) -> dict[str, Any]:
+    ebs = {
+        "encrypted": "true",
+        "volumeType": volume.type,
+        "volumeSize": volume.gib,
+        "iops": volume.iops,
+        "kmsKeyId": volume.kms_key,
+        "deleteOnTermination": "true",
+    }
+    return {"deviceName": volume.device, "ebs": {key: value for key, value in ebs.items() if value is not None}}
+
+
+def _interface(interface: Interface, settings: EksSettings) -> dict[str, Any]:
+    declared: dict[str, Any] = {
+        "networkCardIndex": interface.card,
+        "deviceIndex": interface.device,
+        "securityGroups": list(settings.security_group_ids),
+        "associatePublicIpAddress": "false",
+        "deleteOnTermination": "true",
+    }
+    return declared | ({"interfaceType": interface.type} if interface.type is not None else {})
+
+
+def _scale_from_zero(plan: PoolPlan, settings: EksSettings) -> dict[str, str]:
     """Return the tags that describe a node of the pool; taints in Kubernetes' own spelling."""
+    if not settings.autoscaled:
+        return {}
+    # The autoscaler counts the GPUs of the instance type unless a tag says otherwise; sliced ones may all go by
+    # another name. kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/aws_manager.go, buildNodeFromTemplate.
+    offered = {GPU_RESOURCE: 0, **plan.capacity}
+    labels = {**plan.labels, **settings.node_labels}
+    resources = {**{name: str(count) for name, count in offered.items()}, **settings.node_resources}
     return {
-        **{f"{_TEMPLATE}/label/{key}": value for key, value in plan.labels.items()},
+        **{f"{_TEMPLATE}/label/{key}": value for key, value in labels.items()},
         **{f"{_TEMPLATE}/taint/{taint.key}": _taint_value(taint) for taint in plan.taints},
-        **{f"{_TEMPLATE}/resources/{resource}": str(count) for resource, count in plan.capacity.items()},
+        **{f"{_TEMPLATE}/resources/{resource}": count for resource, count in resources.items()},
     }
 
 

@@ -1,17 +1,23 @@
 """What a node group on EKS needs beyond the portable plan, and which pools it cannot be. Pure.
 
-The node image follows from the software: `cloud-managed` takes Bottlerocket, the other two take Amazon Linux 2023.
+Unless the pool names one, the node image follows from the software: `cloud-managed` takes Bottlerocket, the other two
+take Amazon Linux 2023.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, TypedDict
 
-from gpupools.cloud import Settings, Wish
+from gpupools.cloud import Owners, Settings, Wish
 from gpupools.errors import Problem
-from gpupools.spec import Mig, Mps, TimeSlicing, WholeGpu
+from gpupools.pool_settings import CapacityBlock, Reservation
+from gpupools.spec import Mig
 from gpupools.taints import GPU_TAINT
+from providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
+from providers.aws.images import AL2023, BOTTLEROCKET, IMAGES, OWN, ULTRASERVER_FAMILIES, Image, family, image_of
+from providers.aws.pool_settings import setting_problems
 
 ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
 """Tells cluster-autoscaler that a node will have GPUs, so that it waits for them instead of adding more nodes.
@@ -26,13 +32,28 @@ https://github.com/NVIDIA/k8s-device-plugin, deployments/helm/nvidia-device-plug
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Volume:
-    """An EBS volume of every node, encrypted and of type gp3."""
+    """An EBS volume of every node, encrypted."""
 
     device: str
     gib: int | None
     """None keeps the size of the image's own snapshot."""
+    type: str = "gp3"
+    iops: int | None = None
+    """None where the type has a rate of its own."""
+    kms_key: str | None = None
+    """None for the account's default key of EBS."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interface:
+    """A network interface of every node."""
+
+    card: int
+    device: int
+    type: str | None
+    """`efa` (with an IP address), `efa-only` (without), or None for an ordinary one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,23 +61,49 @@ class EksSettings(Settings):
     """The part of a plan that only EKS has."""
 
     ami_type: str
-    """https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html"""
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html; empty for an image of one's own."""
+    image_id: str | None = None
+    """AMI of one's own."""
+    capacity_type: str | None = None
+    """`SPOT` or `CAPACITY_BLOCK`; None for EKS's default, on demand."""
+    reservation_id: str | None = None
+    reservation_group_arn: str | None = None
+    zones: tuple[str, ...] = ()
+    """Keys of the cluster's `subnets_by_zone` to use; empty for every subnet of the cluster."""
     volumes: tuple[Volume, ...]
+    """Empty where a reader sets the block devices by hand."""
     user_data: str
     """What the launch template adds to EKS's own user data, not yet base64; empty for nothing."""
-    update_timeout_minutes: int
+    interfaces: tuple[Interface, ...] = ()
+    """Network interfaces, in order; empty for EKS's own single one."""
+    security_group_ids: tuple[str, ...] = ()
+    """Empty for the cluster's own security group, which EKS then adds."""
+    placement_group: bool = False
+    """Whether the nodes are in a cluster placement group of their own."""
+    node_resources: Mapping[str, str] = field(default_factory=dict)
+    """What a node offers beside GPUs and what its instance type tells the autoscaler."""
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that EKS itself puts on a node and the autoscaler must know of."""
+    autoscaled: bool = True
+    """False for a pool of fixed size."""
+    imds_hop_limit: int = 1
+    max_unavailable: int = 1
+    auto_repair: bool = True
+    tags: Mapping[str, str] = field(default_factory=dict)
+    protect: bool = False
+    first_name: str = ""
+    """The pool's key in the stack file when it was created; later ones do not reach what would replace the nodes."""
+    create_timeout_minutes: int = 60
+    update_timeout_minutes: int = 60
     """How long an update that replaces every node may take."""
+    delete_timeout_minutes: int = 90
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Resource → input by wire name → value, set by hand."""
 
-
-@dataclass(frozen=True)
-class Image:
-    """An EKS-optimized accelerated image."""
-
-    name: str
-    ami_types: Mapping[str, str]
-    """AMI type by CPU architecture."""
-    families: Mapping[str, frozenset[str]]
-    """Instance families whose GPUs the image drives, by CPU architecture."""
+    @property
+    def is_capacity_block(self) -> bool:
+        """Say whether the nodes come out of a Capacity Block."""
+        return self.capacity_type == "CAPACITY_BLOCK"
 
 
 _IMAGES_PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
@@ -67,92 +114,125 @@ _TAINT_API = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html
 _AUTOSCALER_TAGS = "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md"
 _TAG_LIMITS = "https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html"
 
-# Both images ship the 580 driver branch; g7 is in neither: https://github.com/awslabs/amazon-eks-ami,
-# doc/usage/g7-ami.md. The families are the table of _IMAGES_PAGE.
-_AMD64_FAMILIES = frozenset(
-    {"g4dn", "g5", "g6", "g6e", "g6f", "g7e", "gr6", "gr6f"}
-    | {"p3", "p3dn", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300"}
-)
+NO_EFA_ON_FIRST_CARD = frozenset({"p6-b300"})
+"""Families whose network card 0 takes an ordinary interface only (EC2's DescribeInstanceTypes, InterfaceTypes of each
+network card, as in getmoto/moto moto/ec2/resources/instance_types.json.gz)."""
 
-AL2023 = Image(
-    name="AL2023 NVIDIA",
-    ami_types=MappingProxyType({"amd64": "AL2023_x86_64_NVIDIA", "arm64": "AL2023_ARM_64_NVIDIA"}),
-    families=MappingProxyType({"amd64": _AMD64_FAMILIES, "arm64": frozenset({"g5g", "p6e-gb200", "p6e-gb300"})}),
-)
-BOTTLEROCKET = Image(
-    name="Bottlerocket NVIDIA",
-    ami_types=MappingProxyType({"amd64": "BOTTLEROCKET_x86_64_NVIDIA", "arm64": "BOTTLEROCKET_ARM_64_NVIDIA"}),
-    families=MappingProxyType({"amd64": _AMD64_FAMILIES, "arm64": frozenset({"g5g"})}),
-)
-IMAGES: Mapping[str, Image] = MappingProxyType(
-    {"cloud-managed": BOTTLEROCKET, "device-plugin": AL2023, "gpu-operator": AL2023}
-)
-"""The node image by software."""
+EFA_RESOURCE = "vpc.amazonaws.com/efa"
+"""https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"""
 
-ULTRASERVER_FAMILIES = frozenset({"p6e-gb200", "p6e-gb300"})
-"""Families that EC2 gives out only as UltraServers through Capacity Blocks, and whose GPUs the image keeps whole.
-
-https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html. The image sets the driver to CDMM on
-machines with coherent memory, which excludes MIG although the GPU can do it:
-https://github.com/awslabs/amazon-eks-ami, templates/al2023/runtime/gpu/nvidia-kmod-load.sh
-"""
-
-BOTTLEROCKET_MIG: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "A100-40GB": ("a100.40gb", ("1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "7g.40gb")),
-        "A100-80GB": ("a100.80gb", ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "7g.80gb")),
-        "H100-80GB": ("h100.80gb", ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "7g.80gb")),
-        "H200-141GB": ("h200.141gb", ("1g.18gb", "1g.35gb", "2g.35gb", "3g.71gb", "7g.141gb")),
-        "B200": ("b200.180gb", ("1g.23gb", "1g.45gb", "2g.45gb", "3g.90gb", "7g.180gb")),
-        "B300": ("b300.269gb", ("1g.34gb", "1g.67gb", "2g.67gb", "3g.135gb", "4g.135gb", "7g.269gb")),
-        "RTX-PRO-6000": ("rtxpro6000.96gb", ("1g.24gb", "2g.48gb", "4g.96gb")),
-    }
-)
-"""How Bottlerocket's MIG manager calls a GPU model, and the profiles it cuts.
-
-It takes any other profile of these models, such as 4g.20gb, without complaint and leaves the GPU in one piece.
-https://github.com/bottlerocket-os/bottlerocket-kernel-kit, sources/nvidia-migmanager/src/mig_profile.rs; B200 came with
-pull request 136, RTX PRO 6000 with 300 (kit 4.5.0), B300 with 323 (kit 4.6.0 of December 2025).
-"""
+_IOPS = 3000
+"""What gp3 does without asking (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html); io1
+and io2 take no less than a number of their own."""
 
 KEY_LIMIT = 63
 """Most characters of a label's or taint's key in the EKS API (botocore, data/eks, shapes labelKey and taintKey)."""
 
-TAG_LIMIT = 32
+TAG_LIMIT = 24
 """Labels and taints a pool may add: an Auto Scaling group holds 50 tags, of which EKS and this tool need the rest.
 
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
 """
 
 
-def family(instance_type: str) -> str:
-    """Return the family of an instance type: `p6-b200` of `p6-b200.48xlarge`."""
-    return instance_type.partition(".")[0]
-
-
 def decide(wish: Wish) -> EksSettings:
     """Choose image, disks, node settings and labels for a pool that nothing refuses."""
-    image = IMAGES[wish.software]
-    disk = wish.spec.disk_gib
+    spec, image, architecture = wish.spec, image_of(wish), wish.instance.architecture
+    capacity = spec.capacity
+    reserved = capacity.name if isinstance(capacity, Reservation | CapacityBlock) else None
+    is_group = reserved is not None and reserved.startswith("arn:")
+    interfaces = tuple(_efa_interfaces(wish)) if spec.network.rdma else ()
     labels = {ACCELERATOR_LABEL: accelerator_name(wish.instance.gpu_model)}
     if wish.software == "device-plugin":
         labels[GPU_PRESENT_LABEL] = "true"
-    if image is BOTTLEROCKET:
-        # The operating system is on xvda; images, logs and volumes of pods are on xvdb.
-        # https://github.com/bottlerocket-os/bottlerocket#default-volumes, https://github.com/eksctl-io/eksctl/issues/4434
-        volumes: tuple[Volume, ...] = (Volume("/dev/xvda", None), Volume("/dev/xvdb", disk))
-        user_data = bottlerocket_user_data(wish.instance.gpu_model, wish.spec.sharing)
-    else:
-        volumes, user_data = (Volume("/dev/xvda", disk),), ""
+    capacity_type = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK"}.get(capacity.mode)
+    efas = sum(interface.type is not None for interface in interfaces)
     return EksSettings(
-        ami_type=image.ami_types[wish.instance.architecture],
-        volumes=volumes,
-        user_data=user_data,
-        # EKS gives the pods of each node 15 minutes to leave, then boots another one, one node after the other.
-        # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
-        update_timeout_minutes=min(60 + 30 * wish.spec.nodes.max, 24 * 60),
+        ami_type=(image.fips_ami_types if spec.image.fips else image.ami_types).get(architecture, ""),
+        image_id=spec.image.id,
+        capacity_type=capacity_type,
+        reservation_id=None if is_group else reserved,
+        reservation_group_arn=reserved if is_group else None,
+        zones=tuple(dict.fromkeys(spec.zones)),
+        volumes=tuple(_volumes(wish)),
+        user_data=_user_data(wish),
+        interfaces=interfaces,
+        security_group_ids=tuple(spec.network.security_group_ids),
+        placement_group=spec.network.placement == "compact",
+        node_resources=_node_resources(efas, image),
+        # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types
+        node_labels={"eks.amazonaws.com/capacityType": capacity_type} if capacity_type else {},
+        autoscaled=spec.nodes.fixed is None,
+        imds_hop_limit=spec.security.imds_hop_limit,
+        max_unavailable=spec.upgrade.max_unavailable,
+        auto_repair=spec.auto_repair,
+        tags=spec.tags,
+        protect=spec.protect,
+        first_name=spec.renamed_from or wish.name,
+        create_timeout_minutes=spec.timeouts.create_min or 60,
+        # EKS gives the pods of each node 15 minutes to leave, then boots another one, as many nodes at a time as may be
+        # unavailable: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
+        update_timeout_minutes=spec.timeouts.update_min
+        or min(60 + 30 * ceil(spec.nodes.max / spec.upgrade.max_unavailable), 24 * 60),
+        delete_timeout_minutes=spec.timeouts.delete_min or 90,
+        overrides=spec.overrides.get("aws", {}),
         labels=labels,
+        owners=_OPERATOR if image is OWN else None,
     )
+
+
+_OPERATOR = Owners("GPU Operator", "GPU Operator", "GPU Operator")
+
+
+def _node_resources(efas: int, image: Image) -> dict[str, str]:
+    if not efas:
+        return {}
+    # The EFA software of Amazon Linux sets 5128 huge pages of 2 MiB aside, and EFA's pods ask for them:
+    # https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html.
+    pages = {"hugepages-2Mi": f"{5128 * 2}Mi"} if image is AL2023 else {}
+    return {EFA_RESOURCE: str(efas), **pages}
+
+
+def _volumes(wish: Wish) -> Iterator[Volume]:
+    image, disk = image_of(wish), wish.spec.disk
+    if image is OWN:
+        return  # its root device has a name only its builder knows
+    kind = disk.type or "gp3"
+    iops = _IOPS if kind in ("io1", "io2") else None
+    if image is BOTTLEROCKET:
+        # The operating system is on xvda, too small for another type; images, logs and volumes of pods are on xvdb.
+        # https://github.com/bottlerocket-os/bottlerocket#default-volumes, https://github.com/eksctl-io/eksctl/issues/4434
+        yield Volume(device="/dev/xvda", gib=None, kms_key=disk.encryption_key)
+    device = "/dev/xvdb" if image is BOTTLEROCKET else "/dev/xvda"
+    yield Volume(device=device, gib=wish.spec.disk_gib, type=kind, iops=iops, kms_key=disk.encryption_key)
+
+
+def _user_data(wish: Wish) -> str:
+    image, spec = image_of(wish), wish.spec
+    if image is OWN:
+        return ""  # set by hand: only its builder knows how it starts
+    asked: _Boot = {"max_pods": spec.network.max_pods, "local_nvme": spec.disk.local_nvme == "raid0"}
+    if image is BOTTLEROCKET:
+        return bottlerocket_settings(wish.instance.gpu_model, spec.sharing, **asked)
+    return al2023_user_data(**asked)
+
+
+class _Boot(TypedDict):
+    max_pods: int | None
+    local_nvme: bool
+
+
+def _efa_interfaces(wish: Wish) -> Iterator[Interface]:
+    """Lay EFA out over the network cards: with an address on the first one, without on every other.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html: the primary interface is never
+    EFA-only, every further card takes one at device index 1, and EFA-only ones use up no IP addresses.
+    """
+    count = wish.instance.rdma_interfaces or 0
+    plain_first = family(wish.instance.name) in NO_EFA_ON_FIRST_CARD
+    yield Interface(card=0, device=0, type=None if plain_first else "efa")
+    for card in range(1, count + plain_first):
+        yield Interface(card=card, device=1, type="efa-only")
 
 
 def accelerator_name(gpu_model: str) -> str:
@@ -165,65 +245,23 @@ def accelerator_name(gpu_model: str) -> str:
     return f"nvidia-tesla-{bare}" if bare in ("a100", "k80", "p100", "t4", "v100") else f"nvidia-{bare}"
 
 
-def bottlerocket_user_data(gpu_model: str, sharing: WholeGpu | TimeSlicing | Mps | Mig) -> str:
-    """Write the settings of Bottlerocket's built-in device plugin as TOML; empty for whole GPUs.
-
-    https://bottlerocket.dev/en/os/1.57.x/api/settings/kubelet-device-plugins/
-
-    The resource keeps its name, against Bottlerocket's default, because pods ask for `nvidia.com/gpu`
-    (https://github.com/bottlerocket-os/bottlerocket/issues/4250). Keys that need quotes stay below a bare table
-    header: EKS's merge of user data rejects quoted keys inside a header
-    (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
-    """
-    table = "settings.kubelet-device-plugins.nvidia"
-    if isinstance(sharing, TimeSlicing):
-        lines = [
-            f"[{table}]",
-            'device-sharing-strategy = "time-slicing"',
-            "",
-            f"[{table}.time-slicing]",
-            f"replicas = {sharing.replicas}",
-            "rename-by-default = false",
-            # A second replica may be on the same GPU, so asking for two gains nothing.
-            "fail-requests-greater-than-one = true",
-        ]
-    elif isinstance(sharing, Mps):
-        lines = [
-            f"[{table}]",
-            'device-sharing-strategy = "mps"',
-            "",
-            f"[{table}.mps]",
-            f"replicas = {sharing.replicas}",
-            "rename-by-default = false",
-        ]
-    elif isinstance(sharing, Mig):
-        lines = [
-            f"[{table}]",
-            'device-partitioning-strategy = "mig"',
-            "",
-            f"[{table}.mig.profile]",
-            f'"{BOTTLEROCKET_MIG[gpu_model][0]}" = "{sharing.profile}"',
-        ]
-    else:
-        return ""
-    return "\n".join(lines) + "\n"
-
-
 def refusals(wish: Wish) -> list[Problem]:
     """Refuse what EKS or the node image cannot carry out, beyond the capability matrix."""
-    return [*_machine(wish), *_bottlerocket_mig(wish), *_names(wish)]
+    return [*_machine(wish), *_bottlerocket_mig(wish), *_names(wish), *setting_problems(wish)]
 
 
 def _machine(wish: Wish) -> Iterator[Problem]:
-    machine, kind, image = wish.instance, family(wish.instance.name), IMAGES[wish.software]
+    machine, kind, image = wish.instance, family(wish.instance.name), image_of(wish)
     path = ("pools", wish.name, "gpu" if wish.spec.instance_type is None else "instance_type")
     if kind in ULTRASERVER_FAMILIES:
-        what = f"EC2 gives out {machine.name} only through Capacity Blocks, which a pool cannot name in this release"
-        yield Problem(path, what, "choose a type that EC2 starts on demand", _ULTRASERVER_PAGE)
-        if isinstance(wish.spec.sharing, Mig):
+        if wish.spec.capacity.mode != "capacity-block":
+            what = f"EC2 gives out {machine.name} only through Capacity Blocks"
+            fix = "add capacity: {mode: capacity-block, name: cr-…}, or choose a type that EC2 starts on demand"
+            yield Problem(path, what, fix, _ULTRASERVER_PAGE)
+        if isinstance(wish.spec.sharing, Mig) and image is not OWN:
             what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which excludes MIG"
             yield Problem(("pools", wish.name, "sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
-    if kind not in image.families[machine.architecture]:
+    if image is not OWN and kind not in image.families[machine.architecture]:
         what = f"the EKS image {image.name} does not drive the {machine.gpu_model} of {machine.name}"
         ways = [name for name, other in IMAGES.items() if kind in other.families[machine.architecture]]
         if ways:
@@ -235,7 +273,7 @@ def _machine(wish: Wish) -> Iterator[Problem]:
 
 def _bottlerocket_mig(wish: Wish) -> Iterator[Problem]:
     sharing, model = wish.spec.sharing, wish.instance.gpu_model
-    if IMAGES[wish.software] is not BOTTLEROCKET or not isinstance(sharing, Mig):
+    if image_of(wish) is not BOTTLEROCKET or not isinstance(sharing, Mig):
         return
     if family(wish.instance.name) in ULTRASERVER_FAMILIES:
         return  # no image can cut these; `_machine` says so

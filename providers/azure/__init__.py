@@ -2,17 +2,19 @@
 
 from collections.abc import Mapping
 from functools import partial
-from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 
 from gpupools.catalogue import Catalogue
 from gpupools.cloud import Cloud, Owners, Software
 from gpupools.spec import SHARING_KINDS
 from providers.azure.capabilities import CAPABILITIES
-from providers.azure.read_back import find_instance_type, read_pool
+from providers.azure.pool_settings import SETTINGS
+from providers.azure.read_back import accelerator, find_instance_type, read_pools
+from providers.azure.runtime import node_runtime
 from providers.azure.settings import AksCluster, decide, refusals
 
-_CATALOGUE = Catalogue(files(__name__))
+_CATALOGUE = Catalogue(Path(__file__).parent)
 
 _SOFTWARE: Mapping[str, Software] = {
     "cloud-managed": Software(
@@ -21,14 +23,12 @@ _SOFTWARE: Mapping[str, Software] = {
         source="https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes",
     ),
     "device-plugin": Software(
-        owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="your NVIDIA device plugin"),
+        owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="NVIDIA device plugin"),
         why="AKS installs the driver by default and leaves the device plugin to the cluster's owner",
         source="https://learn.microsoft.com/azure/aks/use-nvidia-gpu",
     ),
     "gpu-operator": Software(
-        owners=Owners(
-            driver="your GPU Operator", container_toolkit="your GPU Operator", device_plugin="your GPU Operator"
-        ),
+        owners=Owners(driver="GPU Operator", container_toolkit="GPU Operator", device_plugin="GPU Operator"),
         why="Microsoft's way with the GPU Operator skips AKS's driver, so that the operator owns all of it",
         source="https://learn.microsoft.com/azure/aks/nvidia-gpu-operator",
     ),
@@ -53,8 +53,10 @@ CLOUD = Cloud(
     default_software=MappingProxyType(dict.fromkeys(SHARING_KINDS, "device-plugin")),
     capabilities=CAPABILITIES,
     decide=decide,
-    read_pool=partial(read_pool, _CATALOGUE),
+    read_pools=partial(read_pools, _CATALOGUE),
+    accelerator=partial(accelerator, _CATALOGUE),
     refusals=refusals,
+    node_runtime=node_runtime,
     # https://learn.microsoft.com/azure/aks/use-labels, reserved system labels and prefixes
     reserved_labels=(
         "kubernetes.azure.com/*",
@@ -64,5 +66,6 @@ CLOUD = Cloud(
         "topology.kubernetes.io/zone",
     ),
     find_instance_type=find_instance_type,
+    settings=SETTINGS,
 )
 """Everything the domain must know about AKS."""

@@ -1,20 +1,91 @@
-"""Reading an agent pool back from the properties it was declared with, for policies. Pure, and never raises."""
+"""Reads AKS node pools back from the properties they were declared with. Pure, and never raises.
+
+Read are agent pools and the pools inside a managed cluster of `azure-native` in every API version, and the classic
+provider's node pool and default node pool.
+"""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpupools.catalogue import Catalogue, InstanceType
-from gpupools.cloud import PoolFacts, Unknown
-from gpupools.taints import Taint, parse_taint
+from gpupools.cloud import (
+    NO_ACCELERATOR,
+    UNKNOWN,
+    Accelerator,
+    By,
+    PoolFacts,
+    SharingFacts,
+    SoftwareHints,
+)
+from gpupools.reading import (
+    Hardening,
+    Machines,
+    TaintsRead,
+    as_text,
+    at,
+    flag,
+    is_list,
+    items,
+    mapping,
+    number,
+    other_accelerator,
+    retired_machines,
+    string_map,
+    text,
+    wanted_taint,
+)
+from gpupools.taints import Effect, Taint
 
 # Tokens of older API versions too, and of SDKs made with `pulumi package add azure-native containerservice <version>`.
-_TOKEN = re.compile(r"azure-native(?:_containerservice_v\w+)?:containerservice(?:/v\w+)?:AgentPool")
+_NATIVE = re.compile(r"azure-native(?:_containerservice_v\w+)?:containerservice(?:/v\w+)?:(AgentPool|ManagedCluster)")
+_CLASSIC_POOL = "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool"
+_CLASSIC_CLUSTER = "azure:containerservice/kubernetesCluster:KubernetesCluster"
 
 # NC, NCC, ND and NV sizes carry NVIDIA GPUs except those named after an accelerator of AMD or Graphcore, so a size
 # newer than the catalogue counts: https://learn.microsoft.com/azure/virtual-machines/vm-naming-conventions.
 _NVIDIA_FAMILY = re.compile(r"standard_n(?:cc?|d|v)\d\w*", re.IGNORECASE)
+
+_TAINTS = "https://learn.microsoft.com/azure/aks/use-node-taints"
+
+
+@dataclass(frozen=True)
+class _Names:
+    """How one provider calls the properties of a pool; the first name given counts."""
+
+    profile: str
+    driver: str
+    scaling: tuple[str, ...]
+    count: str
+    public_ip: tuple[str, ...]
+    ip_prefix: str
+    encryption: tuple[str, ...]
+    os: str
+
+
+_OF_NATIVE = _Names(
+    profile="gpuInstanceProfile",
+    driver="gpuProfile.driver",
+    scaling=("enableAutoScaling",),
+    count="count",
+    public_ip=("enableNodePublicIP",),
+    ip_prefix="nodePublicIPPrefixID",
+    encryption=("enableEncryptionAtHost",),
+    os="osSKU",
+)
+# Versions 5 and 6 of the provider differ: https://github.com/hashicorp/terraform-provider-azurerm, docs of
+# kubernetes_cluster_node_pool.
+_OF_CLASSIC = _Names(
+    profile="gpuInstance",
+    driver="gpuDriver",
+    scaling=("autoScalingEnabled", "enableAutoScaling"),
+    count="nodeCount",
+    public_ip=("nodePublicIpEnabled", "enableNodePublicIp"),
+    ip_prefix="nodePublicIpPrefixId",
+    encryption=("hostEncryptionEnabled", "enableHostEncryption"),
+    os="osSku",
+)
 
 
 def find_instance_type(catalogue: Catalogue, name: str) -> InstanceType | None:
@@ -26,70 +97,211 @@ def find_instance_type(catalogue: Catalogue, name: str) -> InstanceType | None:
     return found
 
 
-def read_pool(catalogue: Catalogue, resource_type: str, properties: Mapping[str, Any]) -> PoolFacts | None:
-    """Read an agent pool's declared properties; None for any other resource.
+def accelerator(catalogue: Catalogue, size: str) -> Accelerator:
+    """Say what a size carries, by its name."""
+    row = find_instance_type(catalogue, size)
+    if row is not None:
+        return Accelerator("nvidia", row.gpus, row.gpu_model)
+    found = other_accelerator(catalogue, _vendor_case(size))
+    if found is not None:
+        return found
+    return Accelerator("nvidia", None) if _NVIDIA_FAMILY.fullmatch(size) else NO_ACCELERATOR
+
+
+def read_pools(catalogue: Catalogue, type_token: str, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    """Read the pools a declared resource holds; nothing for a resource without.
 
     Args:
         catalogue: The sizes with NVIDIA GPUs.
-        resource_type: Pulumi type token.
+        type_token: Pulumi type token.
         properties: Wire properties; what is not known yet is `UNKNOWN`, at any depth.
     """
-    if not isinstance(resource_type, str) or _TOKEN.fullmatch(resource_type) is None:
-        return None
-    given = properties if isinstance(properties, Mapping) else {}
-    unknown: list[str] = []
-    sizes = tuple(_sizes(given, unknown))
-    counts = {size: _gpus(catalogue, size) for size in sizes}
-    evidence = [f"vmSize {size}" for size, gpus in counts.items() if gpus != 0]
-    profile = given.get("gpuInstanceProfile")
-    if isinstance(profile, str) and profile:
-        evidence.append(f"gpuInstanceProfile {profile}")
-    known = [gpus for gpus in counts.values() if gpus is not None]
-    if unknown or len(known) < len(counts):
-        gpus_per_node = None
-    elif known:
-        gpus_per_node = max(known)
-    else:  # no size at all: AKS chooses one, and its choice has no GPU
-        gpus_per_node = None if evidence else Fraction(0)
-    return PoolFacts(
-        cloud="azure",
-        instance_types=tuple(_written(catalogue, size) for size in counts),
-        gpus_per_node=gpus_per_node,
-        taints=tuple(_taints(given, unknown)),
-        evidence=", ".join(evidence),
-        unknown=tuple(unknown),
+    if not isinstance(type_token, str):
+        return ()
+    given = mapping(properties)
+    native = _NATIVE.fullmatch(type_token)
+    if native is not None and native[1] == "AgentPool":
+        return (_pool(catalogue, given, _OF_NATIVE),)
+    if native is not None:
+        return tuple(_profiles(catalogue, given.get("agentPoolProfiles")))
+    if type_token == _CLASSIC_POOL:
+        return (_pool(catalogue, given, _OF_CLASSIC),)
+    if type_token == _CLASSIC_CLUSTER:
+        default = given.get("defaultNodePool")
+        pool = default[0] if is_list(default) and default else default  # a block is a list of one in Terraform's plans
+        at_path = "defaultNodePool[0]." if is_list(default) else "defaultNodePool."
+        return (_default_pool(catalogue, pool, at_path),) if pool is not None else ()
+    return ()
+
+
+def _profiles(catalogue: Catalogue, profiles: object) -> Iterator[PoolFacts]:
+    late: list[str] = []
+    for where, one in items(profiles, "agentPoolProfiles", late):
+        given = mapping(one)
+        yield _pool(catalogue, given, _OF_NATIVE, f"{where}.", text(given.get("name")))
+    for path in late:
+        yield PoolFacts("azure", (), None, (), unknown=(path,), where=f"{path}.nodeTaints")
+
+
+def _default_pool(catalogue: Catalogue, pool: object, prefix: str) -> PoolFacts:
+    """Read the classic provider's default pool, which has no field for taints since version 6.
+
+    Its one switch for a taint is `onlyCriticalAddonsEnabled`: https://github.com/hashicorp/terraform-provider-azurerm,
+    website/docs/r/kubernetes_cluster.html.markdown.
+    """
+    given = mapping(pool)
+    found = _pool(catalogue, given, _OF_CLASSIC, prefix, text(given.get("name")))
+    taints, unknown = found.taints, found.unknown
+    only_addons = given.get("onlyCriticalAddonsEnabled")
+    if flag(only_addons) is True:
+        taints = (*taints, Taint("CriticalAddonsOnly", "true", Effect.NO_SCHEDULE))
+    elif only_addons is UNKNOWN:
+        unknown = (*unknown, f"{prefix}nodeTaints.onlyCriticalAddonsEnabled")
+    if pool is UNKNOWN:
+        unknown = (prefix.rstrip("."),)
+    return replace(
+        found,
+        taints=taints,
+        unknown=unknown,
+        gpus_per_node=None if pool is UNKNOWN else found.gpus_per_node,
+        no_taint_field="nodeTaints" not in given,
     )
 
 
-def _sizes(given: Mapping[str, Any], unknown: list[str]) -> Iterator[str]:
+def _pool(catalogue: Catalogue, given: Mapping[str, Any], names: _Names, prefix: str = "", pool: str = "") -> PoolFacts:
+    machines = Machines()
+    for path, size in _sizes(given, machines.unknown, prefix):
+        machines.add(_written(catalogue, size), accelerator(catalogue, size), path)
+    profile = given.get(names.profile)
+    if isinstance(profile, str) and profile:
+        machines.show(Accelerator("nvidia", None), f"{prefix}{names.profile} {profile}")
+    elif profile is UNKNOWN and not machines.names:
+        machines.unknown.append(f"{prefix}{names.profile}")
+    read = TaintsRead()
+    read.texts(given.get("nodeTaints"), f"{prefix}nodeTaints")
+    if given.get("nodeInitializationTaints"):
+        what = "are removed after the start of a node, so they keep nobody off"
+        read.note(f"{prefix}nodeInitializationTaints: {what} ({_TAINTS})")
+    hardening = Hardening("https://learn.microsoft.com/azure/aks/use-node-public-ips")
+    _harden(given, names, prefix, hardening)
+    retired_machines(machines.names, catalogue, f"{prefix}vmSize", hardening)
+    scales = flag(_first(given, names.scaling))
+    bounds = ("minCount", "maxCount") if scales or scales is None else (names.count, names.count)
+    least, most = (number(given.get(key)) for key in bounds)
+    return PoolFacts(
+        cloud="azure",
+        instance_types=tuple(machines.names),
+        gpus_per_node=machines.gpus,
+        taints=tuple(read.taints),
+        evidence=machines.evidence,
+        unknown=(*machines.unknown, *read.unknown),
+        pool=pool,
+        where=f"{prefix}nodeTaints",
+        missing_taint=as_text(wanted_taint(machines.accelerator)),
+        accelerator=machines.accelerator,
+        other_accelerator=machines.other,
+        not_counted=tuple(read.not_counted),
+        software=_software(given, names, prefix, machines.accelerator),
+        sharing=_sharing(profile, f"{prefix}{names.profile}"),
+        min_nodes=least if least is not None else number(given.get(names.count)),
+        max_nodes=most if most is not None else number(given.get(names.count)),
+        labels=string_map(given.get("nodeLabels")),
+        tags=string_map(given.get("tags")),
+        weaknesses=tuple(hardening.found),
+    )
+
+
+def _sizes(given: Mapping[str, Any], unknown: list[str], prefix: str) -> Iterator[tuple[str, str]]:
     """Yield the sizes of the pool's machines: one for a scale set, several for a pool of type VirtualMachines."""
     size = given.get("vmSize")
     if isinstance(size, str):
-        yield size
+        yield f"{prefix}vmSize", size
     elif size is not None:  # what is no text cannot be judged either
-        unknown.append("vmSize")
+        unknown.append(f"{prefix}vmSize")
     # Every `size` in there, whatever an API version puts around it: `scale.manual`, `scale.autoscale`, …
+    path = f"{prefix}virtualMachinesProfile"
     inside: list[Any] = [given.get("virtualMachinesProfile")]
     while inside:
         value = inside.pop()
         if isinstance(value, Mapping):
             if isinstance(value.get("size"), str):
-                yield value["size"]
+                yield path, value["size"]
             inside.extend(inner for key, inner in value.items() if key != "size" or not isinstance(inner, str))
-        elif _is_list(value):
+        elif is_list(value):
             inside.extend(value)
-        elif isinstance(value, Unknown) and "virtualMachinesProfile" not in unknown:
-            unknown.append("virtualMachinesProfile")
+        elif value is UNKNOWN and path not in unknown:
+            unknown.append(path)
 
 
-def _gpus(catalogue: Catalogue, size: str) -> Fraction | None:
-    """Return the NVIDIA GPUs of a size, None for a size that has some but is newer than the catalogue."""
-    found = find_instance_type(catalogue, size)
-    if found is not None:
-        return found.gpus
-    if _NVIDIA_FAMILY.fullmatch(size) is None or catalogue.other_accelerator(_vendor_case(size)) is not None:
-        return Fraction(0)
-    return None
+def _sharing(profile: object, path: str) -> SharingFacts | None:
+    """Read how the pool cuts its GPUs; sharing without cutting is not a field of AKS."""
+    if not isinstance(profile, str) or not profile:
+        return None
+    return SharingFacts("mig-single", profile=profile, said_by=f"{path} {profile}")
+
+
+def _software(given: Mapping[str, Any], names: _Names, prefix: str, vendor: str) -> SoftwareHints:
+    """Read who brings driver and plugin: https://learn.microsoft.com/azure/aks/use-nvidia-gpu."""
+    if vendor not in ("nvidia", "amd"):
+        return SoftwareHints()
+    if at(given, "gpuProfile.nvidia.managementMode") == "Managed":
+        # https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes
+        return SoftwareHints(By.CLOUD, By.CLOUD, By.CLOUD, (f"{prefix}gpuProfile.nvidia.managementMode Managed",))
+    driver = at(given, names.driver)
+    if driver == "None":
+        # Whether the image keeps the container toolkit then is described both ways by Microsoft and NVIDIA.
+        return SoftwareHints(By.NOBODY, By.UNSAID, By.NOBODY, (f"{prefix}{names.driver} None",))
+    if driver is None or driver == "Install":
+        said = f"{prefix}{names.driver} {driver or 'unset'}"
+        # AKS installs no driver for AMD: https://learn.microsoft.com/azure/aks/use-amd-gpus
+        owner = By.CLOUD if vendor == "nvidia" else By.NOBODY
+        return SoftwareHints(owner, owner, By.NOBODY, (said,))
+    return SoftwareHints()
+
+
+def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((given[name] for name in names if given.get(name) is not None), None)
+
+
+def _harden(given: Mapping[str, Any], names: _Names, prefix: str, hardening: Hardening) -> None:
+    public = _first(given, names.public_ip)
+    why = "nodes need no public address"
+    hardening.want("public-address", f"{prefix}{names.public_ip[0]}", public, flag(public) is not True, "false", why)
+    ip_prefix = given.get(names.ip_prefix)
+    hardening.want("public-address", f"{prefix}{names.ip_prefix}", ip_prefix, not ip_prefix, "unset", why)
+    encrypted = _first(given, names.encryption)
+    hardening.want(
+        "disk-encryption",
+        f"{prefix}{names.encryption[0]}",
+        encrypted,
+        flag(encrypted) is True,
+        "true, where the size and the region offer it",
+        "temporary disks and caches are encrypted only at the host",
+        mandatory=False,
+        source="https://learn.microsoft.com/azure/aks/enable-host-encryption",
+    )
+    if names is _OF_NATIVE:
+        access = at(given, "securityProfile.sshAccess")
+        hardening.want(
+            "remote-access",
+            f"{prefix}securityProfile.sshAccess",
+            access,
+            access == "Disabled",
+            "Disabled",
+            "nodes need no SSH",
+            mandatory=False,
+            source="https://learn.microsoft.com/azure/aks/manage-ssh-node-access",
+        )
+    image = given.get(names.os)
+    hardening.want(
+        "retired-image",
+        f"{prefix}{names.os}",
+        image if isinstance(image, str) else None,
+        image not in ("CBLMariner", "Mariner"),
+        "Ubuntu or AzureLinux",
+        "this name stands for Azure Linux 2.0, which gets no fixes since 2025-11-30",
+        source="https://learn.microsoft.com/azure/aks/upgrade-os-version",
+    )
 
 
 def _vendor_case(size: str) -> str:
@@ -97,32 +309,10 @@ def _vendor_case(size: str) -> str:
     tier, _, name = size.partition("_")
     family = re.match(r"[A-Za-z]*", name)
     features, *rest = name[family.end() if family else 0 :].split("_")
-    words = [word.lower() if re.fullmatch(r"[vV]\d+", word) else word.upper() for word in rest]
+    words = [word.lower() if re.fullmatch(r"[vV]\d{1,2}", word) else word.upper() for word in rest]
     return "_".join([tier.capitalize(), (family[0].upper() if family else "") + features.lower(), *words])
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def _written(catalogue: Catalogue, size: str) -> str:
     found = find_instance_type(catalogue, size)
     return found.name if found is not None else size
-
-
-def _taints(given: Mapping[str, Any], unknown: list[str]) -> Iterator[Taint]:
-    """Yield the permanent taints; `nodeInitializationTaints` are meant to be removed, so they do not count.
-
-    https://learn.microsoft.com/azure/aks/use-node-taints
-    """
-    written: Any = given.get("nodeTaints")
-    if isinstance(written, Unknown):
-        unknown.append("nodeTaints")
-    for index, text in enumerate(written if _is_list(written) else ()):
-        if isinstance(text, Unknown):
-            unknown.append(f"nodeTaints[{index}]")
-        elif isinstance(text, str):
-            try:
-                yield parse_taint(text)
-            except ValueError:
-                continue  # not a taint in AKS's spelling, so no taint at all

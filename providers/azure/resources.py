@@ -5,11 +5,15 @@ from typing import Any
 
 import pulumi
 import pulumi_azure_native as azure_native
+
+# The SDK's map between Python and wire names; `pulumi.runtime.rpc` uses the same function for every registration.
+from pulumi._types import input_type_py_to_pulumi_names
 from pulumi_azure_native import containerservice
 
 from gpupools.naming import replacement_name
 from gpupools.plan import PoolPlan
 from providers.azure.settings import AksSettings
+from providers.set_by_hand import keyword_arguments
 
 POOL_NAME_LIMIT = 12
 """Characters of a Linux pool's name: lower-case letters and digits, a letter first
@@ -49,6 +53,15 @@ PropertyChangeNotAllowed (https://github.com/pulumi/pulumi-azure-native/issues/9
 hashicorp/terraform-provider-azurerm website/docs/r/kubernetes_cluster_node_pool.html.markdown.
 """
 
+_USUAL = {
+    "enableEncryptionAtHost": False,
+    "enableNodePublicIP": False,
+    "osDiskType": "Managed",
+    "osType": "Linux",
+    "type": "VirtualMachineScaleSets",
+}
+"""Values that do not count for a pool's name, so that pools made before the choice existed keep theirs."""
+
 
 def create_provider(
     name: str, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
@@ -83,55 +96,29 @@ def create_pool(
     settings = plan.settings
     if not isinstance(settings, AksSettings):
         raise TypeError(f"{plan.cluster}/{plan.name} was planned for {plan.cloud}, not for azure")
-    pool_name = _pool_name(plan, settings, cluster)
+    inputs = keyword_arguments(_arguments(plan, settings, cluster), settings.overrides)
+    pool_name = _pool_name(settings, inputs)
     pool = containerservice.AgentPool(
         f"{name}-pool",
         agent_pool_name=pool_name,
         # The trailing underscore is the SDK's: Pulumi's own first argument is called resource_name.
-        resource_name_=cluster["name"],
-        resource_group_name=cluster["resource_group"],
-        mode="User",
-        # Pools of type VirtualMachines take no GPU sizes together with the autoscaler.
-        type="VirtualMachineScaleSets",
-        vm_size=plan.instance.name,
-        enable_auto_scaling=True,
-        # AKS asks for a count even of an autoscaled pool: https://github.com/pulumi/pulumi-azure-native/issues/2943.
-        count=plan.min_nodes,
-        min_count=plan.min_nodes,
-        max_count=plan.max_nodes,
-        # Deallocated nodes still count against the quota and break driver pods when they come back:
-        # https://github.com/NVIDIA/gpu-operator/issues/729.
-        scale_down_mode="Delete",
-        os_type="Linux",
-        # Ubuntu has AKS's driver for every size and gets security patches by itself; Azure Linux has neither:
-        # https://learn.microsoft.com/azure/aks/use-nvidia-gpu, Azure/karpenter-provider-azure
-        # pkg/utils/supported-gpus.yaml.
-        os_sku="Ubuntu",
-        os_disk_size_gb=plan.disk_gib,
-        # Without a type AKS takes an ephemeral disk where this size fits the local one; what a preview shows should
-        # not depend on the machine.
-        os_disk_type="Managed",
-        gpu_profile=containerservice.GPUProfileArgs(driver=settings.gpu_driver),
-        gpu_instance_profile=settings.gpu_instance_profile,
-        node_taints=[str(taint) for taint in plan.taints],
-        node_labels=dict(plan.labels),
-        vnet_subnet_id=cluster.get("subnet_id"),
-        enable_node_public_ip=False,
-        enable_encryption_at_host=settings.encryption_at_host,
-        # LocalUser is what AKS does unasked; the property is sent only for the preview feature that needs it.
-        security_profile=containerservice.AgentPoolSecurityProfileArgs(ssh_access=settings.ssh_access)
-        if settings.ssh_access != "LocalUser"
-        else None,
-        # A surge node needs quota and capacity that scarce GPUs rarely have, so nodes are upgraded in place, one by
-        # one: https://learn.microsoft.com/azure/aks/upgrade-aks-node-pools-rolling.
-        upgrade_settings=containerservice.AgentPoolUpgradeSettingsArgs(max_surge="0", max_unavailable="1"),
+        resource_name_=inputs.pop("resource_name"),
+        **inputs,
         opts=pulumi.ResourceOptions.merge(
             opts,
             pulumi.ResourceOptions(
-                ignore_changes=["count"],  # the autoscaler's
+                ignore_changes=["count"] if settings.autoscaled else None,  # the autoscaler's
                 replace_on_changes=list(FIXED_AT_CREATION),
-                # Driver installation and a MIG reboot precede readiness; an upgrade goes through the nodes one by one.
-                custom_timeouts=pulumi.CustomTimeouts(create="1h", update="6h", delete="1h"),
+                # The provider's Diff asks for deletion first whenever the name was given, even when it changed
+                # (pulumi/pulumi-azure-native provider/pkg/provider/provider.go, `Diff`); our names change with
+                # whatever forces a replacement, so that the new pool can come first.
+                delete_before_replace=False,
+                protect=settings.protect or None,
+                custom_timeouts=pulumi.CustomTimeouts(
+                    create=f"{settings.create_min}m",
+                    update=f"{settings.update_min}m",
+                    delete=f"{settings.delete_min}m",
+                ),
             ),
         ),
     )
@@ -139,19 +126,86 @@ def create_pool(
     return pool.urn.apply(lambda _: pool_name)
 
 
-def _pool_name(plan: PoolPlan, settings: AksSettings, cluster: Mapping[str, pulumi.Input[Any]]) -> pulumi.Input[str]:
+def _arguments(
+    plan: PoolPlan, settings: AksSettings, cluster: Mapping[str, pulumi.Input[Any]]
+) -> containerservice.AgentPoolArgs:
+    """Translate a plan, all but the pool's name."""
+    spot = settings.spot_max_price is not None
+    return containerservice.AgentPoolArgs(
+        resource_name=cluster["name"],
+        resource_group_name=cluster["resource_group"],
+        mode="User",
+        # Pools of type VirtualMachines take no GPU sizes together with the autoscaler.
+        type="VirtualMachineScaleSets",
+        vm_size=plan.instance.name,
+        enable_auto_scaling=settings.autoscaled,
+        # AKS asks for a count even of an autoscaled pool: https://github.com/pulumi/pulumi-azure-native/issues/2943.
+        count=plan.min_nodes,
+        min_count=plan.min_nodes if settings.autoscaled else None,
+        max_count=plan.max_nodes if settings.autoscaled else None,
+        # Deallocated nodes still count against the quota and break driver pods when they come back:
+        # https://github.com/NVIDIA/gpu-operator/issues/729.
+        scale_down_mode="Delete",
+        scale_set_priority="Spot" if spot else None,
+        # For the same reason evicted nodes are deleted.
+        scale_set_eviction_policy="Delete" if spot else None,
+        spot_max_price=settings.spot_max_price,
+        capacity_reservation_group_id=settings.capacity_reservation_group_id,
+        availability_zones=list(settings.availability_zones) or None,
+        proximity_placement_group_id=cluster.get("proximity_placement_group_id") if settings.compact else None,
+        os_type="Linux",
+        os_sku=settings.os_sku,
+        # What AKS does unasked is left out here and below, so that nothing changes on pools that never asked.
+        enable_fips=settings.fips or None,
+        os_disk_size_gb=plan.disk_gib,
+        os_disk_type=settings.os_disk_type,
+        gpu_profile=containerservice.GPUProfileArgs(driver=settings.gpu_driver),
+        gpu_instance_profile=settings.gpu_instance_profile,
+        node_taints=[str(taint) for taint in plan.taints],
+        node_labels=dict(plan.labels),
+        tags=dict(settings.tags) or None,
+        vnet_subnet_id=cluster.get("subnet_id"),
+        max_pods=settings.max_pods,
+        enable_node_public_ip=False,
+        enable_encryption_at_host=settings.encryption_at_host,
+        security_profile=_security(settings),
+        upgrade_settings=_upgrades(settings),
+    )
+
+
+def _security(settings: AksSettings) -> containerservice.AgentPoolSecurityProfileArgs | None:
+    if settings.ssh_access == "LocalUser" and not settings.secure_boot:
+        return None
+    return containerservice.AgentPoolSecurityProfileArgs(
+        # LocalUser is what AKS does unasked; the property is sent only for the preview feature that needs it.
+        ssh_access=settings.ssh_access if settings.ssh_access != "LocalUser" else None,
+        enable_secure_boot=settings.secure_boot or None,
+        enable_vtpm=settings.secure_boot or None,
+    )
+
+
+def _upgrades(settings: AksSettings) -> containerservice.AgentPoolUpgradeSettingsArgs | None:
+    if settings.max_surge is None and settings.max_unavailable is None:
+        return None
+    return containerservice.AgentPoolUpgradeSettingsArgs(
+        max_surge=str(settings.max_surge),
+        max_unavailable=str(settings.max_unavailable),
+        drain_timeout_in_minutes=settings.drain_timeout_min,
+    )
+
+
+def _pool_name(settings: AksSettings, inputs: Mapping[str, Any]) -> pulumi.Input[str]:
     """Name the pool after everything that forces its replacement, so that the new one can come before the old goes."""
+    wire_names = input_type_py_to_pulumi_names(containerservice.AgentPoolArgs)
+    decisive = {
+        wire: inputs[key]
+        for key, wire in wire_names.items()
+        if wire in FIXED_AT_CREATION and key in inputs and inputs[key] != _USUAL.get(wire)
+    } | {"gpuProfile": settings.gpu_driver}
 
-    def named(subnet_id: object) -> str:
-        decisive = {
-            "vmSize": plan.instance.name,
-            "gpuProfile": settings.gpu_driver,
-            "gpuInstanceProfile": settings.gpu_instance_profile,
-            "osDiskSizeGB": plan.disk_gib,
-            "enableEncryptionAtHost": settings.encryption_at_host or None,
-            "vnetSubnetID": subnet_id,
-        }
-        return replacement_name(plan.name, decisive, limit=POOL_NAME_LIMIT, separator="")
+    def named(values: Mapping[str, object]) -> str:
+        return replacement_name(settings.first_name, values, limit=POOL_NAME_LIMIT, separator="")
 
-    subnet_id = cluster.get("subnet_id")
-    return subnet_id.apply(named) if isinstance(subnet_id, pulumi.Output) else named(subnet_id)
+    if any(isinstance(value, pulumi.Output) for value in decisive.values()):
+        return pulumi.Output.all(**decisive).apply(named)
+    return named(decisive)

@@ -1,15 +1,21 @@
 """What AKS needs to know beyond the portable plan, and what it refuses beyond the capability matrix. Pure."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
+from gpupools.access import ReachableCluster
 from gpupools.capacity import node_layouts
 from gpupools.catalogue import InstanceType
-from gpupools.cloud import Settings, Verdict, Wish
+from gpupools.cloud import Settings, Wish
 from gpupools.errors import Path, Problem
 from gpupools.mig import Profile, profile, profiles
-from gpupools.spec import Address, Cluster, Mig
+from gpupools.overrides import override_problems
+from gpupools.pool_settings import Reservation, Spot
+from gpupools.spec import Address, Mig
+from gpupools.taints import Effect, Taint
+from providers.azure.pool_settings import OVERRIDABLE, RDMA_LABEL, SPOT_KEY, setting_refusals
 
 GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
 """The chart of NVIDIA's device plugin runs where this label is `true` or Node Feature Discovery found a GPU
@@ -43,7 +49,7 @@ _TAINT_SOURCE = "Azure/azure-cli src/azure-cli/azure/cli/command_modules/acs/_va
 _DISK_SOURCE = "Azure/azure-sdk-for-python azure-mgmt-containerservice 16.0.0, class AgentPool"
 
 
-class AksCluster(Cluster):
+class AksCluster(ReachableCluster):
     """An existing AKS cluster."""
 
     cloud: Literal["azure"]
@@ -56,6 +62,8 @@ class AksCluster(Cluster):
     """Subscription of the cluster; left out: the one the Azure credentials point at."""
     subnet_id: Address | None = None
     """ARM id of the subnet for the nodes; left out: the one AKS gives the cluster."""
+    proximity_placement_group_id: Address | None = None
+    """ARM id of the group for pools with `network.placement: compact`; the cluster's identity must be a contributor."""
     encryption_at_host: bool = False
     """Encrypt temporary disks and disk caches on the host too (managed disks always are encrypted at rest).
 
@@ -81,26 +89,109 @@ class AksSettings(Settings):
     """`MIG1g` to `MIG7g`: cuts every GPU of every node alike; None for whole GPUs."""
     encryption_at_host: bool
     ssh_access: str
+    os_sku: Literal["Ubuntu", "AzureLinux"] = "Ubuntu"
+    fips: bool = False
+    secure_boot: bool = False
+    """With it comes the virtual TPM."""
+    os_disk_type: Literal["Managed", "Ephemeral"] = "Managed"
+    max_pods: int | None = None
+    """None leaves it to the cluster's network."""
+    autoscaled: bool = True
+    """False keeps the number of nodes at the plan's, which has min and max alike then."""
+    spot_max_price: float | None = None
+    """US dollars per hour, or -1 for the on-demand price; None for a pool that is not spot."""
+    capacity_reservation_group_id: str | None = None
+    availability_zones: tuple[str, ...] = ()
+    """Empty for a pool that Azure places anywhere in the region."""
+    compact: bool = False
+    """Whether the nodes go into the cluster's proximity placement group."""
+    max_surge: int | None = 0
+    max_unavailable: int | None = 1
+    """Both None on a spot pool, which AKS refuses to have them on."""
+    drain_timeout_min: int | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    protect: bool = False
+    first_name: str
+    """The pool's key in the stack file when it was created, which its name in AKS is made of."""
+    create_min: int = 60
+    update_min: int = 360
+    delete_min: int = 60
+    """Minutes Pulumi waits."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Inputs of the agent pool set by hand, by wire name."""
 
 
 def decide(wish: Wish) -> AksSettings:
-    """Choose driver, MIG profile and hardening of the pool.
+    """Choose driver, MIG profile, hardening, capacity, image, disks and upgrades of the pool.
 
     Raises:
         TypeError: The wish's cluster is not an AKS cluster.
     """
     if not isinstance(wish.cluster, AksCluster):
         raise TypeError(f"an AKS pool needs an AksCluster, got {type(wish.cluster).__name__}")
-    operator = wish.software == "gpu-operator"
+    spec, operator = wish.spec, wish.software == "gpu-operator"
+    spot = spec.capacity if isinstance(spec.capacity, Spot) else None
+    surge, unavailable = spec.upgrade.max_surge, spec.upgrade.max_unavailable
+    if surge > 0 and "max_unavailable" not in spec.upgrade.model_fields_set:
+        unavailable = 0  # AKS has the two together as a preview only (`_upgrade` in pool_settings.py)
+    create, update, delete = _timeouts_min(wish, 1 if spot else max(1, surge + unavailable))
     return AksSettings(
-        labels={} if operator else {GPU_PRESENT_LABEL: "true"},
+        labels={
+            **({} if operator else {GPU_PRESENT_LABEL: "true"}),
+            **({SPOT_KEY: "spot"} if spot else {}),
+            **({RDMA_LABEL: "infiniband"} if spec.network.rdma else {}),
+        },
+        # AKS adds both to a spot pool; undeclared they would be drift, and an update without them is refused
+        # (https://github.com/pulumi/pulumi-azure-native/issues/959).
+        taints=(Taint(SPOT_KEY, "spot", Effect.NO_SCHEDULE),) if spot else (),
         # The operator brings its own driver, and two drivers on a node break each other:
         # https://learn.microsoft.com/azure/aks/nvidia-gpu-operator, https://github.com/NVIDIA/gpu-operator/issues/525.
         gpu_driver="None" if operator else "Install",
         gpu_instance_profile=_pool_profile(wish),
         encryption_at_host=wish.cluster.encryption_at_host,
         ssh_access=wish.cluster.ssh_access,
+        # Ubuntu has AKS's driver for every size and gets security patches by itself; Azure Linux has neither:
+        # https://learn.microsoft.com/azure/aks/use-nvidia-gpu, Azure/karpenter-provider-azure
+        # pkg/utils/supported-gpus.yaml.
+        os_sku="AzureLinux" if spec.image.family == "azure-linux" else "Ubuntu",
+        fips=spec.image.fips,
+        secure_boot=spec.security.secure_boot,
+        # Without a type AKS takes an ephemeral disk where this size fits the local one; what a preview shows should
+        # not depend on the machine.
+        os_disk_type="Ephemeral" if spec.disk.type == "Ephemeral" else "Managed",
+        max_pods=spec.network.max_pods,
+        autoscaled=spec.nodes.fixed is None,
+        spot_max_price=(spot.max_price_usd_per_hour or -1) if spot else None,
+        capacity_reservation_group_id=spec.capacity.name if isinstance(spec.capacity, Reservation) else None,
+        availability_zones=tuple(spec.zones),
+        compact=spec.network.placement == "compact",
+        # A surge node needs quota and capacity that scarce GPUs rarely have, so by default nodes are upgraded in
+        # place, one by one: https://learn.microsoft.com/azure/aks/upgrade-aks-node-pools-rolling.
+        max_surge=None if spot else surge,
+        max_unavailable=None if spot else unavailable,
+        drain_timeout_min=spec.upgrade.drain_timeout_min,
+        tags=dict(spec.tags),
+        protect=spec.protect,
+        first_name=spec.renamed_from or wish.name,
+        create_min=create,
+        update_min=update,
+        delete_min=delete,
+        overrides=dict(spec.overrides.get("azure", {}).get("AgentPool", {})),
     )
+
+
+def _timeouts_min(wish: Wish, at_once: int) -> tuple[int, int, int]:
+    """Return the minutes for creation, update and deletion: what is written, else what the pool's size calls for.
+
+    Driver installation and a MIG reboot precede readiness; an upgrade goes through the nodes, `at_once` at a time,
+    and waits for each to drain (30 minutes unless told, https://learn.microsoft.com/azure/aks/upgrade-aks-node-pools-rolling).
+    """
+    nodes, written = wish.spec.nodes, wish.spec.timeouts
+    per_round = (wish.spec.upgrade.drain_timeout_min or 30) + 15
+    create = 60 + 30 * (nodes.min // 100)
+    update = max(360, per_round * math.ceil(nodes.max / at_once))
+    delete = 60 + 30 * (nodes.max // 100)
+    return written.create_min or create, written.update_min or update, written.delete_min or delete
 
 
 def gpu_instance_profile(wanted: Profile) -> str | None:
@@ -130,7 +221,15 @@ def _plain(gpu: str) -> tuple[Profile, ...]:
 def refusals(wish: Wish) -> list[Problem]:
     """List what AKS cannot do for this wish although the matrix allows its way of sharing."""
     at: Path = ("pools", wish.name)
-    return [*_driver(at, wish), *_mig(at, wish), *_taints(at, wish), *_disk(at, wish)]
+    placement_group = getattr(wish.cluster, "proximity_placement_group_id", None) is not None
+    return [
+        *_driver(at, wish),
+        *_mig(at, wish),
+        *_taints(at, wish),
+        *_disk(at, wish),
+        *setting_refusals(at, wish, placement_group=placement_group),
+        *override_problems(at, wish.spec.overrides.get("azure", {}), "azure", OVERRIDABLE),
+    ]
 
 
 def _driver(at: Path, wish: Wish) -> Iterator[Problem]:
@@ -147,7 +246,7 @@ def _driver(at: Path, wish: Wish) -> Iterator[Problem]:
 
 def _mig(at: Path, wish: Wish) -> Iterator[Problem]:
     sharing, size = wish.spec.sharing, wish.instance
-    if not isinstance(sharing, Mig) or wish.capability.verdict is not Verdict.NATIVE:
+    if not isinstance(sharing, Mig) or wish.software == "gpu-operator":
         return
     if size.gpu_model not in MIG_MODELS:
         what = f"AKS offers no GPU instance profile on {size.name} ({size.gpu_model})"
@@ -172,7 +271,7 @@ def _offer(gpu: str) -> str:
 
 def _pool_profile(wish: Wish) -> str | None:
     sharing = wish.spec.sharing
-    if not isinstance(sharing, Mig) or wish.capability.verdict is not Verdict.NATIVE:
+    if not isinstance(sharing, Mig) or wish.software == "gpu-operator":
         return None
     whole = _whole_profile(wish.instance, sharing)
     return gpu_instance_profile(whole) if whole is not None else None

@@ -6,8 +6,11 @@ Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the
 from gpupools.cloud import Cloud, Owners, Software
 from providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE
 from providers.gcp.cluster import GkeCluster
-from providers.gcp.facts import read_pool
+from providers.gcp.conflicts import conflicts
 from providers.gcp.machines import INSTANCE_TYPES, find_instance_type
+from providers.gcp.pool_settings import SETTINGS
+from providers.gcp.read_back import accelerator, read_pools
+from providers.gcp.runtime import node_runtime
 from providers.gcp.settings import NO_DEVICE_PLUGIN_LABEL, decide, refusals
 
 _GPUS = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
@@ -33,14 +36,12 @@ CLOUD = Cloud(
             source=_GPUS,
         ),
         "device-plugin": Software(
-            owners=Owners(
-                driver=_INSTALLER, container_toolkit="GKE node image", device_plugin="your NVIDIA device plugin"
-            ),
+            owners=Owners(driver=_INSTALLER, container_toolkit="GKE node image", device_plugin="NVIDIA device plugin"),
             why=f"GKE's driver installation and, by the label {NO_DEVICE_PLUGIN_LABEL}, its device plugin are off",
             source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu (demo/clusters/gke)",
         ),
         "gpu-operator": Software(
-            owners=Owners(driver=_INSTALLER, container_toolkit="your GPU Operator", device_plugin="your GPU Operator"),
+            owners=Owners(driver=_INSTALLER, container_toolkit="GPU Operator", device_plugin="GPU Operator"),
             why="on Container-Optimized OS NVIDIA documents the operator without its driver, beside Google's installer",
             source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html",
         ),
@@ -48,8 +49,12 @@ CLOUD = Cloud(
     default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,
     decide=decide,
-    read_pool=read_pool,
+    read_pools=read_pools,
+    accelerator=accelerator,
     refusals=refusals,
+    conflicts=conflicts,
+    settings=SETTINGS,
+    node_runtime=node_runtime,
     # GKE sets these itself; a documented list does not exist, the prefixes are those of
     # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/creating-managing-labels and of its device plugin.
     reserved_labels=(

@@ -2,10 +2,11 @@
 
 from typing import Literal
 
-from gpupools.spec import Address, Cluster
+from gpupools.access import ReachableCluster
+from gpupools.spec import Address
 
 
-class GkeCluster(Cluster):
+class GkeCluster(ReachableCluster):
     """An existing GKE Standard cluster."""
 
     cloud: Literal["gcp"]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 
 from gpupools.catalogue import Catalogue, InstanceType
@@ -58,7 +58,7 @@ class GceCatalogue(Catalogue):
         return tuple(row for row in super().with_gpus(model, gpus) if not row.name.endswith("-nolssd"))
 
 
-INSTANCE_TYPES = GceCatalogue(files(__package__))
+INSTANCE_TYPES = GceCatalogue(Path(__file__).parent)
 """Every machine type with NVIDIA GPUs that can back a GKE node."""
 
 

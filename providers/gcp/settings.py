@@ -1,14 +1,17 @@
 """What a GKE node pool needs beyond the portable plan, and what GKE refuses beyond the matrix."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from gpupools.catalogue import InstanceType
-from gpupools.cloud import Settings, Verdict, Wish
+from gpupools.cloud import Owners, Settings, Verdict, Wish
 from gpupools.errors import Path, Problem
+from gpupools.pool_settings import FlexStart, Queued, Reservation, Spot, Upgrade
 from gpupools.spec import Mig, Mps, TimeSlicing
-from providers.gcp.cluster import GkeCluster
+from gpupools.taints import Effect, Taint
+from providers.gcp.conflicts import IMAGE_TYPES, boot_disk_types, zones_of
 from providers.gcp.machines import n1_most_vcpus
 
 NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
@@ -58,20 +61,53 @@ COHERENT_MEMORY = frozenset({"GB200", "GB300"})
 """GPUs whose driver on GKE manages memory coherently (CDMM), which rules MIG out."""
 _COHERENT_SOURCE = "https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute"
 
-_HYPERDISK_ONLY = ("a3-ultragpu-", "a4-", "a4x-", "g4-")
-# The series that boot from Hyperdisk Balanced alone; every other GPU series takes Persistent Disk. Go module
-# k8s.io/gke-autoscaling, cluster-autoscaler/pkg/cloudprovider/gke/machinetypes, and for A3 Ultra
-# https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute.
-
 _ZONES_OF_A_REGION = 3
 # A regional cluster puts nodes into three zones unless told otherwise,
 # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/regional-clusters.
+
+
+QUEUED = "cloud.google.com/gke-queued"
+"""Label and taint of nodes that only queued provisioning brings: GKE adds the taint, whoever makes the pool the label.
+
+https://github.com/GoogleCloudPlatform/cluster-toolkit, modules/compute/gke-node-pool/main.tf
+"""
+
+_NETWORK_DRIVER_LABEL = "cloud.google.com/gke-networking-dra-driver"
+# Puts GKE's network driver on the node, which hands the GPUDirect interfaces to pods,
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/allocate-network-resources-dra.
+
+# One node's turn in an upgrade: drain, boot, driver. GKE lets disruption budgets hold a drain up for an hour,
+# https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pool-upgrade-strategies.
+_UPGRADE_OF_A_NODE_MIN = 20
+_MANY_NODES = 50
+_LONGEST_MIN = 1440
+
+
+_OPERATOR = "GPU Operator"
+_OPERATOR_ON_UBUNTU = Owners(driver=_OPERATOR, container_toolkit=_OPERATOR, device_plugin=_OPERATOR)
+# Google's installer of the driver is for Container-Optimized OS; on Ubuntu the operator builds it itself,
+# https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html.
+
+
+@dataclass(frozen=True, kw_only=True)
+class GkeUpgrade:
+    """How GKE replaces the pool's nodes."""
+
+    strategy: str
+    """`SURGE` or `BLUE_GREEN`."""
+    max_surge: int | None = None
+    max_unavailable: int | None = None
+    batch_node_count: int | None = None
+    """Nodes of the old set drained at a time; blue-green only."""
+    drain_timeout_s: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class GkeSettings(Settings):
     """GKE's own part of a plan."""
 
+    first_name: str
+    """The pool's key when it was made: its name in GKE is built from that, so that a renamed pool keeps it."""
     machine_type: str
     accelerator_type: str
     """As GKE names the GPU, e.g. `nvidia-l4`."""
@@ -80,36 +116,118 @@ class GkeSettings(Settings):
     gpu_driver_version: str
     """`DEFAULT`, or `INSTALLATION_DISABLED` where GKE is not to install the driver."""
     boot_disk_type: str
-    initial_nodes_per_zone: int
-    """Nodes in each zone when the pool is made; the autoscaler decides from then on."""
+    initial_nodes_per_zone: int | None
+    """Nodes in each zone when the pool is made; the autoscaler decides from then on. None: the number is fixed."""
+    fixed_nodes_per_zone: int | None = None
+    """Nodes in each zone, without an autoscaler."""
     local_ssd_count: int = 0
-    """Local SSDs that come with the machine, used for the pods' ephemeral storage."""
+    """Local SSDs that come with the machine."""
+    local_ssd_for_pods: bool = True
+    """Whether they are one disk under containerd and kubelet, or raw devices for pods to mount."""
     gpu_sharing_strategy: str | None = None
     """`TIME_SHARING` or `MPS`."""
     max_shared_clients_per_gpu: int | None = None
     """Containers per GPU, or per slice of a GPU that is cut."""
     gpu_partition_size: str | None = None
     """MIG profile of every slice of every GPU."""
+    spot: bool = False
+    flex_start: bool = False
+    queued: bool = False
+    max_run_s: int | None = None
+    reservation: str | None = None
+    """Name or path of the one reservation to use."""
+    no_reservation: bool = False
+    zones: tuple[str, ...] | None = None
+    """Zones of the nodes; None for those of the cluster."""
+    image_type: str = "COS_CONTAINERD"
+    boot_disk_key: str | None = None
+    network_profile: str | None = None
+    """`auto`: GKE makes the networks of the GPUDirect interfaces."""
+    compact: bool = False
+    max_pods: int | None = None
+    secure_boot: bool = False
+    upgrade: GkeUpgrade
+    auto_repair: bool = True
+    resource_labels: Mapping[str, str] = field(default_factory=dict)
+    protect: bool = False
+    create_min: int
+    """Minutes to wait for the cloud."""
+    update_min: int
+    delete_min: int
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Inputs of the node pool set by hand, by wire name."""
 
 
 def decide(wish: Wish) -> GkeSettings:
     """Choose what the node pool of a wish needs; the wish is one that nothing refuses."""
-    instance, sharing = wish.instance, wish.spec.sharing
+    instance, sharing, spec = wish.instance, wish.spec.sharing, wish.spec
     native = wish.capability.verdict is Verdict.NATIVE
     clients = _clients(sharing) if native else None
+    capacity, machine = spec.capacity, instance.extra["machine_type"]
+    short_lived = isinstance(capacity, FlexStart | Queued)
+    fixed = spec.nodes.fixed
     return GkeSettings(
-        labels=_labels(wish.software),
-        machine_type=instance.extra["machine_type"],
+        labels=_labels(wish),
+        taints=(Taint(QUEUED, "true", Effect.NO_SCHEDULE),) if isinstance(capacity, Queued) else (),
+        owners=_OPERATOR_ON_UBUNTU if spec.image.family == "ubuntu" and wish.software == "gpu-operator" else None,
+        first_name=spec.renamed_from or wish.name,
+        machine_type=machine,
         accelerator_type=instance.extra["accelerator_type"],
         accelerator_count=instance.devices,
         gpu_driver_version="DEFAULT" if wish.software == "cloud-managed" else "INSTALLATION_DISABLED",
-        boot_disk_type=_boot_disk_type(instance),
-        initial_nodes_per_zone=_initial_nodes_per_zone(wish),
+        boot_disk_type=spec.disk.type or boot_disk_types(machine)[0],
+        initial_nodes_per_zone=_initial_nodes_per_zone(wish) if fixed is None else None,
+        fixed_nodes_per_zone=fixed // len(zones_of(wish)) if fixed is not None else None,
         local_ssd_count=(instance.local_disk_gb or 0) // _local_ssd_gb(instance),
+        local_ssd_for_pods=spec.disk.local_nvme != "none",
         gpu_sharing_strategy={TimeSlicing: "TIME_SHARING", Mps: "MPS"}[type(clients)] if clients else None,
         max_shared_clients_per_gpu=clients.replicas if clients else None,
         gpu_partition_size=_uniform_profile(sharing) if native and isinstance(sharing, Mig) else None,
+        spot=isinstance(capacity, Spot),
+        flex_start=short_lived,
+        queued=isinstance(capacity, Queued),
+        max_run_s=capacity.max_run_s if isinstance(capacity, FlexStart | Queued) else None,
+        reservation=capacity.name if isinstance(capacity, Reservation) else None,
+        no_reservation=short_lived or isinstance(capacity, Spot),
+        zones=tuple(spec.zones) or None,
+        image_type=IMAGE_TYPES[spec.image.family or "cos"],
+        boot_disk_key=spec.disk.encryption_key,
+        network_profile="auto" if spec.network.rdma else None,
+        compact=spec.network.placement is not None,
+        max_pods=spec.network.max_pods,
+        secure_boot=spec.security.secure_boot,
+        upgrade=_upgrade(spec.upgrade),
+        auto_repair=spec.auto_repair and not short_lived,
+        resource_labels=dict(spec.tags),
+        protect=spec.protect,
+        create_min=spec.timeouts.create_min or (60 if spec.nodes.min <= _MANY_NODES else 120),
+        update_min=spec.timeouts.update_min or _update_min(wish),
+        delete_min=spec.timeouts.delete_min or 60,
+        overrides=spec.overrides.get("gcp", {}).get("NodePool", {}),
     )
+
+
+def _upgrade(wanted: Upgrade) -> GkeUpgrade:
+    drain_timeout_s = wanted.drain_timeout_min * 60 if wanted.drain_timeout_min is not None else None
+    if wanted.strategy == "blue-green":
+        return GkeUpgrade(
+            strategy="BLUE_GREEN", batch_node_count=wanted.max_unavailable, drain_timeout_s=drain_timeout_s
+        )
+    return GkeUpgrade(
+        strategy="SURGE",
+        max_surge=wanted.max_surge,
+        max_unavailable=wanted.max_unavailable,
+        drain_timeout_s=drain_timeout_s,
+    )
+
+
+def _update_min(wish: Wish) -> int:
+    """Return the time for an upgrade of all nodes the pool may have, within two hours and a day."""
+    upgrade = wish.spec.upgrade
+    surge = 0 if upgrade.strategy == "blue-green" else upgrade.max_surge
+    turns = -(-wish.spec.nodes.max // (surge + upgrade.max_unavailable))
+    drain = upgrade.drain_timeout_min or 0
+    return min(max(120, turns * (_UPGRADE_OF_A_NODE_MIN + drain)), _LONGEST_MIN)
 
 
 def refusals(wish: Wish) -> list[Problem]:
@@ -117,19 +235,20 @@ def refusals(wish: Wish) -> list[Problem]:
     return [*_too_many_clients(wish), *_inexpressible_mig(wish), *_too_large_n1(wish)]
 
 
-def _labels(software: str) -> dict[str, str]:
-    if software == "cloud-managed":
-        return {}
-    labels = {NO_DEVICE_PLUGIN_LABEL: "true"}
-    if software == "device-plugin":
+def _labels(wish: Wish) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    if isinstance(wish.spec.capacity, Queued):
+        labels[QUEUED] = "true"
+    if wish.spec.network.rdma:
+        labels[_NETWORK_DRIVER_LABEL] = "true"
+    if wish.software == "cloud-managed":
+        return labels
+    labels[NO_DEVICE_PLUGIN_LABEL] = "true"
+    if wish.software == "device-plugin":
         # The chart runs on nodes that node-feature-discovery or this label marks:
         # https://github.com/NVIDIA/k8s-device-plugin, deployments/helm/nvidia-device-plugin/values.yaml.
         labels["nvidia.com/gpu.present"] = "true"
     return labels
-
-
-def _boot_disk_type(instance: InstanceType) -> str:
-    return "hyperdisk-balanced" if instance.extra["machine_type"].startswith(_HYPERDISK_ONLY) else "pd-balanced"
 
 
 def _local_ssd_gb(instance: InstanceType) -> int:
@@ -143,11 +262,7 @@ def _initial_nodes_per_zone(wish: Wish) -> int:
     The cluster autoscaler does not lift a group to its minimum by itself (`enforce-node-group-min-size` is off,
     https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md), so the pool has to start there.
     """
-    cluster = wish.cluster
-    if not isinstance(cluster, GkeCluster):
-        raise TypeError(f"pool {wish.name} goes to a cluster on {cluster.cloud}, not to GKE")
-    is_zone = cluster.location.count("-") > 1
-    count = len(cluster.node_locations or ()) or (1 if is_zone else _ZONES_OF_A_REGION)
+    count = len(zones_of(wish)) or _ZONES_OF_A_REGION
     rounded_up = -(-wish.spec.nodes.min // count)
     return rounded_up if rounded_up * count <= wish.spec.nodes.max else wish.spec.nodes.min // count
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
+import pulumi_policy.policy as sdk
 import pytest
 import yaml
 from pulumi_policy import PolicyResourceOptions, ResourceValidationArgs, ResourceValidationPolicy
@@ -20,7 +21,9 @@ from pulumi_policy.secret import Secret
 
 from gpupools.cloud import UNKNOWN, Cloud, PoolFacts
 from policies import pack
-from policies.pack import complaints, plain, policies
+from policies.pack import UNVERIFIED, UNVERIFIED_IN_STACK, complaints, judge_once, plain, policies
+from policies.rules import RULES
+from policies.stack_rules import STACK_RULES
 from providers import clouds
 
 ROOT = Path(__file__).parents[2]
@@ -61,17 +64,17 @@ def test_what_only_the_policy_sdk_makes_becomes_plain_data() -> None:
 
 
 def test_a_cloud_is_found_by_its_folder_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_pool(type_token: str, props: Mapping[str, Any]) -> PoolFacts | None:
-        return PoolFacts("nimbus", (), Fraction(4), (), "gpus 4") if type_token == "nimbus:Pool" else None
+    def read_pools(type_token: str, props: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+        return (PoolFacts("nimbus", (), Fraction(4), (), "gpus 4"),) if type_token == "nimbus:Pool" else ()
 
-    nimbus: Cloud = dataclasses.replace(clouds()["aws"], name="nimbus", read_pool=read_pool)
+    nimbus: Cloud = dataclasses.replace(clouds()["aws"], name="nimbus", read_pools=read_pools)
     monkeypatch.setattr(pack, "clouds", lambda: {**clouds(), "nimbus": nimbus})
 
-    (said,) = complaints("nimbus:Pool", {})
+    said = complaints("nimbus:Pool", {})
 
-    assert said == (
+    assert said[0] == (
         "has 4 NVIDIA GPUs per node (gpus 4), but no permanent taint keeps other pods off; found taints: none; "
-        "add nvidia.com/gpu=present:NoSchedule to taints"
+        "add nvidia.com/gpu=present:NoSchedule to taints (see docs/policies.md#gpu-pool-tainted)"
     )
     assert complaints("nimbus:Other", {}) == []
 
@@ -80,29 +83,33 @@ def test_complaints_read_the_wire_form_directly() -> None:
     untainted = {"instanceTypes": secret(["p4d.24xlarge"]), "taints": secret([])}
     taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
 
-    assert len(complaints("aws:eks/nodeGroup:NodeGroup", untainted)) == 1
-    assert complaints("aws:eks/nodeGroup:NodeGroup", {**untainted, "taints": secret([secret(taint)])}) == []
+    def taint_complaints(props: dict[str, Any]) -> list[str]:
+        said = complaints("aws:eks/nodeGroup:NodeGroup", props)
+        return [each for each in said if each.endswith("#gpu-pool-tainted)")]
+
+    assert len(taint_complaints(untainted)) == 1
+    assert taint_complaints({**untainted, "taints": secret([secret(taint)])}) == []
 
 
 def test_an_error_in_a_reader_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_pool(type_token: str, props: Mapping[str, Any]) -> PoolFacts | None:
+    def read_pools(type_token: str, props: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(pack, "clouds", lambda: {"x": dataclasses.replace(clouds()["aws"], read_pool=read_pool)})
+    monkeypatch.setattr(pack, "clouds", lambda: {"x": dataclasses.replace(clouds()["aws"], read_pools=read_pools)})
 
     with pytest.raises(ZeroDivisionError):
         complaints("x", {})
 
 
 class Pack:
-    """The pack's two policies, called as the SDK does but one at a time."""
+    """The policies for resources, called as the SDK does but one at a time: 0 is the taint rule, 1 the unverified."""
 
     def __init__(self) -> None:
         self._policies = policies()
 
     def judge(self, index: int, name: str, config: Mapping[str, Any] | None = None) -> list[str]:
         """Return the names of the pools that policy `index` reports for a GPU pool with unknown taints."""
-        policy = self._policies[index]
+        policy = self._policies[(0, len(RULES))[index]]
         assert isinstance(policy, ResourceValidationPolicy)
         wire = {"instanceTypes": ["p4d.24xlarge"], "taints": UNKNOWN_ARRAY_VALUE}
         options = PolicyResourceOptions(False, [], None, [], PolicyCustomTimeouts(0, 0, 0), [], None)
@@ -164,7 +171,33 @@ def test_the_pack_starts_by_path_where_the_project_is_not_installed(tmp_path: Pa
         [sys.executable, "-c", program, str(ROOT)], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
 
-    assert (run.stdout, run.stderr) == ("gpupools gpu-pool-tainted unverified-at-preview\n", "")
+    names = [*(rule.name for rule in RULES), UNVERIFIED, *(rule.name for rule in STACK_RULES), UNVERIFIED_IN_STACK]
+    assert (run.stdout, run.stderr) == (f"gpupools {' '.join(names)}\n", "")
+
+
+def test_an_sdk_with_other_names_is_left_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    servicer = sdk._PolicyAnalyzerServicer
+    before = dict(vars(servicer))
+    monkeypatch.delattr(sdk, "deserialize_properties")
+
+    judge_once()
+
+    assert dict(vars(servicer)) == before
+
+
+def test_the_locked_sdk_has_the_names_that_judging_once_needs() -> None:
+    program = (
+        "import pulumi_policy.policy as sdk\n"
+        "from policies.pack import judge_once\n"
+        "before = sdk._PolicyAnalyzerServicer.Analyze\n"
+        "judge_once()\n"
+        "once = sdk._PolicyAnalyzerServicer.Analyze\n"
+        "judge_once()\n"
+        "print(once is not before, sdk._PolicyAnalyzerServicer.Analyze is once)\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+
+    assert (run.stdout, run.stderr) == ("True True\n", "")
 
 
 def test_the_manifest_names_the_projects_version_and_environment() -> None:

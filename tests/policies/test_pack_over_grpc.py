@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from google.protobuf import struct_pb2
 
+from policies.stack_rules import ALL_RULES
 from preview.pack import Diagnostic, PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
@@ -57,7 +58,10 @@ def cpu_machine(type_: str) -> object:
 def ask(pack: PolicyPackProcess, type_: str, wire: dict[str, Any], name: str = "train") -> list[Diagnostic]:
     properties = struct_pb2.Struct()
     properties.update(wire)
-    return pack.analyze(f"urn:pulumi:dev::gpupools::{type_}::{name}", type_, name, properties)
+    said = pack.analyze(f"urn:pulumi:dev::gpupools::{type_}::{name}", type_, name, properties)
+    assert all(each.description for each in said)
+    # These inputs are as short as can be; what the other rules say about them is in test_rules_over_grpc.py.
+    return [each for each in said if each.policy in ("gpu-pool-tainted", "unverified-at-preview")]
 
 
 def levels(diagnostics: list[Diagnostic]) -> list[tuple[str, str]]:
@@ -89,10 +93,15 @@ def test_the_pack_says_what_it_enforces(pack: PolicyPackProcess) -> None:
     info = pack.info()
 
     assert info.name == "gpupools"
-    assert [(policy.name, policy.level, policy.severity, policy.judges) for policy in info.policies] == [
-        ("gpu-pool-tainted", "mandatory", "high", "resource"),
-        ("unverified-at-preview", "advisory", "medium", "resource"),
-    ]
+    said = {policy.name: (policy.level, policy.severity, policy.judges) for policy in info.policies}
+    assert said["gpu-pool-tainted"] == ("mandatory", "high", "resource")
+    assert said["gpu-pool-tainted-elsewhere"] == ("mandatory", "high", "stack")
+    assert said["unverified-at-preview"] == ("advisory", "medium", "resource")
+    assert said["unverified-in-stack"] == ("advisory", "medium", "stack")
+    assert len(said) == len(info.policies) == len(ALL_RULES) + 2
+    for rule in ALL_RULES:
+        judges = "stack" if rule.stack is not None else "resource"
+        assert said[rule.name] == (rule.level.value, rule.severity, judges)
 
 
 def test_a_tainted_gpu_pool_passes(pack: PolicyPackProcess, type_: str) -> None:
@@ -107,7 +116,7 @@ def test_an_untainted_gpu_pool_is_rejected_with_the_cure(pack: PolicyPackProcess
     why, what = said.message.split("\n")
     assert why == said.description == "A GPU node that accepts pods without GPU work is paid for and not used."
     assert what.startswith("train: has 8 NVIDIA GPUs per node (")
-    assert what.endswith(f": none; add {WANTED[type_]}")
+    assert what.endswith(f": none; add {WANTED[type_]} (see docs/policies.md#gpu-pool-tainted)")
 
 
 def test_a_cpu_pool_passes_without_a_taint(pack: PolicyPackProcess, type_: str) -> None:

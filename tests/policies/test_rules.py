@@ -1,15 +1,22 @@
 """The rules as plain functions on facts, from both sides."""
 
+import dataclasses
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
-from gpupools.cloud import UNKNOWN, PoolFacts
+from gpupools.cloud import UNKNOWN, By, MissingTaint, PoolFacts, Reference, SharingFacts, SoftwareHints, Weakness
 from gpupools.taints import GPU_TAINT, Effect, Taint
-from policies.rules import RULES, Finding, Level, gpu_pool_tainted, told
+from policies.finding import Context, Finding, Level, told
+from policies.rules import RULES, gpu_pool_tainted, judge_pool
+from policies.stack_rules import ALL_RULES
 
-OBJECT = "{key: nvidia.com/gpu, value: present, effect: NO_SCHEDULE}"
-STRING = '"nvidia.com/gpu=present:NoSchedule"'
+OBJECT = MissingTaint(
+    "{key: nvidia.com/gpu, value: present, effect: NO_SCHEDULE}",
+    {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"},
+)
+TEXT = MissingTaint('"nvidia.com/gpu=present:NoSchedule"', "nvidia.com/gpu=present:NoSchedule")
 
 
 def pool(
@@ -18,8 +25,17 @@ def pool(
     cloud: str = "aws",
     evidence: str = "instanceTypes p4d.24xlarge",
     unknown: tuple[str, ...] = (),
+    **more: Any,
 ) -> PoolFacts:
-    return PoolFacts(cloud, ("p4d.24xlarge",), None if gpus is None else Fraction(gpus), taints, evidence, unknown)
+    given: dict[str, Any] = {"where": "taints", "missing_taint": OBJECT, "accelerator": "nvidia", **more}
+    count = None if gpus is None else Fraction(gpus)
+    return PoolFacts(cloud, ("p4d.24xlarge",), count, taints, evidence, unknown, **given)
+
+
+def found(facts: PoolFacts, rule: str, stack: str = "dev", protect: bool = False, **config: Any) -> list[Finding]:
+    """Return what one rule has against a pool."""
+    contexts = {rule: Context(config=config, stack=stack, protect=protect)}
+    return [finding for each, finding in judge_pool(facts, contexts) if each.name == rule]
 
 
 SOFT = Taint("nvidia.com/gpu", "present", Effect.PREFER_NO_SCHEDULE)
@@ -71,7 +87,7 @@ def test_a_gpu_pool_without_a_hard_taint_is_found(facts: PoolFacts, what: str) -
     assert gpu_pool_tainted(facts) == Finding(
         what=f"has {what}, but no permanent taint keeps other pods off",
         property="taints",
-        fix=f"add {OBJECT} to taints",
+        fix=f"add {OBJECT.text} to taints",
     )
 
 
@@ -92,18 +108,18 @@ def test_a_gpu_pool_without_a_hard_taint_is_found(facts: PoolFacts, what: str) -
         ),
         pytest.param(
             pool(None, evidence="", unknown=("instanceTypes", "amiType")),
-            "may have NVIDIA GPUs, but whether a taint keeps other pods off cannot be verified: instanceTypes, amiType "
+            "may have GPUs, but whether a taint keeps other pods off cannot be verified: instanceTypes, amiType "
             "not known yet, or not in this resource",
             id="an unknown machine",
         ),
         pytest.param(
             pool(None, evidence=""),
-            "may have NVIDIA GPUs, but whether a taint keeps other pods off cannot be verified: the machine type not "
+            "may have GPUs, but whether a taint keeps other pods off cannot be verified: the machine type not "
             "known yet, or not in this resource",
             id="an unknown machine that names no input",
         ),
         pytest.param(
-            pool(1, cloud="gcp", unknown=("nodeConfig",)),
+            pool(1, cloud="gcp", unknown=("nodeConfig",), where="nodeConfig.taints"),
             "has 1 NVIDIA GPU per node (instanceTypes p4d.24xlarge), but whether a taint keeps other pods off cannot "
             "be verified: nodeConfig not known yet, or not in this resource",
             id="the input that holds the taints",
@@ -118,26 +134,84 @@ def test_a_pool_that_the_unknown_part_decides_is_unverified(facts: PoolFacts, wh
 
 
 @pytest.mark.parametrize(
-    ("cloud", "taint", "path"),
+    ("taint", "path"),
     [
-        ("aws", OBJECT, "taints"),
-        ("azure", STRING, "nodeTaints"),
-        ("gcp", OBJECT, "nodeConfig.taints"),
-        ("a new cloud", "nvidia.com/gpu=present:NoSchedule", "taints"),
+        (OBJECT, "taints"),
+        (TEXT, "nodeTaints"),
+        (OBJECT, "nodeConfig.taints"),
+        (TEXT, "agentPoolProfiles[1].nodeTaints"),
     ],
+    ids=["aws", "azure", "gcp", "inline"],
 )
-def test_the_cure_is_in_the_clouds_own_spelling(cloud: str, taint: str, path: str) -> None:
-    here = f"write machine type and taints as plain values here, with {taint} in {path}"
+def test_the_cure_is_in_the_clouds_own_spelling(taint: MissingTaint, path: str) -> None:
+    here = f"write machine type and taints as plain values here, with {taint.text} in {path}"
 
-    found = gpu_pool_tainted(pool(8, cloud=cloud))
-    late = gpu_pool_tainted(pool(8, cloud=cloud, unknown=(path,)))
-    maybe = gpu_pool_tainted(pool(None, cloud=cloud, evidence="", unknown=(path,)))
+    found = gpu_pool_tainted(pool(8, where=path, missing_taint=taint))
+    late = gpu_pool_tainted(pool(8, where=path, missing_taint=taint, unknown=(path,)))
+    maybe = gpu_pool_tainted(pool(None, evidence="", where=path, missing_taint=taint, unknown=(path,)))
 
     assert found is not None
     assert late is not None
     assert maybe is not None
-    assert (found.fix, late.fix) == (f"add {taint} to {path}", here)
+    assert (found.fix, late.fix) == (f"add {taint.text} to {path}", here)
     assert maybe.fix == f"{here} if the nodes have GPUs"
+
+
+def test_what_looks_like_a_taint_and_is_none_is_named() -> None:
+    finding = gpu_pool_tainted(pool(8, not_counted=("taints[0]: effect 'NoSchedule' is not in the spelling",)))
+
+    assert finding is not None
+    assert finding.what.endswith("other pods off; not counted: taints[0]: effect 'NoSchedule' is not in the spelling")
+
+
+def test_gpus_where_the_api_takes_no_taints_have_to_move() -> None:
+    finding = gpu_pool_tainted(pool(8, no_taint_field=True, pool="default"))
+
+    assert finding is not None
+    assert (finding.pool, finding.fix) == (
+        "default",
+        "move the GPUs to a pool of their own, since this one takes no taints",
+    )
+
+
+def test_gpu_machines_that_may_not_join_a_cluster_are_unverified() -> None:
+    finding = gpu_pool_tainted(pool(8, in_cluster=None))
+
+    assert finding is not None
+    assert finding.unverified
+    assert "whether the machines join a cluster not known yet" in finding.what
+
+
+def test_amd_gpus_are_gpus() -> None:
+    finding = gpu_pool_tainted(pool(8, accelerator="amd"))
+
+    assert finding is not None
+    assert finding.what.startswith("has 8 AMD GPUs per node")
+
+
+def test_another_accelerator_is_no_gpu() -> None:
+    assert gpu_pool_tainted(pool(0, accelerator="other")) is None
+    assert gpu_pool_tainted(pool(None, accelerator="other")) is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "decides", "left"),
+    [
+        pytest.param(pool(None, evidence=""), {"machine"}, True, id="the machine is in the template"),
+        pytest.param(pool(None, evidence=""), {"image"}, True, id="the image is in the template"),
+        pytest.param(pool(8), {"taints"}, True, id="the taints are in the template"),
+        pytest.param(pool(8), {"machine", "image"}, False, id="GPUs are known here, and taints are not elsewhere"),
+        pytest.param(pool(8), set(), False, id="the template decides nothing"),
+    ],
+)
+def test_what_another_resource_decides_is_left_to_the_rule_that_sees_the_stack(
+    facts: PoolFacts, decides: set[str], left: bool
+) -> None:
+    reference = Reference("launchTemplate", ("aws:ec2/launchTemplate:LaunchTemplate",), "", frozenset(decides))
+
+    finding = gpu_pool_tainted(dataclasses.replace(facts, elsewhere=(reference,)))
+
+    assert (finding is None) is left
 
 
 @pytest.mark.parametrize(
@@ -169,15 +243,257 @@ def test_a_finding_shows_what_was_declared_but_no_values_of_taints(props: dict[s
 
 
 def test_every_rule_is_complete_and_named_once() -> None:
-    assert len({rule.name for rule in RULES}) == len(RULES)
-    for rule in RULES:
+    assert len({rule.name for rule in ALL_RULES}) == len(ALL_RULES)
+    for rule in ALL_RULES:
         assert rule.severity in {"low", "medium", "high", "critical"}
         assert rule.url.startswith("https://")
-        assert rule.why
-        assert rule.fix
+        assert rule.why.endswith(".")
+        assert rule.fix.endswith(".")
+        assert all(vars(rule.framework).values())
+        assert [rule.pool, rule.software, rule.stack].count(None) == 2
 
 
-def test_the_taint_rule_is_mandatory() -> None:
-    assert [(rule.name, rule.level) for rule in RULES if rule.check is gpu_pool_tainted] == [
-        ("gpu-pool-tainted", Level.MANDATORY)
-    ]
+def test_the_taint_rule_is_the_first_and_mandatory() -> None:
+    assert (RULES[0].name, RULES[0].level) == ("gpu-pool-tainted", Level.MANDATORY)
+
+
+def test_a_finding_is_told_with_its_pool_its_source_and_the_rules_section() -> None:
+    finding = Finding(
+        what="is wrong", property="a.b", found="x", fix="mend it", pool="blue", source="https://example.com"
+    )
+
+    assert told(finding, {}, RULES[0]) == (
+        "pool 'blue': is wrong; found a.b: x; mend it (see https://example.com, docs/policies.md#gpu-pool-tainted)"
+    )
+    assert told(Finding(what="is wrong", fix="mend it"), {}) == "is wrong; mend it"
+
+
+def test_the_value_at_a_list_position_is_shown() -> None:
+    finding = Finding(what="w", property="agentPoolProfiles[1].nodeTaints", fix="f")
+
+    assert "found agentPoolProfiles[1].nodeTaints: a:NoSchedule;" in told(
+        finding, {"agentPoolProfiles": [{}, {"nodeTaints": ["a=b:NoSchedule"]}]}
+    )
+    assert "nodeTaints: none;" in told(finding, {"agentPoolProfiles": [{}]})
+    assert "nodeTaints: x;" in told(finding, {"agentPoolProfiles": "x"})
+
+
+# --- the other rules that one pool decides ---
+
+CLEAN = pool(8, GPU_TAINT, labels={"owner": "vision"}, min_nodes=0, max_nodes=4)
+SHARED = SharingFacts("time-slicing", 4, said_by="nodeConfig.guestAccelerators[0].gpuSharingConfig")
+
+
+def weakness(mandatory: bool = True, unverified: bool = False) -> Weakness:
+    return Weakness(
+        name="metadata-service",
+        property="metadataOptions.httpTokens",
+        found="optional",
+        wanted="required",
+        why="Pods can take the node's role.",
+        mandatory=mandatory,
+        source="https://example.com/imds",
+        unverified=unverified,
+    )
+
+
+def gke(kind: str, machine: str, clients: int | None = None, profile: str = "") -> PoolFacts:
+    sharing = SharingFacts(kind, clients, profile, "nodeConfig.guestAccelerators[0]")
+    return PoolFacts(
+        "gcp",
+        (machine,),
+        Fraction(1),
+        (GPU_TAINT,),
+        f"machineType {machine}",
+        where="nodeConfig.taints",
+        accelerator="nvidia",
+        sharing=sharing,
+        software=SoftwareHints(By.CLOUD, By.CLOUD, By.CLOUD),
+    )
+
+
+def test_a_clean_pool_passes_every_rule() -> None:
+    assert [(rule.name, finding.what) for rule, finding in judge_pool(CLEAN)] == []
+
+
+VIOLATIONS = [
+    pytest.param(
+        "gpu-taint-tolerated-by-daemons", pool(8, EXECUTE), {}, "only a NoExecute taint", id="NoExecute alone"
+    ),
+    pytest.param(
+        "other-accelerator-tainted",
+        pool(0, accelerator="other", other_accelerator="instanceTypes trn2.48xlarge (AWS Trainium2)"),
+        {},
+        "an accelerator that is no GPU (instanceTypes trn2.48xlarge (AWS Trainium2))",
+        id="Trainium without a taint",
+    ),
+    pytest.param("gpu-sharing-supported", gke("time-slicing", "a2-highgpu-1g", 49), {}, "49", id="49 clients on GKE"),
+    pytest.param(
+        "gpu-sharing-supported", gke("time-slicing", "a2-highgpu-1g", 1), {}, "got 1; a shared GPU needs", id="1 client"
+    ),
+    pytest.param(
+        "gpu-sharing-supported",
+        gke("mig-single", "a2-highgpu-1g", profile="1g.10gb+me.all"),
+        {},
+        "1g.10gb",
+        id="profile",
+    ),
+    pytest.param(
+        "gpu-sharing-supported", gke("mig-single", "a2-ultragpu-1g", profile="1g.5gb"), {}, "1g.5gb", id="80 GB card"
+    ),
+    pytest.param(
+        "gpu-sharing-supported", gke("mig-single", "g2-standard-4", profile="1g.5gb"), {}, "L4", id="MIG on L4"
+    ),
+    pytest.param("gpu-sharing-trusted", pool(8, GPU_TAINT, sharing=SHARED), {}, "pods share a GPU", id="no trust"),
+    pytest.param(
+        "gpu-sharing-trusted",
+        pool(8, GPU_TAINT, sharing=SharingFacts("mig-single+mps", 2), labels={"gpupools/trust": ""}),
+        {},
+        "mig-single+mps",
+        id="slices shared, empty label",
+    ),
+    pytest.param(
+        "gpu-node-hardened", pool(8, GPU_TAINT, weaknesses=(weakness(),)), {}, "metadata-service: Pods", id="weakness"
+    ),
+    pytest.param(
+        "gpu-node-hardening-advised",
+        pool(8, GPU_TAINT, weaknesses=(weakness(False),)),
+        {},
+        "metadata-service",
+        id="advice",
+    ),
+    pytest.param(
+        "gpu-pool-bounded",
+        pool(8, GPU_TAINT, max_nodes=21),
+        {"maxNodesPerPool": 20.0},
+        "may grow to 21",
+        id="above the cap",
+    ),
+    pytest.param(
+        "gpu-pool-bounded", pool(8, GPU_TAINT), {"maxNodesPerPool": 20}, "may grow without a bound", id="no bound"
+    ),
+    pytest.param(
+        "gpu-pool-bounded", pool(8, GPU_TAINT, max_nodes=1), {"maxNodesPerPool": 0}, "the cap is 0", id="none"
+    ),
+    pytest.param("gpu-pool-protected", CLEAN, {"stacks": ["d?v"]}, "production stack dev", id="not protected"),
+    pytest.param(
+        "gpu-pool-idles-at-zero", pool(8, GPU_TAINT, min_nodes=1), {}, "keeps 1 GPU node when", id="idle node"
+    ),
+    pytest.param(
+        "gpu-pool-idles-at-zero",
+        pool(8, GPU_TAINT, min_nodes=2, per_zone=True),
+        {},
+        "keeps 2 GPU nodes in each zone",
+        id="idle nodes",
+    ),
+    pytest.param("gpu-pool-owned", pool(8, GPU_TAINT), {}, "nobody is named", id="no owner"),
+    pytest.param("gpu-pool-owned", CLEAN, {"labels": ["team"]}, "nobody is named", id="another label"),
+]
+
+
+@pytest.mark.parametrize(("rule", "facts", "config", "what"), VIOLATIONS)
+def test_a_rule_finds_what_it_is_for(rule: str, facts: PoolFacts, config: dict[str, Any], what: str) -> None:
+    (finding,) = found(facts, rule, **config)
+
+    assert what in finding.what
+    assert finding.fix
+    assert not finding.unverified
+
+
+@pytest.mark.parametrize(
+    ("rule", "facts", "config"),
+    [
+        pytest.param(
+            "gpu-taint-tolerated-by-daemons", pool(8, EXECUTE, GPU_TAINT), {}, id="NoExecute beside NoSchedule"
+        ),
+        pytest.param("gpu-taint-tolerated-by-daemons", pool(0, EXECUTE), {}, id="NoExecute on a CPU pool"),
+        pytest.param("other-accelerator-tainted", pool(0, OTHER, accelerator="other"), {}, id="Trainium, tainted"),
+        pytest.param("other-accelerator-tainted", pool(8), {}, id="a GPU is judged by its own rule"),
+        pytest.param("gpu-sharing-supported", gke("time-slicing", "a2-highgpu-1g", 48), {}, id="48 clients"),
+        pytest.param("gpu-sharing-supported", gke("time-slicing", "a2-highgpu-1g"), {}, id="unsaid clients"),
+        pytest.param("gpu-sharing-supported", gke("mig-single", "a2-highgpu-1g", profile="1g.5gb"), {}, id="a profile"),
+        pytest.param(
+            "gpu-sharing-supported", gke("mig-single", "a2-megagpu-99g", profile="1g.5gb"), {}, id="new machine"
+        ),
+        pytest.param("gpu-sharing-supported", gke("mig-single", "a2-highgpu-1g"), {}, id="a profile that is not said"),
+        pytest.param("gpu-sharing-supported", gke("none", "a2-highgpu-1g"), {}, id="whole GPUs"),
+        pytest.param(
+            "gpu-sharing-trusted",
+            pool(8, sharing=SHARED, labels={"gpupools/trust": "vision"}),
+            {},
+            id="a team is named",
+        ),
+        pytest.param("gpu-sharing-trusted", pool(8, sharing=SHARED), {"tenants": "one"}, id="one tenant"),
+        pytest.param("gpu-sharing-trusted", pool(8, sharing=SharingFacts("mig-single")), {}, id="MIG isolates"),
+        pytest.param("gpu-node-hardened", pool(0, weaknesses=(weakness(),)), {}, id="weakness of a CPU pool"),
+        pytest.param("gpu-node-hardened", pool(8, weaknesses=(weakness(False),)), {}, id="advice only"),
+        pytest.param("gpu-node-hardening-advised", pool(8, weaknesses=(weakness(),)), {}, id="a violation only"),
+        pytest.param("gpu-pool-bounded", pool(8, max_nodes=20), {"maxNodesPerPool": 20}, id="at the cap"),
+        pytest.param("gpu-pool-bounded", pool(8, max_nodes=1000), {}, id="no cap configured"),
+        pytest.param("gpu-pool-bounded", pool(0, max_nodes=1000), {"maxNodesPerPool": 1}, id="a CPU pool"),
+        pytest.param("gpu-pool-bounded", pool(8, max_nodes=9), {"maxNodesPerPool": float("nan")}, id="a cap of NaN"),
+        pytest.param("gpu-pool-protected", CLEAN, {"stacks": ["prod"]}, id="another stack"),
+        pytest.param("gpu-pool-protected", CLEAN, {}, id="no production stack configured"),
+        pytest.param(
+            "gpu-pool-protected", pool(8, deletion_protected=True), {"stacks": ["*"]}, id="the cloud protects"
+        ),
+        pytest.param("gpu-pool-idles-at-zero", CLEAN, {}, id="none when idle"),
+        pytest.param("gpu-pool-idles-at-zero", pool(0, min_nodes=3), {}, id="idle CPU nodes"),
+        pytest.param("gpu-pool-owned", pool(8, tags={"Owner": "me"}), {}, id="a tag in another case"),
+        pytest.param("gpu-pool-owned", pool(8), {"labels": []}, id="no label asked for"),
+        pytest.param("gpu-pool-owned", pool(0), {}, id="a CPU pool needs no owner"),
+    ],
+)
+def test_a_rule_lets_pass_what_it_is_not_for(rule: str, facts: PoolFacts, config: dict[str, Any]) -> None:
+    assert found(facts, rule, **config) == []
+
+
+def test_a_waived_pool_may_be_shared_by_anyone() -> None:
+    shared = pool(8, GPU_TAINT, sharing=SHARED, labels={"gpupools/pool": "notebooks"})
+    inline = pool(8, GPU_TAINT, sharing=SHARED, pool="notebooks")
+
+    assert [found(each, "gpu-sharing-trusted", waived=["note*"]) for each in (shared, inline)] == [[], []]
+    assert [len(found(each, "gpu-sharing-trusted", waived=["other"])) for each in (shared, inline)] == [1, 1]
+
+
+def test_a_protected_pool_of_a_production_stack_passes() -> None:
+    assert len(found(CLEAN, "gpu-pool-protected", stack="shop-prod", stacks=["*-prod"])) == 1
+    assert found(CLEAN, "gpu-pool-protected", stack="shop-prod", protect=True, stacks=["*-prod"]) == []
+
+
+def test_a_weakness_that_is_not_known_yet_is_unverified() -> None:
+    (finding,) = found(pool(8, weaknesses=(weakness(unverified=True),)), "gpu-node-hardened")
+
+    assert finding.unverified
+    assert (finding.property, finding.found, finding.source) == (
+        "metadataOptions.httpTokens",
+        "optional",
+        "https://example.com/imds",
+    )
+    assert finding.fix == "wanted metadataOptions.httpTokens: required"
+
+
+def test_a_bound_that_is_not_known_yet_is_unverified() -> None:
+    (finding,) = found(pool(8, unknown=("scalingConfig.maxSize",)), "gpu-pool-bounded", maxNodesPerPool=5)
+
+    assert finding.unverified
+    assert "scalingConfig.maxSize not known yet" in finding.what
+
+
+def test_an_aks_profile_is_judged_on_the_gpu_of_its_size() -> None:
+    def aks(size: str, profile: str) -> PoolFacts:
+        return PoolFacts(
+            "azure",
+            (size,),
+            Fraction(1),
+            (GPU_TAINT,),
+            where="nodeTaints",
+            accelerator="nvidia",
+            sharing=SharingFacts("mig-single", None, profile, f"gpuInstanceProfile {profile}"),
+        )
+
+    assert found(aks("Standard_NC24ads_A100_v4", "MIG3g"), "gpu-sharing-supported") == []
+    (refused,) = found(aks("Standard_NC24ads_A100_v4", "MIG5g"), "gpu-sharing-supported")
+    assert refused.what.endswith("A100-80GB has no profile MIG5g")
+    (without,) = found(aks("Standard_NV36ads_A10_v5", "MIG1g"), "gpu-sharing-supported")
+    assert "A10" in without.what

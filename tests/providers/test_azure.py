@@ -1,54 +1,29 @@
 """AKS: which size a wish becomes and what is refused, reading pools back, and what goes over the wire."""
 
-import asyncio
 import random
-from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
 import pulumi
 import pytest
-from pulumi.runtime.stack import run_pulumi_func
 
 from gpupools.cloud import UNKNOWN, PoolFacts, Settings, Verdict
 from gpupools.errors import Rejected
 from gpupools.gpus import gpu_models
 from gpupools.mig import profile, profiles
-from gpupools.plan import POOL_LABEL, PoolPlan, plan_pool
-from gpupools.spec import LATE, SHARING_KINDS, Cluster
-from gpupools.stack import parse_cluster, parse_pool
+from gpupools.plan import POOL_LABEL
+from gpupools.spec import LATE, SHARING_KINDS
 from gpupools.taints import GPU_TAINT, Effect, Taint
 from preview.schema import check_inputs, check_property_path
 from providers.azure import CLOUD
 from providers.azure.resources import FIXED_AT_CREATION, create_pool, create_provider
-from providers.azure.settings import MIG_MODELS, WITHOUT_AKS_DRIVER, AksCluster, AksSettings, gpu_instance_profile
+from providers.azure.settings import MIG_MODELS, WITHOUT_AKS_DRIVER, AksCluster, gpu_instance_profile
+from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, run, settings, wire
 
-TOKEN = "azure-native:containerservice:AgentPool"
 SIZES = CLOUD.instance_types
 PREFER = Taint("x", "", Effect.PREFER_NO_SCHEDULE)
 SLICES_PER_GPU = {"MIG1g": 7, "MIG2g": 3, "MIG3g": 2, "MIG4g": 1, "MIG7g": 1}
-
-
-def aks(**keys: Any) -> Cluster:
-    raw = {"cloud": "azure", "name": "serve-dev", "resource_group": "ml-dev"} | keys
-    return parse_cluster(("clusters", "serve"), raw, {"azure": CLOUD})
-
-
-def plan(cluster: Cluster | None = None, name: str = "train", **keys: Any) -> PoolPlan:
-    spec = parse_pool(("pools", name), {"nodes": {"max": 4}} | keys)
-    return plan_pool(name, spec, "serve", cluster or aks(), CLOUD)
-
-
-def settings(made: PoolPlan) -> AksSettings:
-    assert isinstance(made.settings, AksSettings)
-    return made.settings
-
-
-def refused(**keys: Any) -> str:
-    with pytest.raises(Rejected) as error:
-        plan(**keys)
-    return str(error.value)
 
 
 def mig(**keys: Any) -> dict[str, Any]:
@@ -331,8 +306,7 @@ def test_the_example_cluster_is_a_cluster() -> None:
 
 
 def facts(token: str = TOKEN, **properties: Any) -> PoolFacts:
-    read = CLOUD.read_pool(token, properties)
-    assert read is not None
+    (read,) = CLOUD.read_pools(token, properties)
     return read
 
 
@@ -342,23 +316,28 @@ def facts(token: str = TOKEN, **properties: Any) -> PoolFacts:
         (TOKEN, True),
         ("azure-native:containerservice/v20250901:AgentPool", True),
         ("azure-native_containerservice_v20260102preview:containerservice:AgentPool", True),
+        ("azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool", True),
         ("azure-native:containerservice:ManagedCluster", False),
-        ("azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool", False),
         ("", False),
     ],
-    ids=["default", "versioned", "generated-sdk", "cluster", "classic", "empty"],
+    ids=["default", "versioned", "generated-sdk", "classic", "cluster", "empty"],
 )
 def test_agent_pools_of_every_api_version_are_read(token: str, is_pool: bool) -> None:
-    assert (CLOUD.read_pool(token, {"vmSize": "Standard_NC4as_T4_v3"}) is not None) is is_pool
+    assert (len(CLOUD.read_pools(token, {"vmSize": "Standard_NC4as_T4_v3"})) == 1) is is_pool
 
 
 @pytest.mark.parametrize(
     ("properties", "types", "gpus", "evidence"),
     [
         ({"vmSize": "Standard_NC64as_T4_v3"}, ("Standard_NC64as_T4_v3",), 4, "vmSize Standard_NC64as_T4_v3"),
-        ({"vmSize": "STANDARD_NV6ADS_A10_V5"}, ("Standard_NV6ads_A10_v5",), Fraction(1, 6), None),
+        (
+            {"vmSize": "STANDARD_NV6ADS_A10_V5"},
+            ("Standard_NV6ads_A10_v5",),
+            Fraction(1, 6),
+            "vmSize Standard_NV6ads_A10_v5",
+        ),
         ({"vmSize": "Standard_D4s_v5"}, ("Standard_D4s_v5",), 0, ""),
-        ({"vmSize": "standard_nd96isr_mi300x_v5"}, ("standard_nd96isr_mi300x_v5",), 0, ""),
+        ({"vmSize": "standard_nd96isr_mi300x_v5"}, ("standard_nd96isr_mi300x_v5",), None, None),
         ({"vmSize": "Standard_NP10s"}, ("Standard_NP10s",), 0, ""),
         ({"vmSize": "Standard_ND192isr_VR300_v7"}, ("Standard_ND192isr_VR300_v7",), None, None),
         ({"gpuInstanceProfile": "MIG1g"}, (), None, "gpuInstanceProfile MIG1g"),
@@ -367,7 +346,7 @@ def test_agent_pools_of_every_api_version_are_read(token: str, is_pool: bool) ->
             {"virtualMachinesProfile": {"scale": {"manual": [{"count": 1, "size": "Standard_NC4as_T4_v3"}]}}},
             ("Standard_NC4as_T4_v3",),
             1,
-            "vmSize Standard_NC4as_T4_v3",
+            "virtualMachinesProfile Standard_NC4as_T4_v3",
         ),
         (
             {"virtualMachinesProfile": {"scale": {"autoscale": {"size": "Standard_D4s_v5", "maxCount": 3}}}},
@@ -453,44 +432,10 @@ def test_reading_never_raises_whatever_the_input() -> None:
         assert read.gpus_per_node is None or read.gpus_per_node >= 0
         assert bool(read.evidence) or read.gpus_per_node in (0, None)
     no_properties: list[Any] = [None, [], "text", UNKNOWN, 7]
-    assert [CLOUD.read_pool(TOKEN, each) for each in no_properties] == [facts()] * len(no_properties)
+    assert [CLOUD.read_pools(TOKEN, each) for each in no_properties] == [(facts(),)] * len(no_properties)
 
 
 # --- over the wire ----------------------------------------------------------------------------------------------------
-
-
-class Recorder(pulumi.runtime.Mocks):
-    """Answers with the inputs and refuses look-ups."""
-
-    def __init__(self) -> None:
-        self.made: list[pulumi.runtime.MockResourceArgs] = []
-
-    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
-        self.made.append(args)
-        return f"{args.name}-id", dict(args.inputs)
-
-    def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
-        raise AssertionError(f"a test asked the cloud for {args.token}")
-
-
-def run(program: Callable[[], None]) -> list[pulumi.runtime.MockResourceArgs]:
-    recorder = Recorder()
-
-    async def main() -> None:
-        pulumi.runtime.set_mocks(recorder)
-        await run_pulumi_func(program)
-
-    asyncio.run(main())
-    return [each for each in recorder.made if each.typ != "pulumi:pulumi:Stack"]
-
-
-ADDRESSES: Mapping[str, pulumi.Input[Any]] = {"name": "serve-dev", "resource_group": "ml-dev"}
-
-
-def wire(made: PoolPlan, addresses: Mapping[str, pulumi.Input[Any]] = ADDRESSES) -> dict[str, Any]:
-    (pool,) = run(lambda: (create_pool("serve-train", made, addresses, pulumi.ResourceOptions()), None)[1])
-    assert (pool.typ, pool.name) == (TOKEN, "serve-train-pool")
-    return dict(pool.inputs)
 
 
 def test_a_pool_of_whole_gpus_goes_over_the_wire_complete() -> None:
@@ -516,11 +461,12 @@ def test_a_pool_of_whole_gpus_goes_over_the_wire_complete() -> None:
         "osDiskType": "Managed",
         "gpuProfile": {"driver": "Install"},
         "nodeTaints": ["nvidia.com/gpu=present:NoSchedule", "team=vision:NoSchedule"],
-        "nodeLabels": {POOL_LABEL: "train", "nvidia.com/gpu.present": "true", "a.b/c": "d"},
+        "nodeLabels": dict(made.labels),
         "enableNodePublicIP": False,
         "enableEncryptionAtHost": False,
         "upgradeSettings": {"maxSurge": "0", "maxUnavailable": "1"},
     }
+    assert made.labels.items() >= {POOL_LABEL: "train", "nvidia.com/gpu.present": "true", "a.b/c": "d"}.items()
     assert name.startswith("train")
 
 
@@ -626,20 +572,14 @@ def test_the_name_that_is_returned_is_the_pools() -> None:
 
 
 def test_the_pools_options_replace_what_aks_never_changes_and_leave_the_count_to_the_autoscaler() -> None:
-    seen: list[pulumi.ResourceOptions] = []
+    merged = options(plan(gpu="T4"))
 
-    def look(args: pulumi.ResourceTransformationArgs) -> None:
-        seen.append(args.opts)
-
-    options = pulumi.ResourceOptions(transformations=[look], protect=True)
-    run(lambda: (create_pool("serve-train", plan(gpu="T4"), ADDRESSES, options), None)[1])
-
-    (merged,) = seen
     assert merged.ignore_changes == ["count"]
     assert merged.replace_on_changes == list(FIXED_AT_CREATION)
-    assert merged.protect is True
+    assert merged.delete_before_replace is False
+    assert merged.protect is None
     assert isinstance(merged.custom_timeouts, pulumi.CustomTimeouts)
-    assert merged.custom_timeouts.create == "1h"
+    assert (merged.custom_timeouts.create, merged.custom_timeouts.delete) == ("60m", "60m")
 
 
 def test_every_fixed_property_is_a_wire_name_of_the_agent_pool() -> None:

@@ -23,8 +23,8 @@ from gpupools.spec import LATE, SHARING_KINDS, Cluster, PoolSpec
 from gpupools.stack import parse_cluster, parse_pool
 from gpupools.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
 from providers import gcp
-from providers.gcp.facts import NODE_POOL
 from providers.gcp.machines import N1_MACHINES, N1_MOST_VCPUS, GceCatalogue
+from providers.gcp.read_back import NODE_POOL
 from providers.gcp.resources import create_pool, create_provider
 from providers.gcp.settings import COHERENT_MEMORY, MIG_PARTITIONS, GkeSettings
 
@@ -35,8 +35,22 @@ def cluster(**changes: Any) -> Cluster:
     return parse_cluster(("clusters", "lab"), CLUSTER | changes, {"gcp": gcp.CLOUD})
 
 
+SPOT = {"capacity": {"mode": "spot"}}
+RESERVED = {"capacity": {"mode": "reservation", "name": "lab"}, "zones": ["europe-west4-a"]}
+
+
+def sold(machine: str) -> dict[str, Any]:
+    """Return the keys that buy a machine which cannot be had on demand."""
+    if machine.startswith("a4x-"):
+        return RESERVED
+    scarce = ("a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g", "a3-ultragpu-", "a4-")
+    return SPOT if machine.startswith(scarce) else {}
+
+
 def spec(**keys: Any) -> PoolSpec:
-    return parse_pool(("pools", "train"), {"nodes": {"max": 4}} | keys)
+    sharing = keys.get("sharing", {})
+    shared = {"trust": {"team": "vision"}} if "replicas" in sharing or "share" in sharing else {}
+    return parse_pool(("pools", "train"), {"nodes": {"max": 4}} | shared | keys)
 
 
 def plan(on: Cluster | None = None, **keys: Any) -> PoolPlan:
@@ -101,11 +115,11 @@ def test_the_slices_gke_cuts_are_those_the_gpu_has_room_for() -> None:
         ({"gpu": "V100", "gpus_per_node": 8}, "n1+nvidia-tesla-v100:8"),
         ({"gpu": "A100-40GB", "gpus_per_node": 16}, "a2-megagpu-16g"),
         ({"gpu": "A100-80GB", "gpus_per_node": 8}, "a2-ultragpu-8g"),
-        ({"gpu": "H100", "gpus_per_node": 2}, "a3-highgpu-2g"),
-        ({"gpu": "H200", "gpus_per_node": 8}, "a3-ultragpu-8g"),
-        ({"gpu": "B200", "gpus_per_node": 8}, "a4-highgpu-8g"),
-        ({"gpu": "GB200", "gpus_per_node": 4}, "a4x-highgpu-4g"),
-        ({"gpu": "GB300", "gpus_per_node": 4}, "a4x-maxgpu-4g-metal"),
+        ({"gpu": "H100", "gpus_per_node": 2, **SPOT}, "a3-highgpu-2g"),
+        ({"gpu": "H200", "gpus_per_node": 8, **SPOT}, "a3-ultragpu-8g"),
+        ({"gpu": "B200", "gpus_per_node": 8, **SPOT}, "a4-highgpu-8g"),
+        ({"gpu": "GB200", "gpus_per_node": 4, **RESERVED}, "a4x-highgpu-4g"),
+        ({"gpu": "GB300", "gpus_per_node": 4, **RESERVED}, "a4x-maxgpu-4g-metal"),
         ({"gpu": "RTX-PRO-6000"}, "g4-standard-48"),
         ({"instance_type": "a2-ultragpu-8g-nolssd"}, "a2-ultragpu-8g-nolssd"),
         ({"instance_type": "n1-standard-8+nvidia-tesla-t4:1"}, "n1+nvidia-tesla-t4:1"),
@@ -182,7 +196,7 @@ def test_a_composed_name_gives_the_gpus_of_its_row_on_the_machine_it_names() -> 
             ),
         ),
         (
-            {"gpu": "GB200", "gpus_per_node": 4, "sharing": {"mode": "mig", "profile": "1g.23gb"}},
+            {"gpu": "GB200", "gpus_per_node": 4, **RESERVED, "sharing": {"mode": "mig", "profile": "1g.23gb"}},
             (
                 "pools.train.sharing.mode: GKE cannot cut GB200 GPUs: their driver manages memory coherently (CDMM), "
                 "which rules MIG out; use time-slicing or mps, or a GPU that GKE cuts: A100-40GB, A100-80GB, "
@@ -238,9 +252,9 @@ def test_what_gke_cannot_do_is_refused_with_a_cure(keys: dict[str, Any], text: s
     [
         {"gpu": "L4", "sharing": {"mode": "mps", "replicas": 49}},
         {"gpu": "L4", "sharing": {"mode": "time-slicing", "replicas": 49}},
-        {"gpu": "H100", "sharing": {"mode": "mig", "profile": "4g.40gb"}},
-        {"gpu": "H100", "sharing": {"mode": "mig", "layout": ["3g.40gb"], "strategy": "single"}},
-        {"gpu": "GB300", "gpus_per_node": 4, "sharing": {"mode": "mig", "profile": "7g.278gb"}},
+        {"gpu": "H100", **SPOT, "sharing": {"mode": "mig", "profile": "4g.40gb"}},
+        {"gpu": "H100", **SPOT, "sharing": {"mode": "mig", "layout": ["3g.40gb"], "strategy": "single"}},
+        {"gpu": "GB300", "gpus_per_node": 4, **RESERVED, "sharing": {"mode": "mig", "profile": "7g.278gb"}},
         {"instance_type": "n1-standard-16+nvidia-tesla-v100:1"},
     ],
     ids=["mps-clients", "time-sharing-clients", "profile", "layout", "coherent-memory", "n1"],
@@ -350,7 +364,7 @@ def test_gke_brings_neither_driver_nor_plugin_when_others_do(software: str) -> N
     ],
 )
 def test_disks_follow_the_machine(machine: str, disk: str, ssds: int) -> None:
-    chosen = settings(instance_type=machine)
+    chosen = settings(instance_type=machine, **sold(machine))
 
     assert (chosen.boot_disk_type, chosen.local_ssd_count) == (disk, ssds)
 
@@ -440,9 +454,8 @@ GPU_TAINT_HERE = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCH
     ],
 )
 def test_gpus_are_recognised(config: dict[str, Any], names: tuple[str, ...], gpus: Fraction | int) -> None:
-    facts = gcp.CLOUD.read_pool(NODE_POOL, node_pool(**config))
+    (facts,) = gcp.CLOUD.read_pools(NODE_POOL, node_pool(**config))
 
-    assert facts is not None
     assert (facts.instance_types, facts.gpus_per_node, facts.unknown) == (names, gpus, ())
     assert bool(facts.evidence) == bool(gpus)
 
@@ -461,17 +474,15 @@ def test_gpus_are_recognised(config: dict[str, Any], names: tuple[str, ...], gpu
     ids=["gpu", "no-execute", "prefer", "kubernetes-spelling", "empty-key", "no-key", "text"],
 )
 def test_only_taints_in_gke_spelling_count(taint: object, read: tuple[Taint, ...]) -> None:
-    facts = gcp.CLOUD.read_pool(NODE_POOL, node_pool(machineType="g2-standard-4", taints=[taint]))
+    (facts,) = gcp.CLOUD.read_pools(NODE_POOL, node_pool(machineType="g2-standard-4", taints=[taint]))
 
-    assert facts is not None
     assert facts.taints == read
 
 
 def test_taints_that_others_set_do_not_count() -> None:
     config = {"machineType": "g2-standard-4", "effectiveTaints": [GPU_TAINT_HERE]}
-    facts = gcp.CLOUD.read_pool(NODE_POOL, node_pool(**config))
+    (facts,) = gcp.CLOUD.read_pools(NODE_POOL, node_pool(**config))
 
-    assert facts is not None
     assert facts.taints == ()
 
 
@@ -499,14 +510,13 @@ def test_taints_that_others_set_do_not_count() -> None:
     ids=["config", "machine", "taints", "effect", "cpu", "a2", "n1", "count", "machine-with-gpus"],
 )
 def test_what_is_not_known_yet_is_said(properties: dict[str, Any], gpus: int | None, unknown: tuple[str, ...]) -> None:
-    facts = gcp.CLOUD.read_pool(NODE_POOL, properties)
+    (facts,) = gcp.CLOUD.read_pools(NODE_POOL, properties)
 
-    assert facts is not None
     assert (facts.gpus_per_node, facts.unknown) == (gpus, unknown)
 
 
 def test_other_resources_are_no_pools() -> None:
-    assert gcp.CLOUD.read_pool("aws:eks/nodeGroup:NodeGroup", node_pool(machineType="g2-standard-4")) is None
+    assert gcp.CLOUD.read_pools("aws:eks/nodeGroup:NodeGroup", node_pool(machineType="g2-standard-4")) == ()
 
 
 def test_reading_survives_any_input() -> None:
@@ -540,9 +550,8 @@ def test_reading_survives_any_input() -> None:
 
     for _ in range(3000):
         properties = {"nodeConfig": grow(4)} if dice.random() < 0.8 else grow(4)
-        facts = gcp.CLOUD.read_pool(NODE_POOL, properties)
+        (facts,) = gcp.CLOUD.read_pools(NODE_POOL, properties)
 
-        assert facts is not None
         assert facts.gpus_per_node is None or facts.gpus_per_node >= 0
 
 
@@ -601,6 +610,7 @@ def test_a_pool_goes_over_the_wire_as_hardened_as_it_should() -> None:
     assert inputs["management"] == {"autoRepair": True, "autoUpgrade": True}
     assert inputs["upgradeSettings"] == {"strategy": "SURGE", "maxSurge": 0, "maxUnavailable": 1}
     assert inputs["networkConfig"] == {"enablePrivateNodes": True}
+    assert inputs["deletionPolicy"] == "DELETE"
     assert "nodeCount" not in inputs
     assert inputs["nodeConfig"] == {
         "machineType": "g2-standard-4",
@@ -610,7 +620,12 @@ def test_a_pool_goes_over_the_wire_as_hardened_as_it_should() -> None:
         "imageType": "COS_CONTAINERD",
         "diskSizeGb": 300,
         "diskType": "pd-balanced",
-        "labels": {"gpupools/pool": "train", "team": "vision"},
+        "labels": {
+            "gpupools/pool": "train",
+            "gpupools/software": "cloud-managed",
+            "nvidia.com/gpu.deploy.operands": "false",
+            "team": "vision",
+        },
         "taints": [GPU_TAINT_HERE, {"key": "a", "value": "b", "effect": "NO_EXECUTE"}],
         "serviceAccount": CLUSTER["service_account"],
         "oauthScopes": ["https://www.googleapis.com/auth/cloud-platform"],
@@ -651,18 +666,18 @@ def test_zones_are_passed_on() -> None:
 def test_every_machine_is_read_back_as_the_tainted_gpu_pool_it_was_planned_as() -> None:
     names = [name for name, row in gcp.CLOUD.instance_types.items() if row.lifecycle != "retired"]
     names.append("n1-highmem-16+nvidia-tesla-t4:1")
-    plans = [plan(instance_type=name) for name in names]
+    plans = [plan(instance_type=name, **sold(name)) for name in names]
     addresses = {key: value for key, value in CLUSTER.items() if key != "cloud"}
 
     def program() -> None:
         for index, made in enumerate(plans):
             create_pool(f"p{index}", made, addresses, pulumi.ResourceOptions())
 
-    read = {made.name: gcp.CLOUD.read_pool(made.typ, made.inputs) for made in declared(program)}
+    read = {made.name: gcp.CLOUD.read_pools(made.typ, made.inputs) for made in declared(program)}
 
     for index, made in enumerate(plans):
-        facts = read[f"p{index}-nodes"]
-        assert facts is not None
+        (facts,) = read[f"p{index}-nodes"]
+
         assert (facts.instance_types, facts.gpus_per_node) == ((made.instance.name,), made.instance.gpus)
         assert repels_cpu_pods(facts.taints)
 

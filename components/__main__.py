@@ -1,0 +1,16 @@
+"""Serves the components to Pulumi programs in any language; the engine runs this folder by path."""
+
+import sys
+import tomllib
+from pathlib import Path
+
+# Run by path, only this folder is importable, and `pulumi install` installs the lock but not the project.
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from pulumi.provider.experimental import component_provider_host
+
+from components.gpu_node_pool import GpuNodePool
+from components.gpu_runtime import GpuRuntime
+
+project = tomllib.loads(Path(__file__).resolve().parent.with_name("pyproject.toml").read_text(encoding="utf-8"))
+component_provider_host([GpuNodePool, GpuRuntime], name="gpupools", version=project["project"]["version"])

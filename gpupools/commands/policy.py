@@ -1,0 +1,115 @@
+"""`gpupools policy FILE...`: the policy pack's rules over Terraform plans, Pulumi documents and manifests."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpupools.errors import Problem, Rejected
+
+if TYPE_CHECKING:
+    from policies.documents.judging import Found, Judged
+
+FORMATS = ("text", "json", "sarif", "junit", "github")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = (
+        "FILE is what one of these prints: terraform show -json, pulumi preview --json, pulumi stack export, gpupools "
+        "preview --json; or a Kubernetes manifest. Which one it is shows from what it holds."
+    )
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    parser.add_argument("--config", type=Path, metavar="FILE", help="policy configuration, as for the policy pack")
+    parser.set_defaults(run=lambda given: judge_files(given.files, given.format, given.config))
+
+
+def judge_files(files: Sequence[Path], form: str, config: Path | None) -> int:
+    """Judge every file and print one report; return 1 when a mandatory rule is violated or a file cannot be judged."""
+    # Imported only here: the other commands start fast without the rules.
+    judging = import_module("policies.documents.judging")
+    try:
+        chosen = judging.read_config(config) if config is not None else judging.Config()
+    except Rejected as rejected:
+        for problem in rejected.problems:
+            print(f"{config}: {problem}", file=sys.stderr)
+        return 1
+    judged: list[Judged] = [judging.judge_file(path, chosen) for path in dict.fromkeys(files)]
+    _WRITERS[form](judged)
+    return 1 if any(file.refuses for file in judged) else 0
+
+
+def _text(judged: Sequence[Judged]) -> None:
+    for file in judged:
+        for problem in file.problems:
+            print(f"{file.path}: {problem}", file=sys.stderr)
+        for found in file.found:
+            print(f"{_place(file, found)} {found.level.value}: {found.message} [{found.rule.name}]")
+        if not file.problems:
+            print(f"{file.path}: {_summary(file)}")
+
+
+def _place(file: Judged, found: Found) -> str:
+    line = f":{found.line}" if found.line is not None else ""
+    return f"{file.path}{line}: {found.address}:" if found.address else f"{file.path}:"
+
+
+def _summary(file: Judged) -> str:
+    violations = sum(found.level.value == "mandatory" for found in file.found)
+    advisories = len(file.found) - violations
+    return (
+        f"{file.form}, {_count(file.resources, 'resource')}, {_count(file.gpu_pools, 'GPU pool')}: "
+        f"{_count(violations, 'violation')}, {_count(advisories, 'advisory', 'advisories')}"
+    )
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _json(judged: Sequence[Judged]) -> None:
+    _print_json({"files": [file.as_json() for file in judged], "refused": any(file.refuses for file in judged)})
+
+
+def _sarif(judged: Sequence[Judged]) -> None:
+    rules = import_module("policies.stack_rules").ALL_RULES
+    _print_json(import_module("policies.documents.sarif").sarif(judged, rules))
+
+
+def _junit(judged: Sequence[Judged]) -> None:
+    print(import_module("policies.documents.junit").junit(judged), end="")
+
+
+def _github(judged: Sequence[Judged]) -> None:
+    annotation = import_module("policies.documents.github").annotation
+    for file in judged:
+        problems: tuple[Problem, ...] = file.problems
+        for problem in problems:
+            print(annotation("error", str(file.path), None, "gpupools policy", str(problem)))
+        for found in file.found:
+            kind = "error" if found.level.value == "mandatory" else "warning"
+            message = f"{found.address}: {found.message}" if found.address else found.message
+            print(annotation(kind, str(file.path), found.line, found.rule.name, message))
+        if not problems:
+            print(f"{file.path}: {_summary(file)}")
+
+
+def _print_json(value: Any) -> None:
+    json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
+    print()
+
+
+_WRITERS: dict[str, Callable[[Sequence[Judged]], None]] = {
+    "text": _text,
+    "json": _json,
+    "sarif": _sarif,
+    "junit": _junit,
+    "github": _github,
+}

@@ -1,0 +1,413 @@
+"""What an edit of a stack file does to the nodes that run: two plans compared field by field. Pure.
+
+The effect of a field is a row of `data/plan_edits.csv`, which names the inputs of the cloud's own resources that the
+field becomes; what an edit of those does stands, with its source, in `providers/<cloud>/edits.csv`.
+"""
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from enum import Enum, StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from gpupools.access import ACCESS_KEYS
+from gpupools.plan import POOL_LABEL, PoolPlan, gpus_as_json
+from gpupools.spec import Cluster, Late, StackOutput
+from gpupools.stack import Stack
+from gpupools.taints import Taint
+
+_DATA = Path(__file__).parent / "data" / "plan_edits.csv"
+
+
+class EditEffect(StrEnum):
+    """What an edit does to the nodes of a pool, the mildest first."""
+
+    NONE = "none"
+    """Nothing the cloud is told changes, or nothing that counts."""
+    IN_PLACE = "in-place"
+    """The pool changes, its nodes stay."""
+    ROLLING = "rolling"
+    """The cloud replaces the nodes of the pool, a few at a time."""
+    UNKNOWN = "unknown"
+    """Depends on a value known only while the program runs, or on an input set by hand that no table has."""
+    REPLACE = "replace"
+    """The pool is destroyed and made anew."""
+    REFUSED = "refused"
+    """The cloud's API refuses the change."""
+
+
+_STRENGTH = {effect: strength for strength, effect in enumerate(EditEffect)}
+
+InputEffects = Mapping[str, Mapping[str, EditEffect]]
+"""Cloud → input of its resources, by dotted wire name → effect: the tables in `providers/<cloud>/edits.csv`."""
+
+
+@dataclass(frozen=True)
+class PlanEdit:
+    """One row: what a change of one field of a plan does on one cloud."""
+
+    cloud: str
+    """`*` for every cloud."""
+    field: str
+    """A key of `planned_values`, or the start of one up to a dot."""
+    when: str
+    """`<settings field>=<value>` for a row that counts only where the new plan has it; empty for any plan."""
+    effect: EditEffect
+    inputs: tuple[str, ...]
+    """What the field becomes in the cloud; empty where nothing does."""
+    detail: str
+    source: str
+
+
+@cache
+def plan_edits() -> tuple[PlanEdit, ...]:
+    """Return the rows in the file's order; of several for one field the first that counts is taken."""
+    with _DATA.open(newline="", encoding="utf-8") as file:
+        return tuple(
+            PlanEdit(
+                row["cloud"],
+                row["field"],
+                row["when"],
+                EditEffect(row["effect"]),
+                tuple(filter(None, row["input"].split(";"))),
+                row["detail"],
+                row["source"],
+            )
+            for row in csv.DictReader(file)
+        )
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """One field of a plan that two stack files give different values."""
+
+    field: str
+    old: Any
+    """As JSON types; None where the old plan has no such field."""
+    new: Any
+    effect: EditEffect
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.field} {_shown(self.old)} → {_shown(self.new)}"
+
+    @property
+    def short(self) -> str:
+        """The field without its parts: `labels` of `labels.team`; addresses and what is set by hand stay whole."""
+        first = self.field.partition(".")[0]
+        return self.field if first in ("cluster", "overrides") else first
+
+    def as_json(self) -> dict[str, Any]:
+        """Return field, old, new and effect."""
+        return {"field": self.field, "old": self.old, "new": self.new, "effect": self.effect.value}
+
+
+@dataclass(frozen=True)
+class PoolChange:
+    """What becomes of one pool of one cluster."""
+
+    cluster: str
+    pool: str
+    """The pool's key in the new file, of a deleted pool in the old one."""
+    change: str
+    """`created`, `deleted`, `renamed`, `changed` or `unchanged`."""
+    effect: EditEffect
+    """The strongest of the fields; of a deleted pool `replace`, since its nodes go."""
+    fields: tuple[FieldChange, ...]
+    """The strongest first."""
+    nodes: str
+    """The nodes concerned, in words: `up to 4 nodes × 8 GPUs`."""
+    former: str = ""
+    """The key of a renamed pool in the old file."""
+    protected: bool = False
+    """Whether Pulumi refuses it, since the pool is protected."""
+
+    @property
+    def destroys(self) -> bool:
+        """Say whether the pool is replaced or deleted, or may be: then the values decide that are not in the file."""
+        return self.effect in (EditEffect.REPLACE, EditEffect.UNKNOWN)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return cluster, pool, change, effect and the fields."""
+        changed = [each.as_json() for each in self.fields]
+        return {
+            "cluster": self.cluster,
+            "pool": self.pool,
+            "change": self.change,
+            "effect": self.effect.value,
+            "fields": changed,
+        }
+
+    def __str__(self) -> str:
+        text = f"{self.cluster}/{self.pool}: {self._words()}"
+        if self.protected:
+            text += "; Pulumi refuses it as long as the pool is protected"
+        return text
+
+    def _words(self) -> str:
+        if self.change == "created":
+            return f"creates {self.nodes}"
+        if self.change == "deleted":
+            return f"deletes {self.nodes}"
+        renamed = f"renamed from {self.former}; " if self.former else ""
+        if self.former and not self._beside_the_label():
+            label = " but their label" if self.fields else ""
+            return f"{renamed}no change for the nodes{label}"
+        return renamed + self._effect_in_words()
+
+    def _effect_in_words(self) -> str:
+        decisive = self._decisive()
+        what = ", ".join(str(each) for each in decisive)
+        details = "; ".join(dict.fromkeys(each.detail for each in decisive if each.detail))
+        because = f"; {details}" if details else ""
+        others = dict.fromkeys(each.short for each in self.fields if EditEffect.NONE != each.effect != self.effect)
+        beside = f" (and {', '.join(others)})" if others else ""
+        if self.effect is EditEffect.REPLACE:
+            return f"replaces {self.nodes}: {what}{beside}{because}; new pool first, then the old one"
+        if self.effect is EditEffect.UNKNOWN:
+            return f"pulumi preview has to say what this does: {what}{beside}{because}"
+        if self.effect is EditEffect.NONE:
+            return "no change for the nodes" + (f": {what}" if what else "")
+        names = {EditEffect.IN_PLACE: "in place", EditEffect.REFUSED: "refused by the cloud"}
+        return f"{names.get(self.effect, self.effect.value)}: {what}{beside}{because}"
+
+    def _beside_the_label(self) -> list[FieldChange]:
+        return [each for each in self.fields if each.field != f"labels.{POOL_LABEL}" and each.effect != EditEffect.NONE]
+
+    def _decisive(self) -> list[FieldChange]:
+        """Return the fields with the strongest effect, without one that repeats another's values."""
+        seen: dict[tuple[str, str], FieldChange] = {}
+        for each in self.fields:
+            if each.effect is self.effect:
+                seen.setdefault((_shown(each.old), _shown(each.new)), each)
+        return list(seen.values())
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A stack file, checked and planned."""
+
+    stack: Stack
+    plans: Sequence[PoolPlan]
+
+
+def diff(old: Planned, new: Planned, inputs: InputEffects) -> list[PoolChange]:
+    """Say what becomes of every pool, in the order of the new file; pools that go come last.
+
+    Args:
+        old: What the stack has now.
+        new: What it is to become.
+        inputs: What an edit of each input does, for those set by hand.
+    """
+    before = {(plan.cluster, plan.name): plan for plan in old.plans}
+    changes: list[PoolChange] = []
+    for plan in new.plans:
+        former = new.stack.pools[plan.name].renamed_from or ""
+        was = before.pop((plan.cluster, plan.name), None)
+        renamed = was is None and (plan.cluster, former) in before
+        if renamed:
+            was = before.pop((plan.cluster, former))
+        if was is None:
+            changes.append(PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _nodes(plan)))
+            continue
+        changed = _compared(was, old.stack.clusters[was.cluster], plan, new.stack.clusters[plan.cluster], inputs)
+        effect = max((each.effect for each in changed), key=_STRENGTH.__getitem__, default=EditEffect.NONE)
+        changes.append(
+            PoolChange(
+                plan.cluster,
+                plan.name,
+                "renamed" if renamed else "changed" if changed else "unchanged",
+                effect,
+                changed,
+                _nodes(was),
+                former if renamed else "",
+                effect is EditEffect.REPLACE and new.stack.pools[plan.name].protect,
+            )
+        )
+    for (cluster, name), gone in before.items():
+        protected = old.stack.pools[name].protect
+        changes.append(PoolChange(cluster, name, "deleted", EditEffect.REPLACE, (), _nodes(gone), protected=protected))
+    return changes
+
+
+def planned_values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
+    """Return everything the cloud's resources are made from, by dotted name, as JSON types.
+
+    The portable part of the plan, the cloud's own settings, and as `cluster.…` the cluster's addresses; what the cloud
+    adds by itself is in none of them.
+    """
+    values: dict[str, Any] = {
+        "instance_type": plan.instance.name,
+        "software": plan.software,
+        "sharing": plan.sharing,
+        "trust": plan.trust,
+        "taints": sorted(map(str, plan.taints)),  # a node's taints have no order
+        "labels": plan.labels,
+        "nodes": {"min": plan.min_nodes, "max": plan.max_nodes},
+        "disk_gib": plan.disk_gib,
+        # The plan has the labels and taints of the settings among its own, and what is set by hand by its full path.
+        **{each.name: getattr(plan.settings, each.name) for each in fields(plan.settings) if each.name not in _OWN},
+        **{f"overrides.{path}": value for path, value in plan.set_by_hand.items()},
+        "cluster": _addresses(plan, cluster),
+    }
+    return dict(_leaves("", values))
+
+
+PLAN_FIELDS = (
+    "instance_type",
+    "software",
+    "sharing",
+    "trust",
+    "taints",
+    "labels",
+    "nodes.min",
+    "nodes.max",
+    "disk_gib",
+)
+"""The portable fields of `planned_values`."""
+
+NO_ADDRESS = ("cloud", "stack", "runtime", *ACCESS_KEYS)
+"""Keys of a cluster that no pool is told: what they change is compared elsewhere, or is inside the cluster."""
+
+_OWN = frozenset({"labels", "taints", "overrides"})
+_UNORDERED = frozenset({"security_group_ids"})
+# The provider keeps the groups of a launch template as a set:
+# https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/ec2/ec2_launch_template.go
+
+
+def _addresses(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
+    """Return what a pool is told of its cluster; of subnets those of its zones, however they are written."""
+    values = {key: getattr(cluster, key) for key in type(cluster).model_fields if key not in NO_ADDRESS}
+    by_zone = values.pop("subnets_by_zone", None)
+    if isinstance(by_zone, Mapping):
+        zones = getattr(plan.settings, "zones", ()) or by_zone
+        lists = [by_zone[zone] for zone in zones if zone in by_zone]
+        values["subnet_ids"] = [each for ids in lists for each in (ids if isinstance(ids, list) else [ids])]
+    known = {key: _with_stack(value, cluster.stack) for key, value in values.items()}
+    if isinstance(known.get("subnet_ids"), list):
+        known["subnet_ids"] = sorted(known["subnet_ids"], key=str)
+    return known
+
+
+def _with_stack(value: Any, stack: object) -> Any:
+    """Write an output of another stack as text that no address can be."""
+    if isinstance(value, StackOutput):
+        return f"{_OUTPUT}{stack}: {value.output}"
+    if isinstance(value, Late):
+        return f"{_OUTPUT}the configuration"
+    return [_with_stack(each, stack) for each in value] if isinstance(value, list) else value
+
+
+_OUTPUT = "output of "
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", exclude_none=True)
+    elif is_dataclass(value) and not isinstance(value, type | Taint):
+        value = {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Mapping) and (value or not name):
+        for key, inner in value.items():
+            yield from _leaves(f"{name}.{key}" if name else str(key), inner)
+    elif isinstance(value, list | tuple) and any(is_dataclass(each) for each in value):
+        for index, inner in enumerate(value):
+            yield from _leaves(f"{name}.{index}", inner)
+    elif isinstance(value, list | tuple):
+        items = [str(each) if isinstance(each, Taint) else each for each in value]
+        yield name, sorted(items) if name in _UNORDERED else items
+    elif isinstance(value, Enum):
+        yield name, value.value
+    elif not isinstance(value, Mapping):
+        yield name, value
+
+
+def _compared(
+    old: PoolPlan, old_cluster: Cluster, new: PoolPlan, new_cluster: Cluster, inputs: InputEffects
+) -> tuple[FieldChange, ...]:
+    if old.cloud != new.cloud:
+        return (FieldChange("cluster.cloud", old.cloud, new.cloud, EditEffect.REPLACE),)
+    before, after = planned_values(old, old_cluster), planned_values(new, new_cluster)
+    found = [
+        _field_change(name, before.get(name), after.get(name), new, inputs)
+        for name in dict.fromkeys([*before, *after])
+        if before.get(name) != after.get(name)
+    ]
+    return tuple(sorted(found, key=lambda each: -_STRENGTH[each.effect]))
+
+
+def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, inputs: InputEffects) -> FieldChange:
+    if name.startswith("overrides."):
+        effect = _by_hand(name.removeprefix("overrides."), inputs[plan.cloud])
+        detail = "set by hand, and no table says what a change of it does" if effect is EditEffect.UNKNOWN else ""
+        return FieldChange(name, old, new, effect, detail)
+    row = edit_of(name, plan)
+    if row.effect is not EditEffect.NONE and any(_is_output(value) for value in (old, new)):
+        return FieldChange(name, old, new, EditEffect.UNKNOWN, "its value is known only while the program runs")
+    return FieldChange(name, old, new, row.effect, row.detail)
+
+
+def _is_output(value: object) -> bool:
+    if isinstance(value, list):
+        return any(map(_is_output, value))
+    return isinstance(value, str) and value.startswith(_OUTPUT)
+
+
+def edit_of(name: str, plan: PoolPlan) -> PlanEdit:
+    """Return the row for a field of a plan: of the field itself, else of what it is part of.
+
+    Raises:
+        LookupError: The table has no row; a test keeps it total.
+    """
+    for start in _starts(name):
+        for row in plan_edits():
+            if row.field == start and row.cloud in (plan.cloud, "*") and _counts(row.when, plan):
+                return row
+    raise LookupError(f"plan_edits.csv has no row for {name} on {plan.cloud}")
+
+
+def _counts(when: str, plan: PoolPlan) -> bool:
+    key, _, value = when.partition("=")
+    return not when or str(getattr(plan.settings, key)) == value
+
+
+def _by_hand(path: str, inputs: Mapping[str, EditEffect]) -> EditEffect:
+    """Look an input set by hand up: `LaunchTemplate.…` where a cloud has several resources, else without the first."""
+    bare = path.partition(".")[2]
+    starts = [*_starts(path), *(_starts(bare) if bare else [])]
+    return next((inputs[start] for start in starts if start in inputs), EditEffect.UNKNOWN)
+
+
+def _starts(name: str) -> Iterator[str]:
+    """Return a dotted name, then all it is part of, the longest first."""
+    parts = name.split(".")
+    yield from (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+
+
+def _nodes(plan: PoolPlan) -> str:
+    count = "" if plan.min_nodes == plan.max_nodes else "up to "
+    gpus = gpus_as_json(plan.instance.gpus)
+    nodes = "node" if plan.max_nodes == 1 else "nodes"
+    return f"{count}{plan.max_nodes} {nodes} × {gpus} {'GPU' if gpus == 1 else 'GPUs'}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    text = str(value)
+    return text if len(text) <= _LONG and text.isprintable() else f"({len(text)} characters)"
+
+
+_LONG = 80
+
+
+def input_effects(rows: Iterable[Mapping[str, str]]) -> dict[str, EditEffect]:
+    """Read the rows of an `edits.csv`: input to effect."""
+    return {row["input"]: EditEffect(row["effect"]) for row in rows}

@@ -1,0 +1,152 @@
+"""Inputs of a cloud's own resource that a reader sets by hand: what they may not touch, how they are merged. Pure."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpupools.errors import Path, Problem, nearest, shown
+
+Kept = Mapping[tuple[str, ...], str]
+"""Path of an input that stays ours → what to use instead."""
+
+
+@dataclass(frozen=True)
+class Overridable:
+    """A resource whose inputs a reader may set by hand."""
+
+    inputs: frozenset[str]
+    """Wire names of every input at the top of the resource."""
+    kept: Kept = field(default_factory=dict)
+    """Inputs that stay ours: those that carry the GPU taint, and those that say which pool of which cluster it is."""
+
+
+def apply_overrides(inputs: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge what was set by hand into what was decided.
+
+    A map is merged into a map key by key; `null` takes an input away; anything else, a list too, takes the place of
+    what was there.
+
+    Args:
+        inputs: Inputs by wire name; values may be late, and only plain maps among them are looked into.
+        overrides: Inputs by wire name, of one resource.
+    """
+    merged = dict(inputs)
+    for key, value in overrides.items():
+        before = merged.get(key)
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping):
+            merged[key] = apply_overrides(before if isinstance(before, Mapping) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def flattened(overrides: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return what is set by hand as dotted path to value: `NodePool.nodeConfig.fastSocket.enabled`, true."""
+    flat: dict[str, Any] = {}
+    for key, value in overrides.items():
+        path = f"{prefix}.{key}" if prefix else key
+        if isinstance(value, Mapping) and value:
+            flat |= flattened(value, path)
+        else:
+            flat[path] = value
+    return flat
+
+
+def override_problems(
+    pool: Path, overrides: Mapping[str, Mapping[str, Any]], cloud: str, resources: Mapping[str, Overridable]
+) -> list[Problem]:
+    """Say what is wrong with the inputs set by hand for one cloud.
+
+    Args:
+        pool: Path of the pool.
+        overrides: Resource → input by wire name → value; the part of one cloud.
+        cloud: The cloud's name.
+        resources: What this cloud's adapter declares for a pool.
+    """
+    problems: list[Problem] = []
+    for name, inputs in overrides.items():
+        at: Path = (*pool, "overrides", cloud, name)
+        if name not in resources:
+            problems.append(Problem(at, f"a pool on {cloud} declares no {shown(name)}", nearest(name, resources)))
+            continue
+        resource = resources[name]
+        for key in inputs:
+            if key not in resource.inputs:
+                what = f"{name} has no input {shown(key)}"
+                problems.append(Problem((*at, key), what, f"write its wire name; {nearest(key, resource.inputs)}"))
+        problems += _kept(at, inputs, resource.kept)
+        problems += _not_json(at, inputs)
+    return problems
+
+
+def idle_overrides(pool: Path, overrides: Mapping[str, Any], clouds: Iterable[str], used: set[str]) -> list[Problem]:
+    """Say which overrides would do nothing, since no cluster of the pool is on their cloud.
+
+    Args:
+        pool: Path of the pool.
+        overrides: Cloud → resource → inputs.
+        clouds: Every cloud there is.
+        used: The clouds that the pool's clusters are on.
+    """
+    names = list(clouds)
+    problems: list[Problem] = []
+    for name in overrides:
+        at: Path = (*pool, "overrides", name)
+        if name not in names:
+            problems.append(Problem(at, f"no cloud is called {shown(name)}", nearest(name, names)))
+        elif name not in used:
+            problems.append(Problem(at, f"none of the pool's clusters is on {name}", "leave it out"))
+    return problems
+
+
+def _kept(at: Path, overrides: Mapping[str, Any], kept: Kept) -> Iterator[Problem]:
+    """Refuse what reaches a kept input: the input itself, anything below it, or the whole of a map above it."""
+    for path, instead in kept.items():
+        value: Any = overrides
+        for key in path:
+            if not isinstance(value, Mapping):
+                break
+            if key not in value:
+                value = {}
+                break
+            value = value[key]
+        else:
+            yield Problem((*at, *path), "cannot be set by hand", instead)
+            continue
+        if not isinstance(value, Mapping):
+            reached = _longest(overrides, path)
+            what = f"would take {'.'.join(path)} away, which cannot be set by hand"
+            yield Problem((*at, *reached), what, f"give a map with the inputs to change; {instead}")
+
+
+def _longest(overrides: Mapping[str, Any], path: Sequence[str]) -> Path:
+    """Return the part of a path that is written."""
+    reached: list[str] = []
+    value: Any = overrides
+    for key in path:
+        if not isinstance(value, Mapping) or key not in value:
+            break
+        reached.append(key)
+        value = value[key]
+    return tuple(reached)
+
+
+def _not_json(at: Path, value: object) -> Iterator[Problem]:
+    """Refuse values that no input can be: dates, numbers that are none, keys that are not text."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if isinstance(key, str):
+                yield from _not_json((*at, key), inner)
+            else:
+                yield Problem(at, f"has the key {shown(key)}, which is not text", f"write '{key}' in quotes")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _not_json((*at, index), inner)
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield Problem(at, f"got {shown(value)}, which no input can be", "write a number")
+    elif value is not None and not isinstance(value, str | int | float | bool):
+        what = f"got a {type(value).__name__}, which no input can be"
+        yield Problem(at, what, "write text, a number, true or false, a list or a map")

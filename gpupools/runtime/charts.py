@@ -1,0 +1,182 @@
+"""The charts a plan may install: pinned versions, the value paths each one reads, and where their pods' tolerations go.
+
+Helm takes a misspelt value without a word and installs the default, so every path is compared with the chart's own
+list before it is sent. Owns `data/charts.csv` (pins), `data/chart_values.csv` (paths of each values.yaml, with the
+kind of the default) and `data/chart_values_extra.csv` (paths that only a template or Chart.yaml mentions).
+"""
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from gpupools.errors import nearest, shown
+from gpupools.version_floors import below_floor
+
+_DATA = Path(__file__).parent.parent / "data"
+
+
+class UnknownValue(ValueError):
+    """A chart reads no such value, or not of that kind."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One pinned chart."""
+
+    chart: str
+    version: str
+    repository: str
+    """`https://…` of the repository, or `oci://…` of the chart itself."""
+    namespace: str
+    component: str
+    """Its row in `data/version_floors.csv`; empty when no bulletin names the chart."""
+    source: str
+    checked: str
+    """ISO date on which the row and the value paths were compared with the source."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A workload of a chart that must run on GPU nodes, and the value it takes its tolerations from."""
+
+    chart: str
+    name: str
+    tolerations: str
+    """Value path; empty where the chart has none."""
+    runs: str = ""
+    """Value path of the switch that turns it on; empty when it always runs."""
+
+
+OPERANDS: tuple[Operand, ...] = (
+    # One list for all that the operator's controller runs: NVIDIA/gpu-operator controllers/object_controls.go,
+    # applyCommonDaemonsetConfig. The validator's own pods copy it (cmd/nvidia-validator/main.go).
+    *(
+        Operand("gpu-operator", name, "daemonsets.tolerations", runs)
+        for name, runs in (
+            ("driver", "driver.enabled"),
+            ("container toolkit", "toolkit.enabled"),
+            ("device plugin", "devicePlugin.enabled"),
+            ("MPS control daemon", "devicePlugin.enabled"),
+            ("GPU feature discovery", "gfd.enabled"),
+            ("DCGM exporter", "dcgmExporter.enabled"),
+            ("MIG manager", "migManager.enabled"),
+            ("validator", ""),
+        )
+    ),
+    # The operator's list does not reach the chart it brings along.
+    Operand("gpu-operator", "NFD worker", "node-feature-discovery.worker.tolerations", "nfd.enabled"),
+    Operand("nvidia-device-plugin", "device plugin", "tolerations"),
+    Operand("nvidia-device-plugin", "MPS control daemon", "tolerations"),
+    Operand("nvidia-device-plugin", "GPU feature discovery", "tolerations", "gfd.enabled"),
+    Operand("nvidia-device-plugin", "NFD worker", "nfd.worker.tolerations", "nfd.enabled"),
+    Operand("dcgm-exporter", "DCGM exporter", "tolerations"),
+    Operand("node-feature-discovery", "NFD worker", "worker.tolerations"),
+    Operand("aws-efa-k8s-device-plugin", "EFA device plugin", "tolerations"),
+    Operand("dra-driver-nvidia-gpu", "DRA kubelet plugin", "kubeletPlugin.tolerations"),
+)
+"""https://github.com/NVIDIA/gpu-operator, https://github.com/NVIDIA/k8s-device-plugin,
+https://github.com/NVIDIA/dcgm-exporter, https://github.com/kubernetes-sigs/node-feature-discovery,
+https://github.com/aws/eks-charts, https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu: templates at the tags of
+`data/charts.csv`."""
+
+
+@cache
+def charts() -> Mapping[str, Chart]:
+    """Return the pinned charts by name."""
+    return MappingProxyType({row["chart"]: Chart(**row) for row in _rows("charts.csv")})
+
+
+@cache
+def accepted_values(chart: str) -> Mapping[str, str]:
+    """Return the value paths a pinned chart reads, with the kind of the default.
+
+    Kinds: `bool`, `number`, `text`, `list`, `null` (any scalar) and `map` (any key below it).
+    """
+    found = {row["path"]: row["default"] for row in _rows("chart_values.csv") if row["chart"] == chart}
+    for row in _rows("chart_values_extra.csv"):
+        if row["chart"] == chart and row["default"] in charts():  # a chart inside: its own values, below this path
+            found |= {f"{row['path']}.{path}": kind for path, kind in accepted_values(row["default"]).items()}
+        elif row["chart"] == chart:
+            found[row["path"]] = row["default"]
+    return MappingProxyType(found)
+
+
+def value_paths(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Give every path of nested values with what stands there; an empty map counts as a value."""
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            for path, inner in value_paths(value):
+                yield f"{key}.{path}", inner
+        else:
+            yield str(key), value
+
+
+def check_values(chart: str, values: Mapping[str, Any]) -> None:
+    """Compare values with what a pinned chart reads.
+
+    Raises:
+        UnknownValue: The first path the chart does not read, or whose value has another kind than its default.
+    """
+    accepted = accepted_values(chart)
+    for path, value in value_paths(values):
+        kind = accepted.get(path)
+        if kind is None and not _below_open_map(accepted, path):
+            raise UnknownValue(f"chart {chart} {charts()[chart].version} reads no {path}; {nearest(path, accepted)}")
+        if kind is not None and not _fits(kind, value):
+            raise UnknownValue(f"chart {chart}: {path} takes a {kind}, got {shown(value)}")
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Turn value paths into nested values: `{"a.b": 1}` into `{"a": {"b": 1}}`; no key of a chart holds a dot."""
+    result: dict[str, Any] = {}
+    for path, value in values.items():
+        *above, last = path.split(".")
+        inner = result
+        for key in above:
+            inner = inner.setdefault(key, {})
+        inner[last] = value
+    return result
+
+
+def at(values: Mapping[str, Any], path: str, default: Any = None) -> Any:
+    """Return what stands at a path of nested values."""
+    found: Any = values
+    for key in path.split("."):
+        if not isinstance(found, Mapping) or key not in found:
+            return default
+        found = found[key]
+    return found
+
+
+def too_old(chart: str, version: str) -> str | None:
+    """Say what a chart version lacks, or None when it is at or above its floor."""
+    component = charts()[chart].component
+    floor = below_floor(component, version) if component else None
+    if floor is None:
+        return None
+    return f"below {floor.floor}, the first with the fixes of NVIDIA's bulletin {floor.bulletin} ({floor.cves})"
+
+
+def _below_open_map(accepted: Mapping[str, str], path: str) -> bool:
+    parts = path.split(".")
+    return any(accepted.get(".".join(parts[:length])) == "map" for length in range(1, len(parts)))
+
+
+def _fits(kind: str, value: Any) -> bool:
+    if value is None:
+        return True
+    if kind == "null":
+        return isinstance(value, bool | int | str)
+    types: dict[str, Any] = {"bool": bool, "text": str, "list": list | tuple, "map": Mapping}
+    if kind == "number":
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, types[kind])
+
+
+def _rows(name: str) -> Iterator[dict[str, str]]:
+    with (_DATA / name).open(newline="", encoding="utf-8") as file:
+        yield from csv.DictReader(file)

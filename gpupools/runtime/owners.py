@@ -1,0 +1,276 @@
+"""Who brings each piece on each node: read from what would be declared, so that no plan can claim what it does not do.
+
+The plan is built elsewhere; here every release is judged by its values alone: whether its pods select and tolerate
+the nodes of a pool, and which pieces its switches turn on.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gpupools.cloud import Cloud, Verdict
+from gpupools.errors import Path, Problem
+from gpupools.plan import PoolPlan
+from gpupools.runtime.charts import OPERANDS, Operand, at
+from gpupools.runtime.configs import OPERANDS_LABEL
+from gpupools.runtime.facts import NodeRuntime
+from gpupools.runtime.plan import KubernetesObject, Piece, PoolOwners, Release
+from gpupools.runtime.spec import ExistingSoftware, RuntimeSpec
+from gpupools.runtime.tolerations import selects, untolerated
+from gpupools.spec import Mig
+
+INSTALLER_OWNER = "Google's driver installer DaemonSet"
+DRIVER_INSTALLER = "gpupools-driver-installer"
+"""Name of the DaemonSet with Google's installer, and its step."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something brings a piece to the nodes of a pool."""
+
+    piece: Piece
+    owner: str
+    field: str
+    """The key to change, as a path of the stack file; empty for what the node image or the cloud brings."""
+
+
+# The switches of each chart, with their defaults at the pinned version (`data/chart_values.csv` has the paths).
+_SWITCHES: Mapping[str, tuple[tuple[Piece, str, bool], ...]] = {
+    "nvidia-device-plugin": (
+        (Piece.DEVICE_PLUGIN, "devicePlugin.enabled", True),
+        (Piece.GPU_FEATURE_DISCOVERY, "gfd.enabled", False),
+    ),
+    "gpu-operator": (
+        (Piece.DRIVER, "driver.enabled", True),
+        (Piece.CONTAINER_TOOLKIT, "toolkit.enabled", True),
+        (Piece.DEVICE_PLUGIN, "devicePlugin.enabled", True),
+        (Piece.NODE_FEATURE_DISCOVERY, "nfd.enabled", True),
+        (Piece.GPU_FEATURE_DISCOVERY, "gfd.enabled", True),
+        (Piece.DCGM_EXPORTER, "dcgmExporter.enabled", True),
+        (Piece.MIG_MANAGER, "migManager.enabled", True),
+    ),
+    "dcgm-exporter": ((Piece.DCGM_EXPORTER, "", True),),
+    "node-feature-discovery": ((Piece.NODE_FEATURE_DISCOVERY, "worker.enable", True),),
+    "dra-driver-nvidia-gpu": ((Piece.DRA_DRIVER, "resources.gpus.enabled", True),),
+}
+
+_PIECE_OF_OPERAND: Mapping[str, Piece] = {
+    "driver": Piece.DRIVER,
+    "container toolkit": Piece.CONTAINER_TOOLKIT,
+    "device plugin": Piece.DEVICE_PLUGIN,
+    "GPU feature discovery": Piece.GPU_FEATURE_DISCOVERY,
+    "DCGM exporter": Piece.DCGM_EXPORTER,
+    "MIG manager": Piece.MIG_MANAGER,
+    "NFD worker": Piece.NODE_FEATURE_DISCOVERY,
+    "DRA kubelet plugin": Piece.DRA_DRIVER,
+}
+
+_EXISTING: Mapping[str, tuple[Piece, ...]] = {
+    "device_plugin": (Piece.DEVICE_PLUGIN,),
+    "node_feature_discovery": (Piece.NODE_FEATURE_DISCOVERY,),
+    "dcgm_exporter": (Piece.DCGM_EXPORTER,),
+    "dra_driver": (Piece.DRA_DRIVER,),
+}
+"""The pieces that software the team already runs brings; a GPU Operator is looked at on its own."""
+
+_CLUSTER_WIDE = {"node_feature_discovery", "dcgm_exporter"}
+"""Software that is used where it is, so that ours is left out."""
+
+
+def claims(
+    pool: PoolPlan,
+    node: NodeRuntime,
+    releases: Iterable[Release],
+    objects: Iterable[KubernetesObject],
+    spec: RuntimeSpec,
+    cloud: Cloud,
+) -> tuple[Claim, ...]:
+    """Return everything that would bring a piece to the nodes of a pool."""
+    found = [*_from_node(pool, node), *_from_objects(pool, objects)]
+    for release in releases:
+        found += _from_release(pool, release)
+    found += _from_existing(pool, node, spec, cloud)
+    return tuple(found)
+
+
+def settle(
+    pool: PoolPlan, found: Sequence[Claim], needed: Iterable[Piece], runtime: str
+) -> tuple[PoolOwners, list[Problem]]:
+    """Give each piece its one owner, and say where there are two or none.
+
+    Args:
+        pool: The pool.
+        found: What `claims` returned.
+        needed: Pieces without which the pool offers nothing.
+        runtime: Path of the cluster's runtime in the stack file, e.g. `clusters.train.runtime`.
+    """
+    problems: list[Problem] = []
+    owners: dict[Piece, str] = {}
+    where: Path = ("pools", pool.name, "software")
+    for piece in Piece:
+        own = list(dict.fromkeys(claim for claim in found if claim.piece is piece))
+        if own:
+            owners[piece] = own[0].owner
+        if len(own) > 1:
+            first, second = own[:2]
+            what = f"the {piece.value} would have two owners on {pool.cluster or 'these'} nodes: {_both(first, second)}"
+            problems.append(Problem(where, what, _cure(first, second, runtime)))
+    both = [each for each in (Piece.DEVICE_PLUGIN, Piece.DRA_DRIVER) if each in owners]
+    if len(both) == 2:
+        plugin, driver = (next(claim for claim in found if claim.piece is piece) for piece in both)
+        what = f"device plugin ({plugin.owner}) and DRA driver ({driver.owner}) would hand the same GPUs out twice"
+        problems.append(Problem(where, what, _cure(plugin, driver, runtime), _DRA_SOURCE))
+    for piece in needed:
+        if piece not in owners:
+            fix = f"let {runtime}.management be managed, or choose other software"
+            problems.append(Problem(where, f"nothing brings the {piece.value} to the nodes of this pool", fix))
+    return PoolOwners(pool.name, pool.software, owners), problems
+
+
+_DRA_SOURCE = "https://github.com/NVIDIA/aicr (recipes/components/gpu-operator)"
+
+
+def needed_pieces(pool: PoolPlan) -> tuple[Piece, ...]:
+    """Return the pieces without which a pool's nodes offer no GPU, or not the ones asked for."""
+    needed = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, Piece.DEVICE_PLUGIN]
+    if isinstance(pool.sharing, Mig):
+        needed.append(Piece.MIG_MANAGER)
+    if gpu_labels_needed(pool):
+        needed += [Piece.NODE_FEATURE_DISCOVERY, Piece.GPU_FEATURE_DISCOVERY]
+    return tuple(needed)
+
+
+def gpu_labels_needed(pool: PoolPlan) -> bool:
+    """Say whether something on the pool waits for labels that GPU feature discovery writes.
+
+    The operator finds GPU nodes by them; the MPS control daemon starts where `nvidia.com/mps.capable` is `true`
+    (https://github.com/NVIDIA/k8s-device-plugin, daemonset-mps-control-daemon.yml).
+    """
+    return pool.software == "gpu-operator" or (pool.software == "device-plugin" and pool.sharing_kind == "mps")
+
+
+def operands_of(release: Release) -> tuple[Operand, ...]:
+    """Return the workloads of a release that run on GPU nodes with the values it has."""
+    return tuple(
+        operand
+        for operand in OPERANDS
+        if operand.chart == release.chart and (not operand.runs or at(release.values, operand.runs, _default(operand)))
+    )
+
+
+def runs_on(release: Release, operand: Operand, pool: PoolPlan) -> bool:
+    """Say whether an operand's pods would be scheduled to the nodes of a pool: selected and tolerated."""
+    tolerations = at(release.values, operand.tolerations) if operand.tolerations else ()
+    return wants(release, operand, pool) and not untolerated(tolerations or (), pool.taints)
+
+
+def wants(release: Release, operand: Operand, pool: PoolPlan) -> bool:
+    """Say whether an operand selects the nodes of a pool by their labels."""
+    if release.chart == "gpu-operator" and operand.name != "NFD worker":
+        return pool.labels.get(OPERANDS_LABEL) != "false"
+    prefix = operand.tolerations.removesuffix("tolerations")
+    selector = at(release.values, f"{prefix}nodeSelector", {})
+    affinity = at(release.values, f"{prefix}affinity", {})
+    return selects(selector, affinity, pool.labels)
+
+
+def _default(operand: Operand) -> bool:
+    """Return the default of an operand's switch; the plugin's chart leaves discovery off, the operator turns all on."""
+    return operand.chart == "gpu-operator"
+
+
+def _from_node(pool: PoolPlan, node: NodeRuntime) -> Iterator[Claim]:
+    for piece, owner in node.brings.items():
+        cuts = isinstance(pool.sharing, Mig) and pool.capability.verdict is Verdict.NATIVE
+        if piece is not Piece.MIG_MANAGER or cuts or (isinstance(pool.sharing, Mig) and _cut_by_the_pool(pool)):
+            yield Claim(piece, owner, "")
+
+
+def _cut_by_the_pool(pool: PoolPlan) -> bool:
+    # On AKS the pool's GPU instance profile cuts, and the device plugin shares the slices.
+    return getattr(pool.settings, "gpu_instance_profile", None) is not None
+
+
+def _from_objects(pool: PoolPlan, objects: Iterable[KubernetesObject]) -> Iterator[Claim]:
+    for each in objects:
+        if each.kind == "DaemonSet" and each.manifest["metadata"]["name"] == DRIVER_INSTALLER:
+            pod: Mapping[str, Any] = each.manifest["spec"]["template"]["spec"]
+            labels = {**pool.labels, _GKE_ACCELERATOR: "present"}
+            if selects({}, pod["affinity"], labels) and not untolerated(pod["tolerations"], pool.taints):
+                yield Claim(Piece.DRIVER, INSTALLER_OWNER, "")
+        if each.kind == "RuntimeClass" and pool.software == "device-plugin":
+            yield Claim(Piece.RUNTIME_CLASS, "gpupools", "")
+
+
+_GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"  # a label GKE itself sets on every node with a GPU
+
+
+def _from_release(pool: PoolPlan, release: Release) -> Iterator[Claim]:
+    on = {_PIECE_OF_OPERAND.get(each.name): each for each in operands_of(release)}
+    owner = f"chart {release.chart}"
+    for piece, switch, default in _SWITCHES.get(release.chart, ()):
+        operand = on.get(piece)
+        switched_on = not switch or at(release.values, switch, default)
+        if operand is not None and switched_on and runs_on(release, operand, pool):
+            yield Claim(piece, owner, f"pools.{pool.name}.software")
+    validator = next((each for each in operands_of(release) if each.name == "validator"), None)
+    if validator is not None and wants(release, validator, pool):
+        yield Claim(Piece.RUNTIME_CLASS, owner, f"pools.{pool.name}.software")
+
+
+def _from_existing(pool: PoolPlan, node: NodeRuntime, spec: RuntimeSpec, cloud: Cloud) -> Iterator[Claim]:
+    existing = spec.existing
+    for key, software in existing.named().items():
+        if key != "gpu_operator" and _may_run(software, pool, cloud):
+            for piece in _EXISTING[key]:
+                yield Claim(piece, software.name, f"runtime.existing.{key}")
+    operator = existing.gpu_operator
+    if operator is None or pool.labels.get(OPERANDS_LABEL) == "false":
+        return
+    installer = (Piece.DRIVER,) if node.cos_driver_installer else ()
+    for piece in installer:
+        yield Claim(piece, INSTALLER_OWNER, "runtime.existing.gpu_operator")
+    named = {piece for key in existing.named() if key != "gpu_operator" for piece in _EXISTING[key]}
+    for piece in (
+        Piece.DRIVER,
+        Piece.CONTAINER_TOOLKIT,
+        Piece.RUNTIME_CLASS,
+        Piece.DEVICE_PLUGIN,
+        Piece.NODE_FEATURE_DISCOVERY,
+        Piece.GPU_FEATURE_DISCOVERY,
+        Piece.DCGM_EXPORTER,
+        *((Piece.MIG_MANAGER,) if isinstance(pool.sharing, Mig) else ()),
+    ):
+        # What the image brings, a working operator was told to leave alone; the plan's notes say so.
+        left_alone = piece in node.brings and piece is not Piece.DEVICE_PLUGIN
+        cluster_wide = piece in named and piece is not Piece.DEVICE_PLUGIN
+        if not left_alone and not cluster_wide and piece not in installer:
+            yield Claim(piece, operator.name, "runtime.existing.gpu_operator")
+
+
+def _may_run(software: ExistingSoftware, pool: PoolPlan, cloud: Cloud) -> bool:
+    """Say whether an existing DaemonSet could run on the pool; a label the cloud itself sets counts as matching."""
+    return all(
+        pool.labels.get(key) == value or any(fnmatchcase(key, pattern) for pattern in cloud.reserved_labels)
+        for key, value in software.node_selector.items()
+    )
+
+
+def _both(first: Claim, second: Claim) -> str:
+    return f"{first.owner} and {second.owner}"
+
+
+def _cure(first: Claim, second: Claim, runtime: str) -> str:
+    named = next((claim for claim in (first, second) if claim.field.startswith("runtime.")), None)
+    if named is None:
+        return "switch one of the two off; the pool's software says which one is meant"
+    key = runtime.removesuffix("runtime") + named.field
+    if "eksctl" in named.owner.casefold():
+        away = "delete eksctl's DaemonSet (kubectl -n kube-system delete daemonset nvidia-device-plugin-daemonset)"
+        return f"{away}, create node groups with --install-nvidia-plugin=false, and drop {key}"
+    use = f"or set {runtime}.management: external so that it alone serves the pools"
+    other = second if named is first else first
+    if not other.field:
+        use = f"or give {key} the node_selector that keeps it off these nodes"
+    return f"remove {named.owner} from the cluster and drop {key}, {use}"

@@ -1,0 +1,603 @@
+"""The decision about a cluster's GPU software: one owner for each piece on each node, or every reason why not. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpupools.cloud import Cloud, Verdict
+from gpupools.errors import Path, Problem, Rejected
+from gpupools.gpus import gpu_models
+from gpupools.plan import PoolPlan
+from gpupools.runtime import objects
+from gpupools.runtime.charts import at, charts, check_values, nested, too_old
+from gpupools.runtime.configs import DEFAULT_CONFIG, SOFTWARE_LABEL, mps_limits
+from gpupools.runtime.facts import NodeRuntime
+from gpupools.runtime.owners import claims, needed_pieces, operands_of, settle, wants
+from gpupools.runtime.plan import KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
+from gpupools.runtime.spec import RuntimeSpec
+from gpupools.runtime.tolerations import node_affinity, tolerations_for, untolerated
+from gpupools.spec import Cluster, Mig, Mps, TimeSlicing
+
+EXPORTER_TAG = "4.6.0-4.8.3-distroless"
+"""Tag of the DCGM exporter's image: the chart's own is older than the first fixed release (bulletin 5857); this is
+the one GPU Operator v26.7.0 installs (https://github.com/NVIDIA/gpu-operator, deployments/gpu-operator/values.yaml)."""
+
+OPERATOR_DRIVER_BRANCH = 595
+"""Branch of the driver that the pinned operator installs unasked."""
+
+OLDER_DRIVER = "580.173.02"
+"""For GPUs that newer branches no longer drive; GPU Operator v26.7.0 supports it
+(https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/life-cycle-policy.html)."""
+
+_SHORTEST_TIMEOUT_S = 30 * 60
+_LONGEST_TIMEOUT_S = 6 * 60 * 60
+_TIMEOUT_PER_NODE_S = 60  # the plugin's DaemonSet is renewed node by node (maxUnavailable 1)
+
+_PODS_PER_NODE = {"gpu-operator": 10, "nvidia-device-plugin": 3, "dcgm-exporter": 1, "node-feature-discovery": 1}
+"""Most DaemonSets of a chart on one node."""
+
+_STRATEGY_SOURCE = "https://github.com/NVIDIA/gpu-operator (controllers/object_controls.go, applyMIGConfiguration)"
+
+
+@dataclass
+class _Draft:
+    """A plan in the making."""
+
+    cluster: str
+    cloud: Cloud
+    spec: RuntimeSpec
+    pools: tuple[PoolPlan, ...]
+    nodes: Mapping[str, NodeRuntime]
+    releases: list[Release] = field(default_factory=list)
+    objects: list[KubernetesObject] = field(default_factory=list)
+    depends: dict[str, set[str]] = field(default_factory=dict)
+    problems: list[Problem] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def runtime(self) -> str:
+        """Path of the cluster's runtime in the stack file, for messages."""
+        return f"clusters.{self.cluster}.runtime" if self.cluster else "runtime"
+
+    @property
+    def at(self) -> Path:
+        """The same as a path."""
+        return ("clusters", self.cluster, "runtime") if self.cluster else ("runtime",)
+
+    def served(self, software: str) -> tuple[PoolPlan, ...]:
+        """Return the pools of a software."""
+        return tuple(pool for pool in self.pools if pool.software == software)
+
+    def add(self, each: KubernetesObject, *after: str) -> str:
+        """Take an object that comes after these steps; one of the same name is there already and stays."""
+        if each.name not in self.depends:
+            self.objects.append(each)
+        self.depends.setdefault(each.name, set()).update(after)
+        return each.name
+
+
+def plan_runtime(
+    cluster_key: str, cluster: Cluster, cloud: Cloud, pools: Iterable[PoolPlan], spec: RuntimeSpec | None = None
+) -> RuntimePlan:
+    """Decide what a cluster needs in Kubernetes so that all its pools offer their GPUs.
+
+    Args:
+        cluster_key: The cluster's key in the stack file.
+        cluster: The cluster; its addresses are never looked at.
+        cloud: The cluster's cloud.
+        pools: The plans of all its pools, in the order of the file.
+        spec: What the file says about the runtime; left out: the cluster's own.
+
+    Raises:
+        Rejected: Every reason: pieces with two owners or none (both owners and the field to change are named), choices
+            that cannot be kept apart in one cluster, values or versions a chart does not take.
+    """
+    own = tuple(pools)
+    nodes = {pool.name: cloud.node_runtime(pool.software, pool.settings) for pool in own}
+    draft = _Draft(cluster_key, cloud, spec or cluster.runtime, own, nodes)
+    for pool in own:
+        draft.depends[f"pool/{pool.name}"] = set()
+        if nodes[pool.name].refused:
+            what, _, fix = nodes[pool.name].refused.partition("; ")
+            draft.problems.append(Problem(("pools", pool.name, "software"), what, fix, nodes[pool.name].source))
+    _refuse_settings_without_effect(draft)
+    if draft.spec.management == "managed":
+        _discovery(draft)
+        _operator(draft)
+        _device_plugin(draft)
+        _exporter(draft)
+        _efa(draft)
+        _installer(draft)
+        _extras(draft)
+    table = _owner_table(draft)
+    _check_reach(draft)
+    _note(draft, {row.pool for row in table if Piece.DCGM_EXPORTER in row.owners})
+    if draft.problems:
+        raise Rejected(dict.fromkeys(draft.problems))
+    return RuntimePlan(
+        cluster=cluster_key,
+        cloud=cloud.name,
+        owners=table,
+        releases=tuple(draft.releases),
+        objects=tuple(draft.objects),
+        pods={pool.name: pool.pod() for pool in own},
+        depends=_in_order(draft.depends),
+        notes=tuple(draft.notes),
+    )
+
+
+def plan_runtimes(
+    clusters: Mapping[str, Cluster], pools: Iterable[PoolPlan], clouds: Mapping[str, Cloud]
+) -> tuple[RuntimePlan, ...]:
+    """Plan the GPU software of every cluster that has pools.
+
+    Raises:
+        Rejected: Every reason of every cluster.
+    """
+    plans = tuple(pools)
+    found: list[RuntimePlan] = []
+    problems: list[Problem] = []
+    for key, cluster in clusters.items():
+        own = [pool for pool in plans if pool.cluster == key]
+        if own:
+            try:
+                found.append(plan_runtime(key, cluster, clouds[cluster.cloud], own))
+            except Rejected as rejected:
+                problems += rejected.problems
+    if problems:
+        raise Rejected(problems)
+    return tuple(found)
+
+
+# --- releases ---------------------------------------------------------------------------------------------------------
+
+
+def _uses_operator(draft: _Draft) -> bool:
+    return bool(draft.served("gpu-operator"))
+
+
+def _labelled_pools(draft: _Draft) -> tuple[PoolPlan, ...]:
+    """Return the device plugin's pools where the labels of GPU feature discovery are needed: all, if one has MPS."""
+    pools = draft.served("device-plugin")
+    return pools if any(pool.sharing_kind == "mps" for pool in pools) else ()
+
+
+def _has_own_discovery(draft: _Draft) -> bool:
+    """Say whether Node Feature Discovery is there already, alone or with the team's own operator."""
+    existing = draft.spec.existing
+    return existing.node_feature_discovery is not None or existing.gpu_operator is not None
+
+
+def _discovery(draft: _Draft) -> None:
+    """Install Node Feature Discovery where only the plugin's MPS needs it; the operator brings its own."""
+    pools = _labelled_pools(draft)
+    if not pools or _uses_operator(draft) or _has_own_discovery(draft):
+        return
+    values = {
+        "worker.tolerations": tolerations_for(pools),
+        "worker.affinity": _only(pools),
+        "worker.config": {"sources": {"pci": {"deviceClassWhitelist": _PCI_CLASSES, "deviceLabelFields": ["vendor"]}}},
+        # GPU feature discovery writes labels of NVIDIA's name space through it.
+        "master.extraLabelNs": ["nvidia.com"],
+        # Every release of this chart that runs has the node labels it wrote; a job takes them away with it.
+        "postDeleteCleanup": True,
+    }
+    decisions = (
+        f"Helm does not renew the CRDs of this chart ({_HELM_CRDS})",
+        f"deletion leaves the CRDs behind; kubectl delete crd {' '.join(_NFD_CRDS)} takes them away",
+    )
+    _release(draft, "node-feature-discovery", pools, values, decisions)
+
+
+_HELM_CRDS = "https://helm.sh/docs/chart_best_practices/custom_resource_definitions/"
+_NFD_CRDS = tuple(f"{name}.nfd.k8s-sigs.io" for name in ("nodefeatures", "nodefeaturegroups", "nodefeaturerules"))
+
+_PCI_CLASSES = ["02", "0200", "0207", "0300", "0302"]
+"""Network and display controllers, as in the values of NVIDIA/gpu-operator v26.7.0."""
+
+
+def _operator(draft: _Draft) -> None:
+    pools = draft.served("gpu-operator")
+    if not pools:
+        return
+    spec, space = draft.spec, charts()["gpu-operator"].namespace
+    brings = _common(draft, pools, "pieces", lambda node: {piece.value: "the node" for piece in _operator_skips(node)})
+    cut = [pool for pool in pools if isinstance(pool.sharing, Mig) and not _cut_by_the_cloud(pool)]
+    values: dict[str, Any] = {
+        "driver.enabled": Piece.DRIVER.value not in brings,
+        "toolkit.enabled": Piece.CONTAINER_TOOLKIT.value not in brings,
+        "devicePlugin.enabled": Piece.DEVICE_PLUGIN.value not in brings,
+        "gfd.enabled": True,
+        "nfd.enabled": spec.existing.node_feature_discovery is None,
+        "cdi.enabled": True,
+        "mig.strategy": _strategy(draft, pools),
+        "migManager.enabled": bool(cut),
+        "daemonsets.tolerations": tolerations_for(pools),
+        "dcgmExporter.enabled": spec.metrics is not False and spec.existing.dcgm_exporter is None,
+        "dcgmExporter.serviceMonitor.enabled": spec.service_monitors,
+        "operator.cleanupCRD": not spec.keep_crds,
+        "operator.upgradeCRD": True,
+        **_common(draft, pools, "values of the GPU Operator", lambda node: node.operator_values),
+    }
+    after: list[str] = []
+    if values["driver.enabled"]:
+        values |= _driver(pools)
+    if values["nfd.enabled"]:
+        seen = (*pools, *_labelled_pools(draft))
+        values["node-feature-discovery.worker.tolerations"] = tolerations_for(seen)
+        values["node-feature-discovery.worker.affinity"] = _only(seen)
+    configs = objects.plugin_configs(space, pools)
+    if configs is not None:
+        after.append(draft.add(configs, _space(draft, space)))
+        values["devicePlugin.config.name"] = configs.manifest["metadata"]["name"]
+        values["devicePlugin.config.default"] = DEFAULT_CONFIG
+    layouts = objects.mig_layouts(space, cut)
+    if layouts is not None:
+        after.append(draft.add(layouts, _space(draft, space)))
+        values["migManager.config.name"] = layouts.manifest["metadata"]["name"]
+        values["migManager.config.default"] = "all-disabled"
+        needed = any(draft.nodes[pool.name].mig_needs_reboot for pool in cut)
+        if spec.mig_reboot if spec.mig_reboot is not None else needed:
+            values["migManager.env"] = [{"name": "WITH_REBOOT", "value": "true"}]
+    if values["dcgmExporter.enabled"]:
+        counters = objects.metrics(space)
+        after.append(draft.add(counters, _space(draft, space)))
+        values["dcgmExporter.config.name"] = counters.manifest["metadata"]["name"]
+    crds = "clusterpolicies, nvidiadrivers and gpuclusters of nvidia.com" + (", NFD's" if values["nfd.enabled"] else "")
+    decisions = (
+        f"a job before each upgrade renews the CRDs {crds} (operator.upgradeCRD)",
+        f"deletion leaves the CRDs {crds} behind (operator.cleanupCRD false, as asked)"
+        if spec.keep_crds
+        else f"deletion takes the CRDs {crds} away, and with them what they hold (operator.cleanupCRD)",
+        f"computedomains and computedomaincliques of resource.nvidia.com are neither renewed nor deleted ({_CRD_LIST})",
+    )
+    _release(draft, "gpu-operator", pools, values, decisions, after)
+
+
+_CRD_LIST = "https://github.com/NVIDIA/gpu-operator, templates/upgrade_crd.yaml"
+
+
+def _operator_skips(node: NodeRuntime) -> set[Piece]:
+    """Return what the operator must leave alone: what the nodes or Google's installer bring."""
+    skips = {Piece.DRIVER, Piece.CONTAINER_TOOLKIT, Piece.DEVICE_PLUGIN} & set(node.brings)
+    return skips | ({Piece.DRIVER} if node.cos_driver_installer else set())
+
+
+def _driver(pools: Iterable[PoolPlan]) -> dict[str, Any]:
+    """Choose an older driver when one GPU model needs it; the operator has one driver for all nodes."""
+    branches = [gpu_models()[pool.instance.gpu_model].last_driver_branch for pool in pools]
+    old = any(branch is not None and branch < OPERATOR_DRIVER_BRANCH for branch in branches)
+    return {"driver.version": OLDER_DRIVER} if old else {}
+
+
+def _strategy(draft: _Draft, pools: Iterable[PoolPlan]) -> str:
+    """Return the operator's one MIG strategy; it reaches every node through the environment, above any config file."""
+    first: PoolPlan | None = None
+    for pool in pools:
+        if not isinstance(pool.sharing, Mig):
+            continue
+        if first is not None and isinstance(first.sharing, Mig) and first.sharing.naming != pool.sharing.naming:
+            other = first.sharing.naming
+            what = f"is {pool.sharing.naming}, on pool {first.name} {other}; a GPU Operator has one for all its nodes"
+            fix = f"write strategy: {other} here, or put the pools on different clusters"
+            where: Path = ("pools", pool.name, "sharing", "strategy")
+            draft.problems.append(Problem(where, what, fix, _STRATEGY_SOURCE))
+        first = first or pool
+    return first.sharing.naming if first is not None and isinstance(first.sharing, Mig) else "single"
+
+
+def _device_plugin(draft: _Draft) -> None:
+    pools = draft.served("device-plugin")
+    if not pools:
+        return
+    space = charts()["nvidia-device-plugin"].namespace
+    values: dict[str, Any] = {
+        "nodeSelector": {SOFTWARE_LABEL: "device-plugin"},
+        "tolerations": tolerations_for(pools),
+        # Discovery of GPUs only where MPS waits for its label; of nodes never from this chart, a cluster has one.
+        "gfd.enabled": bool(_labelled_pools(draft)),
+        "nfd.enabled": False,
+        **_common(draft, pools, "values of the device plugin", lambda node: node.plugin_values),
+    }
+    after: list[str] = []
+    configs = objects.plugin_configs(space, pools)
+    if configs is not None:
+        after.append(draft.add(configs, _space(draft, space)))
+        values["config.name"] = configs.manifest["metadata"]["name"]
+        values["config.default"] = DEFAULT_CONFIG
+    if _labelled_pools(draft):
+        after += [each.name for each in draft.releases if each.chart in ("node-feature-discovery", "gpu-operator")]
+    handlers = sorted({handler for pool in pools if (handler := draft.nodes[pool.name].runtime_class_handler)})
+    if handlers and not _uses_operator(draft) and draft.spec.existing.gpu_operator is None:
+        draft.add(objects.runtime_class(handlers[0]))
+    _release(draft, "nvidia-device-plugin", pools, values, ("the chart has no CRDs of its own",), after)
+
+
+def _exporter(draft: _Draft) -> None:
+    """Install the DCGM exporter on the pools where nobody else brings it."""
+    spec = draft.spec
+    if spec.metrics is False or spec.existing.dcgm_exporter is not None:
+        return
+    pools: list[PoolPlan] = []
+    for pool in draft.pools:
+        node = draft.nodes[pool.name]
+        brought = Piece.DCGM_EXPORTER in node.brings or pool.software == "gpu-operator"
+        if brought or not (spec.metrics or pool.software == "device-plugin"):
+            continue
+        if not node.no_dcgm_chart:
+            pools.append(pool)
+        elif spec.metrics:
+            what, _, fix = node.no_dcgm_chart.partition("; ")
+            what = f"the DCGM exporter cannot serve pool {pool.name}: {what}"
+            draft.problems.append(Problem((*draft.at, "metrics"), what, fix, node.no_dcgm_source))
+    if not pools:
+        return
+    values = {
+        "image.tag": EXPORTER_TAG,
+        "tolerations": tolerations_for(pools),
+        "affinity": _only(pools),
+        "customMetrics": objects.metrics_csv(),
+        "serviceMonitor.enabled": spec.service_monitors,
+    }
+    _release(draft, "dcgm-exporter", pools, values, ("the chart has no CRDs",))
+
+
+def _efa(draft: _Draft) -> None:
+    """Install the plugin that offers EFA interfaces to pods; it is beside the GPUs, so every software needs it alike.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
+    """
+    pools = tuple(pool for pool in draft.pools if draft.nodes[pool.name].efa)
+    if not pools:
+        return
+    values = {
+        "tolerations": tolerations_for(pools),
+        "supportedInstanceLabels.values": sorted({pool.instance.name for pool in pools}),
+    }
+    _release(draft, "aws-efa-k8s-device-plugin", pools, values, ("the chart has no CRDs",))
+
+
+def _only(pools: Iterable[PoolPlan]) -> dict[str, Any]:
+    """Require nodes of these pools by their software, so that a pool more changes nothing in the pods' template."""
+    software = sorted({pool.software for pool in pools})
+    return node_affinity({"key": SOFTWARE_LABEL, "operator": "In", "values": software})
+
+
+def _common(draft: _Draft, pools: Sequence[PoolPlan], of: str, values: Any) -> dict[str, Any]:
+    """Return what the nodes of all pools of one release need alike; refuse pools that differ."""
+    first = pools[0]
+    wanted: dict[str, Any] = dict(values(draft.nodes[first.name]))
+    for pool in pools[1:]:
+        here = dict(values(draft.nodes[pool.name]))
+        differing = sorted(key for key in {*wanted, *here} if wanted.get(key) != here.get(key))
+        if differing:
+            what = f"needs other {of} than pool {first.name} ({', '.join(differing)}), and a cluster has one release"
+            fix = "give both pools the same node image and driver, or put them on different clusters"
+            problem = Problem(("pools", pool.name, "software"), what, fix, draft.nodes[pool.name].source)
+            if not any(each.path == problem.path for each in draft.problems):
+                draft.problems.append(problem)
+    return wanted
+
+
+def _release(
+    draft: _Draft,
+    chart: str,
+    pools: Sequence[PoolPlan],
+    values: Mapping[str, Any],
+    decisions: tuple[str, ...],
+    after: Iterable[str] = (),
+) -> None:
+    pinned = charts()[chart]
+    given = next((version for name, version in draft.spec.versions.items() if name == chart), None)
+    # The operator's chart writes its versions with a v, the others without.
+    version = pinned.version if given is None else "v" * pinned.version.startswith("v") + given.removeprefix("v")
+    lacks = too_old(chart, version)
+    if lacks is not None:
+        fix = f"write {pinned.version} or leave it out"
+        draft.problems.append(Problem((*draft.at, "versions", chart), f"got {version}, {lacks}", fix))
+    inner = nested(values)
+    check_values(chart, inner)
+    nodes = sum(pool.max_nodes for pool in pools)
+    daemons_only = chart in ("nvidia-device-plugin", "dcgm-exporter", "aws-efa-k8s-device-plugin")
+    space = () if pinned.namespace == "kube-system" else (_space(draft, pinned.namespace),)
+    draft.releases.append(
+        Release(
+            name=chart,
+            chart=chart,
+            version=version,
+            repository=pinned.repository,
+            namespace=pinned.namespace,
+            values=inner,
+            timeout_s=min(_SHORTEST_TIMEOUT_S + _TIMEOUT_PER_NODE_S * nodes, _LONGEST_TIMEOUT_S),
+            # With no node kept, what becomes ready is up to the autoscaler; Deployments run on other nodes.
+            skip_await=daemons_only and all(pool.min_nodes == 0 for pool in pools),
+            cleanup_on_fail=False,
+            skip_crds=False,
+            pools=tuple(pool.name for pool in pools),
+            decisions=decisions,
+        )
+    )
+    draft.depends[chart] = {*space, *after, *(f"pool/{pool.name}" for pool in pools)}
+
+
+def _space(draft: _Draft, name: str) -> str:
+    """Declare a namespace once; return its step."""
+    return draft.add(objects.namespace(name))
+
+
+# --- objects ----------------------------------------------------------------------------------------------------------
+
+
+def _installer(draft: _Draft) -> None:
+    pools = tuple(pool for pool in draft.pools if draft.nodes[pool.name].cos_driver_installer)
+    if not pools:
+        return
+    step = draft.add(objects.cos_driver_installer(pools), *(f"pool/{pool.name}" for pool in pools))
+    for release in draft.releases:
+        if set(release.pools) & {pool.name for pool in pools} and release.chart != "node-feature-discovery":
+            draft.depends[release.name].add(step)
+
+
+def _extras(draft: _Draft) -> None:
+    spec = draft.spec
+    need_quota = any(node.critical_pods_need_quota for node in draft.nodes.values())
+    if need_quota:
+        for release in draft.releases:
+            nodes = sum(pool.max_nodes for pool in draft.pools if pool.name in release.pools)
+            pods = spec.critical_pods or max(100, _PODS_PER_NODE[release.chart] * nodes + 20)
+            quota = objects.critical_pods_quota(release.namespace, pods)
+            draft.depends[release.name].add(draft.add(quota, f"namespace/{release.namespace}"))
+    if spec.smoke_test:
+        space = draft.add(objects.smoke_namespace())
+        for pool in draft.pools:
+            serving = [release.name for release in draft.releases if pool.name in release.pools]
+            draft.add(objects.smoke_test(pool), space, f"pool/{pool.name}", *serving)
+    if spec.trust_policy:
+        own = {*(release.namespace for release in draft.releases), *((objects.SMOKE_NAMESPACE,) * spec.smoke_test)}
+        guards = objects.trust_objects(draft.pools, own)
+        for each in guards:
+            policy = each.name.removesuffix("/binding")
+            draft.add(each, *((policy,) if policy != each.name else ()))
+            for pool in draft.pools:
+                mark = pool.trust.mark(pool.name) if pool.trust is not None else None
+                if mark is not None and policy == f"trust/{mark}":
+                    # Guarded before the first pod can land there.
+                    draft.depends[f"pool/{pool.name}"].add(each.name)
+        if not guards:
+            fix = "give a pool trust: {team: …} or {namespaces: […]}, or leave trust_policy out"
+            what = "asks for an admission policy, but no pool of the cluster names whom it trusts"
+            draft.problems.append(Problem((*draft.at, "trust_policy"), what, fix))
+    for each in objects.trust_quotas(draft.pools):
+        draft.add(each)
+
+
+# --- checks -----------------------------------------------------------------------------------------------------------
+
+
+def _refuse_settings_without_effect(draft: _Draft) -> None:
+    spec = draft.spec
+    if spec.critical_pods is not None and not any(node.critical_pods_need_quota for node in draft.nodes.values()):
+        what = f"got {spec.critical_pods}, but {draft.cloud.service} needs no quota for system-critical pods"
+        draft.problems.append(Problem((*draft.at, "critical_pods"), what, "leave it out"))
+    draft.problems += _too_old(draft)
+    cut = [pool for pool in draft.pools if isinstance(pool.sharing, Mig) and not _cut_by_the_cloud(pool)]
+    if spec.mig_reboot is not None and not cut:
+        what = "no pool of the cluster is cut by the GPU Operator's MIG manager"
+        draft.problems.append(Problem((*draft.at, "mig_reboot"), what, "leave it out"))
+    needed = {"nvidia-device-plugin": draft.served("device-plugin"), "gpu-operator": draft.served("gpu-operator")}
+    for chart in spec.versions:
+        if not needed.get(chart, (True,)):
+            what = f"no pool of the cluster uses {chart}"
+            draft.problems.append(Problem((*draft.at, "versions", chart), what, "leave it out"))
+    if spec.management == "external" and any(pool.trust and pool.trust.quota for pool in draft.pools):
+        what = "external installs nothing, and a pool's trust.quota asks for a ResourceQuota"
+        draft.problems.append(Problem((*draft.at, "management"), what, "leave quota out, or let it be managed"))
+
+
+def _too_old(draft: _Draft) -> Iterator[Problem]:
+    """Refuse what the cluster's version, where it is given, does not have, and a version that nothing depends on."""
+    given, where = draft.spec.kubernetes, (*draft.at, "kubernetes")
+    if given is None:
+        return
+    minor = int(given.split(".")[1])
+    if draft.spec.trust_policy and minor < 30:
+        fix = "upgrade the cluster to 1.30, or leave trust_policy out"
+        yield Problem(where, f"Kubernetes {given} has no ValidatingAdmissionPolicy", fix, _POLICY_SOURCE)
+    if _uses_operator(draft) and minor < 33:
+        what = f"got {given}; GPU Operator {charts()['gpu-operator'].version} supports Kubernetes 1.33 and later"
+        yield Problem(where, what, "upgrade the cluster", _PLATFORMS_SOURCE)
+    if not draft.spec.trust_policy and not _uses_operator(draft):
+        yield Problem(where, "nothing here depends on it", "leave it out")
+
+
+_POLICY_SOURCE = "https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/"
+_PLATFORMS_SOURCE = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html"
+
+
+def _cut_by_the_cloud(pool: PoolPlan) -> bool:
+    by_profile = getattr(pool.settings, "gpu_instance_profile", None) is not None
+    return pool.capability.verdict is Verdict.NATIVE or by_profile
+
+
+def _owner_table(draft: _Draft) -> tuple[PoolOwners, ...]:
+    table = []
+    for pool in draft.pools:
+        node = draft.nodes[pool.name]
+        if node.refused:
+            continue
+        found = claims(pool, node, draft.releases, draft.objects, draft.spec, draft.cloud)
+        # What a release that was refused for this pool would have brought is not missing as well.
+        refused = any(problem.path == ("pools", pool.name, "software") for problem in draft.problems)
+        owners, problems = settle(pool, found, () if refused else needed_pieces(pool), draft.runtime)
+        draft.problems += problems
+        table.append(owners)
+    return tuple(table)
+
+
+def _check_reach(draft: _Draft) -> None:
+    """Refuse a release whose workload selects a pool it was made for but cannot be told to tolerate its taints."""
+    for release in draft.releases:
+        for pool in draft.pools:
+            for operand in operands_of(release):
+                if pool.name not in release.pools or not wants(release, operand, pool):
+                    continue
+                given = at(release.values, operand.tolerations, ()) if operand.tolerations else ()
+                off = untolerated(given or (), pool.taints)
+                if off:
+                    where = f"at {operand.tolerations}" if operand.tolerations else "and the chart has no value for it"
+                    what = f"{operand.name} of chart {release.chart} does not tolerate {off[0]} {where}"
+                    draft.problems.append(Problem(("pools", pool.name, "taints"), what, "use another taint"))
+
+
+def _note(draft: _Draft, measured: set[str]) -> None:
+    existing = draft.spec.existing
+    for key in ("node_feature_discovery", "dcgm_exporter"):
+        software = getattr(existing, key)
+        if software is not None:
+            draft.notes.append(f"{software.name} is used; none of ours is installed beside it")
+    if existing.gpu_operator is not None and draft.served("gpu-operator"):
+        brought = sorted({piece.value for node in draft.nodes.values() for piece in _operator_skips(node)})
+        if brought:
+            draft.notes.append(f"{existing.gpu_operator.name} must leave to the nodes: {', '.join(brought)}")
+    for pool in draft.pools:
+        if isinstance(pool.sharing, Mps):
+            gib, percent = mps_limits(pool.instance, pool.sharing)
+            draft.notes.append(f"pool {pool.name}: each MPS client gets at most {gib:g} GiB and {percent:g} % of a GPU")
+        clients = pool.sharing.share if isinstance(pool.sharing, Mig) else pool.sharing
+        if isinstance(clients, TimeSlicing) and pool.name in measured:
+            draft.notes.append(f"pool {pool.name}: DCGM cannot tell containers apart that take turns on a GPU")
+        trusted = pool.trust is not None and pool.trust.waiver is None
+        if trusted and not draft.spec.trust_policy:
+            key = f"{draft.runtime}.trust_policy"
+            draft.notes.append(f"pool {pool.name}: its taint keeps others away; {key}: true makes it a rule")
+        if pool.trust is not None and pool.trust.waiver is not None:
+            draft.notes.append(f"pool {pool.name}: shared by anyone, since {pool.trust.waiver}")
+    if draft.spec.management == "external":
+        for pool in draft.pools:
+            draft.notes += _asked_of_others(pool)
+
+
+def _asked_of_others(pool: PoolPlan) -> Iterator[str]:
+    """Say which configurations software that is not ours must have for a pool's labels to mean something."""
+    if pool.software == "cloud-managed":
+        return
+    for label in ("nvidia.com/device-plugin.config", "nvidia.com/mig.config"):
+        if label in pool.labels:
+            yield f"pool {pool.name}: its nodes ask for {label}={pool.labels[label]}, which has to be configured"
+
+
+def _in_order(depends: Mapping[str, set[str]]) -> dict[str, tuple[str, ...]]:
+    """Put steps behind those they wait for, else in the order they were decided.
+
+    Raises:
+        ValueError: Two steps wait for each other, which no plan may say.
+    """
+    placed: dict[str, tuple[str, ...]] = {}
+    rest = dict(depends)
+    while rest:
+        ready = [step for step, befores in rest.items() if befores <= placed.keys()]
+        if not ready:
+            raise ValueError(f"these steps wait for each other: {', '.join(rest)}")
+        for step in ready:
+            placed[step] = tuple(sorted(rest.pop(step)))
+    return placed

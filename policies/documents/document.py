@@ -1,0 +1,51 @@
+"""What every form of input becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpupools.errors import Path
+
+
+@dataclass(frozen=True)
+class Resource:
+    """One declared resource."""
+
+    address: str
+    """What its own tool calls it: a Terraform address, a URN, `kind/namespace/name`."""
+    type: str
+    """Pulumi type token."""
+    inputs: Mapping[str, Any]
+    """Wire form, with `gpupools.cloud.UNKNOWN` for what is not known yet."""
+    line: int | None = None
+    """Where it stands in the file, from 1."""
+    lines: Mapping[Path, int] = field(default_factory=dict)
+    """Line of each input by path, where the file is written by people."""
+    id: str = ""
+    """The cloud's id, for a resource that exists."""
+    refers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Addresses of the resources that an input (its first key) was made from."""
+    depends: tuple[str, ...] = ()
+    """Addresses of what it depends on otherwise."""
+    parent: str = ""
+    provider: str = ""
+    """Address of its provider, empty when none is declared."""
+    spelled: Callable[[str], str] = str
+    """Write the property paths in a sentence, which are of the wire form, the way this file does."""
+    protect: bool = False
+    """Pulumi's resource option of that name."""
+    stack: str = ""
+    """Name of its Pulumi stack."""
+    takes_no_taints: bool = False
+    """Its tool has no field for the taints of the pool, though the cloud has."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """A file whose form was recognised."""
+
+    form: str
+    """For people, e.g. `Terraform plan`."""
+    resources: tuple[Resource, ...]

@@ -1,0 +1,391 @@
+"""A Terraform or OpenTofu plan as JSON: https://developer.hashicorp.com/terraform/internals/json-format.
+
+Judges what will be there after the plan was applied, in every module. A value the plan does not know is `UNKNOWN`
+where the configuration gives it, and absent where only the provider computes it, as in a Pulumi program's inputs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from gpupools.cloud import UNKNOWN
+from gpupools.errors import Problem, Rejected, shown
+from policies.documents import kubernetes
+from policies.documents.document import Document, Resource
+from policies.documents.terraform_names import terraform_names
+from policies.documents.text import Text, Value, parse_yaml
+
+FORM = "Terraform plan"
+
+_NEVER_COMPUTED = frozenset({"taint", "node_taints"})
+"""No provider computes these, so one that is unknown was written in a dynamic block, which plans do not show."""
+
+
+def recognises(data: Any) -> bool:
+    """Say whether this is a plan."""
+    return (
+        isinstance(data, dict) and "format_version" in data and ("resource_changes" in data or "planned_values" in data)
+    )
+
+
+def read(text: Text) -> Document:
+    """Read every managed resource that the plan leaves in place.
+
+    Raises:
+        Rejected: The format is newer than this reader, or planning failed half-way.
+    """
+    data = text.values[0].data
+    check_version(data)
+    if data.get("errored") is True:
+        what = "is a plan that ended with an error, so resources are missing"
+        raise Rejected([Problem((), what, "cure that and plan again")])
+    changes = [change for change in _list(data.get("resource_changes")) if isinstance(change, dict)]
+    plan = _Plan(text, _modules(_map(data.get("configuration")).get("root_module"), ()))
+    for change in changes:
+        outcome = _map(change.get("change"))
+        actions = _list(outcome.get("actions"))
+        if change.get("mode") == "managed" and actions not in (["delete"], ["forget"], ["read"]):
+            plan.found.append(
+                Found(
+                    type=str(change.get("type")),
+                    name=str(change.get("name")),
+                    address=str(change.get("address", "")),
+                    module=str(change.get("module_address", "")),
+                    index=change.get("index"),
+                    id=str(_map(outcome.get("before")).get("id") or "") if "create" not in actions else "",
+                    values=_map(outcome.get("after")),
+                )
+            )
+            plan.unknown.append(outcome.get("after_unknown"))
+    return Document(FORM, tuple(plan.resources()))
+
+
+def check_version(data: Mapping[str, Any]) -> None:
+    """Refuse a major version of the format that is newer: minor ones only add.
+
+    Raises:
+        Rejected: It is newer.
+    """
+    version = data.get("format_version")
+    if not isinstance(version, str) or version.partition(".")[0] not in ("0", "1"):
+        what = f"has Terraform's JSON format {shown(version)}; 1 is the newest known here"
+        raise Rejected([Problem((), what, "write it with the Terraform this project was tested with, 1.x")])
+
+
+@dataclass(frozen=True)
+class Found:
+    """One resource instance of a plan or a state."""
+
+    type: str
+    name: str
+    address: str
+    module: str
+    """Address of the module instance, empty for the root."""
+    index: Any
+    """Its key under `count` or `for_each`."""
+    id: str
+    values: Mapping[str, Any]
+
+
+def resources_of(
+    found: Found, values: Mapping[str, Any], refers: Mapping[str, tuple[str, ...]], text: Text
+) -> Iterator[Resource]:
+    """Convert one resource instance; nothing for a type that holds no pools.
+
+    Args:
+        found: The instance.
+        values: Its values in Terraform's shape, with `UNKNOWN`.
+        refers: Addresses it refers to, by Terraform's names.
+        text: The file.
+    """
+    line = text.line_of(found.address)
+    names = terraform_names().get(found.type)
+    if names is not None:
+        inputs = names.wire(values)
+        if found.type == "azurerm_kubernetes_cluster":
+            _add_critical_addons_taint(inputs)
+        yield Resource(
+            address=found.address,
+            type=names.type,
+            inputs=inputs,
+            line=line,
+            id=found.id,
+            refers={next(iter(names.wire({key: "x"})), key): addresses for key, addresses in refers.items()},
+            spelled=names.says,
+            takes_no_taints=found.type == "azurerm_kubernetes_cluster",
+        )
+    elif found.type == "azapi_resource":
+        yield from _azapi(found, values, line)
+    elif found.type in ("kubernetes_manifest", "kubectl_manifest"):
+        yield from _manifests(found, values, line)
+    elif found.type == "helm_release":
+        yield Resource(address=found.address, type="kubernetes:helm.sh/v3:Release", inputs=_release(values), line=line)
+
+
+def _add_critical_addons_taint(inputs: Mapping[str, Any]) -> None:
+    """Add what `only_critical_addons_enabled` does, the only taint azurerm lets the default pool have.
+
+    https://registry.terraform.io/providers/hashicorp/azurerm/latest/docs/resources/kubernetes_cluster#only_critical_addons_enabled-1
+    """
+    for pool in _list(inputs.get("agentPoolProfiles")):
+        only = pool.pop("onlyCriticalAddonsEnabled", False) if isinstance(pool, dict) else False
+        if only is UNKNOWN:
+            pool["nodeTaints"] = UNKNOWN
+        elif only is True:
+            taints = pool.get("nodeTaints")
+            pool["nodeTaints"] = [*(taints if isinstance(taints, list) else []), "CriticalAddonsOnly=true:NoSchedule"]
+
+
+_AZAPI = {
+    "microsoft.containerservice/managedclusters": "azure-native:containerservice:ManagedCluster",
+    "microsoft.containerservice/managedclusters/agentpools": "azure-native:containerservice:AgentPool",
+}
+
+
+def _azapi(found: Found, values: Mapping[str, Any], line: int | None) -> Iterator[Resource]:
+    """Read a resource in ARM's own JSON: https://registry.terraform.io/providers/Azure/azapi/latest/docs."""
+    token = _AZAPI.get(str(values.get("type", "")).partition("@")[0].lower())
+    body = values.get("body")
+    if isinstance(body, str):  # azapi 1 takes text
+        parsed = parse_yaml(body)
+        body = parsed[0].data if parsed else None
+    properties = body if body is UNKNOWN else _map(body).get("properties")
+    if token is not None:
+        inputs = properties if isinstance(properties, dict) else {}
+        if properties is UNKNOWN:
+            inputs = {"vmSize": UNKNOWN, "nodeTaints": UNKNOWN, "agentPoolProfiles": UNKNOWN}
+        yield Resource(address=found.address, type=token, inputs=inputs, line=line, id=found.id)
+
+
+def _manifests(found: Found, values: Mapping[str, Any], line: int | None) -> Iterator[Resource]:
+    """Read the object that `kubernetes_manifest` or `kubectl_manifest` (of any maker) applies."""
+    if found.type == "kubernetes_manifest":
+        documents: tuple[Value, ...] = (Value(values.get("manifest")),)
+    else:
+        body = values.get("yaml_body")
+        documents = parse_yaml(body) if isinstance(body, str) else ()
+    for value in documents:
+        for read in kubernetes.objects(value):
+            yield Resource(address=found.address, type=read.type, inputs=read.inputs, line=line)
+
+
+def _release(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a Helm release: https://registry.terraform.io/providers/hashicorp/helm/latest/docs/resources/release."""
+    merged: dict[str, Any] = {}
+    written = values.get("values")
+    for text in _list(written):
+        parsed = parse_yaml(text) if isinstance(text, str) else ()
+        _merge(merged, parsed[0].data if parsed else {})
+    for setting in _list(values.get("set")):
+        name = _map(setting).get("name")
+        if isinstance(name, str) and not re.search(r"[\\\[{]", name):  # escaped dots and lists switch no GPU software
+            *parents, last = name.split(".")
+            value = setting.get("value")
+            nested: Any = {last: {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value}
+            for parent in reversed(parents):
+                nested = {parent: nested}
+            _merge(merged, nested)
+    given = {key: values[key] for key in ("chart", "version", "devel", "name", "namespace") if values.get(key)}
+    unknown = written is UNKNOWN or UNKNOWN in _list(written)
+    return {
+        **given,
+        "values": UNKNOWN if unknown else merged,
+        **({"repositoryOpts": {"repo": values["repository"]}} if values.get("repository") else {}),
+    }
+
+
+def _merge(into: dict[str, Any], other: Any) -> None:
+    for key, value in _map(other).items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+_Name = tuple[tuple[str, ...], str, str]
+"""Calls, type and name of a resource in the configuration."""
+
+
+@dataclass
+class _Plan:
+    text: Text
+    modules: Mapping[tuple[str, ...], Mapping[str, Any]]
+    """Configuration of each module by the names of its calls."""
+    found: list[Found] = field(default_factory=list)
+    unknown: list[Any] = field(default_factory=list)
+
+    def resources(self) -> Iterator[Resource]:
+        for found, unknown in zip(self.found, self.unknown, strict=True):
+            resource = self._configured.get((_calls(found.module), found.type, found.name))
+            given = None if resource is None else _map(resource.get("expressions"))
+            values = _known(found.values, unknown, given)
+            yield from resources_of(found, values, self._refers(found, resource, values), self.text)
+
+    @cached_property
+    def _configured(self) -> Mapping[_Name, Mapping[str, Any]]:
+        """What the configuration says of each resource, by calls, type and name."""
+        return {
+            (calls, str(resource.get("type")), str(resource.get("name"))): resource
+            for calls, module in self.modules.items()
+            for resource in _list(module.get("resources"))
+            if isinstance(resource, dict)
+        }
+
+    @cached_property
+    def _instances(self) -> Mapping[_Name, list[Found]]:
+        instances: dict[_Name, list[Found]] = {}
+        for found in self.found:
+            instances.setdefault((_calls(found.module), found.type, found.name), []).append(found)
+        return instances
+
+    @cached_property
+    def _neighbours(self) -> Mapping[str, list[Found]]:
+        neighbours: dict[str, list[Found]] = {}
+        for found in self.found:
+            neighbours.setdefault(found.module, []).append(found)
+        return neighbours
+
+    def _refers(
+        self, found: Found, resource: Mapping[str, Any] | None, values: Mapping[str, Any]
+    ) -> Mapping[str, tuple[str, ...]]:
+        """Return, for each input, the resources it was made from, where that is certain."""
+        if resource is None:
+            return {}
+        result: dict[str, tuple[str, ...]] = {}
+        given, calls = _map(resource.get("expressions")), _calls(found.module)
+        each = list(_references(resource.get("for_each_expression")))
+        for key, value in values.items():
+            words = list(_references(given.get(key)))
+            if key in given and not any(word.startswith("local.") for word in words):
+                said = [other for word in words for other in (each if _EACH.match(word) else [word])]
+                names = dict.fromkeys(name for word in said for name in self._resolved(word, calls, 0))
+                others = [other for one in names for other in self._instances.get(one, [])]
+            elif not _holds_unknown(value):
+                continue
+            else:
+                # Made from a local or in a dynamic block, which plans do not show, so the neighbours count.
+                others = [other for other in self._neighbours[found.module] if other is not found]
+            certain = tuple(other.address for other in _made_together(found, others))
+            if certain:
+                result[key] = certain
+        return result
+
+    def _resolved(self, said: str, calls: tuple[str, ...], depth: int) -> Iterator[_Name]:
+        """Follow a reference through variables and outputs of modules to resources: (calls, type, name)."""
+        parts = [part.partition("[")[0] for part in said.split(".")]
+        if depth > _MAX_STEPS or len(parts) < 2:
+            return
+        first, second = parts[0], parts[1]
+        if first == "var":
+            if calls:
+                call = _map(_map(_map(self.modules.get(calls[:-1])).get("module_calls")).get(calls[-1]))
+                for other in _references(_map(call.get("expressions")).get(second)):
+                    yield from self._resolved(other, calls[:-1], depth + 1)
+        elif first == "module":
+            if len(parts) > 2:
+                output = _map(_map(_map(self.modules.get((*calls, second))).get("outputs")).get(parts[2]))
+                for other in _references(output.get("expression")):
+                    yield from self._resolved(other, (*calls, second), depth + 1)
+        elif first not in _NO_RESOURCES:
+            yield calls, first, second
+
+
+_MAX_STEPS = 20
+_EACH = re.compile(r"each\.")
+_NO_RESOURCES = frozenset({"local", "each", "count", "path", "self", "terraform", "data"})
+
+
+def _made_together(found: Found, others: list[Found]) -> Iterator[Found]:
+    """Yield of each type the one instance that belongs to a resource: same module instance, then same key, or alone."""
+    by_type: dict[str, list[Found]] = {}
+    for other in others:
+        by_type.setdefault(other.type, []).append(other)
+    for alike in by_type.values():
+        same_module = [other for other in alike if other.module == found.module] or alike
+        same_key = [other for other in same_module if other.index == found.index] or same_module
+        if len(same_key) == 1:
+            yield same_key[0]
+
+
+def _known(after: Any, unknown: Any, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Put values and unknown marks of one block together.
+
+    Args:
+        after: The block's values; a key whose value is not known is missing.
+        unknown: True for each value that is not known, in the same shape.
+        given: The block's expressions; None when the plan does not show them.
+    """
+    values, marks = _map(after), _map(unknown)
+    result: dict[str, Any] = {}
+    for key in {**values, **marks}:
+        expressions = given.get(key) if given is not None else None
+        mark = marks.get(key)
+        if mark is True and given is not None and key not in given and key not in _NEVER_COMPUTED:
+            continue
+        result[key] = _value(values.get(key), mark, _block(expressions))
+    return result
+
+
+def _value(after: Any, mark: Any, given: Mapping[str, Any] | None) -> Any:
+    if mark is True:
+        return UNKNOWN
+    if isinstance(mark, list):
+        items, marks = _list(after), [*mark, *([None] * len(_list(after)))]
+        length = max(len(items), len(mark))
+        return [_value(items[i] if i < len(items) else None, marks[i], given) for i in range(length)]
+    if isinstance(mark, dict) or isinstance(after, dict):
+        return _known(after, mark, given)
+    if isinstance(after, list):
+        return [_value(item, None, given) for item in after]
+    return after
+
+
+def _holds_unknown(block: Any) -> bool:
+    return isinstance(block, list) and any(UNKNOWN in item.values() for item in block if isinstance(item, dict))
+
+
+def _block(expressions: Any) -> Mapping[str, Any] | None:
+    """Return the keys a block gives in any of its occurrences, for a set has no order; None for an attribute."""
+    blocks = expressions if isinstance(expressions, list) else [expressions]
+    if not all(isinstance(block, dict) and not block.keys() & {"references", "constant_value"} for block in blocks):
+        return None
+    return {key: value for block in blocks for key, value in block.items()}
+
+
+def _references(expression: Any) -> Iterator[str]:
+    """Yield every reference in an expression, at any depth of blocks."""
+    inside = [expression]
+    while inside:
+        value = inside.pop()
+        if isinstance(value, dict):
+            yield from (said for said in _list(value.get("references")) if isinstance(said, str))
+            inside += [item for key, item in value.items() if key not in ("references", "constant_value")]
+        elif isinstance(value, list):
+            inside += value
+
+
+def _modules(module: Any, calls: tuple[str, ...]) -> dict[tuple[str, ...], Mapping[str, Any]]:
+    found = {calls: _map(module)}
+    for name, call in _map(_map(module).get("module_calls")).items():
+        found |= _modules(_map(call).get("module"), (*calls, name))
+    return found
+
+
+_CALL = re.compile(r'module\.([\w-]+)(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?(?:\.|$)')
+
+
+def _calls(module: str) -> tuple[str, ...]:
+    """Return the names in a module's address: `module.a["x"].module.b` is (a, b)."""
+    return tuple(_CALL.findall(module))
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

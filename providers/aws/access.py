@@ -1,0 +1,21 @@
+"""How a token for the API of an EKS cluster is got. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpupools.access import ExecPlugin
+
+
+def exec_plugin(cluster: Mapping[str, Any]) -> ExecPlugin:
+    """Return the AWS CLI, which signs in with the credentials that Pulumi's AWS provider has too.
+
+    The arguments are those `aws eks update-kubeconfig` writes
+    (https://github.com/aws/aws-cli, awscli/customizations/eks/update_kubeconfig.py); the output is named, because a
+    reader's own setting (`table`, `text`) would make it unreadable.
+    """
+    where = ("--region", cluster["region"])
+    return ExecPlugin(
+        command="aws",
+        args=(*where, "eks", "get-token", "--cluster-name", cluster["name"], "--output", "json"),
+        install_hint="Install the AWS CLI: https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html",
+    )

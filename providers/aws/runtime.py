@@ -1,0 +1,63 @@
+"""What EKS nodes bring of the GPU software, by node image. Pure."""
+
+from dataclasses import replace
+
+from gpupools.cloud import Settings
+from gpupools.runtime.facts import NodeRuntime
+from gpupools.runtime.plan import Piece
+
+_IMAGES = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
+_BOTTLEROCKET = "https://bottlerocket.dev/en/os/1.57.x/api/settings/kubelet-device-plugins/"
+
+_BOTTLEROCKET_OWNER = "node image (Bottlerocket NVIDIA)"
+_AL2023_OWNER = "node image (AL2023 NVIDIA)"
+_OWN_OWNER = "node image (your own)"
+
+BOTTLEROCKET = NodeRuntime(
+    brings={
+        Piece.DRIVER: _BOTTLEROCKET_OWNER,
+        Piece.CONTAINER_TOOLKIT: _BOTTLEROCKET_OWNER,
+        # The RuntimeClasses nvidia-cdi and nvidia-legacy are the image's business; pods need to name neither.
+        Piece.RUNTIME_CLASS: _BOTTLEROCKET_OWNER,
+        Piece.DEVICE_PLUGIN: _BOTTLEROCKET_OWNER,
+        Piece.MIG_MANAGER: _BOTTLEROCKET_OWNER,
+    },
+    why="driver, toolkit, device plugin and MIG manager are services of the host, set through user data",
+    source=_BOTTLEROCKET,
+)
+AL2023 = NodeRuntime(
+    brings={Piece.DRIVER: _AL2023_OWNER, Piece.CONTAINER_TOOLKIT: _AL2023_OWNER},
+    why="the image brings driver and container toolkit and makes NVIDIA's runtime the default one of containerd",
+    source=_IMAGES,
+    # nodeadm registers the handler: https://github.com/awslabs/amazon-eks-ami, nodeadm/internal/containerd.
+    runtime_class_handler="nvidia",
+)
+BARE = NodeRuntime(
+    brings={},
+    why="an image without NVIDIA software, on which the GPU Operator builds the driver",
+    source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/amazon-eks.html",
+)
+OWN_WITH_DRIVER = NodeRuntime(
+    brings={Piece.DRIVER: _OWN_OWNER, Piece.CONTAINER_TOOLKIT: _OWN_OWNER},
+    why="an image of your own for the device plugin has driver and container toolkit, since the plugin brings neither",
+    source="https://github.com/NVIDIA/k8s-device-plugin#prerequisites",
+    runtime_class_handler="nvidia",
+)
+OWN_WITH_ALL = NodeRuntime(
+    brings=dict.fromkeys((*OWN_WITH_DRIVER.brings, Piece.DEVICE_PLUGIN, Piece.MIG_MANAGER), _OWN_OWNER),
+    why="an image of your own that is said to bring everything",
+    source=_IMAGES,
+)
+_OWN = {"gpu-operator": BARE, "device-plugin": OWN_WITH_DRIVER, "cloud-managed": OWN_WITH_ALL}
+
+
+def node_runtime(software: str, settings: Settings) -> NodeRuntime:
+    """Say what the nodes bring; the node image decides, which `settings.ami_type` names."""
+    found = _OWN[software]
+    ami_type = getattr(settings, "ami_type", "")
+    if ami_type.startswith("BOTTLEROCKET_"):
+        found = BOTTLEROCKET
+    elif ami_type.startswith("AL2023_"):
+        found = AL2023
+    efa = any(interface.type is not None for interface in getattr(settings, "interfaces", ()))
+    return replace(found, efa=True) if efa else found

@@ -1,0 +1,202 @@
+"""Reads the user data of an EC2 machine: whether it joins a Kubernetes cluster, with which taints and GPU settings.
+
+Knows `nodeadm` of Amazon Linux 2023 (https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/), `bootstrap.sh` of
+Amazon Linux 2 and `Start-EKSBootstrap.ps1` (awslabs/amazon-eks-ami, templates), Bottlerocket's settings
+(https://bottlerocket.dev/en/os/latest/api/settings/kubernetes/) and `kubeadm join`. Pure, and never raises.
+"""
+
+import base64
+import binascii
+import re
+import tomllib
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpupools.cloud import SharingFacts
+from gpupools.reading import TaintsRead, at, flag, is_list, mapping, number, string_map, text
+from gpupools.taints import Effect, Taint
+
+# EC2 takes 16 KiB, https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html; unpacked it may be larger.
+_MOST_BYTES = 256 * 1024
+
+_MARKS = re.compile(r"bootstrap|nodeadm|node\.eks\.aws|kubelet|kubeadm|settings", re.IGNORECASE)
+_BOOTSTRAP = re.compile(
+    r"(?:/|\b)bootstrap\.sh['\"]?\s+\S|Start-EKSBootstrap|EKSBootstrapScriptFile|kubeadm\s+join\b|nodeadm\s+init\b"
+)
+_REGISTER = re.compile(r"--register-with-taints(?:=|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'\\]+)")
+_COMMENT = re.compile(r"^\s*#(?!!).*$", re.MULTILINE)
+_NVIDIA = "settings.kubelet-device-plugins.nvidia"
+
+KUBERNETES_EFFECTS: Mapping[str, Effect] = {effect.value: effect for effect in Effect}
+
+
+@dataclass
+class UserData:
+    """What user data says."""
+
+    joins: bool = False
+    """True when it names the cluster that the machine joins."""
+    taints: tuple[Taint, ...] = ()
+    unknown: tuple[str, ...] = ()
+    """Where it takes a taint from a variable."""
+    not_counted: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    sharing: SharingFacts | None = None
+    own_device_plugin: bool | None = None
+    """Whether Bottlerocket's built-in device plugin is on; None for any other system."""
+
+
+def read_user_data(given: str, path: str = "userData") -> UserData:
+    """Read user data, plain or base64, gzipped or not, in one piece or as MIME parts.
+
+    Args:
+        given: The property's value.
+        path: The property, for messages.
+    """
+    content = decoded(given)
+    if not _MARKS.search(content):
+        return UserData()
+    found = UserData()
+    configured, flagged = TaintsRead(), TaintsRead()
+    for kind, part in _parts(content):
+        if kind == "toml":
+            _bottlerocket(part, path, configured, found)
+        elif kind == "nodeadm":
+            _node_config(part, path, configured, flagged, found)
+        else:
+            script = _COMMENT.sub("", part)
+            found.joins = found.joins or bool(_BOOTSTRAP.search(script))
+            kubelet_arguments(script, path, flagged)
+    # The kubelet's argument replaces what its configuration file says.
+    # https://kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file/#kubelet-configuration-merging-order
+    read = flagged if flagged.taints or flagged.unknown else configured
+    found.taints, found.unknown = tuple(read.taints), tuple(read.unknown)
+    found.not_counted = (*configured.not_counted, *flagged.not_counted)
+    return found
+
+
+def decoded(given: str) -> str:
+    """Undo base64 and gzip, where user data is so encoded."""
+    raw = given.encode(errors="replace")[: 2 * _MOST_BYTES]
+    try:
+        unpacked = base64.b64decode(b"".join(raw.split()), validate=True)
+    except (binascii.Error, ValueError):
+        unpacked = raw
+    if unpacked.startswith(b"\x1f\x8b"):
+        try:
+            unpacked = zlib.decompressobj(wbits=31).decompress(unpacked, _MOST_BYTES)
+        except zlib.error:
+            return given
+    try:
+        return unpacked[:_MOST_BYTES].decode()
+    except UnicodeDecodeError:
+        return given  # text that only looks like base64
+
+
+def kubelet_arguments(script: str, path: str, read: TaintsRead) -> None:
+    """Read `--register-with-taints=key=value:Effect,…` wherever a command or a list of arguments holds it."""
+    for match in _REGISTER.finditer(script):
+        for one in match[1].strip("\"'").split(","):
+            if "$" in one or "{{" in one:
+                read.unknown.append(path)  # a variable of the script
+            elif one:
+                read.line(one, f"{path} --register-with-taints")
+
+
+def _parts(content: str) -> Iterator[tuple[str, str]]:
+    """Yield each part with its kind: `toml`, `nodeadm`, or empty for a script."""
+    if re.match(r"(?i)\s*(?:mime-version|content-type)\s*:", content):
+        from email import message_from_string  # slow to import and rarely needed
+
+        for part in message_from_string(content.lstrip()).walk():
+            if part.is_multipart():
+                continue
+            payload = part.get_payload(decode=True)
+            body = payload.decode(errors="replace") if isinstance(payload, bytes) else ""
+            yield _kind(part.get_content_type(), body), body
+    else:
+        yield _kind("", content), content
+
+
+def _kind(content_type: str, body: str) -> str:
+    if content_type == "application/node.eks.aws" or re.search(
+        r"(?m)^\s*[{,]?\s*\"?apiVersion\"?:\s*\"?node\.eks\.aws/", body
+    ):
+        return "nodeadm"
+    return "toml" if re.search(r"(?m)^\s*\[+\s*\"?settings\b|^\s*settings\.", body) else ""
+
+
+def _node_config(body: str, path: str, configured: TaintsRead, flagged: TaintsRead, found: UserData) -> None:
+    import yaml  # only here: most user data is a script
+
+    try:
+        documents = [mapping(one) for one in yaml.safe_load_all(body)]
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError):
+        # A script that writes the configuration itself: its arguments can be read, its text cannot.
+        script = _COMMENT.sub("", body)
+        found.joins = found.joins or bool(_BOOTSTRAP.search(script))
+        kubelet_arguments(script, path, flagged)
+        return
+    for document in documents:
+        spec = at(document, "spec")
+        # EKS writes the cluster's part for a managed node group without an image of its own.
+        found.joins = found.joins or bool(at(spec, "cluster.name") or at(spec, "cluster.apiServerEndpoint"))
+        node_options(spec, path, configured, flagged)
+
+
+def node_options(spec: Any, path: str, configured: TaintsRead, flagged: TaintsRead) -> None:
+    """Read the kubelet's configuration and arguments of a `NodeConfig`."""
+    config = f"{path} spec.kubelet.config.registerWithTaints"
+    configured.objects(at(spec, "kubelet.config.registerWithTaints"), config, KUBERNETES_EFFECTS)
+    flags = at(spec, "kubelet.flags")
+    if is_list(flags):
+        kubelet_arguments("\n".join(text(one) for one in flags), f"{path} spec.kubelet.flags", flagged)
+
+
+def _bottlerocket(body: str, path: str, read: TaintsRead, found: UserData) -> None:
+    try:
+        settings = tomllib.loads(body)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        read.note(f"{path}: no valid TOML, so Bottlerocket takes none of it")
+        return
+    bottlerocket_settings(settings, path, read, found)
+
+
+def bottlerocket_settings(settings: Any, path: str, read: TaintsRead, found: UserData) -> None:
+    """Read Bottlerocket's settings, parsed from TOML or given as a map.
+
+    Args:
+        settings: The whole document, with the key `settings`.
+        path: The property, for messages.
+        read: Takes the taints.
+        found: Takes the rest.
+    """
+    kubernetes = mapping(at(settings, "settings.kubernetes"))
+    found.joins = found.joins or bool(kubernetes.get("cluster-name") or kubernetes.get("api-server"))
+    found.labels = string_map(kubernetes.get("node-labels"))
+    for key, values in mapping(kubernetes.get("node-taints")).items():
+        for value in values if is_list(values) else [values]:
+            spelled = value if isinstance(value, str) else ""
+            read.line(f"{key}={spelled}", f"{path} settings.kubernetes.node-taints")
+    plugin = mapping(at(settings, _NVIDIA))
+    found.own_device_plugin = flag(plugin.get("enabled")) is not False
+    found.sharing = _sharing(plugin)
+
+
+def _sharing(plugin: Mapping[str, Any]) -> SharingFacts | None:
+    """Read how Bottlerocket's plugin shares: https://bottlerocket.dev/en/os/latest/api/settings/kubelet-device-plugins/."""
+    cut = plugin.get("device-partitioning-strategy") == "mig"
+    way = text(plugin.get("device-sharing-strategy"))
+    way = way if way in ("time-slicing", "mps") else ""
+    if not cut and not way:
+        return SharingFacts("none", said_by=_NVIDIA) if plugin.get("device-sharing-strategy") == "none" else None
+    profiles = string_map(at(plugin, "mig.profile"))
+    clients = number(at(plugin, f"{way}.replicas")) if way else None
+    return SharingFacts(
+        "+".join(part for part in ("mig-single" if cut else "", way) if part),
+        clients=clients if clients is not None or not way else 2,  # the documented default
+        profile=", ".join(dict.fromkeys(profiles.values())) if cut else "",
+        said_by=_NVIDIA,
+    )

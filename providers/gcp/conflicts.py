@@ -1,0 +1,311 @@
+"""Settings of a pool that GKE does not take together, or not with this machine, each with what would work. Pure."""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+
+from gpupools.cloud import Wish
+from gpupools.errors import Path, Problem, shown
+from gpupools.overrides import override_problems
+from gpupools.pool_settings import FlexStart, Queued, Reservation
+from providers.gcp.cluster import GkeCluster
+from providers.gcp.pool_settings import OVERRIDABLE
+
+_HOW_TO = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to"
+_MACHINES = "https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines"
+# Google's own toolkit refuses the same combinations as preconditions of its node pool.
+_TOOLKIT = "https://github.com/GoogleCloudPlatform/cluster-toolkit/blob/main/modules/compute/gke-node-pool/main.tf"
+_NETWORKS = f"{_HOW_TO}/config-auto-net-for-accelerators"
+_LABELS = f"{_HOW_TO}/creating-managing-labels"
+_SHIELDED = f"{_HOW_TO}/shielded-gke-nodes"
+_NODE_IMAGES = "https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-images"
+_REGIONS = "https://docs.cloud.google.com/compute/docs/regions-zones"
+_KEYS = f"{_HOW_TO}/using-cmek"
+_RESERVATIONS = f"{_HOW_TO}/consuming-reservations"
+_POOL_SCHEMA = (
+    "https://github.com/hashicorp/terraform-provider-google/blob/main/google/services/container/"
+    "resource_container_node_pool.go"
+)
+
+IMAGE_TYPES = {"cos": "COS_CONTAINERD", "ubuntu": "UBUNTU_CONTAINERD"}
+"""GKE's Linux images by the portable name."""
+
+# How capacity for a machine can be had, where not in every way; each row is a note of the page in `_MACHINES`.
+_SOLD_AS = (
+    (re.compile(r"a3-highgpu-[124]g"), ("spot", "flex-start", "queued")),
+    (re.compile(r"a3-ultragpu-|a4-"), ("reservation", "spot", "flex-start", "queued")),
+    (re.compile(r"a4x-"), ("reservation",)),
+    (re.compile(r"a3-edgegpu-"), ("on-demand", "reservation", "spot")),
+)
+
+# Boot disks by series, from the same page and https://docs.cloud.google.com/compute/docs/disks/persistent-disks.
+_BOOT_DISKS = (
+    (re.compile(r"a3-ultragpu-|a4-|a4x-|g4-"), ("hyperdisk-balanced",)),
+    (re.compile(r"a3-"), ("pd-balanced", "pd-ssd", "hyperdisk-balanced")),
+    (re.compile(r"g2-"), ("pd-balanced", "pd-ssd")),
+    (re.compile(r"a2-|n1-"), ("pd-balanced", "pd-ssd", "pd-standard")),
+)
+
+# Machines for which GKE makes the networks itself; A3 High and A3 Edge are not on the page.
+_NETWORKED = re.compile(r"a3-megagpu-|a3-ultragpu-|a4-|a4x-")
+
+_COMPACT_FLEX_START = re.compile(r"a3-ultragpu-|a4-")
+
+_MOST_AT_A_TIME = 20
+_MOST_LABELS = 64
+_LABEL_LENGTH = 63
+_KMS_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
+_ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-(?:[a-z]|ai[0-9]+[a-z])")
+_RESERVATION = re.compile(
+    r"(?:projects/[a-z0-9.:-]+/reservations/)?[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
+    r"(?:/reservationBlocks/[-a-z0-9]+(?:/reservationSubBlocks/[-a-z0-9]+)?)?"
+)
+
+
+def zones_of(wish: Wish) -> tuple[str, ...]:
+    """Return the zones that the pool's nodes will be in; empty when only the cluster in the cloud knows them."""
+    cluster = gke_cluster(wish)
+    if wish.spec.zones:
+        return tuple(wish.spec.zones)
+    if cluster.node_locations:
+        return tuple(cluster.node_locations)
+    return (cluster.location,) if _ZONE.fullmatch(cluster.location) else ()
+
+
+def gke_cluster(wish: Wish) -> GkeCluster:
+    """Return the wish's cluster.
+
+    Raises:
+        TypeError: It is another cloud's.
+    """
+    if not isinstance(wish.cluster, GkeCluster):
+        raise TypeError(f"pool {wish.name} goes to a cluster on {wish.cluster.cloud}, not to GKE")
+    return wish.cluster
+
+
+def conflicts(wish: Wish) -> list[Problem]:
+    """Say which settings of the pool GKE will not take together, or not with the pool's machine."""
+    return [
+        *_not_sold_this_way(wish),
+        *_capacity(wish),
+        *_zones(wish),
+        *_fixed(wish),
+        *_image(wish),
+        *_disk(wish),
+        *_rdma(wish),
+        *_placement(wish),
+        *_secure_boot(wish),
+        *_upgrade(wish),
+        *_tags(wish),
+        *override_problems(("pools", wish.name), wish.spec.overrides.get("gcp", {}), "gcp", OVERRIDABLE),
+    ]
+
+
+def _at(wish: Wish, *keys: str | int) -> Path:
+    return ("pools", wish.name, *keys)
+
+
+def _machine(wish: Wish) -> str:
+    return wish.instance.extra["machine_type"]
+
+
+def _not_sold_this_way(wish: Wish) -> Iterator[Problem]:
+    machine, mode = _machine(wish), wish.spec.capacity.mode
+    ways = next((ways for pattern, ways in _SOLD_AS if pattern.match(machine)), None)
+    if ways is None or mode in ways or mode == "capacity-block":
+        return
+    keys = "reservation, name: …" if ways[0] == "reservation" else ways[0]
+    others = f" (or {', '.join(ways[1:])})" if len(ways) > 1 else ""
+    instead = "; or take a3-highgpu-8g" if machine.startswith("a3-highgpu-") and mode == "on-demand" else ""
+    what = f"Google does not sell {machine} (instance_type) as {mode}"
+    yield Problem(_at(wish, "capacity", "mode"), what, f"write capacity: {{mode: {keys}}}{others}{instead}", _MACHINES)
+
+
+def _capacity(wish: Wish) -> Iterator[Problem]:
+    spec, capacity = wish.spec, wish.spec.capacity
+    at = _at(wish, "capacity", "mode")
+    if isinstance(capacity, Reservation):
+        if not _RESERVATION.fullmatch(capacity.name):
+            what = f"{shown(capacity.name)} names no reservation of Compute Engine"
+            fix = "write its name, or projects/<project>/reservations/<name> for one shared by another project"
+            yield Problem(_at(wish, "capacity", "name"), what, fix, _RESERVATIONS)
+        if not zones_of(wish):
+            what = "a reservation belongs to zones, and the pool names none (zones)"
+            yield Problem(at, what, "write zones: […], each with a reservation of this name", _RESERVATIONS)
+    if not isinstance(capacity, FlexStart | Queued):
+        return
+    mode = capacity.mode
+    if spec.nodes.fixed is not None:
+        what = f"nodes.fixed asks for {spec.nodes.fixed} nodes at once, while {mode} gives them when there are some"
+        yield Problem(at, what, "write nodes: {max: …} in place of fixed", _TOOLKIT)
+    elif isinstance(capacity, Queued) and spec.nodes.min > 0:
+        what = f"queued nodes come and go with the jobs that wait for them; nodes.min is {spec.nodes.min}"
+        yield Problem(at, what, "leave nodes.min out", _TOOLKIT)
+    if spec.auto_repair and "auto_repair" in spec.model_fields_set:
+        what = f"{mode} goes without node repair, and auto_repair is true"
+        yield Problem(at, what, "leave auto_repair out", _TOOLKIT)
+    if spec.upgrade.strategy == "blue-green":
+        what = f"{mode} nodes are short-lived and never upgraded blue-green (upgrade.strategy)"
+        source = "https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pool-upgrade-strategies"
+        yield Problem(at, what, "leave upgrade.strategy out", source)
+
+
+def _zones(wish: Wish) -> Iterator[Problem]:
+    location = gke_cluster(wish).location
+    zone = _ZONE.fullmatch(location)
+    region = zone["region"] if zone else location
+    for index, name in enumerate(wish.spec.zones):
+        found = _ZONE.fullmatch(name)
+        where = _at(wish, "zones", index)
+        if found is None:
+            yield Problem(where, f"{shown(name)} is no zone of Google Cloud", f"write e.g. {region}-a", _REGIONS)
+        elif found["region"] != region:
+            what = f"{name} is in {found['region']}; the cluster's location is {location}"
+            yield Problem(where, what, f"use zones of {region}", _REGIONS)
+        elif name in wish.spec.zones[:index]:
+            yield Problem(where, f"{name} is given twice", "name each zone once")
+
+
+def _fixed(wish: Wish) -> Iterator[Problem]:
+    fixed, zones = wish.spec.nodes.fixed, zones_of(wish)
+    if fixed is None:
+        return
+    at = _at(wish, "nodes", "fixed")
+    if not zones:
+        what = "GKE counts fixed nodes per zone, and neither zones nor the cluster's node_locations names them"
+        yield Problem(at, what, "write zones: […]", _POOL_SCHEMA)
+    elif fixed % len(zones):
+        lower, upper = fixed // len(zones) * len(zones), -(-fixed // len(zones)) * len(zones)
+        near = f"{lower} or {upper}" if lower else str(upper)
+        what = f"{fixed} nodes do not spread evenly over {len(zones)} zones ({', '.join(zones)}), as GKE wants it"
+        yield Problem(at, what, f"write {near}, or name fewer zones", _POOL_SCHEMA)
+
+
+def _image(wish: Wish) -> Iterator[Problem]:
+    family, at = wish.spec.image.family, _at(wish, "image", "family")
+    if family is not None and family not in IMAGE_TYPES:
+        if family != "custom":  # image.id is refused already, and the two go together
+            yield Problem(at, f"GKE has no image {family}", f"use {' or '.join(IMAGE_TYPES)}", _NODE_IMAGES)
+        return
+    if family != "ubuntu":
+        return
+    if wish.software == "device-plugin":
+        what = "Google's installer of the driver runs on cos alone, and software: device-plugin brings none"
+        yield Problem(at, what, "use family: cos, or software: cloud-managed or gpu-operator", f"{_HOW_TO}/gpus")
+    if wish.instance.is_fraction:
+        what = f"a part of a GPU ({wish.instance.name}) needs the image cos"
+        yield Problem(at, what, "use family: cos", f"{_HOW_TO}/gpus")
+
+
+def _disk(wish: Wish) -> Iterator[Problem]:
+    disk, machine = wish.spec.disk, _machine(wish)
+    kinds = boot_disk_types(machine)
+    if disk.type is not None and disk.type not in kinds:
+        what = f"{machine} (instance_type) does not boot from {shown(disk.type)}"
+        yield Problem(_at(wish, "disk", "type"), what, f"use {' or '.join(kinds)}", _MACHINES)
+    if disk.encryption_key is not None and not _KMS_KEY.fullmatch(disk.encryption_key):
+        what = f"{shown(disk.encryption_key)} is no key of Cloud KMS"
+        fix = "write projects/<project>/locations/<location>/keyRings/<ring>/cryptoKeys/<key>"
+        yield Problem(_at(wish, "disk", "encryption_key"), what, fix, _KEYS)
+    if disk.local_nvme == "raid0" and not wish.instance.local_disk_gb:
+        what = f"{machine} (instance_type) comes without Local SSD, and how many to add is not said here"
+        fix = "set overrides.gcp.NodePool.nodeConfig.ephemeralStorageLocalSsdConfig.localSsdCount"
+        yield Problem(
+            _at(wish, "disk", "local_nvme"), what, fix, "https://docs.cloud.google.com/compute/docs/disks/local-ssd"
+        )
+
+
+def boot_disk_types(machine: str) -> tuple[str, ...]:
+    """Return the disk types a machine type can boot from, the usual one first."""
+    return next(kinds for pattern, kinds in _BOOT_DISKS if pattern.match(machine))
+
+
+def _rdma(wish: Wish) -> Iterator[Problem]:
+    if not wish.spec.network.rdma:
+        return
+    at, machine, zones = _at(wish, "network", "rdma"), _machine(wish), zones_of(wish)
+    if not wish.instance.rdma:
+        able = "a3-megagpu-8g, a3-ultragpu-8g, a4-highgpu-8g, a4x-highgpu-4g, a4x-maxgpu-4g-metal"
+        yield Problem(at, f"{machine} (instance_type) has no GPUDirect interfaces", f"take one of {able}", _MACHINES)
+    elif not _NETWORKED.match(machine):
+        what = f"GKE makes no networks for {machine} (instance_type); GPUDirect-TCPX needs four of your own"
+        fix = "name them as overrides.gcp.NodePool.networkConfig.additionalNodeNetworkConfigs and leave rdma out"
+        yield Problem(at, what, fix, f"{_HOW_TO}/gpu-bandwidth-gpudirect-tcpx")
+    if len(zones) != 1:
+        what = f"the nodes are in {'several zones' if zones else 'zones that only the cluster knows'} (zones)"
+        yield Problem(at, f"GPUDirect networks are of one zone; {what}", "name one zone under zones", _NETWORKS)
+    if wish.spec.image.family == "ubuntu":
+        what = "GPUDirect needs gVNIC, which GKE has on cos alone; image.family is ubuntu"
+        yield Problem(at, what, "use image: {family: cos}", f"{_HOW_TO}/using-gvnic")
+
+
+def _placement(wish: Wish) -> Iterator[Problem]:
+    spec, zones = wish.spec, zones_of(wish)
+    if spec.network.placement is None:
+        return
+    at = _at(wish, "network", "placement")
+    if len(zones) != 1:
+        what = f"compact nodes are in one zone; these are in {len(zones) or 'an unknown number of'} zones (zones)"
+        yield Problem(at, what, "name one zone under zones", _TOOLKIT)
+    if spec.upgrade.strategy == "blue-green":
+        what = "compact placement and upgrade.strategy blue-green exclude each other"
+        yield Problem(at, what, "use strategy: surge", _TOOLKIT)
+    if isinstance(spec.capacity, Queued):
+        what = "queued nodes (capacity.mode) cannot be placed compactly"
+        yield Problem(at, what, "leave placement out", _TOOLKIT)
+    if isinstance(spec.capacity, FlexStart) and not _COMPACT_FLEX_START.match(_machine(wish)):
+        what = f"flex-start (capacity.mode) places {_machine(wish)} not compactly, only A3 Ultra and A4"
+        yield Problem(at, what, "leave placement out", _TOOLKIT)
+
+
+def _secure_boot(wish: Wish) -> Iterator[Problem]:
+    """Allow Secure Boot where every kernel module is signed by Google: its driver, on its image."""
+    if not wish.spec.security.secure_boot:
+        return
+    at = _at(wish, "security", "secure_boot")
+    if wish.software != "cloud-managed":
+        what = (
+            f"Secure Boot refuses unsigned drivers, and with software {wish.software} GKE does not bring its signed one"
+        )
+        yield Problem(at, what, "use software: cloud-managed", _SHIELDED)
+    if wish.spec.image.family == "ubuntu":
+        what = "Secure Boot refuses unsigned drivers, and on image.family ubuntu the driver is built on the node"
+        yield Problem(at, what, "use image: {family: cos}", _SHIELDED)
+
+
+def _upgrade(wish: Wish) -> Iterator[Problem]:
+    upgrade = wish.spec.upgrade
+    if upgrade.strategy == "blue-green":
+        if "max_surge" in upgrade.model_fields_set:
+            what = "upgrade.strategy blue-green makes a whole second set of nodes, so max_surge says nothing"
+            yield Problem(_at(wish, "upgrade", "max_surge"), what, "leave it out", _POOL_SCHEMA)
+        if not upgrade.max_unavailable:
+            what = "with upgrade.strategy blue-green it is the number of nodes drained at a time, at least 1"
+            yield Problem(_at(wish, "upgrade", "max_unavailable"), what, "write 1 or more", _POOL_SCHEMA)
+    elif upgrade.max_surge + upgrade.max_unavailable > _MOST_AT_A_TIME:
+        what = f"max_surge {upgrade.max_surge} and max_unavailable {upgrade.max_unavailable} are more than GKE upgrades"
+        yield Problem(_at(wish, "upgrade", "max_surge"), what, f"keep the sum at {_MOST_AT_A_TIME}", _POOL_SCHEMA)
+
+
+def _tags(wish: Wish) -> Iterator[Problem]:
+    at = _at(wish, "tags")
+    if len(wish.spec.tags) > _MOST_LABELS:
+        what = f"{len(wish.spec.tags)} tags; a resource of Google Cloud has {_MOST_LABELS} labels at most"
+        yield Problem(at, what, "drop some", _LABELS)
+    for key, value in wish.spec.tags.items():
+        if not _is_label(key) or not (key[0].isalpha()):
+            what = f"{shown(key)} is no label key of Google Cloud"
+            fix = "start with a lower-case letter; then lower-case letters, digits, '_' and '-', 63 in all"
+            yield Problem((*at, key), what, fix, _LABELS)
+        elif key.startswith("goog-"):
+            yield Problem((*at, key), "Google keeps labels that start with goog- for itself", "rename it", _LABELS)
+        if value and not _is_label(value):
+            what = f"{shown(value)} is no label value of Google Cloud"
+            fix = "use at most 63 lower-case letters, digits, '_' and '-'"
+            yield Problem((*at, key), what, fix, _LABELS)
+
+
+def _is_label(text: str) -> bool:
+    """Say whether Google Cloud takes the characters: letters without capitals of any script, digits, `_` and `-`."""
+    kinds = {"Ll", "Lo", "Nd"}
+    return len(text) <= _LABEL_LENGTH and all(each in "_-" or unicodedata.category(each) in kinds for each in text)

@@ -1,0 +1,93 @@
+"""What GKE nodes bring of the GPU software, by image and by who serves the pool. Pure."""
+
+from dataclasses import replace
+
+from gpupools.cloud import Settings
+from gpupools.runtime.facts import NodeRuntime
+from gpupools.runtime.plan import Piece
+
+_GPUS = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
+_DCGM = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dcgm-metrics"
+_OPERATOR = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html"
+_INSTALLER = "Google's driver installer DaemonSet"
+_IMAGE = "GKE node image"
+
+_NO_DRIVER = "INSTALLATION_DISABLED"
+"""https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/GPUDriverInstallationConfig"""
+
+_DRIVER_ROOT = "/home/kubernetes/bin/nvidia"
+"""Where Google's installers put the driver: the only writable place of the image from which programs may run."""
+
+_NO_DCGM = (
+    "the chart has no way to find a driver below /home/kubernetes/bin/nvidia; "
+    "switch GKE's own DCGM metrics on (monitoring component DCGM), or use software: gpu-operator"
+)
+
+MANAGED = NodeRuntime(
+    brings={
+        Piece.DRIVER: "GKE",
+        Piece.CONTAINER_TOOLKIT: _IMAGE,
+        Piece.DEVICE_PLUGIN: "GKE",
+        Piece.MIG_MANAGER: "GKE",
+    },
+    why="GKE installs a driver that fits the node version, its own device plugin, and cuts the GPUs",
+    source=_GPUS,
+    critical_pods_need_quota=True,
+    no_dcgm_chart=_NO_DCGM,
+    no_dcgm_source=_DCGM,
+)
+COS_WITH_PLUGIN = NodeRuntime(
+    brings={Piece.CONTAINER_TOOLKIT: _IMAGE},
+    why="GKE's driver installation and device plugin are off; Google's installer brings the driver",
+    source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu (demo/clusters/gke)",
+    plugin_values={"nvidiaDriverRoot": _DRIVER_ROOT},
+    cos_driver_installer=True,
+    critical_pods_need_quota=True,
+    no_dcgm_chart=_NO_DCGM,
+    no_dcgm_source=_DCGM,
+)
+COS_WITH_OPERATOR = NodeRuntime(
+    brings={},
+    why="GKE's driver installation and device plugin are off; Google's installer brings the driver",
+    source=_OPERATOR,
+    operator_values={
+        "hostPaths.driverInstallDir": _DRIVER_ROOT,
+        "toolkit.installDir": _DRIVER_ROOT,
+        # From GKE 1.33 on the toolkit otherwise reads the configuration from a command and writes one that containerd
+        # does not take: https://github.com/NVIDIA/gpu-operator/issues/1679.
+        "toolkit.env": [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}],
+    },
+    cos_driver_installer=True,
+    critical_pods_need_quota=True,
+    mig_needs_reboot=True,
+)
+UBUNTU_WITH_OPERATOR = NodeRuntime(
+    brings={},
+    why="GKE's driver installation and device plugin are off; on Ubuntu the GPU Operator builds the driver",
+    source=_OPERATOR,
+    operator_values={"toolkit.env": [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]},
+    critical_pods_need_quota=True,
+    mig_needs_reboot=True,
+)
+UBUNTU_WITH_PLUGIN = NodeRuntime(
+    brings={Piece.CONTAINER_TOOLKIT: _IMAGE},
+    why="GKE's driver installation is off, and Google's installer for Container-Optimized OS does not run on Ubuntu",
+    source=_GPUS,
+    critical_pods_need_quota=True,
+    refused="nothing brings a driver to Ubuntu nodes; use software: gpu-operator or cloud-managed, or the image cos",
+)
+
+
+def node_runtime(software: str, settings: Settings) -> NodeRuntime:
+    """Say what the nodes bring."""
+    if software == "cloud-managed":
+        return MANAGED
+    ubuntu = str(getattr(settings, "image_type", "COS_CONTAINERD")).startswith("UBUNTU")
+    if software == "gpu-operator":
+        found = UBUNTU_WITH_OPERATOR if ubuntu else COS_WITH_OPERATOR
+    else:
+        found = UBUNTU_WITH_PLUGIN if ubuntu else COS_WITH_PLUGIN
+    if getattr(settings, "gpu_driver_version", _NO_DRIVER) != _NO_DRIVER:
+        what = f"GKE's default driver and software {software}, which needs it off, would both own the driver"
+        return replace(found, refused=f"{what}; use software: cloud-managed, or gpuDriverVersion {_NO_DRIVER}")
+    return found

@@ -1,0 +1,30 @@
+"""Small programs around the components, run as the preview runs the stack program."""
+
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from preview.program import Preview, preview_program
+
+RunProgram = Callable[[str], Preview]
+
+IMPORTS = """
+import pulumi
+from components.gpu_node_pool import GpuNodePool
+from providers import clouds
+"""
+
+
+@pytest.fixture
+def preview(tmp_path: Path) -> RunProgram:
+    """Return a function that runs a program's text and returns what it declared."""
+
+    def run(source: str) -> Preview:
+        program = tmp_path / "program" / "__main__.py"
+        program.parent.mkdir(exist_ok=True)
+        program.write_text(IMPORTS + textwrap.dedent(source), encoding="utf-8")
+        return preview_program(program, "test", "own", {})
+
+    return run

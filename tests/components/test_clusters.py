@@ -1,0 +1,141 @@
+"""Addresses that another stack's outputs give, and one provider for each cluster."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pulumi
+import pytest
+import yaml
+from pulumi.runtime import mocks
+from pulumi.runtime.stack import run_pulumi_func
+
+from components.clusters import addresses
+from gpupools.stack import parse_cluster
+from preview.program import preview_program
+from providers import clouds
+
+ROOT = Path(__file__).resolve().parents[2]
+
+OUTPUTS = {"clusterName": "train-prod", "subnets": ["subnet-1", "subnet-2"], "roles": {"gpu": {"arn": "arn:gpu"}}}
+
+
+class OtherStack(mocks.Mocks):
+    """Answers a stack reference with the outputs above, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        assert args.typ == "pulumi:pulumi:StackReference"
+        self.asked.append(args.name)
+        return f"{args.name}-id", {"outputs": OUTPUTS}
+
+    def call(self, args: mocks.MockCallArgs) -> NoReturn:
+        raise AssertionError(f"asked the cloud for {args.token}")
+
+
+def run(program: Callable[[], None]) -> list[str]:
+    """Run a program; return the stacks it asked."""
+    other = OtherStack()
+
+    async def main() -> None:
+        pulumi.runtime.set_mocks(other)
+        await run_pulumi_func(program)
+
+    asyncio.run(main())
+    return [name for name in other.asked if name != "project-stack"]
+
+
+def cluster(**keys: Any) -> Any:
+    given = {"cloud": "aws", "region": "us-east-1", "subnet_ids": ["subnet-9"], "node_role_arn": "arn:x", "name": "x"}
+    return parse_cluster(("clusters", "train"), given | {"stack": "acme/platform/prod"} | keys, clouds())
+
+
+def read(**keys: Any) -> dict[str, Any]:
+    """Return what the addresses of a cluster with these keys turn out to be."""
+    found: dict[str, Any] = {}
+
+    def program() -> None:
+        for key, value in addresses(cluster(**keys), {}).items():
+            pulumi.Output.from_input(value).apply(lambda got, key=key: found.update({key: got}))  # type: ignore[misc]
+
+    run(program)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        pytest.param({"name": {"output": "clusterName"}}, {"name": "train-prod"}, id="an output"),
+        pytest.param({"subnet_ids": {"output": "subnets"}}, {"subnet_ids": ["subnet-1", "subnet-2"]}, id="a list"),
+        pytest.param({"node_role_arn": {"output": "roles.gpu.arn"}}, {"node_role_arn": "arn:gpu"}, id="inside a map"),
+        pytest.param(
+            {"subnet_ids": ["subnet-9", {"output": "clusterName"}]},
+            {"subnet_ids": ["subnet-9", "train-prod"]},
+            id="one item of a list",
+        ),
+        pytest.param({"name": "plain"}, {"name": "plain"}, id="plain text"),
+    ],
+)
+def test_an_address_is_read_where_the_file_says(keys: dict[str, Any], expected: dict[str, Any]) -> None:
+    found = read(**keys)
+
+    assert (
+        found
+        == {
+            "cloud": "aws",
+            "region": "us-east-1",
+            "subnet_ids": ["subnet-9"],
+            "node_role_arn": "arn:x",
+            "name": "x",
+        }
+        | expected
+    )
+
+
+@pytest.mark.parametrize("output", ["clusterNames", "roles.cpu", "roles.gpu.arn.more", "clusterName.x", "subnets.0"])
+def test_an_output_that_is_not_there_ends_the_program_with_one_sentence(output: str) -> None:
+    with pytest.raises(pulumi.RunError) as error:
+        read(name={"output": output})
+
+    assert str(error.value) == (
+        f"stack acme/platform/prod has no output {output!r}; export it there, or correct the name"
+    )
+
+
+def test_a_stack_that_several_clusters_name_is_asked_once() -> None:
+    references: dict[str, pulumi.StackReference] = {}
+    first, second = cluster(name={"output": "clusterName"}), cluster(subnet_ids={"output": "subnets"})
+
+    def program() -> None:
+        addresses(first, references)
+        addresses(second, references)
+
+    assert run(program) == ["acme/platform/prod"]
+
+
+def test_a_cluster_without_late_addresses_asks_no_stack() -> None:
+    def program() -> None:
+        addresses(cluster(), {})
+
+    assert run(program) == []
+
+
+@pytest.mark.parametrize("stack", ["dev", "prod"])
+def test_each_cluster_has_a_provider_of_its_own_and_its_pools_use_it(stack: str) -> None:
+    config = yaml.safe_load((ROOT / "stacks" / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))["config"]
+    shown = preview_program(ROOT / "stacks" / "__main__.py", stack, "gpupools", config)
+
+    assert shown.problems == []
+    kubernetes = {each.name for each in shown.resources if each.type == "pulumi:providers:kubernetes"}
+    providers = {each.name for each in shown.resources if each.type.startswith("pulumi:providers:")} - kubernetes
+    assert providers == set(config["gpupools:clusters"])
+    assert kubernetes <= {f"{name}-kubernetes" for name in providers}
+    used = {
+        (each.name.partition("-")[0], each.options["provider"].rpartition("::")[0].rpartition("::")[2])
+        for each in shown.resources
+        if each.custom and each.name not in providers | kubernetes
+    }
+    assert used == {(name, name) for name in providers} | {(name.partition("-")[0], name) for name in kubernetes}

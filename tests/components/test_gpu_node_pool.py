@@ -1,0 +1,263 @@
+"""The component in a program: what it declares and returns, and what it says when the pool cannot be."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from components.gpu_node_pool import GpuNodePoolArgs, NodesArgs, PoolArgs, SharingArgs, plan_args
+from gpupools.errors import Rejected
+from gpupools.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
+from preview.program import Preview
+from preview.schema import UNKNOWN
+from providers import clouds
+
+RunProgram = Callable[[str], Preview]
+COMPONENT = "gpupools:index:GpuNodePool"
+
+
+def args(on: str = "gcp", **changes: Any) -> GpuNodePoolArgs:
+    """Return arguments for a pool with one L4, or others in their place."""
+    keys: Any = {
+        "cloud": on,
+        "cluster": {key: value for key, value in clouds()[on].example_cluster.items() if key != "cloud"},
+        "pool": {"gpu": "T4", "nodes": {"max": 4}},
+    }
+    return keys | changes  # type: ignore[no-any-return]
+
+
+def refusals(**changes: Any) -> list[str]:
+    with pytest.raises(Rejected) as rejected:
+        plan_args("train", args(**changes))
+    return [str(problem) for problem in rejected.value.problems]
+
+
+# --- what it declares ---
+
+
+@pytest.mark.parametrize("cloud", clouds())
+def test_everything_is_declared_below_the_component_and_named_after_it(preview: RunProgram, cloud: str) -> None:
+    shown = preview(f"GpuNodePool('train', {args(cloud)!r})")
+
+    assert shown.problems == []
+    (component,) = [resource for resource in shown.resources if resource.type == COMPONENT]
+    children = [resource for resource in shown.resources if resource is not component]
+    assert children
+    assert {child.parent for child in children} == {component.urn}
+    assert [child.name for child in children if not child.name.startswith("train-")] == []
+
+
+@pytest.mark.parametrize("cloud", clouds())
+def test_it_returns_what_a_pod_needs_to_land_on_the_pool(preview: RunProgram, cloud: str) -> None:
+    shown = preview(
+        f"""
+        pool = GpuNodePool('train', {args(cloud)!r})
+        pulumi.export("capacity", pool.capacity)
+        pulumi.export("pod", pool.pod)
+        """
+    )
+
+    assert shown.problems == []
+    assert shown.outputs == {
+        "capacity": {"nvidia.com/gpu": 1},
+        "pod": {
+            "nodeSelector": {"gpupools/pool": "train"},
+            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"}],
+            "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
+        },
+    }
+
+
+def test_it_returns_the_name_the_cloud_knows_the_pool_by(preview: RunProgram) -> None:
+    shown = preview(f"pulumi.export('name', GpuNodePool('train', {args('gcp')!r}).node_pool_name)")
+
+    (pool,) = [resource for resource in shown.resources if resource.type.endswith(":NodePool")]
+    assert shown.outputs["name"] == pool.inputs["name"]
+
+
+def test_a_name_for_the_pool_takes_the_place_of_the_components_own(preview: RunProgram) -> None:
+    shown = preview(f"pulumi.export('pod', GpuNodePool('team-a-train', {args(pool_name='train')!r}).pod)")
+
+    assert shown.outputs["pod"]["nodeSelector"] == {"gpupools/pool": "train"}
+    assert "team-a-train-nodes" in [resource.name for resource in shown.resources]
+
+
+def test_addresses_may_be_outputs_of_resources_in_the_same_program(preview: RunProgram) -> None:
+    shown = preview(
+        """
+        import pulumi_aws as aws
+        role = aws.iam.Role("nodes", assume_role_policy="{}")
+        subnet = aws.ec2.Subnet("nodes", vpc_id="vpc-1", cidr_block="10.0.0.0/24")
+        cluster = {
+            "name": pulumi.Output.from_input("known"), "region": "eu-central-1",
+            "subnet_ids": [subnet.id, "subnet-2"], "node_role_arn": role.arn,
+        }
+        GpuNodePool("train", {"cloud": "aws", "cluster": cluster, "pool": {"gpu": "L4", "nodes": {"max": 4}}})
+        """
+    )
+
+    assert shown.problems == []
+    (group,) = [resource for resource in shown.resources if resource.type.endswith(":NodeGroup")]
+    assert group.inputs["clusterName"] == "known"
+    assert group.inputs["subnetIds"] == [UNKNOWN, "subnet-2"]
+    assert group.inputs["nodeRoleArn"] == UNKNOWN
+    assert group.inputs["taints"][0]["key"] == "nvidia.com/gpu"
+
+
+def test_an_address_left_out_may_be_none(preview: RunProgram) -> None:
+    cluster = {"name": "serve", "resource_group": "ml", "subnet_id": None}
+    shown = preview(f"GpuNodePool('train', {args('azure', cluster=cluster)!r})")
+
+    assert shown.problems == []
+    (pool,) = [resource for resource in shown.resources if resource.type.endswith(":AgentPool")]
+    assert "vnetSubnetID" not in pool.inputs
+
+
+def test_floats_as_another_language_sends_them_make_the_same_pool(preview: RunProgram) -> None:
+    sharing = {"mode": "time-slicing", "replicas": 4}
+    whole: dict[str, Any] = {
+        "gpu": "L4",
+        "gpus_per_node": 2,
+        "nodes": {"min": 1, "max": 4},
+        "disk_gib": 300,
+        "sharing": sharing,
+    }
+    whole["trust"] = {"team": "vision"}
+    floats = whole | {
+        "gpus_per_node": 2.0,
+        "nodes": {"min": 1.0, "max": 4.0},
+        "disk_gib": 300.0,
+        "sharing": sharing | {"replicas": 4.0},
+    }
+    first, second = (
+        {resource.name: resource.inputs for resource in preview(f"GpuNodePool('train', {args(pool=pool)!r})").resources}
+        for pool in (whole, floats)
+    )
+
+    assert "train-nodes" in first
+    assert {name: inputs for name, inputs in first.items() if name != "train"} == {
+        name: inputs for name, inputs in second.items() if name != "train"
+    }
+
+
+# --- what it refuses ---
+
+
+@pytest.mark.parametrize(
+    ("changes", "reasons"),
+    [
+        pytest.param({"cloud": "gpc"}, ["cloud: no cloud is called 'gpc'; did you mean 'gcp'?"], id="no such cloud"),
+        pytest.param(
+            {"pool": {"gpu": "L4", "nodes": {"max": 2, "min": 3}, "disk": 5}},
+            [
+                "pool.nodes: min 3 is above max 2; lower min or raise max",
+                "pool.disk: got 5; write a map with encryption_key, local_nvme, type",
+            ],
+            id="two at once",
+        ),
+        pytest.param(
+            {"cluster": {"name": "lab"}, "pool": {"gpu": "L4"}},
+            [
+                "cluster.project: is missing; add it",
+                "cluster.location: is missing; add it",
+                "cluster.service_account: is missing; add it",
+                "pool.nodes: is missing; add it",
+            ],
+            id="cluster and pool",
+        ),
+        pytest.param(
+            {"cluster": None, "pool": "L4"},
+            [
+                "cluster: got None; a cluster is a map with cloud, name and where it is",
+                f"pool: got 'L4'; write a map with {', '.join(sorted(PoolSpec.model_fields))}",
+            ],
+            id="no maps",
+        ),
+        pytest.param(
+            {"pool_name": "Train"},
+            [
+                (
+                    "pool_name.Train: cannot be part of a resource name; use 1 to 20 lower-case letters, digits and "
+                    "hyphens, a letter first and no hyphen last"
+                ),
+            ],
+            id="pool name",
+        ),
+    ],
+)
+def test_every_reason_is_given_with_the_argument_it_is_about(changes: dict[str, Any], reasons: list[str]) -> None:
+    assert refusals(**changes) == reasons
+
+
+def test_a_plan_that_cannot_be_is_refused_under_the_components_own_arguments() -> None:
+    pool = {"gpu": "L9", "nodes": {"max": 2}, "labels": {"gpupools/pool": "mine"}}
+
+    assert {reason.partition(": ")[0] for reason in refusals(pool=pool)} >= {"pool.gpu"}
+    assert [reason for reason in refusals(pool=pool) if not reason.startswith("pool.")] == []
+
+
+def test_an_output_of_a_stack_file_is_no_address_in_a_program() -> None:
+    late = {"stack": "acme/platform/prod", "name": {"output": "clusterName"}}
+    cluster = {**clouds()["gcp"].example_cluster, **late}
+
+    cure = "goes into a stack file only; give an output: pulumi.StackReference(…).require_output(…)"
+    assert refusals(cluster=cluster) == [f"cluster.name: {cure}", f"cluster.stack: {cure}"]
+
+
+def test_a_program_that_catches_the_error_sees_every_reason_in_text_and_details(preview: RunProgram) -> None:
+    shown = preview(
+        f"""
+        try:
+            GpuNodePool("train", {args(pool={"gpu": "L4", "nodes": {"max": 0}, "disk": 5})!r})
+        except pulumi.InputPropertiesError as error:
+            pulumi.export("said", str(error))
+            pulumi.export("paths", [details["property_path"] for details in error.errors])
+        """
+    )
+
+    assert shown.outputs == {
+        "said": "pool.nodes.max: got 0; give 1 or more\n"
+        "pool.disk: got 5; write a map with encryption_key, local_nvme, type",
+        "paths": ["pool.nodes.max", "pool.disk"],
+    }
+
+
+def test_what_the_plan_depends_on_may_not_be_an_output(preview: RunProgram) -> None:
+    shown = preview(
+        """
+        pool = {"gpu": pulumi.Output.from_input("L4"), "nodes": {"max": 2}}
+        cluster = {key: value for key, value in clouds()["gcp"].example_cluster.items() if key != "cloud"}
+        GpuNodePool("train", {"cloud": "gcp", "cluster": cluster, "pool": pool})
+        """
+    )
+
+    (problem,) = shown.problems
+    assert str(problem).startswith("pool.gpu: is a secret, or known only while the program runs; ")
+
+
+def test_a_refused_pool_declares_no_resource_of_any_cloud(preview: RunProgram) -> None:
+    shown = preview(f"GpuNodePool('train', {args(pool={'gpu': 'L9', 'nodes': {'max': 1}})!r})")
+
+    assert shown.problems
+    assert [resource.type for resource in shown.resources if resource.type != COMPONENT] == []
+
+
+# --- the typed arguments ---
+
+
+@pytest.mark.parametrize(
+    ("typed", "models"),
+    [
+        pytest.param(PoolArgs, [PoolSpec], id="pool"),
+        pytest.param(NodesArgs, [Nodes], id="nodes"),
+        pytest.param(SharingArgs, [WholeGpu, TimeSlicing, Mps, Mig], id="sharing"),
+    ],
+)
+def test_typed_arguments_have_the_keys_of_a_stack_file(typed: Any, models: list[Any]) -> None:
+    fields = {key: field for model in models for key, field in model.model_fields.items()}
+    always = set.intersection(*(set(model.model_fields) for model in models))
+
+    assert set(typed.__annotations__) == set(fields)
+    required = {key for key in always if any(model.model_fields[key].is_required() for model in models)}
+    required -= {"max"}  # `fixed` may stand for it
+    assert typed.__required_keys__ == required

@@ -1,0 +1,182 @@
+"""The Kubernetes provider of a cluster: where its kubeconfig comes from, and what of it is secret."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from gpupools.errors import Rejected
+from gpupools.spec import LATE
+from gpupools.stack import parse_cluster
+from preview.program import Preview
+from preview.schema import UNKNOWN
+from providers import clouds
+
+RunProgram = Callable[[str], Preview]
+SECRET = "1b47061264138c4ac30d75fd1eb44270"
+
+PROVIDER = """
+from components.kubernetes_access import create_kubernetes_provider
+from gpupools.access import KubeconfigFile, KubeconfigSecret
+cluster = {"name": "lab", "region": "eu-west-1", "endpoint": "https://10.0.0.2", "certificate_authority": "Q0E="}
+"""
+
+
+def declared(preview: RunProgram, program: str) -> Mapping[str, Any]:
+    """Run a program that declares one Kubernetes provider; return the provider's inputs."""
+    shown = preview(PROVIDER + program)
+    assert shown.problems == []
+    (provider,) = [each for each in shown.resources if each.type == "pulumi:providers:kubernetes"]
+    return provider.inputs
+
+
+def kubeconfig(preview: RunProgram, cloud: str, **changes: str) -> dict[str, Any]:
+    program = f"create_kubernetes_provider('lab', {cloud!r}, cluster | {changes!r})"
+    read: dict[str, Any] = json.loads(declared(preview, program)["kubeconfig"])
+    return read
+
+
+COMMANDS = {
+    "aws": ["aws", "--region", "eu-west-1", "eks", "get-token", "--cluster-name", "lab", "--output", "json"],
+    "azure": [
+        "kubelogin",
+        "get-token",
+        "--login",
+        "azurecli",
+        "--server-id",
+        "6dae42f8-4368-4678-94ff-3960e28e3630",
+    ],
+    "gcp": ["gke-gcloud-auth-plugin"],
+}
+
+
+@pytest.mark.parametrize("cloud", clouds())
+def test_endpoint_and_certificate_authority_take_the_clouds_own_login(preview: RunProgram, cloud: str) -> None:
+    config = kubeconfig(preview, cloud)
+
+    (cluster,), (user,), (context,) = config["clusters"], config["users"], config["contexts"]
+    assert cluster["cluster"] == {"server": "https://10.0.0.2", "certificate-authority-data": "Q0E="}
+    login = user["user"]["exec"]
+    assert [login["command"], *login["args"]] == COMMANDS[cloud]
+    assert "Install" in login["installHint"]
+    assert login["provideClusterInfo"] is (cloud == "gcp")
+    assert context["context"] == {"cluster": cluster["name"], "user": user["name"]}
+    assert config["current-context"] == context["name"]
+
+
+def test_a_bare_address_becomes_a_url(preview: RunProgram) -> None:
+    (cluster,) = kubeconfig(preview, "gcp", endpoint="34.90.1.2")["clusters"]
+
+    assert cluster["cluster"]["server"] == "https://34.90.1.2"
+
+
+@pytest.mark.parametrize("key", ["endpoint", "certificate_authority", "name"])
+def test_an_address_that_is_not_known_yet_leaves_the_kubeconfig_unknown(preview: RunProgram, key: str) -> None:
+    program = f"""
+import pulumi_aws as aws
+role = aws.iam.Role("late", assume_role_policy="{{}}")
+create_kubernetes_provider('lab', 'aws', cluster | {{{key!r}: role.arn}})
+"""
+    assert declared(preview, program)["kubeconfig"] == UNKNOWN
+
+
+def test_a_file_is_named_and_left_to_the_provider_to_read(preview: RunProgram) -> None:
+    given = declared(
+        preview,
+        "given = KubeconfigFile(path='~/.kube/lab', context='admin')\n"
+        "create_kubernetes_provider('lab', 'azure', {'kubeconfig': given})",
+    )
+
+    assert (given["kubeconfig"], given["context"]) == ("~/.kube/lab", "admin")
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        pytest.param("KubeconfigSecret(secret='apiVersion: v1')", "apiVersion: v1", id="the stack's own secret"),
+        pytest.param("pulumi.Output.from_input('apiVersion: v1')", "apiVersion: v1", id="an output"),
+        pytest.param(
+            "pulumi.Output.from_input({'kind': 'Config'})", '{"kind": "Config"}', id="an output that is a map"
+        ),
+    ],
+)
+def test_a_kubeconfig_is_a_secret_wherever_it_comes_from(preview: RunProgram, given: str, text: str) -> None:
+    inputs = declared(preview, f"create_kubernetes_provider('lab', 'azure', {{'kubeconfig': {given}}})")
+
+    assert SECRET in inputs["kubeconfig"].values()
+    assert inputs["kubeconfig"]["value"] == text
+
+
+# --- what a stack file may say ---
+
+
+def parse(**keys: object) -> Any:
+    return parse_cluster(("clusters", "lab"), {**clouds()["azure"].example_cluster, **keys}, clouds())
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param({"kubeconfig": {"path": "/etc/kubeconfig", "context": "admin"}}, id="a file"),
+        pytest.param({"kubeconfig": {"secret": LATE}}, id="an encrypted secret"),
+        pytest.param({"kubeconfig": {"secret": "apiVersion: v1"}}, id="the secret while the program runs"),
+        pytest.param(
+            {"kubeconfig": {"output": "kubeconfig"}, "stack": "acme/platform/prod"}, id="another stack's output"
+        ),
+        pytest.param({"endpoint": "34.1.1.1", "certificate_authority": LATE}, id="endpoint and authority"),
+    ],
+)
+def test_a_cluster_may_say_how_its_api_is_reached(keys: dict[str, object]) -> None:
+    assert parse(**keys).has_access
+
+
+def test_a_cluster_need_not_say_how_its_api_is_reached() -> None:
+    assert not parse().has_access
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        pytest.param(
+            {"kubeconfig": {"path": "kubeconfig"}},
+            ".kubeconfig.path: got 'kubeconfig'; write the whole path, or one that begins with ~/",
+            id="a relative path",
+        ),
+        pytest.param(
+            {"kubeconfig": "token: hunter2"},
+            ".kubeconfig: is a text; write {path: …}, {secret: {secure: …}} or {output: …}",
+            id="bare text, which is not repeated",
+        ),
+        pytest.param(
+            {"kubeconfig": {"file": "/x"}},
+            ".kubeconfig: got {'file': '/x'}; write {path: …, context: …} or {secret: …, context: …} or {output: …}",
+            id="an unknown form",
+        ),
+        pytest.param(
+            {"kubeconfig": {"secret": 3}},
+            ".kubeconfig.secret: got 3; write the kubeconfig as a secret of the stack: {secure: …}",
+            id="no text",
+        ),
+        pytest.param(
+            {"endpoint": "34.1.1.1"},
+            ": endpoint is given without certificate_authority; add certificate_authority",
+            id="endpoint alone",
+        ),
+        pytest.param(
+            {"certificate_authority": "Q0E="},
+            ": certificate_authority is given without endpoint; add endpoint",
+            id="authority alone",
+        ),
+        pytest.param(
+            {"kubeconfig": {"path": "/x"}, "endpoint": "34.1.1.1", "certificate_authority": "Q0E="},
+            ": kubeconfig already says where the API is; leave endpoint and certificate_authority out",
+            id="both",
+        ),
+    ],
+)
+def test_half_an_address_or_two_are_refused(keys: dict[str, object], said: str) -> None:
+    with pytest.raises(Rejected) as rejected:
+        parse(**keys)
+
+    assert str(rejected.value) == f"clusters.lab{said}"

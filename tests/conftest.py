@@ -1,0 +1,167 @@
+"""What tests of several folders share: a cloud with a catalogue small enough to know by heart."""
+
+import csv
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal
+
+import pytest
+
+from gpupools.catalogue import Catalogue
+from gpupools.cloud import (
+    NO_ACCELERATOR,
+    Accelerator,
+    Capability,
+    Cloud,
+    Owners,
+    PoolFacts,
+    Settings,
+    Software,
+    Verdict,
+    Wish,
+)
+from gpupools.errors import Problem
+from gpupools.spec import SHARING_KINDS, Address, Addresses, Cluster
+
+COLUMNS = (
+    "instance_type",
+    "gpu_model",
+    "gpus",
+    "gpu_memory_gib",
+    "vcpus",
+    "memory_gib",
+    "architecture",
+    "rdma",
+    "rdma_interfaces",
+    "local_disk_gb",
+    "lifecycle",
+    "lifecycle_date",
+    "kubernetes",
+    "source",
+    "checked",
+)
+
+# instance type, model, GPUs, GiB per GPU, vCPUs, GiB, lifecycle, date
+MACHINES = (
+    ("k80.1", "K80", "1", "12", "4", "61", "retired", "2023-05-31"),
+    ("p100.1", "P100", "1", "16", "8", "64", "current", ""),
+    ("a10.part", "A10", "1/4", "6", "9", "110", "current", ""),
+    ("a10.1", "A10", "1", "24", "36", "440", "current", ""),
+    ("a10.2", "A10", "2", "24", "72", "880", "preview", ""),
+    ("l4.small", "L4", "1", "22", "4", "16", "current", ""),
+    ("l4.large", "L4", "1", "22", "8", "32", "current", ""),
+    ("l4.old", "L4", "1", "22", "2", "8", "previous-generation", ""),
+    ("l4.4.twin-a", "L4", "4", "22", "48", "192", "current", ""),
+    ("l4.4.twin-b", "L4", "4", "22", "48", "192", "current", ""),
+    ("a100-40.1", "A100-40GB", "1", "40", "12", "85", "current", ""),
+    ("a100-40.8", "A100-40GB", "8", "40", "96", "680", "current", ""),
+    ("a100-80.1", "A100-80GB", "1", "80", "12", "170", "current", ""),
+    ("a100-80.8", "A100-80GB", "8", "80", "96", "1360", "current", ""),
+    ("b200.8", "B200", "8", "180", "", "", "current", ""),
+)
+
+
+class FakeCluster(Cluster):
+    """A cluster with every kind of key: an address, several, and a plain value."""
+
+    cloud: Literal["fake"]
+    name: Address
+    region: str
+    subnet_ids: Addresses | None = None
+
+
+CLUSTER: Mapping[str, Any] = MappingProxyType({"cloud": "fake", "name": "lab-dev", "region": "north"})
+"""The fewest keys that make a `FakeCluster`."""
+
+
+def _capability(software: str, kind: str) -> Capability:
+    if software == "cloud-managed" and kind in ("none", "time-slicing", "mps", "mig-single"):
+        return Capability(Verdict.NATIVE, "the pool has a field for it", "https://example.com/native")
+    if software == "cloud-managed":
+        return Capability(Verdict.REFUSED, "the pool has no field for it", "https://example.com/refused", "a sentence")
+    if software == "gpu-operator" and kind == "mps":
+        return Capability(Verdict.REFUSED, "nobody tried", "https://example.com/refused")
+    return Capability(Verdict.IN_CLUSTER, "a chart brings it", "https://example.com/in-cluster")
+
+
+def _decide(wish: Wish) -> Settings:
+    return Settings(labels={"fake.example.com/accelerator": wish.instance.gpu_model})
+
+
+def _refusals(wish: Wish) -> list[Problem]:
+    # The small L4 machine has no room for the cloud's own plugin.
+    if wish.instance.name in ("l4.small", "l4.old") and wish.sharing == "time-slicing":
+        return [Problem(("pools", wish.name, "sharing", "mode"), f"{wish.instance.name} is too small", "take another")]
+    return []
+
+
+def _read_pools(type_token: str, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    if type_token != "fake:index:Pool":
+        return ()
+    return (PoolFacts("fake", (str(properties["machine"]),), Fraction(1), ()),)
+
+
+def _accelerator(name: str) -> Accelerator:
+    return Accelerator("nvidia", None) if name.partition(".")[0] in ("a10", "a100", "l4") else NO_ACCELERATOR
+
+
+def _write_catalogue(folder: Path) -> Catalogue:
+    folder.mkdir()
+    with (folder / "instance_types.csv").open("w", newline="", encoding="utf-8") as file:
+        rows = csv.DictWriter(file, (*COLUMNS, "zone"))
+        rows.writeheader()
+        for name, model, gpus, gpu_memory_gib, vcpus, memory_gib, lifecycle, date in MACHINES:
+            known = {"instance_type": name, "gpu_model": model, "gpus": gpus, "gpu_memory_gib": gpu_memory_gib}
+            size = {"vcpus": vcpus, "memory_gib": memory_gib, "architecture": "amd64", "local_disk_gb": "0"}
+            state = {"lifecycle": lifecycle, "lifecycle_date": date, "checked": "2026-11-01"}
+            rows.writerow({**known, **size, **state, "source": f"https://example.com/{name}", "zone": "north-a"})
+    others = "pattern,vendor,accelerator,source\namd.*,AMD,Radeon,https://example.com/amd\n"
+    (folder / "other_accelerators.csv").write_text(others, encoding="utf-8")
+    return Catalogue(folder)
+
+
+@pytest.fixture(scope="session")
+def write_catalogue() -> Callable[[Path], Catalogue]:
+    """Return a function that writes the machines above as a cloud's folder holds them, for a test that changes them."""
+    return _write_catalogue
+
+
+@pytest.fixture(scope="session")
+def fake_catalogue(tmp_path_factory: pytest.TempPathFactory) -> Catalogue:
+    """Return the catalogue of the machines above."""
+    return _write_catalogue(tmp_path_factory.mktemp("clouds") / "fake")
+
+
+@pytest.fixture(scope="session")
+def fake_cloud(fake_catalogue: Catalogue) -> Cloud:
+    """Return a cloud on which every branch of planning can be taken."""
+    kinds = ("cloud-managed", "device-plugin", "gpu-operator")
+    return Cloud(
+        name="fake",
+        service="Fake Kubernetes",
+        instance_types=fake_catalogue,
+        cluster=FakeCluster,
+        software={
+            kind: Software(Owners(f"driver of {kind}", f"toolkit of {kind}", f"plugin of {kind}"), "a reason", "a page")
+            for kind in kinds
+        },
+        default_software={
+            kind: "cloud-managed" if kind in ("none", "time-slicing", "mps", "mig-single") else "gpu-operator"
+            for kind in SHARING_KINDS
+        },
+        capabilities={(software, kind): _capability(software, kind) for software in kinds for kind in SHARING_KINDS},
+        decide=_decide,
+        read_pools=_read_pools,
+        accelerator=_accelerator,
+        refusals=_refusals,
+        reserved_labels=("fake.example.com/*",),
+        example_cluster=CLUSTER,
+    )
+
+
+@pytest.fixture(scope="session")
+def fake_clouds(fake_cloud: Cloud) -> Mapping[str, Cloud]:
+    """Return what `providers.clouds()` would return if the fake cloud had a folder."""
+    return MappingProxyType({"fake": fake_cloud})

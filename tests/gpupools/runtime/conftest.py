@@ -1,0 +1,52 @@
+"""Plans of pools on the three clouds, and of the GPU software of their clusters."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from gpupools.errors import Rejected
+from gpupools.plan import PoolPlan
+from gpupools.runtime.plan import RuntimePlan
+from gpupools.runtime.planning import plan_runtimes
+from gpupools.stack import Stack, parse_stack, plan_stack
+from providers import clouds
+
+Pools = Mapping[str, Mapping[str, Any]]
+Planner = Callable[..., RuntimePlan]
+
+
+def stack_of(cloud: str, pools: Pools, runtime: Mapping[str, Any] | None = None) -> Stack:
+    cluster = {**clouds()[cloud].example_cluster, **({"runtime": runtime} if runtime else {})}
+    named = {name: {"clusters": ["c"], "nodes": {"max": 4}, **pool} for name, pool in pools.items()}
+    return parse_stack({"clusters": {"c": cluster}, "pools": named}, clouds())
+
+
+def pools_of(cloud: str, pools: Pools) -> tuple[PoolPlan, ...]:
+    return plan_stack(stack_of(cloud, pools), clouds())
+
+
+@pytest.fixture
+def plan() -> Planner:
+    """Return a function that plans the software of one cluster with these pools."""
+
+    def planned(cloud: str, pools: Pools, **runtime: Any) -> RuntimePlan:
+        stack = stack_of(cloud, pools, runtime)
+        return plan_runtimes(stack.clusters, plan_stack(stack, clouds()), clouds())[0]
+
+    return planned
+
+
+@pytest.fixture
+def refused() -> Callable[..., list[str]]:
+    """Return a function that gives every reason against a cluster with these pools."""
+
+    def reasons(cloud: str, pools: Pools, **runtime: Any) -> list[str]:
+        try:
+            stack = stack_of(cloud, pools, runtime)
+            plan_runtimes(stack.clusters, plan_stack(stack, clouds()), clouds())
+        except Rejected as rejected:
+            return [str(problem) for problem in rejected.problems]
+        return []
+
+    return reasons

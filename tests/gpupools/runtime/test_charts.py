@@ -1,0 +1,210 @@
+"""What the pinned charts are sent: only values they read, tolerations for every operand, versions above the floors."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from gpupools.runtime.charts import OPERANDS, UnknownValue, accepted_values, at, charts, check_values, nested, too_old
+from gpupools.runtime.owners import operands_of
+from gpupools.runtime.plan import RuntimePlan
+from gpupools.runtime.tolerations import tolerates, tolerations_for, untolerated
+from gpupools.taints import Effect, Taint
+from tests.gpupools.runtime.combinations import A100, COMBINATIONS, Combination
+from tests.gpupools.runtime.conftest import Planner, pools_of
+
+EVERY = pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=COMBINATIONS)
+SPOT = "kubernetes.azure.com/scalesetpriority=spot:NoSchedule"
+
+
+@EVERY
+def test_every_value_sent_is_one_the_chart_reads(combination: Combination, plan: Planner) -> None:
+    for release in plan(combination.cloud, combination.pools, metrics=None).releases:
+        check_values(release.chart, release.values)
+
+
+@EVERY
+def test_releases_are_pinned_patient_and_in_a_namespace_of_their_own(combination: Combination, plan: Planner) -> None:
+    made = plan(combination.cloud, combination.pools)
+    spaces = {each.manifest["metadata"]["name"] for each in made.objects if each.kind == "Namespace"}
+
+    assert {release.version for release in made.releases} == {charts()[each.chart].version for each in made.releases}
+    assert {release.namespace for release in made.releases} == spaces
+    assert [release.name for release in made.releases if release.timeout_s < 1800] == []
+
+
+@pytest.mark.parametrize(
+    ("chart", "values", "found"),
+    [
+        ("gpu-operator", {"daemonset.tolerations": []}, "reads no daemonset.tolerations; did you mean 'daemonsets.tol"),
+        ("gpu-operator", {"migManager.tolerations": []}, "reads no migManager.tolerations"),
+        ("gpu-operator", {"cdi.default": True}, "reads no cdi.default"),
+        ("gpu-operator", {"driver.enabled": "false"}, "driver.enabled takes a bool, got 'false'"),
+        ("nvidia-device-plugin", {"worker.tolerations": []}, "reads no worker.tolerations"),
+        ("nvidia-device-plugin", {"tolerations": {}}, "tolerations takes a list, got {}"),
+        ("dcgm-exporter", {"serviceMonitor": True}, "reads no serviceMonitor"),
+        ("node-feature-discovery", {"tolerations": []}, "reads no tolerations"),
+    ],
+)
+def test_a_value_no_chart_reads_is_refused(chart: str, values: Mapping[str, Any], found: str) -> None:
+    with pytest.raises(UnknownValue) as caught:
+        check_values(chart, nested(values))
+
+    assert found in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("chart", "values"),
+    [
+        ("gpu-operator", {"node-feature-discovery.worker.tolerations": [], "dcgmExporter.config.name": "x"}),
+        ("gpu-operator", {"daemonsets.labels.team": "x", "node-feature-discovery.worker.affinity.nodeAffinity": {}}),
+        ("nvidia-device-plugin", {"nfd.worker.tolerations": [], "nfd.enabled": False, "migStrategy": "single"}),
+        ("node-feature-discovery", {"worker.config.sources.pci.deviceLabelFields": ["vendor"]}),
+    ],
+)
+def test_values_of_charts_inside_and_of_open_maps_are_read(chart: str, values: Mapping[str, Any]) -> None:
+    check_values(chart, nested(values))
+
+
+def test_every_operand_takes_its_tolerations_from_a_value_its_chart_reads() -> None:
+    kinds = {(each.chart, each.tolerations): accepted_values(each.chart).get(each.tolerations) for each in OPERANDS}
+    switches = {(each.chart, each.runs): accepted_values(each.chart).get(each.runs) for each in OPERANDS if each.runs}
+
+    assert set(kinds.values()) == {"list"}
+    assert set(switches.values()) == {"bool"}
+
+
+CUSTOM = ["team=vision:NoSchedule", "example.com/maintenance=true:NoExecute", SPOT, "soft=yes:PreferNoSchedule"]
+
+
+def deaf(made: RuntimePlan, taints: tuple[Taint, ...]) -> list[str]:
+    """Return the operands that would not run on nodes with these taints."""
+    return [
+        f"{operand.name} of {release.chart}"
+        for release in made.releases
+        for operand in operands_of(release)
+        if untolerated(at(release.values, operand.tolerations), taints)
+    ]
+
+
+@EVERY
+def test_every_operand_tolerates_custom_taints(combination: Combination, plan: Planner) -> None:
+    pools = {"a": {**combination.pools["a"], "taints": CUSTOM}}
+    try:
+        (pool,) = pools_of(combination.cloud, pools)
+    except Exception:
+        pytest.fail("a pool with custom taints can be planned")
+    made = plan(combination.cloud, pools)
+
+    assert deaf(made, pool.taints) == []
+    assert {taint.key for taint in pool.taints} >= {"nvidia.com/gpu", "team", "example.com/maintenance", "soft"}
+
+
+@EVERY
+def test_an_operand_that_were_told_less_would_stay_off(combination: Combination, plan: Planner) -> None:
+    made = plan(combination.cloud, combination.pools)
+    operands = [f"{operand.name} of {release.chart}" for release in made.releases for operand in operands_of(release)]
+
+    assert deaf(made, (Taint("team", "vision", Effect.NO_SCHEDULE),)) == operands
+
+
+def test_the_taints_of_every_pool_served_are_tolerated() -> None:
+    pools = pools_of(
+        "aws",
+        {
+            "a": {**A100, "software": "device-plugin", "taints": ["team=vision:NoSchedule"]},
+            "b": {**A100, "software": "device-plugin", "taints": ["team=speech:NoSchedule", "x=y:NoExecute"]},
+        },
+    )
+
+    assert tolerations_for(pools) == [
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "team", "operator": "Exists", "effect": "NoSchedule"},
+        {"key": "x", "operator": "Exists", "effect": "NoExecute"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("toleration", "through"),
+    [
+        ({"operator": "Exists"}, True),
+        ({"key": "team", "operator": "Exists"}, True),
+        ({"key": "team", "operator": "Exists", "effect": "NoSchedule"}, True),
+        ({"key": "team", "operator": "Exists", "effect": "NoExecute"}, False),
+        ({"key": "team", "value": "vision"}, True),
+        ({"key": "team", "operator": "Equal", "value": "vision", "effect": "NoSchedule"}, True),
+        ({"key": "team", "operator": "Equal", "value": "speech"}, False),
+        ({"key": "team", "operator": "Equal"}, False),
+        ({"key": "other", "operator": "Exists"}, False),
+    ],
+)
+def test_a_toleration_lets_through_what_kubernetes_lets_through(toleration: Mapping[str, str], through: bool) -> None:
+    assert tolerates([toleration], Taint("team", "vision", Effect.NO_SCHEDULE)) is through
+
+
+@pytest.mark.parametrize(
+    ("chart", "version", "old"),
+    [
+        ("gpu-operator", "v26.3.1", True),
+        ("gpu-operator", "v26.3.2", False),
+        ("nvidia-device-plugin", "0.17.2", True),
+        ("nvidia-device-plugin", "0.17.3", False),
+    ],
+)
+def test_versions_below_the_floor_are_too_old(chart: str, version: str, old: bool) -> None:
+    assert (too_old(chart, version) is not None) is old
+
+
+def test_every_pinned_chart_is_above_its_floor() -> None:
+    assert {name: too_old(name, chart.version) for name, chart in charts().items()} == dict.fromkeys(charts())
+
+
+def test_a_version_below_the_floor_is_refused(refused: Callable[..., list[str]]) -> None:
+    pools = {"a": {**A100, "software": "gpu-operator"}}
+    (problem,) = refused("aws", pools, versions={"gpu-operator": "26.3.1"})
+
+    assert problem == (
+        "clusters.c.runtime.versions.gpu-operator: got v26.3.1, below 26.3.2, the first with the fixes of NVIDIA's "
+        "bulletin 5850 (CVE-2026-24260); write v26.7.0 or leave it out"
+    )
+
+
+def test_a_version_at_the_floor_is_taken_in_the_charts_spelling(plan: Planner) -> None:
+    made = plan("aws", {"a": {**A100, "software": "gpu-operator"}}, versions={"gpu-operator": "26.3.2"})
+
+    assert [release.version for release in made.releases] == ["v26.3.2"]
+
+
+@pytest.mark.parametrize(("nodes", "seconds"), [(1, 1860), (100, 7800), (1000, 21600)])
+def test_more_nodes_get_more_time(nodes: int, seconds: int, plan: Planner) -> None:
+    made = plan("aws", {"a": {**A100, "software": "gpu-operator", "nodes": {"max": nodes}}})
+
+    assert [release.timeout_s for release in made.releases] == [seconds]
+
+
+@pytest.mark.parametrize(
+    ("software", "kept", "waits"), [("device-plugin", 0, False), ("device-plugin", 1, True), ("gpu-operator", 0, True)]
+)
+def test_only_daemonsets_without_a_node_are_not_waited_for(
+    software: str, kept: int, waits: bool, plan: Planner
+) -> None:
+    made = plan("aws", {"a": {**A100, "software": software, "nodes": {"min": kept, "max": 2}}})
+
+    assert {not release.skip_await for release in made.releases} == {waits}
+
+
+def test_crds_go_with_the_operator_unless_asked(plan: Planner) -> None:
+    pools = {"a": {**A100, "software": "gpu-operator"}}
+    gone, kept = (plan("aws", pools, keep_crds=keep).releases[0] for keep in (False, True))
+
+    assert (at(gone.values, "operator.cleanupCRD"), at(kept.values, "operator.cleanupCRD")) == (True, False)
+    assert any("takes the CRDs" in each for each in gone.decisions)
+    assert any("leaves the CRDs" in each and "behind" in each for each in kept.decisions)
+
+
+def test_a_gpu_that_the_newest_driver_no_longer_drives_gets_an_older_one(plan: Planner) -> None:
+    old = plan("azure", {"a": {"instance_type": "Standard_ND40rs_v2", "software": "gpu-operator"}})
+    new = plan("azure", {"a": {"gpu": "T4", "software": "gpu-operator"}})
+
+    assert at(old.releases[0].values, "driver.version") == "580.173.02"
+    assert at(new.releases[0].values, "driver.version") is None

@@ -1,0 +1,431 @@
+"""Namespaces, quotas, the driver installer, smoke tests, guards of shared pools, and the order of it all."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from gpupools.errors import Rejected
+from gpupools.plan import PoolPlan
+from gpupools.runtime.charts import at
+from gpupools.runtime.objects import INSTALLER_SOURCE, SMOKE_NAMESPACE
+from gpupools.runtime.plan import KubernetesObject, RuntimePlan
+from gpupools.runtime.tolerations import selects, untolerated
+from tests.gpupools.runtime.combinations import A100, COMBINATIONS, TIME_SLICING, Combination
+from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of
+
+EVERY = pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=COMBINATIONS)
+PLUGIN = {"gpu": "L4", "software": "device-plugin"}
+
+
+def one(made: RuntimePlan, kind: str) -> KubernetesObject:
+    (found,) = (each for each in made.objects if each.kind == kind)
+    return found
+
+
+@EVERY
+def test_every_object_and_release_has_a_place_in_the_order(combination: Combination, plan: Planner) -> None:
+    made = plan(combination.cloud, combination.pools, smoke_test=True, trust_policy="trust" in combination.pool)
+    steps = [*(each.name for each in made.objects), *(each.name for each in made.releases), "pool/a"]
+
+    assert sorted(made.depends) == sorted(steps)
+    assert len(set(steps)) == len(steps)
+    seen: set[str] = set()
+    for step, befores in made.depends.items():
+        assert set(befores) <= seen, step
+        seen.add(step)
+
+
+@EVERY
+def test_namespaced_objects_wait_for_their_namespace(combination: Combination, plan: Planner) -> None:
+    made = plan(combination.cloud, combination.pools, smoke_test=True)
+    ours = {each.manifest["metadata"]["name"] for each in made.objects if each.kind == "Namespace"}
+    early = [
+        each.name
+        for each in made.objects
+        if (space := each.manifest["metadata"].get("namespace")) in ours
+        and f"namespace/{space}" not in made.depends[each.name]
+    ]
+
+    assert early == []
+    assert [each.name for each in made.releases if f"namespace/{each.namespace}" not in made.depends[each.name]] == []
+
+
+@EVERY
+def test_software_comes_after_its_pools_so_that_it_goes_before_them(combination: Combination, plan: Planner) -> None:
+    made = plan(combination.cloud, combination.pools)
+
+    assert [each.name for each in made.releases if "pool/a" not in made.depends[each.name]] == []
+    assert made.before_pools() == frozenset()
+
+
+def test_namespaces_of_daemons_admit_privileged_pods(plan: Planner) -> None:
+    made = plan("aws", {"a": PLUGIN})
+    labels = [each.manifest["metadata"]["labels"] for each in made.objects if each.kind == "Namespace"]
+
+    assert [each["pod-security.kubernetes.io/enforce"] for each in labels] == ["privileged", "privileged"]
+
+
+@pytest.mark.parametrize(("nodes", "given", "pods"), [(4, None, "100"), (200, None, "2020"), (4, 333, "333")])
+def test_gke_gets_a_quota_for_critical_pods(nodes: int, given: int | None, pods: str, plan: Planner) -> None:
+    pool = {"gpu": "L4", "software": "gpu-operator", "nodes": {"max": nodes}}
+    made = plan("gcp", {"a": pool}, **({"critical_pods": given} if given else {}))
+    quota = one(made, "ResourceQuota")
+
+    assert quota.manifest["spec"]["hard"] == {"pods": pods}
+    assert quota.manifest["metadata"]["namespace"] == "gpu-operator"
+    assert quota.name in made.depends["gpu-operator"]
+
+
+@pytest.mark.parametrize("cloud", ["aws", "azure"])
+def test_other_clouds_need_no_such_quota(cloud: str, plan: Planner, refused: Callable[..., list[str]]) -> None:
+    pool = {"gpu": "T4", "software": "gpu-operator"}
+
+    assert [each for each in plan(cloud, {"a": pool}).objects if each.kind == "ResourceQuota"] == []
+    assert refused(cloud, {"a": pool}, critical_pods=200)[0].startswith("clusters.c.runtime.critical_pods: got 200")
+
+
+@pytest.mark.parametrize("software", ["device-plugin", "gpu-operator"])
+def test_googles_installer_brings_the_driver_where_gke_does_not(software: str, plan: Planner) -> None:
+    pools = {"a": {"gpu": "L4", "software": software, "taints": ["team=x:NoSchedule"]}}
+    made = plan("gcp", pools)
+    pod = one(made, "DaemonSet").manifest["spec"]["template"]["spec"]
+    (pool,) = pools_of("gcp", pools)
+    labels = {**pool.labels, "cloud.google.com/gke-accelerator": "nvidia-l4"}
+
+    assert selects({}, pod["affinity"], labels)
+    assert not selects({}, pod["affinity"], {**labels, "cloud.google.com/gke-gpu-driver-version": "default"})
+    assert not selects({}, pod["affinity"], {"cloud.google.com/gke-accelerator": "nvidia-l4"})
+    assert untolerated(pod["tolerations"], pool.taints) == []
+    assert {each["name"] for each in pod["initContainers"][0]["volumeMounts"]} == {
+        each["name"] for each in pod["volumes"]
+    }
+    assert "/blob/f2cf4197a5c3f0f20133be15d5fad8b7453beed5/" in INSTALLER_SOURCE
+    assert made.depends["driver-installer"] == ("pool/a",)
+    release = "nvidia-device-plugin" if software == "device-plugin" else "gpu-operator"
+    assert "driver-installer" in made.depends[release]
+
+
+def test_gke_cos_gets_the_operators_paths(plan: Planner) -> None:
+    values = plan("gcp", {"a": {"gpu": "L4", "software": "gpu-operator"}}).releases[0].values
+
+    assert at(values, "hostPaths.driverInstallDir") == "/home/kubernetes/bin/nvidia"
+    assert at(values, "toolkit.installDir") == "/home/kubernetes/bin/nvidia"
+    assert at(values, "toolkit.env") == [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]
+    assert at(values, "driver.enabled") is False
+
+
+MIG = COMBINATIONS["gke-operator-mig"].pool
+
+
+@pytest.mark.parametrize(
+    ("cloud", "given", "reboots"),
+    [("gcp", None, True), ("gcp", False, False), ("azure", None, True), ("aws", None, False), ("aws", True, True)],
+)
+def test_the_mig_manager_reboots_where_the_cloud_needs_it_or_when_asked(
+    cloud: str, given: bool | None, reboots: bool, plan: Planner
+) -> None:
+    runtime = {} if given is None else {"mig_reboot": given}
+    values = plan(cloud, {"a": {**A100, "software": "gpu-operator", **MIG}}, **runtime).releases[0].values
+
+    assert (at(values, "migManager.env") == [{"name": "WITH_REBOOT", "value": "true"}]) is reboots
+
+
+def test_eks_nodes_with_the_plugin_get_the_runtime_class_others_bring_elsewhere(plan: Planner) -> None:
+    kinds = {
+        name: {each.kind for each in plan(cloud, {"a": pool}).objects}
+        for name, cloud, pool in (
+            ("eks plugin", "aws", PLUGIN),
+            ("eks operator", "aws", {**PLUGIN, "software": "gpu-operator"}),
+            ("aks plugin", "azure", {**PLUGIN, "gpu": "T4"}),
+        )
+    }
+
+    assert {name for name, found in kinds.items() if "RuntimeClass" in found} == {"eks plugin"}
+
+
+@EVERY
+def test_a_smoke_test_runs_on_its_own_pool(combination: Combination, plan: Planner) -> None:
+    made = plan(combination.cloud, combination.pools, smoke_test=True)
+    (pool,) = pools_of(combination.cloud, combination.pools)
+    job = one(made, "Job")
+    pod = job.manifest["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+
+    assert selects(pod["nodeSelector"], {}, pool.labels)
+    assert untolerated(pod["tolerations"], pool.taints) == []
+    assert container["resources"]["limits"] == {next(iter(pool.capacity)): "1"}
+    assert not container["image"].endswith(":latest")
+    assert {"pool/a", *(each.name for each in made.releases if "a" in each.pools)} <= set(made.depends[job.name])
+
+
+def test_without_being_asked_nothing_is_run_measured_twice_or_guarded(plan: Planner) -> None:
+    made = plan("aws", {"a": {**PLUGIN, **TIME_SLICING}})
+    kinds = {each.kind for each in made.objects}
+
+    assert kinds == {"Namespace", "ConfigMap", "RuntimeClass"}
+    assert any("trust_policy: true makes it a rule" in note for note in made.notes)
+
+
+@pytest.mark.parametrize("crds", [True, False])
+def test_service_monitors_only_where_the_crd_is_said_to_be(crds: bool, plan: Planner) -> None:
+    pools = {"a": PLUGIN, "b": {**PLUGIN, "software": "gpu-operator"}}
+    made = plan("aws", pools, service_monitors=crds)
+    values = {each.chart: each.values for each in made.releases}
+
+    assert at(values["dcgm-exporter"], "serviceMonitor.enabled") is crds
+    assert at(values["gpu-operator"], "dcgmExporter.serviceMonitor.enabled") is crds
+
+
+@pytest.mark.parametrize(
+    ("metrics", "charts"),
+    [
+        (None, {"nvidia-device-plugin", "dcgm-exporter"}),
+        (True, {"nvidia-device-plugin", "dcgm-exporter"}),
+        (False, {"nvidia-device-plugin"}),
+    ],
+)
+def test_metrics_can_be_left_out(metrics: bool | None, charts: set[str], plan: Planner) -> None:
+    runtime = {} if metrics is None else {"metrics": metrics}
+
+    assert {each.chart for each in plan("aws", {"a": PLUGIN}, **runtime).releases} == charts
+
+
+def test_metrics_reach_the_nodes_of_the_image_when_asked(plan: Planner) -> None:
+    made = plan("aws", {"a": {"gpu": "L4"}}, metrics=True)
+
+    assert [(each.chart, each.pools) for each in made.releases] == [("dcgm-exporter", ("a",))]
+
+
+def test_metrics_that_cannot_be_read_are_refused(refused: Callable[..., list[str]]) -> None:
+    (problem,) = refused("gcp", {"a": {"gpu": "L4"}}, metrics=True)
+
+    assert problem.startswith("clusters.c.runtime.metrics: the DCGM exporter cannot serve pool a: the chart")
+    assert "switch GKE's own DCGM metrics on" in problem
+
+
+@pytest.mark.parametrize(
+    ("runtime", "found"),
+    [
+        (
+            {"mig_reboot": True},
+            "clusters.c.runtime.mig_reboot: no pool of the cluster is cut by the GPU Operator's",
+        ),
+        ({"versions": {"gpu-operator": "26.7.0"}}, "clusters.c.runtime.versions.gpu-operator: no pool of the cluster"),
+        ({"trust_policy": True}, "clusters.c.runtime.trust_policy: asks for an admission policy, but no pool"),
+        ({"kubernetes": "1.29", "versions": {}}, "clusters.c.runtime.kubernetes: nothing here depends on it"),
+    ],
+)
+def test_a_setting_that_would_do_nothing_is_refused(
+    runtime: Mapping[str, Any], found: str, refused: Callable[..., list[str]]
+) -> None:
+    (problem,) = refused("aws", {"a": PLUGIN}, **runtime)
+
+    assert problem.startswith(found)
+
+
+# --- trust ------------------------------------------------------------------------------------------------------------
+
+
+def shared(trust: Mapping[str, Any] | None, **more: Any) -> dict[str, Any]:
+    sharing = {"mode": "time-slicing", "replicas": 4}
+    return {"gpu": "L4", "sharing": sharing, **({"trust": trust} if trust is not None else {}), **more}
+
+
+@pytest.mark.parametrize(
+    ("pool", "cure"),
+    [
+        pytest.param(shared(None), "or use a GPU with MIG, which isolates in hardware", id="time-slicing"),
+        pytest.param(
+            {**A100, "sharing": {"mode": "mps", "replicas": 2}},
+            "or use mode: mig, which isolates",
+            id="mps",
+        ),
+        pytest.param(
+            {**A100, "software": "gpu-operator", "sharing": COMBINATIONS["eks-operator-mig-shared"].pool["sharing"]},
+            "or leave share out of mig",
+            id="slices",
+        ),
+    ],
+)
+def test_a_shared_pool_must_say_who_may_use_it(
+    pool: Mapping[str, Any], cure: str, refused: Callable[..., list[str]]
+) -> None:
+    (problem,) = refused("aws", {"a": pool})
+
+    assert problem.startswith("pools.a.trust: ")
+    assert "write trust: {team: …} or {namespaces: […]}, or {waiver: …} with the reason" in problem
+    assert cure in problem
+
+
+@pytest.mark.parametrize(
+    ("trust", "mark"),
+    [
+        ({"team": "vision"}, "vision"),
+        ({"namespaces": ["vision", "vision-dev"]}, "pool.a"),
+        ({"waiver": "one team owns the cluster"}, None),
+    ],
+)
+def test_trust_marks_and_taints_the_nodes(trust: Mapping[str, Any], mark: str | None) -> None:
+    (pool,) = pools_of("aws", {"a": shared(trust)})
+    taints = [str(taint) for taint in pool.taints]
+
+    assert pool.labels.get("gpupools/trust") == mark
+    assert taints == ["nvidia.com/gpu=present:NoSchedule", *([f"gpupools/trust={mark}:NoSchedule"] if mark else [])]
+
+
+@pytest.mark.parametrize(
+    ("trust", "found"),
+    [
+        ({}, "got nobody; give one of team, namespaces and waiver"),
+        ({"team": "a", "waiver": "because we say so"}, "got team and waiver; give one"),
+        ({"team": "a", "quota": 3}, "quota is per namespace, and none is listed"),
+        ({"team": "Vision"}, "'Vision' cannot be this name"),
+        ({"waiver": "short"}, "got 'short'; write at least 10 character(s)"),
+    ],
+)
+def test_trust_that_says_nothing_or_too_much_is_refused(trust: Mapping[str, Any], found: str) -> None:
+    with pytest.raises(Rejected) as caught:
+        stack_of("aws", {"a": shared(trust)})
+
+    assert found in str(caught.value)
+
+
+def test_a_waiver_where_nothing_is_shared_is_refused(refused: Callable[..., list[str]]) -> None:
+    (problem,) = refused("aws", {"a": {"gpu": "L4", "trust": {"waiver": "nothing to waive"}}})
+
+    assert problem.startswith("pools.a.trust.waiver: waives isolation, but no two containers share a GPU")
+
+
+def policies(made: RuntimePlan) -> dict[str, Mapping[str, Any]]:
+    return {each.name: each.manifest for each in made.objects if each.kind.startswith("ValidatingAdmissionPolicy")}
+
+
+def test_the_admission_policy_denies_the_tolerations_to_outsiders_before_the_pool_is_there(plan: Planner) -> None:
+    made = plan("aws", {"a": shared({"team": "vision"}), "b": shared({"namespaces": ["n1", "n2"]})}, trust_policy=True)
+    found = policies(made)
+    team, listed = (
+        found[name]["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+        for name in ("trust/vision", "trust/pool.b")
+    )
+    not_ours = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "n1", "n2"]}
+
+    assert sorted(found) == ["trust/pool.b", "trust/pool.b/binding", "trust/vision", "trust/vision/binding"]
+    assert {"key": "gpupools/trust", "operator": "NotIn", "values": ["vision"]} in team
+    assert listed == [not_ours]
+    assert made.depends["pool/a"] == ("trust/vision", "trust/vision/binding")
+    assert made.before_pools() == frozenset(found)
+    for name, manifest in found.items():
+        if name.endswith("/binding"):
+            assert manifest["spec"] == {
+                "policyName": found[name.removesuffix("/binding")]["metadata"]["name"],
+                "validationActions": ["Deny", "Audit"],
+            }
+        else:
+            assert manifest["spec"]["failurePolicy"] == "Fail"
+            assert manifest["spec"]["matchConstraints"]["resourceRules"][0]["operations"] == ["CREATE", "UPDATE"]
+
+
+def test_software_of_ours_passes_the_admission_policy(plan: Planner) -> None:
+    made = plan("aws", {"a": shared({"team": "vision"}, software="device-plugin")}, trust_policy=True, smoke_test=True)
+    policy = policies(made)["trust/vision"]
+    own, _ = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+
+    assert set(own["values"]) == {"kube-system", "nvidia-device-plugin", "dcgm-exporter", SMOKE_NAMESPACE}
+
+
+def test_a_quota_limits_each_trusted_namespace(plan: Planner) -> None:
+    made = plan("aws", {"a": shared({"namespaces": ["n1", "n2"], "quota": 3})})
+    quotas = [each.manifest for each in made.objects if each.kind == "ResourceQuota"]
+
+    assert [each["metadata"]["namespace"] for each in quotas] == ["n1", "n2"]
+    assert [each["spec"] for each in quotas] == [{"hard": {"requests.nvidia.com/gpu": "3"}}] * 2
+
+
+def outsider(pool: PoolPlan, tolerations: list[dict[str, str]]) -> bool:
+    """Say whether a pod with these tolerations could land on the pool."""
+    return not untolerated(tolerations, pool.taints)
+
+
+def test_a_pod_that_only_asks_for_a_gpu_does_not_land_on_a_trusted_pool() -> None:
+    (pool,) = pools_of("aws", {"a": shared({"team": "vision"})})
+    added = {"key": "nvidia.com/gpu", "operator": "Exists"}  # what ExtendedResourceToleration adds
+
+    assert outsider(pool, [added]) is False
+    assert outsider(pool, pool.pod()["tolerations"]) is True
+
+
+@pytest.mark.parametrize(
+    ("runtime", "found"),
+    [
+        ({"management": "external", "smoke_test": True}, "smoke_test asks for software of ours, but management is"),
+        ({"kubernetes": "2.0"}, "'2.0' is no version of Kubernetes"),
+        ({"versions": {"gpu-operator": "latest"}}, "'latest' is no exact release"),
+        ({"versions": {"kueue": "0.19.2"}}, "got 'kueue'; use one of 'nvidia-device-plugin', 'gpu-operator'"),
+        ({"existing": {"plugin": "x"}}, "unknown key"),
+        ({"existing": {"device_plugin": ""}}, "write at least 1 character(s)"),
+    ],
+)
+def test_a_runtime_that_is_wrongly_written_is_refused(runtime: Mapping[str, Any], found: str) -> None:
+    with pytest.raises(Rejected) as caught:
+        stack_of("aws", {"a": PLUGIN}, runtime)
+
+    assert found in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("version", "pool", "runtime", "found"),
+    [
+        ("1.29", shared({"team": "vision"}), {"trust_policy": True}, "1.29 has no ValidatingAdmissionPolicy"),
+        ("1.32.4", {"gpu": "L4", "software": "gpu-operator"}, {}, "GPU Operator v26.7.0 supports Kubernetes 1.33"),
+    ],
+)
+def test_a_cluster_too_old_for_what_is_asked_is_refused(
+    version: str, pool: Mapping[str, Any], runtime: Mapping[str, Any], found: str, refused: Callable[..., list[str]]
+) -> None:
+    (problem,) = refused("aws", {"a": pool}, kubernetes=version, **runtime)
+
+    assert problem.startswith("clusters.c.runtime.kubernetes: ")
+    assert found in problem
+
+
+def test_a_cluster_new_enough_is_taken(plan: Planner) -> None:
+    pools = {"a": shared({"team": "vision"}), "b": {"gpu": "L4", "software": "gpu-operator"}}
+
+    assert plan("aws", pools, kubernetes="1.34", trust_policy=True).releases != ()
+
+
+RDMA = {"rdma": True, "security_group_ids": ["sg-0a1b2c3d4e5f60718"]}
+BARE: Mapping[str, Any] = {
+    "gpu": "L4",
+    "software": "gpu-operator",
+    "image": {"family": "custom", "id": "ami-0a1b2c3d4e5f60718"},
+    "overrides": {
+        "aws": {"LaunchTemplate": {"userData": "eA==", "blockDeviceMappings": [{"deviceName": "/dev/sda1"}]}}
+    },
+}
+
+
+@pytest.mark.parametrize("software", ["cloud-managed", "device-plugin", "gpu-operator"])
+def test_efa_interfaces_come_with_their_own_plugin(software: str, plan: Planner) -> None:
+    pool = {**A100, "software": software, "network": RDMA, "taints": ["team=x:NoSchedule"]}
+    made = plan("aws", {"a": pool, "b": {"gpu": "L4", "software": software}})
+    (efa,) = (each for each in made.releases if each.chart == "aws-efa-k8s-device-plugin")
+    (with_efa, _) = pools_of("aws", {"a": pool, "b": {"gpu": "L4", "software": software}})
+
+    assert efa.pools == ("a",)
+    assert untolerated(efa.values["tolerations"], with_efa.taints) == []
+    assert at(efa.values, "supportedInstanceLabels.values") == [with_efa.instance.name]
+
+
+def test_a_bare_image_gets_its_driver_from_the_operator(plan: Planner) -> None:
+    made = plan("aws", {"a": BARE})
+    owners = {piece.value: owner for piece, owner in made.owners[0].owners.items()}
+
+    assert (owners["driver"], owners["container toolkit"]) == ("chart gpu-operator", "chart gpu-operator")
+
+
+def test_one_operator_cannot_both_build_the_driver_and_leave_it_to_the_image(refused: Callable[..., list[str]]) -> None:
+    (problem,) = refused("aws", {"a": {"gpu": "L4", "software": "gpu-operator"}, "b": BARE})
+
+    assert problem.startswith("pools.b.software: needs other pieces than pool a (container toolkit, driver), and a")

@@ -1,0 +1,260 @@
+"""`gpupools check`: files in, problems with file and line out; and the command line around it."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gpupools.check import check_stack_file, locate
+from gpupools.cli import main
+from gpupools.cloud import Cloud
+from gpupools.commands import check as command
+from gpupools.errors import Rejected
+from gpupools.stackfile import FileRejected
+
+GOOD = """\
+config:
+  gpupools:clusters:
+    lab: {cloud: fake, name: lab-dev, region: north}
+  gpupools:pools:
+    a:
+      clusters: [lab]
+      gpu: L4
+      nodes: {max: 4}
+"""
+
+WRONG = """\
+config:
+  gpupools:clusters:
+    lab: {cloud: fake, name: lab-dev, regin: north}
+    sky: {cloud: fake, name: sky-dev, region: south}
+  gpupools:pools:
+    a:
+      clusters: [lab]
+      gpu: L4
+      nodes: {max: 4, min: 5}
+    b:
+      clusters:
+        - sky
+        - skye
+      gpu: A100
+      nodes:
+        max: 1
+      labels:
+        fake.example.com/zone: x
+"""
+
+
+@pytest.fixture
+def only_fake(fake_clouds: Mapping[str, Cloud], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command know the fake cloud alone."""
+    monkeypatch.setattr(command, "clouds", lambda: fake_clouds)
+
+
+def write(folder: Path, **files: str) -> list[str]:
+    for name, text in files.items():
+        (folder / f"Pulumi.{name}.yaml").write_text(text, encoding="utf-8")
+    return [str(folder / f"Pulumi.{name}.yaml") for name in files]
+
+
+def test_a_right_file_becomes_plans(tmp_path: Path, fake_clouds: Mapping[str, Cloud]) -> None:
+    (name,) = write(tmp_path, dev=GOOD)
+
+    checked = check_stack_file(Path(name), fake_clouds)
+
+    assert checked.file.stack == "dev"
+    assert [(plan.cluster, plan.name, plan.instance.name) for plan in checked.plans] == [("lab", "a", "l4.small")]
+
+
+def test_every_problem_has_its_line(tmp_path: Path, fake_clouds: Mapping[str, Cloud]) -> None:
+    (name,) = write(tmp_path, dev=WRONG)
+
+    with pytest.raises(FileRejected) as caught:
+        check_stack_file(Path(name), fake_clouds)
+
+    found = locate(Path(name), caught.value)
+    assert [(each.line, each.problem.key) for each in found] == [
+        (3, "clusters.lab.region"),
+        (3, "clusters.lab.regin"),
+        (9, "pools.a.nodes"),
+        (13, "pools.b.clusters[1]"),
+        (14, "pools.b.gpu"),
+        (18, "pools.b.labels.fake.example.com/zone"),
+    ]
+    assert str(found[2]) == f"{name}:9: pools.a.nodes: min 5 is above max 4; lower min or raise max"
+    assert found[2].as_json() == {
+        "file": name,
+        "line": 9,
+        "key": "pools.a.nodes",
+        "what": "min 5 is above max 4",
+        "fix": "lower min or raise max",
+        "source": "",
+    }
+
+
+def test_the_planner_points_into_a_layout_written_with_numbers(
+    tmp_path: Path, fake_clouds: Mapping[str, Cloud]
+) -> None:
+    layout = "\n      sharing:\n        mode: mig\n        layout:\n          0: [1g.5gb]\n          1: [1g.6gb]\n"
+    (name,) = write(tmp_path, dev=GOOD.replace("gpu: L4", "gpu: A100-40GB") + layout.lstrip("\n"))
+
+    with pytest.raises(Rejected) as caught:
+        check_stack_file(Path(name), fake_clouds)
+
+    lines = {each.problem.key: each.line for each in locate(Path(name), caught.value)}
+    assert lines["pools.a.sharing.layout.1"] == 13
+
+
+def test_a_file_that_cannot_be_read_has_no_line(tmp_path: Path, fake_clouds: Mapping[str, Cloud]) -> None:
+    missing = tmp_path / "Pulumi.none.yaml"
+
+    with pytest.raises(Rejected) as caught:
+        check_stack_file(missing, fake_clouds)
+
+    (found,) = locate(missing, caught.value)
+    assert found.line is None
+    assert str(found) == f"{missing}: there is no such file; name a file, e.g. stacks/Pulumi.dev.yaml"
+
+
+@pytest.mark.usefixtures("only_fake")
+def test_right_files_are_said_to_be_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    two = GOOD + "    b: {clusters: [lab], gpu: P100, nodes: {max: 1}}\n"
+    names = write(tmp_path, dev=GOOD, prod=two)
+
+    assert main(["check", *names]) == 0
+    assert capsys.readouterr() == (f"{names[0]}: ok, 1 pool\n{names[1]}: ok, 2 pools\n", "")
+
+
+@pytest.mark.usefixtures("only_fake")
+def test_a_wrong_file_among_right_ones_fails_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = write(tmp_path, dev=GOOD, wrong=WRONG, prod=GOOD)
+    missing = str(tmp_path / "Pulumi.none.yaml")
+
+    code = main(["check", names[0], names[1], missing, names[2]])
+
+    out, err = capsys.readouterr()
+    assert code == 1
+    assert out == f"{names[0]}: ok, 1 pool\n{names[2]}: ok, 1 pool\n"
+    assert len(err.splitlines()) == 7
+    assert all(line.startswith((f"{names[1]}:", f"{missing}: there is no such file")) for line in err.splitlines())
+
+
+@pytest.mark.usefixtures("only_fake")
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("", ": the file is empty", id="empty"),
+        pytest.param("config: [", ": line 2, column 1: is not YAML", id="broken YAML"),
+        pytest.param("config: " + "[" * 100_000, ": line 1, column 68: holds more than", id="deep"),
+        pytest.param("a" * 2_000_000, ": has more than 1048576 bytes", id="large"),
+        pytest.param(GOOD.replace("fake", "fale"), ":3: clusters.lab.cloud: no cloud is called 'fale'", id="cloud"),
+        pytest.param(GOOD.replace("L4", "L5"), ":7: pools.a.gpu: 'L5' is no NVIDIA GPU model", id="a GPU"),
+        pytest.param(GOOD.replace("max: 4", "max: 4, min: 5"), ":8: pools.a.nodes: min 5 is above max 4", id="min"),
+        pytest.param(GOOD.replace("max: 4", "max: many"), ":8: pools.a.nodes.max: got 'many'", id="a wrong type"),
+        pytest.param(GOOD + "    a: {}\n", ":9: pools.a: is given twice, on lines 5 and 9", id="a pool twice"),
+        pytest.param(GOOD.replace("nodes", "nods"), ":8: pools.a.nods: unknown key", id="an unknown key"),
+        pytest.param(
+            GOOD.replace("    a:", '    "\\e[31m\\n":'),
+            ':5: pools["\\u001b[31m\\n"]: cannot be part',
+            id="escape codes",
+        ),
+    ],
+)
+def test_bad_input_is_one_clear_message_each(
+    text: str, found: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (name,) = write(tmp_path, bad=text)
+
+    code = main(["check", name])
+
+    out, err = capsys.readouterr()
+    assert (code, out) == (1, "")
+    assert any(line.startswith(f"{name}{found}") for line in err.splitlines())
+    assert all(line.startswith(name) and line.isprintable() for line in err.splitlines())
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        pytest.param([], id="no command"),
+        pytest.param(["chek"], id="an unknown command"),
+        pytest.param(["check"], id="no file"),
+        pytest.param(["check", "--fast", "x.yaml"], id="an unknown option"),
+        pytest.param(["preview", "a.yaml", "b.yaml"], id="a file too many"),
+    ],
+)
+def test_wrong_usage_is_code_2_and_shows_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+
+    out, err = capsys.readouterr()
+    assert caught.value.code == 2
+    assert out == ""
+    assert err.startswith("usage: gpupools")
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["preview", "--help"]], ids=" ".join)
+def test_help_is_code_0_on_standard_output(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(arguments)
+
+    out, err = capsys.readouterr()
+    assert (caught.value.code, err) == (0, "")
+    assert out.startswith("usage: gpupools")
+
+
+@pytest.mark.usefixtures("only_fake")
+def test_an_interrupt_is_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "check_stack_file", interrupted)
+
+    assert main(["check", "x.yaml"]) == 130
+
+
+# --- in a process of its own ---
+
+STACK = """\
+config:
+  gpupools:clusters:
+    train: {cloud: aws, name: a, region: eu-central-1, subnet_ids: [subnet-1], node_role_arn: role}
+  gpupools:pools:
+    a: {clusters: [train], gpu: L4, nodes: {max: 1}}
+"""
+
+
+def test_check_never_imports_pulumi(tmp_path: Path) -> None:
+    (name,) = write(tmp_path, dev=STACK)
+    program = (
+        "import sys; from gpupools.cli import main; code = main(sys.argv[1:]); "
+        "print(*sorted(name for name in sys.modules if name.split('.')[0].startswith(('pulumi', 'grpc', 'google'))));"
+        "sys.exit(code)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", program, "check", name], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{name}: ok, 1 pool\n\n"
+
+
+@pytest.mark.parametrize("text", [STACK, STACK.replace("L4", "L5")], ids=["a right file", "a wrong file"])
+def test_a_reader_that_has_gone_is_no_traceback(text: str, tmp_path: Path) -> None:
+    (name,) = write(tmp_path, dev=text)
+    program = "import sys; from gpupools.cli import main; sys.exit(main(sys.argv[1:]))"
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", program, "check", name], stdout=write_end, stderr=subprocess.PIPE, check=False
+        )
+    finally:
+        os.close(write_end)
+
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
+    assert b"BrokenPipe" not in done.stderr

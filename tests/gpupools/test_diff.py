@@ -1,0 +1,576 @@
+"""What `gpupools diff` says an edit does, and that it says no more than the clouds' own tables of edits."""
+
+import csv
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+import yaml
+
+import providers
+from gpupools.check import check_stack_file
+from gpupools.cli import main
+from gpupools.commands.diff import effects_of_inputs
+from gpupools.diff import (
+    NO_ADDRESS,
+    PLAN_FIELDS,
+    EditEffect,
+    PlanEdit,
+    Planned,
+    PoolChange,
+    diff,
+    edit_of,
+    plan_edits,
+    planned_values,
+)
+from gpupools.overrides import flattened
+from preview.command import PROGRAM
+from preview.program import preview_program
+from providers import clouds
+
+CLUSTERS: dict[str, dict[str, Any]] = {
+    "train": {
+        "cloud": "aws",
+        "name": "train",
+        "region": "us-east-1",
+        "subnets_by_zone": {"us-east-1a": ["subnet-0a"], "us-east-1b": ["subnet-0b"]},
+        "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
+    },
+    "serve": {"cloud": "azure", "name": "serve", "resource_group": "ml"},
+    "lab": {
+        "cloud": "gcp",
+        "name": "lab",
+        "project": "ml",
+        "location": "europe-west4",
+        "service_account": "gpu@ml.iam.gserviceaccount.com",
+    },
+}
+MACHINES = {"train": "g6e.12xlarge", "serve": "Standard_NC24ads_A100_v4", "lab": "g2-standard-8"}
+
+
+def stack(pools: Mapping[str, Any], clusters: Mapping[str, Any] = CLUSTERS) -> dict[str, Any]:
+    return {"config": {"gpupools:clusters": dict(clusters), "gpupools:pools": dict(pools)}}
+
+
+def pool(cluster: str, **keys: Any) -> dict[str, Any]:
+    return {"clusters": [cluster], "instance_type": MACHINES[cluster], "nodes": {"max": 4}, **keys}
+
+
+def written(folder: Path, name: str, content: Mapping[str, Any]) -> Path:
+    file = folder / f"Pulumi.{name}.yaml"
+    file.write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    return file
+
+
+def changes(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[PoolChange]:
+    sides = []
+    for name, content in (("old", old), ("new", new)):
+        checked = check_stack_file(written(folder, name, content), clouds())
+        sides.append(Planned(checked.stack, checked.plans))
+    return diff(sides[0], sides[1], effects_of_inputs())
+
+
+def edit_rows(cloud: str) -> dict[str, dict[str, str]]:
+    with (Path(providers.__file__).parent / cloud / "edits.csv").open(newline="", encoding="utf-8") as file:
+        return {row["input"]: row for row in csv.DictReader(file)}
+
+
+def fields_of(cloud: str) -> set[str]:
+    settings = get_type_hints(clouds()[cloud].decide)["return"]
+    # These three stand in the plan's own labels and taints, and by their full path.
+    own = {each.name for each in fields(settings)} - {"labels", "taints", "overrides"}
+    addresses = {f"cluster.{key}" for key in clouds()[cloud].cluster.model_fields if key not in NO_ADDRESS}
+    if "cluster.subnets_by_zone" in addresses:
+        addresses.remove("cluster.subnets_by_zone")  # compared as subnet_ids
+    return own | addresses | set(PLAN_FIELDS)
+
+
+@pytest.mark.parametrize("cloud", clouds())
+def test_every_field_of_a_plan_has_a_row(cloud: str) -> None:
+    told = {row.field for row in plan_edits() if row.cloud in (cloud, "*") and not row.when}
+
+    assert sorted(fields_of(cloud) - told) == []
+
+
+@pytest.mark.parametrize("cloud", clouds())
+def test_no_row_is_for_a_field_that_is_gone(cloud: str) -> None:
+    rows = [row for row in plan_edits() if row.cloud in (cloud, "*")]
+    named = {row.field for row in rows} | {row.when.partition("=")[0] for row in rows if row.when}
+
+    assert sorted(named - fields_of(cloud)) == []
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_everything_a_plan_is_compared_by_finds_its_row(cluster: str, tmp_path: Path) -> None:
+    cloud = CLUSTERS[cluster]["cloud"]
+    everything = Path(__file__).parents[1] / "stacks" / f"Pulumi.everything-{cloud}.yaml"
+    for file in (written(tmp_path, "one", stack({"a": pool(cluster)}, {cluster: CLUSTERS[cluster]})), everything):
+        checked = check_stack_file(file, clouds())
+        for plan in checked.plans:
+            for name in planned_values(plan, checked.stack.clusters[plan.cluster]):
+                assert name.startswith("overrides.") or edit_of(name, plan)
+
+
+@pytest.mark.parametrize("row", plan_edits(), ids=lambda row: " ".join(filter(None, (row.cloud, row.field, row.when))))
+def test_a_row_says_what_the_table_of_its_cloud_says_of_its_inputs(row: PlanEdit) -> None:
+    if not row.inputs:
+        assert row.effect is EditEffect.NONE
+        assert row.detail
+        return
+    known = edit_rows(row.cloud)
+    strength = list(EditEffect)
+    strongest = max((EditEffect(known[each]["effect"]) for each in row.inputs), key=strength.index)
+
+    assert row.effect is strongest
+    assert row.source in {known[each]["source"] for each in row.inputs if known[each]["effect"] == strongest}
+
+
+CASES = [
+    pytest.param(
+        "train",
+        {"instance_type": "p4d.24xlarge"},
+        {"instance_type": "p4de.24xlarge"},
+        "replaces up to 4 nodes × 8 GPUs: instance_type p4d.24xlarge → p4de.24xlarge; new pool first, then the old one",
+        id="another machine on EKS replaces",
+    ),
+    pytest.param(
+        "train",
+        {},
+        {"disk_gib": 400},
+        "rolling: disk_gib 200 → 400; EKS replaces every node",
+        id="a larger disk on EKS rolls",
+    ),
+    pytest.param(
+        "serve",
+        {},
+        {"disk_gib": 400},
+        "replaces up to 4 nodes × 1 GPU: disk_gib 200 → 400; new pool first, then the old one",
+        id="a larger disk on AKS replaces",
+    ),
+    pytest.param(
+        "lab",
+        {},
+        {"disk_gib": 400},
+        "rolling: disk_gib 200 → 400; GKE moves every node to the new disk",
+        id="a larger disk on GKE rolls",
+    ),
+    pytest.param(
+        "lab",
+        {},
+        {"instance_type": "g2-standard-12"},
+        "rolling: instance_type g2-standard-8 → g2-standard-12; GKE moves every node to the new machine",
+        id="a larger machine with the same GPU on GKE rolls",
+    ),
+    pytest.param(
+        "lab",
+        {},
+        {"instance_type": "g2-standard-24"},
+        "replaces up to 4 nodes × 1 GPU: accelerator_count 1 → 2 (and instance_type, machine_type);"
+        " new pool first, then the old one",
+        id="more GPUs on GKE replace",
+    ),
+    pytest.param(
+        "serve",
+        {},
+        {"labels": {"team": "vision"}},
+        "in place: labels.team none → vision; nodes that run get them too",
+        id="a label is in place",
+    ),
+    pytest.param(
+        "lab",
+        {},
+        {"capacity": {"mode": "spot"}},
+        "replaces up to 4 nodes × 1 GPU: spot false → true; new pool first, then the old one",
+        id="spot replaces",
+    ),
+    pytest.param(
+        "serve", {}, {"image": {"fips": True}}, "rolling: fips false → true; AKS reimages every node", id="FIPS rolls"
+    ),
+    pytest.param(
+        "train",
+        {},
+        {"zones": ["us-east-1a"]},
+        "replaces up to 4 nodes × 4 GPUs: cluster.subnet_ids [subnet-0a, subnet-0b] → [subnet-0a];"
+        " new pool first, then the old one",
+        id="fewer zones on EKS replace",
+    ),
+    pytest.param(
+        "train",
+        {},
+        {"zones": ["us-east-1a", "us-east-1b"]},
+        "no change for the nodes: zones [] → [us-east-1a, us-east-1b]",
+        id="naming the zones a pool has already changes nothing",
+    ),
+    pytest.param(
+        "lab",
+        {"nodes": {"max": 8}},
+        {"nodes": {"max": 80}},
+        "in place: nodes.max 8 → 80; over all zones; nodes above a lower maximum stay until they can be drained",
+        id="more nodes are in place",
+    ),
+    pytest.param(
+        "serve",
+        {},
+        {"timeouts": {"create_min": 90}},
+        "no change for the nodes: create_min 60 → 90",
+        id="a time-out is no change",
+    ),
+    pytest.param(
+        "serve",
+        {"protect": True},
+        {"protect": True, "disk_gib": 400},
+        "replaces up to 4 nodes × 1 GPU: disk_gib 200 → 400; new pool first, then the old one;"
+        " Pulumi refuses it as long as the pool is protected",
+        id="a protected pool is not replaced",
+    ),
+    pytest.param(
+        "lab",
+        {},
+        {"overrides": {"gcp": {"NodePool": {"nodeConfig": {"fastSocket": {"enabled": True}}}}}},
+        "rolling: overrides.NodePool.nodeConfig.fastSocket.enabled none → true",
+        id="an input set by hand has the effect of the cloud's table",
+    ),
+    pytest.param("lab", {}, {}, "no change for the nodes", id="the same file"),
+]
+
+
+@pytest.mark.parametrize(("cluster", "old", "new", "words"), CASES)
+def test_an_edit_in_words(cluster: str, old: dict[str, Any], new: dict[str, Any], words: str, tmp_path: Path) -> None:
+    found = changes(tmp_path, stack({"a": pool(cluster, **old)}), stack({"a": pool(cluster, **new)}))
+
+    assert [str(change) for change in found] == [f"{cluster}/a: {words}"]
+
+
+SETTINGS: dict[str, list[dict[str, Any]]] = {
+    "train": [
+        {"instance_type": "p5.48xlarge"},
+        {"nodes": {"fixed": 3}},
+        {"nodes": {"max": 4, "min": 2}},
+        {"taints": ["a=b:NoSchedule"]},
+        {"tags": {"team": "vision"}},
+        {"capacity": {"mode": "spot"}},
+        {"zones": ["us-east-1a"]},
+        {"image": {"fips": True}},
+        {"software": "gpu-operator"},
+        {"sharing": {"mode": "time-slicing", "replicas": 4}, "trust": {"team": "vision"}},
+        {"disk": {"type": "io2"}},
+        {"disk": {"local_nvme": "raid0"}},
+        {"network": {"max_pods": 64}},
+        {"network": {"placement": "compact"}, "zones": ["us-east-1a"]},
+        {"security": {"imds_hop_limit": 2}},
+        {"upgrade": {"max_unavailable": 2}},
+        {"auto_repair": False},
+        {"protect": True},
+        {"timeouts": {"update_min": 90}},
+    ],
+    "serve": [
+        {"instance_type": "Standard_NC4as_T4_v3"},
+        {"nodes": {"fixed": 3}},
+        {"taints": ["a=b:NoSchedule"]},
+        {"tags": {"team": "vision"}},
+        {"capacity": {"mode": "spot"}},
+        {"zones": ["1"]},
+        {"image": {"family": "azure-linux"}},
+        {"sharing": {"mode": "mig", "profile": "1g.10gb"}},
+        {"disk": {"type": "Ephemeral"}},
+        {"network": {"max_pods": 64}},
+        {"upgrade": {"drain_timeout_min": 30}},
+        {"protect": True},
+        {"timeouts": {"update_min": 90}},
+    ],
+    "lab": [
+        {"instance_type": "a2-highgpu-1g"},
+        {"taints": ["a=b:NoSchedule"]},
+        {"tags": {"team": "vision"}},
+        {"capacity": {"mode": "spot"}},
+        {"capacity": {"mode": "flex-start"}},
+        {"capacity": {"mode": "queued"}},
+        {"zones": ["europe-west4-a"]},
+        {"software": "gpu-operator"},
+        {"sharing": {"mode": "time-slicing", "replicas": 4}, "trust": {"team": "vision"}},
+        {"disk": {"type": "pd-ssd"}},
+        {"disk": {"local_nvme": "none"}},
+        {"network": {"max_pods": 64}},
+        {"network": {"placement": "compact"}, "zones": ["europe-west4-a"]},
+        {"security": {"secure_boot": True}},
+        {"upgrade": {"strategy": "blue-green"}},
+        {"auto_repair": False},
+        {"protect": True},
+        {"timeouts": {"update_min": 90}},
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "keys"),
+    [pytest.param(cluster, keys, id=f"{cluster} {keys}") for cluster, each in SETTINGS.items() for keys in each],
+)
+def test_the_effect_is_that_of_the_inputs_the_program_then_declares_otherwise(
+    cluster: str, keys: dict[str, Any], tmp_path: Path
+) -> None:
+    here = {cluster: CLUSTERS[cluster]}
+    old, new = stack({"a": pool(cluster)}, here), stack({"a": pool(cluster, **keys)}, here)
+    before, after = declared(json.dumps(old)), declared(json.dumps(new))
+    # The names of pools follow from the rest, and the program ignores the number of nodes a pool began with.
+    told = {name for name in {**before, **after} if before.get(name) != after.get(name)}
+    told -= {"agentPoolName", "name", "initialNodeCount"}
+    known = effects_of_inputs()[CLUSTERS[cluster]["cloud"]]
+    effects = [known[next(start for start in starts(name) if start in known)] for name in told]
+    strength = list(EditEffect)
+
+    assert changes(tmp_path, old, new)[0].effect is max(effects, key=strength.index, default=EditEffect.NONE)
+
+
+@cache
+def declared(content: str) -> dict[str, Any]:
+    """Return the inputs of a pool's resources as `edits.csv` names them, down to what is no map."""
+    found: dict[str, Any] = {}
+    preview = preview_program(PROGRAM, "test", "gpupools", json.loads(content)["config"])
+    assert not preview.problems
+    for resource in preview.resources:
+        kind = resource.type.rpartition(":")[2]
+        if kind == "Tag":
+            found["Tag.tag"] = {*found.get("Tag.tag", ()), str(resource.inputs)}
+        elif kind in ("NodeGroup", "LaunchTemplate", "PlacementGroup", "AgentPool", "NodePool"):
+            prefix = f"{kind}." if resource.type.startswith("aws:") else ""
+            found |= {f"{prefix}{path}": value for path, value in flattened(resource.inputs).items()}
+    assert found
+    return found
+
+
+def starts(name: str) -> list[str]:
+    parts = name.split(".")
+    return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+
+
+def test_the_order_of_pools_clusters_keys_and_taints_changes_nothing(tmp_path: Path) -> None:
+    taints = ["team=vision:NoSchedule", "tier=batch:NoExecute"]
+    old = stack({"a": pool("train", taints=taints, labels={"x": "1", "y": "2"}), "b": pool("lab"), "c": pool("serve")})
+    turned = {"labels": {"y": "2", "x": "1"}, "taints": taints[::-1], **dict(reversed(pool("train").items()))}
+    new = stack({"c": pool("serve"), "b": pool("lab"), "a": turned}, dict(reversed(CLUSTERS.items())))
+
+    assert {(change.change, change.fields) for change in changes(tmp_path, old, new)} == {("unchanged", ())}
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_a_renamed_pool_keeps_its_nodes(cluster: str, tmp_path: Path) -> None:
+    found = changes(
+        tmp_path, stack({"a": pool(cluster)}), stack({"b": pool(cluster, renamed_from="a"), "c": pool(cluster)})
+    )
+
+    assert [str(change) for change in found] == [
+        f"{cluster}/b: renamed from a; no change for the nodes but their label",
+        f"{cluster}/c: creates up to 4 nodes × {4 if cluster == 'train' else 1} GPU{'s' * (cluster == 'train')}",
+    ]
+    assert [each.field for each in found[0].fields] == ["labels.gpupools/pool"]
+
+
+def test_a_pool_renamed_and_changed_says_both(tmp_path: Path) -> None:
+    found = changes(tmp_path, stack({"a": pool("serve")}), stack({"b": pool("serve", renamed_from="a", disk_gib=400)}))
+
+    assert str(found[0]) == (
+        "serve/b: renamed from a; replaces up to 4 nodes × 1 GPU: disk_gib 200 → 400 (and labels);"
+        " new pool first, then the old one"
+    )
+
+
+@pytest.mark.parametrize(("cluster", "effect"), [("train", "rolling"), ("serve", "replace"), ("lab", "replace")])
+def test_dropping_renamed_from_later_is_not_free(cluster: str, effect: str, tmp_path: Path) -> None:
+    found = changes(tmp_path, stack({"b": pool(cluster, renamed_from="a")}), stack({"b": pool(cluster)}))
+
+    assert [(change.effect, change.fields[0].field) for change in found] == [(effect, "first_name")]
+
+
+def test_a_new_name_without_renamed_from_deletes_and_creates(tmp_path: Path) -> None:
+    found = changes(tmp_path, stack({"a": pool("lab")}), stack({"b": pool("lab")}))
+
+    assert [(change.pool, change.change, change.destroys) for change in found] == [
+        ("b", "created", False),
+        ("a", "deleted", True),
+    ]
+
+
+def test_another_cloud_under_the_same_key_replaces(tmp_path: Path) -> None:
+    moved = stack({"a": pool("lab", clusters=["train"])}, {"train": CLUSTERS["lab"]})
+    found = changes(tmp_path, stack({"a": pool("train")}, {"train": CLUSTERS["train"]}), moved)
+
+    assert [str(each) for change in found for each in change.fields] == ["cluster.cloud aws → gcp"]
+    assert found[0].effect is EditEffect.REPLACE
+
+
+@pytest.mark.parametrize(
+    ("cluster", "address", "effect"),
+    [
+        pytest.param("train", {"name": "other"}, "replace", id="another EKS cluster"),
+        pytest.param("train", {"node_role_arn": "arn:aws:iam::123456789012:role/b"}, "replace", id="another role"),
+        pytest.param("lab", {"node_locations": ["europe-west4-a"]}, "in-place", id="zones of a GKE cluster"),
+        pytest.param("serve", {"proximity_placement_group_id": "/x"}, "none", id="a group the pool is not in"),
+        pytest.param("serve", {"kubeconfig": {"path": "/k"}}, "unchanged", id="how the API is reached"),
+        pytest.param(
+            "serve",
+            {"stack": "org/net/prod", "subnet_id": {"output": "subnet"}},
+            "unknown",
+            id="another stack's output",
+        ),
+    ],
+)
+def test_a_cluster_with_another_address(cluster: str, address: dict[str, Any], effect: str, tmp_path: Path) -> None:
+    moved = {cluster: {**CLUSTERS[cluster], **address}}
+    old = stack({"a": pool(cluster)}, {cluster: CLUSTERS[cluster]})
+    found = changes(tmp_path, old, stack({"a": pool(cluster)}, moved))[0]
+
+    assert (found.effect.value if found.fields else found.change) == effect
+
+
+def test_subnets_by_zone_of_the_same_subnets_are_no_change(tmp_path: Path) -> None:
+    plain = {key: value for key, value in CLUSTERS["train"].items() if key != "subnets_by_zone"}
+    old = stack({"a": pool("train")}, {"train": {**plain, "subnet_ids": ["subnet-0b", "subnet-0a"]}})
+    found = changes(tmp_path, old, stack({"a": pool("train")}, {"train": CLUSTERS["train"]}))
+
+    assert [change.change for change in found] == ["unchanged"]
+
+
+def test_a_capacity_block_takes_another_machine_by_a_new_template(tmp_path: Path) -> None:
+    block = {"capacity": {"mode": "capacity-block", "name": "cr-0123456789abcdef0"}, "zones": ["us-east-1a"]}
+    old = stack({"a": pool("train", instance_type="p5.48xlarge", **block)})
+    found = changes(tmp_path, old, stack({"a": pool("train", instance_type="p5en.48xlarge", **block)}))
+
+    assert found[0].fields[0].field == "instance_type"
+    assert found[0].effect is EditEffect.ROLLING
+
+
+def test_an_input_set_by_hand_that_no_table_has_is_not_guessed(tmp_path: Path) -> None:
+    by_hand = {"azure": {"AgentPool": {"messageOfTheDay": "aGVsbG8="}}}
+    found = changes(tmp_path, stack({"a": pool("serve")}), stack({"a": pool("serve", overrides=by_hand)}))[0]
+
+    assert found.effect is EditEffect.UNKNOWN
+    assert found.destroys
+    assert str(found).startswith(
+        "serve/a: pulumi preview has to say what this does: overrides.AgentPool.messageOfTheDay"
+    )
+
+
+def test_json_has_every_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = written(tmp_path, "old", stack({"a": pool("lab")}))
+    new = written(tmp_path, "new", stack({"a": pool("lab", disk_gib=400)}))
+    code = main(["diff", str(old), str(new), "--json", "--exit-code"])
+
+    assert code == 0
+    assert json.loads(capsys.readouterr().out) == [
+        {
+            "cluster": "lab",
+            "pool": "a",
+            "change": "changed",
+            "effect": "rolling",
+            "fields": [{"field": "disk_gib", "old": 200, "new": 400, "effect": "rolling"}],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pools", "code"),
+    [
+        pytest.param({"a": pool("serve", disk_gib=400)}, 3, id="replaced"),
+        pytest.param({"b": pool("serve")}, 3, id="deleted"),
+        pytest.param({"a": pool("serve", labels={"x": "1"})}, 0, id="in place"),
+        pytest.param({"a": pool("serve", image={"fips": True})}, 0, id="rolling"),
+    ],
+)
+def test_the_exit_code_tells_what_destroys(pools: dict[str, Any], code: int, tmp_path: Path) -> None:
+    files = [
+        str(written(tmp_path, "old", stack({"a": pool("serve")}))),
+        str(written(tmp_path, "new", stack(pools))),
+    ]
+
+    assert main(["diff", *files, "--exit-code"]) == code
+    assert main(["diff", *files]) == 0
+
+
+def test_a_refused_file_ends_with_its_problems(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good = written(tmp_path, "good", stack({"a": pool("lab")}))
+    bad = written(tmp_path, "bad", stack({"a": pool("lab", nodes={"max": 0})}))
+
+    assert main(["diff", str(good), str(bad)]) == 1
+    assert f"{bad}:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        pytest.param([], "give two files", id="nothing"),
+        pytest.param(["one.yaml"], "give two files", id="one file"),
+        pytest.param(["--since", "HEAD", "one.yaml", "two.yaml"], "takes one file", id="since with two files"),
+        pytest.param(["--since", "HEAD"], "there is none here", id="since without a stack file"),
+        pytest.param(["--since", "HEAD", "x.yaml"], "in no git checkout", id="outside a checkout"),
+        pytest.param(["--since", "HEAD", "no/x.yaml"], "no such file", id="no such folder"),
+    ],
+)
+def test_a_wrong_call_is_explained(
+    words: list[str],
+    complaint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
+
+    assert main(["diff", *words]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make a git checkout whose one commit has a stack file, and go there."""
+    written(tmp_path, "dev", stack({"a": pool("serve")}))
+    author = ["-c", "user.name=test", "-c", "user.email=test@example.com", "-c", "commit.gpgsign=false"]
+    for command in (["init", "-q"], ["add", "."], [*author, "commit", "-q", "-m", "first"]):
+        subprocess.run(["git", "-C", str(tmp_path), *command], check=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("named", [["Pulumi.dev.yaml"], []], ids=["file named", "the only stack file"])
+def test_since_compares_with_a_commit(named: list[str], checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(checkout, "dev", stack({"a": pool("serve", labels={"x": "1"})}))
+
+    assert main(["diff", "--since", "HEAD", *named]) == 0
+    assert capsys.readouterr().out == "serve/a: in place: labels.x none → 1; nodes that run get them too\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        pytest.param(["--since", "nope", "Pulumi.dev.yaml"], "git knows no commit 'nope'", id="unknown reference"),
+        pytest.param(["--since=--all", "Pulumi.dev.yaml"], "git knows no commit '--all'", id="an option as reference"),
+        pytest.param(["--since", "HEAD", "Pulumi.new.yaml"], "is not in HEAD", id="a file the commit does not have"),
+        pytest.param(["--since", "HEAD"], "one of Pulumi.dev.yaml, Pulumi.new.yaml", id="several stack files"),
+    ],
+)
+def test_since_explains_what_git_does_not_have(
+    words: list[str], complaint: str, checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written(checkout, "new", stack({"a": pool("serve")}))
+
+    assert main(["diff", *words]) == 2
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_file_refused_in_the_commit_is_named_with_it(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    written(checkout, "dev", stack({"a": pool("serve", nodes={"max": 0})}))
+    subprocess.run(["git", "-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qam", "bad"], check=True)
+
+    assert main(["diff", "--since", "HEAD", "Pulumi.dev.yaml"]) == 1
+    assert "HEAD:Pulumi.dev.yaml:" in capsys.readouterr().err
+
+
+def test_the_help_tells_the_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["diff", "--help"])
+
+    assert "3  with --exit-code" in capsys.readouterr().out

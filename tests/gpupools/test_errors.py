@@ -1,0 +1,97 @@
+"""Words for what is wrong: paths, problems, nearest names, values."""
+
+import pytest
+
+from gpupools.errors import Path, Problem, Rejected, dotted, nearest, shown
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        pytest.param((), "", id="the top"),
+        pytest.param(("pools",), "pools", id="one key"),
+        pytest.param(("pools", "a100", "nodes", "max"), "pools.a100.nodes.max", id="nested keys"),
+        pytest.param(("pools", "a", "taints", 2), "pools.a.taints[2]", id="an item of a list"),
+        pytest.param((0, "a"), "[0].a", id="a list at the top"),
+        pytest.param(("labels", "example.com/team"), "labels.example.com/team", id="a label's key"),
+        pytest.param(("pools", "", "gpu"), 'pools[""].gpu', id="an empty key"),
+        pytest.param(("pools", "a\nb"), 'pools["a\\nb"]', id="a line break, which would forge a second message"),
+        pytest.param(("pools", "\x1b[31m"), 'pools["\\u001b[31m"]', id="a terminal's escape code"),
+        pytest.param(("pools", "größe"), "pools.größe", id="letters of other languages"),
+        pytest.param(("pools", "x" * 1000), "pools." + "x" * 320, id="a very long key"),
+        pytest.param(("layout", 16**5000), "layout[a int too long to show]", id="a number Python cannot write"),
+    ],
+)
+def test_a_path_is_written_for_people(path: Path, text: str) -> None:
+    assert dotted(path) == text
+
+
+@pytest.mark.parametrize(
+    ("problem", "text"),
+    [
+        pytest.param(Problem(("a", 0), "got 1", "give 2"), "a[0]: got 1; give 2", id="where, what and cure"),
+        pytest.param(Problem(("a",), "got 1"), "a: got 1", id="without a cure"),
+        pytest.param(Problem((), "is a folder", "name a file"), "is a folder; name a file", id="without a place"),
+        pytest.param(
+            Problem(("a",), "got 1", "give 2", "https://example.com"),
+            "a: got 1; give 2 (see https://example.com)",
+            id="with a source",
+        ),
+    ],
+)
+def test_a_problem_says_where_what_and_the_cure(problem: Problem, text: str) -> None:
+    assert str(problem) == text
+    assert problem.key == dotted(problem.path)
+
+
+def test_a_rejection_carries_every_problem_in_order() -> None:
+    problems = [Problem(("b",), "is missing", "add it"), Problem(("a",), "got 1")]
+
+    rejected = Rejected(iter(problems))
+
+    assert rejected.problems == tuple(problems)
+    assert str(rejected) == "b: is missing; add it\na: got 1"
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "text"),
+    [
+        pytest.param("gp", ["gpu", "nodes"], "did you mean 'gpu'?", id="one is close"),
+        pytest.param("GPU", ["gpu"], "did you mean 'gpu'?", id="another case"),
+        pytest.param("l4", ["L4", "L40S"], "did you mean 'L4' or 'L40S'?", id="several, the closest first"),
+        pytest.param("zzz", ["b", "a"], "known: a, b", id="none is close"),
+        pytest.param(
+            "zzz", [str(n) for n in range(14)], "known: 0, 1, 10, 11, 12, 13, 2, 3, 4, 5, 6, 7 and 2 more", id="many"
+        ),
+        pytest.param("zzz", [], "nothing is known here", id="nothing is known"),
+        pytest.param(7, ["7x"], "did you mean '7x'?", id="not a text"),
+        pytest.param(None, ["a"], "known: a", id="null"),
+        pytest.param("x" * 100_000, ["a"], "known: a", id="a very long word"),
+        pytest.param("", ["a"], "known: a", id="an empty word"),
+    ],
+)
+def test_the_nearest_names_are_offered(word: object, known: list[str], text: str) -> None:
+    assert nearest(word, known) == text
+
+
+def test_the_order_of_known_names_does_not_matter() -> None:
+    known = ["p5.48xlarge", "p5e.48xlarge", "p4d.24xlarge", "p4de.24xlarge"]
+
+    assert nearest("p5x.48xlarge", known) == nearest("p5x.48xlarge", reversed(known))
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param("x", "'x'", id="text"),
+        pytest.param(4, "4", id="a number"),
+        pytest.param(None, "None", id="null"),
+        pytest.param("a\nb\x1b", r"'a\nb\x1b'", id="what a terminal would obey"),
+        pytest.param("x" * 100, "'" + "x" * 58 + "…", id="long"),
+        pytest.param(16**5000, "a int too long to show", id="a number Python cannot write"),
+        pytest.param([16**5000], "a list too long to show", id="such a number in a list"),
+    ],
+)
+def test_a_value_is_shown_on_one_short_line(value: object, text: str) -> None:
+    assert shown(value) == text
+    assert len(shown(value)) <= 60

@@ -1,0 +1,579 @@
+"""What counts as a GPU pool among Kubernetes objects, and what keeps other pods off its nodes."""
+
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from gpupools.cloud import UNKNOWN, By, PoolFacts
+from gpupools.kubernetes_pools import read_kubernetes_pools, read_manifest, read_node_class
+from gpupools.reading import joined, with_taint
+from gpupools.taints import GPU_TAINT, repels_cpu_pods
+from providers import clouds
+
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+AWS = "karpenter.k8s.aws"
+AZURE = "karpenter.azure.com"
+EC2_CLASS = {"group": AWS, "kind": "EC2NodeClass", "name": "default"}
+CLUSTER_API = "infrastructure.cluster.x-k8s.io/v1beta2"
+
+
+def need(key: str, operator: str, *values: Any) -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+def node_pool(*requirements: Any, **spec: Any) -> dict[str, Any]:
+    limits = {"limits": spec.pop("limits")} if "limits" in spec else {}
+    inner = {"requirements": list(requirements), "nodeClassRef": EC2_CLASS, **spec}
+    return {
+        "apiVersion": "karpenter.sh/v1",
+        "kind": "NodePool",
+        "metadata": {"name": "gpu"},
+        "spec": {"template": {"spec": inner}, **limits},
+    }
+
+
+def read(manifest: Any) -> tuple[PoolFacts, ...]:
+    return read_manifest(manifest, clouds())
+
+
+def verdict(pools: tuple[PoolFacts, ...]) -> str:
+    words = []
+    for pool in pools:
+        if pool.gpus_per_node == 0:
+            words.append("cpu")
+        elif repels_cpu_pods(pool.taints):
+            words.append("kept")
+        else:
+            words.append("open" if pool.evidence and not _late(pool) else "undecided")
+    return ", ".join(words) or "none"
+
+
+def _late(pool: PoolFacts) -> bool:
+    return any(name.startswith(pool.where) or pool.where.startswith(name) for name in pool.unknown)
+
+
+TYPE = "node.kubernetes.io/instance-type"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        pytest.param(node_pool(), "cpu", id="no requirement shows a GPU"),
+        pytest.param(node_pool(need("kubernetes.io/arch", "In", "amd64")), "cpu", id="an architecture"),
+        pytest.param(node_pool(need(TYPE, "In", "g6.xlarge")), "open", id="a type"),
+        pytest.param(node_pool(need(TYPE, "In", "m7i.large", "p4d.24xlarge")), "open", id="a type among others"),
+        pytest.param(node_pool(need(TYPE, "In", "m7i.large")), "cpu", id="a CPU type"),
+        pytest.param(node_pool(need(TYPE, "NotIn", "g6.xlarge")), "cpu", id="a type left out"),
+        pytest.param(
+            node_pool(need(TYPE, "In", "g6.xlarge", "m7i.large"), need(TYPE, "NotIn", "g6.xlarge")),
+            "cpu",
+            id="a type taken and left out",
+        ),
+        pytest.param(
+            node_pool(need(TYPE, "In", "g6.xlarge"), need(f"{AWS}/instance-category", "In", "m")),
+            "cpu",
+            id="a type of a category that is not taken",
+        ),
+        pytest.param(node_pool(need(f"{AWS}/instance-category", "In", "c", "g")), "open", id="a category"),
+        pytest.param(node_pool(need(f"{AWS}/instance-category", "In", "c", "m")), "cpu", id="CPU categories"),
+        pytest.param(node_pool(need(f"{AWS}/instance-category", "NotIn", "c")), "cpu", id="a category left out"),
+        pytest.param(node_pool(need(f"{AWS}/instance-category", "In", "trn")), "cpu", id="Trainium's category"),
+        pytest.param(node_pool(need(f"{AWS}/instance-family", "In", "g5")), "open", id="a family"),
+        pytest.param(node_pool(need(f"{AWS}/instance-family", "In", "inf2")), "cpu", id="Inferentia's family"),
+        pytest.param(node_pool(need(f"{AWS}/instance-family", "In", "g4ad")), "open", id="AMD's family"),
+        pytest.param(
+            node_pool(need(f"{AWS}/instance-category", "In", "g"), need(f"{AWS}/instance-gpu-count", "DoesNotExist")),
+            "cpu",
+            id="a category without its GPUs",
+        ),
+        pytest.param(node_pool(need(f"{AWS}/instance-gpu-count", "Gt", "0")), "open", id="a count"),
+        pytest.param(node_pool(need(f"{AWS}/instance-gpu-count", "Lt", "1")), "cpu", id="a count below 1"),
+        pytest.param(node_pool(need(f"{AWS}/instance-gpu-count", "In", "0")), "cpu", id="a count of 0"),
+        pytest.param(node_pool(need(f"{AWS}/instance-gpu-name", "In", "a100")), "open", id="a GPU's name"),
+        pytest.param(
+            node_pool(need("eks.amazonaws.com/instance-gpu-manufacturer", "In", "nvidia")), "open", id="Auto Mode"
+        ),
+        pytest.param(
+            node_pool(need(f"{AWS}/instance-accelerator-manufacturer", "In", "aws")), "cpu", id="another accelerator"
+        ),
+        pytest.param(node_pool(need(f"{AZURE}/sku-family", "In", "N")), "open", id="Azure's family"),
+        pytest.param(node_pool(need(f"{AZURE}/sku-family", "In", "D")), "cpu", id="Azure's CPU family"),
+        pytest.param(node_pool(need(f"{AZURE}/sku-gpu-count", "Gt", "0")), "open", id="Azure's count"),
+        pytest.param(node_pool(need(f"{AZURE}/sku-name", "In", "Standard_NC4as_T4_v3")), "open", id="Azure's size"),
+        pytest.param(node_pool(limits={"nvidia.com/gpu": "8"}), "open", id="a limit on GPUs"),
+        pytest.param(node_pool(limits={"cpu": "1000"}), "cpu", id="a limit on CPUs"),
+        pytest.param(
+            node_pool(need(f"{AWS}/instance-category", "In", "m"), limits={"nvidia.com/gpu": 8}),
+            "cpu",
+            id="a limit that cannot be reached",
+        ),
+        pytest.param(
+            node_pool(need(TYPE, "In", "g6.xlarge"), limits={"nvidia.com/gpu": 0, "amd.com/gpu": 0}),
+            "cpu",
+            id="a limit of no GPU",
+        ),
+        pytest.param(node_pool(need(TYPE, "In", "g6.xlarge"), taints=[TAINT]), "kept", id="a taint"),
+        pytest.param(
+            node_pool(need(TYPE, "In", "g6.xlarge"), startupTaints=[TAINT]), "open", id="a taint removed after start"
+        ),
+        pytest.param(
+            node_pool(need(TYPE, "In", "g6.xlarge"), taints=[TAINT | {"effect": "NO_SCHEDULE"}]),
+            "open",
+            id="a cloud's spelling",
+        ),
+        pytest.param(
+            node_pool(need(TYPE, "In", "g6.xlarge"), taints=[{"key": "a", "effect": "NoExecute"}]),
+            "kept",
+            id="NoExecute",
+        ),
+        pytest.param(node_pool(need(TYPE, "In", "g6.xlarge"), taints=UNKNOWN), "undecided", id="taints unknown"),
+        pytest.param(node_pool(need(TYPE, "In", UNKNOWN)), "undecided", id="types unknown"),
+        pytest.param(node_pool(need("karpenter.sh/capacity-type", "In", UNKNOWN)), "cpu", id="another value unknown"),
+        pytest.param({**node_pool(), "spec": UNKNOWN}, "undecided", id="all unknown"),
+        pytest.param(
+            {
+                "apiVersion": "karpenter.sh/v1alpha5",
+                "kind": "Provisioner",
+                "spec": {"requirements": [need(TYPE, "In", "p3.2xlarge")], "limits": {"resources": {"cpu": 9}}},
+            },
+            "open",
+            id="a Provisioner",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "karpenter.sh/v1alpha5",
+                "kind": "Provisioner",
+                "spec": {"requirements": [need(TYPE, "In", "p3.2xlarge")], "taints": [TAINT]},
+            },
+            "kept",
+            id="a Provisioner with a taint",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "karpenter.sh/v1",
+                "kind": "NodePool",
+                "spec": {
+                    "template": {"metadata": {"labels": {f"{AWS}/instance-gpu-name": "l4"}}, "spec": {"taints": []}}
+                },
+            },
+            "open",
+            id="a label that is a requirement",
+        ),
+        pytest.param(
+            {"apiVersion": CLUSTER_API, "kind": "AWSManagedMachinePool", "spec": {"instanceType": "g5.xlarge"}},
+            "open",
+            id="Cluster API on EKS",
+        ),
+        pytest.param(
+            {
+                "apiVersion": CLUSTER_API,
+                "kind": "AWSManagedMachinePool",
+                "spec": {"instanceType": "g5.xlarge", "taints": [TAINT | {"effect": "no-schedule"}]},
+            },
+            "kept",
+            id="Cluster API on EKS, tainted",
+        ),
+        pytest.param(
+            {
+                "apiVersion": CLUSTER_API,
+                "kind": "AWSManagedMachinePool",
+                "spec": {"awsLaunchTemplate": {"instanceType": "g5.xlarge"}, "taints": [TAINT]},
+            },
+            "open",
+            id="Cluster API on EKS, in Kubernetes' spelling",
+        ),
+        pytest.param(
+            {"apiVersion": CLUSTER_API, "kind": "AWSManagedMachinePool", "spec": {"amiType": "AL2023_x86_64_NVIDIA"}},
+            "open",
+            id="Cluster API on EKS, an NVIDIA image",
+        ),
+        pytest.param(
+            {
+                "apiVersion": CLUSTER_API,
+                "kind": "AWSMachinePool",
+                "spec": {"awsLaunchTemplate": {"instanceType": "g5.xlarge"}},
+            },
+            "undecided",
+            id="Cluster API on EC2, whose taints are in another object",
+        ),
+        pytest.param(
+            {"apiVersion": CLUSTER_API, "kind": "AzureManagedMachinePool", "spec": {"sku": "Standard_NC4as_T4_v3"}},
+            "open",
+            id="Cluster API on AKS",
+        ),
+        pytest.param(
+            {
+                "apiVersion": CLUSTER_API,
+                "kind": "AzureManagedMachinePool",
+                "spec": {"sku": "Standard_NC4as_T4_v3", "taints": [TAINT]},
+            },
+            "kept",
+            id="Cluster API on AKS, tainted",
+        ),
+        pytest.param(
+            {
+                "apiVersion": CLUSTER_API,
+                "kind": "AzureASOManagedMachinePool",
+                "spec": {
+                    "resources": [
+                        {
+                            "kind": "ManagedClustersAgentPool",
+                            "metadata": {"name": "gpu"},
+                            "spec": {"vmSize": "Standard_NC4as_T4_v3", "nodeTaints": ["a=b:NoSchedule"]},
+                        }
+                    ]
+                },
+            },
+            "kept",
+            id="Cluster API with Azure Service Operator",
+        ),
+        pytest.param(
+            {"apiVersion": CLUSTER_API, "kind": "GCPManagedMachinePool", "spec": {"machineType": "g2-standard-4"}},
+            "open",
+            id="Cluster API on GKE",
+        ),
+        pytest.param(
+            {
+                "apiVersion": CLUSTER_API,
+                "kind": "GCPManagedMachinePool",
+                "spec": {"machineType": "g2-standard-4", "kubernetesTaints": [TAINT]},
+            },
+            "kept",
+            id="Cluster API on GKE, tainted",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "eks.services.k8s.aws/v1alpha1",
+                "kind": "Nodegroup",
+                "spec": {"instanceTypes": ["g5.xlarge"], "taints": [TAINT]},
+            },
+            "open",
+            id="a controller's node group takes EKS's spelling",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "containerservice.azure.com/v1api20231001",
+                "kind": "ManagedClustersAgentPool",
+                "spec": {"vmSize": "Standard_NC4as_T4_v3"},
+            },
+            "open",
+            id="an operator's agent pool",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "cloud.google.com/v1",
+                "kind": "ComputeClass",
+                "spec": {
+                    "priorities": [{"gpu": {"type": "nvidia-l4", "count": 2}}],
+                    "nodePoolAutoCreation": {"enabled": True},
+                },
+            },
+            "open",
+            id="a compute class",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "cloud.google.com/v1",
+                "kind": "ComputeClass",
+                "spec": {
+                    "priorities": [{"machineFamily": "g2"}],
+                    "nodePoolAutoCreation": {"enabled": True},
+                    "nodePoolConfig": {"taints": [TAINT]},
+                },
+            },
+            "kept",
+            id="a compute class with a taint",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "cloud.google.com/v1",
+                "kind": "ComputeClass",
+                "spec": {"priorities": [{"gpu": {"type": "nvidia-l4", "count": 2}}]},
+            },
+            "none",
+            id="a compute class that makes no pools",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": 1}}}]},
+            },
+            "none",
+            id="a pod that asks for a GPU",
+        ),
+        pytest.param(
+            {"apiVersion": "agones.dev/v1", "kind": "NodePool", "spec": {"instanceType": "g5.xlarge"}},
+            "none",
+            id="another group's NodePool",
+        ),
+        pytest.param(None, "none", id="no object"),
+    ],
+)
+def test_an_object_amounts_to(manifest: Any, expected: str) -> None:
+    assert verdict(read(manifest)) == expected
+
+
+def test_a_pulumi_resource_is_read_like_its_manifest() -> None:
+    manifest = node_pool(need(TYPE, "In", "g6.xlarge"))
+    bare = {"spec": manifest["spec"]}
+
+    assert read_kubernetes_pools("kubernetes:karpenter.sh/v1:NodePool", manifest, clouds()) == read(manifest)
+    assert read_kubernetes_pools("kubernetes:karpenter.sh/v1:NodePool", bare, clouds()) == read(manifest)
+    assert read_kubernetes_pools("aws:eks/nodeGroup:NodeGroup", manifest, clouds()) == ()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "cloud", "where", "effect"),
+    [
+        (node_pool(need(TYPE, "In", "g6.xlarge")), "aws", "spec.template.spec.taints", "NoSchedule"),
+        (
+            {"apiVersion": CLUSTER_API, "kind": "AWSManagedMachinePool", "spec": {"instanceType": "g5.xlarge"}},
+            "aws",
+            "spec.taints",
+            "no-schedule",
+        ),
+        (
+            {"apiVersion": CLUSTER_API, "kind": "GCPManagedMachinePool", "spec": {"machineType": "g2-standard-4"}},
+            "gcp",
+            "spec.kubernetesTaints",
+            "NoSchedule",
+        ),
+        (
+            {
+                "apiVersion": "containerservice.azure.com/v1api20231001",
+                "kind": "ManagedCluster",
+                "spec": {"agentPoolProfiles": [{"vmSize": "Standard_NC4as_T4_v3"}]},
+            },
+            "azure",
+            "spec.agentPoolProfiles[0].nodeTaints",
+            "NoSchedule",
+        ),
+    ],
+    ids=["Karpenter", "EKS", "GKE", "inside a cluster"],
+)
+def test_the_missing_taint_can_be_added_in_the_objects_own_spelling(
+    manifest: dict[str, Any], cloud: str, where: str, effect: str
+) -> None:
+    (pool,) = read(manifest)
+    mended = with_taint(manifest, pool)
+
+    assert (pool.cloud, pool.where) == (cloud, where)
+    assert effect in pool.missing_taint.text
+    assert mended is not None
+    assert read(mended)[0].taints == (GPU_TAINT,)
+
+
+def test_start_up_taints_are_named_as_not_counted() -> None:
+    (pool,) = read(node_pool(need(TYPE, "In", "g6.xlarge"), startupTaints=[TAINT]))
+
+    assert [note.partition(":")[0] for note in pool.not_counted] == ["spec.template.spec.startupTaints"]
+
+
+def test_other_accelerators_are_named() -> None:
+    (pool,) = read(node_pool(need(f"{AWS}/instance-family", "In", "trn2")))
+
+    assert (pool.accelerator, pool.gpus_per_node) == ("other", Fraction(0))
+    assert "Trainium2" in pool.other_accelerator
+
+
+def test_bounds_and_the_class_are_read() -> None:
+    (pool,) = read(node_pool(need(TYPE, "In", "g6.12xlarge"), limits={"nodes": "5"}))
+    (reference,) = pool.elsewhere
+
+    assert (pool.gpus_per_node, pool.min_nodes, pool.max_nodes) == (Fraction(4), 0, 5)
+    assert (reference.id, reference.types[0]) == ("default", f"kubernetes:{AWS}/v1:EC2NodeClass")
+
+
+@pytest.mark.parametrize(
+    ("token", "spec", "names", "plugin"),
+    [
+        (f"kubernetes:{AWS}/v1:EC2NodeClass", {"amiSelectorTerms": [{"alias": "al2023@v1"}]}, set(), By.NOBODY),
+        (
+            f"kubernetes:{AWS}/v1:EC2NodeClass",
+            {
+                "amiFamily": "AL2",
+                "metadataOptions": {"httpTokens": "optional", "httpPutResponseHopLimit": 2},
+                "associatePublicIPAddress": True,
+                "blockDeviceMappings": [{"ebs": {"volumeSize": "100Gi"}}],
+            },
+            {"retired-image", "metadata-service", "metadata-hop-limit", "public-address", "disk-encryption"},
+            By.UNSAID,
+        ),
+        (f"kubernetes:{AWS}/v1:EC2NodeClass", {"amiFamily": "Bottlerocket"}, set(), By.CLOUD),
+        (f"kubernetes:{AZURE}/v1beta1:AKSNodeClass", {"security": {"encryptionAtHost": True}}, set(), By.NOBODY),
+        (f"kubernetes:{AZURE}/v1beta1:AKSNodeClass", {"gpu": {"mode": "None"}}, {"disk-encryption"}, By.NOBODY),
+    ],
+    ids=["AL2023", "weak", "Bottlerocket", "AKS", "AKS without driver"],
+)
+def test_a_node_class_adds_software_and_weaknesses(
+    token: str, spec: dict[str, Any], names: set[str], plugin: By
+) -> None:
+    found = read_node_class(token, {"spec": spec})
+    assert found is not None
+    (pool,) = read(node_pool(need(TYPE, "In", "g6.xlarge")))
+    both = joined(pool, found, pool.elsewhere[0].property)
+
+    assert {one.name for one in found.weaknesses} == names
+    assert len(both.weaknesses) == len(found.weaknesses)
+    assert both.software.device_plugin is plugin
+    assert (both.gpus_per_node, both.elsewhere) == (Fraction(1), ())
+
+
+def test_only_node_classes_are_node_classes() -> None:
+    assert read_node_class("kubernetes:karpenter.sh/v1:NodePool", node_pool()) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "evidence", "bounds"),
+    [
+        (
+            "AWSManagedMachinePool",
+            {"instanceType": "g5.xlarge", "scaling": {"minSize": 1, "maxSize": 3}},
+            "spec.instanceType g5.xlarge",
+            (1, 3),
+        ),
+        (
+            "AWSMachinePool",
+            {"awsLaunchTemplate": {"instanceType": "g5.xlarge"}, "minSize": 1, "maxSize": 3},
+            "spec.awsLaunchTemplate.instanceType g5.xlarge",
+            (1, 3),
+        ),
+        (
+            "AWSMachinePool",
+            {"mixedInstancesPolicy": {"overrides": [{"instanceType": "g5.xlarge"}]}},
+            "spec.mixedInstancesPolicy.overrides[0] g5.xlarge",
+            (None, None),
+        ),
+        (
+            "AWSMachineTemplate",
+            {"template": {"spec": {"instanceType": "g5.xlarge"}}},
+            "spec.template.spec.instanceType g5.xlarge",
+            (None, None),
+        ),
+        (
+            "AzureManagedMachinePool",
+            {"sku": "Standard_NC4as_T4_v3", "scaling": {"minSize": 0, "maxSize": 2}},
+            "spec.sku Standard_NC4as_T4_v3",
+            (0, 2),
+        ),
+        (
+            "AzureMachinePool",
+            {"template": {"vmSize": "Standard_NC4as_T4_v3"}},
+            "spec.template.vmSize Standard_NC4as_T4_v3",
+            (None, None),
+        ),
+        (
+            "AzureMachineTemplate",
+            {"template": {"spec": {"vmSize": "Standard_NC4as_T4_v3"}}},
+            "spec.template.spec.vmSize Standard_NC4as_T4_v3",
+            (None, None),
+        ),
+        (
+            "GCPManagedMachinePool",
+            {"instanceType": "g2-standard-4", "scaling": {"minCount": 0, "maxCount": 2}},
+            "spec.instanceType g2-standard-4",
+            (0, 2),
+        ),
+        (
+            "GCPMachineTemplate",
+            {"template": {"spec": {"instanceType": "g2-standard-4"}}},
+            "spec.template.spec.instanceType g2-standard-4",
+            (None, None),
+        ),
+    ],
+)
+def test_every_kind_of_cluster_api_names_its_machine_and_bounds(
+    kind: str, spec: dict[str, Any], evidence: str, bounds: tuple[int | None, int | None]
+) -> None:
+    (pool,) = read({"apiVersion": CLUSTER_API, "kind": kind, "spec": spec})
+
+    assert (pool.evidence, pool.min_nodes, pool.max_nodes) == (evidence, *bounds)
+    assert bool(pool.elsewhere) == (pool.where == "bootstrap configuration")
+    assert all(
+        one.types[0].startswith("kubernetes:bootstrap.cluster.x-k8s.io/v1beta2:") and "taints" in one.decides
+        for one in pool.elsewhere
+    )
+
+
+def test_a_late_machine_of_cluster_api_is_named() -> None:
+    (pool,) = read({"apiVersion": CLUSTER_API, "kind": "AzureManagedMachinePool", "spec": {"sku": UNKNOWN}})
+
+    assert (pool.gpus_per_node, pool.unknown) == (None, ("spec.sku",))
+
+
+@pytest.mark.parametrize(
+    ("requirement", "evidence", "accelerator"),
+    [
+        (need(f"{AWS}/instance-category", "In", "p"), f"{AWS}/instance-category p", "nvidia"),
+        (need(f"{AWS}/instance-category", "In", "dl"), "", "other"),
+        (need(f"{AWS}/instance-family", "In", "g4ad"), f"{AWS}/instance-family g4ad", "amd"),
+        (need(f"{AWS}/instance-gpu-manufacturer", "In", "amd"), f"{AWS}/instance-gpu-manufacturer amd", "amd"),
+        (
+            need(f"{AWS}/instance-gpu-manufacturer", "In", "amd", "nvidia"),
+            f"{AWS}/instance-gpu-manufacturer amd, nvidia",
+            "nvidia",
+        ),
+        (need(f"{AWS}/instance-gpu-name", "Exists"), f"{AWS}/instance-gpu-name", "nvidia"),
+        (need(f"{AWS}/instance-gpu-memory", "Gte", "16384"), f"{AWS}/instance-gpu-memory 16384", "nvidia"),
+        (need(f"{AWS}/instance-accelerator-count", "Gt", "0"), "", "other"),
+        (need(f"{AZURE}/sku-series", "In", "NCads_A100_v4"), f"{AZURE}/sku-series NCads_A100_v4", "nvidia"),
+        (need(f"{AZURE}/sku-gpu-manufacturer", "In", "nvidia"), f"{AZURE}/sku-gpu-manufacturer nvidia", "nvidia"),
+    ],
+    ids=lambda value: value["key"].partition("/")[2] if isinstance(value, dict) else "",
+)
+def test_the_requirement_that_selects_an_accelerator_is_named(
+    requirement: dict[str, Any], evidence: str, accelerator: str
+) -> None:
+    (pool,) = read(node_pool(requirement))
+
+    assert pool.accelerator == accelerator
+    assert pool.evidence == (f"spec.template.spec.requirements[0] {evidence}" if evidence else "")
+
+
+@pytest.mark.parametrize(
+    ("reference", "cloud"),
+    [
+        (EC2_CLASS, "aws"),
+        ({"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "x"}, "aws"),
+        ({"group": AZURE, "kind": "AKSNodeClass", "name": "x"}, "azure"),
+        ({"apiVersion": "karpenter.k8s.gcp/v1alpha1", "kind": "GCENodeClass", "name": "x"}, "gcp"),
+        ({}, "kubernetes"),
+    ],
+    ids=["EC2", "Auto Mode", "AKS", "GCE", "none"],
+)
+def test_the_node_class_says_the_cloud(reference: dict[str, Any], cloud: str) -> None:
+    (pool,) = read(node_pool(nodeClassRef=reference))
+
+    assert pool.cloud == cloud
+    assert bool(pool.elsewhere) == bool(reference)
+
+
+def test_a_node_claim_is_a_node() -> None:
+    spec = {"requirements": [need(TYPE, "In", "g6.xlarge")], "taints": [TAINT]}
+
+    assert verdict(read({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "spec": spec})) == "kept"
+
+
+def test_a_fixed_number_of_nodes_is_both_bounds() -> None:
+    pool = node_pool(need(TYPE, "In", "g6.xlarge"))
+    pool["spec"]["replicas"] = 3
+
+    assert [(one.min_nodes, one.max_nodes) for one in read(pool)] == [(3, 3)]
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "expected"),
+    [("Gt", "0", "open"), ("Gte", "1", "open"), ("Lt", "1", "cpu"), ("Lte", "0", "cpu"), ("Lte", "1", "open")],
+)
+def test_a_bound_on_the_count_of_gpus_decides(operator: str, value: str, expected: str) -> None:
+    category = need(f"{AWS}/instance-category", "In", "g")
+
+    assert verdict(read(node_pool(category, need(f"{AWS}/instance-gpu-count", operator, value)))) == expected
+
+
+def test_a_late_template_is_named() -> None:
+    (pool,) = read({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": {"template": {"spec": UNKNOWN}}})
+
+    assert (pool.gpus_per_node, pool.unknown) == (None, ("spec.template.spec",))

@@ -1,0 +1,177 @@
+"""Inputs set by hand: how they are merged, and what they may not touch."""
+
+import datetime
+from typing import Any
+
+import pytest
+
+from gpupools.errors import Rejected
+from gpupools.overrides import Overridable, apply_overrides, flattened, idle_overrides, override_problems
+from gpupools.stack import parse_stack
+from providers import clouds
+
+RESOURCES = {
+    "NodePool": Overridable(
+        inputs=frozenset({"cluster", "nodeConfig", "version"}),
+        kept={
+            ("nodeConfig", "taints"): "write taints in the pool",
+            ("cluster",): "write it in the cluster",
+        },
+    )
+}
+DECLARED = {"cluster": "lab", "nodeConfig": {"machineType": "g2-standard-4", "taints": [{"key": "nvidia.com/gpu"}]}}
+
+
+def problems(inputs: dict[str, Any], resource: str = "NodePool") -> list[str]:
+    found = override_problems(("pools", "train"), {resource: inputs}, "gcp", RESOURCES)
+    return [str(problem) for problem in found]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "merged"),
+    [
+        ({}, {"a": 1, "b": {"c": [1, 2], "d": 3}}),
+        ({"a": 2}, {"a": 2, "b": {"c": [1, 2], "d": 3}}),
+        ({"b": {"d": 4}}, {"a": 1, "b": {"c": [1, 2], "d": 4}}),
+        ({"b": {"c": [9]}}, {"a": 1, "b": {"c": [9], "d": 3}}),
+        ({"a": None}, {"b": {"c": [1, 2], "d": 3}}),
+        ({"b": {"c": None}}, {"a": 1, "b": {"d": 3}}),
+        ({"e": {"f": True}}, {"a": 1, "b": {"c": [1, 2], "d": 3}, "e": {"f": True}}),
+        ({"a": {"f": True}}, {"a": {"f": True}, "b": {"c": [1, 2], "d": 3}}),
+        ({"e": {"f": None}}, {"a": 1, "b": {"c": [1, 2], "d": 3}, "e": {}}),
+    ],
+    ids=[
+        "nothing",
+        "value",
+        "inside-a-map",
+        "list",
+        "taken-away",
+        "taken-away-inside",
+        "added",
+        "map-for-a-value",
+        "nothing-to-take-away",
+    ],
+)
+def test_maps_are_merged_and_everything_else_takes_the_place(overrides: dict[str, Any], merged: dict[str, Any]) -> None:
+    before = {"a": 1, "b": {"c": [1, 2], "d": 3}}
+
+    assert apply_overrides(before, overrides) == merged
+    assert before == {"a": 1, "b": {"c": [1, 2], "d": 3}}
+
+
+def test_merging_twice_changes_nothing_more() -> None:
+    overrides = {"nodeConfig": {"machineType": None, "fastSocket": {"enabled": True}}, "version": "1.34"}
+    once = apply_overrides(DECLARED, overrides)
+
+    assert apply_overrides(once, overrides) == once
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        (
+            {"nodeConfig": {"taints": []}},
+            ".nodeConfig.taints: cannot be set by hand; write taints in the pool",
+        ),
+        (
+            {"nodeConfig": {"taints": None}},
+            ".nodeConfig.taints: cannot be set by hand; write taints in the pool",
+        ),
+        (
+            {"nodeConfig": None},
+            (
+                ".nodeConfig: would take nodeConfig.taints away, which cannot be set by "
+                "hand; give a map with the inputs to change; write taints in the pool"
+            ),
+        ),
+        (
+            {"nodeConfig": ["taints"]},
+            (
+                ".nodeConfig: would take nodeConfig.taints away, which cannot be set by "
+                "hand; give a map with the inputs to change; write taints in the pool"
+            ),
+        ),
+        (
+            {"cluster": "other"},
+            ".cluster: cannot be set by hand; write it in the cluster",
+        ),
+        (
+            {"node_config": {"taints": []}},
+            (".node_config: NodePool has no input 'node_config'; write its wire name; did you mean 'nodeConfig'?"),
+        ),
+        (
+            {"version": datetime.date(2026, 11, 1)},
+            (".version: got a date, which no input can be; write text, a number, true or false, a list or a map"),
+        ),
+        (
+            {"version": [float("inf")]},
+            ".version[0]: got inf, which no input can be; write a number",
+        ),
+        (
+            {"nodeConfig": {1: "a"}},
+            ".nodeConfig: has the key 1, which is not text; write '1' in quotes",
+        ),
+    ],
+    ids=[
+        "taints",
+        "taints-null",
+        "above-null",
+        "above-list",
+        "cluster",
+        "snake-case",
+        "date",
+        "infinity",
+        "number-key",
+    ],
+)
+def test_what_cannot_be_set_by_hand_is_refused(inputs: dict[str, Any], message: str) -> None:
+    assert problems(inputs) == [f"pools.train.overrides.gcp.NodePool{message}"]
+
+
+def test_everything_wrong_is_told_at_once() -> None:
+    assert len(problems({"cluster": "other", "nodeConfig": {"taints": []}, "verzion": "1.34"})) == 3
+
+
+def test_a_resource_that_is_not_declared_is_answered_with_the_nearest() -> None:
+    assert problems({}, "Nodepool") == [
+        "pools.train.overrides.gcp.Nodepool: a pool on gcp declares no 'Nodepool'; did you mean 'NodePool'?"
+    ]
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [{}, {"nodeConfig": {}}, {"nodeConfig": {"fastSocket": {"enabled": True}}}, {"version": None}],
+    ids=["nothing", "empty-map", "beside-the-taints", "taken-away"],
+)
+def test_what_leaves_the_taints_alone_is_taken(inputs: dict[str, Any]) -> None:
+    assert problems(inputs) == []
+    assert apply_overrides(DECLARED, inputs)["nodeConfig"]["taints"] == [{"key": "nvidia.com/gpu"}]
+
+
+def test_the_plan_shows_each_input_by_its_path() -> None:
+    assert flattened(
+        {"NodePool": {"nodeConfig": {"fastSocket": {"enabled": True}, "labels": {}}, "version": None}}
+    ) == {
+        "NodePool.nodeConfig.fastSocket.enabled": True,
+        "NodePool.nodeConfig.labels": {},
+        "NodePool.version": None,
+    }
+
+
+def test_overrides_that_would_do_nothing_are_told() -> None:
+    overrides: dict[str, Any] = {"gcp": {}, "aws": {}, "gpc": {}}
+    found = idle_overrides(("pools", "train"), overrides, ["aws", "azure", "gcp"], {"gcp"})
+
+    assert [str(problem) for problem in found] == [
+        "pools.train.overrides.aws: none of the pool's clusters is on aws; leave it out",
+        "pools.train.overrides.gpc: no cloud is called 'gpc'; did you mean 'gcp'?",
+    ]
+
+
+def test_a_stack_file_is_told_of_overrides_that_would_do_nothing() -> None:
+    cluster = dict(clouds()["gcp"].example_cluster)
+    pool = {"clusters": ["lab"], "gpu": "L4", "nodes": {"max": 1}, "overrides": {"aws": {"NodeGroup": {}}}}
+
+    with pytest.raises(Rejected) as rejected:
+        parse_stack({"clusters": {"lab": cluster}, "pools": {"train": pool}}, clouds())
+    assert [problem.key for problem in rejected.value.problems] == ["pools.train.overrides.aws"]

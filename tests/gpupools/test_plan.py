@@ -1,0 +1,472 @@
+"""The decision: what a pool becomes, or every reason why it cannot be."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupools.catalogue import Catalogue
+from gpupools.cloud import Cloud, Settings, Verdict
+from gpupools.errors import Rejected
+from gpupools.plan import POOL_LABEL, PoolPlan, gpus_as_json, plan_pool
+from gpupools.spec import LATE
+from gpupools.stack import parse_cluster, parse_pool
+from gpupools.taints import GPU_TAINT
+
+Plan = Callable[..., PoolPlan]
+
+CLUSTER = {"cloud": "fake", "name": "lab-dev", "region": "north"}
+
+
+TRUST = {"trust": {"team": "vision"}}
+
+
+def plan_on(cloud: Cloud, **keys: Any) -> PoolPlan:
+    given = {"nodes": {"max": 4}, **({} if "instance_type" in keys else {"gpu": "A100-40GB"}), **keys}
+    cluster = parse_cluster((), CLUSTER, {"fake": cloud})
+    return plan_pool("a", parse_pool(("pools", "a"), given), "lab", cluster, cloud)
+
+
+@pytest.fixture
+def plan(fake_cloud: Cloud) -> Plan:
+    """Plan a pool of these keys on the fake cloud."""
+    return lambda **keys: plan_on(fake_cloud, **keys)
+
+
+def reasons(plan: Plan, **keys: Any) -> list[str]:
+    with pytest.raises(Rejected) as caught:
+        plan(**keys)
+    return [str(problem) for problem in caught.value.problems]
+
+
+# --- the machine ---
+
+
+@pytest.mark.parametrize(
+    ("keys", "machine"),
+    [
+        pytest.param({"gpu": "L4"}, "l4.small", id="the smallest current one, not an older smaller one"),
+        pytest.param({"gpu": "l4"}, "l4.small", id="case does not matter"),
+        pytest.param({"gpu": "A100-80GB", "gpus_per_node": 8}, "a100-80.8", id="as many GPUs as asked for"),
+        pytest.param({"gpu": "A10", "gpus_per_node": "1/4"}, "a10.part", id="a part of a GPU"),
+        pytest.param({"gpu": "A10"}, "a10.1", id="one GPU when no number is given"),
+        pytest.param({"gpu": "P100"}, "p100.1", id="a family of one model"),
+        pytest.param(
+            {"gpu": "L4", "sharing": {"mode": "time-slicing", "replicas": 2}, **TRUST},
+            "l4.large",
+            id="the smallest that can",
+        ),
+        pytest.param({"instance_type": "l4.large"}, "l4.large", id="by name"),
+        pytest.param({"instance_type": "l4.old"}, "l4.old", id="an older one by name"),
+        pytest.param({"instance_type": "a10.2"}, "a10.2", id="a preview by name"),
+        pytest.param({"instance_type": "b200.8"}, "b200.8", id="one of unknown size by name"),
+    ],
+)
+def test_a_wish_becomes_a_machine(keys: dict[str, Any], machine: str, plan: Plan) -> None:
+    assert plan(**keys).instance.name == machine
+
+
+HERE = "A10, A100-40GB, A100-80GB, B200, L4, P100"
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"),
+    [
+        pytest.param(
+            {"gpu": "A100"},
+            ["pools.a.gpu: 'A100' may mean A100-40GB or A100-80GB on fake; name the one with the memory size you need"],
+            id="a family of two models",
+        ),
+        pytest.param(
+            {"gpu": "A1O0"},
+            ["pools.a.gpu: 'A1O0' is no NVIDIA GPU model; did you mean 'A10' or 'A10G'?"],
+            id="a misspelt model",
+        ),
+        pytest.param(
+            {"gpu": "T4"}, [f"pools.a.gpu: fake offers no T4; fake has: {HERE}"], id="a model the cloud does not offer"
+        ),
+        pytest.param(
+            {"gpu": "V100"},
+            [f"pools.a.gpu: fake offers no V100-16GB/V100-32GB; fake has: {HERE}"],
+            id="a family the cloud does not offer",
+        ),
+        pytest.param(
+            {"gpu": "K80"},
+            [f"pools.a.gpu: fake offers no K80; fake has: {HERE}"],
+            id="a model only retired machines have",
+        ),
+        pytest.param(
+            {"gpu": "A100-40GB", "gpus_per_node": 4},
+            [
+                (
+                    "pools.a.gpus_per_node: fake has no machine to choose with 4 × A100-40GB; "
+                    "machines with A100-40GB (GPUs): a100-40.1 (1), a100-40.8 (8)"
+                )
+            ],
+            id="a number of GPUs no machine has",
+        ),
+        pytest.param(
+            {"gpu": "A10", "gpus_per_node": "1/3"},
+            [
+                (
+                    "pools.a.gpus_per_node: fake has no machine to choose with 1/3 × A10; "
+                    "machines with A10 (GPUs): a10.part (1/4), a10.1 (1), a10.2 (2)"
+                )
+            ],
+            id="a part no machine has",
+        ),
+        pytest.param(
+            {"gpu": "B200", "gpus_per_node": 8},
+            [
+                (
+                    "pools.a.gpus_per_node: fake has no machine to choose with 8 × B200; "
+                    "machines with B200 (GPUs): b200.8 (8)"
+                )
+            ],
+            id="a machine of unknown size has to be named",
+        ),
+        pytest.param(
+            {"gpu": "L4", "gpus_per_node": 4},
+            [
+                (
+                    "pools.a.gpu: fake has 2 machines of one size with 4 × L4; "
+                    "name one of them as instance_type: l4.4.twin-a, l4.4.twin-b"
+                )
+            ],
+            id="two machines of one size",
+        ),
+        pytest.param(
+            {"instance_type": "l4.smal"},
+            ["pools.a.instance_type: fake has no GPU instance type 'l4.smal'; did you mean 'l4.small' or 'l4.old'?"],
+            id="a misspelt machine",
+        ),
+        pytest.param(
+            {"instance_type": "amd.8"},
+            [
+                (
+                    "pools.a.instance_type: 'amd.8' carries AMD Radeon, not an NVIDIA GPU; "
+                    "see gpupools catalog --cloud fake for the types with NVIDIA GPUs"
+                )
+            ],
+            id="another vendor's GPU",
+        ),
+        pytest.param(
+            {"instance_type": "k80.1"},
+            [
+                (
+                    "pools.a.instance_type: fake retired k80.1 on 2023-05-31; current types with as many GPUs: "
+                    "p100.1, a10.1, l4.small, l4.large, a100-40.1, a100-80.1 (see https://example.com/k80.1)"
+                )
+            ],
+            id="a retired machine",
+        ),
+    ],
+)
+def test_a_machine_that_cannot_be_chosen(keys: dict[str, Any], found: list[str], plan: Plan) -> None:
+    assert reasons(plan, **keys) == found
+
+
+def test_a_family_is_its_only_model_on_a_cloud_that_has_one(
+    fake_cloud: Cloud, write_catalogue: Callable[[Path], Catalogue], tmp_path: Path
+) -> None:
+    catalogue = write_catalogue(tmp_path / "few")
+    file = tmp_path / "few" / "instance_types.csv"
+    rows = [row for row in file.read_text(encoding="utf-8").splitlines() if "A100-80GB" not in row]
+    file.write_text("\n".join(rows), encoding="utf-8")
+
+    assert plan_on(replace(fake_cloud, instance_types=catalogue), gpu="A100").instance.name == "a100-40.1"
+
+
+# --- software and sharing ---
+
+
+def test_software_is_the_clouds_default_for_the_sharing(plan: Plan) -> None:
+    made = plan(sharing={"mode": "mps", "replicas": 2}, **TRUST)
+
+    assert made.software == "cloud-managed"
+    assert made.capability.verdict is Verdict.NATIVE
+    assert made.owners.driver == "driver of cloud-managed"
+
+
+def test_software_may_be_chosen(plan: Plan) -> None:
+    made = plan(software="gpu-operator")
+
+    assert made.software == "gpu-operator"
+    assert made.owners.device_plugin == "plugin of gpu-operator"
+    assert made.capability.verdict is Verdict.IN_CLUSTER
+
+
+@pytest.mark.parametrize(
+    ("keys", "found"),
+    [
+        pytest.param(
+            {"sharing": {"mode": "mig", "layout": ["1g.5gb", "2g.10gb"]}, "software": "cloud-managed"},
+            [
+                (
+                    "pools.a.sharing.mode: mig-mixed with software cloud-managed on fake is refused: "
+                    "the pool has no field for it; a sentence (see https://example.com/refused)"
+                )
+            ],
+            id="refused, with what works instead",
+        ),
+        pytest.param(
+            {"sharing": {"mode": "mps", "replicas": 2}, "software": "gpu-operator"},
+            [
+                (
+                    "pools.a.sharing.mode: mps with software gpu-operator on fake is refused: nobody tried; "
+                    "fake does mps in the pool itself with software: cloud-managed (see https://example.com/refused)"
+                )
+            ],
+            id="refused, native with other software",
+        ),
+        pytest.param(
+            {"gpu": "A10", "gpus_per_node": "1/4", "sharing": {"mode": "time-slicing", "replicas": 2}},
+            [
+                (
+                    "pools.a.sharing.mode: a10.part has 1/4 of an A10, which cannot be shared further; "
+                    "leave sharing out, or take a machine with a whole GPU (see https://example.com/a10.part)"
+                )
+            ],
+            id="a part of a GPU",
+        ),
+        pytest.param(
+            {"gpu": "L4", "sharing": {"mode": "mig", "profile": "1g.5gb"}},
+            [
+                (
+                    "pools.a.sharing.mode: L4 (l4.small) cannot be cut into MIG instances; cloud-managed on fake cuts: "
+                    "A100-40GB, A100-80GB, B200; or use time-slicing "
+                    "(see https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html)"
+                )
+            ],
+            id="a GPU without MIG",
+        ),
+        pytest.param(
+            {"sharing": {"mode": "mig", "profile": "1g.10g"}},
+            ["pools.a.sharing.profile: A100-40GB has no MIG profile '1g.10g'; use 1g.10gb, 2g.10gb or 1g.5gb"],
+            id="an unknown profile",
+        ),
+        pytest.param(
+            {"gpu": "P100", "sharing": {"mode": "mps", "replicas": 2}},
+            [
+                (
+                    "pools.a.sharing.mode: P100 is older than Volta, where MPS clients see each other's memory; "
+                    "use time-slicing, or a newer GPU (see https://docs.nvidia.com/deploy/mps/)"
+                )
+            ],
+            id="MPS on a GPU without memory protection",
+        ),
+        pytest.param(
+            {"sharing": {"mode": "mps", "replicas": 49}},
+            [
+                (
+                    "pools.a.sharing.replicas: got 49; the MPS server of an A100-40GB takes 48 clients; use 48 or "
+                    "fewer (see https://github.com/NVIDIA/k8s-device-plugin cmd/mps-control-daemon/mps/device.go)"
+                )
+            ],
+            id="too many MPS clients",
+        ),
+        pytest.param(
+            {"instance_type": "l4.old", "sharing": {"mode": "time-slicing", "replicas": 2}},
+            ["pools.a.sharing.mode: l4.old is too small; take another"],
+            id="the cloud's own refusal",
+        ),
+    ],
+)
+def test_sharing_that_cannot_be(keys: dict[str, Any], found: list[str], plan: Plan) -> None:
+    assert reasons(plan, **keys) == found
+
+
+def test_every_reason_against_a_layout_is_told(plan: Plan) -> None:
+    layout = {0: ["1g.5gb", "9g.90gb"], 1: ["3g.20gb", "4g.20gb", "1g.5gb"], 8: ["1g.5gb"], 9: ["1g.6gb"]}
+
+    found = reasons(plan, gpus_per_node=8, sharing={"mode": "mig", "layout": layout})
+
+    assert [text.partition(": ")[0] for text in found] == [
+        "pools.a.sharing.layout.8",
+        "pools.a.sharing.layout.9",
+        "pools.a.sharing.layout.0",
+        "pools.a.sharing.layout.1",
+        "pools.a.sharing.layout.9",
+    ]
+    assert found[0].endswith("a100-40.8 has 8 GPUs, so there is no GPU 8; use 0 to 7")
+    assert "has no MIG profile '9g.90gb'" in found[2]
+    assert found[3].endswith("; the largest part that fits: 4g.20gb, 3g.20gb")
+
+
+def test_every_reason_against_a_pool_is_told_at_once(plan: Plan) -> None:
+    found = reasons(
+        plan,
+        gpu="A101",
+        software="gpu-operator",
+        sharing={"mode": "mps", "replicas": 100},
+        labels={POOL_LABEL: "b", "fake.example.com/zone": "x", "mine": "y"},
+    )
+
+    assert [text.partition(": ")[0] for text in found] == [
+        "pools.a.gpu",
+        "pools.a.sharing.mode",
+        f"pools.a.labels.{POOL_LABEL}",
+        "pools.a.labels.fake.example.com/zone",
+    ]
+
+
+def test_the_cloud_is_not_asked_about_what_the_gpu_cannot_do(fake_cloud: Cloud) -> None:
+    def ask(_: object) -> Any:
+        raise AssertionError("the cloud was asked")
+
+    found = reasons(
+        lambda **keys: plan_on(replace(fake_cloud, refusals=ask, decide=ask), **keys),
+        sharing={"mode": "mps", "replicas": 49},
+    )
+
+    assert len(found) == 1
+
+
+# --- labels and taints ---
+
+
+def test_labels_are_the_pools_the_clouds_and_the_users(plan: Plan) -> None:
+    made = plan(labels={"team": "vision"})
+
+    assert made.labels == {
+        POOL_LABEL: "a",
+        "gpupools/software": "cloud-managed",
+        "nvidia.com/gpu.deploy.operands": "false",
+        "fake.example.com/accelerator": "A100-40GB",
+        "team": "vision",
+    }
+
+
+@pytest.mark.parametrize(
+    ("key", "found"),
+    [
+        (POOL_LABEL, f"pools.a.labels.{POOL_LABEL}: {POOL_LABEL} is set to the pool's name; leave it out"),
+        (
+            "fake.example.com/accelerator",
+            (
+                "pools.a.labels.fake.example.com/accelerator: Fake Kubernetes keeps 'fake.example.com/accelerator' for "
+                "itself; use a prefix of your own"
+            ),
+        ),
+    ],
+)
+def test_labels_of_others_cannot_be_set(key: str, found: str, plan: Plan) -> None:
+    assert reasons(plan, labels={key: "x"}) == [found]
+
+
+@pytest.mark.parametrize(
+    ("taints", "made"),
+    [
+        pytest.param([], [], id="none of its own"),
+        pytest.param(["team=a:NoSchedule"], ["team=a:NoSchedule"], id="one more"),
+        pytest.param(["b:NoExecute", "a:NoSchedule"], ["b:NoExecute", "a:NoSchedule"], id="in the order given"),
+        pytest.param(["nvidia.com/gpu=present:NoSchedule"], [], id="the GPU taint again"),
+        pytest.param(["a:NoSchedule", "nvidia.com/gpu=present:NoSchedule"], ["a:NoSchedule"], id="the GPU taint last"),
+        pytest.param(["nvidia.com/gpu=x:NoExecute"], ["nvidia.com/gpu=x:NoExecute"], id="its key with another effect"),
+        pytest.param(["a:NoSchedule", "a:NoSchedule"], ["a:NoSchedule"], id="one twice"),
+    ],
+)
+@pytest.mark.parametrize("machine", ["l4.large", "a10.part", "a100-40.8"])
+def test_the_gpu_taint_is_always_there_and_first(taints: list[str], made: list[str], machine: str, plan: Plan) -> None:
+    planned = plan(instance_type=machine, taints=taints).taints
+
+    assert planned[0] == GPU_TAINT
+    assert [str(taint) for taint in planned[1:]] == made
+
+
+def test_a_label_the_cloud_needs_on_this_pool_cannot_be_changed(fake_cloud: Cloud) -> None:
+    open_cloud = replace(fake_cloud, reserved_labels=())
+
+    found = reasons(lambda **keys: plan_on(open_cloud, **keys), labels={"fake.example.com/accelerator": "x", "a": "b"})
+
+    assert found == [
+        (
+            "pools.a.labels.fake.example.com/accelerator: "
+            "fake.example.com/accelerator is set to 'A100-40GB' on this pool; leave it out"
+        )
+    ]
+
+
+# --- what comes of it ---
+
+
+def test_a_plan_says_everything_about_a_pool(plan: Plan) -> None:
+    made = plan(nodes={"min": 1, "max": 3}, disk_gib=500, sharing={"mode": "time-slicing", "replicas": 4}, **TRUST)
+
+    assert (made.cluster, made.cloud, made.name) == ("lab", "fake", "a")
+    assert (made.min_nodes, made.max_nodes, made.disk_gib) == (1, 3, 500)
+    assert made.sharing_kind == "time-slicing"
+    assert made.capacity == {"nvidia.com/gpu": 4}
+    assert made.settings == Settings(labels={"fake.example.com/accelerator": "A100-40GB"})
+
+
+def test_the_pod_lands_on_the_pool_and_tolerates_its_taints(plan: Plan) -> None:
+    taints = ["team=vision:NoExecute", "quiet:NoSchedule", "soft=x:PreferNoSchedule"]
+
+    assert plan(taints=taints).pod() == {
+        "nodeSelector": {"gpupools/pool": "a"},
+        "tolerations": [
+            {"key": "nvidia.com/gpu", "operator": "Equal", "effect": "NoSchedule", "value": "present"},
+            {"key": "team", "operator": "Equal", "effect": "NoExecute", "value": "vision"},
+            {"key": "quiet", "operator": "Exists", "effect": "NoSchedule"},
+        ],
+        "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
+    }
+
+
+def test_the_pod_asks_for_a_slice_by_its_name(fake_cloud: Cloud) -> None:
+    native = {key: replace(cell, verdict=Verdict.NATIVE) for key, cell in fake_cloud.capabilities.items()}
+
+    made = plan_on(
+        replace(fake_cloud, capabilities=native), sharing={"mode": "mig", "profile": "2g.10gb", "strategy": "mixed"}
+    )
+
+    assert made.pod()["containers"][0]["resources"]["limits"] == {"nvidia.com/mig-2g.10gb": 1}
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param({}, id="whole GPUs"),
+        pytest.param({"gpu": "A10", "gpus_per_node": "1/4"}, id="a part of a GPU"),
+        pytest.param({"sharing": {"mode": "mig", "profile": "1g.5gb"}, "taints": ["a:NoSchedule"]}, id="slices"),
+        pytest.param({"sharing": {"mode": "mps", "replicas": 2}, "labels": {"a": "b"}, **TRUST}, id="MPS"),
+    ],
+)
+def test_a_plan_survives_json(keys: dict[str, Any], plan: Plan) -> None:
+    written = plan(**keys).as_json()
+
+    assert json.loads(json.dumps(written)) == written
+    assert "null" not in json.dumps(written)
+
+
+def test_a_plan_as_json_says_what_it_is(plan: Plan) -> None:
+    written = plan(gpu="A10", gpus_per_node="1/4").as_json()
+
+    assert written["gpus_per_node"] == 0.25
+    assert written["instance_type"] == "a10.part"
+    assert written["nodes"] == {"min": 0, "max": 4}
+    assert written["taints"] == ["nvidia.com/gpu=present:NoSchedule"]
+    assert written["sharing"] == {"mode": "none"}
+    assert written["verdict"] == "native"
+    assert written["owners"]["driver"] == "driver of cloud-managed"
+
+
+def test_whole_gpus_are_whole_numbers_in_json() -> None:
+    assert [repr(gpus_as_json(gpus)) for gpus in (Fraction(8), Fraction(1), Fraction(1, 8))] == ["8", "1", "0.125"]
+
+
+def test_a_plan_never_depends_on_addresses(fake_cloud: Cloud) -> None:
+    spec = parse_pool((), {"gpu": "L4", "nodes": {"max": 1}})
+    known = parse_cluster((), CLUSTER, {"fake": fake_cloud})
+    late = parse_cluster((), {**CLUSTER, "name": LATE, "subnet_ids": LATE}, {"fake": fake_cloud})
+
+    assert plan_pool("a", spec, "lab", known, fake_cloud) == plan_pool("a", spec, "lab", late, fake_cloud)
+
+
+def test_the_same_wish_gives_the_same_plan(plan: Plan) -> None:
+    assert plan(gpu="L4") == plan(gpu="L4")

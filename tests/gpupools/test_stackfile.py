@@ -1,0 +1,454 @@
+"""Reading stack files: what YAML may hold, what is refused, and on which line."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupools.errors import Rejected
+from gpupools.spec import LATE
+from gpupools.stackfile import MAX_BYTES, FileRejected, StackFile, read_stack_file, stack_name
+
+GOOD = """\
+config:
+  gpupools:clusters:
+    lab:
+      cloud: fake
+      name: lab-dev
+  gpupools:pools:
+    a:
+      clusters: [lab]
+      taints:
+        - one:NoSchedule
+        - two:NoSchedule
+"""
+
+
+def read(tmp_path: Path, text: str | bytes, name: str = "Pulumi.test.yaml") -> StackFile:
+    file = tmp_path / name
+    file.write_bytes(text.encode() if isinstance(text, str) else text)
+    return read_stack_file(file)
+
+
+def clusters(tmp_path: Path, value: str) -> Any:
+    """Return what a value below `gpupools:clusters` is read as."""
+    return read(tmp_path, f"config:\n  gpupools:clusters: {value}\n").config["clusters"]
+
+
+def refused(tmp_path: Path, text: str | bytes) -> list[tuple[int | None, str]]:
+    """Return line and text of every problem of a file that cannot be read."""
+    with pytest.raises(Rejected) as caught:
+        read(tmp_path, text)
+    file = caught.value.file if isinstance(caught.value, FileRejected) else None
+    return [(file.line(problem.path) if file else None, str(problem)) for problem in caught.value.problems]
+
+
+# --- what is read ---
+
+
+def test_the_part_of_a_file_that_is_ours_is_read(tmp_path: Path) -> None:
+    file = read(tmp_path, GOOD + "  aws:region: eu-central-1\nencryptionsalt: v1:abc\n")
+
+    assert file.stack == "test"
+    assert file.config == {
+        "clusters": {"lab": {"cloud": "fake", "name": "lab-dev"}},
+        "pools": {"a": {"clusters": ["lab"], "taints": ["one:NoSchedule", "two:NoSchedule"]}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        pytest.param(("clusters",), 2, id="a section"),
+        pytest.param(("clusters", "lab"), 3, id="a cluster"),
+        pytest.param(("clusters", "lab", "name"), 5, id="a key"),
+        pytest.param(("pools", "a", "clusters", 0), 8, id="an item on the line of its key"),
+        pytest.param(("pools", "a", "taints", 1), 11, id="an item on a line of its own"),
+        pytest.param(("pools", "a", "nodes", "max"), 7, id="a missing key is where its pool is"),
+        pytest.param(("pools", "b"), 6, id="a missing pool is where the pools are"),
+        pytest.param(("nothing",), 1, id="what is nowhere is on the first line"),
+        pytest.param((), 1, id="the whole"),
+    ],
+)
+def test_every_key_knows_its_line(path: tuple[str | int, ...], line: int, tmp_path: Path) -> None:
+    assert read(tmp_path, GOOD).line(path) == line
+
+
+def test_a_gpu_index_has_its_line_as_number_and_as_text(tmp_path: Path) -> None:
+    file = read(tmp_path, "config:\n  gpupools:pools:\n    a:\n      0:\n        [x]\n      '1': [y,\n        z]\n")
+
+    assert [file.line(("pools", "a", index)) for index in (0, "0", 1, "1")] == [4, 4, 6, 6]
+    assert file.line(("pools", "a", "1", 1)) == 7
+
+
+def test_an_unknown_key_of_our_namespace_has_its_line(tmp_path: Path) -> None:
+    file = read(tmp_path, "config:\n  gpupools:clusters: {}\n  gpupools:pool: {}\n")
+
+    assert file.config == {"clusters": {}, "pool": {}}
+    assert file.line(("gpupools:pool",)) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        # As Pulumi's CLI reads them, with go-yaml v3.
+        pytest.param(
+            "[yes, no, on, off, y, n, Yes, NO]", ["yes", "no", "on", "off", "y", "n", "Yes", "NO"], id="YAML 1.1"
+        ),
+        pytest.param("[true, false, True, FALSE]", [True, False, True, False], id="booleans"),
+        pytest.param("[null, ~, Null, NULL]", [None] * 4, id="null"),
+        pytest.param("{a: , b: }", {"a": None, "b": None}, id="nothing"),
+        pytest.param(
+            "[2026-11-21, 2026-11-21T10:00:00Z]", ["2026-11-21", "2026-11-21T10:00:00Z"], id="timestamps are text"
+        ),
+        pytest.param("[1:30, 190:20:30.15]", ["1:30", "190:20:30.15"], id="no base 60"),
+        pytest.param("[4, +12, -3, 1_000, 0x1F, 0b11, 010, 0o10]", [4, 12, -3, 1000, 31, 3, 8, 8], id="whole numbers"),
+        pytest.param("[1.5, 1., .5, 1e3, 1E-2]", [1.5, 1.0, 0.5, 1000.0, 0.01], id="decimals"),
+        pytest.param("['4', \"true\", !!str 4]", ["4", "true", "4"], id="quoted is text"),
+        pytest.param("[=, <<, '-', 1.2.3, 08a]", ["=", "<<", "-", "1.2.3", "08a"], id="text that looks special"),
+        pytest.param(
+            "{true: 1, null: 2, yes: 3, 1.5: 4, 2026-01-01: 5}",
+            {"true": 1, "null": 2, "yes": 3, "1.5": 4, "2026-01-01": 5},
+            id="keys are text",
+        ),
+        pytest.param("{0: a, 7: b, '8': c}", {0: "a", 7: "b", "8": "c"}, id="whole numbers as keys"),
+        pytest.param("{größe: ü, 😀: é}", {"größe": "ü", "😀": "é"}, id="letters of other languages"),
+    ],
+)
+def test_values_are_read_as_pulumi_reads_them(text: str, value: object, tmp_path: Path) -> None:
+    found = clusters(tmp_path, text)
+
+    assert found == value
+    assert repr(found) == repr(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        pytest.param("{name: {secure: AAABBB}}", {"name": LATE}, id="an address"),
+        pytest.param("[a, {secure: AAABBB}]", ["a", LATE], id="in a list"),
+        pytest.param("{secure: AAABBB}", LATE, id="everything"),
+        pytest.param(
+            "{secure: AAABBB, name: x}", {"secure": "AAABBB", "name": "x"}, id="a key of that name beside others"
+        ),
+        pytest.param("{secure: 3}", {"secure": 3}, id="a key of that name that is no text"),
+    ],
+)
+def test_encrypted_values_are_late(text: str, value: object, tmp_path: Path) -> None:
+    assert clusters(tmp_path, text) == value
+
+
+def test_anchors_aliases_and_merge_keys_are_followed(tmp_path: Path) -> None:
+    text = """\
+config:
+  gpupools:pools:
+    a: &a
+      nodes: {max: 1}
+      gpu: L4
+    b:
+      gpu: T4
+      <<: *a
+    c: *a
+    d: {<<: [*a, {gpu: P4, disk_gib: 300}]}
+    e:
+      <<: {gpu: A10}
+      nodes: {max: 2}
+"""
+    file = read(tmp_path, text)
+
+    assert file.config["pools"] == {
+        "a": {"nodes": {"max": 1}, "gpu": "L4"},
+        "b": {"nodes": {"max": 1}, "gpu": "T4"},
+        "c": {"nodes": {"max": 1}, "gpu": "L4"},
+        "d": {"nodes": {"max": 1}, "gpu": "L4", "disk_gib": 300},
+        "e": {"nodes": {"max": 2}, "gpu": "A10"},
+    }
+    assert file.line(("pools", "b", "gpu")) == 7  # its own, not that of the map merged in after it
+    assert file.line(("pools", "b", "nodes", "max")) == 4
+    assert file.line(("pools", "e", "nodes")) == 13
+
+
+def test_an_encrypted_value_may_be_merged_in(tmp_path: Path) -> None:
+    assert clusters(tmp_path, "{a: &s {secure: AAA}, b: {<<: *s, c: 1}}") == {"a": LATE, "b": {"secure": "AAA", "c": 1}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b"\xef\xbb\xbf" + GOOD.encode(), id="a byte order mark"),
+        pytest.param(GOOD.replace("\n", "\r\n"), id="Windows line ends"),
+        pytest.param(GOOD.replace("gpupools:", ""), id="keys without a namespace"),
+        pytest.param("%YAML 1.1\n---\n" + GOOD, id="a YAML directive"),
+        pytest.param("# a comment\n---\n" + GOOD + "...\n", id="markers of the document"),
+    ],
+)
+def test_other_ways_to_write_the_same(text: str | bytes, tmp_path: Path) -> None:
+    assert read(tmp_path, text).config == read(tmp_path, GOOD, "other.yaml").config
+
+
+@pytest.mark.parametrize(
+    ("name", "stack"),
+    [("Pulumi.dev.yaml", "dev"), ("Pulumi.eu.prod.yml", "eu.prod"), ("gpu.yaml", "gpu"), ("Pulumi..yaml", "Pulumi.")],
+)
+def test_a_stack_is_named_by_its_file(name: str, stack: str) -> None:
+    assert stack_name(Path("stacks") / name) == stack
+
+
+# --- what is refused ---
+
+NO_CONFIG = "has no config: map; put gpupools:clusters and gpupools:pools under config:"
+NEITHER = "config: has no gpupools:clusters and no gpupools:pools"
+EMPTY = "the file is empty; give it config: with gpupools:clusters and gpupools:pools"
+LOOK = "check quotes, indentation and brackets there"
+TOO_MUCH = "holds more than 100000 values, or values nested deeper than 60"
+SPLIT = "split the environment into several stacks"
+WRITE_OUT = "write the values out without nested aliases"
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("", [(None, EMPTY)], id="empty"),
+        pytest.param("# nothing\n", [(None, EMPTY)], id="a comment"),
+        pytest.param("---\n", [(None, NO_CONFIG)], id="an empty document"),
+        pytest.param("[1, 2]", [(None, NO_CONFIG)], id="a list"),
+        pytest.param("text", [(None, NO_CONFIG)], id="text"),
+        pytest.param("Config: {}", [(None, NO_CONFIG)], id="another case"),
+        pytest.param("config:", [(None, NO_CONFIG)], id="config of nothing"),
+        pytest.param("config: [gpupools:clusters]", [(None, NO_CONFIG)], id="config as a list"),
+        pytest.param("secure: x", [(None, NO_CONFIG)], id="an encrypted file"),
+        pytest.param(
+            "\nconfig: {}", [(2, f"{NEITHER}; known: gpupools:clusters, gpupools:pools")], id="an empty config"
+        ),
+        pytest.param(
+            "config: {aws:region: x}",
+            [(1, f"{NEITHER}; known: gpupools:clusters, gpupools:pools")],
+            id="another project's",
+        ),
+        pytest.param(
+            "config: {gpupool:clusters: {}}",
+            [(1, f"{NEITHER}; did you mean 'gpupools:clusters' or 'gpupools:pools'?")],
+            id="a misspelt namespace",
+        ),
+        pytest.param(
+            "config:\n  clusters: {}\n\n  gpupools:clusters: {}\n",
+            [(4, "clusters: is given twice, as clusters and as gpupools:clusters; keep one")],
+            id="with and without namespace",
+        ),
+        pytest.param(
+            "config:\n  gpupools:pools:\n    a: 1\n    b: 2\n    a: 3\n",
+            [(5, "pools.a: is given twice, on lines 3 and 5; keep one of them")],
+            id="a pool twice",
+        ),
+        pytest.param(
+            "config: {gpupools:pools: {1: a,\n 0x1: b,\n true: c, true: d}}",
+            [
+                (2, "pools[1]: is given twice, on lines 1 and 2; keep one of them"),
+                (3, "pools.true: is given twice, on lines 3 and 3; keep one of them"),
+            ],
+            id="keys that mean the same twice",
+        ),
+        pytest.param(
+            "config:\n  gpupools:pools: {}\nconfig:\n  x: 1\n",
+            [(3, "config: is given twice, on lines 1 and 3; keep one of them")],
+            id="config twice",
+        ),
+        pytest.param(
+            "config:\n  gpupools:pools:\n    ? [a]\n    : 1\n    ? {b: c}\n    : 2\n",
+            [(2, "pools: has a key that is not text; write keys as plain text")] * 2,
+            id="lists and maps as keys",
+        ),
+        pytest.param(
+            "config:\n  gpupools:pools:\n    a: {<<: 3}\n    b: {<<: [{x: 1}, y]}\n",
+            [
+                (3, "pools.a: << merges something that is no map; name a map"),
+                (4, "pools.b: << merges something that is no map; name a map"),
+            ],
+            id="merging what is no map",
+        ),
+        pytest.param(
+            "config:\n  gpupools:pools: !!python/object/apply:os.system [ls]\n",
+            [(2, "pools: has the tag 'tag:yaml.org,2002:python/object/apply:os.system'; leave the tag out")],
+            id="a tag that runs code elsewhere",
+        ),
+        pytest.param(
+            "config:\n  gpupools:pools:\n    a: !secret x\n    b: !!binary aaaa\n    c: !!set {x}\n",
+            [
+                (3, "pools.a: has the tag '!secret'; leave the tag out"),
+                (4, "pools.b: has the tag 'tag:yaml.org,2002:binary'; leave the tag out"),
+                (5, "pools.c: has the tag 'tag:yaml.org,2002:set'; leave the tag out"),
+            ],
+            id="tags",
+        ),
+        pytest.param(
+            "config: {gpupools:pools: {a: !!int x, b: !!bool x, c: !!float x}}",
+            [
+                (1, "pools.a: cannot read 'x' as int; quote it"),
+                (1, "pools.b: cannot read 'x' as bool; quote it"),
+                (1, "pools.c: cannot read 'x' as float; quote it"),
+            ],
+            id="tags that do not fit",
+        ),
+        pytest.param(
+            f"config: {{gpupools:pools: {{a: {'9' * 5000}, b: 0x{'f' * 5000}}}}}",
+            [
+                (1, f"pools.a: cannot read '{'9' * 58}… as int; quote it"),
+                (1, f"pools.b: cannot read '0x{'f' * 56}… as int; quote it"),
+            ],
+            id="numbers Python cannot write",
+        ),
+        pytest.param(
+            "config: {gpupools:pools: &a [*a]}", [(1, f"pools: {TOO_MUCH}; {WRITE_OUT}")], id="a list in itself"
+        ),
+        pytest.param(
+            "config: {gpupools:pools: &a {b: *a}}", [(1, f"pools: {TOO_MUCH}; {WRITE_OUT}")], id="a map in itself"
+        ),
+        pytest.param(
+            "config: {gpupools:pools: &a {<<: *a}}",
+            [(1, f"pools: {TOO_MUCH}; {WRITE_OUT}")],
+            id="a map merged into itself",
+        ),
+    ],
+)
+def test_what_is_no_stack_file(text: str, found: list[tuple[int | None, str]], tmp_path: Path) -> None:
+    assert refused(tmp_path, text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "what"),
+    [
+        pytest.param("config:\n\tx: 1\n", "line 2, column 1", "cannot start any token", id="a tab"),
+        pytest.param("config: {a: [1\n", "line 2, column 1", "expected ',' or ']'", id="an open bracket"),
+        pytest.param("a: 1\n b: 2\n", "line 2, column 3", "mapping values are not allowed", id="indentation"),
+        pytest.param("config: 'x", "line 1, column 11", "end of stream", id="an open quote"),
+        pytest.param("config: *x", "line 1, column 9", "undefined alias", id="an alias of nothing"),
+        pytest.param("a: 1\n---\nb: 2\n", "line 2, column 1", "another document", id="two documents"),
+        pytest.param("%YAML 3.0\n---\na: 1", "line 1, column 1", "incompatible", id="a YAML of the future"),
+        pytest.param(
+            f"{{{'x' * 2000}: 1}}", "line 1, column 2002", "did not find expected", id="a key too long for YAML"
+        ),
+        pytest.param('a: "\\ud83d"', "line 1, column 7", "escape code", id="half a character"),
+    ],
+)
+def test_broken_yaml_says_where(text: str, place: str, what: str, tmp_path: Path) -> None:
+    ((line, problem),) = refused(tmp_path, text)
+
+    assert line is None
+    assert problem.startswith(f"{place}: is not YAML: ")
+    assert what in problem
+    assert problem.endswith(LOOK)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param(GOOD + "\0", "is not YAML: unacceptable character #x0000", id="a NUL byte"),
+        pytest.param("a: \x1b[31m", "is not YAML: unacceptable character #x001b", id="a terminal's escape code"),
+        pytest.param("größe: 1".encode("latin-1"), "is not UTF-8 text (byte 2); save it as UTF-8", id="Latin-1"),
+        pytest.param(GOOD.encode("utf-16"), "is not UTF-8 text (byte 0); save it as UTF-8", id="UTF-16"),
+        pytest.param(bytes(range(128, 256)), "is not UTF-8 text (byte 0); save it as UTF-8", id="a binary file"),
+        pytest.param(b"a" * (10 * 1024 * 1024), f"has more than {MAX_BYTES} bytes; name a stack file", id="10 MB"),
+    ],
+)
+def test_what_is_no_text(text: str | bytes, found: str, tmp_path: Path) -> None:
+    ((line, problem),) = refused(tmp_path, text)
+
+    assert line is None
+    assert problem.startswith(found)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("config: " + "[" * 100_000 + "]" * 100_000, id="brackets, on which libyaml's composer crashes"),
+        pytest.param("config: " + "{a: " * 50_000, id="braces that nobody closes"),
+        pytest.param("- " * 50_000, id="hyphens"),
+        pytest.param("? " * 50_000, id="question marks"),
+        pytest.param("".join(f"{' ' * depth}a:\n" for depth in range(1_000)), id="indentation"),
+    ],
+)
+def test_deep_nesting_is_refused_in_good_time(text: str, tmp_path: Path) -> None:
+    started = time.monotonic()
+
+    ((_, problem),) = refused(tmp_path, text)
+
+    assert problem.endswith(f"{TOO_MUCH}; {SPLIT}")
+    assert time.monotonic() - started < 1
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "last"),
+    [
+        pytest.param("[x,x,x,x,x,x,x,x,x,x]", "[{}]", "*a11", id="lists"),
+        pytest.param("{k: 1}", "{{<<: [{}]}}", "*a11", id="merge keys"),
+    ],
+)
+def test_aliases_cannot_grow_without_end(first: str, step: str, last: str, tmp_path: Path) -> None:
+    grown = [f"a0: &a0 {first}"] + [f"a{n}: &a{n} {step.format(','.join([f'*a{n - 1}'] * 10))}" for n in range(1, 12)]
+
+    found = refused(tmp_path, "\n".join([*grown, f"config: {{gpupools:pools: {last}}}"]))
+
+    assert len(found) == 1
+    assert found[0][1].endswith(f"{TOO_MUCH}; {WRITE_OUT}")
+
+
+def test_sixty_levels_are_still_read(tmp_path: Path) -> None:
+    found = clusters(tmp_path, "[" * 57 + "]" * 57)
+
+    depth = 0
+    while found:
+        (found,) = found
+        depth += 1
+    assert depth == 56
+
+
+def test_a_folder_is_no_file(tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match=r"^is a folder; name a file, e\.g\. stacks/Pulumi\.dev\.yaml$"):
+        read_stack_file(tmp_path)
+
+
+def test_a_missing_file_is_answered_with_those_beside_it(tmp_path: Path) -> None:
+    for name in ("Pulumi.prod.yaml", "Pulumi.dev.yaml", "other.yaml"):
+        (tmp_path / name).touch()
+
+    with pytest.raises(Rejected) as caught:
+        read_stack_file(tmp_path / "Pulumi.staging.yaml")
+
+    assert str(caught.value) == "there is no such file; in that folder: Pulumi.dev.yaml, Pulumi.prod.yaml"
+
+
+def test_a_missing_folder_is_answered_with_an_example(tmp_path: Path) -> None:
+    with pytest.raises(Rejected, match=r"^there is no such file; name a file, e\.g\. stacks/Pulumi\.dev\.yaml$"):
+        read_stack_file(tmp_path / "nowhere" / "Pulumi.dev.yaml")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        pytest.param("a\0b", "embedded null byte", id="a NUL byte"),
+        pytest.param("x" * 5000, "File name too long", id="a very long name"),
+        pytest.param("file/below", "Not a directory", id="below a file"),
+        pytest.param("loop", "Too many levels of symbolic links", id="a link to itself"),
+    ],
+)
+def test_what_cannot_be_opened_says_why(name: str, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to("loop")
+
+    with pytest.raises(Rejected) as caught:
+        read_stack_file(tmp_path / name)
+
+    assert str(caught.value) == f"cannot be read: {reason}"
+
+
+@pytest.mark.parametrize(
+    ("device", "found"),
+    [(os.devnull, EMPTY), ("/dev/zero", f"has more than {MAX_BYTES} bytes; name a stack file, or {SPLIT}")],
+)
+def test_devices_are_read_no_further_than_a_stack_file_goes(device: str, found: str) -> None:
+    with pytest.raises(Rejected) as caught:
+        read_stack_file(Path(device))
+
+    assert str(caught.value) == found

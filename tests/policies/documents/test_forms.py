@@ -1,0 +1,308 @@
+"""Which form a file has, what each form gives the rules, and what is refused."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupools.cloud import UNKNOWN
+from policies.documents import text
+from policies.documents.judging import Judged
+from policies.documents.reading import read_document
+
+URN = "urn:pulumi:dev::ml::aws:eks/nodeGroup:NodeGroup::gpu"
+TYPE = "aws:eks/nodeGroup:NodeGroup"
+GPU = {"instanceTypes": ["g6.xlarge"]}
+SECRET = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270"}
+
+
+def preview(*states: dict[str, Any], op: str = "create", **more: Any) -> dict[str, Any]:
+    steps = [{"op": op, "urn": state["urn"], "newState": state} for state in states]
+    return {"config": {}, "steps": steps, "duration": 1, "changeSummary": {op: len(steps)}, **more}
+
+
+def state(inputs: dict[str, Any] = GPU, **more: Any) -> dict[str, Any]:
+    return {"urn": URN, "custom": True, "type": TYPE, "inputs": inputs, **more}
+
+
+def exported(*states: dict[str, Any]) -> dict[str, Any]:
+    return {"version": 3, "deployment": {"manifest": {"time": "", "magic": "", "version": ""}, "resources": [*states]}}
+
+
+def own_preview(**more: Any) -> dict[str, Any]:
+    resource = {"type": TYPE, "name": "gpu", "urn": URN, "parent": None, "inputs": GPU, "options": {"protect": True}}
+    return {"file": "", "pools": [], "resources": [resource], "policy": [], "problems": [], **more}
+
+
+PLAN = {
+    "format_version": "1.2",
+    "resource_changes": [
+        {
+            "address": "aws_eks_node_group.gpu",
+            "mode": "managed",
+            "type": "aws_eks_node_group",
+            "name": "gpu",
+            "change": {"actions": ["create"], "after": {"instance_types": ["g6.xlarge"]}, "after_unknown": {}},
+        }
+    ],
+}
+KARPENTER = """\
+# A pool of GPU nodes.
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata:
+  name: gpu
+spec:
+  template:
+    spec:
+      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
+      requirements:
+        - {key: node.kubernetes.io/instance-type, operator: In, values: [g6.xlarge]}
+      taints:
+        - {key: nvidia.com/gpu, effect: PreferNoSchedule}
+"""
+
+
+def rules(judged: Judged) -> list[tuple[str, str]]:
+    assert judged.problems == ()
+    return [(found.address, found.rule.name) for found in judged.found if found.rule.name == "gpu-pool-tainted"]
+
+
+@pytest.mark.parametrize(
+    ("content", "form", "address"),
+    [
+        (PLAN, "Terraform plan", "aws_eks_node_group.gpu"),
+        (preview(state()), "Pulumi preview", URN),
+        (exported(state()), "Pulumi state", URN),
+        (own_preview(), "gpupools preview", URN),
+        (KARPENTER, "Kubernetes manifest", "NodePool/gpu"),
+    ],
+    ids=lambda value: value if isinstance(value, str) and "\n" not in value else "",
+)
+@pytest.mark.parametrize("name", ["file", "plan.json", "Pulumi.dev.yaml", "notes.txt"])
+def test_the_form_is_seen_from_the_content_whatever_the_name(
+    content: Any, form: str, address: str, name: str, write: Any
+) -> None:
+    from policies.documents.judging import Config, judge_file
+
+    judged = judge_file(write(content, name), Config())
+
+    assert judged.form == form
+    assert rules(judged) == [(address, "gpu-pool-tainted")]
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("", "the file is empty"),
+        ("{}", "has none of the forms that can be judged (its keys: none)"),
+        ("[]", "holds nothing that could be judged"),
+        ("just words", "holds nothing that could be judged"),
+        ("a: 1\nb: 2\n", "has none of the forms that can be judged (its keys: a, b)"),
+        ('{"a": ', "line 1, column 7: is not JSON: expecting value"),
+        ("a: [1\n", "line 2, column 1: is not YAML: did not find expected ',' or ']'"),
+        ({"version": 4, "terraform_version": "1.9", "lineage": "x", "resources": []}, "is a raw Terraform state"),
+        ('{"@level":"info"}\n{"@level":"info"}\n', "is Terraform's log, not its plan"),
+        ("config:\n  gpupools:pools: {}\n", "is a stack file, not what came of it"),
+        ("encryptionsalt: v1:abc\nconfig:\n  aws:region: eu-central-1\n", "is a stack file, not what came of it"),
+        (own_preview(problems=[{"key": "a"}]), "is a preview that was refused for 1 problem"),
+        (
+            preview(diagnostics=[{"severity": "error", "message": "no such stack\nmore"}]),
+            "the preview failed, so resources may be missing: no such stack",
+        ),
+        (KARPENTER + "---\nfoo: bar\n", "the document at line 15 is no Kubernetes object"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_with_the_reason(
+    content: Any, what: str, judge: Callable[..., Judged]
+) -> None:
+    judged = judge(content)
+
+    assert [problem.what for problem in judged.problems] == [what]
+    assert judged.refuses
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"PK\x03\x04rest", "is a binary file, such as a saved Terraform plan"),
+        (b"a: \xff\xfe", "is not UTF-8 text (byte 3)"),
+    ],
+    ids=["zip", "not UTF-8"],
+)
+def test_bytes_that_are_no_text_are_refused(content: bytes, what: str, write: Any) -> None:
+    from policies.documents.judging import Config, judge_file
+
+    path: Path = write("")
+    path.write_bytes(content)
+
+    assert [problem.what for problem in judge_file(path, Config()).problems] == [what]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_file_in_the_encodings_of_windows_shells_is_read(encoding: str, write: Any) -> None:
+    path: Path = write("")
+    path.write_text(json.dumps(PLAN), encoding=encoding)
+
+    assert read_document(path).form == "Terraform plan"
+
+
+@pytest.mark.parametrize("name", ["missing", "."], ids=["missing", "folder"])
+def test_a_path_that_is_no_file_is_refused(name: str, tmp_path: Path) -> None:
+    from policies.documents.judging import Config, judge_file
+
+    assert len(judge_file(tmp_path / name, Config()).problems) == 1
+
+
+BOMB = "a: &a [x, x]\n" + "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        "- " * 100_000 + "x",
+        "a: " + "{b: " * 300 + "1" + "}" * 300,
+        BOMB,
+        "a: &a [*a]\n",
+        '{"a": ' + "9" * 5000 + "}",
+        "a: &a {b: *a}\n<<: *a\n",
+    ],
+    ids=["brackets", "objects", "dashes", "flow", "alias bomb", "loop", "long number", "merge loop"],
+)
+def test_hostile_files_are_refused_and_end_nothing(content: str, judge: Callable[..., Judged]) -> None:
+    judged = judge(content)
+
+    assert len(judged.problems) == 1
+
+
+def test_a_file_beyond_the_size_limit_is_not_read(
+    write: Any, monkeypatch: pytest.MonkeyPatch, judge: Callable[..., Judged]
+) -> None:
+    monkeypatch.setattr(text, "MAX_BYTES", 100)
+
+    assert [problem.what for problem in judge(PLAN).problems] == ["has more than 100 bytes"]
+
+
+# --- Pulumi ---
+
+
+def test_a_resource_the_preview_deletes_is_not_judged(judge: Callable[..., Judged]) -> None:
+    gone = {"op": "delete", "urn": URN, "oldState": state()}
+
+    assert judge({**preview(), "steps": [gone]}).resources == 0
+
+
+def test_a_replacement_is_judged_once(judge: Callable[..., Judged]) -> None:
+    steps = [{"op": op, "urn": URN, "newState": state()} for op in ("create-replacement", "replace", "delete-replaced")]
+
+    assert rules(judge({**preview(), "steps": steps})) == [(URN, "gpu-pool-tainted")]
+
+
+def test_a_resource_of_a_state_that_waits_for_its_deletion_is_not_judged(judge: Callable[..., Judged]) -> None:
+    assert judge(exported(state(delete=True))).resources == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ("04da6b54-80e4-46f7-96ec-b56ff0331ba9", UNKNOWN),
+        ("[secret]", UNKNOWN),
+        ({**SECRET, "ciphertext": "v1:abc"}, UNKNOWN),
+        ({**SECRET, "plaintext": '["g6.xlarge"]'}, ["g6.xlarge"]),
+        ({**SECRET, "plaintext": "broken"}, UNKNOWN),
+        ({**SECRET, "value": ["04da6b54-80e4-46f7-96ec-b56ff0331ba9"]}, [UNKNOWN]),
+        ({"4dabf18193072939515e22adb298388d": "c44067f5952c0a294b673a41bacd8c17", "text": "x"}, {}),
+    ],
+    ids=["unknown", "hidden", "encrypted", "shown", "broken", "preview", "asset"],
+)
+def test_unknown_and_secret_values_are_what_they_are_in_a_preview(value: Any, read: Any, write: Any) -> None:
+    document = read_document(write(exported(state({"instanceTypes": value}))))
+
+    assert document.resources[0].inputs == {"instanceTypes": read}
+
+
+def test_protection_stack_and_references_come_with_a_state(write: Any) -> None:
+    template = "urn:pulumi:dev::ml::aws:ec2/launchTemplate:LaunchTemplate::t"
+    more: dict[str, Any] = {
+        "protect": True,
+        "propertyDependencies": {"launchTemplate": [template]},
+        "dependencies": [template],
+    }
+    found = read_document(write(exported(state(**more)))).resources[0]
+
+    assert (found.protect, found.stack) == (True, "dev")
+    assert found.refers == {"launchTemplate": (template,)}
+    assert found.depends == (template,)
+
+
+def test_a_launch_template_of_a_state_is_joined_to_its_node_group(judge: Callable[..., Judged]) -> None:
+    template = "urn:pulumi:dev::ml::aws:ec2/launchTemplate:LaunchTemplate::t"
+    group = state(
+        {"launchTemplate": {"id": "lt-1", "version": "1"}}, propertyDependencies={"launchTemplate": [template]}
+    )
+    other = {
+        "urn": template,
+        "type": "aws:ec2/launchTemplate:LaunchTemplate",
+        "inputs": {"instanceType": "p5.48xlarge"},
+    }
+    found = [one for one in judge(exported(group, other)).found if one.rule.name == "gpu-pool-tainted-elsewhere"]
+
+    assert [(one.address, one.finding.unverified) for one in found] == [(URN, False)]
+
+
+@pytest.mark.parametrize("junk", [None, 3, "x", [], [None], {"a": 1}], ids=repr)
+@pytest.mark.parametrize("key", ["urn", "type", "inputs", "propertyDependencies", "dependencies", "provider", "id"])
+def test_malformed_states_never_raise(key: str, junk: Any, judge: Callable[..., Judged]) -> None:
+    assert judge(exported({**state(), key: junk})).problems == ()
+
+
+# --- Kubernetes ---
+
+
+def test_a_finding_has_the_line_of_the_input_at_fault(judge: Callable[..., Judged]) -> None:
+    judged = judge(KARPENTER)
+
+    assert [found.line for found in judged.found if found.rule.name == "gpu-pool-tainted"] == [12]
+
+
+@pytest.mark.parametrize("kind", ["List", "NodePoolList"])
+def test_objects_inside_lists_are_judged_with_their_own_lines(kind: str, judge: Callable[..., Judged]) -> None:
+    inner = "".join(f"    {line}\n" for line in KARPENTER.splitlines()[1:])
+    judged = judge(f"apiVersion: v1\nkind: {kind}\nitems:\n  -\n{inner}")
+
+    assert rules(judged) == [("NodePool/gpu", "gpu-pool-tainted")]
+    assert [found.line for found in judged.found if found.rule.name == "gpu-pool-tainted"] == [15]
+
+
+def test_every_document_of_a_file_is_judged_and_empty_ones_are_passed_over(judge: Callable[..., Judged]) -> None:
+    judged = judge(f"---\n{KARPENTER}---\n---\n{KARPENTER.replace('name: gpu', 'name: second')}")
+
+    assert [address for address, _ in rules(judged)] == ["NodePool/gpu", "NodePool/second"]
+
+
+def test_two_objects_of_one_name_are_both_judged(judge: Callable[..., Judged]) -> None:
+    judged = judge(KARPENTER + "---\n" + KARPENTER.replace("g6.xlarge", "g5.xlarge"))
+
+    assert [address for address, _ in rules(judged)] == ["NodePool/gpu", "NodePool/gpu"]
+
+
+def test_manifests_in_json_are_judged_too(judge: Callable[..., Judged]) -> None:
+    wanted = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6.xlarge"]}
+    spec = {"template": {"spec": {"requirements": [wanted]}}}
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": "gpu"}, "spec": spec}
+
+    assert rules(judge(pool)) == [("NodePool/gpu", "gpu-pool-tainted")]
+
+
+def test_other_objects_pass(judge: Callable[..., Judged]) -> None:
+    spec = {"containers": [{"name": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": spec}
+    judged = judge(pod)
+
+    assert (judged.found, judged.gpu_pools, judged.refuses) == ((), 0, False)

@@ -1,0 +1,165 @@
+"""What a configuration file may say, what the check says about it, and that the committed files are right."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policies import configuration
+from policies.configuration import config_problems, main, read_config, schema
+from policies.finding import Level
+from policies.stack_rules import ALL_RULES
+
+POLICIES = Path(configuration.__file__).parent
+MANDATORY = [rule.name for rule in ALL_RULES if rule.level is Level.MANDATORY]
+
+
+def said(document: object) -> list[str]:
+    return [str(problem) for problem in config_problems(document)]
+
+
+@pytest.mark.parametrize("name", MANDATORY)
+@pytest.mark.parametrize("level", ["advisory", "disabled"])
+def test_a_mandatory_rule_cannot_be_lowered(name: str, level: str) -> None:
+    verb = {"advisory": "lowers", "disabled": "disables"}[level]
+    end = f"{verb} a mandatory rule; leave the level out, or make it mandatory"
+
+    assert said({name: level}) == [f"{name}: {end}"]
+    assert said({name: {"enforcementLevel": level}}) == [f"{name}.enforcementLevel: {end}"]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"all": "mandatory"},
+        {"gpu-pool-tainted": "remediate"},
+        {"gpu-pool-owned": "mandatory", "gpu-pool-idles-at-zero": "disabled"},
+        {"gpu-pool-tainted": {"unknownAtPreview": "advisory"}},
+        {"gpu-pool-protected": {"stacks": ["prod", "*-prod"]}, "gpu-pool-bounded": {"maxNodesPerPool": 0}},
+        {"gpu-sharing-trusted": {"enforcementLevel": "mandatory", "tenants": "one"}},
+        {"all": "disabled"} | dict.fromkeys(MANDATORY, "mandatory"),
+        {"unverified-at-preview": "mandatory"},
+    ],
+)
+def test_levels_may_be_raised_and_rules_configured(document: dict[str, Any]) -> None:
+    assert said(document) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        pytest.param([], "got []; write an object", id="no object"),
+        pytest.param(
+            {"gpu-pool-taint": "mandatory"}, "is no policy of this pack; did you mean 'gpu-pool-tainted'", id="name"
+        ),
+        pytest.param({"gpu-pool-tainted": 1}, "gpu-pool-tainted: got 1; write a level", id="a number"),
+        pytest.param(
+            {"gpu-pool-tainted": "severe"}, "got 'severe'; use one of: disabled, advisory, mandatory", id="level"
+        ),
+        pytest.param({"gpu-pool-owned": {"enforcementLevel": None}}, "got None; use one of", id="level null"),
+        pytest.param({"all": "advisory"}, "all: advisory lowers mandatory rules: gpu-pool-tainted, ", id="all"),
+        pytest.param(
+            {"all": {"enforcementLevel": "disabled"}}, "disabled lowers mandatory rules", id="all as an object"
+        ),
+        pytest.param({"all": {"tenants": "one"}}, "all takes a level only", id="all with a key"),
+        pytest.param({"gpu-pool-bounded": {"max": 3}}, "gpu-pool-bounded has no such key", id="key"),
+        pytest.param(
+            {"gpu-pool-bounded": {"maxNodesPerPool": -1}}, "whole number of 0 or more", id="below the minimum"
+        ),
+        pytest.param({"gpu-pool-bounded": {"maxNodesPerPool": True}}, "got True; use a whole number", id="a boolean"),
+        pytest.param({"gpu-pool-protected": {"stacks": "prod"}}, "use a list of text", id="no list"),
+        pytest.param({"gpu-sharing-trusted": {"tenants": "two"}}, "use one of: several, one", id="word"),
+        pytest.param({"unverified-at-preview": {"x": 1}}, "has no such key", id="a policy without keys"),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_cure(document: object, problem: str) -> None:
+    assert any(problem in line for line in said(document))
+
+
+def test_a_key_that_is_given_twice_hides_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "policy-config.json"
+    file.write_text('{"gpu-pool-tainted": "disabled", "gpu-pool-tainted": "mandatory"}')
+
+    document, problems = read_config(file)
+
+    assert problems == []
+    assert [str(problem) for problem in config_problems(document)] == [
+        "gpu-pool-tainted: is given 2 times, and only the last one counts; keep one",
+        "gpu-pool-tainted: disables a mandatory rule; leave the level out, or make it mandatory",
+    ]
+
+
+def test_a_level_that_is_given_twice_hides_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "policy-config.json"
+    file.write_text('{"gpu-pool-tainted": {"enforcementLevel": "mandatory", "enforcementLevel": "advisory"}}')
+
+    document, _ = read_config(file)
+
+    assert "gpu-pool-tainted.enforcementLevel: lowers a mandatory rule; leave the level out, or make it mandatory" in [
+        str(problem) for problem in config_problems(document)
+    ]
+
+
+@pytest.mark.parametrize("text", ["{", "// x\n{}", "[" * 100_000, ""])
+def test_what_is_no_json_is_a_problem_and_no_traceback(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "policy-config.json"
+    file.write_text(text)
+
+    _, problems = read_config(file)
+
+    assert ["is no JSON" in str(problem) for problem in problems] == [True]
+
+
+def test_the_command_exits_with_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "policy-config.bad.json"
+    bad.write_text('{"gpu-pool-tainted": "disabled"}')
+    committed = sorted(str(path) for path in POLICIES.glob("policy-config.*.json") if "schema" not in path.name)
+
+    assert main(committed) == 0
+    assert main([str(bad)]) == 1
+    assert main([str(tmp_path / "none.json")]) == 1
+    assert f"{bad}: gpu-pool-tainted: disables a mandatory rule" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main([])
+
+
+def test_the_written_schema_is_the_rules_own(capsys: pytest.CaptureFixture[str]) -> None:
+    written = (POLICIES / "policy-config.schema.json").read_text()
+
+    assert main(["--schema"]) == 0
+    assert written == capsys.readouterr().out, "run: python -m policies.configuration --schema > that file"
+
+
+def test_the_schema_has_every_rule_and_its_keys() -> None:
+    properties = json.loads(json.dumps(schema()))["properties"]
+
+    assert set(properties) == {
+        "all",
+        "unverified-at-preview",
+        "unverified-in-stack",
+        *(rule.name for rule in ALL_RULES),
+    }
+    for rule in ALL_RULES:
+        levels, whole = properties[rule.name]["anyOf"]
+        assert levels["enum"] == ["disabled", "advisory", "mandatory", "remediate"]
+        assert set(whole["properties"]) == {"enforcementLevel", *rule.config}
+
+
+def test_the_committed_configurations_differ_by_environment() -> None:
+    dev, prod = (read_config(POLICIES / f"policy-config.{env}.json")[0] for env in ("dev", "prod"))
+
+    assert isinstance(dev, dict)
+    assert isinstance(prod, dict)
+    assert "gpu-pool-protected" in prod
+    assert "gpu-pool-protected" not in dev
+
+
+def test_the_documentation_has_a_section_and_a_row_for_every_rule() -> None:
+    page = (POLICIES.parent / "docs" / "policies.md").read_text()
+
+    for rule in ALL_RULES:
+        assert f"\n## {rule.name}\n" in page
+        assert f"| [{rule.name}](#{rule.name}) | {rule.level.value} | " in page
+        assert all(f"`{key}`" in page or f'"{key}"' in page for key in rule.config)

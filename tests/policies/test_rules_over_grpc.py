@@ -1,0 +1,654 @@
+"""Every rule from both sides, as the engine asks: inputs in wire form, over gRPC, one running pack for the module."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from google.protobuf import json_format, struct_pb2
+from pulumi.runtime.proto import analyzer_pb2
+
+from preview.pack import Diagnostic, PolicyPackProcess, StackResource, as_engine_sends
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+SIGNATURE = "4dabf18193072939515e22adb298388d"
+SECRET = "1b47061264138c4ac30d75fd1eb44270"
+EKS = "aws:eks/nodeGroup:NodeGroup"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+AKS = "azure-native:containerservice:AgentPool"
+GKE = "gcp:container/nodePool:NodePool"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+CHART = "kubernetes:helm.sh/v4:Chart"
+DAEMONSET = "kubernetes:apps/v1:DaemonSet"
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
+CONFIG: Mapping[str, Any] = {
+    "gpu-pool-bounded": {"maxNodesPerPool": 20},
+    "gpu-stack-bounded": {"maxNodes": 30, "maxGpus": 200},
+    "gpu-pool-protected": {"stacks": ["prod"]},
+    "gpu-pool-owned": {"labels": ["owner"]},
+}
+
+
+def eks(**more: Any) -> dict[str, Any]:
+    return {
+        "amiType": "BOTTLEROCKET_x86_64_NVIDIA",
+        "clusterName": "train",
+        "instanceTypes": ["p4d.24xlarge"],
+        "labels": {"owner": "vision"},
+        "launchTemplate": {"id": "lt-1", "version": "1"},
+        "scalingConfig": {"minSize": 0, "maxSize": 4, "desiredSize": 0},
+        "taints": [TAINT],
+        **more,
+    }
+
+
+def gke(**accelerator: Any) -> dict[str, Any]:
+    return {
+        "cluster": "lab",
+        "autoscaling": {"totalMinNodeCount": 0, "totalMaxNodeCount": 4},
+        "management": {"autoRepair": True, "autoUpgrade": True},
+        "networkConfig": {"enablePrivateNodes": True},
+        "nodeConfig": {
+            "machineType": "a2-highgpu-1g",
+            "imageType": "COS_CONTAINERD",
+            "guestAccelerators": [
+                {
+                    "type": "nvidia-tesla-a100",
+                    "count": 1,
+                    "gpuDriverInstallationConfig": {"gpuDriverVersion": "LATEST"},
+                    **accelerator,
+                }
+            ],
+            "labels": {"owner": "vision", "gpupools/trust": "vision"},
+            "metadata": {"disable-legacy-endpoints": "true"},
+            "oauthScopes": ["https://www.googleapis.com/auth/cloud-platform"],
+            "serviceAccount": "gpu-nodes@ml.iam.gserviceaccount.com",
+            "shieldedInstanceConfig": {"enableIntegrityMonitoring": True},
+            "kubeletConfig": {"insecureKubeletReadonlyPortEnabled": "FALSE"},
+            "workloadMetadataConfig": {"mode": "GKE_METADATA"},
+            "taints": [TAINT],
+        },
+    }
+
+
+def in_node_config(wire: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {**wire, "nodeConfig": {**wire["nodeConfig"], **more}}
+
+
+def aks(**more: Any) -> dict[str, Any]:
+    return {
+        "agentPoolName": "gpu",
+        "enableAutoScaling": True,
+        "enableNodePublicIP": False,
+        "gpuProfile": {"driver": "Install"},
+        "maxCount": 4,
+        "minCount": 0,
+        "nodeLabels": {"owner": "vision"},
+        "nodeTaints": ["nvidia.com/gpu=present:NoSchedule"],
+        "osSKU": "Ubuntu",
+        "resourceName": "serve",
+        "vmSize": "Standard_NC24ads_A100_v4",
+        **more,
+    }
+
+
+def operator(version: Any = "v26.7.0", **more: Any) -> dict[str, Any]:
+    repo = {"repo": "https://helm.ngc.nvidia.com/nvidia"}
+    return {"chart": "gpu-operator", "version": version, "repositoryOpts": repo, **more}
+
+
+def plugin(**more: Any) -> dict[str, Any]:
+    repo = {"repo": "https://nvidia.github.io/k8s-device-plugin"}
+    return {"chart": "nvidia-device-plugin", "version": "0.20.0", "repositoryOpts": repo, **more}
+
+
+def daemonset(image: str) -> dict[str, Any]:
+    return {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}}
+
+
+@pytest.fixture(scope="module")
+def pack() -> Iterator[PolicyPackProcess]:
+    with PolicyPackProcess(stack="prod", config=CONFIG) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def remediating() -> Iterator[PolicyPackProcess]:
+    with PolicyPackProcess(config={"gpu-pool-tainted": "remediate"}) as running:
+        yield running
+
+
+def struct(wire: Mapping[str, Any]) -> struct_pb2.Struct:
+    properties = struct_pb2.Struct()
+    properties.update(wire)
+    return properties
+
+
+PROTECTED = analyzer_pb2.AnalyzerResourceOptions(protect=True)
+
+
+def ask(pack: PolicyPackProcess, type_: str, wire: Mapping[str, Any], protect: bool = True) -> list[Diagnostic]:
+    options = PROTECTED if protect else None
+    return pack.analyze(f"urn:pulumi:prod::gpupools::{type_}::a", type_, "a", struct(wire), options)
+
+
+CLEAN = [
+    pytest.param(EKS, eks(), id="EKS"),
+    pytest.param(AKS, aks(), id="AKS"),
+    pytest.param(GKE, gke(), id="GKE"),
+    pytest.param(RELEASE, operator(), id="operator"),
+    pytest.param(RELEASE, operator("26.3.2"), id="operator at the floor"),
+    pytest.param(
+        RELEASE, operator(values={"driver": {"enabled": False}, "toolkit": {"version": "v1.20.0"}}), id="values"
+    ),
+    pytest.param(
+        RELEASE, {"chart": "oci://ghcr.io/nvidia/k8s-device-plugin/nvidia-device-plugin", "version": "0.20.0"}, id="OCI"
+    ),
+    pytest.param(RELEASE, {"chart": "./charts/gpu-operator"}, id="a chart of the project's own"),
+    pytest.param(
+        RELEASE, {"chart": "https://helm.ngc.nvidia.com/nvidia/charts/gpu-operator-v26.7.0.tgz"}, id="archive"
+    ),
+    pytest.param(CHART, plugin(values={"image": {"tag": "v0.19.0"}}), id="plugin with a tag"),
+    pytest.param(RELEASE, {"chart": "nginx", "version": "latest"}, id="a chart without GPU software"),
+    pytest.param(DAEMONSET, daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0"), id="image"),
+    pytest.param(DAEMONSET, daemonset(f"nvcr.io/nvidia/k8s-device-plugin@sha256:{'0' * 64}"), id="image by digest"),
+    pytest.param(DAEMONSET, daemonset("nginx:latest"), id="another image"),
+    pytest.param("aws:s3/bucket:Bucket", {"bucket": UNKNOWN}, id="a bucket"),
+]
+
+
+@pytest.mark.parametrize(("type_", "wire"), CLEAN)
+def test_what_is_right_passes_every_rule(pack: PolicyPackProcess, type_: str, wire: dict[str, Any]) -> None:
+    assert [(said.policy, said.message) for said in ask(pack, type_, wire)] == []
+
+
+def shared(**more: Any) -> dict[str, Any]:
+    strategy = {"gpuSharingStrategy": "TIME_SHARING", "maxSharedClientsPerGpu": 4, **more}
+    return gke(gpuSharingConfig=strategy)
+
+
+WRONG = [
+    pytest.param(EKS, eks(taints=[]), "gpu-pool-tainted", "mandatory", "taints", id="no taint"),
+    pytest.param(
+        EKS,
+        eks(taints=[{**TAINT, "effect": "NO_EXECUTE"}]),
+        "gpu-taint-tolerated-by-daemons",
+        "advisory",
+        "NoExecute",
+        id="NoExecute",
+    ),
+    pytest.param(
+        EKS,
+        eks(amiType="AL2023_x86_64_NEURON", instanceTypes=["trn1.32xlarge"], taints=[]),
+        "other-accelerator-tainted",
+        "advisory",
+        "trn1.32xlarge",
+        id="Trainium",
+    ),
+    pytest.param(GKE, shared(maxSharedClientsPerGpu=49), "gpu-sharing-supported", "mandatory", "49", id="49 clients"),
+    pytest.param(
+        GKE, gke(gpuPartitionSize="1g.10gb.x"), "gpu-sharing-supported", "mandatory", "1g.10gb.x", id="profile"
+    ),
+    pytest.param(
+        AKS,
+        aks(vmSize="Standard_NV6ads_A10_v5", gpuInstanceProfile="MIG1g"),
+        "gpu-sharing-supported",
+        "mandatory",
+        "A10",
+        id="MIG on a part of an A10",
+    ),
+    pytest.param(
+        GKE,
+        in_node_config(shared(), labels={"owner": "x"}),
+        "gpu-sharing-trusted",
+        "mandatory",
+        "TIME_SHARING|time-slicing",
+        id="shared without trust",
+    ),
+    pytest.param(
+        AKS, aks(enableNodePublicIP=True), "gpu-node-hardened", "mandatory", "enableNodePublicIP", id="public"
+    ),
+    pytest.param(EKS, eks(remoteAccess={"ec2SshKey": "k"}), "gpu-node-hardened", "mandatory", "remoteAccess", id="SSH"),
+    pytest.param(
+        GKE,
+        in_node_config(gke(), workloadMetadataConfig={"mode": "GCE_METADATA"}),
+        "gpu-node-hardened",
+        "mandatory",
+        "workloadMetadataConfig",
+        id="metadata",
+    ),
+    pytest.param(
+        EKS, eks(launchTemplate=None), "gpu-node-hardening-advised", "advisory", "launchTemplate", id="advice"
+    ),
+    pytest.param(
+        EKS, eks(scalingConfig={"minSize": 0, "maxSize": 21}), "gpu-pool-bounded", "mandatory", "21", id="21 nodes"
+    ),
+    pytest.param(
+        EKS, eks(scalingConfig={"minSize": 1, "maxSize": 4}), "gpu-pool-idles-at-zero", "advisory", "1", id="idle"
+    ),
+    pytest.param(EKS, eks(labels={}), "gpu-pool-owned", "advisory", "owner", id="no owner"),
+    pytest.param(RELEASE, operator(None), "gpu-software-pinned", "mandatory", "no version", id="no version"),
+    pytest.param(RELEASE, operator("^26.3.0"), "gpu-software-pinned", "mandatory", "not exact", id="a range"),
+    pytest.param(RELEASE, operator("26.x"), "gpu-software-pinned", "mandatory", "not exact", id="a wildcard"),
+    pytest.param(
+        RELEASE, operator("v26.3.1"), "gpu-software-pinned", "mandatory", "CVE-2026-24260", id="an old operator"
+    ),
+    pytest.param(RELEASE, operator("v26.3.2-rc.1"), "gpu-software-pinned", "mandatory", "26.3.2", id="a pre-release"),
+    pytest.param(RELEASE, operator(devel=True), "gpu-software-pinned", "mandatory", "development", id="devel"),
+    pytest.param(
+        RELEASE,
+        operator(repositoryOpts={"repo": "http://helm.ngc.nvidia.com/nvidia"}),
+        "gpu-software-pinned",
+        "mandatory",
+        "nothing protects",
+        id="http",
+    ),
+    pytest.param(
+        RELEASE, operator(repositoryOpts={}), "gpu-software-pinned", "mandatory", "no repository", id="no repo"
+    ),
+    pytest.param(
+        RELEASE,
+        operator(values={"toolkit": {"version": "v1.17.4-ubuntu20.04"}}),
+        "gpu-software-pinned",
+        "mandatory",
+        "values.toolkit.version",
+        id="an old toolkit",
+    ),
+    pytest.param(
+        RELEASE,
+        operator(values={"driver": {"version": "580.126.20"}}),
+        "gpu-software-pinned",
+        "mandatory",
+        "580.159.03",
+        id="an old driver",
+    ),
+    pytest.param(
+        RELEASE,
+        operator(values={"driver": {"version": "550.54.15"}}),
+        "gpu-software-pinned",
+        "mandatory",
+        "595.71.05",
+        id="a driver branch without the fix",
+    ),
+    pytest.param(
+        RELEASE,
+        operator(values={"dcgmExporter": {"version": "latest"}}),
+        "gpu-software-pinned",
+        "mandatory",
+        "not pinned",
+        id="latest in a value",
+    ),
+    pytest.param(
+        RELEASE,
+        operator(values={"driver": {"version": 580.1}}),
+        "gpu-software-pinned",
+        "mandatory",
+        "is a number",
+        id="a version as a number",
+    ),
+    pytest.param(CHART, plugin(version="0.17.2"), "gpu-software-pinned", "mandatory", "CVE-2025-23266", id="v4 Chart"),
+    pytest.param(
+        CHART,
+        plugin(values={"image": {"tag": "v0.17.0"}}),
+        "gpu-software-pinned",
+        "mandatory",
+        "values.image.tag",
+        id="old tag",
+    ),
+    pytest.param(RELEASE, operator(UNKNOWN), "gpu-software-pinned", "mandatory", "not known yet", id="unknown version"),
+    pytest.param(
+        DAEMONSET,
+        daemonset("nvcr.io/nvidia/k8s-device-plugin"),
+        "gpu-software-pinned",
+        "mandatory",
+        "no tag",
+        id="no tag",
+    ),
+    pytest.param(
+        DAEMONSET,
+        daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.14.1"),
+        "gpu-software-pinned",
+        "mandatory",
+        "0.17.3",
+        id="an old image",
+    ),
+]
+
+
+@pytest.mark.parametrize(("type_", "wire", "policy", "level", "word"), WRONG)
+def test_a_rule_says_what_is_wrong_once(
+    pack: PolicyPackProcess, type_: str, wire: dict[str, Any], policy: str, level: str, word: str
+) -> None:
+    said = ask(pack, type_, wire)
+
+    expected = [(policy, level)] * (2 if policy == "gpu-node-hardening-advised" else 1)
+    assert [(each.policy, each.level) for each in said] == expected
+    assert any(each in said[0].message for each in word.split("|"))
+    assert said[0].message.split("\n")[1].startswith("a: ")
+    assert f"docs/policies.md#{policy})" in said[0].message
+    assert said[0].urn.endswith("::a")
+
+
+def test_pools_of_a_production_stack_are_protected(pack: PolicyPackProcess) -> None:
+    (said,) = ask(pack, EKS, eks(), protect=False)
+
+    assert (said.policy, said.level) == ("gpu-pool-protected", "mandatory")
+    assert "production stack prod" in said.message
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 1e308, -1.0, 0.5])
+def test_numbers_that_no_api_takes_are_judged_and_raise_nothing(pack: PolicyPackProcess, value: float) -> None:
+    odd = eks(taints=[], scalingConfig={"minSize": value, "maxSize": value}, diskSize=value)
+
+    assert "gpu-pool-tainted" in [said.policy for said in ask(pack, EKS, odd)]
+    assert ask(pack, RELEASE, operator(timeout=value)) == []
+    assert "gpu-software-pinned" in [said.policy for said in ask(pack, RELEASE, operator(value))]
+
+
+@pytest.mark.parametrize("envelope", [{SIGNATURE: SECRET}, {SIGNATURE: "no such"}, {SIGNATURE: 1.0}])
+def test_a_broken_envelope_is_a_violation_and_no_error(pack: PolicyPackProcess, envelope: dict[str, Any]) -> None:
+    assert "gpu-pool-tainted" in [said.policy for said in ask(pack, EKS, eks(taints=[envelope]))]
+
+
+ODD: list[Any] = [
+    None,
+    True,
+    1.0,
+    "",
+    "x",
+    [],
+    [None],
+    {},
+    {"": None},
+    UNKNOWN,
+    [UNKNOWN],
+    {SIGNATURE: SECRET, "value": 1},
+]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_no_chart_makes_the_pack_fail(pack: PolicyPackProcess, odd: Any) -> None:
+    for key in ("chart", "version", "repositoryOpts", "values", "devel"):
+        ask(pack, RELEASE, operator(**{key: odd}) if key != "version" else operator(odd))
+    for part in ("driver", "toolkit", "devicePlugin", "nodeSelector", "affinity"):
+        ask(pack, RELEASE, operator(values={part: odd}))
+        ask(pack, RELEASE, operator(values={part: {"version": odd, "enabled": odd}}))
+    for pod in (odd, {"spec": odd}, {"spec": {"template": {"spec": {"containers": odd}}}}):
+        ask(pack, DAEMONSET, {"spec": pod})
+    judged = stack(
+        pack, (RELEASE, "odd", operator(values=odd), ()), (EKS, "pool", eks(labels=odd, clusterName=odd), ())
+    )
+
+    assert {each.policy for each in judged} <= {"gpu-software-one-owner", "gpu-pool-tainted-elsewhere"}
+
+
+# --- the whole stack ---
+
+K8S = "pulumi:providers:kubernetes"
+
+
+def urn(type_: str, name: str) -> str:
+    return f"urn:pulumi:prod::gpupools::{type_}::{name}"
+
+
+def stack(pack: PolicyPackProcess, *resources: tuple[str, str, Mapping[str, Any], Sequence[str]]) -> list[Diagnostic]:
+    """Judge a stack of (type, name, properties, URNs it depends on)."""
+    return pack.analyze_stack(
+        StackResource(
+            urn=urn(type_, f"{name}"), type=type_, name=name, properties=struct(wire), dependencies=tuple(depends)
+        )
+        for type_, name, wire, depends in resources
+    )
+
+
+def told(said: list[Diagnostic]) -> list[tuple[str, str]]:
+    return [(each.policy, each.urn.rsplit("::", 1)[-1]) for each in said]
+
+
+AL2023 = eks(amiType="AL2023_x86_64_NVIDIA")
+GPU_DRIVER_OFF = {"driver": {"enabled": False}, "toolkit": {"enabled": False}}
+
+
+@pytest.mark.parametrize(
+    ("resources", "said"),
+    [
+        pytest.param([(EKS, "pool", AL2023), (RELEASE, "plugin", plugin())], [], id="AL2023 and the plugin chart"),
+        pytest.param(
+            [(EKS, "pool", AL2023), (RELEASE, "operator", operator(values=GPU_DRIVER_OFF))],
+            [],
+            id="AL2023, operator, off",
+        ),
+        pytest.param(
+            [(EKS, "pool", AL2023), (RELEASE, "operator", operator())],
+            [("gpu-software-one-owner", "operator")] * 2,
+            id="AL2023 and the operator's driver and toolkit",
+        ),
+        pytest.param(
+            [(EKS, "pool", eks()), (RELEASE, "plugin", plugin())],
+            [("gpu-software-one-owner", "plugin")],
+            id="Bottlerocket and the plugin chart",
+        ),
+        pytest.param(
+            [(EKS, "pool", eks()), (RELEASE, "plugin", plugin(values={"nodeSelector": {"pool": "other"}}))],
+            [],
+            id="the plugin chart kept off by a selector",
+        ),
+        pytest.param(
+            [(EKS, "pool", eks()), (RELEASE, "plugin", plugin(values={"affinity": {"nodeAffinity": {"x": 1}}}))],
+            [],
+            id="the plugin chart kept off by an affinity",
+        ),
+        pytest.param(
+            [(GKE, "pool", gke()), (RELEASE, "operator", operator())],
+            [("gpu-software-one-owner", "operator")] * 3,
+            id="GKE's own driver and the operator",
+        ),
+        pytest.param(
+            [(AKS, "pool", aks()), (RELEASE, "operator", operator())],
+            [("gpu-software-one-owner", "operator")] * 2,
+            id="AKS's driver and the operator",
+        ),
+        pytest.param(
+            [
+                (AKS, "pool", aks(gpuProfile={"driver": "None"})),
+                (RELEASE, "operator", operator(values={"toolkit": {"enabled": False}})),
+            ],
+            [],
+            id="AKS without a driver and the operator",
+        ),
+        pytest.param(
+            [(RELEASE, "operator", operator(values=GPU_DRIVER_OFF)), (RELEASE, "plugin", plugin())],
+            [("gpu-software-one-owner", "plugin")],
+            id="operator and plugin chart, the pools elsewhere",
+        ),
+        pytest.param(
+            [
+                (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, "devicePlugin": {"enabled": False}})),
+                (RELEASE, "plugin", plugin()),
+            ],
+            [],
+            id="operator without its plugin, and the plugin chart",
+        ),
+        pytest.param(
+            [(CHART, "plugin", plugin()), (DAEMONSET, "old", daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0"))],
+            [("gpu-software-one-owner", "old")],
+            id="the plugin chart and a DaemonSet",
+        ),
+        pytest.param(
+            [(AKS, "pool", aks(gpuProfile={"driver": "None"})), (RELEASE, "plugin", plugin())],
+            [("gpu-driver-installed", "pool")],
+            id="nobody's driver",
+        ),
+        pytest.param(
+            [(AKS, "pool", aks(gpuProfile={"driver": "None"}))],
+            [("unverified-in-stack", "pool")],
+            id="nobody's driver, unless somebody outside the stack",
+        ),
+        pytest.param(
+            [(EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": 20})), (GKE, "other", gke())],
+            [],
+            id="164 GPUs on 24 nodes",
+        ),
+        pytest.param(
+            [(EKS, "pool", eks(scalingConfig={"minSize": 0, "maxSize": 26})), (GKE, "other", gke())],
+            [("gpu-stack-bounded", "")],
+            id="212 GPUs",
+        ),
+        pytest.param(
+            [
+                (EKS, "a", eks(instanceTypes=["g6.xlarge"], scalingConfig={"maxSize": 20})),
+                (GKE, "b", gke()),
+                (AKS, "c", aks(maxCount=9)),
+            ],
+            [("gpu-stack-bounded", "")],
+            id="33 nodes",
+        ),
+    ],
+)
+def test_the_whole_stack_is_judged(
+    pack: PolicyPackProcess, resources: list[tuple[str, str, dict[str, Any]]], said: list[tuple[str, str]]
+) -> None:
+    assert told(stack(pack, *((type_, name, wire, ()) for type_, name, wire in resources))) == said
+
+
+def test_a_chart_and_what_it_renders_are_one_owner(pack: PolicyPackProcess) -> None:
+    chart = StackResource(urn=urn(CHART, "p"), type=CHART, name="p", properties=struct(plugin()))
+    image = struct(daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0"))
+    rendered = StackResource(urn=urn(DAEMONSET, "p"), type=DAEMONSET, name="p", properties=image, parent=chart.urn)
+
+    assert pack.analyze_stack([chart, rendered]) == []
+
+
+def with_template(
+    type_: str, template: Mapping[str, Any], group: Mapping[str, Any]
+) -> analyzer_pb2.AnalyzeStackRequest:
+    """Declare a template and a group made from it; at preview only the dependency says which."""
+    lt, ng = urn(TEMPLATE, "lt"), urn(type_, "ng")
+    made_from = {"launchTemplate": analyzer_pb2.AnalyzerPropertyDependencies(urns=[lt])}
+    return analyzer_pb2.AnalyzeStackRequest(
+        resources=[
+            analyzer_pb2.AnalyzerResource(urn=lt, type=TEMPLATE, name="lt", properties=struct(template)),
+            analyzer_pb2.AnalyzerResource(
+                urn=ng,
+                type=type_,
+                name="ng",
+                properties=as_engine_sends(struct(group)),
+                dependencies=[lt],
+                propertyDependencies=made_from,
+            ),
+        ]
+    )
+
+
+HARD = {"metadataOptions": {"httpTokens": "required", "httpEndpoint": "enabled", "httpPutResponseHopLimit": 1}}
+GROUP = {
+    "clusterName": "train",
+    "launchTemplate": {"id": UNKNOWN, "version": UNKNOWN},
+    "labels": {"owner": "me"},
+    "scalingConfig": {"minSize": 0, "maxSize": 4},
+}
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "taints", "said"),
+    [
+        ("p4d.24xlarge", [], ["gpu-pool-tainted-elsewhere"]),
+        ("p4d.24xlarge", [TAINT], []),
+        ("m6i.large", [], []),
+        (UNKNOWN, [], ["gpu-pool-tainted-elsewhere"]),
+        (UNKNOWN, [TAINT], []),
+    ],
+)
+def test_a_machine_that_only_the_launch_template_names_is_judged_with_it_and_once(
+    pack: PolicyPackProcess, instance_type: str, taints: list[Any], said: list[str]
+) -> None:
+    group = {**GROUP, "taints": taints}
+    alone = [each.policy for each in ask(pack, EKS, group)]
+    request = with_template(EKS, {"instanceType": instance_type, **HARD}, group)
+    together = [each.policyName for each in pack._call("AnalyzeStack", request).diagnostics]
+
+    assert [each for each in alone if "tainted" in each] == []
+    assert [each for each in together if "tainted" in each] == said
+
+
+def test_a_launch_template_outside_the_stack_leaves_the_pool_unverified(pack: PolicyPackProcess) -> None:
+    (said,) = [
+        each
+        for each in stack(pack, (EKS, "ng", {**GROUP, "launchTemplate": {"id": "lt-of-others"}, "taints": []}, ()))
+        if "tainted" in each.policy
+    ]
+
+    assert (said.policy, said.level) == ("gpu-pool-tainted-elsewhere", "mandatory")
+    assert "cannot be verified" in said.message
+
+
+def test_a_template_that_leaves_the_metadata_service_open_is_at_fault_itself(pack: PolicyPackProcess) -> None:
+    soft = {"instanceType": "p4d.24xlarge", "metadataOptions": {"httpTokens": "optional"}}
+    said = pack._call("AnalyzeStack", with_template(EKS, soft, {**GROUP, "taints": [TAINT]})).diagnostics
+
+    assert {each.policyName for each in said} == {"gpu-node-hardened-elsewhere"}
+    assert {each.urn for each in said} == {urn(TEMPLATE, "lt")}
+    assert any("httpTokens" in each.message for each in said)
+
+
+# --- remediation ---
+
+
+def remediated(pack: PolicyPackProcess, type_: str, wire: Mapping[str, Any]) -> list[Any]:
+    request = analyzer_pb2.AnalyzeRequest(urn=urn(type_, "a"), type=type_, name="a", properties=struct(wire))
+    answer = pack._call("Remediate", request)
+    assert all(each.policyName == "gpu-pool-tainted" and not each.diagnostic for each in answer.remediations)
+    return [json_format.MessageToDict(each.properties) for each in answer.remediations]
+
+
+@pytest.mark.parametrize(
+    ("type_", "before", "after"),
+    [
+        pytest.param(EKS, eks(taints=[]), eks(), id="EKS"),
+        pytest.param(EKS, {k: v for k, v in eks().items() if k != "taints"}, eks(), id="EKS, absent"),
+        pytest.param(
+            AKS,
+            aks(nodeTaints=["a=b:NoExecute2"]),
+            aks(nodeTaints=["a=b:NoExecute2", "nvidia.com/gpu=present:NoSchedule"]),
+            id="AKS",
+        ),
+        pytest.param(GKE, in_node_config(gke(), taints=None), gke(), id="GKE"),
+        pytest.param(
+            EKS,
+            eks(taints={SIGNATURE: SECRET, "value": []}, nodeRoleArn=UNKNOWN),
+            eks(taints={SIGNATURE: SECRET, "value": [TAINT]}, nodeRoleArn=UNKNOWN),
+            id="secret taints stay secret, unknown inputs unknown",
+        ),
+        pytest.param(
+            GKE,
+            {**gke(), "nodeConfig": {SIGNATURE: SECRET, "value": in_node_config(gke(), taints=[])["nodeConfig"]}},
+            {**gke(), "nodeConfig": {SIGNATURE: SECRET, "value": gke()["nodeConfig"]}},
+            id="a secret on the way",
+        ),
+    ],
+)
+def test_remediation_adds_the_missing_taint_in_the_right_spelling(
+    remediating: PolicyPackProcess, type_: str, before: dict[str, Any], after: dict[str, Any]
+) -> None:
+    assert remediated(remediating, type_, before) == [json_format.MessageToDict(struct(after))]
+    assert "gpu-pool-tainted" not in [said.policy for said in ask(remediating, type_, after)]
+
+
+@pytest.mark.parametrize(
+    "wire",
+    [
+        pytest.param(eks(), id="tainted already"),
+        pytest.param(eks(instanceTypes=["m6i.large"], amiType="AL2023_x86_64_STANDARD", taints=[]), id="a CPU pool"),
+        pytest.param(eks(taints=UNKNOWN), id="taints not known yet"),
+    ],
+)
+def test_remediation_changes_nothing_else(remediating: PolicyPackProcess, wire: dict[str, Any]) -> None:
+    assert remediated(remediating, EKS, wire) == []
+
+
+def test_remediation_is_opt_in_and_what_it_cannot_write_stays_a_violation(
+    pack: PolicyPackProcess, remediating: PolicyPackProcess
+) -> None:
+    assert remediated(pack, EKS, eks(taints=[])) == []
+    assert [(said.policy, said.level) for said in ask(remediating, EKS, eks(taints=UNKNOWN))] == [
+        ("gpu-pool-tainted", "mandatory")
+    ]

@@ -1,0 +1,128 @@
+"""What the tests of the settings on EKS share: pools on one cluster, planned, refused, or declared strictly."""
+
+import asyncio
+import base64
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pulumi.runtime
+import pytest
+from pulumi.runtime.stack import run_pulumi_func
+
+from gpupools.check import check_stack_file
+from gpupools.errors import Rejected
+from gpupools.plan import PoolPlan, plan_pool
+from gpupools.spec import Cluster
+from gpupools.stack import parse_cluster, parse_pool
+from preview.command import PROGRAM
+from preview.monitor import DeclaredResource, StrictMonitor
+from preview.program import Preview, preview_program
+from providers import clouds
+from providers.aws import CLOUD
+from providers.aws.resources import create_pool
+from providers.aws.settings import EksSettings
+
+EVERYTHING = Path(__file__).resolve().parents[1] / "stacks" / "Pulumi.everything-aws.yaml"
+
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+PLACEMENT_GROUP = "aws:ec2/placementGroup:PlacementGroup"
+TAG = "aws:autoscaling/tag:Tag"
+AUTOSCALER = "k8s.io/cluster-autoscaler/node-template"
+
+ZONES: Mapping[str, Any] = {"eu-central-1a": ["subnet-1"], "eu-central-1b": ["subnet-2", "subnet-3"]}
+BY_ZONE: Mapping[str, Any] = {
+    "name": "train-dev",
+    "region": "eu-central-1",
+    "subnets_by_zone": ZONES,
+    "node_role_arn": "arn:aws:iam::111122223333:role/nodes",
+}
+BY_SUBNET: Mapping[str, Any] = {
+    **{key: value for key, value in BY_ZONE.items() if key != "subnets_by_zone"},
+    "subnet_ids": ["subnet-1", "subnet-2"],
+}
+GROUP = "sg-0a1b2c3d4e5f60718"
+EFA: Mapping[str, Any] = {"rdma": True, "security_group_ids": [GROUP]}
+
+
+def eks(address: Mapping[str, Any] = BY_ZONE) -> Cluster:
+    return parse_cluster(("clusters", "train"), {"cloud": "aws", **address}, {"aws": CLOUD})
+
+
+def plan(address: Mapping[str, Any] = BY_ZONE, name: str = "a", **wish: Any) -> PoolPlan:
+    machine = {} if "instance_type" in wish else {"gpu": "L4"}
+    pool = parse_pool(("pools", name), {"nodes": {"max": 4}, **machine, **wish})
+    return plan_pool(name, pool, "train", eks(address), CLOUD)
+
+
+def settings(address: Mapping[str, Any] = BY_ZONE, **wish: Any) -> EksSettings:
+    found = plan(address, **wish).settings
+    assert isinstance(found, EksSettings)
+    return found
+
+
+def refused(address: Mapping[str, Any] = BY_ZONE, **wish: Any) -> list[str]:
+    with pytest.raises(Rejected) as error:
+        plan(address, **wish)
+    return [str(replace(problem, source="")) for problem in error.value.problems]
+
+
+def strictly(made: PoolPlan, address: Mapping[str, Any] = BY_ZONE, name: str = "train-a") -> list[DeclaredResource]:
+    """Declare a pool under the strict monitor, which must find nothing wrong with it."""
+    monitor = StrictMonitor()
+
+    def program() -> None:
+        create_pool(name, made, address, pulumi.ResourceOptions())
+
+    async def main() -> None:
+        pulumi.runtime.set_mocks(monitor.mocks, preview=True, monitor=monitor)
+        await run_pulumi_func(program)
+
+    asyncio.run(main())
+    assert [str(problem) for problem in monitor.problems] == []
+    return list(monitor.declared.values())
+
+
+class Pool:
+    """What was declared for one pool."""
+
+    def __init__(self, resources: list[DeclaredResource]) -> None:
+        self.resources = resources
+
+    def one(self, token: str) -> DeclaredResource:
+        (found,) = [each for each in self.resources if each.type == token]
+        return found
+
+    @property
+    def group(self) -> Mapping[str, Any]:
+        return self.one(NODE_GROUP).inputs
+
+    @property
+    def template(self) -> Mapping[str, Any]:
+        return self.one(TEMPLATE).inputs
+
+    @property
+    def user_data(self) -> str:
+        return base64.b64decode(self.template["userData"]).decode()
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Tags for the autoscaler, without their common beginning."""
+        found = [each.inputs["tag"] for each in self.resources if each.type == TAG]
+        return {tag["key"].removeprefix(f"{AUTOSCALER}/"): tag["value"] for tag in found}
+
+
+@cache
+def everything() -> Preview:
+    """Preview the stack file with everything set, once for all tests."""
+    checked = check_stack_file(EVERYTHING, clouds())
+    config = {f"gpupools:{key}": value for key, value in checked.file.config.items()}
+    return preview_program(PROGRAM, checked.file.stack, "gpupools", config)
+
+
+def declared(address: Mapping[str, Any] = BY_ZONE, **wish: Any) -> Pool:
+    return Pool(strictly(plan(address, **wish), address))

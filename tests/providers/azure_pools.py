@@ -1,0 +1,101 @@
+"""What the tests of AKS share: pools on one cluster, planned or declared offline."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi.runtime.stack import run_pulumi_func
+
+from gpupools.check import check_stack_file
+from gpupools.errors import Rejected
+from gpupools.plan import PoolPlan, plan_pool
+from gpupools.spec import Cluster
+from gpupools.stack import parse_cluster, parse_pool
+from preview.program import Preview, preview_program
+from providers import clouds
+from providers.azure import CLOUD
+from providers.azure.resources import create_pool
+from providers.azure.settings import AksSettings
+
+REPOSITORY = Path(__file__).parents[2]
+EVERYTHING = REPOSITORY / "tests" / "stacks" / "Pulumi.everything-azure.yaml"
+TOKEN = "azure-native:containerservice:AgentPool"
+ADDRESSES: Mapping[str, pulumi.Input[Any]] = {"name": "serve-dev", "resource_group": "ml-dev"}
+
+
+def aks(**keys: Any) -> Cluster:
+    raw = {"cloud": "azure", "name": "serve-dev", "resource_group": "ml-dev"} | keys
+    return parse_cluster(("clusters", "serve"), raw, {"azure": CLOUD})
+
+
+def plan(cluster: Cluster | None = None, name: str = "train", **keys: Any) -> PoolPlan:
+    spec = parse_pool(("pools", name), {"nodes": {"max": 4}} | keys)
+    return plan_pool(name, spec, "serve", cluster or aks(), CLOUD)
+
+
+def settings(made: PoolPlan) -> AksSettings:
+    assert isinstance(made.settings, AksSettings)
+    return made.settings
+
+
+def refused(cluster: Cluster | None = None, **keys: Any) -> str:
+    with pytest.raises(Rejected) as error:
+        plan(cluster, **keys)
+    return str(error.value)
+
+
+class Recorder(pulumi.runtime.Mocks):
+    """Answers with the inputs and refuses look-ups."""
+
+    def __init__(self) -> None:
+        self.made: list[pulumi.runtime.MockResourceArgs] = []
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        self.made.append(args)
+        return f"{args.name}-id", dict(args.inputs)
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
+        raise AssertionError(f"a test asked the cloud for {args.token}")
+
+
+def run(program: Callable[[], None]) -> list[pulumi.runtime.MockResourceArgs]:
+    recorder = Recorder()
+
+    async def main() -> None:
+        pulumi.runtime.set_mocks(recorder)
+        await run_pulumi_func(program)
+
+    asyncio.run(main())
+    return [each for each in recorder.made if each.typ != "pulumi:pulumi:Stack"]
+
+
+def wire(made: PoolPlan, addresses: Mapping[str, pulumi.Input[Any]] = ADDRESSES) -> dict[str, Any]:
+    """Declare a pool and return the inputs that go over the wire."""
+    (pool,) = run(lambda: (create_pool("serve-train", made, addresses, pulumi.ResourceOptions()), None)[1])
+    assert (pool.typ, pool.name) == (TOKEN, "serve-train-pool")
+    return dict(pool.inputs)
+
+
+def options(made: PoolPlan) -> pulumi.ResourceOptions:
+    """Declare a pool and return its resource options."""
+    seen: list[pulumi.ResourceOptions] = []
+
+    def look(args: pulumi.ResourceTransformationArgs) -> None:
+        seen.append(args.opts)
+
+    watched = pulumi.ResourceOptions(transformations=[look])
+    run(lambda: (create_pool("serve-train", made, ADDRESSES, watched), None)[1])
+    (merged,) = seen
+    return merged
+
+
+@cache
+def everything() -> Preview:
+    """Declare the pools of the stack file in which every setting occurs, once for all tests."""
+    checked = check_stack_file(EVERYTHING, clouds())
+    config = {f"gpupools:{key}": value for key, value in checked.file.config.items()}
+    return preview_program(REPOSITORY / "stacks" / "__main__.py", "everything-azure", "gpupools", config)

@@ -1,0 +1,1068 @@
+"""EKS: what each setting of a pool becomes, and which settings are refused together."""
+
+import csv
+import email
+import json
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pulumi_aws as aws
+import pytest
+
+from gpupools.check import check_stack_file
+from gpupools.errors import Rejected
+from gpupools.overrides import Overridable
+from gpupools.pool_settings import SETTINGS as NAMES
+from gpupools.pool_settings import given_settings
+from preview.schema import check_property_path
+from providers import aws as aws_provider
+from providers import clouds
+from providers.aws import CLOUD
+from providers.aws.images import BOTTLEROCKET, ULTRASERVER_FAMILIES, family
+from providers.aws.pool_settings import (
+    CAPACITY_BLOCK_FAMILIES,
+    LAUNCH_TEMPLATE,
+    LISTS,
+    NODE_GROUP,
+    PLACEMENT_GROUP,
+    SETTINGS,
+    VOLUME_TYPES,
+)
+from providers.aws.resources import python_name
+from tests.providers import aws_pools
+from tests.providers.aws_pools import (
+    BY_SUBNET,
+    EFA,
+    EVERYTHING,
+    GROUP,
+    declared,
+    eks,
+    everything,
+    plan,
+    refused,
+    settings,
+)
+
+BLOCK: Mapping[str, Any] = {"mode": "capacity-block", "name": "cr-02168da1478b509e0"}
+KEY = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd"
+ONE_ZONE: Mapping[str, Any] = {"zones": ["eu-central-1a"]}
+
+
+def test_every_setting_has_an_entry_with_a_source() -> None:
+    assert set(SETTINGS) == set(NAMES)
+    assert all(setting.why and setting.source.startswith("https://") for setting in SETTINGS.values())
+
+
+# Capacity
+
+
+def test_spot_is_the_groups_capacity_type_and_the_autoscaler_knows() -> None:
+    pool = declared(capacity={"mode": "spot"})
+
+    assert pool.group["capacityType"] == "SPOT"
+    assert pool.tags["label/eks.amazonaws.com/capacityType"] == "SPOT"
+    assert "instanceMarketOptions" not in pool.template
+
+
+def test_on_demand_names_no_capacity_type() -> None:
+    pool = declared()
+
+    assert "capacityType" not in pool.group
+    assert "capacityReservationSpecification" not in pool.template
+
+
+def test_a_reservation_is_targeted_by_its_id() -> None:
+    pool = declared(capacity={"mode": "reservation", "name": "cr-0123456789abcdef0"}, **ONE_ZONE)
+
+    target = pool.template["capacityReservationSpecification"]
+    assert target == {"capacityReservationTarget": {"capacityReservationId": "cr-0123456789abcdef0"}}
+    assert pool.group["instanceTypes"] == ["g6.xlarge"]
+
+
+def test_a_group_of_reservations_is_targeted_by_its_arn_in_every_zone() -> None:
+    arn = "arn:aws:resource-groups:eu-central-1:111122223333:group/training"
+
+    pool = declared(capacity={"mode": "reservation", "name": arn})
+
+    target = pool.template["capacityReservationSpecification"]
+    assert target == {"capacityReservationTarget": {"capacityReservationResourceGroupArn": arn}}
+
+
+def test_a_capacity_block_says_its_type_in_the_template_only() -> None:
+    pool = declared(instance_type="p5.48xlarge", capacity=BLOCK, **ONE_ZONE)
+
+    assert pool.group["capacityType"] == "CAPACITY_BLOCK"
+    assert "instanceTypes" not in pool.group
+    assert pool.template["instanceType"] == "p5.48xlarge"
+    assert pool.template["instanceMarketOptions"] == {"marketType": "capacity-block"}
+    assert pool.template["capacityReservationSpecification"] == {
+        "capacityReservationTarget": {"capacityReservationId": BLOCK["name"]}
+    }
+    assert pool.group["scalingConfig"]["desiredSize"] == 0
+
+
+def test_an_ultraserver_comes_in_a_capacity_block() -> None:
+    address = {**aws_pools.BY_ZONE, "region": "us-east-1", "subnets_by_zone": {"us-east-1-dfw-2a": ["subnet-1"]}}
+
+    made = plan(address, instance_type="p6e-gb200.36xlarge", capacity=BLOCK, software="device-plugin")
+
+    assert made.instance.gpu_model == "GB200"
+
+
+def test_the_families_of_capacity_blocks_are_in_the_catalogue() -> None:
+    assert {family(name) for name in CLOUD.instance_types} >= CAPACITY_BLOCK_FAMILIES >= ULTRASERVER_FAMILIES
+
+
+def test_a_fixed_pool_has_its_size_and_nothing_for_the_autoscaler() -> None:
+    pool = declared(nodes={"fixed": 3})
+
+    assert pool.group["scalingConfig"] == {"minSize": 3, "desiredSize": 3, "maxSize": 3}
+    assert "ignoreChanges" not in pool.one(aws_pools.NODE_GROUP).options
+    assert pool.tags == {}
+
+
+def test_gpus_that_go_by_another_name_are_not_counted_by_the_autoscaler() -> None:
+    wish: dict[str, Any] = {
+        "instance_type": "p4d.24xlarge",
+        "software": "gpu-operator",
+        "sharing": {"mode": "mig", "layout": ["3g.20gb", "3g.20gb"], "strategy": "mixed"},
+    }
+
+    pool = declared(**wish)
+
+    assert pool.tags["resources/nvidia.com/mig-3g.20gb"] == "16"
+    assert pool.tags["resources/nvidia.com/gpu"] == "0"
+
+
+# Zones
+
+
+@pytest.mark.parametrize(
+    ("zones", "subnets"),
+    [
+        pytest.param([], ["subnet-1", "subnet-2", "subnet-3"], id="all"),
+        pytest.param(["eu-central-1b"], ["subnet-2", "subnet-3"], id="one"),
+        pytest.param(["eu-central-1b", "eu-central-1a"], ["subnet-2", "subnet-3", "subnet-1"], id="two"),
+        pytest.param(["eu-central-1a", "eu-central-1a"], ["subnet-1"], id="twice the same"),
+    ],
+)
+def test_zones_are_the_subnets_in_them(zones: list[str], subnets: list[str]) -> None:
+    assert declared(zones=zones).group["subnetIds"] == subnets
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param({"subnet_ids": ["subnet-1"]}, "give either subnet_ids or subnets_by_zone", id="both"),
+        pytest.param({"subnets_by_zone": None}, "give either subnet_ids or subnets_by_zone", id="neither"),
+        pytest.param({"subnets_by_zone": {}}, "subnets_by_zone is empty", id="no zone"),
+        pytest.param(
+            {"subnets_by_zone": {"us-east-1a": ["subnet-1"]}},
+            "subnets_by_zone has 'us-east-1a', which is no zone of eu-central-1",
+            id="another region's zone",
+        ),
+    ],
+)
+def test_a_cluster_names_its_subnets_in_one_way(change: dict[str, Any], said: str) -> None:
+    with pytest.raises(Rejected, match=said):
+        eks({**aws_pools.BY_ZONE, **change})
+
+
+# Images
+
+
+@pytest.mark.parametrize(
+    ("wish", "ami_type"),
+    [
+        ({"image": {"family": "bottlerocket"}}, "BOTTLEROCKET_x86_64_NVIDIA"),
+        ({"image": {"family": "al2023"}, "software": "gpu-operator"}, "AL2023_x86_64_NVIDIA"),
+        ({"image": {"fips": True}}, "BOTTLEROCKET_x86_64_NVIDIA_FIPS"),
+        ({"image": {"fips": True}, "instance_type": "g5g.xlarge"}, "BOTTLEROCKET_ARM_64_NVIDIA_FIPS"),
+    ],
+    ids=["bottlerocket", "al2023", "fips", "fips on arm64"],
+)
+def test_the_image_is_an_ami_type(wish: dict[str, Any], ami_type: str) -> None:
+    assert declared(**wish).group["amiType"] == ami_type
+
+
+def test_every_fips_type_is_the_variant_of_an_ordinary_one() -> None:
+    assert {f"{name}_FIPS" for name in BOTTLEROCKET.ami_types.values()} == set(BOTTLEROCKET.fips_ami_types.values())
+
+
+OWN: Mapping[str, Any] = {
+    "instance_type": "g7.2xlarge",
+    "software": "gpu-operator",
+    "image": {"family": "custom", "id": "ami-0a1b2c3d4e5f60718"},
+}
+BY_HAND: Mapping[str, Any] = {
+    "userData": "IyEvYmluL2Jhc2gK",
+    "blockDeviceMappings": [{"deviceName": "/dev/sda1", "ebs": {"volumeSize": 200, "encrypted": "true"}}],
+}
+
+
+def test_an_image_of_ones_own_is_in_the_template_and_has_no_type() -> None:
+    pool = declared(**OWN, overrides={"aws": {"LaunchTemplate": BY_HAND}})
+
+    assert "amiType" not in pool.group
+    assert pool.template["imageId"] == "ami-0a1b2c3d4e5f60718"
+    assert pool.template["userData"] == BY_HAND["userData"]
+    assert pool.template["blockDeviceMappings"] == BY_HAND["blockDeviceMappings"]
+
+
+def test_the_operator_brings_everything_to_an_image_of_ones_own() -> None:
+    made = plan(**OWN, overrides={"aws": {"LaunchTemplate": BY_HAND}})
+
+    assert {made.owners.driver, made.owners.container_toolkit, made.owners.device_plugin} == {"GPU Operator"}
+    assert made.as_json()["set_by_hand"]["LaunchTemplate.userData"] == BY_HAND["userData"]
+
+
+# Disks
+
+
+def test_the_type_of_disk_is_that_of_the_images_and_pods() -> None:
+    system, data = declared(disk={"type": "io2"}).template["blockDeviceMappings"]
+
+    assert system["ebs"]["volumeType"] == "gp3"
+    assert (data["ebs"]["volumeType"], data["ebs"]["iops"]) == ("io2", 3000)
+
+
+def test_a_type_without_provisioned_rate_gets_none() -> None:
+    (root,) = declared(software="device-plugin", disk={"type": "gp2"}).template["blockDeviceMappings"]
+
+    assert root["ebs"]["volumeType"] == "gp2"
+    assert "iops" not in root["ebs"]
+
+
+def test_a_key_encrypts_every_disk() -> None:
+    disks = declared(disk={"encryption_key": KEY}).template["blockDeviceMappings"]
+
+    assert [disk["ebs"]["kmsKeyId"] for disk in disks] == [KEY, KEY]
+    assert [disk["ebs"]["encrypted"] for disk in disks] == ["true", "true"]
+
+
+def mime(text: str) -> dict[str, str]:
+    parts = email.message_from_string(text).get_payload()
+    assert isinstance(parts, list)
+    return {part.get_content_type(): str(part.get_payload()) for part in parts if not isinstance(part, str)}
+
+
+def test_local_disks_become_one_array_on_amazon_linux() -> None:
+    parts = mime(declared(software="device-plugin", disk={"local_nvme": "raid0"}).user_data)
+
+    assert json.loads(parts["application/node.eks.aws"]) == {
+        "apiVersion": "node.eks.aws/v1alpha1",
+        "kind": "NodeConfig",
+        "spec": {"instance": {"localStorage": {"strategy": "RAID0"}}},
+    }
+
+
+def test_local_disks_become_one_array_on_bottlerocket() -> None:
+    found = tomllib.loads(declared(disk={"local_nvme": "raid0"}).user_data)["settings"]["bootstrap-commands"]
+
+    assert found["local-nvme"] == {
+        "commands": [
+            ["apiclient", "ephemeral-storage", "init"],
+            [
+                *("apiclient", "ephemeral-storage", "bind", "--dirs"),
+                *("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"),
+            ],
+        ],
+        "essential": True,
+        "mode": "always",
+    }
+
+
+def test_local_disks_left_alone_need_no_user_data() -> None:
+    assert "userData" not in declared(disk={"local_nvme": "none"}).template
+
+
+# Network
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "first", "others", "efas"),
+    [
+        pytest.param("g6.8xlarge", "efa", 0, 1, id="one card"),
+        pytest.param("g6e.48xlarge", "efa", 3, 4, id="four cards"),
+        pytest.param("p5.48xlarge", "efa", 31, 32, id="32 cards"),
+        pytest.param("p6-b300.48xlarge", None, 16, 16, id="a first card without EFA"),
+    ],
+)
+def test_efa_interfaces_cover_the_network_cards(instance_type: str, first: str | None, others: int, efas: int) -> None:
+    pool = declared(instance_type=instance_type, network=EFA, **ONE_ZONE)
+
+    primary, *rest = pool.template["networkInterfaces"]
+    assert (primary["networkCardIndex"], primary["deviceIndex"], primary.get("interfaceType")) == (0, 0, first)
+    assert [(each["networkCardIndex"], each["deviceIndex"]) for each in rest] == [(n + 1, 1) for n in range(others)]
+    assert {each["interfaceType"] for each in rest} <= {"efa-only"}
+    assert all(each["securityGroups"] == [GROUP] for each in [primary, *rest])
+    assert all(each["associatePublicIpAddress"] == "false" for each in [primary, *rest])
+    assert "vpcSecurityGroupIds" not in pool.template
+    assert pool.tags["resources/vpc.amazonaws.com/efa"] == str(efas)
+
+
+def test_every_type_with_efa_gets_as_many_interfaces_as_it_has() -> None:
+    types = [row for row in CLOUD.instance_types.values() if row.rdma_interfaces and row.lifecycle != "retired"]
+    types = [row for row in types if not row.name.startswith("g7.")]
+
+    made = {row.name: settings(instance_type=row.name, network=EFA, **ONE_ZONE) for row in types}
+    counts = {name: found.node_resources for name, found in made.items()}
+
+    assert counts == {row.name: {"vpc.amazonaws.com/efa": str(row.rdma_interfaces)} for row in types}
+
+
+def test_security_groups_without_efa_are_the_machines() -> None:
+    pool = declared(network={"security_group_ids": [GROUP]})
+
+    assert pool.template["vpcSecurityGroupIds"] == [GROUP]
+    assert "networkInterfaces" not in pool.template
+
+
+def test_a_compact_pool_has_a_placement_group_of_its_own() -> None:
+    pool = declared(network={"placement": "compact"}, **ONE_ZONE)
+
+    group = pool.one(aws_pools.PLACEMENT_GROUP)
+    assert group.inputs["strategy"] == "cluster"
+    by_property = pool.one(aws_pools.TEMPLATE).options["propertyDependencies"]
+    assert by_property["placement"] == [group.urn]
+
+
+def test_a_limit_of_pods_is_bottlerockets_setting() -> None:
+    found = tomllib.loads(declared(network={"max_pods": 40}).user_data)
+
+    assert found == {"settings": {"kubernetes": {"max-pods": 40}}}
+
+
+def test_a_limit_of_pods_on_amazon_linux_wins_over_the_one_of_eks() -> None:
+    parts = mime(declared(software="device-plugin", network={"max_pods": 40}).user_data)
+
+    head, _, body = parts["text/cloud-config"].partition("\n")
+    (file,) = json.loads(body)["write_files"]
+    assert head == "#cloud-config"
+    assert file["path"].startswith("/etc/eks/nodeadm.d/")
+    assert json.loads(file["content"])["spec"] == {"kubelet": {"config": {"maxPods": 40}}}
+
+
+def test_settings_of_one_node_go_into_one_text() -> None:
+    wish: dict[str, Any] = {
+        "disk": {"local_nvme": "raid0"},
+        "network": {"max_pods": 40},
+        "instance_type": "p4d.24xlarge",
+    }
+
+    bottlerocket = tomllib.loads(declared(**wish, sharing={"mode": "mig", "profile": "2g.10gb"}).user_data)
+    amazon_linux = mime(declared(**wish, software="device-plugin").user_data)
+
+    assert set(bottlerocket["settings"]) == {"bootstrap-commands", "kubernetes", "kubelet-device-plugins"}
+    assert set(amazon_linux) == {"application/node.eks.aws", "text/cloud-config"}
+
+
+def test_the_autoscaler_knows_the_huge_pages_of_efa_on_amazon_linux() -> None:
+    found = settings(instance_type="g6.8xlarge", software="device-plugin", network=EFA, **ONE_ZONE).node_resources
+
+    assert found == {"vpc.amazonaws.com/efa": "1", "hugepages-2Mi": "10256Mi"}
+
+
+# The rest
+
+
+@pytest.mark.parametrize(
+    ("wish", "kind", "path", "value"),
+    [
+        pytest.param(
+            {"security": {"imds_hop_limit": 2}},
+            aws_pools.TEMPLATE,
+            ("metadataOptions", "httpPutResponseHopLimit"),
+            2,
+            id="hop limit",
+        ),
+        pytest.param(
+            {"upgrade": {"max_unavailable": 3}},
+            aws_pools.NODE_GROUP,
+            ("updateConfig",),
+            {"maxUnavailable": 3, "updateStrategy": "MINIMAL"},
+            id="unavailable",
+        ),
+        pytest.param(
+            {"auto_repair": False}, aws_pools.NODE_GROUP, ("nodeRepairConfig",), {"enabled": False}, id="repair"
+        ),
+        pytest.param(
+            {"overrides": {"aws": {"NodeGroup": {"updateConfig": {"updateStrategy": "DEFAULT"}}}}},
+            aws_pools.NODE_GROUP,
+            ("updateConfig",),
+            {"maxUnavailable": 1, "updateStrategy": "DEFAULT"},
+            id="set by hand, merged",
+        ),
+        pytest.param(
+            {"overrides": {"aws": {"LaunchTemplate": {"ebsOptimized": "true"}}}},
+            aws_pools.TEMPLATE,
+            ("ebsOptimized",),
+            "true",
+            id="set by hand, added",
+        ),
+    ],
+)
+def test_a_setting_is_one_field(wish: dict[str, Any], kind: str, path: tuple[str, ...], value: object) -> None:
+    found: Any = declared(**wish).one(kind).inputs
+    for key in path:
+        found = found[key]
+
+    assert found == value
+
+
+def test_what_is_set_by_hand_on_another_cloud_is_not_for_this_one() -> None:
+    assert declared(overrides={"gcp": {"NodePool": {"version": "1"}}}).group == declared().group
+
+
+def test_tags_reach_group_template_machines_and_disks() -> None:
+    pool = declared(tags={"cost-centre": "4711", "Name": "trainers"})
+
+    assert pool.group["tags"]["cost-centre"] == "4711"
+    assert pool.template["tags"]["cost-centre"] == "4711"
+    each = pool.template["tagSpecifications"]
+    assert [tags["tags"]["cost-centre"] for tags in each] == ["4711", "4711", "4711"]
+    assert [tags["tags"]["Name"] for tags in each] == ["trainers", "trainers", "trainers"]
+
+
+def test_a_protected_pool_keeps_what_holds_its_nodes() -> None:
+    pool = declared(protect=True, network={"placement": "compact"}, **ONE_ZONE)
+
+    assert {each.type for each in pool.resources if each.options.get("protect")} == {
+        aws_pools.NODE_GROUP,
+        aws_pools.TEMPLATE,
+        aws_pools.PLACEMENT_GROUP,
+    }
+
+
+def test_time_outs_are_the_groups() -> None:
+    wanted = {"create_min": 30, "update_min": 200, "delete_min": 45}
+
+    timeouts = declared(timeouts=wanted).one(aws_pools.NODE_GROUP).options["customTimeouts"]
+
+    assert timeouts == {"create": "30m", "update": "200m", "delete": "45m"}
+
+
+def test_more_nodes_at_a_time_need_less_time() -> None:
+    found = settings(nodes={"max": 10}, upgrade={"max_unavailable": 5})
+
+    assert found.update_timeout_minutes == 60 + 30 * 2
+
+
+def test_a_renamed_pool_keeps_its_launch_template() -> None:
+    before = aws_pools.Pool(aws_pools.strictly(plan(name="old"), name="train-old"))
+    after = aws_pools.Pool(aws_pools.strictly(plan(name="new", renamed_from="old"), name="train-new"))
+
+    assert after.template == before.template
+    assert after.group["labels"]["gpupools/pool"] == "new"
+
+
+# Refusals
+
+
+def by_hand(resource: str, **inputs: Any) -> dict[str, Any]:
+    return {"overrides": {"aws": {resource: inputs}}}
+
+
+REFUSED: list[Any] = [
+    pytest.param(
+        {"capacity": {"mode": "spot"}, "nodes": {"fixed": 2}},
+        [
+            (
+                "pools.a.nodes.fixed: fixed with capacity.mode: spot: EC2 takes spot machines back, so no number"
+                " of them is fixed; give min and max, or another capacity.mode"
+            )
+        ],
+        id="fixed and spot",
+    ),
+    pytest.param(
+        {"capacity": {"mode": "spot", "max_price_usd_per_hour": 1.5}},
+        [
+            (
+                "pools.a.capacity.max_price_usd_per_hour: aws has no capacity.max_price_usd_per_hour: EKS pays"
+                " up to the on-demand price and has no field for less; leave it out"
+            )
+        ],
+        id="a price for spot",
+    ),
+    pytest.param(
+        {"capacity": BLOCK, "zones": ["eu-central-1a"]},
+        [
+            (
+                "pools.a.capacity.mode: EC2 sells no Capacity Block of g6.xlarge; choose a type of p4d, p4de,"
+                " p5, p5e, p5en, p6-b200, p6-b300, p6e-gb200, p6e-gb300; or mode: reservation"
+            )
+        ],
+        id="a block of a type that has none",
+    ),
+    pytest.param(
+        {"instance_type": "p5.48xlarge", "capacity": BLOCK, "nodes": {"min": 1, "max": 2}},
+        [
+            (
+                "pools.a.nodes.min: min 1 with capacity.mode: capacity-block: before the block starts no node"
+                " comes, and EKS empties the pool 40 minutes before it ends; use min: 0 and max"
+            ),
+            (
+                "pools.a.capacity.name: a capacity reservation is in one zone, and the cluster's subnets_by_zone"
+                " has eu-central-1a and eu-central-1b; write zones: [eu-central-1a]"
+            ),
+        ],
+        id="a block with nodes kept, over two zones",
+    ),
+    pytest.param(
+        {"instance_type": "p5.48xlarge", "capacity": BLOCK, "nodes": {"fixed": 2}, **ONE_ZONE},
+        [
+            (
+                "pools.a.nodes.fixed: fixed 2 with capacity.mode: capacity-block: before the block starts no"
+                " node comes, and EKS empties the pool 40 minutes before it ends; use min: 0 and max"
+            )
+        ],
+        id="a block of fixed size",
+    ),
+    pytest.param(
+        {"capacity": {"mode": "reservation", "name": "my-reservation"}, **ONE_ZONE},
+        [
+            (
+                "pools.a.capacity.name: 'my-reservation' is no capacity reservation; write its id, cr-…, or a"
+                " resource group's ARN"
+            )
+        ],
+        id="no reservation",
+    ),
+    pytest.param(
+        {
+            "capacity": {
+                "mode": "reservation",
+                "name": "arn:aws:resource-groups:us-east-1:111122223333:group/training",
+            }
+        },
+        [
+            (
+                "pools.a.capacity.name: the resource group is in us-east-1, and the cluster's region is"
+                " eu-central-1; name a group of the cluster's region"
+            )
+        ],
+        id="a reservation elsewhere",
+    ),
+    pytest.param(
+        {"capacity": {"mode": "flex-start"}},
+        [
+            (
+                "pools.a.capacity.mode: aws has no capacity.flex-start: it is Google's; reserve a Capacity"
+                " Block: mode capacity-block"
+            )
+        ],
+        id="flex-start",
+    ),
+    pytest.param(
+        {"zones": ["eu-central-1c", "us-east-1a"]},
+        [
+            (
+                "pools.a.zones[0]: the cluster has no subnet in 'eu-central-1c'; did you mean 'eu-central-1b' or"
+                " 'eu-central-1a'?"
+            ),
+            "pools.a.zones[1]: 'us-east-1a' is no zone of eu-central-1; known: eu-central-1a, eu-central-1b",
+        ],
+        id="zones that are not there",
+    ),
+    pytest.param(
+        {"image": {"family": "ubuntu"}},
+        [
+            (
+                "pools.a.image.family: EKS has no AMI type for ubuntu; use al2023 or bottlerocket; or custom"
+                " with the id of an AMI"
+            )
+        ],
+        id="ubuntu",
+    ),
+    pytest.param(
+        {"image": {"family": "al2023"}},
+        [
+            (
+                "pools.a.image.family: al2023 has no device plugin, which software: cloud-managed leaves to the"
+                " image; use family: bottlerocket, or software: device-plugin or gpu-operator"
+            )
+        ],
+        id="nobody's device plugin",
+    ),
+    pytest.param(
+        {"image": {"family": "bottlerocket"}, "software": "gpu-operator"},
+        [
+            (
+                "pools.a.image.family: bottlerocket runs a device plugin of its own, beside which software:"
+                " gpu-operator would run a second one; use software: cloud-managed, or family: al2023"
+            )
+        ],
+        id="two device plugins",
+    ),
+    pytest.param(
+        {"image": {"fips": True}, "software": "device-plugin"},
+        [
+            (
+                "pools.a.image.fips: EKS has no FIPS variant of AL2023 NVIDIA, the image for software:"
+                " device-plugin; use software: cloud-managed, whose Bottlerocket image has one"
+            )
+        ],
+        id="fips on amazon linux",
+    ),
+    pytest.param(
+        {**OWN, "image": {"family": "custom", "id": "ubuntu-22.04"}, "disk": {"local_nvme": "raid0"}, "disk_gib": 300},
+        [
+            "pools.a.image.id: 'ubuntu-22.04' is no id of an AMI; write it like ami-0a1b2c3d4e5f60718",
+            (
+                "pools.a.image.id: EKS adds nothing that lets an image of your own join the cluster, and"
+                " userData is missing; write overrides: {aws: {LaunchTemplate: {userData: …}}}"
+            ),
+            (
+                "pools.a.image.id: only its builder knows the name of its root device, and blockDeviceMappings"
+                " is missing; write overrides: {aws: {LaunchTemplate: {blockDeviceMappings: …}}}"
+            ),
+            (
+                "pools.a.disk.local_nvme: cannot be set beside image.id, whose userData is written by hand; set"
+                " it in overrides.aws.LaunchTemplate.userData"
+            ),
+            (
+                "pools.a.disk_gib: cannot be set beside image.id, whose blockDeviceMappings is written by hand;"
+                " set it in overrides.aws.LaunchTemplate.blockDeviceMappings"
+            ),
+        ],
+        id="an image of one's own that nobody starts",
+    ),
+    pytest.param(
+        {**OWN, "software": "cloud-managed", **by_hand("LaunchTemplate", **BY_HAND)},
+        [
+            (
+                "pools.a.image.id: image.id with software: cloud-managed: nothing says that the image brings"
+                " driver and device plugin; use software: gpu-operator"
+            )
+        ],
+        id="an image of one's own without owner of the driver",
+    ),
+    pytest.param(
+        {**OWN, "instance_type": "g6f.large", **by_hand("LaunchTemplate", **BY_HAND)},
+        [
+            (
+                "pools.a.image.id: a part of a GPU, as g6f.large has, needs NVIDIA's GRID driver, which the operator"
+                " has not; leave image out: the EKS images bring it"
+            )
+        ],
+        id="a part of a GPU on an image of one's own",
+    ),
+    pytest.param(
+        {"disk": {"type": "st1", "encryption_key": "alias/gpu"}},
+        [
+            "pools.a.disk.type: 'st1' is no EBS volume type that a node can start from; known: gp2, gp3, io1, io2",
+            (
+                "pools.a.disk.encryption_key: 'alias/gpu' is no ARN of a KMS key; write it like"
+                " arn:aws:kms:<region>:<account>:key/<id>"
+            ),
+        ],
+        id="a disk that cannot be",
+    ),
+    pytest.param(
+        {"disk": {"encryption_key": KEY.replace("eu-central-1", "eu-west-1")}},
+        [
+            (
+                "pools.a.disk.encryption_key: the key is in eu-west-1, and the cluster's region is eu-central-1;"
+                " use a key of the cluster's region"
+            )
+        ],
+        id="a key of another region",
+    ),
+    pytest.param(
+        {"instance_type": "g5g.xlarge", "disk": {"local_nvme": "raid0"}},
+        [
+            (
+                "pools.a.disk.local_nvme: raid0 needs local NVMe, and g5g.xlarge has none; leave it out, or"
+                " choose a type with local disks"
+            )
+        ],
+        id="no local disk",
+    ),
+    pytest.param(
+        {"network": {"rdma": True}},
+        [
+            "pools.a.network.rdma: rdma needs EFA, and g6.xlarge has none; leave it out, or choose a type with EFA",
+            (
+                "pools.a.network.rdma: rdma without security_group_ids: each interface names its own, and EFA"
+                " needs one that lets all traffic in from and out to itself; give security_group_ids; the"
+                " cluster's own security group (eks-cluster-sg-…) has these rules"
+            ),
+        ],
+        id="EFA on a type without",
+    ),
+    pytest.param(
+        {"instance_type": "g6.8xlarge", "network": EFA, "zones": ["eu-central-1b", "eu-central-1a"]},
+        [
+            (
+                "pools.a.network.rdma: EFA traffic is in one zone, and zones has eu-central-1b and"
+                " eu-central-1a; write zones: [eu-central-1b]"
+            )
+        ],
+        id="EFA over two zones",
+    ),
+    pytest.param(
+        {"network": {"placement": "compact"}},
+        [
+            (
+                "pools.a.network.placement: placement: compact is in one zone, and the cluster's subnets_by_zone"
+                " has eu-central-1a and eu-central-1b; write zones: [eu-central-1a]"
+            )
+        ],
+        id="a placement group over two zones",
+    ),
+    pytest.param(
+        {
+            "network": {"placement": "compact"},
+            "capacity": {"mode": "reservation", "name": "cr-0123456789abcdef0"},
+            **ONE_ZONE,
+        },
+        [
+            (
+                "pools.a.network.placement: placement: compact with capacity.mode: reservation: the reserved"
+                " machines are not in a group of this pool; leave placement out; a reservation made in a"
+                " placement group goes into overrides.aws.LaunchTemplate.placement"
+            )
+        ],
+        id="a placement group and a reservation",
+    ),
+    pytest.param(
+        {"network": {"security_group_ids": ["default"]}},
+        [
+            (
+                "pools.a.network.security_group_ids[0]: 'default' is no id of a security group; write it like"
+                " sg-0a1b2c3d4e5f60718"
+            )
+        ],
+        id="no security group",
+    ),
+    pytest.param(
+        {
+            "security": {"secure_boot": True},
+            "upgrade": {"strategy": "blue-green", "max_surge": 1, "drain_timeout_min": 30},
+        },
+        [
+            (
+                "pools.a.security.secure_boot: aws has no security.secure_boot: it is part of the image, and the"
+                " EKS images leave it off; register an image with UEFI data of your own and name it as image.id"
+            ),
+            (
+                "pools.a.upgrade.strategy: aws has no upgrade.strategy: EKS rolls a node group in place; move"
+                " pods by a second pool"
+            ),
+            (
+                "pools.a.upgrade.max_surge: aws has no upgrade.max_surge: EKS chooses the number of extra nodes"
+                " itself; for its rolling with extra nodes write overrides: {aws: {NodeGroup: {updateConfig:"
+                " {updateStrategy: DEFAULT}}}}"
+            ),
+            (
+                "pools.a.upgrade.drain_timeout_min: aws has no upgrade.drain_timeout_min: EKS waits 15 minutes"
+                " for the pods of a node and has no field for another time; leave it out"
+            ),
+        ],
+        id="what EKS has no field for",
+    ),
+    pytest.param(
+        {"tags": {"aws:owner": "me", "gpupools:pool": "b", "quote'": "ok", "colour": "red;green"}},
+        [
+            "pools.a.tags.aws:owner: AWS keeps keys that begin with aws:; use another key",
+            "pools.a.tags.gpupools:pool: is set on every pool; leave it out",
+            (
+                "pools.a.tags.quote': is no tag key: 1 to 128 letters, digits, spaces and + - = . _ : / @; use"
+                " another key"
+            ),
+            (
+                "pools.a.tags.colour: 'red;green' is no tag value: up to 256 letters, digits, spaces and + - = ."
+                " _ : / @; use another value"
+            ),
+        ],
+        id="tags EC2 does not take",
+    ),
+    pytest.param(
+        {"tags": {f"key-{index}": "x" for index in range(48)}},
+        ["pools.a.tags: 48 tags; EC2 takes 50, of which this tool needs 3; use 47 or fewer"],
+        id="too many tags",
+    ),
+    pytest.param(
+        by_hand("LaunchTemplate", iamInstanceProfile={"name": "x"}, instanceInitiatedShutdownBehavior="stop"),
+        [
+            (
+                "pools.a.overrides.aws.LaunchTemplate.iamInstanceProfile: cannot be set by hand; EKS refuses it"
+                " in the launch template of a node group; set nodeRoleArn of NodeGroup"
+            ),
+            (
+                "pools.a.overrides.aws.LaunchTemplate.instanceInitiatedShutdownBehavior: cannot be set by hand;"
+                " EKS refuses it in the launch template of a node group; leave it out"
+            ),
+        ],
+        id="what EKS forbids in a template",
+    ),
+    pytest.param(
+        by_hand("LaunchTemplate", networkInterfaces=[{"deviceIndex": 0, "subnetId": "subnet-1"}]),
+        [
+            (
+                "pools.a.overrides.aws.LaunchTemplate.networkInterfaces[0].subnetId: EKS refuses it in the"
+                " launch template of a node group; use zones, or the cluster's subnets"
+            )
+        ],
+        id="a subnet in a template",
+    ),
+    pytest.param(
+        {
+            "network": {"security_group_ids": [GROUP]},
+            **by_hand("LaunchTemplate", networkInterfaces=[{"deviceIndex": 0}]),
+        },
+        [
+            (
+                "pools.a.overrides.aws.LaunchTemplate.networkInterfaces: cannot stand beside"
+                " network.security_group_ids: EC2 takes security groups of the machine or of its interfaces, not"
+                " of both; leave network.security_group_ids out, and name the groups in each interface"
+            )
+        ],
+        id="security groups in both places",
+    ),
+    pytest.param(
+        {
+            "instance_type": "g6.8xlarge",
+            "network": EFA,
+            **ONE_ZONE,
+            **by_hand("LaunchTemplate", vpcSecurityGroupIds=[GROUP]),
+        },
+        [
+            (
+                "pools.a.overrides.aws.LaunchTemplate.vpcSecurityGroupIds: cannot stand beside network.rdma,"
+                " whose interfaces name their own security groups; use network.security_group_ids"
+            )
+        ],
+        id="security groups of the machine beside EFA",
+    ),
+    pytest.param(
+        {"network": {"max_pods": 30}, **by_hand("LaunchTemplate", userData="W3NldHRpbmdzXQo=")},
+        [
+            (
+                "pools.a.overrides.aws.LaunchTemplate.userData: would take the place of what network.max_pods"
+                " writes there; leave it or network.max_pods out"
+            )
+        ],
+        id="user data in place of ours",
+    ),
+    pytest.param(
+        by_hand("NodeGroup", taints=[], remoteAccess={"ec2SshKey": "x"}),
+        [
+            (
+                "pools.a.overrides.aws.NodeGroup.remoteAccess: cannot be set by hand; EKS refuses it beside a"
+                " launch template; log in with SSM Session Manager"
+            ),
+            (
+                "pools.a.overrides.aws.NodeGroup.taints: cannot be set by hand; use the pool's taints; the GPU"
+                " taint stays"
+            ),
+        ],
+        id="the taint by hand",
+    ),
+    pytest.param(
+        by_hand(
+            "LaunchTemplate", monitoring=[1], networkInterfaces=[{"ipv4Addresses": ["10.0.0.1"], "deviceIndex": [0]}]
+        ),
+        [
+            (
+                "pools.a.overrides.aws.LaunchTemplate.monitoring: got a list, and monitoring is none; write one"
+                " value, or a map of inputs"
+            ),
+            (
+                "pools.a.overrides.aws.LaunchTemplate.networkInterfaces[0].deviceIndex: got a list, and deviceIndex"
+                " is none; write one value, or a map of inputs"
+            ),
+        ],
+        id="a list where none is",
+    ),
+    pytest.param(
+        by_hand("NodeGroup", nodeRoleArn=None),
+        [
+            (
+                "pools.a.overrides.aws.NodeGroup.nodeRoleArn: cannot be taken away: every node group has a role;"
+                " leave it out, or name a role"
+            ),
+        ],
+        id="a required input taken away",
+    ),
+    pytest.param(
+        by_hand("PlacementGroup", name="x"),
+        [
+            (
+                "pools.a.overrides.aws.PlacementGroup: a pool on aws declares no 'PlacementGroup'; known:"
+                " LaunchTemplate, NodeGroup"
+            )
+        ],
+        id="a resource that is not declared",
+    ),
+]
+
+
+@pytest.mark.parametrize(("wish", "problems"), REFUSED)
+def test_what_does_not_go_together_is_refused_with_both_names(wish: dict[str, Any], problems: list[str]) -> None:
+    assert refused(**wish) == problems
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"network": {"placement": "compact"}},
+        {"instance_type": "g6.8xlarge", "network": EFA},
+        {"capacity": {"mode": "reservation", "name": "cr-0123456789abcdef0"}},
+    ],
+    ids=["placement", "EFA", "reservation"],
+)
+def test_one_zone_is_sure_with_one_subnet_only(wish: dict[str, Any]) -> None:
+    one = {**BY_SUBNET, "subnet_ids": ["subnet-1"]}
+
+    (problem,) = refused(BY_SUBNET, **wish)
+
+    assert "is in one zone, and the cluster's subnet_ids do not say which zones they are in" in problem
+    assert plan(one, **wish).settings
+
+
+def test_zones_need_subnets_by_zone() -> None:
+    assert refused(BY_SUBNET, zones=["eu-central-1a"]) == [
+        (
+            "pools.a.zones: a node group is in the zones of its subnets, and the cluster's subnet_ids do not"
+            " name theirs; give the cluster subnets_by_zone: {zone: [subnet-…]} instead"
+        )
+    ]
+
+
+def test_an_ultraserver_without_published_network_cards_gets_no_efa() -> None:
+    wish: dict[str, Any] = {
+        "instance_type": "p6e-gb200.36xlarge",
+        "software": "device-plugin",
+        "capacity": BLOCK,
+        "network": EFA,
+    }
+
+    assert refused(**wish, **ONE_ZONE) == [
+        (
+            "pools.a.network.rdma: rdma needs to know the network cards of p6e-gb200.36xlarge, which EC2's"
+            " documentation does not number; leave it out and write overrides: {aws: {LaunchTemplate:"
+            " {networkInterfaces: […]}}}"
+        )
+    ]
+
+
+# The data
+
+
+@pytest.mark.parametrize(
+    ("known", "resource", "args"),
+    [
+        (NODE_GROUP, aws.eks.NodeGroup, aws.eks.NodeGroupArgs),
+        (LAUNCH_TEMPLATE, aws.ec2.LaunchTemplate, aws.ec2.LaunchTemplateArgs),
+        (PLACEMENT_GROUP, aws.ec2.PlacementGroup, aws.ec2.PlacementGroupArgs),
+    ],
+    ids=["node group", "launch template", "placement group"],
+)
+def test_every_input_that_can_be_set_by_hand_is_one_of_the_sdks(known: Overridable, resource: type, args: type) -> None:
+    parameters = {name for name in vars(args) if isinstance(vars(args)[name], property)}
+
+    assert {python_name(name) for name in known.inputs} == parameters
+    assert {path[0] for path in known.kept} <= known.inputs
+    assert resource.__name__ in ("NodeGroup", "LaunchTemplate", "PlacementGroup")
+
+
+def test_lists_are_the_sdks_lists() -> None:
+    def lists(module: Any, resource: str, *top: type) -> set[str]:
+        classes = [one for name, one in vars(module).items() if name.startswith(resource) and isinstance(one, type)]
+        return {
+            re.sub(r"_(.)", lambda match: match[1].upper(), name)
+            for one in (*classes, *top)
+            for name, found in vars(one).items()
+            if isinstance(found, property) and "Sequence[" in str(found.fget.__annotations__.get("return"))
+        }
+
+    known = lists(aws.eks._inputs, "NodeGroup", aws.eks.NodeGroupArgs)
+    known |= lists(aws.ec2._inputs, "LaunchTemplate", aws.ec2.LaunchTemplateArgs)
+    outputs = {"autoscalingGroups"}
+    requirements = lists(aws.ec2._inputs, "LaunchTemplateInstanceRequirements")
+
+    assert known - outputs - requirements == LISTS
+
+
+def test_volume_types_are_sorted_for_messages() -> None:
+    assert list(VOLUME_TYPES) == sorted(VOLUME_TYPES)
+
+
+# Everything at once
+
+
+def test_the_stack_with_everything_set_passes_the_strict_monitor() -> None:
+    found = everything()
+
+    assert [str(problem) for problem in found.problems] == []
+    types = [resource.type for resource in found.resources]
+    assert (types.count(aws_pools.NODE_GROUP), types.count(aws_pools.PLACEMENT_GROUP)) == (4, 1)
+
+
+def test_the_stack_with_everything_set_uses_every_setting_eks_takes() -> None:
+    checked = check_stack_file(EVERYTHING, clouds())
+    used = {name for pool in checked.stack.pools.values() for name in given_settings(pool)}
+
+    assert used == {name for name, setting in SETTINGS.items() if setting.taken}
+
+
+# The table of edits
+
+
+def edits() -> Mapping[str, Mapping[str, str]]:
+    with (Path(aws_provider.__file__).parent / "edits.csv").open(encoding="utf-8", newline="") as file:
+        return {row["input"]: row for row in csv.DictReader(file)}
+
+
+RESOURCES: Mapping[str, str] = {
+    "NodeGroup": aws_pools.NODE_GROUP,
+    "LaunchTemplate": aws_pools.TEMPLATE,
+    "PlacementGroup": aws_pools.PLACEMENT_GROUP,
+    "Tag": aws_pools.TAG,
+}
+
+
+@pytest.mark.parametrize("name", edits())
+def test_every_row_of_the_edit_table_is_an_input_with_a_known_effect_and_a_source(name: str) -> None:
+    resource, _, path = name.partition(".")
+    row = edits()[name]
+
+    assert check_property_path(RESOURCES[resource], path) is None
+    assert row["effect"] in ("in-place", "rolling", "replace", "refused")
+    assert row["source"].startswith("https://")
+
+
+def test_every_input_that_can_be_sent_has_a_row_in_the_edit_table() -> None:
+    kinds = {token: resource for resource, token in RESOURCES.items()}
+    sent = {f"{kinds[each.type]}.{key}" for each in everything().resources if each.type in kinds for key in each.inputs}
+    known = {"NodeGroup": NODE_GROUP, "LaunchTemplate": LAUNCH_TEMPLATE, "PlacementGroup": PLACEMENT_GROUP}
+    by_hand = {
+        f"{resource}.{key}"
+        for resource, overridable in known.items()
+        for key in overridable.inputs
+        if (key,) not in overridable.kept
+    }
+
+    assert {".".join(name.split(".")[:2]) for name in edits()} == sent | by_hand
+
+
+def test_the_edit_table_says_what_the_provider_can_only_make_anew() -> None:
+    # `ForceNew` in the schema of internal/service/eks/node_group.go, without what cannot be sent.
+    anew = {"amiType", "capacityType", "clusterName", "instanceTypes", "launchTemplate.id", "nodeRoleArn", "subnetIds"}
+    replaced = {name for name, row in edits().items() if row["effect"] == "replace"}
+
+    assert replaced == {*(f"NodeGroup.{name}" for name in anew), "LaunchTemplate.name", "LaunchTemplate.namePrefix"}
+
+
+def test_the_edit_table_says_what_becomes_a_new_version_of_the_template() -> None:
+    # `updateKeys` in internal/service/ec2/ec2_launch_template.go
+    stays = {"defaultVersion", "name", "namePrefix", "tags", "updateDefaultVersion"}
+    rolled = {name for name, row in edits().items() if row["effect"] == "rolling"}
+    template = {f"LaunchTemplate.{name}" for name in LAUNCH_TEMPLATE.inputs if (name,) not in LAUNCH_TEMPLATE.kept}
+    template |= {name for name in edits() if name.startswith("LaunchTemplate.")}
+
+    assert template - rolled == {f"LaunchTemplate.{name}" for name in stays}

@@ -1,0 +1,779 @@
+"""What counts as a GPU pool on AWS, kind by kind, and what keeps other pods off it."""
+
+import base64
+import gzip
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from gpupools.cloud import UNKNOWN, By, PoolFacts, SharingFacts
+from gpupools.reading import joined, with_taint
+from gpupools.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
+from providers.aws import CLOUD
+
+GROUP = "aws:eks/nodeGroup:NodeGroup"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+ASG = "aws:autoscaling/group:Group"
+ON_EKS = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
+PROFILE = {"iamInstanceProfile": {"name": "gpu-nodes"}}
+NODE_CONFIG = """MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="//"
+
+--//
+Content-Type: application/node.eks.aws
+
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster: {name: train, apiServerEndpoint: https://example.com}
+  kubelet:
+    config:
+      registerWithTaints: [TAINTS]
+--//--
+"""
+KUBERNETES_TAINT = "{key: nvidia.com/gpu, value: present, effect: NoSchedule}"
+BOOTSTRAP = "#!/bin/bash\n/etc/eks/bootstrap.sh train --kubelet-extra-args '--node-labels=a=b ARGS'\n"
+TOML = '[settings.kubernetes]\ncluster-name = "train"\napi-server = "https://example.com"\n'
+
+
+def b64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def read(token: str, properties: dict[str, Any]) -> tuple[PoolFacts, ...]:
+    return CLOUD.read_pools(token, properties)
+
+
+def verdict(pools: tuple[PoolFacts, ...]) -> str:
+    """Say in a word what the facts amount to: `none`, or per pool `cpu`, `kept`, `open` or `undecided`."""
+    words = []
+    for pool in pools:
+        if pool.gpus_per_node == 0:
+            words.append("cpu")
+        elif repels_cpu_pods(pool.taints):
+            words.append("kept")
+        elif pool.evidence and pool.in_cluster and not any(_concerns(name, pool.where) for name in pool.unknown):
+            words.append("open")
+        else:
+            words.append("undecided")
+    return ", ".join(words) or "none"
+
+
+def _concerns(unknown: str, where: str) -> bool:
+    return unknown.startswith(where) or where.startswith(unknown)
+
+
+@pytest.mark.parametrize(
+    ("token", "properties", "expected"),
+    [
+        pytest.param(GROUP, {"instanceTypes": ["p4d.24xlarge"]}, "open", id="no taint"),
+        pytest.param(GROUP, {"instanceTypes": ["p4d.24xlarge"], "taints": [ON_EKS]}, "kept", id="the GPU taint"),
+        pytest.param(
+            GROUP,
+            {"instanceTypes": ["g6.xlarge"], "taints": [{"key": "a", "effect": "NO_EXECUTE"}]},
+            "kept",
+            id="NoExecute",
+        ),
+        pytest.param(
+            GROUP,
+            {"instanceTypes": ["g6.xlarge"], "taints": [ON_EKS | {"effect": "PREFER_NO_SCHEDULE"}]},
+            "open",
+            id="a soft taint",
+        ),
+        pytest.param(
+            GROUP,
+            {"instanceTypes": ["g6.xlarge"], "taints": [ON_EKS | {"effect": "NoSchedule"}]},
+            "open",
+            id="Kubernetes' spelling",
+        ),
+        pytest.param(GROUP, {"instanceTypes": ["g6.xlarge"], "taints": [ON_EKS | {"key": ""}]}, "open", id="no key"),
+        pytest.param(GROUP, {"instanceTypes": ["g6.xlarge"], "labels": {"nvidia.com/gpu": "x"}}, "open", id="a label"),
+        pytest.param(GROUP, {"instanceTypes": ["g6.xlarge"], "taints": UNKNOWN}, "undecided", id="taints unknown"),
+        pytest.param(
+            GROUP,
+            {"instanceTypes": ["g6.xlarge"], "taints": [{"key": UNKNOWN, "effect": "PREFER_NO_SCHEDULE"}]},
+            "open",
+            id="an unknown key of a soft taint",
+        ),
+        pytest.param(
+            GROUP,
+            {"instanceTypes": ["g6.xlarge"], "taints": [{"key": UNKNOWN, "effect": "NO_SCHEDULE"}]},
+            "undecided",
+            id="an unknown key of a hard taint",
+        ),
+        pytest.param(
+            GROUP,
+            {"instanceTypes": UNKNOWN, "taints": [ON_EKS]},
+            "kept",
+            id="a taint is enough, whatever the machine",
+        ),
+        pytest.param(GROUP, {"instanceTypes": ["g4ad.xlarge"]}, "open", id="an AMD GPU"),
+        pytest.param(GROUP, {"instanceTypes": ["trn2.48xlarge"]}, "cpu", id="Trainium"),
+        pytest.param(GROUP, {"instanceTypes": ["inf1.xlarge"], "amiType": "AL2_x86_64_GPU"}, "cpu", id="Inferentia"),
+        pytest.param(GROUP, {"instanceTypes": ["m7i.large"]}, "cpu", id="a CPU pool"),
+        pytest.param(GROUP, {"launchTemplate": {"id": UNKNOWN}}, "undecided", id="a machine in a template"),
+        pytest.param(
+            GROUP, {"instanceTypes": ["m7i.large"], "launchTemplate": {"id": UNKNOWN}}, "cpu", id="a CPU machine here"
+        ),
+        pytest.param("aws-native:eks:Nodegroup", {"instanceTypes": ["g5.xlarge"]}, "open", id="aws-native"),
+        pytest.param("eks:index:ManagedNodeGroup", {"instanceTypes": ["g5.xlarge"]}, "open", id="pulumi-eks managed"),
+        pytest.param("eks:index:ManagedNodeGroup", {"gpu": True}, "open", id="pulumi-eks managed, gpu"),
+        pytest.param("eks:index:ManagedNodeGroup", {"gpu": False}, "cpu", id="pulumi-eks managed, no gpu"),
+        pytest.param("eks:index:NodeGroupV2", {"instanceType": "g5.xlarge"}, "open", id="pulumi-eks self-managed"),
+        pytest.param("eks:index:NodeGroupV2", {"gpu": True}, "open", id="pulumi-eks self-managed, gpu"),
+        pytest.param("eks:index:NodeGroup", {"instanceType": "t3.medium"}, "cpu", id="pulumi-eks, CPU"),
+        pytest.param(
+            "eks:index:NodeGroupV2",
+            {"instanceType": "g5.xlarge", "taints": {"nvidia.com/gpu": {"value": "present", "effect": "NoSchedule"}}},
+            "kept",
+            id="pulumi-eks taints",
+        ),
+        pytest.param(
+            "eks:index:NodeGroupV2",
+            {"instanceType": "g5.xlarge", "taints": {"nvidia.com/gpu": {"value": "x", "effect": "NO_SCHEDULE"}}},
+            "open",
+            id="pulumi-eks taints in EKS's spelling",
+        ),
+        pytest.param(
+            "eks:index:NodeGroupV2",
+            {"instanceType": "g5.xlarge", "kubeletExtraArgs": "--register-with-taints=a=b:NoSchedule"},
+            "kept",
+            id="pulumi-eks kubelet arguments",
+        ),
+        pytest.param(
+            "eks:index:NodeGroupV2",
+            {
+                "instanceType": "g5.xlarge",
+                "bottlerocketSettings": {"settings": {"kubernetes": {"node-taints": {"a": ["b:NoSchedule"]}}}},
+            },
+            "kept",
+            id="pulumi-eks Bottlerocket settings",
+        ),
+        pytest.param("eks:index:Cluster", {"instanceType": "p3.2xlarge"}, "open", id="the group in a cluster"),
+        pytest.param(
+            "eks:index:Cluster",
+            {"instanceType": "p3.2xlarge", "skipDefaultNodeGroup": True},
+            "none",
+            id="a cluster without a group",
+        ),
+        pytest.param("eks:index:Cluster", {"autoMode": {"enabled": True}, "gpu": True}, "none", id="Auto Mode"),
+        pytest.param(
+            "eks:index:Cluster",
+            {
+                "nodeGroupOptions": {
+                    "instanceType": "g6.xlarge",
+                    "taints": {"a": {"value": "", "effect": "NoSchedule"}},
+                }
+            },
+            "kept",
+            id="the group's options in a cluster",
+        ),
+        pytest.param("eks:index:Cluster", {"nodeGroupOptions": UNKNOWN}, "undecided", id="unknown options"),
+        pytest.param(
+            TEMPLATE,
+            {"instanceType": "g6.xlarge", "userData": b64(BOOTSTRAP)},
+            "none",
+            id="a template that a managed group may use",
+        ),
+        pytest.param(
+            TEMPLATE,
+            PROFILE | {"instanceType": "g6.xlarge", "userData": b64(BOOTSTRAP)},
+            "open",
+            id="a node's template",
+        ),
+        pytest.param(
+            TEMPLATE,
+            PROFILE
+            | {
+                "instanceType": "g6.xlarge",
+                "userData": b64(BOOTSTRAP.replace("ARGS", "--register-with-taints=nvidia.com/gpu=present:NoSchedule")),
+            },
+            "kept",
+            id="bootstrap.sh with a taint",
+        ),
+        pytest.param(
+            TEMPLATE,
+            PROFILE
+            | {
+                "instanceType": "g6.xlarge",
+                "userData": b64(BOOTSTRAP.replace("ARGS", "--register-with-taints=$TAINTS")),
+            },
+            "undecided",
+            id="bootstrap.sh with a taint from a variable",
+        ),
+        pytest.param(
+            TEMPLATE,
+            PROFILE
+            | {
+                "instanceType": "g6.xlarge",
+                "userData": b64(BOOTSTRAP + "# --register-with-taints=nvidia.com/gpu=present:NoSchedule\n"),
+            },
+            "open",
+            id="a taint in a comment",
+        ),
+        pytest.param(
+            TEMPLATE,
+            PROFILE | {"instanceType": "g6.xlarge", "userData": b64(NODE_CONFIG.replace("TAINTS", KUBERNETES_TAINT))},
+            "kept",
+            id="NodeConfig with a taint",
+        ),
+        pytest.param(
+            TEMPLATE,
+            PROFILE | {"instanceType": "g6.xlarge", "userData": b64(NODE_CONFIG.replace("TAINTS", ""))},
+            "open",
+            id="NodeConfig without",
+        ),
+        pytest.param(
+            TEMPLATE,
+            PROFILE
+            | {
+                "instanceType": "g6.xlarge",
+                "userData": b64(
+                    f'{TOML}[settings.kubernetes.node-taints]\n"nvidia.com/gpu" = ["present:NoSchedule"]\n'
+                ),
+            },
+            "kept",
+            id="Bottlerocket with a taint",
+        ),
+        pytest.param(
+            TEMPLATE, PROFILE | {"instanceType": "g6.xlarge", "userData": b64(TOML)}, "open", id="Bottlerocket without"
+        ),
+        pytest.param(
+            TEMPLATE,
+            PROFILE | {"instanceType": "g6.xlarge", "userData": UNKNOWN},
+            "undecided",
+            id="user data not known yet",
+        ),
+        pytest.param(
+            TEMPLATE,
+            PROFILE | {"instanceType": "g6.xlarge", "userData": b64("#!/bin/bash\nyum -y install nginx\n")},
+            "none",
+            id="a GPU machine outside Kubernetes",
+        ),
+        pytest.param(TEMPLATE, PROFILE | {"instanceType": "g6.xlarge"}, "none", id="a GPU machine without user data"),
+        pytest.param(
+            TEMPLATE,
+            PROFILE | {"instanceType": "m7i.large", "userData": b64(BOOTSTRAP)},
+            "cpu",
+            id="a CPU node's template",
+        ),
+        pytest.param(
+            TEMPLATE,
+            PROFILE
+            | {
+                "instanceRequirements": {"acceleratorTypes": ["gpu"], "acceleratorCount": {"min": 1.0}},
+                "userData": b64(BOOTSTRAP),
+            },
+            "open",
+            id="requirements that select GPUs",
+        ),
+        pytest.param(
+            TEMPLATE,
+            PROFILE
+            | {
+                "instanceRequirements": {"acceleratorManufacturers": ["amazon-web-services"]},
+                "userData": b64(BOOTSTRAP),
+            },
+            "cpu",
+            id="requirements that select Neuron",
+        ),
+        pytest.param(
+            TEMPLATE,
+            PROFILE
+            | {
+                "instanceRequirements": {"acceleratorCount": {"max": 0}, "acceleratorTypes": ["gpu"]},
+                "userData": b64(BOOTSTRAP),
+            },
+            "cpu",
+            id="requirements that exclude accelerators",
+        ),
+        pytest.param(
+            TEMPLATE,
+            PROFILE | {"instanceRequirements": {"allowedInstanceTypes": ["g5.*"]}, "userData": b64(BOOTSTRAP)},
+            "open",
+            id="requirements that allow GPU types",
+        ),
+        pytest.param(
+            "aws-native:ec2:LaunchTemplate",
+            {"launchTemplateData": PROFILE | {"instanceType": "g6.xlarge", "userData": b64(BOOTSTRAP)}},
+            "open",
+            id="aws-native template",
+        ),
+        pytest.param(
+            "aws:ec2/launchConfiguration:LaunchConfiguration",
+            {"instanceType": "p3.2xlarge", "userData": BOOTSTRAP},
+            "open",
+            id="a launch configuration, plain user data",
+        ),
+        pytest.param(
+            "aws:ec2/instance:Instance",
+            {"instanceType": "g5.xlarge", "userDataBase64": b64(BOOTSTRAP)},
+            "open",
+            id="one instance",
+        ),
+        pytest.param("aws:ec2/instance:Instance", {"instanceType": "g5.xlarge"}, "none", id="one plain instance"),
+        pytest.param(ASG, {"launchTemplate": {"id": "lt-1"}}, "none", id="a group whose template says it all"),
+        pytest.param(
+            ASG,
+            {
+                "mixedInstancesPolicy": {
+                    "launchTemplate": {
+                        "launchTemplateSpecification": {"launchTemplateId": "lt-1"},
+                        "overrides": [{"instanceType": "m7i.large"}, {"instanceType": "g5.xlarge"}],
+                    }
+                },
+                "tags": [{"key": "kubernetes.io/cluster/train", "value": "owned", "propagateAtLaunch": True}],
+            },
+            "undecided",
+            id="a group that overrides its template's machine",
+        ),
+        pytest.param(
+            "aws:ec2/spotFleetRequest:SpotFleetRequest",
+            {"launchSpecifications": [{"instanceType": "g5.xlarge", "userData": b64(BOOTSTRAP)}]},
+            "open",
+            id="a spot fleet",
+        ),
+        pytest.param(
+            "aws:ec2/fleet:Fleet",
+            {"launchTemplateConfigs": [{"overrides": [{"instanceRequirements": {"acceleratorTypes": ["gpu"]}}]}]},
+            "undecided",
+            id="a fleet",
+        ),
+        pytest.param("aws:s3/bucket:Bucket", {"instanceTypes": ["g6.xlarge"]}, "none", id="no machine at all"),
+    ],
+)
+def test_a_resource_amounts_to(token: str, properties: dict[str, Any], expected: str) -> None:
+    assert verdict(read(token, properties)) == expected
+
+
+def test_user_data_may_be_gzipped_and_base64() -> None:
+    packed = base64.b64encode(gzip.compress(BOOTSTRAP.replace("ARGS", "--register-with-taints=a:NoSchedule").encode()))
+    (pool,) = read(TEMPLATE, PROFILE | {"instanceType": "g6.xlarge", "userData": packed.decode()})
+
+    assert pool.taints == (Taint("a", "", Effect.NO_SCHEDULE),)
+
+
+def test_arguments_of_the_kubelet_replace_its_configuration() -> None:
+    script = (
+        "--//\nContent-Type: text/x-shellscript\n\nnodeadm init --register-with-taints=a=b:PreferNoSchedule\n--//--\n"
+    )
+    both = NODE_CONFIG.replace("TAINTS", KUBERNETES_TAINT).replace("--//--\n", script)
+    (pool,) = read(TEMPLATE, PROFILE | {"instanceType": "g6.xlarge", "userData": b64(both)})
+
+    assert pool.taints == (Taint("a", "b", Effect.PREFER_NO_SCHEDULE),)
+
+
+@pytest.mark.parametrize(
+    ("token", "properties", "where", "text"),
+    [
+        (
+            GROUP,
+            {"instanceTypes": ["g6.xlarge"]},
+            "taints",
+            "{key: nvidia.com/gpu, value: present, effect: NO_SCHEDULE}",
+        ),
+        (
+            GROUP,
+            {"instanceTypes": ["g4ad.xlarge"]},
+            "taints",
+            "{key: amd.com/gpu, value: present, effect: NO_SCHEDULE}",
+        ),
+        (
+            "eks:index:Cluster",
+            {"nodeGroupOptions": {"gpu": True}},
+            "nodeGroupOptions.taints",
+            "nvidia.com/gpu: {value: present, effect: NoSchedule}",
+        ),
+        (
+            TEMPLATE,
+            PROFILE | {"instanceType": "g6.xlarge", "userData": b64(BOOTSTRAP)},
+            "userData",
+            "--register-with-taints=nvidia.com/gpu=present:NoSchedule (or registerWithTaints, node-taints)",
+        ),
+    ],
+    ids=["NVIDIA", "AMD", "pulumi-eks", "user data"],
+)
+def test_the_missing_taint_is_spelled_as_its_place_takes_it(
+    token: str, properties: dict[str, Any], where: str, text: str
+) -> None:
+    (pool,) = read(token, properties)
+
+    assert (pool.where, pool.missing_taint.text) == (where, text)
+
+
+@pytest.mark.parametrize(
+    ("token", "properties"),
+    [
+        (GROUP, {"instanceTypes": ["g6.xlarge"]}),
+        (GROUP, {"instanceTypes": ["g6.xlarge"], "taints": [ON_EKS | {"effect": "PREFER_NO_SCHEDULE"}]}),
+        ("eks:index:NodeGroupV2", {"instanceType": "g6.xlarge", "taints": {"a": {"value": "", "effect": "x"}}}),
+        ("eks:index:Cluster", {"nodeGroupOptions": {"instanceType": "g6.xlarge"}}),
+        ("eks:index:Cluster", {"instanceType": "g6.xlarge"}),
+    ],
+    ids=["no list", "a list", "a map", "inside", "no options"],
+)
+def test_the_missing_taint_can_be_added(token: str, properties: dict[str, Any]) -> None:
+    (pool,) = read(token, properties)
+    mended = with_taint(properties, pool)
+
+    assert mended is not None
+    assert verdict((pool,)) == "open"
+    assert (
+        GPU_TAINT in read(token, mended | ({"instanceType": "g6.xlarge"} if "instanceType" in mended else {}))[0].taints
+    )
+
+
+@pytest.mark.parametrize(
+    "properties",
+    [
+        {"instanceTypes": ["g6.xlarge"], "taints": UNKNOWN},
+        {"instanceTypes": ["g6.xlarge"], "taints": "nvidia.com/gpu=present:NoSchedule"},
+    ],
+    ids=["not known yet", "another type"],
+)
+def test_the_missing_taint_is_not_added_where_that_would_be_a_guess(properties: dict[str, Any]) -> None:
+    (pool,) = read(GROUP, properties)
+
+    assert with_taint(properties, pool) is None
+
+
+def test_what_looks_like_a_taint_is_named_with_the_cure() -> None:
+    (pool,) = read(GROUP, {"instanceTypes": ["g6.xlarge"], "taints": [ON_EKS | {"effect": "NoSchedule"}]})
+
+    assert pool.not_counted == ("taints[0]: effect 'NoSchedule' is not in the spelling of this API; write NO_SCHEDULE",)
+
+
+def test_no_execute_alone_is_told_apart() -> None:
+    group: dict[str, Any] = {"instanceTypes": ["g6.xlarge"], "taints": [ON_EKS | {"effect": "NO_EXECUTE"}]}
+    (alone,) = read(GROUP, group)
+    (beside,) = read(GROUP, group | {"taints": [*group["taints"], ON_EKS]})
+
+    assert (alone.only_no_execute, beside.only_no_execute) == (True, False)
+
+
+class TestJoiningATemplate:
+    def group(self, **properties: Any) -> PoolFacts:
+        (pool,) = read(GROUP, {"launchTemplate": {"id": UNKNOWN}, **properties})
+        return pool
+
+    def template(self, **properties: Any) -> PoolFacts:
+        found = CLOUD.read_template(TEMPLATE, properties)
+        assert found is not None
+        return found
+
+    def test_the_group_says_what_it_leaves_open(self) -> None:
+        (reference,) = self.group().elsewhere
+
+        assert (reference.property, reference.decides) == ("launchTemplate", frozenset({"machine", "image"}))
+
+    @pytest.mark.parametrize(
+        ("machine", "taints", "expected"),
+        [
+            ("g6.12xlarge", [], "open"),
+            ("g6.12xlarge", [ON_EKS], "kept"),
+            ("m7i.large", [], "cpu"),
+            (UNKNOWN, [], "undecided"),
+        ],
+    )
+    def test_the_templates_machine_and_the_groups_taints_decide(
+        self, machine: Any, taints: list[Any], expected: str
+    ) -> None:
+        pool = joined(self.group(taints=taints), self.template(instanceType=machine), "launchTemplate")
+
+        assert verdict((pool,)) == expected
+        assert pool.elsewhere == ()
+
+    def test_what_the_template_adds_is_said_by_it(self) -> None:
+        toml = TOML + '[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = "mps"\n'
+        toml += "[settings.kubelet-device-plugins.nvidia.mps]\nreplicas = 4\n"
+        template = self.template(instanceType="g6.12xlarge", userData=b64(toml), keyName="mine")
+        pool = joined(self.group(), template, "launchTemplate")
+
+        assert (pool.gpus_per_node, pool.evidence) == (Fraction(4), "launchTemplate → instanceType g6.12xlarge")
+        assert pool.sharing == SharingFacts("mps", 4, said_by="settings.kubelet-device-plugins.nvidia")
+        assert pool.software.device_plugin is By.CLOUD
+        assert "launchTemplate → keyName" in {one.property for one in pool.weaknesses}
+
+    def test_a_self_managed_group_takes_taints_and_membership_from_its_template(self) -> None:
+        policy = {"launchTemplate": {"overrides": [{"instanceType": "g5.xlarge"}]}}
+        (pool,) = read(ASG, {"mixedInstancesPolicy": policy})
+        path = pool.elsewhere[0].property
+        tainted = BOOTSTRAP.replace("ARGS", "--register-with-taints=a=b:NoSchedule")
+
+        assert (verdict((pool,)), pool.in_cluster) == ("undecided", None)
+        assert verdict((joined(pool, self.template(userData=b64(tainted)), path),)) == "kept"
+        assert verdict((joined(pool, self.template(userData=b64(BOOTSTRAP)), path),)) == "open"
+        assert joined(pool, self.template(userData=b64("#!/bin/sh\ntrue\n")), path).in_cluster is False
+
+    def test_another_reference_changes_nothing(self) -> None:
+        pool = self.group()
+
+        assert joined(pool, self.template(instanceType="g6.xlarge"), "elsewhere") == pool
+
+    def test_only_templates_are_templates(self) -> None:
+        assert CLOUD.read_template(GROUP, {"instanceTypes": ["g6.xlarge"]}) is None
+
+
+@pytest.mark.parametrize(
+    ("properties", "owners"),
+    [
+        ({"amiType": "AL2023_x86_64_NVIDIA"}, (By.CLOUD, By.CLOUD, By.NOBODY)),
+        ({"amiType": "BOTTLEROCKET_ARM_64_NVIDIA_FIPS"}, (By.CLOUD, By.CLOUD, By.CLOUD)),
+        ({"amiType": "AL2023_x86_64_STANDARD"}, (By.NOBODY, By.NOBODY, By.NOBODY)),
+        ({}, (By.NOBODY, By.NOBODY, By.NOBODY)),
+        ({"amiType": "CUSTOM", "launchTemplate": {"id": "lt-1"}}, (By.UNSAID, By.UNSAID, By.UNSAID)),
+        ({"amiType": UNKNOWN}, (By.UNSAID, By.UNSAID, By.UNSAID)),
+    ],
+    ids=["AL2023", "Bottlerocket", "standard", "unset", "custom", "unknown"],
+)
+def test_the_image_says_who_owns_driver_toolkit_and_plugin(
+    properties: dict[str, Any], owners: tuple[By, By, By]
+) -> None:
+    (pool,) = read(GROUP, {"instanceTypes": ["g6.xlarge"], **properties})
+
+    assert (pool.software.driver, pool.software.container_toolkit, pool.software.device_plugin) == owners
+
+
+HARDENED = {
+    "metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 1},
+    "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"encrypted": "true"}}],
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({}, set()),
+        ({"metadataOptions": {}}, {("metadata-service", True, False), ("metadata-hop-limit", False, False)}),
+        ({"metadataOptions": {"httpEndpoint": "disabled"}}, set()),
+        (
+            {"metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 2.0}},
+            {("metadata-hop-limit", False, False)},
+        ),
+        (
+            {"metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 3}},
+            {("metadata-hop-limit", True, False)},
+        ),
+        (
+            {"metadataOptions": {"httpTokens": UNKNOWN, "httpPutResponseHopLimit": 1}},
+            {("metadata-service", True, True)},
+        ),
+        ({"blockDeviceMappings": [{"ebs": {"encrypted": "false"}}]}, {("disk-encryption", True, False)}),
+        ({"blockDeviceMappings": None}, {("disk-encryption", True, False)}),
+        ({"keyName": "mine"}, {("remote-access", True, False)}),
+        ({"networkInterfaces": [{"associatePublicIpAddress": "true"}]}, {("public-address", True, False)}),
+        ({"networkInterfaces": [{"associatePublicIpAddress": "false"}]}, set()),
+        ({"instanceType": "p3.2xlarge"}, {("retired-machine", False, False)}),
+    ],
+    ids=[
+        "hardened",
+        "metadata unset",
+        "no metadata service",
+        "two hops",
+        "three hops",
+        "tokens unknown",
+        "plain disk",
+        "no disk",
+        "key",
+        "public",
+        "private",
+        "retired machine",
+    ],
+)
+def test_a_template_shows_its_weaknesses(change: dict[str, Any], expected: set[tuple[str, bool, bool]]) -> None:
+    found = CLOUD.read_template(TEMPLATE, {**HARDENED, "instanceType": "g6.xlarge", **change})
+    assert found is not None
+
+    assert {(one.name, one.mandatory, one.unverified) for one in found.weaknesses} == expected
+    assert all(one.source.startswith("https://") and one.why and one.wanted for one in found.weaknesses)
+
+
+@pytest.mark.parametrize(
+    ("properties", "name", "mandatory"),
+    [
+        ({"remoteAccess": {"ec2SshKey": "mine"}}, "remote-access", True),
+        ({"amiType": "AL2_x86_64_GPU"}, "retired-image", True),
+        (
+            {"amiType": "AL2023_x86_64_NVIDIA", "releaseVersion": "1.33.5-20250620"},
+            "image-release",
+            False,
+        ),
+        ({"launchTemplate": None}, "disk-encryption", False),
+    ],
+    ids=["ssh", "retired image", "old release", "no template"],
+)
+def test_a_group_shows_its_weaknesses(properties: dict[str, Any], name: str, mandatory: bool) -> None:
+    base = {"instanceTypes": ["g6.xlarge"], "amiType": "AL2023_x86_64_NVIDIA", "launchTemplate": {"id": "lt-1"}}
+    (fine,) = read(GROUP, base)
+    (weak,) = read(GROUP, base | properties)
+
+    assert fine.weaknesses == ()
+    assert (name, mandatory) in {(one.name, one.mandatory) for one in weak.weaknesses}
+
+
+def test_bounds_labels_and_tags_are_read() -> None:
+    scaling = {"minSize": 1.0, "maxSize": "4", "desiredSize": float("nan")}
+    properties = {"instanceTypes": ["g6.xlarge"], "scalingConfig": scaling, "labels": {"a": "b", "c": UNKNOWN}}
+    (pool,) = read(GROUP, properties | {"tags": {"owner": "vision"}})
+
+    assert (pool.min_nodes, pool.max_nodes, pool.labels, pool.tags) == (1, 4, {"a": "b"}, {"owner": "vision"})
+
+
+@pytest.mark.parametrize("size", [40_000])
+def test_thousands_of_taints_are_read(size: int) -> None:
+    taints = [ON_EKS | {"effect": "PREFER_NO_SCHEDULE", "key": f"k{index}"} for index in range(size)]
+    (pool,) = read(GROUP, {"instanceTypes": ["g6.xlarge"], "taints": [*taints, ON_EKS]})
+
+    assert verdict((pool,)) == "kept"
+
+
+@pytest.mark.parametrize(
+    "user_data",
+    [
+        "a" * 300_000,
+        b64("nodeadm apiVersion: node.eks.aws/v1\n" + "[" * 20_000),
+        b64("[settings\n" + "[" * 5_000),
+        b64("MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nbootstrap"),
+        b64("apiVersion: node.eks.aws/v1alpha1\n? {a: b}\n: c\nkubelet: x\n"),
+        base64.b64encode(b"\x1f\x8bkubelet").decode(),
+        base64.b64encode(bytes(range(256))).decode(),
+        "\ud800 kubelet",
+        "--register-with-taints=",
+    ],
+    ids=["long", "deep YAML", "deep TOML", "no boundary", "map as key", "broken gzip", "no text", "surrogate", "empty"],
+)
+def test_no_user_data_makes_reading_fail(user_data: str) -> None:
+    properties = PROFILE | {"instanceType": "g6.xlarge", "userData": user_data}
+
+    assert all(isinstance(pool, PoolFacts) for pool in read(TEMPLATE, properties))
+
+
+def test_a_group_that_overrides_says_where_the_rest_is() -> None:
+    policy = {
+        "launchTemplate": {
+            "launchTemplateSpecification": {"launchTemplateName": "gpu"},
+            "overrides": [{"instanceType": UNKNOWN}, {"instanceType": "g5.xlarge"}],
+        }
+    }
+    tags = [{"key": "k8s.io/cluster-autoscaler/train", "value": "owned"}]
+    (pool,) = read(ASG, {"mixedInstancesPolicy": policy, "minSize": 1, "maxSize": 5, "tags": tags})
+    path = "mixedInstancesPolicy.launchTemplate"
+    (reference,) = pool.elsewhere
+
+    assert pool.evidence == f"{path}.overrides[1].instanceType g5.xlarge"
+    assert pool.unknown == (f"{path}.overrides[0].instanceType", f"{path}.launchTemplateSpecification")
+    assert (reference.property, reference.id) == (f"{path}.launchTemplateSpecification", "gpu")
+    assert (pool.in_cluster, pool.min_nodes, pool.max_nodes) == (True, 1, 5)
+
+
+@pytest.mark.parametrize(
+    ("tags", "user_data", "in_cluster"),
+    [
+        ({}, UNKNOWN, None),
+        ({"kubernetes.io/cluster/train": "owned"}, UNKNOWN, True),
+        ({"kubernetes.io/cluster/train": "owned"}, None, None),
+        ({"team": "vision"}, UNKNOWN, None),
+    ],
+    ids=["nothing known", "tagged", "an image that joins by itself", "another tag"],
+)
+def test_tags_mark_a_node_whose_user_data_is_not_seen(
+    tags: dict[str, str], user_data: Any, in_cluster: bool | None
+) -> None:
+    specified = [{"resourceType": "instance", "tags": tags}]
+    listed = [{"resourceType": "instance", "tags": [{"key": key, "value": value} for key, value in tags.items()]}]
+    base = PROFILE | {"instanceType": "g6.xlarge", "userData": user_data}
+
+    for given in (specified, listed):
+        (pool,) = read(TEMPLATE, base | {"tagSpecifications": given})
+
+        assert (pool.in_cluster, pool.tags) == (in_cluster, tags)
+
+
+@pytest.mark.parametrize(
+    ("requirements", "accelerator"),
+    [
+        ({"acceleratorManufacturers": ["nvidia"]}, "nvidia"),
+        ({"acceleratorManufacturers": ["amd"]}, "amd"),
+        ({"acceleratorManufacturers": ["amd"], "acceleratorTypes": ["fpga"]}, "other"),
+        ({"acceleratorManufacturers": ["amd", "nvidia"]}, "nvidia"),
+        ({"acceleratorNames": ["l4"]}, "nvidia"),
+        ({"acceleratorNames": ["radeon-pro-v520"]}, "amd"),
+        ({"acceleratorNames": ["inferentia"]}, "other"),
+        ({"acceleratorTypes": ["inference"]}, "other"),
+        ({"acceleratorCount": {"min": 1}}, "nvidia"),
+        ({"acceleratorCount": {"min": 0}}, ""),
+        ({"allowedInstanceTypes": ["m*", "p5.*"]}, "nvidia"),
+        ({"allowedInstanceTypes": ["m*"]}, ""),
+        ({"vcpuCount": {"min": 4}}, ""),
+    ],
+    ids=str,
+)
+def test_requirements_select_an_accelerator(requirements: dict[str, Any], accelerator: str) -> None:
+    found = CLOUD.read_template(TEMPLATE, {"instanceRequirements": requirements})
+    assert found is not None
+
+    assert found.accelerator == accelerator
+    assert bool(found.evidence) == (accelerator in ("nvidia", "amd"))
+
+
+def test_requirements_not_known_yet_are_named() -> None:
+    found = CLOUD.read_template(TEMPLATE, {"instanceRequirements": {"acceleratorTypes": UNKNOWN}})
+    whole = CLOUD.read_template(TEMPLATE, {"instanceRequirements": UNKNOWN})
+    assert found is not None
+    assert whole is not None
+
+    assert (found.unknown, found.gpus_per_node) == (("instanceRequirements.acceleratorTypes",), None)
+    assert (whole.unknown, whole.gpus_per_node) == (("instanceRequirements",), None)
+
+
+def test_findings_of_a_native_template_name_the_path_inside() -> None:
+    data = {"keyName": "mine", "networkInterfaces": [{"associatePublicIpAddress": True}]}
+    found = CLOUD.read_template("aws-native:ec2:LaunchTemplate", {"launchTemplateData": data})
+    assert found is not None
+
+    assert {one.property for one in found.weaknesses} == {
+        "launchTemplateData.keyName",
+        "launchTemplateData.networkInterfaces[0].associatePublicIpAddress",
+        "launchTemplateData.metadataOptions.httpTokens",
+        "launchTemplateData.metadataOptions.httpPutResponseHopLimit",
+        "launchTemplateData.blockDeviceMappings",
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({}, set()),
+        ({"keyName": "mine"}, {"remote-access"}),
+        ({"nodePublicKey": "ssh-rsa x"}, {"remote-access"}),
+        ({"nodeAssociatePublicIpAddress": True}, {"public-address"}),
+        ({"nodeAssociatePublicIpAddress": None}, {"public-address"}),
+        ({"nodeRootVolumeEncrypted": None}, {"disk-encryption"}),
+        ({"nodeRootVolumeEncrypted": None, "encryptRootBlockDevice": True}, set()),
+    ],
+    ids=["hardened", "key", "public key", "public", "public unset", "plain disk", "the other name"],
+)
+def test_a_group_of_pulumi_eks_shows_its_weaknesses(change: dict[str, Any], names: set[str]) -> None:
+    hardened = {"instanceType": "g6.xlarge", "nodeAssociatePublicIpAddress": False, "nodeRootVolumeEncrypted": True}
+    (pool,) = read("eks:index:NodeGroupV2", hardened | change)
+
+    assert {one.name for one in pool.weaknesses} == names
+
+
+@pytest.mark.parametrize("key", ["rootBlockDevice", "ebsBlockDevices"])
+@pytest.mark.parametrize("encrypted", [True, False])
+def test_disks_of_an_instance_are_judged(key: str, encrypted: bool) -> None:
+    disk: Any = {"encrypted": encrypted}
+    properties = {"instanceType": "g5.xlarge", "userData": BOOTSTRAP}
+    (pool,) = read("aws:ec2/instance:Instance", properties | {key: disk if key == "rootBlockDevice" else [disk]})
+
+    assert ("disk-encryption" in {one.name for one in pool.weaknesses}) is not encrypted
+
+
+@pytest.mark.parametrize(("key", "counts"), [("nodeUserDataOverride", True), ("nodeUserData", False)])
+def test_only_user_data_that_replaces_pulumi_eks_own_boots_the_node(key: str, counts: bool) -> None:
+    script = BOOTSTRAP.replace("ARGS", "--register-with-taints=a=b:NoSchedule")
+    (pool,) = read("eks:index:NodeGroupV2", {"instanceType": "g5.xlarge", key: script})
+
+    assert bool(pool.taints) is counts

@@ -1,0 +1,155 @@
+"""What the user data of an EC2 machine says: whether it joins a cluster, taints, labels, and how GPUs are shared."""
+
+from typing import Any
+
+import pytest
+
+from gpupools.cloud import SharingFacts
+from gpupools.taints import Effect, Taint
+from providers.aws.user_data import UserData, read_user_data
+
+NVIDIA = "settings.kubelet-device-plugins.nvidia"
+JOINS = '[settings.kubernetes]\ncluster-name = "x"\n'
+
+
+def node_config(spec: str) -> str:
+    return f"apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec: {spec}\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "joins"),
+    [
+        pytest.param("", False, id="nothing"),
+        pytest.param("#!/bin/sh\n/etc/eks/bootstrap.sh train\n", True, id="bootstrap.sh"),
+        pytest.param("#!/bin/sh\n# /etc/eks/bootstrap.sh train\n", False, id="bootstrap.sh in a comment"),
+        pytest.param("#!/bin/sh\ncat /etc/eks/bootstrap.sh\n", False, id="bootstrap.sh without a cluster"),
+        pytest.param("<powershell>\n& $EKSBootstrapScriptFile -EKSClusterName x\n</powershell>", True, id="Windows"),
+        pytest.param("#!/bin/sh\nkubeadm join 10.0.0.1:6443 --token x\n", True, id="kubeadm"),
+        pytest.param("#!/bin/sh\nkubeadm version\n", False, id="kubeadm that joins nothing"),
+        pytest.param("#!/bin/sh\nnodeadm init -c file:///x\n", True, id="nodeadm"),
+        pytest.param(node_config("{cluster: {name: x}}"), True, id="NodeConfig with a name"),
+        pytest.param(node_config("{cluster: {apiServerEndpoint: https://x}}"), True, id="NodeConfig with an endpoint"),
+        pytest.param(node_config("{kubelet: {}}"), False, id="NodeConfig that EKS completes"),
+        pytest.param(
+            '{"apiVersion": "node.eks.aws/v1alpha1", "spec": {"cluster": {"name": "x"}}}\n',
+            True,
+            id="NodeConfig as JSON",
+        ),
+        pytest.param(JOINS, True, id="Bottlerocket with a name"),
+        pytest.param('[settings.kubernetes]\napi-server = "https://x"\n', True, id="Bottlerocket with an endpoint"),
+        pytest.param("[settings.kubernetes]\nmax-pods = 9\n", False, id="Bottlerocket that EKS completes"),
+    ],
+)
+def test_a_machine_joins_a_cluster_that_its_user_data_names(given: str, joins: bool) -> None:
+    assert read_user_data(given).joins is joins
+
+
+@pytest.mark.parametrize("kind", ["application/node.eks.aws", "text/plain"])
+def test_a_part_is_known_by_its_content_type_or_its_text(kind: str) -> None:
+    head = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b"\n\n--b\nContent-Type: {kind}\n\n'
+
+    assert read_user_data(f"{head}{node_config('{cluster: {name: x}}')}--b--\n").joins
+
+
+def test_a_part_of_nodeadm_needs_no_version() -> None:
+    head = 'Content-Type: multipart/mixed; boundary="b"\n\n--b\nContent-Type: application/node.eks.aws\n\n'
+
+    assert read_user_data(f"{head}spec: {{cluster: {{name: x}}}}\n--b--\n").joins
+
+
+@pytest.mark.parametrize(
+    ("settings", "sharing"),
+    [
+        ("", None),
+        (f'[{NVIDIA}]\ndevice-sharing-strategy = "none"\n', SharingFacts("none", said_by=NVIDIA)),
+        (f'[{NVIDIA}]\ndevice-sharing-strategy = "other"\n', None),
+        (f'[{NVIDIA}]\ndevice-sharing-strategy = "time-slicing"\n', SharingFacts("time-slicing", 2, said_by=NVIDIA)),
+        (
+            f'[{NVIDIA}]\ndevice-sharing-strategy = "time-slicing"\n[{NVIDIA}.time-slicing]\nreplicas = 4\n',
+            SharingFacts("time-slicing", 4, said_by=NVIDIA),
+        ),
+        (
+            f'[{NVIDIA}]\ndevice-sharing-strategy = "mps"\n[{NVIDIA}.mps]\nreplicas = 8\n',
+            SharingFacts("mps", 8, said_by=NVIDIA),
+        ),
+        (
+            f'[{NVIDIA}]\ndevice-partitioning-strategy = "mig"\n[{NVIDIA}.mig.profile]\n"a100.40gb" = "1g.5gb"\n',
+            SharingFacts("mig-single", None, "1g.5gb", NVIDIA),
+        ),
+        (
+            f'[{NVIDIA}]\ndevice-partitioning-strategy = "mig"\ndevice-sharing-strategy = "time-slicing"\n',
+            SharingFacts("mig-single+time-slicing", 2, "", NVIDIA),
+        ),
+    ],
+    ids=["default", "none", "nonsense", "time-slicing", "replicas", "mps", "mig", "time-slicing on mig"],
+)
+def test_bottlerocket_says_how_gpus_are_shared(settings: str, sharing: SharingFacts | None) -> None:
+    assert read_user_data(JOINS + settings).sharing == sharing
+
+
+@pytest.mark.parametrize(
+    ("settings", "on"),
+    [("", True), (f"[{NVIDIA}]\nenabled = true\n", True), (f"[{NVIDIA}]\nenabled = false\n", False)],
+    ids=["default", "on", "off"],
+)
+def test_bottlerocket_says_whether_its_plugin_runs(settings: str, on: bool) -> None:
+    assert read_user_data(JOINS + settings).own_device_plugin is on
+
+
+def test_other_systems_say_nothing_of_a_plugin() -> None:
+    assert read_user_data(node_config("{cluster: {name: x}}")).own_device_plugin is None
+
+
+def test_bottlerocket_labels_are_read() -> None:
+    assert read_user_data(JOINS + '[settings.kubernetes.node-labels]\nteam = "vision"\n').labels == {"team": "vision"}
+
+
+@pytest.mark.parametrize(
+    ("given", "taints", "not_counted"),
+    [
+        (
+            JOINS + '[settings.kubernetes.node-taints]\na = "b:NoSchedule"\nc = [":NoExecute", "d:PreferNoSchedule"]\n',
+            (
+                Taint("a", "b", Effect.NO_SCHEDULE),
+                Taint("c", "", Effect.NO_EXECUTE),
+                Taint("c", "d", Effect.PREFER_NO_SCHEDULE),
+            ),
+            [],
+        ),
+        (
+            JOINS + '[settings.kubernetes.node-taints]\na = "b:NO_SCHEDULE"\n',
+            (),
+            ["mine settings.kubernetes.node-taints"],
+        ),
+        (
+            node_config("{kubelet: {flags: [--register-with-taints=a=b:NoSchedule, '--x=y']}}"),
+            (Taint("a", "b", Effect.NO_SCHEDULE),),
+            [],
+        ),
+        (
+            node_config("{kubelet: {config: {registerWithTaints: [{key: a, effect: NO_SCHEDULE}]}}}"),
+            (),
+            ["mine spec.kubelet.config.registerWithTaints[0]"],
+        ),
+        ("[settings.kubernetes\nnode-taints", (), ["mine"]),
+    ],
+    ids=["Bottlerocket", "a wrong effect", "flags", "a wrong effect in NodeConfig", "no TOML"],
+)
+def test_taints_are_read(given: str, taints: tuple[Taint, ...], not_counted: list[str]) -> None:
+    found = read_user_data(given, "mine")
+
+    assert found.taints == taints
+    assert [note.partition(":")[0] for note in found.not_counted] == not_counted
+
+
+def test_a_taint_from_a_variable_names_the_property() -> None:
+    script = '#!/bin/sh\n/etc/eks/bootstrap.sh x --kubelet-extra-args "--register-with-taints=${TAINT}"\n'
+
+    assert read_user_data(script, "mine").unknown == ("mine",)
+    assert read_user_data(script).unknown == ("userData",)
+
+
+def test_other_user_data_says_nothing() -> None:
+    nothing: Any = UserData()
+
+    assert read_user_data("#!/bin/sh\napt-get install nginx\n") == nothing

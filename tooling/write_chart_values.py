@@ -1,0 +1,47 @@
+"""Write the value paths a chart accepts, from its own values.yaml: facts (path and kind of the default), not the file.
+
+Usage: python tooling/write_chart_values.py CHART=VALUES.yaml ... > gpupools/data/chart_values.csv
+The values.yaml is the one at the tag in `gpupools/data/charts.csv`. Paths that a template reads although values.yaml
+leaves them out, and maps that take any key, are in `gpupools/data/chart_values_extra.csv`, each with its source.
+"""
+
+import csv
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+def rows(prefix: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Give every path below a value with the kind of its default; a map without keys takes any."""
+    if isinstance(value, Mapping) and value:
+        for key, inner in value.items():
+            yield from rows(f"{prefix}.{key}" if prefix else str(key), inner)
+    else:
+        yield prefix, kind(value)
+
+
+def kind(value: Any) -> str:
+    """Name the kind of a default."""
+    if value is None:
+        return "null"
+    for name, types in (("bool", bool), ("number", (int, float)), ("text", str), ("list", list)):
+        if isinstance(value, types):
+            return name
+    return "map"
+
+
+def main(arguments: list[str]) -> None:
+    """Write the rows of every chart given as `chart=file`."""
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(("chart", "path", "default"))
+    for argument in arguments:
+        chart, _, file = argument.partition("=")
+        for path, what in rows("", yaml.safe_load(Path(file).read_text(encoding="utf-8"))):
+            out.writerow((chart, path, what))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,99 @@
+"""Write `policies/documents/terraform_names.json`: where Pulumi's names and shapes differ from Terraform's.
+
+Pulumi's AWS and Google Cloud providers are made from Terraform's, by two rules that cannot be undone without the
+schema (https://github.com/pulumi/pulumi-terraform-bridge, `pkg/tfbridge/names.go`): a block that may stand once becomes
+an object, and a list gets a plural name (`blocks`, `values`). The installed SDKs know which ones; everything else is
+snake case against camel case. Azure's resources are other ones, mapped by hand in
+`policies/documents/terraform_azure.json`.
+
+Run it after an SDK was updated: `python -m tooling.write_terraform_names`.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+from preview.schema import _is_input_class, _members, _shape_of_class, _shape_of_token
+
+FILE = Path(__file__).resolve().parent.parent / "policies" / "documents" / "terraform_names.json"
+
+TOKENS = {
+    "aws_autoscaling_group": "aws:autoscaling/group:Group",
+    "aws_ec2_fleet": "aws:ec2/fleet:Fleet",
+    "aws_eks_cluster": "aws:eks/cluster:Cluster",
+    "aws_eks_node_group": "aws:eks/nodeGroup:NodeGroup",
+    "aws_instance": "aws:ec2/instance:Instance",
+    "aws_launch_configuration": "aws:ec2/launchConfiguration:LaunchConfiguration",
+    "aws_launch_template": "aws:ec2/launchTemplate:LaunchTemplate",
+    "aws_spot_fleet_request": "aws:ec2/spotFleetRequest:SpotFleetRequest",
+    "google_compute_instance": "gcp:compute/instance:Instance",
+    "google_compute_instance_group_manager": "gcp:compute/instanceGroupManager:InstanceGroupManager",
+    "google_compute_instance_template": "gcp:compute/instanceTemplate:InstanceTemplate",
+    "google_compute_region_instance_group_manager": "gcp:compute/regionInstanceGroupManager:RegionInstanceGroupManager",
+    "google_compute_region_instance_template": "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+    "google_container_cluster": "gcp:container/cluster:Cluster",
+    "google_container_node_pool": "gcp:container/nodePool:NodePool",
+}
+"""Pulumi's type token of each Terraform type."""
+
+
+def names() -> dict[str, Any]:
+    """Return the table, made from the installed SDKs."""
+    for module in ("autoscaling", "ec2", "eks"):
+        import_module(f"pulumi_aws.{module}")
+    for module in ("compute", "container"):
+        import_module(f"pulumi_gcp.{module}")
+    return {kind: _entry(token) for kind, token in TOKENS.items()}
+
+
+def _entry(token: str) -> dict[str, Any]:
+    shape = _shape_of_token(token)
+    if shape is None:
+        raise LookupError(f"the installed SDKs have no {token}")
+    found = sorted(_differences(shape, ()))
+    return {
+        "type": token,
+        "objects": [path for kind, path, _ in found if kind == "objects"],
+        **{
+            kind: {terraform: path.rpartition(".")[2] for given, path, terraform in found if given == kind}
+            for kind in ("blocks", "values")
+        },
+    }
+
+
+def _differences(shape: Any, at: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    """Yield kind, path and Terraform's path of each object, and of each list whose name is a plural."""
+    for name, known in shape.properties.items():
+        path = (*at, name)
+        for member in _members(known.type):
+            is_list = get_origin(member) in (list, Sequence)
+            inner = [part for argument in get_args(member) for part in _members(argument)] if is_list else [member]
+            if is_list and (one := singular(name)) != name:
+                kind = "blocks" if any(_is_input_class(part) for part in inner) else "values"
+                yield kind, ".".join(path), ".".join((*at, snake(one)))
+            for part in inner:
+                if _is_input_class(part):
+                    if not is_list:
+                        yield "objects", ".".join(path), ""
+                    yield from _differences(_shape_of_class(part), path)
+
+
+def singular(name: str) -> str:
+    """Undo the bridge's plural: `taints` to `taint`, `capacities` to `capacity`."""
+    if name.endswith("ies"):
+        return f"{name[:-3]}y"
+    if re.search(r"(ss|x|ch|sh)es$", name):
+        return name[:-2]
+    return name[:-1] if name.endswith("s") and not name.endswith("ss") else name
+
+
+def snake(name: str) -> str:
+    """Write a camel-case name in snake case."""
+    return re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower()
+
+
+if __name__ == "__main__":
+    FILE.write_text(json.dumps(names(), indent=1) + "\n", encoding="utf-8")
