@@ -1,0 +1,150 @@
+"""The `pulumi` CLI with a home, a backend and clouds of its own, on a copy of this repository."""
+
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+STAND_IN = Path(__file__).with_name("stand_in.py")
+FILES = ("Pulumi.yaml", "pyproject.toml")
+FOLDERS = ("gpupools", "providers", "components", "policies", "preview", "stacks", "examples")
+SDKS = ("pulumi_aws", "pulumi_azure_native", "pulumi_gcp", "pulumi_kubernetes")
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One command that has ended."""
+
+    command: str
+    code: int
+    output: str
+    """What it printed, stdout before stderr."""
+
+    def well(self) -> "Ran":
+        """Return it again; fail with what it printed when it did not succeed."""
+        assert self.code == 0, f"{self.command} ended with {self.code}:\n{self.output}"
+        return self
+
+    def badly(self) -> "Ran":
+        """Return it again; fail when it succeeded, or ended in a way no user should see."""
+        assert self.code != 0, f"{self.command} succeeded:\n{self.output}"
+        for unfit in ("Traceback", "KeyboardInterrupt", "panic"):
+            assert unfit not in self.output, f"{self.command} shows a {unfit}:\n{self.output}"
+        return self
+
+
+@dataclass(frozen=True)
+class Engine:
+    """The CLI and everything it may touch, below one folder."""
+
+    folder: Path
+    """Holds the copy of the repository as `repository`; a test's own projects lie beside it."""
+
+    @property
+    def repository(self) -> Path:
+        """The copy of this repository, which a test may change."""
+        return self.folder / "repository"
+
+    @property
+    def cloud(self) -> Path:
+        """The file in which the stand-ins keep what the clouds have."""
+        return self.folder / "cloud.json"
+
+    def lay_out(self) -> None:
+        """Copy the repository, and put a stand-in where the engine looks for each provider."""
+        self.repository.mkdir(parents=True)
+        for name in FILES:
+            shutil.copy(ROOT / name, self.repository)
+        for name in FOLDERS:
+            shutil.copytree(ROOT / name, self.repository / name)
+        (self.repository / ".venv").symlink_to(sys.prefix)
+        (self.folder / "backend").mkdir()
+        for name, version in _plugins():
+            folder = self.folder / "home" / "plugins" / f"resource-{name}-v{version}"
+            folder.mkdir(parents=True)
+            launcher = folder / f"pulumi-resource-{name}"
+            started = shlex.join([sys.executable, str(STAND_IN), name, version])
+            launcher.write_text(f'#!/bin/sh\nexec {started} "$@"\n', encoding="utf-8")
+            launcher.chmod(0o755)
+
+    def run(self, *arguments: str, project: Path | None = None) -> Ran:
+        """Run `pulumi` in a project's folder, the repository's if none is given."""
+        command = ["pulumi", "--non-interactive", "--color=never", *arguments]
+        ended = subprocess.run(
+            command,
+            cwd=project or self.repository,
+            env=self._environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=300,
+            check=False,
+        )
+        return Ran(shlex.join(command), ended.returncode, f"{ended.stdout}\n{ended.stderr}")
+
+    def up(self, stack: str, *arguments: str, project: Path | None = None) -> Ran:
+        """Run `pulumi up` without the preview before it."""
+        return self.run("up", "--yes", "--skip-preview", "--stack", stack, *arguments, project=project)
+
+    def project(self, name: str, program: str, **keys: Any) -> Path:
+        """Lay a project beside the repository: one program in the repository's environment."""
+        folder = self.folder / name
+        folder.mkdir()
+        runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": "../repository/.venv"}}
+        (folder / "Pulumi.yaml").write_text(json.dumps({"name": name, "runtime": runtime} | keys), encoding="utf-8")
+        (folder / "__main__.py").write_text(program, encoding="utf-8")
+        return folder
+
+    def resources(self, *kinds: str) -> list[dict[str, Any]]:
+        """Return what the clouds have: `{type, inputs, outputs}`, of these types or of all."""
+        found: Mapping[str, dict[str, Any]] = self._kept()["resources"]
+        return [resource for resource in found.values() if not kinds or resource["type"] in kinds]
+
+    def journal(self) -> list[dict[str, Any]]:
+        """Return everything that was done in the clouds so far, in order: `{op, type, name, id}`."""
+        done: list[dict[str, Any]] = self._kept()["journal"]
+        return done
+
+    def unreachable(self, *packages: str) -> None:
+        """Let the APIs of these providers be out of reach from now on; without one, all answer again."""
+        self.cloud.write_text(json.dumps({**self._kept(), "unreachable": packages}), encoding="utf-8")
+
+    def _kept(self) -> Mapping[str, Any]:
+        if not self.cloud.exists():
+            return {"resources": {}, "journal": [], "unreachable": []}
+        kept: Mapping[str, Any] = json.loads(self.cloud.read_text(encoding="utf-8"))
+        return kept
+
+    def _environment(self) -> dict[str, str]:
+        # Nothing of the machine's own Pulumi set-up, accounts included, may reach a test.
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("PULUMI_", "PYTHON"))}
+        return kept | {
+            "PULUMI_HOME": str(self.folder / "home"),
+            "PULUMI_BACKEND_URL": f"file://{self.folder / 'backend'}",
+            "PULUMI_CONFIG_PASSPHRASE": "test",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            "PULUMI_DISABLE_REGISTRY_RESOLVE": "true",
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_IGNORE_AMBIENT_PLUGINS": "true",
+            # The environment's own (editable) installation points at the checkout; the copy goes first.
+            "PYTHONPATH": str(self.repository),
+            "GPUPOOLS_STAND_IN_STATE": str(self.cloud),
+        }
+
+
+def _plugins() -> Iterator[tuple[str, str]]:
+    """Yield name and version of the provider each SDK asks for; the engine wants exactly that version."""
+    for module in SDKS:
+        spec = find_spec(module)
+        assert spec is not None
+        assert spec.origin is not None
+        plugin = json.loads(Path(spec.origin).with_name("pulumi-plugin.json").read_text(encoding="utf-8"))
+        yield plugin["name"], plugin["version"]

@@ -1,0 +1,368 @@
+"""A Pulumi provider that stands in for a cloud's own: it checks, plans and stores, and reaches nothing.
+
+One program for every provider. The tests lay a launcher for each name into `$PULUMI_HOME/plugins`, where the engine
+looks. What the cloud "has" is one JSON file; it also keeps a journal of everything that was done, in order.
+
+Speaks the raw protocol (pulumi/pulumi `proto/pulumi/provider.proto`): the SDK's `pulumi.provider.experimental` cannot
+answer with values that are unknown at preview (3.272).
+"""
+
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import grpc
+from google.protobuf import empty_pb2, json_format, struct_pb2
+from pulumi.runtime.proto import plugin_pb2, provider_pb2_grpc
+from pulumi.runtime.proto import provider_pb2 as pb
+
+from preview.schema import UNKNOWN, check_inputs, knows
+
+STATE = "GPUPOOLS_STAND_IN_STATE"
+"""Environment variable with the path of the JSON file."""
+
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+AGENT_POOL = "azure-native:containerservice:AgentPool"
+NODE_POOL = "gcp:container/nodePool:NodePool"
+
+NAMES = {
+    NODE_GROUP: ("nodeGroupName", ("clusterName",)),
+    LAUNCH_TEMPLATE: ("name", ()),
+    "aws:iam/role:Role": ("name", ()),
+    AGENT_POOL: ("agentPoolName", ("resourceGroupName", "resourceName")),
+    NODE_POOL: ("name", ("project", "location", "cluster")),
+}
+"""The property with the name in the cloud, and those within which that name is unique."""
+
+AUTONAMED = {"aws", "gcp"}
+"""Providers that make up a name where none is given; AKS takes a pool's name from its URL, so it must be given."""
+
+FORCE_NEW = {
+    # https://github.com/hashicorp/terraform-provider-aws internal/service/eks/node_group.go
+    NODE_GROUP: (
+        "amiType",
+        "capacityType",
+        "clusterName",
+        "diskSize",
+        "instanceTypes",
+        "launchTemplate.id",
+        "launchTemplate.name",
+        "nodeGroupName",
+        "nodeRoleArn",
+        "remoteAccess",
+        "subnetIds",
+    ),
+    LAUNCH_TEMPLATE: ("name", "namePrefix"),
+    "aws:autoscaling/tag:Tag": ("autoscalingGroupName", "tag.key"),
+    # https://github.com/pulumi/pulumi-azure-native provider/pkg/gen/replacement.go, and what its URL is made of
+    AGENT_POOL: ("agentPoolName", "gpuInstanceProfile", "resourceGroupName", "resourceName", "vmSize"),
+    # https://github.com/hashicorp/terraform-provider-google google/services/container/node_config.go
+    NODE_POOL: (
+        "cluster",
+        "initialNodeCount",
+        "location",
+        "name",
+        "nodeConfig.ephemeralStorageLocalSsdConfig",
+        "nodeConfig.guestAccelerators",
+        "nodeConfig.gvnic",
+        "nodeConfig.metadata",
+        "nodeConfig.oauthScopes",
+        "nodeConfig.serviceAccount",
+        "nodeConfig.shieldedInstanceConfig",
+        "project",
+    ),
+}
+"""Property paths for which the provider itself asks for a replacement."""
+
+OTHER_OBJECT = ("metadata.name", "metadata.namespace", "name", "namespace")
+"""The same for everything in Kubernetes (pulumi/pulumi-kubernetes provider/pkg/provider/diff.go, helm_release.go)."""
+
+NEVER_CHANGES = {
+    # hashicorp/terraform-provider-azurerm website/docs/r/kubernetes_cluster_node_pool.html.markdown
+    AGENT_POOL: (
+        "availabilityZones",
+        "enableEncryptionAtHost",
+        "enableNodePublicIP",
+        "gpuInstanceProfile",
+        "gpuProfile",
+        "maxPods",
+        "osDiskSizeGB",
+        "osDiskType",
+        "osType",
+        "vmSize",
+        "vnetSubnetID",
+    ),
+}
+"""Property paths for which the cloud refuses an update (AKS: PropertyChangeNotAllowed)."""
+
+
+@contextmanager
+def state() -> Iterator[dict[str, Any]]:
+    """Open what the cloud has for one change; every provider process shares the file."""
+    path = Path(os.environ[STATE])
+    with path.open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        content = json.loads(file.read() or '{"resources": {}, "journal": [], "unreachable": []}')
+        try:
+            yield content
+        finally:
+            file.truncate(0)
+            json.dump(content, file, indent=1)
+
+
+def name_of(kind: str, inputs: Mapping[str, Any]) -> Any:
+    """Return a resource's name in the cloud, if its type has one; a release's stands outside of its metadata."""
+    if kind.startswith("kubernetes:"):
+        return inputs.get("name") or inputs.get("metadata", {}).get("name")
+    return inputs.get(NAMES[kind][0]) if kind in NAMES else None
+
+
+def identity(kind: str, inputs: Mapping[str, Any]) -> str:
+    """Return what the cloud tells two resources of a type apart by; empty where names need not be unique."""
+    if kind not in NAMES:
+        return ""
+    name, scope = NAMES[kind]
+    return "/".join(str(inputs.get(key)) for key in (*scope, name))
+
+
+def computed(kind: str, identifier: str, inputs: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the cloud adds to a resource's inputs."""
+    if kind == LAUNCH_TEMPLATE:
+        return {"latestVersion": old.get("latestVersion", 0) + 1, "arn": f"arn:aws:ec2:::{identifier}"}
+    if kind == NODE_GROUP:
+        groups = [{"autoscalingGroups": [{"name": f"eks-{inputs['nodeGroupName']}"}]}]
+        return {"arn": f"arn:aws:eks:::{identifier}", "status": "ACTIVE", "resources": groups}
+    if kind == AGENT_POOL:
+        return {"name": inputs["agentPoolName"], "provisioningState": "Succeeded"}
+    if kind == NODE_POOL:
+        return {"instanceGroupUrls": []}
+    return {"arn": f"arn:{identifier}"} if kind.startswith("aws:") else {}
+
+
+NEW_AT_UPDATE = {LAUNCH_TEMPLATE: ("latestVersion",)}
+"""Outputs that an update changes."""
+
+
+def changed(old: Any, new: Any, at: str = "") -> dict[str, int]:
+    """Return the path of everything that differs, with the kind of difference."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        found: dict[str, int] = {}
+        for key in sorted(old.keys() | new.keys()):
+            below = (f"{at}.{key}" if at else key) if key.isidentifier() else f'{at}["{key}"]'
+            if key not in old:
+                found[below] = pb.PropertyDiff.ADD
+            elif key not in new:
+                found[below] = pb.PropertyDiff.DELETE
+            else:
+                found |= changed(old[key], new[key], below)
+        return found
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = enumerate(zip(old, new, strict=True))
+        return {path: how for i, (a, b) in pairs for path, how in changed(a, b, f"{at}[{i}]").items()}
+    return {} if old == new else {at: pb.PropertyDiff.UPDATE}
+
+
+def among(path: str, prefixes: tuple[str, ...]) -> bool:
+    """Say whether a path is one of some paths, or below one of them."""
+    return any(path == prefix or path.startswith((f"{prefix}.", f"{prefix}[")) for prefix in prefixes)
+
+
+def plain(struct: struct_pb2.Struct) -> dict[str, Any]:
+    """Turn a message into plain data."""
+    data: dict[str, Any] = json_format.MessageToDict(struct)
+    return data
+
+
+def message(data: dict[str, Any]) -> struct_pb2.Struct:
+    """Turn plain data into a message."""
+    return json_format.ParseDict(data, struct_pb2.Struct())
+
+
+def kind_of(urn: str) -> str:
+    """Return the type token in a URN, without the types of its parents."""
+    return urn.split("::")[2].rpartition("$")[2]
+
+
+class StandIn(provider_pb2_grpc.ResourceProviderServicer):
+    """Answers the engine for one provider."""
+
+    def __init__(self, package: str, version: str) -> None:
+        self.package = package
+        self.version = version
+        self.stopped = threading.Event()
+
+    def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:  # noqa: N802 - the protocol's names
+        return plugin_pb2.PluginInfo(version=self.version)
+
+    def Handshake(self, request: Any, context: Any) -> pb.ProviderHandshakeResponse:  # noqa: N802
+        return pb.ProviderHandshakeResponse(accept_secrets=False)
+
+    def Attach(self, request: Any, context: Any) -> empty_pb2.Empty:  # noqa: N802
+        return empty_pb2.Empty()
+
+    def Cancel(self, request: Any, context: Any) -> empty_pb2.Empty:  # noqa: N802
+        self.stopped.set()
+        return empty_pb2.Empty()
+
+    def CheckConfig(self, request: pb.CheckRequest, context: Any) -> pb.CheckResponse:  # noqa: N802
+        return pb.CheckResponse(inputs=request.news)
+
+    def DiffConfig(self, request: pb.DiffRequest, context: Any) -> pb.DiffResponse:  # noqa: N802
+        different = changed(plain(request.old_inputs), plain(request.news))
+        return pb.DiffResponse(changes=pb.DiffResponse.DIFF_SOME if different else pb.DiffResponse.DIFF_NONE)
+
+    def Configure(self, request: Any, context: Any) -> pb.ConfigureResponse:  # noqa: N802
+        return pb.ConfigureResponse(acceptSecrets=False, supportsPreview=True)
+
+    def Check(self, request: pb.CheckRequest, context: Any) -> pb.CheckResponse:  # noqa: N802
+        """Make up a name as the provider does."""
+        kind, old, new = kind_of(request.urn), plain(request.olds), plain(request.news)
+        key = NAMES[kind][0] if kind in NAMES else ""
+        if key and key not in new and self.package in AUTONAMED:
+            suffix = hashlib.sha256(request.randomSeed).hexdigest()[:7]
+            new[key] = old.get(key, f"{request.urn.rpartition('::')[2]}-{suffix}")
+            # By this list the real providers tell a name they made up from one they were given.
+            new["__defaults"] = [key]
+        return pb.CheckResponse(inputs=message(new))
+
+    def Diff(self, request: pb.DiffRequest, context: Any) -> pb.DiffResponse:  # noqa: N802
+        kind, old, new = kind_of(request.urn), plain(request.old_inputs), plain(request.news)
+        paths = changed(old, new)
+        fixed = FORCE_NEW.get(kind, OTHER_OBJECT if self.package == "kubernetes" else ())
+        replaces = [path for path in paths if among(path, fixed)]
+        return pb.DiffResponse(
+            changes=pb.DiffResponse.DIFF_SOME if paths else pb.DiffResponse.DIFF_NONE,
+            diffs=sorted({path.partition(".")[0].partition("[")[0] for path in paths}),
+            replaces=replaces,
+            detailedDiff={
+                # Each kind of difference is followed by the same one with a replacement.
+                path: pb.PropertyDiff(kind=pb.PropertyDiff.Kind.ValueType(how + (path in replaces)), inputDiff=True)
+                for path, how in paths.items()
+            },
+            hasDetailedDiff=True,
+            deleteBeforeReplace=bool(replaces) and self._deletes_first(kind, old, new),
+        )
+
+    def _deletes_first(self, kind: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+        """Say whether the provider asks to delete the old resource before it creates the new one.
+
+        azure-native: whenever the name was given, even when it changed (`Diff` in pulumi/pulumi-azure-native
+        provider/pkg/provider/provider.go). The others: when a given name stays the same
+        (`nameRequiresDeleteBeforeReplace` in pulumi/pulumi-terraform-bridge pkg/tfbridge/schema.go).
+        """
+        if self.package == "azure-native":
+            return True
+        return name_of(kind, new) is not None and "__defaults" not in new and name_of(kind, old) == name_of(kind, new)
+
+    def _check(self, kind: str, inputs: Mapping[str, Any], context: grpc.ServicerContext) -> None:
+        """Refuse what the SDK's own types refuse.
+
+        A real provider does so in `Check`; here it waits until something is really created or changed, because
+        loading an SDK takes longer than all the rest.
+        """
+        import_module(f"pulumi_{self.package.replace('-', '_')}")
+        given = {key: value for key, value in inputs.items() if key != "__defaults"}
+        wrong = [str(problem) for problem in check_inputs(kind, given) if not problem.advisory]
+        if wrong or not knows(kind):
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, "; ".join(wrong) or f"{self.package} has no type {kind}")
+
+    def _reach(self, context: grpc.ServicerContext) -> None:
+        """Fail as the real provider does when the API it speaks to cannot be reached; a preview does not need it.
+
+        https://github.com/pulumi/pulumi-kubernetes, provider/pkg/provider/helm_release.go, Create.
+        """
+        with state() as content:
+            if self.package in content["unreachable"]:
+                content["journal"].append({"op": "unreachable", "type": self.package, "name": None})
+                context.abort(grpc.StatusCode.UNKNOWN, f"the {self.package} API is unreachable: no route to host")
+
+    def Create(self, request: pb.CreateRequest, context: grpc.ServicerContext) -> pb.CreateResponse:  # noqa: N802
+        kind, inputs = kind_of(request.urn), plain(request.properties)
+        if request.preview:
+            late = computed(kind, "", {"nodeGroupName": "", "agentPoolName": ""}, {})
+            return pb.CreateResponse(properties=message(inputs | dict.fromkeys(late, UNKNOWN)))
+        self._reach(context)
+        self._check(kind, inputs, context)
+        with state() as content:
+            same = identity(kind, inputs)
+            for other in content["resources"].values():
+                if same and other["type"] == kind and identity(kind, other["inputs"]) == same:
+                    content["journal"].append({"op": "refused", "type": kind, "name": name_of(kind, inputs)})
+                    context.abort(grpc.StatusCode.ALREADY_EXISTS, f"{same} already exists")
+            identifier = f"{kind.rpartition(':')[2].lower()}-{len(content['journal']):04}"
+            outputs = inputs | computed(kind, identifier, inputs, {})
+            content["resources"][identifier] = {"type": kind, "inputs": inputs, "outputs": outputs}
+            content["journal"].append({"op": "create", "type": kind, "name": name_of(kind, inputs), "id": identifier})
+        return pb.CreateResponse(id=identifier, properties=message(outputs))
+
+    def Read(self, request: pb.ReadRequest, context: Any) -> pb.ReadResponse:  # noqa: N802
+        with state() as content:
+            found = content["resources"].get(request.id)
+        if found is None:
+            return pb.ReadResponse(id="")
+        return pb.ReadResponse(id=request.id, properties=message(found["outputs"]), inputs=message(found["inputs"]))
+
+    def Update(self, request: pb.UpdateRequest, context: grpc.ServicerContext) -> pb.UpdateResponse:  # noqa: N802
+        kind, inputs = kind_of(request.urn), plain(request.news)
+        if request.preview:
+            late = dict.fromkeys(NEW_AT_UPDATE.get(kind, ()), UNKNOWN)
+            return pb.UpdateResponse(properties=message(plain(request.olds) | inputs | late))
+        self._reach(context)
+        self._check(kind, inputs, context)
+        with state() as content:
+            stored = content["resources"][request.id]
+            paths = changed(stored["inputs"], inputs)
+            refused = [path for path in paths if among(path, NEVER_CHANGES.get(kind, ()))]
+            if refused:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"PropertyChangeNotAllowed: {', '.join(refused)}")
+            stored["outputs"] = inputs | computed(kind, request.id, inputs, stored["outputs"])
+            stored["inputs"] = inputs
+            entry = {"op": "update", "type": kind, "name": name_of(kind, inputs), "id": request.id, "paths": [*paths]}
+            content["journal"].append(entry)
+        return pb.UpdateResponse(properties=message(stored["outputs"]))
+
+    def Delete(self, request: pb.DeleteRequest, context: grpc.ServicerContext) -> empty_pb2.Empty:  # noqa: N802
+        self._reach(context)
+        with state() as content:
+            gone = content["resources"].pop(request.id, None)
+            if gone is not None:
+                entry = {"op": "delete", "type": gone["type"], "name": name_of(gone["type"], gone["inputs"])}
+                content["journal"].append(entry | {"id": request.id})
+        return empty_pb2.Empty()
+
+    def Invoke(self, request: pb.InvokeRequest, context: grpc.ServicerContext) -> pb.InvokeResponse:  # noqa: N802
+        """Refuse: nothing of this project asks a cloud."""
+        context.abort(grpc.StatusCode.UNIMPLEMENTED, f"a program asked the cloud for {request.tok}")
+        raise AssertionError  # abort() raises; the type checker cannot know
+
+
+def main() -> None:
+    """Serve one provider until the engine stops it; the first line printed is the port."""
+    package, version = sys.argv[1:3]
+    servicer = StandIn(package, version)
+    # The engine cancels a provider it is done with, and interrupts the ones of a command that ends.
+    signal.signal(signal.SIGINT, lambda *_: servicer.stopped.set())
+    # One thread: the SDKs' modules are loaded on demand, and two threads would find each other's half loaded.
+    server = grpc.server(ThreadPoolExecutor(max_workers=1))
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    print(port, flush=True)
+    servicer.stopped.wait()
+    server.stop(grace=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,90 @@
+"""`GpuNodePool` outside the stack program: in a program of one's own, and hosted for programs in other languages."""
+
+from typing import Any
+
+import pytest
+
+from tests.engine.cli import Engine
+from tests.engine.stand_in import NODE_GROUP, NODE_POOL
+
+pytestmark = pytest.mark.engine
+
+# What a generated SDK does: it sends the inputs to the engine, which has the component's own process expand them.
+HOSTED = """
+import pulumi
+
+
+class Pool(pulumi.ComponentResource):
+    node_pool_name: pulumi.Output[str]
+    capacity: pulumi.Output[dict]
+
+    def __init__(self, name, inputs):
+        outputs = {"node_pool_name": None, "capacity": None}
+        super().__init__("gpupools:index:GpuNodePool", name, inputs | outputs, remote=True)
+
+    def translate_output_property(self, name):
+        return {"nodePoolName": "node_pool_name"}.get(name, name)
+
+
+lab = {
+    "name": pulumi.Output.from_input("lab-dev"),
+    "project": "ml-dev",
+    "location": "europe-west4",
+    "service_account": "gpu@ml.example",
+}
+sharing = {"mode": "time-slicing", "replicas": 4}
+pool = Pool(
+    "hosted",
+    {
+        "cloud": "gcp",
+        "cluster": lab,
+        "poolName": "shared",
+        "pool": {"gpu": "L4", "nodes": {"max": 3}, "sharing": sharing, "trust": {"team": "vision"}},
+    },
+)
+pulumi.export("name", pool.node_pool_name)
+pulumi.export("capacity", pool.capacity)
+if pulumi.Config().get_bool("refused"):
+    Pool("refused", {"cloud": "gcp", "cluster": lab, "pool": {"gpu": "L9", "nodes": {"max": 3}}})
+"""
+
+
+@pytest.fixture(scope="module")
+def hosted(engine: Engine) -> Any:
+    """Lay a project that finds the components where `PulumiPlugin.yaml` is."""
+    plugin = {"name": "gpupools", "path": "../repository/components"}
+    folder = engine.project("hosted", HOSTED, plugins={"providers": [plugin]})
+    engine.run("stack", "init", "dev", project=folder).well()
+    return folder
+
+
+def test_a_hosted_component_declares_its_pool_and_returns_its_outputs(engine: Engine, hosted: Any) -> None:
+    engine.up("dev", project=hosted).well()
+
+    (pool,) = [pool for pool in engine.resources(NODE_POOL) if pool["inputs"]["cluster"] == "lab-dev"]
+    (accelerator,) = pool["inputs"]["nodeConfig"]["guestAccelerators"]
+    assert accelerator["gpuSharingConfig"] == {"gpuSharingStrategy": "TIME_SHARING", "maxSharedClientsPerGpu": 4}
+    outputs = engine.run("stack", "output", "--json", "--stack", "dev", project=hosted).well().output
+    assert pool["inputs"]["name"] in outputs
+    assert '"nvidia.com/gpu": 4' in outputs
+
+
+def test_a_refused_hosted_component_says_why(engine: Engine, hosted: Any) -> None:
+    ran = engine.run("preview", "--stack", "dev", "--config", "refused=true", project=hosted)
+
+    assert ran.code != 0
+    assert "pool.gpu: 'L9' is no NVIDIA GPU model" in ran.output
+
+
+def test_the_example_waits_until_its_own_role_may_be_used(engine: Engine) -> None:
+    example = engine.repository / "examples" / "own_program"
+    engine.run("stack", "init", "dev", project=example).well()
+    before = len(engine.journal())
+    engine.up("dev", "--policy-pack", "../../policies", project=example).well()
+
+    (group,) = engine.resources(NODE_GROUP)
+    assert group["inputs"]["clusterName"] == "research"
+    created = [entry["type"] for entry in engine.journal()[before:]]
+    permissions = [index for index, kind in enumerate(created) if kind.endswith(":RolePolicyAttachment")]
+    assert len(permissions) == 3
+    assert max(permissions) < created.index(NODE_GROUP)
