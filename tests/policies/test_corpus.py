@@ -1,0 +1,95 @@
+"""Every hand-made case of `corpus.yaml`, judged as the engine asks: in wire form, over gRPC, by one running pack."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from google.protobuf import struct_pb2
+from tabulate import tabulate
+
+from preview.pack import Diagnostic, PolicyPackProcess
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+SIGNATURE = "4dabf18193072939515e22adb298388d"
+SECRET = "1b47061264138c4ac30d75fd1eb44270"
+TAINTED = "gpu-pool-tainted"
+ADVICE = ("gpu-taint-tolerated-by-daemons", "other-accelerator-tainted")
+VERDICTS = ("pass", "violation", "unverified", "advisory")
+CLOUDS = ("aws", "azure", "gcp")
+CORPUS = Path(__file__).parent / "corpus.yaml"
+
+
+@cache
+def cases() -> Sequence[Mapping[str, Any]]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return tuple(yaml.load(CORPUS.read_text(encoding="utf-8"), loader))
+
+
+def wire(value: Any) -> Any:
+    """Spell the corpus' marks as the engine does."""
+    if value == "<unknown>":
+        return UNKNOWN
+    if isinstance(value, dict):
+        if set(value) == {"<secret>"}:
+            return {SIGNATURE: SECRET, "value": wire(value["<secret>"])}
+        return {key: wire(item) for key, item in value.items()}
+    return [wire(item) for item in value] if isinstance(value, list) else value
+
+
+def table() -> str:
+    """Count the cases by cloud and verdict, with totals."""
+    counted = Counter((case["cloud"], case["verdict"]) for case in cases())
+    rows: list[list[Any]] = [[cloud, *(counted[cloud, verdict] for verdict in VERDICTS)] for cloud in CLOUDS]
+    rows = [[*row, sum(row[1:])] for row in rows]
+    rows.append(["all", *(sum(column) for column in list(zip(*rows, strict=True))[1:])])
+    return tabulate(rows, headers=["cloud", *VERDICTS, "cases"], tablefmt="github")
+
+
+@pytest.fixture(scope="module")
+def pack() -> Iterator[PolicyPackProcess]:
+    with PolicyPackProcess() as running:
+        yield running
+
+
+def verdict(said: Sequence[Diagnostic]) -> tuple[str, Sequence[Diagnostic]]:
+    """Return the verdict on taints, and the diagnostics that make it."""
+    faults = [each for each in said if each.policy == TAINTED]
+    if faults:
+        late = all("cannot be verified" in each.message for each in faults)
+        return "unverified" if late else "violation", faults
+    advice = [each for each in said if each.policy in ADVICE]
+    return "advisory" if advice else "pass", advice
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
+def test_a_case_gets_its_verdict(pack: PolicyPackProcess, case: Mapping[str, Any]) -> None:
+    properties = struct_pb2.Struct()
+    properties.update(wire(case["inputs"]))
+    urn = f"urn:pulumi:preview::gpupools::{case['type']}::{case['id']}"
+    given, said = verdict(pack.analyze(urn, case["type"], case["id"], properties))
+    messages = [f"{each.policy}: {each.message}" for each in said]
+
+    assert given == case["verdict"], (case["reason"], json.dumps(case["inputs"]), messages)
+    assert len(said) == (0 if given == "pass" else case.get("findings", 1)), messages
+    assert {each.level for each in said} <= {"advisory" if given == "advisory" else "mandatory"}
+    assert {each.urn for each in said} <= {urn}
+    assert all(case.get("says", "") in each.message for each in said), messages
+    assert {each.policy for each in said} <= {case.get("also", TAINTED)}
+
+
+def test_the_corpus_is_large_and_says_why() -> None:
+    print(table())
+
+    assert len(cases()) >= 300
+    assert len({case["id"] for case in cases()}) == len(cases())
+    assert all(case["reason"] for case in cases())
+    assert {(case["cloud"], case["verdict"]) for case in cases()} == {(c, v) for c in CLOUDS for v in VERDICTS}
+
+
+if __name__ == "__main__":
+    print(table())
