@@ -6,12 +6,13 @@ ENV ?= dev
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help preview test lint format types lock clean
+.PHONY: help preview test lint format types types-sdk lock clean
 
 help:
 	@echo "make preview [ENV=dev]  show what stacks/Pulumi.<ENV>.yaml would create, offline"
 	@echo "make test               lint, types and tests"
 	@echo "make format             rewrite the code in the project's format"
+	@echo "make types-sdk          types again, following the clouds' SDKs too (minutes, 7 GB)"
 	@echo "make lock               resolve requirements.txt anew (needs uv)"
 	@echo "make clean              remove the environment and caches"
 
@@ -38,6 +39,9 @@ lint: $(READY)
 
 types: $(READY)
 	@$(BIN)/mypy
+
+types-sdk: $(READY)
+	@$(BIN)/mypy --config-file tooling/mypy_sdk.ini
 
 format: $(READY)
 	@$(BIN)/ruff format .

@@ -23,7 +23,7 @@ from providers.aws.settings import EksSettings, Interface, Volume
 with warnings.catch_warnings():
     # The SDK warns of a renamed resource of its own (EncryptionControl) when the module is first touched.
     warnings.simplefilter("ignore", DeprecationWarning)
-    LaunchTemplate = aws.ec2.LaunchTemplate
+    from pulumi_aws.ec2 import LaunchTemplate
 
 _EFFECT_NAMES = {effect: name for name, effect in EFFECTS.items()}
 
