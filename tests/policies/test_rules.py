@@ -497,3 +497,33 @@ def test_an_aks_profile_is_judged_on_the_gpu_of_its_size() -> None:
     assert refused.what.endswith("A100-80GB has no profile MIG5g")
     (without,) = found(aks("Standard_NV36ads_A10_v5", "MIG1g"), "gpu-sharing-supported")
     assert "A10" in without.what
+
+
+def test_gpus_that_no_input_shows_count_for_every_rule() -> None:
+    assert len(found(pool(8, evidence="", weaknesses=(weakness(),)), "gpu-node-hardened")) == 1
+    assert len(found(pool(None, weaknesses=(weakness(),)), "gpu-node-hardened")) == 1
+
+
+@pytest.mark.parametrize("path", ["scalingConfig", "maxSize", "maxCount", "limits.gpu"])
+def test_every_name_of_a_size_leaves_the_bound_open(path: str) -> None:
+    (finding,) = found(pool(8, unknown=(path,)), "gpu-pool-bounded", maxNodesPerPool=5)
+
+    assert finding.unverified
+
+
+@pytest.mark.parametrize("label", ["owner", "team", "cost-center", "gpupools/trust", "gpupools/pool"])
+def test_each_of_these_labels_names_an_owner(label: str) -> None:
+    assert found(pool(8, labels={label: "vision"}), "gpu-pool-owned") == []
+
+
+def test_the_matrix_of_nvidia_gpus_says_nothing_of_amd() -> None:
+    refused = gke("mig-single", "g2-standard-4", profile="1g.5gb")
+
+    assert len(found(refused, "gpu-sharing-supported")) == 1
+    assert found(dataclasses.replace(refused, accelerator="amd"), "gpu-sharing-supported") == []
+
+
+def test_taints_elsewhere_can_save_a_machine_that_is_not_known_yet() -> None:
+    reference = Reference("launchTemplate", ("aws:ec2/launchTemplate:LaunchTemplate",), "", frozenset({"taints"}))
+
+    assert gpu_pool_tainted(pool(None, evidence="", elsewhere=(reference,))) is None

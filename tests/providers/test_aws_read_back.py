@@ -777,3 +777,109 @@ def test_only_user_data_that_replaces_pulumi_eks_own_boots_the_node(key: str, co
     (pool,) = read("eks:index:NodeGroupV2", {"instanceType": "g5.xlarge", key: script})
 
     assert bool(pool.taints) is counts
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "aws:ec2/instance:Instance",
+        "aws:ec2/spotInstanceRequest:SpotInstanceRequest",
+        "aws:ec2/launchConfiguration:LaunchConfiguration",
+    ],
+)
+def test_whatever_starts_one_machine_that_joins_is_a_pool(token: str) -> None:
+    assert verdict(read(token, {"instanceType": "g5.xlarge", "userData": BOOTSTRAP})) == "open"
+
+
+def test_a_soft_taint_in_the_right_spelling_is_read_as_one() -> None:
+    (found,) = read(GROUP, {"taints": [{"key": "a", "value": "b", "effect": "PREFER_NO_SCHEDULE"}]})
+
+    assert (found.taints, found.not_counted) == ((Taint("a", "b", Effect.PREFER_NO_SCHEDULE),), ())
+
+
+def test_a_taint_whose_key_is_no_text_is_told() -> None:
+    (found,) = read(GROUP, {"taints": [{"key": 7.0, "effect": "NO_SCHEDULE"}]})
+
+    assert found.not_counted == ("taints[0]: a taint needs a key",)
+
+
+@pytest.mark.parametrize(
+    ("token", "properties", "name", "shown", "mandatory"),
+    [
+        (TEMPLATE, {"keyName": "mine"}, "remote-access", "mine", True),
+        (GROUP, {"amiType": "AL2_x86_64_GPU"}, "retired-image", "AL2_x86_64_GPU", True),
+        (GROUP, {"remoteAccess": {"ec2SshKey": "mine"}}, "remote-access", "mine", True),
+        (GROUP, {}, "metadata-service", "unset", False),
+        ("eks:index:NodeGroupV2", {"nodeAssociatePublicIpAddress": True}, "public-address", "true", True),
+        ("eks:index:NodeGroupV2", {}, "public-address", "unset", False),
+    ],
+    ids=["key of a template", "image", "key of a group", "no template", "public", "public unset"],
+)
+def test_a_weakness_shows_the_value_and_how_much_it_matters(
+    token: str, properties: dict[str, Any], name: str, shown: str, mandatory: bool
+) -> None:
+    machine = CLOUD.read_template(token, properties) if token == TEMPLATE else read(token, properties)[0]
+    assert machine is not None
+    (weak,) = (one for one in machine.weaknesses if one.name == name)
+
+    assert shown in weak.found.lower() if shown == "true" else shown in weak.found
+    assert weak.mandatory is mandatory
+
+
+def test_the_release_of_an_image_without_gpu_software_does_not_matter() -> None:
+    (found,) = read(GROUP, {"amiType": "AL2023_x86_64_STANDARD", "releaseVersion": "1.33.5-20250620"})
+
+    assert "image-release" not in {one.name for one in found.weaknesses}
+
+
+def test_tags_of_a_group_of_pulumi_eks_are_read_from_both_places() -> None:
+    tags = {"cloudFormationTags": {"team": "a"}, "autoScalingGroupTags": {"owner": "b"}}
+    (found,) = read("eks:index:NodeGroup", {"instanceType": "g5.xlarge", **tags})
+
+    assert found.tags == {"team": "a", "owner": "b"}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kubeletExtraArgs": "--register-with-taints=a=b:NoSchedule"},
+        {"bootstrapExtraArgs": "--kubelet-extra-args '--register-with-taints=a=b:NoSchedule'"},
+        {"nodeadmExtraOptions": [{"content": NODE_CONFIG.replace("TAINTS", "{key: a, value: b, effect: NoSchedule}")}]},
+    ],
+    ids=["kubelet", "bootstrap", "nodeadm"],
+)
+def test_every_text_that_ends_as_kubelet_arguments_can_hold_the_taint(given: dict[str, Any]) -> None:
+    (found,) = read("eks:index:NodeGroupV2", {"instanceType": "g5.xlarge", **given})
+
+    assert repels_cpu_pods(found.taints)
+
+
+@pytest.mark.parametrize(
+    "key", ["acceleratorManufacturers", "acceleratorTypes", "acceleratorNames", "acceleratorCount"]
+)
+def test_each_requirement_on_accelerators_can_leave_the_machine_open(key: str) -> None:
+    found = CLOUD.read_template(TEMPLATE, {"instanceRequirements": {key: UNKNOWN}})
+    assert found is not None
+
+    assert found.unknown == (f"instanceRequirements.{key}",)
+
+
+@pytest.mark.parametrize("name", ["inferentia", "inferentia2", "trainium", "trainium2", "u30", "vu9p", "gaudi-hl-205"])
+def test_accelerators_that_are_no_gpus_are_known_by_name(name: str) -> None:
+    found = CLOUD.read_template(TEMPLATE, {"instanceRequirements": {"acceleratorNames": [name]}})
+    assert found is not None
+
+    assert found.gpus_per_node == 0
+
+
+def test_user_data_that_says_nothing_of_the_device_plugin_is_no_evidence_of_one() -> None:
+    found = CLOUD.read_template(TEMPLATE, {"instanceType": "g5.xlarge", "userData": b64(BOOTSTRAP)})
+    assert found is not None
+
+    assert (found.software.device_plugin, found.software.said_by) == (By.UNSAID, ())
+
+
+def test_a_template_without_properties_is_none() -> None:
+    broken: Any = None
+
+    assert CLOUD.read_template(TEMPLATE, broken) is None

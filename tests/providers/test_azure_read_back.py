@@ -275,3 +275,35 @@ def test_older_versions_of_the_classic_provider_have_other_names(change: dict[st
     assert fine.weaknesses == ()
     assert [one.name for one in pool.weaknesses] == [weak]
     assert read(CLASSIC, {"enableAutoScaling": True, "minCount": 1, "maxCount": 4})[0].max_nodes == 4
+
+
+@pytest.mark.parametrize(
+    ("token", "key"),
+    [
+        (CLASSIC, "hostEncryptionEnabled"),
+        (CLASSIC, "enableHostEncryption"),
+        (POOL, "enableEncryptionAtHost"),
+    ],
+)
+@pytest.mark.parametrize("on", [True, False])
+def test_the_disks_of_the_host_are_encrypted_by_any_of_its_names(token: str, key: str, on: bool) -> None:
+    (found,) = read(token, {"vmSize": T4, key: on})
+
+    assert any("ncryption" in one.property for one in found.weaknesses) is not on
+
+
+def test_a_retired_image_is_shown() -> None:
+    (found,) = read(POOL, {"vmSize": T4, "osSKU": "CBLMariner"})
+
+    assert ["CBLMariner" in one.found for one in found.weaknesses if one.name == "retired-image"] == [True]
+
+
+@pytest.mark.parametrize(
+    ("scaling", "sizes"),
+    [({}, (1, 4)), ({"enableAutoScaling": True}, (1, 4)), ({"enableAutoScaling": False}, (2, 2))],
+    ids=["unsaid", "on", "off"],
+)
+def test_bounds_count_unless_scaling_is_off(scaling: dict[str, Any], sizes: tuple[int, int]) -> None:
+    (found,) = read(POOL, {"vmSize": T4, "minCount": 1, "maxCount": 4, "count": 2, **scaling})
+
+    assert (found.min_nodes, found.max_nodes) == sizes

@@ -310,3 +310,57 @@ def test_findings_name_the_path_inside_a_cluster() -> None:
         "nodePools[0].nodeConfig.workloadMetadataConfig.mode",
         "nodePools[0].nodeConfig.kubeletConfig.insecureKubeletReadonlyPortEnabled",
     }
+
+
+def test_a_part_of_a_gpu_that_nobody_names_is_a_gpu() -> None:
+    found = pool(machineType="n2-standard-4", guestAccelerators=[{"count": 1, "gpuPartitionSize": "1g.5gb"}])
+
+    assert found.evidence == "nodeConfig.guestAccelerators 1 × GPU"
+    assert found.sharing is not None
+    assert found.sharing.said_by == "nodeConfig.guestAccelerators[0].gpuPartitionSize"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "name"),
+    [
+        (["nvidia-tesla-t4"], "n1+nvidia-tesla-t4:1"),
+        (["nvidia-tesla-t4", "nvidia-tesla-p4"], "n1-standard-8"),
+        ([], "n1-standard-8"),
+        (["nvidia-tesla-x9000"], "n1-standard-8+nvidia-tesla-x9000:1"),
+    ],
+    ids=["one kind", "two kinds", "none", "a kind newer than the catalogue"],
+)
+def test_an_n1_machine_is_named_with_its_accelerator(kinds: list[str], name: str) -> None:
+    found = pool(machineType="n1-standard-8", guestAccelerators=[{"type": kind, "count": 1} for kind in kinds])
+
+    assert found.instance_types == (name,)
+
+
+def test_a_pool_not_known_yet_is_a_pool_so_there_is_no_default_one() -> None:
+    found = read(CLUSTER, {"nodePools": [UNKNOWN], "nodeConfig": L4})
+
+    assert [one.where for one in found] == ["nodePools[0].nodeConfig.taints"]
+
+
+@pytest.mark.parametrize(
+    ("scaling", "most", "per_zone"),
+    [
+        ({"totalMaxNodeCount": 4}, 4, False),
+        ({"totalMinNodeCount": 1}, None, False),
+        ({"maxNodeCount": 4}, 4, True),
+        ({"maxNodeCount": "123456789"}, 123456789, True),
+        ({"maxNodeCount": "1234567890"}, None, True),
+    ],
+    ids=["total", "total minimum", "in each zone", "text", "text of a number beyond any pool"],
+)
+def test_the_size_is_the_pools_or_that_of_each_zone(scaling: dict[str, Any], most: int | None, per_zone: bool) -> None:
+    (found,) = read(POOL, {"autoscaling": scaling, "nodeConfig": L4})
+
+    assert (found.max_nodes, found.per_zone) == (most, per_zone)
+
+
+@pytest.mark.parametrize("pools", [[], [{"name": "cpu"}], "x", None], ids=["empty", "short", "text", "none"])
+def test_no_taint_is_added_to_a_pool_that_is_not_there(pools: Any) -> None:
+    (_, second) = read(CLUSTER, {"nodePools": [{"name": "cpu"}, {"name": "gpu", "nodeConfig": L4}]})
+
+    assert with_taint({"nodePools": pools}, second) is None
