@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 ENV ?= dev
 READY := $(VENV)/.ready
+CONFIGS := $(filter-out %.schema.json,$(wildcard policies/policy-config.*.json))
 
 .DEFAULT_GOAL := help
 .PHONY: help preview test lint format types types-sdk lock clean
 
 help:
 	@echo "make preview [ENV=dev]  show what stacks/Pulumi.<ENV>.yaml would create, offline"
-	@echo "make test               lint, types and tests"
+	@echo "make test               lint, types, policy configurations and tests"
 	@echo "make format             rewrite the code in the project's format"
 	@echo "make types-sdk          types again, following the clouds' SDKs too (minutes, 7 GB)"
 	@echo "make lock               resolve requirements.txt anew (needs uv)"
@@ -36,6 +37,7 @@ test: lint types
 lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/gpupools policy --check-config $(CONFIGS) >/dev/null
 
 types: $(READY)
 	@$(BIN)/mypy

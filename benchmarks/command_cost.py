@@ -13,7 +13,27 @@ import sys
 import tempfile
 from pathlib import Path
 
-ONE_POOL = """\
+ONE_POOL = {
+    "EKS": """\
+config:
+  gpupools:clusters:
+    train:
+      cloud: aws
+      name: train-dev
+      region: eu-central-1
+      subnet_ids: [subnet-0a1b2c3d4e5f60718]
+      node_role_arn: arn:aws:iam::123456789012:role/gpu-nodes
+  gpupools:pools:
+    l4: {clusters: [train], gpu: L4, nodes: {max: 4}}
+""",
+    "AKS": """\
+config:
+  gpupools:clusters:
+    serve: {cloud: azure, name: serve-dev, resource_group: ml-dev}
+  gpupools:pools:
+    t4: {clusters: [serve], gpu: T4, nodes: {max: 4}}
+""",
+    "GKE": """\
 config:
   gpupools:clusters:
     lab:
@@ -24,7 +44,8 @@ config:
       service_account: gpu-nodes@ml-dev.iam.gserviceaccount.com
   gpupools:pools:
     a100: {clusters: [lab], gpu: A100-80GB, gpus_per_node: 8, nodes: {max: 4}}
-"""
+""",
+}
 
 
 def cpu_seconds(command: list[str]) -> float:
@@ -39,14 +60,15 @@ def main() -> None:
     """Measure and print."""
     runs = int(sys.argv[1]) if len(sys.argv) > 1 else 9
     python = [sys.executable]
-    gpupools = [*python, "-m", "gpupools.cli"]
+    gpupools = [str(Path(sys.executable).with_name("gpupools"))]
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "Pulumi.one.yaml"
-        file.write_text(ONE_POOL, encoding="utf-8")
+        files = {service: Path(folder) / f"Pulumi.{service.lower()}.yaml" for service in ONE_POOL}
+        for service, file in files.items():
+            file.write_text(ONE_POOL[service], encoding="utf-8")
         commands = {
             "an empty interpreter": [*python, "-c", "pass"],
             "import pydantic.main": [*python, "-c", "import pydantic.main"],
-            "gpupools check (one pool)": [*gpupools, "check", str(file)],
+            **{f"gpupools check ({service})": [*gpupools, "check", str(file)] for service, file in files.items()},
             "gpupools catalog --json": [*gpupools, "catalog", "--json"],
             "gpupools mig fit": [*gpupools, "mig", "fit", "--gpu", "A100-40GB", "3g.20gb", "2g.10gb", "1g.5gb"],
             "gpupools mig pack": [

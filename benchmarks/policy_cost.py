@@ -2,8 +2,9 @@
 
 Both packs run as processes of their own and are asked over gRPC as the engine does: every resource once, then the
 whole stack. The empty pack has one policy for resources and one for stacks, both without a body. The packs take turns
-in rounds, so that a slow or busy machine changes both alike; the ratios are those of the medians. Wall clock is what a
-deployment waits, without the engine's own part; CPU is that of the pack's process alone (Linux).
+every few resources, so that a slow or busy machine changes both alike; the ratio is the median of the rounds' ratios,
+with the least and the greatest. Wall clock is what a deployment waits, without the engine's own part; CPU is that of
+the pack's process alone (Linux).
 
     python benchmarks/policy_cost.py [POOLS] [ROUNDS]
 """
@@ -12,7 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -146,37 +147,48 @@ def cpu_seconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2)
 
 
-def judged_in(pack: PolicyPackProcess, each: list[Any], whole: Any) -> tuple[float, float, int]:
-    """Return the seconds a pack needs for a stack, the CPU seconds it had, and how much it had to say."""
+CHUNK = 25
+"""Resources that one pack is asked about before it is the other's turn."""
+
+
+def timed(pack: PolicyPackProcess, method: str, requests: list[Any]) -> tuple[float, float, int]:
+    """Return the seconds a pack needs for some requests, the CPU seconds it had, and how much it had to say."""
     assert pack.pid is not None
     start, before = time.perf_counter(), cpu_seconds(pack.pid)
-    said = sum(len(pack._call("Analyze", request).diagnostics) for request in each)
-    said += len(pack._call("AnalyzeStack", whole).diagnostics)
+    said = sum(len(pack._call(method, request).diagnostics) for request in requests)
     return time.perf_counter() - start, cpu_seconds(pack.pid) - before, said
+
+
+def in_turn(packs: Mapping[str, PolicyPackProcess], each: list[Any], whole: Any) -> dict[str, list[float]]:
+    """Let the packs judge a stack in short turns; return seconds, CPU seconds and what each had to say, by pack."""
+    parts = [("Analyze", each[first : first + CHUNK]) for first in range(0, len(each), CHUNK)]
+    total = {name: [0.0, 0.0, 0.0] for name in packs}
+    for turn, (method, part) in enumerate([*parts, ("AnalyzeStack", [whole])]):
+        for name in sorted(packs, reverse=bool(turn % 2)):
+            for index, amount in enumerate(timed(packs[name], method, part)):
+                total[name][index] += amount
+    return total
 
 
 def main() -> None:
     """Measure and print."""
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
-    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 7
+    rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 9
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "__main__.py").write_text(EMPTY, encoding="utf-8")
         with PolicyPackProcess(Path(folder)) as empty, PolicyPackProcess(POLICIES) as ours:
+            packs = {"empty": empty, "gpupools": ours}
             for title, tainted in (("that pass", True), ("without a taint", False)):
                 each, whole = requests(list(resources(count, tainted)))
-                took: dict[str, list[tuple[float, float]]] = {"empty": [], "gpupools": []}
-                said = 0
-                for turn in range(rounds + 1):
-                    pair = (("empty", empty), ("gpupools", ours))
-                    for name, pack in pair if turn % 2 else reversed(pair):
-                        seconds, cpu, said_now = judged_in(pack, each, whole)
-                        if turn:  # the first round warms both up
-                            took[name].append((seconds, cpu))
-                        said = said_now if name == "gpupools" else said
+                in_turn(packs, each, whole)  # warms both up
+                took = [in_turn(packs, each, whole) for _ in range(rounds)]
+                said = int(took[0]["gpupools"][2])
                 print(f"{count} pools {title}, median of {rounds} rounds; gpupools says {said} things")
                 for index, word in enumerate(("wall clock", "CPU of the pack")):
-                    none, all_rules = (statistics.median(one[index] for one in took[name]) for name in took)
-                    print(f"  {word}: empty {none:.3f} s, gpupools {all_rules:.3f} s, ratio {all_rules / none:.2f}")
+                    none, all_rules = (statistics.median(one[name][index] for one in took) for name in packs)
+                    ratios = sorted(one["gpupools"][index] / one["empty"][index] for one in took)
+                    middle, spread = statistics.median(ratios), f"{ratios[0]:.2f} to {ratios[-1]:.2f}"
+                    print(f"  {word}: empty {none:.3f} s, gpupools {all_rules:.3f} s, ratio {middle:.2f} ({spread})")
 
 
 if __name__ == "__main__":

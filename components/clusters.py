@@ -9,26 +9,33 @@ import pulumi
 from gpupools.spec import Cluster, StackOutput
 
 
-def addresses(cluster: Cluster, references: dict[str, pulumi.StackReference]) -> dict[str, pulumi.Input[Any]]:
+def addresses(
+    cluster: Cluster, references: dict[str, pulumi.StackReference], *, secret: bool = False
+) -> dict[str, pulumi.Input[Any]]:
     """Return a cluster's keys with every `{output: …}` replaced by the other stack's output.
 
     Args:
         cluster: The checked cluster.
         references: The stacks referred to so far, by name; gets those this cluster adds, so that each is read once.
+        secret: Whether the configuration holds encrypted values. Pulumi hands a program the whole map decrypted and
+            does not say which they were, so every address in it then stays a secret.
     """
 
-    def read(value: Any) -> Any:
+    def read(value: Any, late: bool) -> Any:
         if isinstance(value, StackOutput):
             stack = str(cluster.stack)
             if stack not in references:
                 references[stack] = pulumi.StackReference(stack)
             return _output(references[stack], stack, value.output)
         if isinstance(value, Mapping):
-            return {key: read(item) for key, item in value.items()}
-        return [read(item) for item in value] if isinstance(value, list) else value
+            return {key: read(item, late) for key, item in value.items()}
+        if isinstance(value, list):
+            return [read(item, late) for item in value]
+        return pulumi.Output.secret(value) if late and isinstance(value, str) else value
 
     given = {key: getattr(cluster, key) for key in type(cluster).model_fields if key not in ("stack", "runtime")}
-    return {key: read(value) for key, value in given.items() if value is not None}
+    addressed = type(cluster).address_keys() if secret else frozenset()
+    return {key: read(value, key in addressed) for key, value in given.items() if value is not None}
 
 
 def provider(name: str, cloud: str, cluster: Mapping[str, pulumi.Input[Any]]) -> pulumi.ProviderResource:

@@ -7,7 +7,8 @@ from typing import Any, NotRequired, TypedDict
 import pulumi
 
 from components.arguments import input_error, known_values, parse_cloud, parse_cluster_argument
-from gpupools.errors import Path, Problem, Rejected
+from gpupools.errors import Path, Problem, Rejected, shown
+from gpupools.guard import RECORD
 from gpupools.plan import PoolPlan, plan_pool
 from gpupools.stack import bad_key, parse_pool
 
@@ -72,7 +73,7 @@ class PoolArgs(TypedDict):
     trust: NotRequired[TrustArgs]
     """Who may use the pool; a pool of time-slicing or mps has to say so."""
     software: NotRequired[str]
-    """`cloud-managed`, `device-plugin` or `gpu-operator`; left out: the cloud's default."""
+    """`cloud-managed`, `device-plugin`, `gpu-operator` or `dra-driver`; left out: the cloud's default."""
     disk_gib: NotRequired[int]
     """Disk of each node, GiB; 200 when left out."""
     labels: NotRequired[dict[str, str]]
@@ -126,6 +127,8 @@ class GpuNodePoolArgs(TypedDict):
 class GpuNodePool(pulumi.ComponentResource):
     """Declare one tainted GPU node pool on a cluster that already exists.
 
+    `record` is the stack program's: what its next run compares the pool with.
+
     Raises:
         pulumi.InputPropertiesError: The pool cannot exist; the message holds every reason and its cure.
     """
@@ -136,8 +139,16 @@ class GpuNodePool(pulumi.ComponentResource):
     """What each node advertises to Kubernetes: resource name to count, e.g. `{"nvidia.com/gpu": 8}`."""
     pod: pulumi.Output[dict[str, Any]]
     """The part of a pod's spec that lands on this pool: nodeSelector, tolerations and a container's limits."""
+    claim_template: pulumi.Output[dict[str, Any]]
+    """The ResourceClaimTemplate that a pod's namespace needs with software `dra-driver`; empty with any other."""
 
-    def __init__(self, name: str, args: GpuNodePoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        args: GpuNodePoolArgs,
+        opts: pulumi.ResourceOptions | None = None,
+        record: pulumi.Input[Mapping[str, Any]] | None = None,
+    ) -> None:
         super().__init__("gpupools:index:GpuNodePool", name, dict(args), _with_former_name(name, args, opts))
         try:
             plan = plan_args(name, args)
@@ -150,8 +161,16 @@ class GpuNodePool(pulumi.ComponentResource):
         self.node_pool_name = create_pool(name, plan, addresses, below)
         self.capacity = pulumi.Output.from_input(dict(plan.capacity))
         self.pod = pulumi.Output.from_input(plan.pod())
+        self.claim_template = pulumi.Output.from_input(dict(plan.claim_template))
         self.register_outputs(
-            {"nodePoolName": self.node_pool_name, "capacity": self.capacity, "pod": self.pod},
+            {
+                "nodePoolName": self.node_pool_name,
+                "capacity": self.capacity,
+                "pod": self.pod,
+                "claimTemplate": self.claim_template,
+                # Set once all resources of the pool are made: what fails half-way leaves no record.
+                **({RECORD: record} if record is not None else {}),
+            },
         )
 
 
@@ -176,6 +195,10 @@ def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
     cloud = parse_cloud(args.get("cloud"))
     pool_name = args.get("pool_name") or name
     problems = [problem for problem in [bad_key(("pool_name",), pool_name)] if problem is not None]
+    if cloud.component_name_limit is not None and len(name) > cloud.component_name_limit:
+        what = f"the component's name {shown(name)} has {len(name)} characters"
+        fix = f"use {cloud.component_name_limit} or fewer, since {cloud.service} names the pool after it"
+        problems.append(Problem((), what, fix))
     cluster = spec = None
     try:
         cluster = parse_cluster_argument(args.get("cluster"), cloud)

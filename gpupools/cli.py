@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from gpupools.startup import end_lightly, start_lightly
+
 COMMANDS = {
     "check": "validate stack files, without Pulumi and without a cloud",
     "preview": "show what a stack file would create, offline",
@@ -25,11 +27,15 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    parser = argparse.ArgumentParser(prog="gpupools", description="GPU node pools as code on EKS, AKS and GKE.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    parser = argparse.ArgumentParser(
+        prog="gpupools", description="GPU node pools as code on EKS, AKS and GKE.", formatter_class=_Help
+    )
+    # With `prog` given, argparse does not lay out a usage text to find it.
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog=parser.prog)
     called = next((word for word in words if word in COMMANDS), None)
     for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        description = f"{text[0].upper()}{text[1:]}."
+        command = commands.add_parser(name, help=text, description=description, formatter_class=_Help)
         if name == called:
             import_module(f"gpupools.commands.{name}").add(command)
     given = parser.parse_args(words)
@@ -45,5 +51,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
+class _Help(argparse.HelpFormatter):
+    """As wide as the terminal, like argparse's own, which imports `shutil` to ask for every argument declared."""
+
+    def __init__(self, prog: str) -> None:
+        try:
+            columns = int(os.environ["COLUMNS"])
+        except (KeyError, ValueError):
+            try:
+                columns = os.get_terminal_size().columns
+            except OSError:  # no terminal
+                columns = 80
+        super().__init__(prog, width=columns - 2)
+
+
+def program() -> int:
+    """Run the command as a process of its own, which ends with it."""
+    start_lightly()
+    code = main()
+    end_lightly()
+    return code
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(program())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum, StrEnum
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel
 
@@ -123,8 +123,12 @@ class PoolChange:
     """The nodes concerned, in words: `up to 4 nodes × 8 GPUs`."""
     former: str = ""
     """The key of a renamed pool in the old file."""
+    cloud: str = ""
+    """The cloud its nodes are in before the edit."""
+    production: bool = False
+    """Whether it is a production pool, before the edit or after it."""
     protected: bool = False
-    """Whether Pulumi refuses it, since the pool is protected."""
+    """Whether it was declared protected before the edit."""
 
     @property
     def destroys(self) -> bool:
@@ -143,10 +147,12 @@ class PoolChange:
         }
 
     def __str__(self) -> str:
-        text = f"{self.cluster}/{self.pool}: {self._words()}"
-        if self.protected:
-            text += "; Pulumi refuses it as long as the pool is protected"
-        return text
+        return f"{self.key}: {self._words()}"
+
+    @property
+    def key(self) -> str:
+        """The pool as `gpupools:allow_destroy` names it: `<cluster>/<pool>`."""
+        return f"{self.cluster}/{self.pool}"
 
     def _words(self) -> str:
         if self.change == "created":
@@ -160,7 +166,7 @@ class PoolChange:
         return renamed + self._effect_in_words()
 
     def _effect_in_words(self) -> str:
-        decisive = self._decisive()
+        decisive = self.decisive()
         what = ", ".join(str(each) for each in decisive)
         details = "; ".join(dict.fromkeys(each.detail for each in decisive if each.detail))
         because = f"; {details}" if details else ""
@@ -176,9 +182,10 @@ class PoolChange:
         return f"{names.get(self.effect, self.effect.value)}: {what}{beside}{because}"
 
     def _beside_the_label(self) -> list[FieldChange]:
-        return [each for each in self.fields if each.field != f"labels.{POOL_LABEL}" and each.effect != EditEffect.NONE]
+        quiet = (f"labels.{POOL_LABEL}", "protect")
+        return [each for each in self.fields if each.field not in quiet and each.effect != EditEffect.NONE]
 
-    def _decisive(self) -> list[FieldChange]:
+    def decisive(self) -> list[FieldChange]:
         """Return the fields with the strongest effect, without one that repeats another's values."""
         seen: dict[tuple[str, str], FieldChange] = {}
         for each in self.fields:
@@ -195,6 +202,68 @@ class Planned:
     plans: Sequence[PoolPlan]
 
 
+@dataclass(frozen=True)
+class PoolRecord:
+    """One pool as it was planned once, in JSON types: what a later plan of it is compared with."""
+
+    cluster: str
+    pool: str
+    cloud: str
+    nodes: str
+    """Its nodes in words: `up to 4 nodes × 8 GPUs`."""
+    production: bool
+    exempt: bool
+    """Whether it said `protect: false`, so that it is no production pool in a production stack either."""
+    protected: bool
+    """Whether it was declared protected: false for a production pool that `allow_destroy` named."""
+    fields: tuple[str, ...]
+    """Everything its plan said, as `planned_values` names it without parts: a later release may know other fields."""
+    values: Mapping[str, Any]
+    """`planned_values`; what is not there was None."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the record in JSON types, without values that are None."""
+        values = {name: value for name, value in self.values.items() if value is not None}
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {
+            "fields": list(self.fields),
+            "values": values,
+        }
+
+    @classmethod
+    def from_json(cls, raw: object) -> Self | None:
+        """Read what `as_json` wrote, with numbers as floats if need be; None when it is something else."""
+        known = {"fields": list, "values": Mapping, "production": bool, "exempt": bool, "protected": bool}
+        names = [each.name for each in fields(cls)]
+        if not isinstance(raw, Mapping) or any(not isinstance(raw.get(name), known.get(name, str)) for name in names):
+            return None
+        values = {str(name): _whole(value) for name, value in raw["values"].items()}
+        given = {name: raw[name] for name in names}
+        return cls(**given | {"fields": tuple(map(str, raw["fields"])), "values": values})
+
+
+def record(plan: PoolPlan, stack: Stack) -> PoolRecord:
+    """Return what a later plan of a pool is compared with."""
+    cluster = stack.clusters[plan.cluster]
+    return PoolRecord(
+        plan.cluster,
+        plan.name,
+        plan.cloud,
+        _nodes(plan),
+        stack.is_production(plan.name),
+        stack.is_exempt(plan.name),
+        stack.protects(plan.cluster, plan.name),
+        tuple(sorted(set(map(_without_parts, _values(plan, cluster))))),
+        planned_values(plan, cluster),
+    )
+
+
+def _whole(value: Any) -> Any:
+    """Write a float without a fraction as an int: Pulumi hands every number back as a float."""
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def diff(old: Planned, new: Planned, inputs: InputEffects) -> list[PoolChange]:
     """Say what becomes of every pool, in the order of the new file; pools that go come last.
 
@@ -203,7 +272,18 @@ def diff(old: Planned, new: Planned, inputs: InputEffects) -> list[PoolChange]:
         new: What it is to become.
         inputs: What an edit of each input does, for those set by hand.
     """
-    before = {(plan.cluster, plan.name): plan for plan in old.plans}
+    return compare([record(plan, old.stack) for plan in old.plans], new, inputs)
+
+
+def compare(old: Iterable[PoolRecord], new: Planned, inputs: InputEffects) -> list[PoolChange]:
+    """Say what becomes of every pool on record, as `diff` does.
+
+    Args:
+        old: What the stack has now.
+        new: What it is to become.
+        inputs: What an edit of each input does, for those set by hand.
+    """
+    before = {(pool.cluster, pool.pool): pool for pool in old}
     changes: list[PoolChange] = []
     for plan in new.plans:
         former = new.stack.pools[plan.name].renamed_from or ""
@@ -214,23 +294,36 @@ def diff(old: Planned, new: Planned, inputs: InputEffects) -> list[PoolChange]:
         if was is None:
             changes.append(PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _nodes(plan)))
             continue
-        changed = _compared(was, old.stack.clusters[was.cluster], plan, new.stack.clusters[plan.cluster], inputs)
-        effect = max((each.effect for each in changed), key=_STRENGTH.__getitem__, default=EditEffect.NONE)
+        changed = _compared(was, plan, new.stack.clusters[plan.cluster], inputs)
         changes.append(
             PoolChange(
                 plan.cluster,
                 plan.name,
                 "renamed" if renamed else "changed" if changed else "unchanged",
-                effect,
+                max((each.effect for each in changed), key=_STRENGTH.__getitem__, default=EditEffect.NONE),
                 changed,
-                _nodes(was),
+                was.nodes,
                 former if renamed else "",
-                effect is EditEffect.REPLACE and new.stack.pools[plan.name].protect,
+                was.cloud,
+                was.production or new.stack.is_production(plan.name),
+                was.protected,
             )
         )
-    for (cluster, name), gone in before.items():
-        protected = old.stack.pools[name].protect
-        changes.append(PoolChange(cluster, name, "deleted", EditEffect.REPLACE, (), _nodes(gone), protected=protected))
+    for gone in before.values():
+        production = gone.production or (new.stack.production and not gone.exempt)
+        changes.append(
+            PoolChange(
+                gone.cluster,
+                gone.pool,
+                "deleted",
+                EditEffect.REPLACE,
+                (),
+                gone.nodes,
+                cloud=gone.cloud,
+                production=production,
+                protected=gone.protected,
+            )
+        )
     return changes
 
 
@@ -240,7 +333,11 @@ def planned_values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
     The portable part of the plan, the cloud's own settings, and as `cluster.…` the cluster's addresses; what the cloud
     adds by itself is in none of them.
     """
-    values: dict[str, Any] = {
+    return dict(_leaves("", _values(plan, cluster)))
+
+
+def _values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
+    return {
         "instance_type": plan.instance.name,
         "software": plan.software,
         "sharing": plan.sharing,
@@ -252,9 +349,14 @@ def planned_values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
         # The plan has the labels and taints of the settings among its own, and what is set by hand by its full path.
         **{each.name: getattr(plan.settings, each.name) for each in fields(plan.settings) if each.name not in _OWN},
         **{f"overrides.{path}": value for path, value in plan.set_by_hand.items()},
-        "cluster": _addresses(plan, cluster),
+        **{f"cluster.{key}": value for key, value in _addresses(plan, cluster).items()},
     }
-    return dict(_leaves("", values))
+
+
+def _without_parts(name: str) -> str:
+    """Return the field of a plan that a dotted name is of or is part of."""
+    first, _, rest = name.partition(".")
+    return f"{first}.{rest.partition('.')[0]}" if first == "cluster" else first
 
 
 PLAN_FIELDS = (
@@ -325,16 +427,16 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _compared(
-    old: PoolPlan, old_cluster: Cluster, new: PoolPlan, new_cluster: Cluster, inputs: InputEffects
-) -> tuple[FieldChange, ...]:
+def _compared(old: PoolRecord, new: PoolPlan, cluster: Cluster, inputs: InputEffects) -> tuple[FieldChange, ...]:
     if old.cloud != new.cloud:
         return (FieldChange("cluster.cloud", old.cloud, new.cloud, EditEffect.REPLACE),)
-    before, after = planned_values(old, old_cluster), planned_values(new, new_cluster)
+    before, after = old.values, planned_values(new, cluster)
+    # A field that only one release knows cannot have been edited; the record may be another release's.
+    known = {*old.fields, "overrides"} & {*map(_without_parts, _values(new, cluster)), "overrides"}
     found = [
         _field_change(name, before.get(name), after.get(name), new, inputs)
         for name in dict.fromkeys([*before, *after])
-        if before.get(name) != after.get(name)
+        if before.get(name) != after.get(name) and _without_parts(name) in known
     ]
     return tuple(sorted(found, key=lambda each: -_STRENGTH[each.effect]))
 

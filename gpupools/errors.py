@@ -1,6 +1,5 @@
 """What is wrong, where, and what to do about it; nothing here knows files, line numbers or colours."""
 
-import difflib
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -69,7 +68,9 @@ def nearest(word: object, known: Iterable[str], *, most: int = 12) -> str:
     words: Sequence[str] = sorted(set(known))
     text = str(word)
     folded = {candidate.casefold(): candidate for candidate in words}
-    close = difflib.get_close_matches(text.casefold()[:200], folded, n=3, cutoff=0.6)
+    from difflib import get_close_matches  # only on the way to an error, it would cost every start
+
+    close = get_close_matches(text.casefold()[:200], folded, n=3, cutoff=0.6)
     if close:
         return "did you mean " + " or ".join(repr(folded[candidate]) for candidate in close) + "?"
     if not words:

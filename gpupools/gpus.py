@@ -15,7 +15,7 @@ from types import MappingProxyType
 _FILE = Path(__file__).parent / "data" / "gpu_models.csv"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GpuModel:
     """One GPU model; models that differ in memory are different models (`A100-40GB`, `A100-80GB`)."""
 

@@ -1,14 +1,12 @@
 """Reads Kubernetes objects that bring nodes into a cluster: Karpenter, Cluster API and others of their kind. Pure.
 
-Read are Karpenter's NodePool, Provisioner and NodeClaim (also those of EKS Auto Mode and AKS node auto-provisioning),
-Cluster API's managed machine pools, GKE's ComputeClass, and the pools of AWS Controllers for Kubernetes and of Azure
-Service Operator, whose `spec` is the cloud's own form. As Pulumi resources (`kubernetes:<apiVersion>:<Kind>`) or as
-manifests they are the same.
+Read here are Karpenter's NodePool, Provisioner and NodeClaim (also those of EKS Auto Mode and AKS node
+auto-provisioning) and GKE's ComputeClass; `gpupools.cluster_api` reads Cluster API's objects, `gpupools.embedded_pools`
+those that hold a cloud's own form. As Pulumi resources (`kubernetes:<apiVersion>:<Kind>`) or as manifests they are the
+same.
 
 Sources, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds; aws/karpenter-provider-aws
-pkg/apis/v1/labels.go; Azure/karpenter-provider-azure pkg/apis/v1beta1/labels.go;
-kubernetes-sigs/cluster-api-provider-aws exp/api/v1beta2; kubernetes-sigs/cluster-api-provider-azure api/v1beta1;
-kubernetes-sigs/cluster-api-provider-gcp exp/api/v1beta1; for GKE
+pkg/apis/v1/labels.go; Azure/karpenter-provider-azure pkg/apis/v1beta1/labels.go; for GKE
 https://docs.cloud.google.com/kubernetes-engine/docs/reference/crds/computeclass.
 """
 
@@ -19,20 +17,15 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.cloud import (
-    NO_ACCELERATOR,
-    UNKNOWN,
-    Accelerator,
-    By,
-    Cloud,
-    PoolFacts,
-    Reference,
-    SoftwareHints,
-)
+from gpupools import cluster_api, embedded_pools
+from gpupools.cloud import Cloud
+from gpupools.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, Reference, SoftwareHints
 from gpupools.reading import (
+    KUBERNETES_EFFECTS,
     Hardening,
     Machines,
     TaintsRead,
+    accelerator_by_name,
     as_object,
     at,
     flag,
@@ -43,16 +36,6 @@ from gpupools.reading import (
     text,
     wanted_taint,
 )
-from gpupools.taints import Effect
-
-_KUBERNETES_EFFECTS: Mapping[str, Effect] = {effect.value: effect for effect in Effect}
-
-# Cluster API's AWS provider has a spelling of its own: exp/api/v1beta2/types.go, `TaintEffect`.
-_CAPA_EFFECTS: Mapping[str, Effect] = {
-    "no-schedule": Effect.NO_SCHEDULE,
-    "no-execute": Effect.NO_EXECUTE,
-    "prefer-no-schedule": Effect.PREFER_NO_SCHEDULE,
-}
 
 _TOKEN = re.compile(r"kubernetes:(?P<version>[^:]+):(?P<kind>[A-Za-z0-9]+)")
 
@@ -91,10 +74,11 @@ def read_manifest(manifest: Mapping[str, Any], clouds: Clouds) -> tuple[PoolFact
     return _read(text(manifest.get("apiVersion")), text(manifest.get("kind")), manifest, clouds)
 
 
-def read_node_class(type_token: str, properties: Mapping[str, Any]) -> PoolFacts | None:
-    """Read Karpenter's EC2NodeClass or AKSNodeClass, which a NodePool refers to; None for any other object.
+def read_template(type_token: str, properties: Mapping[str, Any]) -> PoolFacts | None:
+    """Read what a pool refers to: Karpenter's EC2NodeClass or AKSNodeClass, Cluster API's bootstrap configurations.
 
-    It names no machine, so it is no pool: it adds image, driver and hardening to one (`gpupools.reading.joined`).
+    They name no machine, so they are no pools: a class adds image, driver and hardening to one, a configuration
+    taints (`gpupools.reading.joined`). None for any other object.
 
     Args:
         type_token: Pulumi type, or `<apiVersion>:<kind>` of a manifest with `kubernetes:` before it.
@@ -105,18 +89,24 @@ def read_node_class(type_token: str, properties: Mapping[str, Any]) -> PoolFacts
         return None
     spec = mapping(properties.get("spec"))
     reader = {"EC2NodeClass": _ec2_node_class, "AKSNodeClass": _aks_node_class}.get(match["kind"])
-    return reader(spec) if reader is not None else None
+    return reader(spec) if reader is not None else cluster_api.read_bootstrap(type_token, properties)
 
 
 def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> tuple[PoolFacts, ...]:
     group = version.rpartition("/")[0]
-    reader = _READERS.get((group, kind))
-    if reader is None:
+    known = (group, kind)
+    if not any(known in table for table in (_READERS, cluster_api.KINDS, embedded_pools.KINDS, _ASO)):
         return ()
     spec = given.get("spec")
     if spec is UNKNOWN:
         return (PoolFacts("kubernetes", (), None, (), unknown=("spec",), where="spec"),)
-    return tuple(reader(mapping(spec), kind, clouds))
+    if known in cluster_api.KINDS:
+        return tuple(cluster_api.read_machines(mapping(spec), group, kind, clouds))
+    if known in embedded_pools.KINDS:
+        return tuple(embedded_pools.read_embedded(given, group, kind, clouds))
+    if known in _ASO:
+        return tuple(embedded_pools.read_aso_pools(given, _ASO[known], clouds))
+    return tuple(_READERS[known](mapping(spec), kind, clouds))
 
 
 # --- Karpenter --------------------------------------------------------------------------------------------------------
@@ -125,6 +115,11 @@ def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> 
 # under its own domain: https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html.
 _AWS_DOMAINS = ("karpenter.k8s.aws/", "eks.amazonaws.com/")
 _AZURE_DOMAIN = "karpenter.azure.com/"
+# cloudpilot-ai/karpenter-provider-gcp pkg/apis/v1alpha1/labels.go; a family is what stands before the first dash.
+_GCP_DOMAIN = "karpenter.k8s.gcp/"
+# Every category of EC2 without an accelerator: where all are left out, Karpenter takes machines with GPUs for any pod
+# (aws/karpenter-provider-aws pkg/providers/instance/filter, which prefers other machines only while there are some).
+_CPU_CATEGORIES = ("a", "c", "d", "h", "hpc", "i", "im", "is", "m", "r", "t", "u", "x", "z")
 _TYPE = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type", f"{_AZURE_DOMAIN}sku-name")
 _GPU_KEYS = ("gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory")
 _OTHER_KEYS = ("accelerator-name", "accelerator-manufacturer", "accelerator-count")
@@ -201,7 +196,7 @@ def _value(item: object) -> str:
 
 
 def _says_machine(key: str) -> bool:
-    return key in _TYPE or key.startswith((*_AWS_DOMAINS, _AZURE_DOMAIN))
+    return key in _TYPE or key.startswith((*_AWS_DOMAINS, _AZURE_DOMAIN, _GCP_DOMAIN))
 
 
 def _karpenter(spec: Mapping[str, Any], kind: str, clouds: Clouds) -> Iterator[PoolFacts]:
@@ -227,7 +222,7 @@ def _karpenter(spec: Mapping[str, Any], kind: str, clouds: Clouds) -> Iterator[P
     elif not machines.evidence:
         _limited(limits, wanted, machines)
     read = TaintsRead()
-    read.objects(template.get("taints"), f"{inner}.taints", _KUBERNETES_EFFECTS)
+    read.objects(template.get("taints"), f"{inner}.taints", KUBERNETES_EFFECTS)
     if template.get("startupTaints"):
         read.note(f"{inner}.startupTaints: are removed after the start of a node, so they keep nobody off")
     nodes = number(limits.get("nodes"))
@@ -242,7 +237,7 @@ def _karpenter(spec: Mapping[str, Any], kind: str, clouds: Clouds) -> Iterator[P
         evidence=machines.evidence,
         unknown=(*machines.unknown, *read.unknown),
         where=f"{inner}.taints",
-        missing_taint=as_object(wanted_taint(machines.accelerator), _KUBERNETES_EFFECTS),
+        missing_taint=as_object(wanted_taint(machines.accelerator), KUBERNETES_EFFECTS),
         accelerator=machines.accelerator,
         other_accelerator=machines.other,
         not_counted=tuple(read.not_counted),
@@ -269,26 +264,19 @@ def _cloud_of(reference: Mapping[str, Any], wanted: _Requirements) -> str:
     return next((cloud for mark, cloud in marks.items() if mark in said), "")
 
 
-def _accelerator(name: str, cloud: str, clouds: Clouds) -> Accelerator:
-    """Ask the cloud whose machine it seems to be first, then the others: no two name machines alike."""
-    asked = [*([clouds[cloud]] if cloud in clouds else []), *clouds.values()]
-    found = (one.accelerator(name) for one in asked)
-    return next((one for one in found if one.vendor), NO_ACCELERATOR)
-
-
 def _requested(wanted: _Requirements, cloud: str, clouds: Clouds, machines: Machines) -> None:
     """Count the machines that the requirements name or select by an accelerator."""
     for key, one in wanted.of(*_TYPE):
         for name in one.values if one.operator == "In" else ():
             if _fits(name, wanted):
-                machines.add(name, _accelerator(name, cloud, clouds), f"{one.path} {key}")
+                machines.add(name, accelerator_by_name(name, cloud, clouds), f"{one.path} {key}")
     if machines.names:
         return  # explicit types decide
     for domain in _AWS_DOMAINS:
         for key, one in wanted.of(f"{domain}instance-family"):
             for family in one.values if one.operator == "In" else ():
                 if wanted.allow(_category(family), f"{domain}instance-category"):
-                    found = _accelerator(f"{family}.xlarge", "aws", clouds)
+                    found = accelerator_by_name(f"{family}.xlarge", "aws", clouds)
                     machines.show(
                         replace(found, count=None if found.vendor != "other" else Fraction(0)),
                         f"{one.path} {key} {family}",
@@ -301,6 +289,15 @@ def _requested(wanted: _Requirements, cloud: str, clouds: Clouds, machines: Mach
                 vendor = vendor or ("other" if category in ("inf", "trn", "dl", "vt", "f") else "")
                 count = Fraction(0) if vendor == "other" else None
                 machines.show(Accelerator(vendor, count), f"{one.path} {key} {category}")
+        left = [one for key, one in wanted.of(f"{domain}instance-category") if one.operator == "NotIn"]
+        only_gpus = not any(wanted.allow(each, f"{domain}instance-category") for each in _CPU_CATEGORIES)
+        if left and not families and only_gpus and wanted.allow("g", f"{domain}instance-category"):
+            machines.show(Accelerator("nvidia", None), f"{left[0].path} every category without GPUs left out")
+    for key, one in wanted.of(f"{_GCP_DOMAIN}instance-family"):
+        for family in one.values if one.operator == "In" else ():
+            found = accelerator_by_name(f"{family.partition('-')[0]}-standard-4", "gcp", clouds)
+            count = Fraction(0) if found.vendor == "other" else None
+            machines.show(replace(found, count=count), f"{one.path} {key} {family}")
     for key, one in wanted.of(f"{_AZURE_DOMAIN}sku-family", f"{_AZURE_DOMAIN}sku-series"):
         if one.operator == "In" and any(re.match(r"N(?:[CDV]|$)", value.upper()) for value in one.values):
             machines.show(Accelerator("nvidia", None), f"{one.path} {key} {', '.join(one.values)}")
@@ -309,7 +306,7 @@ def _requested(wanted: _Requirements, cloud: str, clouds: Clouds, machines: Mach
 
 def _selected(wanted: _Requirements, machines: Machines) -> None:
     """Count requirements on the accelerator itself."""
-    prefixes = [f"{domain}instance-" for domain in _AWS_DOMAINS] + [f"{_AZURE_DOMAIN}sku-"]
+    prefixes = [f"{domain}instance-" for domain in (*_AWS_DOMAINS, _GCP_DOMAIN)] + [f"{_AZURE_DOMAIN}sku-"]
     for prefix in prefixes:
         for key, one in wanted.of(*(f"{prefix}{name}" for name in _GPU_KEYS)):
             if one.wants:
@@ -344,7 +341,7 @@ def _category(family: str) -> str:
 
 def _excluded(wanted: _Requirements, limits: Mapping[str, Any]) -> bool:
     """Say whether requirements or limits keep every GPU out."""
-    prefixes = [f"{domain}instance-" for domain in _AWS_DOMAINS] + [f"{_AZURE_DOMAIN}sku-"]
+    prefixes = [f"{domain}instance-" for domain in (*_AWS_DOMAINS, _GCP_DOMAIN)] + [f"{_AZURE_DOMAIN}sku-"]
     for prefix in prefixes:
         for name in _GPU_KEYS:
             if any(one.operator == "DoesNotExist" for _, one in wanted.of(f"{prefix}{name}")):
@@ -439,149 +436,11 @@ def _aks_node_class(spec: Mapping[str, Any]) -> PoolFacts:
         instance_types=(),
         gpus_per_node=Fraction(0),
         taints=(),
-        software=SoftwareHints(driver, toolkit, By.NOBODY, (f"spec.gpu.mode {text(mode) or 'unset'}",)),
+        software=SoftwareHints(
+            driver, toolkit, By.NOBODY, () if mode is UNKNOWN else (f"spec.gpu.mode {text(mode) or 'unset'}",)
+        ),
         tags=string_map(spec.get("tags")),
         weaknesses=tuple(hardening.found),
-    )
-
-
-# --- Cluster API ------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Kind:
-    """Where a kind of Cluster API keeps what is read; paths below `spec`."""
-
-    cloud: str
-    machine: tuple[str, ...]
-    taints: str = ""
-    """Empty where the bootstrap configuration, another object, has them."""
-    effects: Mapping[str, Effect] = field(default_factory=lambda: _KUBERNETES_EFFECTS)
-    labels: str = ""
-    bounds: tuple[str, str] = ("", "")
-    bootstrap: tuple[str, ...] = ()
-
-
-_BOOTSTRAP = "bootstrap configuration"
-# Not in the machine's object: a MachinePool or MachineDeployment names both.
-
-_EKS_BOOTSTRAP = tuple(
-    f"kubernetes:bootstrap.cluster.x-k8s.io/{version}:{kind}"
-    for version in ("v1beta2", "v1beta1")
-    for kind in ("EKSConfig", "NodeadmConfig", "KubeadmConfig", "KubeadmConfigTemplate")
-)
-
-_CLUSTER_API: Mapping[str, _Kind] = MappingProxyType(
-    {
-        "AWSManagedMachinePool": _Kind(
-            "aws",
-            ("instanceType", "awsLaunchTemplate.instanceType"),
-            "taints",
-            _CAPA_EFFECTS,
-            "labels",
-            ("scaling.minSize", "scaling.maxSize"),
-        ),
-        "AWSMachinePool": _Kind(
-            "aws", ("awsLaunchTemplate.instanceType",), bounds=("minSize", "maxSize"), bootstrap=_EKS_BOOTSTRAP
-        ),
-        "AWSMachineTemplate": _Kind("aws", ("template.spec.instanceType",), bootstrap=_EKS_BOOTSTRAP),
-        "AzureManagedMachinePool": _Kind(
-            "azure", ("sku",), "taints", labels="nodeLabels", bounds=("scaling.minSize", "scaling.maxSize")
-        ),
-        "AzureMachinePool": _Kind("azure", ("template.vmSize",), bootstrap=_EKS_BOOTSTRAP),
-        "AzureMachineTemplate": _Kind("azure", ("template.spec.vmSize",), bootstrap=_EKS_BOOTSTRAP),
-        "GCPManagedMachinePool": _Kind(
-            "gcp",
-            ("machineType", "instanceType"),
-            "kubernetesTaints",
-            labels="kubernetesLabels",
-            bounds=("scaling.minCount", "scaling.maxCount"),
-        ),
-        "GCPMachineTemplate": _Kind("gcp", ("template.spec.instanceType",), bootstrap=_EKS_BOOTSTRAP),
-    }
-)
-
-
-def _cluster_api(spec: Mapping[str, Any], kind: str, clouds: Clouds) -> Iterator[PoolFacts]:
-    known = _CLUSTER_API[kind]
-    machines = Machines()
-    for path in known.machine:
-        name = at(spec, path)
-        if name is UNKNOWN:
-            machines.unknown.append(f"spec.{path}")
-        elif isinstance(name, str) and name:
-            machines.add(name, _accelerator(name, known.cloud, clouds), f"spec.{path}")
-    for where, one in items(at(spec, "mixedInstancesPolicy.overrides"), "spec.mixedInstancesPolicy.overrides", []):
-        name = text(at(one, "instanceType"))
-        if name:
-            machines.add(name, _accelerator(name, known.cloud, clouds), where)
-    image = text(spec.get("amiType"))
-    if re.fullmatch(r"AL2_x86_64_GPU|\w+_NVIDIA(?:_FIPS)?", image) and not machines.only_other:
-        machines.show(Accelerator("nvidia", None), f"spec.amiType {image}")
-    read = TaintsRead()
-    elsewhere: tuple[Reference, ...] = ()
-    if known.taints:
-        read.objects(at(spec, known.taints), f"spec.{known.taints}", known.effects)
-    else:
-        elsewhere = (Reference(_BOOTSTRAP, known.bootstrap, "", frozenset({"taints", "image"})),)
-        read.unknown.append(_BOOTSTRAP)
-    hardening = Hardening("https://docs.aws.amazon.com/eks/latest/APIReference/API_RemoteAccessConfig.html")
-    key = at(spec, "remoteAccess.sshKeyName")
-    why = "nodes need no SSH"
-    hardening.want("remote-access", "spec.remoteAccess", key, not key, "unset", why)
-    public = spec.get("enableNodePublicIP")
-    why = "nodes need no public address"
-    hardening.want("public-address", "spec.enableNodePublicIP", public, flag(public) is not True, "false", why)
-    least, most = (number(at(spec, path)) if path else None for path in known.bounds)
-    yield PoolFacts(
-        cloud=known.cloud,
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=tuple(read.taints),
-        evidence=machines.evidence,
-        unknown=(*machines.unknown, *read.unknown),
-        where=f"spec.{known.taints}" if known.taints else _BOOTSTRAP,
-        missing_taint=as_object(wanted_taint(machines.accelerator), known.effects)
-        if known.taints
-        else replace(as_object(wanted_taint(machines.accelerator), known.effects), value=None),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        not_counted=tuple(read.not_counted),
-        elsewhere=elsewhere,
-        min_nodes=least,
-        max_nodes=most,
-        labels=string_map(at(spec, known.labels)) if known.labels else {},
-        weaknesses=tuple(hardening.found),
-    )
-
-
-def _embedded(token: str, cloud: str) -> "_Reader":
-    """Read an object whose `spec` is what the cloud's own resource takes."""
-
-    def read(spec: Mapping[str, Any], kind: str, clouds: Clouds) -> Iterator[PoolFacts]:
-        if cloud in clouds:
-            yield from (_below(found, "spec") for found in clouds[cloud].read_pools(token, spec))
-
-    return read
-
-
-def _aso_pool(spec: Mapping[str, Any], kind: str, clouds: Clouds) -> Iterator[PoolFacts]:
-    """Read an AzureASOManagedMachinePool, which holds Azure Service Operator's objects."""
-    token = "azure-native:containerservice:AgentPool"
-    for where, one in items(spec.get("resources"), "spec.resources", []):
-        if at(one, "kind") == "ManagedClustersAgentPool" and "azure" in clouds:
-            for found in clouds["azure"].read_pools(token, mapping(at(one, "spec"))):
-                yield replace(_below(found, f"{where}.spec"), pool=text(at(one, "metadata.name")))
-
-
-def _below(found: PoolFacts, prefix: str) -> PoolFacts:
-    """Move paths below the property that holds them."""
-    return replace(
-        found,
-        where=f"{prefix}.{found.where}",
-        unknown=tuple(f"{prefix}.{name}" for name in found.unknown),
-        weaknesses=tuple(replace(one, property=f"{prefix}.{one.property}") for one in found.weaknesses),
-        elsewhere=tuple(replace(one, property=f"{prefix}.{one.property}") for one in found.elsewhere),
     )
 
 
@@ -601,11 +460,11 @@ def _compute_class(spec: Mapping[str, Any], kind: str, clouds: Clouds) -> Iterat
             count = number(at(one, "gpu.count")) or 1
             machines.show(Accelerator("nvidia", Fraction(count), gpu), f"{where}.gpu {count} × {gpu}")
         if isinstance(name, str) and name:
-            machines.add(name, _accelerator(name, "gcp", clouds), f"{where}.machineType")
+            machines.add(name, accelerator_by_name(name, "gcp", clouds), f"{where}.machineType")
         elif isinstance(family, str) and re.fullmatch(r"a[2-9]\w*|g[2-9]\w*", family):
             machines.show(Accelerator("nvidia", None), f"{where}.machineFamily {family}")
     read = TaintsRead()
-    read.objects(at(spec, "nodePoolConfig.taints"), "spec.nodePoolConfig.taints", _KUBERNETES_EFFECTS)
+    read.objects(at(spec, "nodePoolConfig.taints"), "spec.nodePoolConfig.taints", KUBERNETES_EFFECTS)
     account = at(spec, "nodePoolConfig.serviceAccount")
     hardening = Hardening("https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster")
     hardening.want(
@@ -624,7 +483,7 @@ def _compute_class(spec: Mapping[str, Any], kind: str, clouds: Clouds) -> Iterat
         evidence=machines.evidence,
         unknown=(*machines.unknown, *read.unknown),
         where="spec.nodePoolConfig.taints",
-        missing_taint=as_object(wanted_taint(machines.accelerator), _KUBERNETES_EFFECTS),
+        missing_taint=as_object(wanted_taint(machines.accelerator), KUBERNETES_EFFECTS),
         accelerator=machines.accelerator,
         other_accelerator=machines.other,
         not_counted=tuple(read.not_counted),
@@ -635,24 +494,17 @@ def _compute_class(spec: Mapping[str, Any], kind: str, clouds: Clouds) -> Iterat
 
 _Reader = Callable[[Mapping[str, Any], str, Clouds], Iterator[PoolFacts]]
 
-_INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
-
 _READERS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
     {
         ("karpenter.sh", "NodePool"): _karpenter,
         ("karpenter.sh", "Provisioner"): _karpenter,
         ("karpenter.sh", "NodeClaim"): _karpenter,
-        **{(_INFRASTRUCTURE, kind): _cluster_api for kind in _CLUSTER_API},
-        (_INFRASTRUCTURE, "AzureASOManagedMachinePool"): _aso_pool,
         ("cloud.google.com", "ComputeClass"): _compute_class,
-        # https://aws-controllers-k8s.github.io/community/reference/eks/v1alpha1/nodegroup/
-        ("eks.services.k8s.aws", "Nodegroup"): _embedded("aws:eks/nodeGroup:NodeGroup", "aws"),
-        # https://azure.github.io/azure-service-operator/reference/containerservice/
-        ("containerservice.azure.com", "ManagedClustersAgentPool"): _embedded(
-            "azure-native:containerservice:AgentPool", "azure"
-        ),
-        ("containerservice.azure.com", "ManagedCluster"): _embedded(
-            "azure-native:containerservice:ManagedCluster", "azure"
-        ),
     }
 )
+
+_INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
+_ASO = {
+    (_INFRASTRUCTURE, "AzureASOManagedMachinePool"): "spec.resources",
+    (_INFRASTRUCTURE, "AzureASOManagedMachinePoolTemplate"): "spec.template.spec.resources",
+}

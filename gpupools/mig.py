@@ -57,7 +57,7 @@ class BadLayout(MigError, ValueError):
     """A layout that does not fit its GPU, a count below zero, or a layout that the MIG strategy cannot offer."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Profile:
     """One MIG profile of one GPU model."""
 
@@ -132,7 +132,7 @@ class Placed(NamedTuple):
 Layout = tuple[Placed, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Fit:
     """Whether a list of profiles fits on one GPU."""
 
@@ -155,7 +155,7 @@ class Fit:
         return _diagram(self.gpu, self.largest)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Packing:
     """The fewest GPUs that hold the wished slices."""
 

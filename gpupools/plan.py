@@ -11,12 +11,13 @@ from gpupools.catalogue import InstanceType, smallest
 from gpupools.cloud import Capability, Cloud, Owners, Settings, Verdict, Wish
 from gpupools.errors import Path, Problem, Rejected, nearest
 from gpupools.gpus import gpu_models, match_gpu_model
-from gpupools.mig import UnknownProfile, fit, profile, profiles
 from gpupools.overrides import flattened
 from gpupools.pool_settings import given_settings
-from gpupools.runtime.configs import OUR_LABELS, TRUST_LABEL, pool_labels
+from gpupools.runtime.dra import DRA_CHART, DRA_DRIVER, claim_template, claiming
+from gpupools.runtime.labels import OUR_LABELS, TRUST_LABEL, pool_labels
+from gpupools.runtime.requirements import requirement
 from gpupools.runtime.spec import Trust
-from gpupools.spec import Cluster, Mig, Mps, PoolSpec, TimeSlicing, WholeGpu, sharing_kind
+from gpupools.spec import Cluster, Mig, Mps, PoolSpec, SharingMode, TimeSlicing, WholeGpu, sharing_kind
 from gpupools.taints import GPU_TAINT, Effect, Taint
 
 POOL_LABEL = "gpupools/pool"
@@ -39,13 +40,13 @@ class PoolPlan:
     taints: tuple[Taint, ...]
     """The GPU taint first, then those the cloud adds, then the pool's own."""
     labels: Mapping[str, str]
-    sharing: WholeGpu | TimeSlicing | Mps | Mig
+    sharing: SharingMode
     software: str
     owners: Owners
     capability: Capability
     """The cell of the matrix that allowed it."""
     capacity: Mapping[str, int]
-    """Resource name to count, per node."""
+    """Resource name to count, per node; empty where pods claim devices instead of asking for a resource."""
     disk_gib: int
     settings: Settings
     """The cloud's own part; only its `resources.py` looks inside."""
@@ -62,18 +63,28 @@ class PoolPlan:
         return sharing_kind(self.sharing)
 
     def pod(self) -> dict[str, Any]:
-        """Return the part of a pod's spec that puts it on this pool: one unit of the pool's first resource.
+        """Return the part of a pod's spec that puts it on this pool.
 
+        It asks for one unit of the pool's first resource, or for one GPU through the pool's `claim_template`.
         ExtendedResourceToleration tolerates only a taint whose key is the requested resource, so the tolerations
         are written out: https://github.com/kubernetes/kubernetes/pull/55839.
         """
-        resource = next(iter(self.capacity))
+        asks: Mapping[str, Any]
+        if self.software == DRA_DRIVER:
+            asks = claiming(self.name)
+        else:
+            asks = {"containers": [{"name": "main", "resources": {"limits": {next(iter(self.capacity)): 1}}}]}
         return {
             "nodeSelector": {POOL_LABEL: self.name},
             "tolerations": [_toleration(taint) for taint in self.taints if taint.effect != Effect.PREFER_NO_SCHEDULE],
             **({"runtimeClassName": self.runtime_class} if self.runtime_class is not None else {}),
-            "containers": [{"name": "main", "resources": {"limits": {resource: 1}}}],
+            **asks,
         }
+
+    @property
+    def claim_template(self) -> Mapping[str, Any]:
+        """The ResourceClaimTemplate that a pod's namespace needs; empty where pods ask for a resource."""
+        return claim_template(self.name) if self.software == DRA_DRIVER else {}
 
     def as_json(self) -> dict[str, Any]:
         """Return the plan as JSON types, for `gpupools preview --json`."""
@@ -103,6 +114,7 @@ class PoolPlan:
             "disk_gib": self.disk_gib,
             "set_by_hand": dict(self.set_by_hand),
             "pod": self.pod(),
+            **({"claim_template": dict(self.claim_template)} if self.claim_template else {}),
         }
 
 
@@ -152,6 +164,7 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
         problems += refusals(wished(instance), cloud)
         if not any(problem.path[2:3] == ("sharing",) for problem in problems):
             problems += _untrusting(at, spec, instance)
+        problems += _unclaimable(at, spec, software, instance)
         problems += cloud.conflicts(wished(instance))
     if instance is None or problems:
         raise Rejected(problems)
@@ -185,7 +198,7 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
         software=software,
         owners=settings.owners or cloud.software[software].owners,
         capability=capability,
-        capacity=capacity(instance, spec.sharing),
+        capacity=capacity(instance, spec.sharing) if software != DRA_DRIVER else {},
         disk_gib=spec.disk_gib,
         settings=settings,
         trust=spec.trust,
@@ -281,7 +294,7 @@ def _refused(
             yield Problem(where, f"{what} {why} ({capability.why})", fix)
 
 
-SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator"}
+SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator", "dra-driver": "dra_driver"}
 """The key of `runtime.existing` that names who serves the pools of a software."""
 
 
@@ -290,6 +303,8 @@ def _untrusting(at: Path, spec: PoolSpec, instance: InstanceType) -> Iterable[Pr
     clients = spec.sharing.share if isinstance(spec.sharing, Mig) else spec.sharing
     shared = isinstance(clients, TimeSlicing | Mps)
     if isinstance(clients, TimeSlicing | Mps) and spec.trust is None:
+        from gpupools.mig import profiles
+
         on = "a MIG slice" if isinstance(spec.sharing, Mig) else "a GPU"
         what = f"{clients.mode} shares the memory and the faults of {on} between containers; the pool names no one"
         mig = isinstance(spec.sharing, Mig) or bool(profiles(instance.gpu_model))
@@ -307,6 +322,22 @@ def _untrusting(at: Path, spec: PoolSpec, instance: InstanceType) -> Iterable[Pr
 
 
 _TRUST_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus"
+
+
+def _unclaimable(at: Path, spec: PoolSpec, software: str, instance: InstanceType) -> Iterable[Problem]:
+    """Refuse what pods could not claim through the DRA driver: nodes that no pod starts, GPUs without its driver."""
+    if software != DRA_DRIVER:
+        return
+    if spec.nodes.min == 0:
+        what = "no pod starts the first node: its claim waits for a ResourceSlice, which only a running node publishes"
+        yield Problem((*at, "nodes", "min"), what, "keep at least one node (min: 1), or use fixed", _FROM_ZERO_SOURCE)
+    needed, newest = requirement(DRA_CHART, "driver"), gpu_models()[instance.gpu_model].last_driver_branch
+    if newest is not None and newest < int(needed.at_least):
+        what = f"{needed.what} needs driver {needed.at_least}, and {newest} is the last for {instance.gpu_model}"
+        yield Problem((*at, "software"), what, "use software: device-plugin, or a newer GPU", needed.source)
+
+
+_FROM_ZERO_SOURCE = "https://github.com/kubernetes/autoscaler (cluster-autoscaler/cloudprovider: TemplateNodeInfo)"
 
 
 def _native_ways(cloud: Cloud, kind: str) -> str:
@@ -349,6 +380,8 @@ def _impossible_on_gpu(wish: Wish, cloud: Cloud) -> list[Problem]:
     sharing, instance = wish.spec.sharing, wish.instance
     if isinstance(sharing, WholeGpu):
         return []
+    from gpupools.mig import profiles  # its tables are slow to load, and most pools share nothing
+
     if isinstance(sharing, Mig) and not profiles(instance.gpu_model):
         what = f"{instance.gpu_model} ({instance.name}) cannot be cut into MIG instances"
         able = sorted(_models_with_mig(wish, cloud))
@@ -378,6 +411,8 @@ def _impossible_on_gpu(wish: Wish, cloud: Cloud) -> list[Problem]:
 
 def _models_with_mig(wish: Wish, cloud: Cloud) -> set[str]:
     """Return the GPU models this cloud and software can really cut, judged by the refusals themselves."""
+    from gpupools.mig import profiles
+
     able: set[str] = set()
     for machine in cloud.instance_types.values():
         if machine.gpu_model in able or machine.lifecycle == "retired" or machine.is_fraction:
@@ -390,6 +425,8 @@ def _models_with_mig(wish: Wish, cloud: Cloud) -> set[str]:
 
 
 def _impossible_mig(at: Path, sharing: Mig, instance: InstanceType) -> list[Problem]:
+    from gpupools.mig import UnknownProfile, fit, profile
+
     model = instance.gpu_model
     found: list[Problem] = []
     if sharing.profile is not None:

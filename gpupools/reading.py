@@ -10,16 +10,32 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpupools.catalogue import Catalogue
-from gpupools.cloud import UNKNOWN, Accelerator, MissingTaint, PoolFacts, SoftwareHints, Weakness
 from gpupools.errors import shown
+from gpupools.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, MissingTaint, PoolFacts, SoftwareHints, Weakness
 from gpupools.taints import GPU_TAINT, HARD_EFFECTS, Effect, Taint, parse_taint
+
+if TYPE_CHECKING:
+    from gpupools.cloud import Cloud
 
 NOTHING: Mapping[str, Any] = {}
 
+KUBERNETES_EFFECTS: Mapping[str, Effect] = {effect.value: effect for effect in Effect}
+"""Kubernetes' effects in its own spelling."""
+
 _AMD_GPU = re.compile(r"AMD\b.*\b(?:Radeon|Instinct)\b.*")
+# Taints that something takes off again once a node is ready, by their documented keys: Cilium's agent
+# (https://docs.cilium.io/en/stable/installation/taints/), the EBS and EFS drivers (kubernetes-sigs/aws-ebs-csi-driver
+# docs/install.md), Karpenter (https://karpenter.sh/docs/concepts/nodepools/), Cluster API, the cluster autoscaler's
+# prefixes (kubernetes/autoscaler cluster-autoscaler/FAQ.md), and Kubernetes' own for nodes that are not ready yet
+# (https://kubernetes.io/docs/reference/labels-annotations-taints/).
+_START_UP = re.compile(
+    r"node\.cilium\.io/agent-not-ready|[a-z0-9.-]+\.csi\.aws\.com/agent-not-ready|karpenter\.sh/unregistered"
+    r"|node\.cluster\.x-k8s\.io/uninitialized|(?:startup|ignore)-taint\.cluster-autoscaler\.kubernetes\.io/.*"
+    r"|node\.cloudprovider\.kubernetes\.io/.*|node\.kubernetes\.io/.*"
+)
 _MOST_NOTES = 8  # of what looks like a taint and is none; a reader mends these first
 
 
@@ -31,6 +47,13 @@ def other_accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator |
     if _AMD_GPU.fullmatch(what):
         return Accelerator("amd", None, what)
     return Accelerator("other", Fraction(0), what)
+
+
+def accelerator_by_name(name: str, cloud: str, clouds: Mapping[str, "Cloud"]) -> Accelerator:
+    """Ask the cloud that a machine seems to be of first, then the others: no two name machines alike."""
+    asked = [*([clouds[cloud]] if cloud in clouds else []), *clouds.values()]
+    found = (one.accelerator(name) for one in asked)
+    return next((one for one in found if one.vendor), NO_ACCELERATOR)
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -131,7 +154,9 @@ class TaintsRead:
         if key is not UNKNOWN and (not isinstance(key, str) or not key):
             self.note(f"{where}: a taint needs a key")
             return
-        if isinstance(key, str) and isinstance(effect, str):
+        if isinstance(key, str) and _START_UP.fullmatch(key):
+            self.note(f"{where}: {key} is removed after the start of a node, so it keeps nobody off")
+        elif isinstance(key, str) and isinstance(effect, str):
             self.taints.append(Taint(key, text(value), effects[effect]))  # whatever the value, if it is not known yet
         elif not isinstance(effect, str) or effects[effect] in HARD_EFFECTS:
             self.unknown.extend(f"{where}.{part}" for part in late)
@@ -146,7 +171,8 @@ class TaintsRead:
     def line(self, item: object, where: str) -> None:
         """Read one `key=value:Effect`."""
         try:
-            self.taints.append(parse_taint(item if isinstance(item, str) else ""))
+            taint = parse_taint(item if isinstance(item, str) else "")
+            self.one({"key": taint.key, "value": taint.value, "effect": taint.effect.value}, where, KUBERNETES_EFFECTS)
         except ValueError as error:
             self.note(f"{where}: {error if isinstance(item, str) else f'{shown(item)} is no taint'}")
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -61,6 +61,11 @@ Addresses = Annotated[
 """Several addresses: a list, or one output that is a list."""
 
 
+def _mentions(form: Any, kind: type) -> bool:
+    """Say whether a type is among the parts of an annotation."""
+    return form is kind or any(_mentions(part, kind) for part in get_args(form))
+
+
 class Cluster(Strict):
     """An existing Kubernetes cluster. Each cloud's folder adds the keys it needs."""
 
@@ -79,6 +84,11 @@ class Cluster(Strict):
             first = next(iter(self.late_outputs()))
             raise ValueError(f"{first} takes a stack's output, but none is named; add stack: <org>/<project>/<stack>")
         return self
+
+    @classmethod
+    def address_keys(cls) -> frozenset[str]:
+        """Return the keys that may be late: addresses, and maps and lists of them."""
+        return frozenset(key for key, field in cls.model_fields.items() if _mentions(field.annotation, Late))
 
     def late_outputs(self) -> Mapping[str, StackOutput]:
         """Return the keys whose value another stack gives, list items as `subnet_ids[0]`, map items as `key.inner`."""
@@ -223,7 +233,10 @@ class Mig(Strict):
         return self.strategy or ("single" if self.profile is not None else "mixed")
 
 
-Sharing = Annotated[WholeGpu | TimeSlicing | Mps | Mig, Field(discriminator="mode")]
+SharingMode = WholeGpu | TimeSlicing | Mps | Mig
+"""A way of sharing GPUs."""
+
+Sharing = Annotated[SharingMode, Field(discriminator="mode")]
 
 SHARING_KINDS = (
     "none",
@@ -239,7 +252,7 @@ SHARING_KINDS = (
 """Every way of sharing the capability matrix has a row for."""
 
 
-def sharing_kind(sharing: WholeGpu | TimeSlicing | Mps | Mig) -> str:
+def sharing_kind(sharing: SharingMode) -> str:
     """Return the row of the capability matrix for a way of sharing: one of `SHARING_KINDS`."""
     if not isinstance(sharing, Mig):
         return sharing.mode
@@ -320,7 +333,7 @@ class PoolSpec(Strict):
     """The cloud's own instance type, instead of `gpu`."""
     nodes: Nodes
     sharing: Sharing = WholeGpu.model_construct()
-    software: Literal["cloud-managed", "device-plugin", "gpu-operator"] | None = None
+    software: Literal["cloud-managed", "device-plugin", "gpu-operator", "dra-driver"] | None = None
     """Who brings driver, container toolkit and device plugin; left out: the cloud's default for this sharing."""
     trust: Trust | None = None
     """Who may use the pool; needed where containers share memory and faults, by time-slicing or MPS."""
@@ -350,7 +363,7 @@ class PoolSpec(Strict):
     tags: dict[Word, str] = {}
     """Tags (EC2, Azure) or resource labels (Google) of the pool and its machines, for billing and owners."""
     protect: bool = False
-    """Refuse to delete or replace the pool until this is taken away."""
+    """Refuse to delete or replace the pool; in a stack file left out: as `gpupools:production` says."""
     renamed_from: Word | None = None
     """The pool's key before it was renamed, so that the nodes stay."""
     timeouts: Timeouts = Timeouts.model_construct()

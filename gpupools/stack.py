@@ -20,7 +20,7 @@ from gpupools.spec import Cluster, Late, PoolSpec, StackPool, contradiction
 
 MODEL = TypeVar("MODEL", bound=BaseModel)
 
-KEYS = ("clusters", "pools")
+KEYS = ("clusters", "pools", "production", "allow_destroy")
 """The keys of the namespace `gpupools:` in a stack file."""
 
 # A key becomes part of resource names and of the pool's name in the cloud; 20 keeps the two together below 63.
@@ -33,10 +33,27 @@ class Stack:
 
     clusters: Mapping[str, Cluster]
     pools: Mapping[str, StackPool]
+    production: bool = False
+    """Whether every pool is a production pool that does not say `protect: false`."""
+    allow_destroy: tuple[str, ...] = ()
+    """Pools that an update may replace or delete, as `<cluster>/<pool>`: they are declared without protection."""
+
+    def is_production(self, pool: str) -> bool:
+        """Say whether a pool is protected as soon as `allow_destroy` does not name it."""
+        return self.pools[pool].protect or (self.production and not self.is_exempt(pool))
+
+    def is_exempt(self, pool: str) -> bool:
+        """Say whether a pool says `protect: false`, and so is no production pool in a production stack either."""
+        spec = self.pools[pool]
+        return "protect" in spec.model_fields_set and not spec.protect
+
+    def protects(self, cluster: str, pool: str) -> bool:
+        """Say whether a pool is declared so that Pulumi refuses to replace or delete it."""
+        return self.is_production(pool) and f"{cluster}/{pool}" not in self.allow_destroy
 
 
 def parse_stack(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> Stack:
-    """Check the values of `gpupools:clusters` and `gpupools:pools`.
+    """Check the values of the keys `gpupools:clusters`, `pools`, `production` and `allow_destroy`.
 
     Args:
         config: Plain data by key without the namespace; values known only while the program runs are `LATE`.
@@ -62,6 +79,11 @@ def plan_config(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tu
         Rejected: Everything that is wrong, with the plans of the pools that are well written as well.
     """
     stack, problems = _parsed(config, clouds)
+    if problems:
+        try:
+            plan_stack(replace(stack, pools=_readable_in_part(config, stack, problems)), clouds)
+        except Rejected as rejected:
+            problems += rejected.problems
     try:
         plans = plan_stack(stack, clouds)
         if not problems:
@@ -95,7 +117,80 @@ def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[
         if former is not None and former in pools:
             what = f"{former!r} is still a pool here" if former != name else "a pool is not its own former name"
             problems.append(Problem(("pools", name, "renamed_from"), what, "name the key the pool had before"))
-    return Stack(clusters, pools), problems
+    return Stack(clusters, pools, _production(config, problems), _allow_destroy(config, problems)), problems
+
+
+def _readable_in_part(
+    config: Mapping[str, object], stack: Stack, problems: Iterable[Problem]
+) -> Mapping[str, StackPool]:
+    """Return the pools that cannot be read, without what keeps them from it, so that the rest is checked as well.
+
+    Only where the rest means the same without it: nothing else of a pool is judged by these keys' own contradictions.
+    """
+    raw = config.get("pools")
+    found: dict[str, StackPool] = {}
+    for name, pool in raw.items() if isinstance(raw, Mapping) else ():
+        if name in stack.pools or not isinstance(pool, Mapping):
+            continue
+        at: Path = ("pools", name)
+        rest = _without(pool, [problem.path[2:] for problem in problems if problem.path[:2] == at])
+        try:
+            read = _parse(StackPool, at, rest)
+        except Rejected:
+            continue
+        if set(read.clusters) <= set(stack.clusters):
+            found[name] = read
+    return found
+
+
+_APART = frozenset({"disk", "labels", "network", "security", "tags", "taints", "timeouts", "upgrade"})
+"""Keys of a pool without which nothing else of it is refused that is not refused with them."""
+
+
+def _without(pool: Mapping[str, object], paths: Iterable[Path]) -> Mapping[str, object] | None:
+    """Return a pool without the keys of `_APART`, or the keys of another capacity, that are wrong; None with others."""
+    left = dict(pool)
+    for first, *inner in (path or (None,) for path in paths):
+        capacity = left.get("capacity")
+        if first in _APART:
+            left.pop(str(first), None)
+        elif first == "capacity" and isinstance(capacity, Mapping) and len(inner) == 1:
+            kinds = _models(_walk(StackPool, ("capacity", str(capacity.get("mode"))))[1])
+            if len(kinds) != 1 or inner[0] in kinds[0].model_fields:
+                return None
+            left["capacity"] = {key: value for key, value in capacity.items() if key != inner[0]}
+        else:
+            return None
+    return left
+
+
+def _production(config: Mapping[str, object], problems: list[Problem]) -> bool:
+    raw = config.get("production", False)
+    # `pulumi config set` writes text, and a program is handed the same for text and truth value.
+    value = {"true": True, "false": False}.get(raw) if isinstance(raw, str) else raw
+    if isinstance(value, bool):
+        return value
+    what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
+    problems.append(Problem(("production",), what, "write true or false"))
+    return False
+
+
+def _allow_destroy(config: Mapping[str, object], problems: list[Problem]) -> tuple[str, ...]:
+    raw = config.get("allow_destroy", [])
+    if not isinstance(raw, list):
+        what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
+        problems.append(Problem(("allow_destroy",), what, "write a list of pools: [<cluster>/<pool>, …]"))
+        return ()
+    found: dict[str, None] = {}
+    for index, name in enumerate(raw):
+        parts = name.split("/") if isinstance(name, str) else []
+        if len(parts) != 2 or any(bad_key((), part) for part in parts):
+            problems.append(Problem(("allow_destroy", index), f"got {shown(name)}", "write <cluster>/<pool>"))
+        elif name in found:
+            problems.append(Problem(("allow_destroy", index), f"{name!r} is named twice", "name each pool once"))
+        else:
+            found[name] = None
+    return tuple(found)
 
 
 def plan_stack(stack: Stack, clouds: Mapping[str, Cloud]) -> tuple[PoolPlan, ...]:
@@ -110,12 +205,18 @@ def plan_stack(stack: Stack, clouds: Mapping[str, Cloud]) -> tuple[PoolPlan, ...
         for name, pool in stack.pools.items():
             if key in pool.clusters:
                 try:
-                    plans.append(plan_pool(name, pool.pool(), key, cluster, clouds[cluster.cloud]))
+                    plans.append(plan_pool(name, _asked(stack, key, name), key, cluster, clouds[cluster.cloud]))
                 except Rejected as rejected:
                     problems |= dict.fromkeys(rejected.problems)
     if problems:
         raise Rejected(problems)
     return tuple(plans)
+
+
+def _asked(stack: Stack, cluster: str, pool: str) -> PoolSpec:
+    """Return what is asked of one cluster, with the protection the stack gives the pool there."""
+    spec, protect = stack.pools[pool].pool(), stack.protects(cluster, pool)
+    return spec if spec.protect == protect else spec.model_copy(update={"protect": protect})
 
 
 def plan_software(stack: Stack, pools: Iterable[PoolPlan], clouds: Mapping[str, Cloud]) -> tuple[RuntimePlan, ...]:
@@ -261,7 +362,9 @@ def _problem(model: type[BaseModel], at: Path, details: ErrorDetails) -> Problem
         *around, key = details["loc"]
         above, parents = _walk(model, around)
         known = {key for parent in _models(parents) for key in parent.model_fields}
-        return Problem((*at, *above, key), "unknown key", nearest(key, known))
+        return _of_another_mode(model, (*at, *above, key), around) or Problem(
+            (*at, *above, key), "unknown key", nearest(key, known)
+        )
     if isinstance(given, Late):
         what = "is a secret, or known only while the program runs"
         return Problem(path, what, "write it here as it is; only addresses inside a cluster may be late")
@@ -284,6 +387,17 @@ def _problem(model: type[BaseModel], at: Path, details: ErrorDetails) -> Problem
         return Problem(path, f"got {shown(given)}", f"write a map with {keys}" if keys else "write a map")
     fix = _FIXES.get(kind, "{msg}").format(msg=details["msg"], **details.get("ctx", {}))
     return Problem(path, f"got {shown(given)}", fix)
+
+
+def _of_another_mode(model: type[BaseModel], path: Path, around: list[Any]) -> Problem | None:
+    """Say which modes a key goes with that the mode in force does not have; None for a key of no mode."""
+    mode = around[-1] if around else None
+    others = [kind for kind in _models(_walk(model, around[:-1])[1]) if path[-1] in kind.model_fields]
+    tags = [tag for tag in map(_tag, others) if tag is not None]
+    if mode is None or mode in tags or not tags:
+        return None
+    what = f"goes with mode {' or '.join(tags)}, and mode is {mode}"
+    return Problem(path, what, "leave it out, or write the other mode")
 
 
 _FIXES = {

@@ -16,6 +16,7 @@ from gpupools.stack import KEYS
 NAMESPACE = "gpupools"
 MAX_BYTES = 1024 * 1024
 """A stack file is written by people; a megabyte is thousands of pools."""
+_NEEDED = ("clusters", "pools")
 _MAX_VALUES = 100_000
 _MAX_DEPTH = 60
 
@@ -146,9 +147,11 @@ def read_stack_file(path: FilePath) -> StackFile:
             if name not in KEYS:
                 reader.lines[f"{NAMESPACE}:{name}",] = reader.lines[_ours(("config", key))]
     if not ours:
-        close = next((key for key in map(str, config) if key.rpartition(":")[2] in KEYS), None)
+        close = next((key for key in map(str, config) if key.rpartition(":")[2] in _NEEDED), None)
         what = f"has no {NAMESPACE}:clusters and no {NAMESPACE}:pools"
-        raise FileRejected([Problem(("config",), what, nearest(close, [f"{NAMESPACE}:{key}" for key in KEYS]))], file)
+        raise FileRejected(
+            [Problem(("config",), what, nearest(close, [f"{NAMESPACE}:{key}" for key in _NEEDED]))], file
+        )
     return StackFile(path, stack_name(path), ours, reader.lines)
 
 

@@ -1,13 +1,11 @@
-"""Policy configuration per environment: what a `policy-config.<env>.json` may say, and the check that CI runs on it.
+"""Policy configuration per environment: what a `policy-config.<env>.json` may say, and what weakens it.
 
 The form is the one `pulumi preview --policy-pack-config` takes: policy name to a level, or to an object with
 `enforcementLevel` and the policy's own keys; `all` sets the level of the policies that are not named.
-https://www.pulumi.com/docs/iac/crossguard/configuration/
+https://www.pulumi.com/docs/iac/crossguard/configuration/. `gpupools policy --check-config` is the check that CI runs.
 """
 
-import argparse
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -171,32 +169,3 @@ def read_config(path: Path) -> tuple[object, list[Problem]]:
         return None, [Problem((), f"cannot be read: {error.strerror}", "name a file that is there")]
     except (ValueError, RecursionError) as error:
         return None, [Problem((), f"is no JSON: {error}", "mend it; comments and trailing commas are not JSON")]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Check configuration files: 0 when all are well, 1 when one is not, 2 for wrong usage."""
-    parser = argparse.ArgumentParser(
-        prog="python -m policies.configuration", description="Check policy-config files before they are used."
-    )
-    parser.add_argument("file", nargs="*", type=Path, help="a policy-config.<env>.json")
-    parser.add_argument("--schema", action="store_true", help="print the JSON schema of such a file and end")
-    given = parser.parse_args(arguments)
-    if given.schema:
-        print(json.dumps(schema(), indent=2))
-        return 0
-    if not given.file:
-        parser.error("name at least one file, or --schema")
-    wrong = 0
-    for path in given.file:
-        document, problems = read_config(path)
-        problems = problems or config_problems(document)
-        wrong += len(problems)
-        for problem in problems:
-            print(f"{path}: {problem}", file=sys.stderr)
-    if not wrong:
-        print(f"{len(given.file)} file{'s' if len(given.file) > 1 else ''}: every mandatory rule stays mandatory")
-    return 1 if wrong else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

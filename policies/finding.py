@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from gpupools.cloud import UNKNOWN, PoolFacts
 from gpupools.errors import shown
+from gpupools.pool_facts import UNKNOWN, PoolFacts
 
 if TYPE_CHECKING:
     from policies.software import Software

@@ -5,6 +5,7 @@ judge them.
 """
 
 import functools
+import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,9 +33,10 @@ from pulumi_policy.deserialize import serialize_properties
 from pulumi_policy.proxy import UnknownValueError
 from pulumi_policy.secret import Secret
 
-from gpupools.cloud import UNKNOWN, PoolFacts
-from gpupools.kubernetes_pools import read_kubernetes_pools, read_node_class
+from gpupools.kubernetes_pools import read_kubernetes_pools, read_template
+from gpupools.pool_facts import UNKNOWN, PoolFacts
 from gpupools.reading import with_taint
+from policies.components import Said, repeats, said, shows_gpus
 from policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
 from policies.rules import RULES, TAINTED, untainted
 from policies.software import Software, is_software, read_software
@@ -257,12 +259,19 @@ def _judge_resource(servicer: Any, request: Any) -> None:
         return
     _seen[request.urn] = (request.type, request.properties, pools, software)
     contexts = _contexts(servicer, request.options.protect)
+    if not request.options.protect and _may_be_destroyed(request.options.parent):
+        contexts = _contexts(servicer, True)
+    component = _components.get(request.options.parent)
     for rule in _POOL_RULES if pools else ():
         assert rule.pool is not None
         context = contexts[rule.name]
         found = [(request.urn, finding) for pool in pools for finding in rule.pool(pool, context)]
+        if found and component is not None:
+            found = [each for each in found if not repeats(rule.name, each[1], component)]
         if found:
             _call.findings[rule.name] = tuple(found)
+    if shows_gpus(pools):
+        _components[request.urn] = {said(name, each) for name, found in _call.findings.items() for _, each in found}
     for rule in _SOFTWARE_RULES if software is not None else ():
         assert rule.software is not None
         assert software is not None
@@ -276,6 +285,25 @@ _SOFTWARE_RULES = tuple(rule for rule in RULES if rule.software is not None)
 
 # What each resource was read as, by URN, with the inputs it was read from.
 _seen: dict[str, tuple[str, struct_pb2.Struct, tuple[PoolFacts, ...], Software | None]] = {}
+
+# What was found on each component that shows GPUs itself, by URN.
+_components: dict[str, set[Said]] = {}
+
+
+def _may_be_destroyed(parent: str) -> bool:
+    """Say whether the stack file's own switch takes the protection of the pool that is a resource's parent away.
+
+    The engine hands a pack the stack's configuration; a program without such a key gets no say in this.
+    """
+    kind, _, name = parent.rpartition("::")
+    if not kind.endswith("gpupools:index:GpuNodePool"):
+        return False
+    try:
+        named = json.loads(pulumi.Config("gpupools").get("allow_destroy") or "[]")
+    except ValueError:
+        return False
+    return isinstance(named, list) and name in {str(each).replace("/", "-") for each in named}
+
 
 # The rules' contexts by the resource option protect, until the engine configures anew.
 _configured: dict[bool, dict[str, Context]] = {}
@@ -382,7 +410,9 @@ def _resource_policy(rule: Rule, left_open: _LeftOpen) -> ResourceValidationPoli
     def validate(args: ResourceValidationArgs, report_violation: ReportViolation) -> None:
         inputs = _inputs(args.props)
         context = Context(
-            config=args.get_config(), stack=pulumi.get_stack(), protect=bool(args.opts and args.opts.protect)
+            config=args.get_config(),
+            stack=pulumi.get_stack(),
+            protect=bool(args.opts and (args.opts.protect or _may_be_destroyed(args.opts.parent or ""))),
         )
         if _call.running:
             findings: Iterable[Finding] = [finding for _, finding in _call.findings.get(rule.name, ())]
@@ -487,7 +517,7 @@ def _declared(resource: _Wired | _Given) -> Declared:
     inputs, type_ = resource.props, resource.resource_type
     pools, software = resource.before or (inputs.pools(type_), inputs.software(type_))
     templates = [cloud.read_template(type_, inputs) for cloud in clouds().values()]
-    templates.append(read_node_class(type_, inputs))
+    templates.append(read_template(type_, inputs))
     return Declared(
         urn=resource.urn,
         type=type_,

@@ -13,12 +13,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpupools.catalogue import InstanceType
-from gpupools.cloud import By, Cloud, PoolFacts, Reference, SharingFacts, Verdict, Wish
+from gpupools.cloud import Cloud, Verdict, Wish
 from gpupools.errors import shown
 from gpupools.matrix import representatives
 from gpupools.mig import profiles
 from gpupools.plan import POOL_LABEL, refusals
-from gpupools.runtime.configs import TRUST_LABEL
+from gpupools.pool_facts import By, PoolFacts, Reference, SharingFacts
+from gpupools.runtime.dra import DRA_DRIVER
+from gpupools.runtime.labels import SOFTWARE_LABEL, TRUST_LABEL, WAIVER_LABEL
 from gpupools.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
 from gpupools.taints import GPU_TAINT, repels_cpu_pods
 from policies.finding import Context, Finding, Framework, Level, Rule, told, unknown_at_preview
@@ -70,6 +72,7 @@ def untainted(pool: PoolFacts) -> Finding | None:
             if pool.no_taint_field
             else f"add {pool.missing_taint.text} to {where}",
             pool=pool.pool,
+            found=_elsewhere(pool),
         )
     names = ", ".join(late) or ("whether the machines join a cluster" if gpus else "the machine type")
     return Finding(
@@ -79,8 +82,19 @@ def untainted(pool: PoolFacts) -> Finding | None:
         fix=f"write machine type and taints as plain values here, with {pool.missing_taint.text} in {where}"
         + ("" if gpus else " if the nodes have GPUs"),
         pool=pool.pool,
+        found=_elsewhere(pool),
         unverified=True,
     )
+
+
+def _elsewhere(pool: PoolFacts) -> str | None:
+    """Return the taints that another object or a text gives the pool; None where they are a property of its own.
+
+    A text such as user data may hold secrets, so nothing else of it is shown.
+    """
+    if " → " not in pool.where and (pool.missing_taint.value is not None or pool.no_taint_field):
+        return None
+    return ", ".join(f"{taint.key}:{taint.effect}" for taint in pool.taints) or "none"
 
 
 def _only_other(pool: PoolFacts) -> bool:
@@ -272,7 +286,9 @@ def _spelled_out(
 
 def _sharing_trusted(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     sharing = pool.sharing
-    if sharing is None or not sharing.kind.endswith(("time-slicing", "mps")) or pool.labels.get(TRUST_LABEL):
+    if sharing is None or not sharing.kind.endswith(("time-slicing", "mps")):
+        return
+    if pool.labels.get(TRUST_LABEL) or pool.labels.get(WAIVER_LABEL):
         return
     if SHARING_TRUSTED.option(context, "tenants") == "one":
         return
@@ -357,7 +373,9 @@ def _protected(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 
 def _idles_at_zero(pool: PoolFacts, context: Context) -> Iterator[Finding]:
-    if has_gpus(pool) and pool.min_nodes:
+    # No autoscaler starts the first node of a pool whose GPUs are claimed.
+    claimed = pool.labels.get(SOFTWARE_LABEL) == DRA_DRIVER
+    if has_gpus(pool) and pool.min_nodes and not claimed:
         each = " in each zone" if pool.per_zone else ""
         yield Finding(
             what=f"keeps {pool.min_nodes} GPU node{'s' if pool.min_nodes > 1 else ''}{each} when nobody asks for a GPU",

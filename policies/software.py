@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.cloud import UNKNOWN
+from gpupools.pool_facts import UNKNOWN
 from gpupools.version_floors import Floor, below_floor
 from policies.finding import Context, Finding
 

@@ -6,14 +6,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from gpupools.cloud import UNKNOWN, By, PoolFacts, Reference
-from gpupools.reading import joined
+from gpupools.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
+from gpupools.pool_facts import UNKNOWN, By, PoolFacts, Reference
+from gpupools.reading import joined, mapping
+from policies.components import shows_gpus
 from policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
 from policies.rules import HARDENING, RULES, deciding_references, has_gpus, untainted, weaknesses
 from policies.software import DRIVER, PLUGIN, TOOLKIT, Software
 
 # Inputs that name a pool's cluster: aws.eks.NodeGroup and pulumi-eks, azure-native AgentPool, gcp.container.NodePool.
 _CLUSTER_INPUTS = ("clusterName", "cluster", "resourceName", "clusterIdentifier", "kubernetesClusterId")
+_PARENT = "parentResourcePath"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +58,13 @@ class Stack:
 
     @cached_property
     def pools(self) -> tuple[tuple[Declared, PoolFacts], ...]:
-        """Every pool, with what the stack's other resources decide for it filled in."""
-        return tuple((each, self.joined(each, pool)) for each in self.resources for pool in each.pools)
+        """Every pool once, with what the stack's other resources decide for it filled in."""
+        return tuple(
+            (each, self.joined(each, pool))
+            for each in self.resources
+            for pool in each.pools
+            if self.component(each) is None
+        )
 
     @cached_property
     def gpu_pools(self) -> tuple[tuple[Declared, PoolFacts], ...]:
@@ -70,6 +78,13 @@ class Stack:
         charts = {each.urn for each, software in found if software.is_chart}
         return tuple((each, software) for each, software in found if not charts.intersection(self._ancestors(each)))
 
+    def component(self, resource: Declared) -> Declared | None:
+        """Return the component above a resource whose own inputs, and what they refer to, show the GPUs."""
+        above = (self.by_urn.get(urn) for urn in self._ancestors(resource)) if resource.pools else ()
+        return next(
+            (each for each in above if each and shows_gpus(self.joined(each, pool) for pool in each.pools)), None
+        )
+
     def _ancestors(self, resource: Declared) -> Iterator[str]:
         seen: set[str] = set()
         above = resource.parent
@@ -82,10 +97,32 @@ class Stack:
     def joined(self, resource: Declared, pool: PoolFacts) -> PoolFacts:
         """Add to a pool what the resources it refers to say, where they are in this stack."""
         for reference in pool.elsewhere:
+            if reference.property == BOOTSTRAP:
+                pool = self._bootstrapped(resource, pool)
+                continue
             other = self._referred(resource, reference)
             if other is not None and other.template is not None:
                 pool = joined(pool, other.template, reference.property)
         return pool
+
+    def _bootstrapped(self, resource: Declared, pool: PoolFacts) -> PoolFacts:
+        """Add what makes nodes of Cluster API's machines; of several owners the one that leaves them open counts."""
+        found: list[PoolFacts] = []
+        for declared, owner in self._owners:
+            if _is(owner.machine, declared, resource):
+                config = next((each for each in self._bootstraps if _is(owner.bootstrap, declared, each)), None)
+                kind = config.type.rpartition(":")[2] if config else ""
+                found.append(bootstrapped(pool, owner, config.template if config else None, kind))
+        return next((each for each in found if untainted(each) is not None), found[-1] if found else pool)
+
+    @cached_property
+    def _owners(self) -> tuple[tuple[Declared, Owner], ...]:
+        read = ((each, read_owner(each.type, each.inputs)) for each in self.resources)
+        return tuple((each, owner) for each, owner in read if owner is not None)
+
+    @cached_property
+    def _bootstraps(self) -> tuple[Declared, ...]:
+        return tuple(each for each in self._templates if ":bootstrap." in each.type)
 
     def referred(self, resource: Declared, pool: PoolFacts) -> Iterator[Declared]:
         """Yield the resources of this stack that a pool refers to."""
@@ -140,7 +177,7 @@ class Stack:
         return frozenset((self._cluster_urns(each) or _cluster_name(each) or each.urn) for each, _ in self.gpu_pools)
 
     def _cluster_urns(self, resource: Declared) -> frozenset[str]:
-        named = frozenset(urn for key in _CLUSTER_INPUTS for urn in resource.by_property.get(key, ()))
+        named = frozenset(urn for key in _cluster_inputs(resource) for urn in resource.by_property.get(key, ()))
         inline = any(pool.pool for pool in resource.pools)
         return named | {resource.urn} if inline else named
 
@@ -166,20 +203,39 @@ class Stack:
         return frozenset(seen)
 
 
+def _is(named: Named, by: Declared, resource: Declared) -> bool:
+    """Say whether a resource is the object that another one names; one not named yet by what it was made from."""
+    kind, meta = resource.type.rpartition(":")[2], mapping(resource.inputs.get("metadata"))
+    if named.kind != kind and named.kind is not UNKNOWN:
+        return False
+    if UNKNOWN in (named.name, meta.get("name")):
+        return resource.urn in by.by_property.get("spec", ())
+    return (named.name, named.namespace) == (meta.get("name"), meta.get("namespace"))
+
+
+def _cluster_inputs(resource: Declared) -> tuple[str, ...]:
+    # A generic resource of Azure says its cluster as `managedClusters/<name>`, and `resourceName` is its own name.
+    return (_PARENT,) if _PARENT in resource.inputs else _CLUSTER_INPUTS
+
+
 def _cluster_name(resource: Declared) -> str:
-    names = (resource.inputs.get(key) for key in _CLUSTER_INPUTS)
-    return next((name for name in names if isinstance(name, str) and name), "")
+    names = (resource.inputs.get(key) for key in _cluster_inputs(resource))
+    name = next((name for name in names if isinstance(name, str) and name), "")
+    return name.rstrip("/").rpartition("/")[2] if _PARENT in resource.inputs else name
 
 
 # --- the rules ---
 
 
 def _tainted_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+    at_fault: set[str] = set()
     for resource in stack.resources:
         for pool in resource.pools:
             if pool.elsewhere and deciding_references(pool) and untainted(pool) is not None:
                 finding = untainted(stack.joined(resource, pool))
-                if finding is not None:
+                component = stack.component(resource) if finding is not None else None
+                if finding is not None and not (component and (finding.unverified or component.urn in at_fault)):
+                    at_fault.add(resource.urn)
                     yield resource.urn, finding
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from google.protobuf import struct_pb2
 
-from gpupools.cloud import UNKNOWN
+from gpupools.pool_facts import UNKNOWN
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"

@@ -21,6 +21,7 @@ STACK = "pulumi:pulumi:Stack"
 STACK_REFERENCE = "pulumi:pulumi:StackReference"
 _PROVIDER = "pulumi:providers:"
 _GET_RESOURCE = "pulumi:pulumi:getResource"
+_READ_STATE = "pulumi:pulumi:readStackResourceOutputs"
 
 # The engine takes these on a component and does nothing with them: pulumi/pulumi pkg/resource/deploy/source_eval.go,
 # https://github.com/pulumi/pulumi/issues/9704.
@@ -87,8 +88,12 @@ class StrictMonitor(mocks.MockMonitor):
     Use with `pulumi.runtime.set_mocks(monitor.mocks, preview=True, monitor=monitor)`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, earlier: Mapping[str, Any] | None = None) -> None:
         super().__init__(_NoMocks())
+        self.earlier = earlier
+        """What the stack's last update left, URN to `{type, outputs}`; None when nobody knows."""
+        self.registered: dict[str, dict[str, Any]] = {}
+        """The outputs that resources registered, by URN, as on the wire."""
         self.declared: dict[str, DeclaredResource] = {}
         """By URN, in the order of registration; without the stack itself."""
         self.problems: list[Problem] = []
@@ -143,6 +148,7 @@ class StrictMonitor(mocks.MockMonitor):
         elif request.urn in self._with_outputs and request.urn not in self._twice:
             where = (_where(self.declared[request.urn]),) if request.urn in self.declared else (request.urn,)
             self.problems.append(Problem(where, "registers its outputs twice", "call register_outputs once, last"))
+        self.registered[request.urn] = plain_struct(request.outputs)
         self._with_outputs.add(request.urn)
         return empty_pb2.Empty()
 
@@ -168,7 +174,9 @@ class StrictMonitor(mocks.MockMonitor):
         self._refuse((request.type,), f"asks the cloud whether {request.id!r} exists", "decide it in the stack file")
 
     def Invoke(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
-        """Refuse every function of a provider; give back a resource this program has registered."""
+        """Refuse every function of a provider; give back a resource this program has registered, or the own state."""
+        if request.tok == _READ_STATE:
+            return self._own_state(plain_struct(request.args).get("stackName"))
         urn = plain_struct(request.args).get("urn") if request.tok == _GET_RESOURCE else None
         if urn not in self.declared:
             self._refuse((request.tok,), "asks the cloud during the program", _PLAIN)
@@ -177,6 +185,15 @@ class StrictMonitor(mocks.MockMonitor):
         state["state"] = self.declared[urn].request.object
         response = resource_pb2.ResourceInvokeResponse()
         getattr(response, "return").CopyFrom(state)  # the field's name is a keyword of Python
+        return response
+
+    def _own_state(self, stack: object) -> Any:
+        """Answer what the program's own stack had before, as the engine does; without outputs when nobody knows."""
+        if stack != f"organization/{get_project()}/{get_stack()}":
+            self._refuse((_READ_STATE,), f"asks for the state of {stack!r}", _PLAIN)
+        response = resource_pb2.ResourceInvokeResponse()
+        answer = getattr(response, "return")  # the field's name is a keyword of Python
+        answer.update({"name": stack} if self.earlier is None else {"name": stack, "outputs": self.earlier})
         return response
 
     def Call(self, request: Any) -> NoReturn:  # noqa: N802 - the protocol's name

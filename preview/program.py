@@ -53,9 +53,13 @@ class Preview:
     """Other stacks whose outputs the program uses; they are unknown here."""
     messages: list[str] = field(default_factory=list)
     """What the program logged or printed."""
+    state: dict[str, Any] = field(default_factory=dict)
+    """What an update would leave behind, as `earlier` of a later preview: URN to `{type, outputs}`."""
 
 
-def preview_program(program: Path, stack: str, project: str, config: Mapping[str, Any]) -> Preview:
+def preview_program(
+    program: Path, stack: str, project: str, config: Mapping[str, Any], earlier: Mapping[str, Any] | None = None
+) -> Preview:
     """Run a program as `pulumi preview` does, without engine, providers or network.
 
     Args:
@@ -65,11 +69,12 @@ def preview_program(program: Path, stack: str, project: str, config: Mapping[str
         config: Values by key; a key without namespace is the project's own. Anything but text is handed over as
             JSON text, as the engine does. A `Late` value (a secret, which stays encrypted here) is unknown to the
             program, and its key is marked secret.
+        earlier: What the stack's last update left, for a program that asks; None when nobody knows.
 
     Returns:
         What was declared, and every problem; an exception of the program is a problem too.
     """
-    monitor, log = StrictMonitor(), _Log()
+    monitor, log = StrictMonitor(earlier), _Log()
     values = {key if ":" in key else f"{project}:{key}": value for key, value in config.items()}
     secret = [key for key, value in values.items() if _holds_late(value)]
     texts = {key: _as_text(value) for key, value in values.items()}
@@ -99,6 +104,10 @@ def preview_program(program: Path, stack: str, project: str, config: Mapping[str
         outputs=monitor.outputs,
         stack_references=monitor.stack_references,
         messages=[*log.lines, *log.printed.getvalue().splitlines()],
+        state={
+            urn: {"type": found.type, "outputs": monitor.registered.get(urn, {})}
+            for urn, found in monitor.declared.items()
+        },
     )
 
 

@@ -96,7 +96,39 @@ def check_inputs(token: str, wire_inputs: Mapping[str, Any]) -> list[InputProble
         return []
     if token.startswith(_PROVIDER):
         wire_inputs = {key: _from_json_text(shape, key, value) for key, value in wire_inputs.items()}
-    return list(_check_object(wire_inputs, shape, (), token))
+    found = list(_check_object(wire_inputs, shape, (), token))
+    return [*found, *_check_arm(token, wire_inputs)] if token.endswith(":Resource") else found
+
+
+def _check_arm(token: str, wire_inputs: Mapping[str, Any]) -> Iterator[InputProblem]:
+    """Check the free properties of an agent pool of AKS: against the SDK's own class, and what is newer than that."""
+    from providers.azure.arm import GENERIC, NEWER, aks_kind, nvidia_problems  # only for the one type that needs it
+
+    if not GENERIC.fullmatch(token) or aks_kind(wire_inputs) != "AgentPool":
+        return
+    typed = _shape_of_token(_AGENT_POOL)
+    properties = unwrap_secret(wire_inputs.get("properties"))
+    if typed is None or properties == UNKNOWN:
+        return
+    if not isinstance(properties, Mapping):
+        yield InputProblem(("properties",), "is no map", "give the properties of an agent pool")
+        return
+    inside = {name: known for name, known in typed.properties.items() if name not in _IN_THE_ADDRESS}
+    properties = {key: value for key, value in properties.items() if key not in NEWER}
+    profile = unwrap_secret(properties.get("gpuProfile"))
+    if isinstance(profile, Mapping) and "nvidia" in profile:
+        properties = {**properties, "gpuProfile": {key: value for key, value in profile.items() if key != "nvidia"}}
+        nvidia = unwrap_secret(profile["nvidia"])
+        if nvidia != UNKNOWN:
+            late = isinstance(nvidia, Mapping) and any(map(is_unknown, nvidia.values()))
+            known = {key: value for key, value in nvidia.items() if not is_unknown(value)} if late else nvidia
+            for key, what, fix in nvidia_problems(known, unwrap_secret(wire_inputs.get("apiVersion"))):
+                yield InputProblem(("properties", "gpuProfile", "nvidia", *filter(None, (key,))), what, fix)
+    yield from _check_object(properties, _Shape(inside, typed.wire_names), ("properties",), "an agent pool")
+
+
+_AGENT_POOL = "azure-native:containerservice:AgentPool"
+_IN_THE_ADDRESS = ("agentPoolName", "azureApiVersion", "resourceGroupName", "resourceName")
 
 
 def check_property_path(token: str, path: str, *, outputs: bool = False) -> InputProblem | None:

@@ -30,6 +30,16 @@ def keyword_arguments(args: object, overrides: Mapping[str, Any]) -> dict[str, A
     return {key: merged[wire] for key, wire in names.items() if merged.get(wire) is not None}
 
 
+def wire_inputs(args: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return inputs by wire name, for a resource that has no class of its own, with overrides merged in.
+
+    Args:
+        args: An instance of the `…Args` class of the resource that does have one.
+        overrides: Inputs by wire name, checked by `gpupools.overrides.override_problems`.
+    """
+    return {key: value for key, value in apply_overrides(_plain(args), overrides).items() if value is not None}
+
+
 def _plain(value: Any) -> Any:
     """Return maps by wire name in place of the SDK's classes; late values stay as they are."""
     if is_input_type(type(value)):

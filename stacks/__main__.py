@@ -1,8 +1,10 @@
 """The program `pulumi up` runs: every pool of `Pulumi.<stack>.yaml` on every cluster it names."""
 
+import json
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,7 +19,10 @@ from components.gpu_node_pool import GpuNodePool, PoolArgs
 from components.gpu_runtime import GpuRuntime, Resources
 from components.kubernetes_access import create_kubernetes_provider
 from gpupools.access import ACCESS_KEYS, check_secrets
+from gpupools.commands.diff import effects_of_inputs
+from gpupools.diff import Planned, record
 from gpupools.errors import Rejected
+from gpupools.guard import Judged, judge, read_earlier
 from gpupools.runtime.plan import RuntimePlan
 from gpupools.stack import KEYS, plan_config, plan_software
 from providers import clouds
@@ -30,31 +35,76 @@ SHOWN = 32
 signal.signal(signal.SIGINT, lambda *_: os._exit(SHOWN))
 
 config = pulumi.Config("gpupools")
-given = {key: value for key in KEYS if (value := config.get_object(key)) is not None}
+
+
+def value_of(text: str) -> Any:
+    """Read a configuration value, which for the engine is text or JSON."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def earlier_state() -> Mapping[str, Any] | None:
+    """Ask the engine what this stack's last update left: URN to type and outputs; None when nobody knows.
+
+    The function is the engine's own, pulumi/pulumi pkg/resource/deploy/builtins.go; it reads what `up` wrote last, also
+    while it is under way. `gpupools preview` has no engine and no state, and answers without outputs.
+    """
+    name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    try:
+        answer = pulumi.runtime.invoke("pulumi:pulumi:readStackResourceOutputs", {"stackName": name})
+    except pulumi.RunError:
+        raise
+    except Exception as error:  # the SDK raises nothing narrower
+        pulumi.log.warn(f"what this update replaces or deletes is left to Pulumi's own protect: {error}")
+        return None
+    return cast("Mapping[str, Any] | None", (answer.value or {}).get("outputs"))
+
+
+encrypted = is_config_secret("gpupools:clusters")
+given = {key: value_of(text) for key in KEYS if (text := config.get(key)) is not None}
 try:
     # Everything is decided before the first resource is declared.
     stack, plans = plan_config(given, clouds())
     runtimes = plan_software(stack, plans, clouds())
-    check_secrets(stack.clusters, is_config_secret("gpupools:clusters"))
+    check_secrets(stack.clusters, encrypted)
+    state = earlier_state()
+    judged = Judged() if state is None else judge(read_earlier(state), Planned(stack, plans), effects_of_inputs())
+    if judged.refusals:
+        raise Rejected(refusal.problem for refusal in judged.refusals.values())
 except Rejected as rejected:
     pulumi.log.error(f"nothing was declared:\n{rejected}")
     sys.exit(SHOWN)  # pulumi.RunError would add a line about an unhandled error
 
+for warning in judged.warnings:
+    pulumi.log.warn(warning)
+records: dict[str, Any] = {f"{plan.cluster}/{plan.name}": record(plan, stack).as_json() for plan in plans}
+if any(is_config_secret(f"gpupools:{key}") for key in KEYS):
+    records = {key: pulumi.Output.secret(each) for key, each in records.items()}
 references: dict[str, pulumi.StackReference] = {}
 pools: dict[str, Any] = {}
 owners: dict[str, Any] = {}
 
 
+def protection(key: str, name: str) -> dict[str, bool]:
+    """Return the key `protect` where the stack decides otherwise than the pool's own text."""
+    protect = stack.protects(key, name)
+    return {"protect": protect} if protect != stack.pools[name].protect else {}
+
+
 def declare(key: str, runtime: RuntimePlan) -> None:
     """Declare a cluster's pools, and what they need in Kubernetes in the plan's order."""
-    cloud, where = stack.clusters[key].cloud, addresses(stack.clusters[key], references)
+    cloud, where = stack.clusters[key].cloud, addresses(stack.clusters[key], references, secret=encrypted)
     own = provider(key, cloud, where)
     # How the API is reached, perhaps a secret, is the providers' business alone.
     cluster = {k: v for k, v in where.items() if k not in ("cloud", *ACCESS_KEYS)}
     if "runtime" in given["clusters"][key]:
         cluster["runtime"] = given["clusters"][key]["runtime"]
     mine = {
-        name: cast("PoolArgs", {k: v for k, v in given["pools"][name].items() if k != "clusters"})
+        name: cast(
+            "PoolArgs", {k: v for k, v in given["pools"][name].items() if k != "clusters"} | protection(key, name)
+        )
         for name, pool in stack.pools.items()
         if key in pool.clusters
     }
@@ -64,8 +114,11 @@ def declare(key: str, runtime: RuntimePlan) -> None:
             f"{key}-{name}",
             {"cloud": cloud, "cluster": cluster, "pool": mine[name], "pool_name": name},
             pulumi.ResourceOptions(providers=[own], depends_on=list(after)),
+            records[f"{key}/{name}"],
         )
-        pools[f"{key}/{name}"] = {"name": made.node_pool_name, "capacity": made.capacity, "pod": made.pod}
+        shown = {"name": made.node_pool_name, "capacity": made.capacity, "pod": made.pod}
+        claim = {"claim_template": made.claim_template} if name in runtime.claim_templates else {}
+        pools[f"{key}/{name}"] = {**shown, **claim}
         return [made]
 
     if runtime.needs_kubernetes:

@@ -10,19 +10,9 @@ from typing import Any, Literal
 import pytest
 
 from gpupools.catalogue import Catalogue
-from gpupools.cloud import (
-    NO_ACCELERATOR,
-    Accelerator,
-    Capability,
-    Cloud,
-    Owners,
-    PoolFacts,
-    Settings,
-    Software,
-    Verdict,
-    Wish,
-)
+from gpupools.cloud import Capability, Cloud, Owners, Settings, Software, Verdict, Wish
 from gpupools.errors import Problem
+from gpupools.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
 from gpupools.spec import SHARING_KINDS, Address, Addresses, Cluster
 
 COLUMNS = (

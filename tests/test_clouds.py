@@ -15,12 +15,13 @@ from typing import Any
 import pytest
 
 from gpupools.catalogue import InstanceType
-from gpupools.cloud import UNKNOWN, Cloud, PoolFacts, Settings, Verdict
+from gpupools.cloud import Cloud, Settings, Verdict
 from gpupools.errors import Rejected
 from gpupools.gpus import gpu_models
 from gpupools.matrix import representatives
 from gpupools.plan import POOL_LABEL, PoolPlan, plan_pool
-from gpupools.spec import SHARING_KINDS, PoolSpec
+from gpupools.pool_facts import UNKNOWN, PoolFacts
+from gpupools.spec import SHARING_KINDS, Cluster, PoolSpec
 from gpupools.stack import parse_cluster, parse_pool
 from gpupools.taints import GPU_TAINT
 from policies.rules import RULES, judge_pool
@@ -28,7 +29,7 @@ from preview.program import Preview, preview_program
 from providers import clouds
 
 CLOUDS = list(clouds().values())
-SOFTWARE = ("cloud-managed", "device-plugin", "gpu-operator")
+SOFTWARE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver")
 SOURCE = re.compile(r"https://\S+(?: .+)?|[\w.-]+/[\w.-]+ \S.*|Go module \S+.*")
 CELLS = [pytest.param(cloud, key, id=f"{cloud.name} {' '.join(key)}") for cloud in CLOUDS for key in cloud.capabilities]
 ROWS = [
@@ -43,6 +44,16 @@ def source_is_public(text: str) -> bool:
     return SOURCE.fullmatch(text) is not None
 
 
+def plan_of(name: str, pool: dict[str, Any], cluster: Cluster, cloud: Cloud) -> tuple[dict[str, Any], PoolPlan] | None:
+    """Plan a pool; what is refused for its range of nodes alone is planned again with a fixed number of them."""
+    try:
+        return pool, plan_pool(name, parse_pool((), pool), "lab", cluster, cloud)
+    except Rejected as rejected:
+        ranged = {problem.path[2:3] for problem in rejected.problems} == {("nodes",)}
+        fixed = {**pool, "nodes": {"fixed": 2}}
+        return plan_of(name, fixed, cluster, cloud) if ranged and pool != fixed else None
+
+
 @cache
 def planned(cloud_name: str) -> Mapping[str, tuple[dict[str, Any], PoolPlan]]:
     """Plan every machine with every software and kind of sharing; what nothing refuses, by a name of its own."""
@@ -54,15 +65,15 @@ def planned(cloud_name: str) -> Mapping[str, tuple[dict[str, Any], PoolPlan]]:
             ways = representatives(kind, machine.gpu_model) if cell.verdict is not Verdict.REFUSED else []
             for sharing in ways if cell.verdict is Verdict.NATIVE else ways[:1]:
                 written = sharing.model_dump(mode="json", exclude_none=True)
-                pool = {"instance_type": machine.name, "nodes": {"max": 2}, "sharing": written, "software": software}
+                nodes = {"min": 1 if software == "dra-driver" else 0, "max": 2}
+                pool = {"instance_type": machine.name, "nodes": nodes, "sharing": written, "software": software}
                 if kind.endswith(("time-slicing", "mps")):
                     pool["trust"] = {"team": "research"}
                 name = f"p{number}-{SOFTWARE.index(software)}-{SHARING_KINDS.index(kind)}"
-                try:
-                    found[name] = (pool, plan_pool(name, parse_pool((), pool), "lab", cluster, cloud))
-                except Rejected:
-                    continue
-                break
+                plan = plan_of(name, pool, cluster, cloud)
+                if plan is not None:
+                    found[name] = plan
+                    break
     return found
 
 
@@ -344,6 +355,8 @@ def test_every_declared_pool_passes_our_own_rules(cloud: Cloud, programs: Path) 
         for name, pools in found.items()
         for pool in pools
         for rule, finding in judge_pool(pool)
+        # Some ways to install the software keep nodes, which the advice on idle pools says of each.
+        if not (rule.name == "gpu-pool-idles-at-zero" and sampled(cloud.name)[name][1].min_nodes > 0)
     ]
     assert findings == []
 

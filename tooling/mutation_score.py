@@ -2,14 +2,14 @@
 
     python tooling/mutation_score.py --mutants 120 --seed 7
 
-A mutant is `policies/rules.py`, `gpupools/reading.py` or a cloud's `read_back.py` with one change: another comparison,
+A mutant is `policies/rules.py` or a reader (`MODULES`) with one change: another comparison,
 `and` for `or`, a condition left out or turned round, another number or truth value, another string where it decides
 (effects, type tokens, names of properties, patterns), nothing returned. Texts for people, docstrings, annotations and
 the constants of class bodies stay. The mutants are drawn with the seed; each runs in a fork of one process that has
 imported everything, so no file is ever changed and a mutant costs about as much as the tests that it is shown:
 the corpus and the tests over gRPC (judged in this process instead), 400 pools of the differential, and the unit tests
-of rules and readers. Tests that need other fixtures than the running pack are left out, and so are those that fail
-without any change, such as those of the whole stack.
+of rules and readers. Tests that need other fixtures than the running pack or a judge of files are left out, and so are
+those that fail without any change.
 
 A mutant that is noticed by a failing test, by an error, or by no end within the time limit counts as killed. What is
 printed of a survivor is its place and its change; `EQUIVALENT` names those that no input can tell from the original.
@@ -17,16 +17,19 @@ printed of a survivor is its place and its change; `EQUIVALENT` names those that
 
 import argparse
 import ast
+import json
 import os
 import random
 import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from importlib import import_module
 from pathlib import Path
-from types import FunctionType, ModuleType
+from tempfile import NamedTemporaryFile
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,6 +42,11 @@ import pytest  # noqa: E402 - after the path
 MODULES: Mapping[str, str] = {
     "policies.rules": "policies/rules.py",
     "gpupools.reading": "gpupools/reading.py",
+    "gpupools.kubernetes_pools": "gpupools/kubernetes_pools.py",
+    "gpupools.cluster_api": "gpupools/cluster_api.py",
+    "gpupools.embedded_pools": "gpupools/embedded_pools.py",
+    "providers.aws.user_data": "providers/aws/user_data.py",
+    "providers.aws.cloudformation": "providers/aws/cloudformation.py",
     "providers.aws.read_back": "providers/aws/read_back.py",
     "providers.azure.read_back": "providers/azure/read_back.py",
     "providers.gcp.read_back": "providers/gcp/read_back.py",
@@ -46,10 +54,14 @@ MODULES: Mapping[str, str] = {
 CLOUDS = ("aws", "azure", "gcp")
 
 TESTS = (
+    "tests/providers/test_whole_pools.py",
     "tests/policies/test_rules.py",
+    "tests/policies/test_configuration.py",
+    "tests/gpupools/test_reading.py",
     *(f"tests/providers/test_{cloud}_read_back.py" for cloud in CLOUDS),
     "tests/providers/test_user_data_read_back.py",
     "tests/gpupools/test_kubernetes_pools.py",
+    "tests/policies/documents/test_cluster_api.py",
     "tests/policies/test_rules_over_grpc.py",
     "tests/policies/test_corpus.py",
     "tests/policies/test_differential.py",
@@ -57,7 +69,36 @@ TESTS = (
 )
 """Files with tests, in the order in which they are asked."""
 
-EQUIVALENT: Mapping[tuple[str, str, str], str] = {}
+EQUIVALENT: Mapping[tuple[str, str, str], str] = {
+    (
+        "policies/rules.py",
+        'wish = Wish("pool", spec, _example_cluster(cloud_name), instance, software, sharing.kind, capability)',
+        "'pool' -> 'pool-mutant'",
+    ): "the name of an imagined pool is in no finding",
+    (
+        "policies/rules.py",
+        'return tuple(name for name in cloud.software if name != "cloud-managed") or tuple(cloud.software)',
+        (
+            "tuple((name for name in cloud.software if name != 'cloud-managed')) or tuple(cloud.software) -> "
+            "tuple((name for name in cloud.software if name != 'cloud-managed'))"
+        ),
+    ): "every cloud has a way beside cloud-managed",
+    (
+        "providers/aws/read_back.py",
+        "if not in_cluster and given is UNKNOWN:",
+        "not in_cluster and given is UNKNOWN -> given is UNKNOWN",
+    ): "what is not known yet was not read, so it says nothing of a cluster",
+    (
+        "gpupools/cluster_api.py",
+        'found = Accelerator("nvidia", Fraction(number(count) or 0), text(kind))',
+        "0 -> 1",
+    ): "a count above 0 is what the line is for",
+    (
+        "gpupools/reading.py",
+        'taint = parse_taint(item if isinstance(item, str) else "")',
+        "'' -> '-mutant'",
+    ): "both are no taint, and what is no text gets a sentence of its own",
+}
 """Why a change is none, by file, source line (stripped) and change."""
 
 _COMPARISONS: Mapping[type[ast.cmpop], type[ast.cmpop]] = {
@@ -252,7 +293,7 @@ def _replace(old: Any, new: Any) -> None:
 
 
 class PackInThisProcess:
-    """Answers what `preview.pack.PolicyPackProcess` answers about one resource, from this process' own rules."""
+    """Answers what `preview.pack.PolicyPackProcess` answers, from this process' own rules."""
 
     def __init__(self, module: ModuleType) -> None:
         self._config: Mapping[str, Any] = getattr(module, "CONFIG", {})
@@ -281,14 +322,55 @@ class PackInThisProcess:
                 said.append(Diagnostic(policy, level, message, rule.why, urn, "medium" if late else rule.severity))
         return said
 
+    def analyze_stack(self, resources: Iterable[Any]) -> list[Any]:
+        """Judge the whole stack by every rule that sees it."""
+        from policies import pack, stack_rules
+        from policies.finding import Context, told
+        from preview.pack import Diagnostic, as_engine_sends
+
+        def wired(given: Any) -> Any:
+            each: Any = SimpleNamespace(**{name: getattr(given, name) for name in ("urn", "name", "parent")})
+            each.resource_type, each.props, each.before = (
+                given.type,
+                pack.Inputs(as_engine_sends(given.properties)),
+                None,
+            )
+            each.parent_urn, each.provider_urn = given.parent, given.provider.urn if given.provider else ""
+            each.depends, each.by_property = tuple(given.dependencies), dict(given.property_dependencies)
+            return pack._declared(each)
+
+        stack, said = stack_rules.Stack([wired(each) for each in resources]), []
+        for rule in stack_rules.STACK_RULES:
+            context = Context(config=self._config.get(rule.name, {}), stack=self._stack)
+            for urn, one in rule.stack(stack, context) if rule.stack else ():
+                resource = stack.by_urn.get(urn)
+                late = one.unverified and pack._advisory(rule, context)
+                message = told(one, resource.inputs if resource else {}, rule)
+                message = f"{rule.why}\n{resource.name}: {message}" if resource else f"{rule.why}\n{message}"
+                policy, level = (pack.UNVERIFIED_IN_STACK, "advisory") if late else (rule.name, rule.level.value)
+                said.append(Diagnostic(policy, level, message, rule.why, urn, rule.severity))
+        return said
+
+
+def judged(content: Any, config: Any = None) -> Any:
+    """Judge content as a file, as the fixture of that name in `tests/policies/documents` does."""
+    from policies.documents.judging import Config, judge_file
+
+    with NamedTemporaryFile("w", encoding="utf-8") as file:
+        file.write(content if isinstance(content, str) else json.dumps(content))
+        file.flush()
+        return judge_file(Path(file.name), config or Config())
+
 
 def _asked(item: Any, pack: Callable[[ModuleType], Any]) -> Callable[[], None] | None:
     """Return a test as a plain call; None where it needs more fixtures than the pack."""
     given = dict(item.callspec.params) if hasattr(item, "callspec") else {}
     needed = [name for name in item._fixtureinfo.argnames if name not in given]
-    if not set(needed) <= {"pack"} or item.name.startswith(("test_the_running_pack", "test_the_corpus_is_large")):
+    if not set(needed) <= {"pack", "judge"} or item.name.startswith(
+        ("test_the_running_pack", "test_the_corpus_is_large")
+    ):
         return None
-    more = {name: pack(item.module) for name in needed}
+    more = {name: pack(item.module) if name == "pack" else judged for name in needed}
     return lambda: item.obj(**given, **more)
 
 
@@ -323,6 +405,8 @@ class Score:
 
     def pytest_runtestloop(self, session: Any) -> bool:
         """Draw the mutants, show each to the tests, and print what came of it."""
+        for module in MODULES:
+            import_module(module)  # otherwise only when a cloud is asked for
         differential: Any = sys.modules.get("tests.policies.test_differential") or next(
             item.module for item in session.items if "test_differential" in item.nodeid
         )
@@ -331,11 +415,14 @@ class Score:
         items = sorted(session.items, key=lambda item: order[item.nodeid.split("::")[0]])
         calls = [(item, _asked(item, PackInThisProcess)) for item in items]
         tests = [(item, call) for item, call in calls if call is not None]
+        began = time.monotonic()
         passing = set(in_fork(lambda: [n for n, (_, call) in enumerate(tests) if not _fails(call)], 600.0) or [])
+        # A busy machine must not pass for a test that notices.
+        self.asked.limit = max(self.asked.limit, 5 * (time.monotonic() - began))
         odd = [item.nodeid for n, (item, _) in enumerate(tests) if n not in passing]
         print(f"\n{len(passing)} tests; left out: {len(calls) - len(tests)} with fixtures, {len(odd)} failing")
         tests = [one for n, one in enumerate(tests) if n in passing]
-        for module in MODULES:
+        for module in {mutant.module for mutant in self._drawn()}:
             unchanged = next(iter(mutants(module)))
             unchanged = replace(unchanged, node=unchanged.original(), change="none")
             if not self._survives(unchanged, tests):

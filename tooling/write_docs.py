@@ -227,8 +227,15 @@ def _left_out(field: FieldInfo) -> str:
     if default in ({}, []):
         return "none"
     if isinstance(default, BaseModel):
-        return f"`{{{', '.join(f'{key}: {value}' for key, value in default.model_dump().items())}}}`"
-    return f"`{str(default).lower() if isinstance(default, bool) else default}`"
+        return f"`{_yaml(default.model_dump(exclude_none=True))}`" if default.model_dump(exclude_none=True) else "none"
+    return f"`{_yaml(default)}`"
+
+
+def _yaml(value: object) -> str:
+    """Write a default as a reader would, on one line; what is empty is left out."""
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{key}: {_yaml(item)}' for key, item in value.items() if item not in ({}, []))}}}"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _keys(model: type[BaseModel], first: Sequence[str] = ()) -> Iterator[tuple[str, str, str, str]]:

@@ -6,13 +6,14 @@ import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import providers
 from gpupools.check import check_stack_file, locate
 from gpupools.diff import EditEffect, InputEffects, Planned, PoolChange, diff, input_effects
 from gpupools.errors import Rejected
+from gpupools.guard import Refusal, idle_switch, refusals
 from providers import clouds
 
 DESTROYS = 3
@@ -70,7 +71,9 @@ def compare(files: Sequence[Path], since: str | None, as_json: bool = False, exi
     if old is None or new is None:
         return 1
     changes = diff(old, new, effects_of_inputs())
-    _print(changes, as_json)
+    for warning in idle_switch(changes, new.stack):
+        print(f"warning: {warning}", file=sys.stderr)
+    _print(changes, refusals(changes, new.stack.allow_destroy), as_json)
     return DESTROYS if exit_code and any(change.destroys for change in changes) else 0
 
 
@@ -83,11 +86,19 @@ def effects_of_inputs() -> InputEffects:
     return found
 
 
-def _print(changes: Sequence[PoolChange], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps([change.as_json() for change in changes], indent=2, ensure_ascii=False))
-    else:
-        print("\n".join(map(str, changes)))
+def _print(changes: Sequence[PoolChange], refused: Mapping[str, Refusal], as_json: bool) -> None:
+    """Print what the edit does, and for each pool why `pulumi up` would refuse it, if it would."""
+    if not as_json:
+        for change in changes:
+            print(change)
+            if (refusal := refused.get(change.key)) is not None:
+                print(f"  pulumi up refuses that: {change.key} {refusal.reason}; {refusal.fix}")
+        return
+    pools = [
+        change.as_json() | {"refused": refused[change.key].as_json() if change.key in refused else None}
+        for change in changes
+    ]
+    print(json.dumps(pools, indent=2, ensure_ascii=False))
 
 
 def _planned(file: Path, called: Path | None = None) -> Planned | None:

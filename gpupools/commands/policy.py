@@ -1,4 +1,7 @@
-"""`gpupools policy FILE...`: the policy pack's rules over Terraform plans, Pulumi documents and manifests."""
+"""`gpupools policy FILE...`: the policy pack's rules over Terraform plans, Pulumi documents and manifests.
+
+`gpupools policy --check-config FILE...`: whether policy configurations are right and leave mandatory rules mandatory.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +27,67 @@ def add(parser: argparse.ArgumentParser) -> None:
         "FILE is what one of these prints: terraform show -json, pulumi preview --json, pulumi stack export, gpupools "
         "preview --json; or a Kubernetes manifest. Which one it is shows from what it holds."
     )
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     parser.add_argument("--config", type=Path, metavar="FILE", help="policy configuration, as for the policy pack")
-    parser.set_defaults(run=lambda given: judge_files(given.files, given.format, given.config))
+    parser.add_argument(
+        "--check-config",
+        action="store_true",
+        help="FILE is a policy configuration; fail when it is wrong, or lowers or disables a mandatory rule",
+    )
+    parser.add_argument("--config-schema", action="store_true", help="print the JSON schema of a policy configuration")
+    parser.set_defaults(run=lambda given: _run(parser, given))
+
+
+def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
+    if given.config_schema:
+        if given.files or given.check_config or given.config:
+            parser.error("--config-schema stands alone")
+        _print_json(import_module("policies.configuration").schema())
+        return 0
+    if not given.files:
+        parser.error("the following arguments are required: FILE")
+    if not given.check_config:
+        return judge_files(given.files, given.format, given.config)
+    if given.config:
+        parser.error("--config is for FILEs that are judged; with --check-config name the configuration as FILE")
+    if given.format not in _CONFIG_FORMATS:
+        parser.error(f"--check-config takes --format {', '.join(_CONFIG_FORMATS)}")
+    return check_configs(given.files, given.format)
+
+
+_CONFIG_FORMATS = ("text", "json", "github")
+
+
+def check_configs(files: Sequence[Path], form: str) -> int:
+    """Print what is wrong with policy configurations; return 1 when one is, or weakens a mandatory rule."""
+    configuration = import_module("policies.configuration")
+    found: dict[Path, Sequence[Problem]] = {}
+    for path in dict.fromkeys(files):
+        document, problems = configuration.read_config(path)
+        found[path] = problems or configuration.config_problems(document)
+    refused = any(found.values())
+    if form == "json":
+        listed = [
+            {
+                "file": str(path),
+                "problems": [{"key": each.key, "what": each.what, "fix": each.fix} for each in problems],
+            }
+            for path, problems in found.items()
+        ]
+        _print_json({"files": listed, "refused": refused})
+        return 1 if refused else 0
+    for path, problems in found.items():
+        for problem in problems:
+            if form == "github":
+                annotation = import_module("policies.documents.github").annotation
+                print(annotation("error", str(path), None, "gpupools policy", str(problem)))
+            else:
+                print(f"{path}: {problem}", file=sys.stderr)
+        if not problems:
+            print(f"{path}: ok, every mandatory rule stays mandatory")
+    return 1 if refused else 0
 
 
 def judge_files(files: Sequence[Path], form: str, config: Path | None) -> int:

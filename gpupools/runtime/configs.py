@@ -1,45 +1,19 @@
-"""The configurations that device plugin and MIG manager read, and the node labels that choose among them.
-
-A pool's labels are part of its plan, so that a node the autoscaler starts has them from its first second; they follow
-from the pool alone, never from its neighbours.
-"""
+"""The configurations that device plugin and MIG manager read; `gpupools.runtime.labels` chooses among them."""
 
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
 from pydantic import Field
 
 from gpupools.capacity import GPU_RESOURCE, capacity, node_layouts
 from gpupools.catalogue import InstanceType
-from gpupools.mig import MigParted, mig_parted_config
 from gpupools.model import Strict
-from gpupools.runtime.spec import Trust
-from gpupools.spec import Mig, Mps, TimeSlicing, WholeGpu
+from gpupools.spec import Mig, Mps, SharingMode, TimeSlicing, WholeGpu
 
-Sharing = WholeGpu | TimeSlicing | Mps | Mig
-
-SOFTWARE_LABEL = "gpupools/software"
-"""Node label with the pool's `software`: what DaemonSets of ours select, so that each stays on its own nodes."""
-
-TRUST_LABEL = "gpupools/trust"
-"""Node label and taint key of a pool that names who may use it, and the label of a team's namespaces."""
-
-OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
-"""Node label that, at `false`, keeps every operand of a GPU Operator off: ours, or one that somebody installs later.
-
-https://github.com/NVIDIA/gpu-operator, controllers/state_manager.go, hasOperandsDisabled.
-"""
-
-PLUGIN_CONFIG_LABEL = "nvidia.com/device-plugin.config"
-"""Node label that names the entry of the device plugin's ConfigMap (https://github.com/NVIDIA/k8s-device-plugin)."""
-
-MIG_CONFIG_LABEL = "nvidia.com/mig.config"
-"""Node label that names the layout the MIG manager makes (https://github.com/NVIDIA/mig-parted)."""
-
-OUR_LABELS = frozenset({SOFTWARE_LABEL, TRUST_LABEL, OPERANDS_LABEL, PLUGIN_CONFIG_LABEL, MIG_CONFIG_LABEL})
-"""Labels that a plan sets and a reader cannot."""
+if TYPE_CHECKING:
+    from gpupools.mig import MigParted
 
 DEFAULT_CONFIG = "whole"
 """The plugin's entry for nodes without the label."""
@@ -85,7 +59,7 @@ class PluginConfig(Strict):
     """
 
     version: Literal["v1"] = "v1"
-    flags: Flags = Flags()
+    flags: Flags = Flags.model_construct()
     sharing: PluginSharing | None = None
 
     def text(self) -> str:
@@ -93,7 +67,7 @@ class PluginConfig(Strict):
         return yaml.safe_dump(self.model_dump(exclude_none=True), sort_keys=False)
 
 
-def plugin_config_name(instance: InstanceType, sharing: Sharing) -> str:
+def plugin_config_name(instance: InstanceType, sharing: SharingMode) -> str:
     """Name the plugin's entry for a way of sharing; equal needs have equal names."""
     if isinstance(sharing, WholeGpu):
         return DEFAULT_CONFIG
@@ -108,7 +82,7 @@ def plugin_config_name(instance: InstanceType, sharing: Sharing) -> str:
     return name if len(name) <= 63 else f"{name[:46]}-{_digest(name)}"
 
 
-def plugin_config(instance: InstanceType, sharing: Sharing) -> PluginConfig:
+def plugin_config(instance: InstanceType, sharing: SharingMode) -> PluginConfig:
     """Write the plugin's entry for a way of sharing.
 
     The MPS daemon gives each client an equal part of the GPU's memory and threads, the replicas say which; there is
@@ -139,12 +113,14 @@ def _slices(instance: InstanceType, sharing: Mig) -> list[str]:
 # --- MIG manager ------------------------------------------------------------------------------------------------------
 
 
-def mig_config(instance: InstanceType, sharing: Mig) -> MigParted:
+def mig_config(instance: InstanceType, sharing: Mig) -> "MigParted":
     """Write the MIG manager's layout for a pool, under a name that no other GPU model uses.
 
     NVIDIA's own names (`all-balanced`, `all-1g.10gb`) mean different layouts on different models, and one ConfigMap
     serves every pool of a cluster.
     """
+    from gpupools.mig import MigParted, mig_parted_config  # its tables are slow to load, and most pools cut nothing
+
     made = mig_parted_config(instance.gpu_model, node_layouts(instance, sharing))
     name = f"{instance.gpu_model.lower()}-{made.name}"
     if len(name) > 63:
@@ -153,7 +129,7 @@ def mig_config(instance: InstanceType, sharing: Mig) -> MigParted:
     return MigParted(name, {**made.document, "mig-configs": configs})
 
 
-def mig_configs(layouts: Iterable[MigParted]) -> dict[str, Any]:
+def mig_configs(layouts: "Iterable[MigParted]") -> dict[str, Any]:
     """Put the layouts of several pools into one document for the MIG manager."""
     found: dict[str, Any] = {}
     for layout in layouts:
@@ -161,33 +137,7 @@ def mig_configs(layouts: Iterable[MigParted]) -> dict[str, Any]:
     return {"version": "v1", "mig-configs": dict(sorted(found.items()))}
 
 
-# --- labels -----------------------------------------------------------------------------------------------------------
-
-
-def pool_labels(
-    name: str, instance: InstanceType, sharing: Sharing, software: str, trust: Trust | None, *, native: bool
-) -> Mapping[str, str]:
-    """Return the labels that tell GPU software in the cluster what to do on a pool's nodes.
-
-    Args:
-        name: The pool's key.
-        instance: Its machine.
-        sharing: How its GPUs are shared.
-        software: Who brings the GPU software.
-        trust: Who may use it.
-        native: Whether the cloud's own pool does the sharing; then no MIG manager cuts the GPUs.
-    """
-    labels = {SOFTWARE_LABEL: software}
-    if software != "gpu-operator":
-        labels[OPERANDS_LABEL] = "false"
-    if software in ("device-plugin", "gpu-operator") and not isinstance(sharing, WholeGpu):
-        labels[PLUGIN_CONFIG_LABEL] = plugin_config_name(instance, sharing)
-    if software == "gpu-operator" and isinstance(sharing, Mig) and not native:
-        labels[MIG_CONFIG_LABEL] = mig_config(instance, sharing).name
-    mark = trust.mark(name) if trust is not None else None
-    if mark is not None:
-        labels[TRUST_LABEL] = mark
-    return labels
+# --- names -----------------------------------------------------------------------------------------------------------
 
 
 def content_name(base: str, data: Mapping[str, str]) -> str:

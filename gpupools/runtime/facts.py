@@ -20,6 +20,8 @@ class NodeRuntime:
     """Value path to value that the device plugin's chart needs on these nodes."""
     operator_values: Mapping[str, Any] = field(default_factory=dict)
     """Value path to value that the GPU Operator's chart needs on these nodes."""
+    dra_values: Mapping[str, Any] = field(default_factory=dict)
+    """Value path to value that the DRA driver's chart needs on these nodes."""
     runtime_class_handler: str | None = None
     """containerd handler for which a RuntimeClass `nvidia` is worth having, because nobody else declares one."""
     pod_runtime_class: str | None = None

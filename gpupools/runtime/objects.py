@@ -10,8 +10,6 @@ from gpupools.capacity import GPU_RESOURCE
 from gpupools.plan import POOL_LABEL, PoolPlan
 from gpupools.runtime.configs import (
     DEFAULT_CONFIG,
-    SOFTWARE_LABEL,
-    TRUST_LABEL,
     PluginConfig,
     content_name,
     mig_config,
@@ -19,6 +17,8 @@ from gpupools.runtime.configs import (
     plugin_config,
     plugin_config_name,
 )
+from gpupools.runtime.dra import CLAIM_QUOTA, claim_template
+from gpupools.runtime.labels import SOFTWARE_LABEL, TRUST_LABEL
 from gpupools.runtime.owners import DRIVER_INSTALLER
 from gpupools.runtime.plan import KubernetesObject
 from gpupools.runtime.spec import Trust
@@ -218,11 +218,14 @@ def cos_driver_installer(pools: Sequence[PoolPlan]) -> KubernetesObject:
 def smoke_test(pool: PoolPlan) -> KubernetesObject:
     """Declare a Job that adds two vectors on one unit of a pool; a changed pool gets a Job of a new name."""
     pod = pool.pod()
-    resource = next(iter(pool.capacity))
+    (asked,) = pod["containers"]
     container = {
         "name": "vectoradd",
         "image": SMOKE_IMAGE,
-        "resources": {"limits": {resource: "1"}},
+        "resources": {
+            key: {name: str(count) for name, count in asks.items()} if key == "limits" else asks
+            for key, asks in asked["resources"].items()
+        },
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
     spec = {
@@ -252,6 +255,16 @@ def smoke_test(pool: PoolPlan) -> KubernetesObject:
     )
 
 
+def smoke_claims(pool: PoolPlan) -> list[KubernetesObject]:
+    """Declare what the smoke test of a pool claims its GPU by; nothing where it asks for a resource."""
+    if not pool.claim_template:
+        return []
+    manifest = claim_template(pool.name, SMOKE_NAMESPACE)
+    manifest["metadata"]["labels"] = {**_MANAGED_BY, POOL_LABEL: pool.name}
+    why = "what the smoke test claims its GPU by"
+    return [KubernetesObject(name=f"smoke-claim/{pool.name}", manifest=manifest, why=why)]
+
+
 def smoke_namespace() -> KubernetesObject:
     """Declare the namespace of the smoke tests, whose pods need nothing of the host."""
     levels = {f"pod-security.kubernetes.io/{mode}": "baseline" for mode in ("enforce", "audit", "warn")}
@@ -272,16 +285,18 @@ _ASKS = (
     "object.spec.containers.exists(c, "
     "(has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(r, r.startsWith('nvidia.com/'))) || "
     "(has(c.env) && c.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES')))"
+    " || (has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0)"
     " || (has(object.spec.initContainers) && object.spec.initContainers.exists(c, "
     "(has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(r, r.startsWith('nvidia.com/'))) || "
     "(has(c.env) && c.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES'))))"
 )
-"""CEL: the pod asks for a GPU, through the scheduler or behind its back."""
+"""CEL: the pod asks for a GPU, through the scheduler, by a claim, or behind its back."""
 
 
-def _tolerates(mark: str) -> str:
-    """Write the CEL that says whether a pod tolerates the taint of a pool with this mark."""
-    key = f"(!has(t.key) || t.key == '' || t.key == '{TRUST_LABEL}')"
+def _tolerates(mark: str, *, by_name: bool) -> str:
+    """Write the CEL that says whether a pod tolerates the taint of a pool with this mark, by its key or at all."""
+    named = f"(has(t.key) && t.key == '{TRUST_LABEL}')"
+    key = named if by_name else f"(!has(t.key) || t.key == '' || {named})"
     value = f"((has(t.operator) && t.operator == 'Exists') || (has(t.value) && t.value == '{mark}'))"
     effect = "(!has(t.effect) || t.effect == '' || t.effect == 'NoSchedule')"
     return f"has(object.spec.tolerations) && object.spec.tolerations.exists(t, {key} && {value} && {effect})"
@@ -290,8 +305,9 @@ def _tolerates(mark: str) -> str:
 def trust_objects(pools: Iterable[PoolPlan], own: Iterable[str]) -> list[KubernetesObject]:
     """Declare what keeps pods of other namespaces off pools that name whom they trust.
 
-    The pool's taint keeps away who does not know it; the policy denies its toleration to everyone outside, and a node
-    named by hand, which passes the scheduler and with it the taint. Whoever may label namespaces, or create
+    The pool's taint keeps away who does not know it; the policy denies its toleration to everyone outside, and to pods
+    that ask for a GPU also the toleration of everything, which daemons have, and a node named by hand, which passes the
+    scheduler and with it the taint. It sees no variable that an image sets. Whoever may label namespaces, or create
     `pods/binding`, stands above it. Pools with one mark share a policy.
     https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
 
@@ -322,7 +338,8 @@ def _policy(mark: str, trust: Trust, pools: Sequence[str], own: Sequence[str]) -
     if trust.team is not None:
         outside.append({"key": TRUST_LABEL, "operator": "NotIn", "values": [trust.team]})
     who = f"team {trust.team}" if trust.team is not None else f"namespaces {', '.join(trust.namespaces or [])}"
-    message = f"pool {', '.join(pools)} shares GPUs within {who}; take another pool, or ask its owner for access"
+    names = ", ".join(sorted(pools))
+    message = f"pool {names} shares GPUs within {who}; take another pool, or ask its owner for access"
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"]}
     created = "request.operation == 'CREATE'"
     changed = "(has(object.spec.tolerations) && (!has(oldObject.spec.tolerations) || "
@@ -338,7 +355,8 @@ def _policy(mark: str, trust: Trust, pools: Sequence[str], own: Sequence[str]) -
             "matchConditions": [{"name": "new-or-newly-tolerating", "expression": f"{created} || {changed}"}],
             "variables": [
                 {"name": "asks", "expression": _ASKS},
-                {"name": "tolerates", "expression": _tolerates(mark)},
+                {"name": "tolerates", "expression": _tolerates(mark, by_name=False)},
+                {"name": "names_the_taint", "expression": _tolerates(mark, by_name=True)},
                 {
                     "name": "names_a_node",
                     "expression": f"{created} && has(object.spec.nodeName) && object.spec.nodeName != ''",
@@ -346,7 +364,10 @@ def _policy(mark: str, trust: Trust, pools: Sequence[str], own: Sequence[str]) -
             ],
             "validations": [
                 {
-                    "expression": "!(variables.asks && (variables.tolerates || variables.names_a_node))",
+                    "expression": (
+                        "!(variables.names_the_taint"
+                        " || (variables.asks && (variables.tolerates || variables.names_a_node)))"
+                    ),
                     "message": message,
                     "reason": "Forbidden",
                 }
@@ -372,14 +393,15 @@ def trust_quotas(pools: Iterable[PoolPlan]) -> list[KubernetesObject]:
         trust = pool.trust
         if trust is None or trust.quota is None:
             continue
-        resources = [name for name in pool.capacity if name != GPU_RESOURCE] or [GPU_RESOURCE]
+        named = [name for name in pool.capacity if name != GPU_RESOURCE] or [GPU_RESOURCE]
+        counted = [CLAIM_QUOTA] if pool.claim_template else [f"requests.{name}" for name in named]
         for space in trust.namespaces or []:
             manifest = {
                 "apiVersion": "v1",
                 "kind": "ResourceQuota",
                 "metadata": {"name": f"gpupools-{pool.name}", "namespace": space, "labels": dict(_MANAGED_BY)},
-                "spec": {"hard": {f"requests.{name}": str(trust.quota) for name in resources}},
+                "spec": {"hard": {name: str(trust.quota) for name in counted}},
             }
-            why = f"lets pods of {space} request {trust.quota} of {', '.join(resources)} at a time"
+            why = f"lets pods of {space} have {trust.quota} of {', '.join(counted)} at a time"
             found.append(KubernetesObject(name=f"trust-quota/{pool.name}/{space}", manifest=manifest, why=why))
     return found

@@ -11,10 +11,11 @@ from typing import Any
 
 from gpupools.cloud import Cloud, Verdict
 from gpupools.errors import Path, Problem
-from gpupools.plan import PoolPlan
+from gpupools.plan import SERVED_BY, PoolPlan
 from gpupools.runtime.charts import OPERANDS, Operand, at
-from gpupools.runtime.configs import OPERANDS_LABEL
+from gpupools.runtime.dra import DRA_DRIVER
 from gpupools.runtime.facts import NodeRuntime
+from gpupools.runtime.labels import OPERANDS_LABEL
 from gpupools.runtime.plan import KubernetesObject, Piece, PoolOwners, Release
 from gpupools.runtime.spec import ExistingSoftware, RuntimeSpec
 from gpupools.runtime.tolerations import selects, untolerated
@@ -51,7 +52,6 @@ _SWITCHES: Mapping[str, tuple[tuple[Piece, str, bool], ...]] = {
         (Piece.MIG_MANAGER, "migManager.enabled", True),
     ),
     "dcgm-exporter": ((Piece.DCGM_EXPORTER, "", True),),
-    "node-feature-discovery": ((Piece.NODE_FEATURE_DISCOVERY, "worker.enable", True),),
     "dra-driver-nvidia-gpu": ((Piece.DRA_DRIVER, "resources.gpus.enabled", True),),
 }
 
@@ -115,12 +115,12 @@ def settle(
         if len(own) > 1:
             first, second = own[:2]
             what = f"the {piece.value} would have two owners on {pool.cluster or 'these'} nodes: {_both(first, second)}"
-            problems.append(Problem(where, what, _cure(first, second, runtime)))
+            problems.append(Problem(where, what, _cure(pool, first, second, runtime)))
     both = [each for each in (Piece.DEVICE_PLUGIN, Piece.DRA_DRIVER) if each in owners]
     if len(both) == 2:
         plugin, driver = (next(claim for claim in found if claim.piece is piece) for piece in both)
         what = f"device plugin ({plugin.owner}) and DRA driver ({driver.owner}) would hand the same GPUs out twice"
-        problems.append(Problem(where, what, _cure(plugin, driver, runtime), _DRA_SOURCE))
+        problems.append(Problem(where, what, _cure(pool, plugin, driver, runtime), _DRA_SOURCE))
     for piece in needed:
         if piece not in owners:
             fix = f"let {runtime}.management be managed, or choose other software"
@@ -133,21 +133,13 @@ _DRA_SOURCE = "https://github.com/NVIDIA/aicr (recipes/components/gpu-operator)"
 
 def needed_pieces(pool: PoolPlan) -> tuple[Piece, ...]:
     """Return the pieces without which a pool's nodes offer no GPU, or not the ones asked for."""
-    needed = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, Piece.DEVICE_PLUGIN]
+    serving = Piece.DRA_DRIVER if pool.software == DRA_DRIVER else Piece.DEVICE_PLUGIN
+    needed = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, serving]
     if isinstance(pool.sharing, Mig):
         needed.append(Piece.MIG_MANAGER)
-    if gpu_labels_needed(pool):
+    if pool.software == "gpu-operator":  # it finds GPU nodes by their labels
         needed += [Piece.NODE_FEATURE_DISCOVERY, Piece.GPU_FEATURE_DISCOVERY]
     return tuple(needed)
-
-
-def gpu_labels_needed(pool: PoolPlan) -> bool:
-    """Say whether something on the pool waits for labels that GPU feature discovery writes.
-
-    The operator finds GPU nodes by them; the MPS control daemon starts where `nvidia.com/mps.capable` is `true`
-    (https://github.com/NVIDIA/k8s-device-plugin, daemonset-mps-control-daemon.yml).
-    """
-    return pool.software == "gpu-operator" or (pool.software == "device-plugin" and pool.sharing_kind == "mps")
 
 
 def operands_of(release: Release) -> tuple[Operand, ...]:
@@ -261,7 +253,7 @@ def _both(first: Claim, second: Claim) -> str:
     return f"{first.owner} and {second.owner}"
 
 
-def _cure(first: Claim, second: Claim, runtime: str) -> str:
+def _cure(pool: PoolPlan, first: Claim, second: Claim, runtime: str) -> str:
     named = next((claim for claim in (first, second) if claim.field.startswith("runtime.")), None)
     if named is None:
         return "switch one of the two off; the pool's software says which one is meant"
@@ -271,6 +263,7 @@ def _cure(first: Claim, second: Claim, runtime: str) -> str:
         return f"{away}, create node groups with --install-nvidia-plugin=false, and drop {key}"
     use = f"or set {runtime}.management: external so that it alone serves the pools"
     other = second if named is first else first
-    if not other.field:
+    serves = named.field == f"runtime.existing.{SERVED_BY.get(pool.software, '')}"
+    if (not other.field or not serves) and not named.field.endswith("gpu_operator"):
         use = f"or give {key} the node_selector that keeps it off these nodes"
     return f"remove {named.owner} from the cluster and drop {key}, {use}"

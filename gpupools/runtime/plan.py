@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -101,6 +101,8 @@ class RuntimePlan:
     objects: tuple[KubernetesObject, ...]
     pods: Mapping[str, Mapping[str, Any]]
     """By pool: the part of a pod's spec that lands on it (`PoolPlan.pod()`)."""
+    claim_templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By pool whose pods claim GPUs: the ResourceClaimTemplate their namespace needs."""
     depends: Mapping[str, tuple[str, ...]]
     """Step to the steps that come before it; steps are releases, objects and `pool/<key>`. Acyclic, and complete:
     every step has an entry, in an order in which they can be declared."""
@@ -151,6 +153,11 @@ class RuntimePlan:
                 {"name": each.name, "why": each.why, "manifest": _plain(each.manifest)} for each in self.objects
             ],
             "pods": {pool: _plain(pod) for pool, pod in self.pods.items()},
+            **(
+                {"claim_templates": {pool: _plain(each) for pool, each in self.claim_templates.items()}}
+                if self.claim_templates
+                else {}
+            ),
             "depends": {step: list(befores) for step, befores in self.depends.items()},
             "notes": list(self.notes),
         }

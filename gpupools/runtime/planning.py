@@ -10,10 +10,13 @@ from gpupools.gpus import gpu_models
 from gpupools.plan import PoolPlan
 from gpupools.runtime import objects
 from gpupools.runtime.charts import at, charts, check_values, nested, too_old
-from gpupools.runtime.configs import DEFAULT_CONFIG, SOFTWARE_LABEL, mps_limits
+from gpupools.runtime.configs import DEFAULT_CONFIG, mps_limits
+from gpupools.runtime.dra import DRA_CHART, DRA_DRIVER
 from gpupools.runtime.facts import NodeRuntime
+from gpupools.runtime.labels import SOFTWARE_LABEL
 from gpupools.runtime.owners import claims, needed_pieces, operands_of, settle, wants
 from gpupools.runtime.plan import KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
+from gpupools.runtime.requirements import requirement
 from gpupools.runtime.spec import RuntimeSpec
 from gpupools.runtime.tolerations import node_affinity, tolerations_for, untolerated
 from gpupools.spec import Cluster, Mig, Mps, TimeSlicing
@@ -33,7 +36,7 @@ _SHORTEST_TIMEOUT_S = 30 * 60
 _LONGEST_TIMEOUT_S = 6 * 60 * 60
 _TIMEOUT_PER_NODE_S = 60  # the plugin's DaemonSet is renewed node by node (maxUnavailable 1)
 
-_PODS_PER_NODE = {"gpu-operator": 10, "nvidia-device-plugin": 3, "dcgm-exporter": 1, "node-feature-discovery": 1}
+_PODS_PER_NODE = {"gpu-operator": 10, "nvidia-device-plugin": 3, "dcgm-exporter": 1, "dra-driver-nvidia-gpu": 1}
 """Most DaemonSets of a chart on one node."""
 
 _STRATEGY_SOURCE = "https://github.com/NVIDIA/gpu-operator (controllers/object_controls.go, applyMIGConfiguration)"
@@ -102,9 +105,9 @@ def plan_runtime(
             draft.problems.append(Problem(("pools", pool.name, "software"), what, fix, nodes[pool.name].source))
     _refuse_settings_without_effect(draft)
     if draft.spec.management == "managed":
-        _discovery(draft)
         _operator(draft)
         _device_plugin(draft)
+        _dra_driver(draft)
         _exporter(draft)
         _efa(draft)
         _installer(draft)
@@ -121,6 +124,7 @@ def plan_runtime(
         releases=tuple(draft.releases),
         objects=tuple(draft.objects),
         pods={pool.name: pool.pod() for pool in own},
+        claim_templates={pool.name: pool.claim_template for pool in own if pool.claim_template},
         depends=_in_order(draft.depends),
         notes=tuple(draft.notes),
     )
@@ -156,46 +160,6 @@ def _uses_operator(draft: _Draft) -> bool:
     return bool(draft.served("gpu-operator"))
 
 
-def _labelled_pools(draft: _Draft) -> tuple[PoolPlan, ...]:
-    """Return the device plugin's pools where the labels of GPU feature discovery are needed: all, if one has MPS."""
-    pools = draft.served("device-plugin")
-    return pools if any(pool.sharing_kind == "mps" for pool in pools) else ()
-
-
-def _has_own_discovery(draft: _Draft) -> bool:
-    """Say whether Node Feature Discovery is there already, alone or with the team's own operator."""
-    existing = draft.spec.existing
-    return existing.node_feature_discovery is not None or existing.gpu_operator is not None
-
-
-def _discovery(draft: _Draft) -> None:
-    """Install Node Feature Discovery where only the plugin's MPS needs it; the operator brings its own."""
-    pools = _labelled_pools(draft)
-    if not pools or _uses_operator(draft) or _has_own_discovery(draft):
-        return
-    values = {
-        "worker.tolerations": tolerations_for(pools),
-        "worker.affinity": _only(pools),
-        "worker.config": {"sources": {"pci": {"deviceClassWhitelist": _PCI_CLASSES, "deviceLabelFields": ["vendor"]}}},
-        # GPU feature discovery writes labels of NVIDIA's name space through it.
-        "master.extraLabelNs": ["nvidia.com"],
-        # Every release of this chart that runs has the node labels it wrote; a job takes them away with it.
-        "postDeleteCleanup": True,
-    }
-    decisions = (
-        f"Helm does not renew the CRDs of this chart ({_HELM_CRDS})",
-        f"deletion leaves the CRDs behind; kubectl delete crd {' '.join(_NFD_CRDS)} takes them away",
-    )
-    _release(draft, "node-feature-discovery", pools, values, decisions)
-
-
-_HELM_CRDS = "https://helm.sh/docs/chart_best_practices/custom_resource_definitions/"
-_NFD_CRDS = tuple(f"{name}.nfd.k8s-sigs.io" for name in ("nodefeatures", "nodefeaturegroups", "nodefeaturerules"))
-
-_PCI_CLASSES = ["02", "0200", "0207", "0300", "0302"]
-"""Network and display controllers, as in the values of NVIDIA/gpu-operator v26.7.0."""
-
-
 def _operator(draft: _Draft) -> None:
     pools = draft.served("gpu-operator")
     if not pools:
@@ -223,9 +187,8 @@ def _operator(draft: _Draft) -> None:
     if values["driver.enabled"]:
         values |= _driver(pools)
     if values["nfd.enabled"]:
-        seen = (*pools, *_labelled_pools(draft))
-        values["node-feature-discovery.worker.tolerations"] = tolerations_for(seen)
-        values["node-feature-discovery.worker.affinity"] = _only(seen)
+        values["node-feature-discovery.worker.tolerations"] = tolerations_for(pools)
+        values["node-feature-discovery.worker.affinity"] = _only(pools)
     configs = objects.plugin_configs(space, pools)
     if configs is not None:
         after.append(draft.add(configs, _space(draft, space)))
@@ -249,10 +212,16 @@ def _operator(draft: _Draft) -> None:
         f"deletion leaves the CRDs {crds} behind (operator.cleanupCRD false, as asked)"
         if spec.keep_crds
         else f"deletion takes the CRDs {crds} away, and with them what they hold (operator.cleanupCRD)",
-        f"computedomains and computedomaincliques of resource.nvidia.com are neither renewed nor deleted ({_CRD_LIST})",
+        (
+            f"{' and '.join(_MORE_CRDS)} are neither renewed nor deleted ({_CRD_LIST}); "
+            f"kubectl delete crd {' '.join(_MORE_CRDS)} takes them away"
+        ),
     )
     _release(draft, "gpu-operator", pools, values, decisions, after)
 
+
+_MORE_CRDS = ("computedomains.resource.nvidia.com", "computedomaincliques.resource.nvidia.com")
+"""For Multi-Node NVLink; the chart's job forgets them."""
 
 _CRD_LIST = "https://github.com/NVIDIA/gpu-operator, templates/upgrade_crd.yaml"
 
@@ -294,8 +263,8 @@ def _device_plugin(draft: _Draft) -> None:
     values: dict[str, Any] = {
         "nodeSelector": {SOFTWARE_LABEL: "device-plugin"},
         "tolerations": tolerations_for(pools),
-        # Discovery of GPUs only where MPS waits for its label; of nodes never from this chart, a cluster has one.
-        "gfd.enabled": bool(_labelled_pools(draft)),
+        # Both bring CRDs that stay behind; the labels that plugin and MPS daemon wait for are the pool's own.
+        "gfd.enabled": False,
         "nfd.enabled": False,
         **_common(draft, pools, "values of the device plugin", lambda node: node.plugin_values),
     }
@@ -305,12 +274,32 @@ def _device_plugin(draft: _Draft) -> None:
         after.append(draft.add(configs, _space(draft, space)))
         values["config.name"] = configs.manifest["metadata"]["name"]
         values["config.default"] = DEFAULT_CONFIG
-    if _labelled_pools(draft):
-        after += [each.name for each in draft.releases if each.chart in ("node-feature-discovery", "gpu-operator")]
     handlers = sorted({handler for pool in pools if (handler := draft.nodes[pool.name].runtime_class_handler)})
     if handlers and not _uses_operator(draft) and draft.spec.existing.gpu_operator is None:
         draft.add(objects.runtime_class(handlers[0]))
     _release(draft, "nvidia-device-plugin", pools, values, ("the chart has no CRDs of its own",), after)
+
+
+def _dra_driver(draft: _Draft) -> None:
+    pools = draft.served(DRA_DRIVER)
+    if not pools:
+        return
+    values: dict[str, Any] = {
+        "kubeletPlugin.nodeSelector": {SOFTWARE_LABEL: DRA_DRIVER},
+        "kubeletPlugin.tolerations": tolerations_for(pools),
+        "resources.gpus.enabled": True,
+        # The chart wants to be told that no device plugin runs on these nodes; the owner table is the proof.
+        "gpuResourcesEnabledOverride": True,
+        # Multi-Node NVLink only, with a controller, a webhook and CRDs of its own.
+        "resources.computeDomains.enabled": False,
+        **_common(draft, pools, "values of the DRA driver", lambda node: node.dra_values),
+    }
+    decisions = ("the chart's CRDs are for Multi-Node NVLink, which is off, so none is installed",)
+    _release(draft, DRA_CHART, pools, values, decisions)
+    if draft.spec.kubernetes is None:
+        needed = requirement(DRA_CHART, "kubernetes")
+        note = f"{needed.what} needs Kubernetes {needed.at_least}; {draft.runtime}.kubernetes has it checked"
+        draft.notes.append(note)
 
 
 def _exporter(draft: _Draft) -> None:
@@ -322,7 +311,7 @@ def _exporter(draft: _Draft) -> None:
     for pool in draft.pools:
         node = draft.nodes[pool.name]
         brought = Piece.DCGM_EXPORTER in node.brings or pool.software == "gpu-operator"
-        if brought or not (spec.metrics or pool.software == "device-plugin"):
+        if brought or not (spec.metrics or pool.software in ("device-plugin", DRA_DRIVER)):
             continue
         if not node.no_dcgm_chart:
             pools.append(pool)
@@ -398,7 +387,7 @@ def _release(
     inner = nested(values)
     check_values(chart, inner)
     nodes = sum(pool.max_nodes for pool in pools)
-    daemons_only = chart in ("nvidia-device-plugin", "dcgm-exporter", "aws-efa-k8s-device-plugin")
+    daemons_only = chart != "gpu-operator"
     space = () if pinned.namespace == "kube-system" else (_space(draft, pinned.namespace),)
     draft.releases.append(
         Release(
@@ -412,7 +401,7 @@ def _release(
             # With no node kept, what becomes ready is up to the autoscaler; Deployments run on other nodes.
             skip_await=daemons_only and all(pool.min_nodes == 0 for pool in pools),
             cleanup_on_fail=False,
-            skip_crds=False,
+            skip_crds=chart == DRA_CHART,
             pools=tuple(pool.name for pool in pools),
             decisions=decisions,
         )
@@ -434,7 +423,7 @@ def _installer(draft: _Draft) -> None:
         return
     step = draft.add(objects.cos_driver_installer(pools), *(f"pool/{pool.name}" for pool in pools))
     for release in draft.releases:
-        if set(release.pools) & {pool.name for pool in pools} and release.chart != "node-feature-discovery":
+        if set(release.pools) & {pool.name for pool in pools}:
             draft.depends[release.name].add(step)
 
 
@@ -451,9 +440,11 @@ def _extras(draft: _Draft) -> None:
         space = draft.add(objects.smoke_namespace())
         for pool in draft.pools:
             serving = [release.name for release in draft.releases if pool.name in release.pools]
-            draft.add(objects.smoke_test(pool), space, f"pool/{pool.name}", *serving)
+            claims_by = [draft.add(each, space) for each in objects.smoke_claims(pool)]
+            draft.add(objects.smoke_test(pool), space, f"pool/{pool.name}", *serving, *claims_by)
     if spec.trust_policy:
         own = {*(release.namespace for release in draft.releases), *((objects.SMOKE_NAMESPACE,) * spec.smoke_test)}
+        own |= {each.namespace for each in spec.existing.named().values() if each.namespace}
         guards = objects.trust_objects(draft.pools, own)
         for each in guards:
             policy = each.name.removesuffix("/binding")
@@ -484,7 +475,14 @@ def _refuse_settings_without_effect(draft: _Draft) -> None:
     if spec.mig_reboot is not None and not cut:
         what = "no pool of the cluster is cut by the GPU Operator's MIG manager"
         draft.problems.append(Problem((*draft.at, "mig_reboot"), what, "leave it out"))
-    needed = {"nvidia-device-plugin": draft.served("device-plugin"), "gpu-operator": draft.served("gpu-operator")}
+    if spec.keep_crds and not _uses_operator(draft):
+        what = "no chart of the cluster brings CRDs, only the GPU Operator's does"
+        draft.problems.append(Problem((*draft.at, "keep_crds"), what, "leave it out"))
+    needed = {
+        "nvidia-device-plugin": draft.served("device-plugin"),
+        "gpu-operator": draft.served("gpu-operator"),
+        DRA_CHART: draft.served(DRA_DRIVER),
+    }
     for chart in spec.versions:
         if not needed.get(chart, (True,)):
             what = f"no pool of the cluster uses {chart}"
@@ -499,19 +497,18 @@ def _too_old(draft: _Draft) -> Iterator[Problem]:
     given, where = draft.spec.kubernetes, (*draft.at, "kubernetes")
     if given is None:
         return
-    minor = int(given.split(".")[1])
-    if draft.spec.trust_policy and minor < 30:
-        fix = "upgrade the cluster to 1.30, or leave trust_policy out"
-        yield Problem(where, f"Kubernetes {given} has no ValidatingAdmissionPolicy", fix, _POLICY_SOURCE)
-    if _uses_operator(draft) and minor < 33:
-        what = f"got {given}; GPU Operator {charts()['gpu-operator'].version} supports Kubernetes 1.33 and later"
-        yield Problem(where, what, "upgrade the cluster", _PLATFORMS_SOURCE)
-    if not draft.spec.trust_policy and not _uses_operator(draft):
+    there = {
+        "ValidatingAdmissionPolicy": (draft.spec.trust_policy, "or leave trust_policy out"),
+        "gpu-operator": (_uses_operator(draft), "or use other software"),
+        DRA_CHART: (bool(draft.served(DRA_DRIVER)), "or use software: device-plugin"),
+    }
+    for of, (used, otherwise) in there.items():
+        needed = requirement(of, "kubernetes")
+        if used and needed.fails(given):
+            what = f"got {given}; {needed.what} needs Kubernetes {needed.at_least} or later"
+            yield Problem(where, what, f"upgrade the cluster, {otherwise}", needed.source)
+    if not any(used for used, _ in there.values()):
         yield Problem(where, "nothing here depends on it", "leave it out")
-
-
-_POLICY_SOURCE = "https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/"
-_PLATFORMS_SOURCE = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html"
 
 
 def _cut_by_the_cloud(pool: PoolPlan) -> bool:
@@ -553,7 +550,7 @@ def _note(draft: _Draft, measured: set[str]) -> None:
     existing = draft.spec.existing
     for key in ("node_feature_discovery", "dcgm_exporter"):
         software = getattr(existing, key)
-        if software is not None:
+        if software is not None and (key == "dcgm_exporter" or _uses_operator(draft)):
             draft.notes.append(f"{software.name} is used; none of ours is installed beside it")
     if existing.gpu_operator is not None and draft.served("gpu-operator"):
         brought = sorted({piece.value for node in draft.nodes.values() for piece in _operator_skips(node)})

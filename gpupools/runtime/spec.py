@@ -10,7 +10,7 @@ from gpupools.errors import shown
 from gpupools.model import Strict
 from gpupools.taints import LABEL_VALUE, QUALIFIED_NAME
 
-ChartName = Literal["nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "node-feature-discovery"]
+ChartName = Literal["nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu"]
 """The charts a plan may install."""
 
 
@@ -26,9 +26,12 @@ def _label_value(text: str) -> str:
     return text
 
 
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+
+
 def _name(text: str) -> str:
-    # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names
-    if not re.fullmatch(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?", text):
+    if not _NAME.fullmatch(text):
         raise ValueError(f"{shown(text)} cannot be this name; use at most 63 lower-case letters, digits and '-'")
     return text
 
@@ -57,6 +60,12 @@ class ExistingSoftware(Strict):
     node_selector: dict[Annotated[str, AfterValidator(_label)], Annotated[str, AfterValidator(_label_value)]] = {}
     """The labels its DaemonSet asks for; left out: it runs on every GPU node."""
 
+    @property
+    def namespace(self) -> str:
+        """The namespace, where the name says one: `kube-system` of `kube-system/nvidia-device-plugin-daemonset`."""
+        first, slash, _ = self.name.partition("/")
+        return first if slash and _NAME.fullmatch(first) else ""
+
 
 def _named(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
@@ -80,6 +89,15 @@ class Existing(Strict):
     dra_driver: Software | None = None
     """NVIDIA's DRA driver."""
 
+    @model_validator(mode="after")
+    def _operator_goes_everywhere(self) -> Self:
+        if self.gpu_operator is not None and self.gpu_operator.node_selector:
+            raise ValueError(
+                "gpu_operator takes no node_selector, since an operator's daemons go to every GPU node; "
+                "give its name alone: pools of other software are labelled to keep them off"
+            )
+        return self
+
     def named(self) -> Mapping[str, ExistingSoftware]:
         """Return what is given, by key."""
         return {key: value for key in type(self).model_fields if (value := getattr(self, key)) is not None}
@@ -93,7 +111,7 @@ class RuntimeSpec(Strict):
     existing: Existing = Existing.model_construct()
     """GPU software the team already runs in the cluster."""
     kubernetes: Annotated[str, AfterValidator(_kubernetes)] | None = None
-    """Version of the cluster, as text (`'1.34'`), for the GPU Operator's and the admission policy's floors."""
+    """Version of the cluster, as text (`'1.34'`), for the floors of what is installed in it."""
     metrics: bool | None = None
     """DCGM exporter on every pool (true) or none (false); left out: on the pools that get software here anyway."""
     service_monitors: bool = False
@@ -103,7 +121,7 @@ class RuntimeSpec(Strict):
     trust_policy: bool = False
     """An admission policy that keeps pods of other namespaces off pools that name whom they `trust`."""
     keep_crds: bool = False
-    """Leave CRDs behind when the software is deleted."""
+    """Leave the GPU Operator's CRDs behind when it is deleted."""
     mig_reboot: bool | None = None
     """Let the MIG manager reboot a node whose GPUs do not take a new layout; left out: where the cloud needs it."""
     critical_pods: int | None = Field(default=None, ge=10, le=100_000)

@@ -8,8 +8,9 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from gpupools.errors import Path, Problem, Rejected
-from gpupools.kubernetes_pools import read_kubernetes_pools, read_node_class
+from gpupools.kubernetes_pools import read_kubernetes_pools, read_template
 from policies import configuration
+from policies.components import Said, repeats, said
 from policies.documents.document import Document, Resource
 from policies.documents.reading import read_document
 from policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
@@ -165,7 +166,7 @@ def _declared(address: str, resource: Resource) -> Declared:
     if resource.takes_no_taints:
         pools = [replace(pool, no_taint_field=True) for pool in pools]
     templates = [cloud.read_template(resource.type, resource.inputs) for cloud in known.values()]
-    templates.append(read_node_class(resource.type, resource.inputs))
+    templates.append(read_template(resource.type, resource.inputs))
     return Declared(
         urn=address,
         type=resource.type,
@@ -185,13 +186,18 @@ def _findings(
     resources: Mapping[str, Resource], declared: Mapping[str, Declared], config: Config
 ) -> Iterator[tuple[Rule, str, Finding]]:
     stack = Stack(declared.values())
+    above = {address: component.urn for address, each in declared.items() if (component := stack.component(each))}
+    found_on: dict[str, set[Said]] = {}
     for rule in ALL_RULES:
         options = config.options.get(rule.name, {})
         for address, resource in resources.items():
             context = Context(config=options, stack=resource.stack, protect=resource.protect)
             each = declared[address]
-            if rule.pool is not None:
-                yield from ((rule, address, finding) for pool in each.pools for finding in rule.pool(pool, context))
+            for finding in (one for pool in each.pools for one in rule.pool(pool, context)) if rule.pool else ():
+                if address in above and repeats(rule.name, finding, found_on.get(above[address], ())):
+                    continue
+                found_on.setdefault(address, set()).add(said(rule.name, finding))
+                yield rule, address, finding
             if rule.software is not None and each.software is not None:
                 yield from ((rule, address, finding) for finding in rule.software(each.software, context))
         if rule.stack is not None:

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from gpupools.cloud import UNKNOWN
+from gpupools.pool_facts import UNKNOWN
 
 
 @dataclass(frozen=True)

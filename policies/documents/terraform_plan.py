@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from gpupools.cloud import UNKNOWN
 from gpupools.errors import Problem, Rejected, shown
+from gpupools.pool_facts import UNKNOWN
 from policies.documents import kubernetes
 from policies.documents.document import Document, Resource
 from policies.documents.terraform_names import terraform_names

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gpupools.cloud import UNKNOWN
+from gpupools.pool_facts import UNKNOWN
 from policies.wire import OUTPUT_VALUE, SECRET, SIGNATURE, UNKNOWN_VALUES
 
 _HIDDEN = "[secret]"

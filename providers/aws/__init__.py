@@ -3,7 +3,6 @@
 Owns the AWS facts. `resources.py` beside it is the only place that imports the AWS SDK.
 """
 
-from functools import partial
 from pathlib import Path
 from typing import Literal, Self
 
@@ -11,12 +10,11 @@ from pydantic import model_validator
 
 from gpupools.access import ReachableCluster
 from gpupools.catalogue import Catalogue
-from gpupools.cloud import Cloud
+from gpupools.cloud import Cloud, when_called
 from gpupools.errors import shown
 from gpupools.spec import Address, Addresses
 from providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from providers.aws.pool_settings import SETTINGS
-from providers.aws.read_back import accelerator, read_pools, read_template
 from providers.aws.runtime import node_runtime
 from providers.aws.settings import decide, refusals
 
@@ -67,12 +65,15 @@ CLOUD = Cloud(
     default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,
     decide=decide,
-    read_pools=partial(read_pools, _CATALOGUE),
-    accelerator=partial(accelerator, _CATALOGUE),
-    read_template=partial(read_template, _CATALOGUE),
+    read_pools=when_called("providers.aws.read_back", "read_pools", _CATALOGUE),
+    accelerator=when_called("providers.aws.read_back", "accelerator", _CATALOGUE),
+    read_template=when_called("providers.aws.read_back", "read_template", _CATALOGUE),
     refusals=refusals,
     settings=SETTINGS,
     node_runtime=node_runtime,
+    # A node group's name has 63 characters at most, and `-nodes` and Pulumi's own eight go behind the component's.
+    # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
+    component_name_limit=63 - len("-nodes") - 8,
     # The kubelet refuses to start with labels of its own name spaces that it does not know.
     # https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
     reserved_labels=(

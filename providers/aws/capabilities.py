@@ -9,12 +9,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from gpupools.cloud import Capability, Owners, Software, Verdict
+from gpupools.runtime.dra import dra_capabilities
 
 _IMAGES = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
 _MIG = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html"
 _TIME_SLICING = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-time-slicing.html"
 _BOTTLEROCKET = "https://bottlerocket.dev/en/os/1.57.x/api/settings/kubelet-device-plugins/"
 _PLUGIN = "https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus"
+_DRA = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-dra-device-plugin.html"
 _OPERATOR_SHARING = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html"
 
 _BOTTLEROCKET_OWNER = "node image (Bottlerocket NVIDIA)"
@@ -36,6 +38,11 @@ SOFTWARE: Mapping[str, Software] = MappingProxyType(
             owners=Owners(_AL2023_OWNER, _AL2023_OWNER, "GPU Operator"),
             why="the AL2023 image brings driver and container toolkit, which the operator must not install again",
             source=_IMAGES,
+        ),
+        "dra-driver": Software(
+            owners=Owners(_AL2023_OWNER, _AL2023_OWNER, "none (NVIDIA DRA driver)"),
+            why="the AL2023 image brings driver and container toolkit, and NVIDIA's DRA driver serves claims",
+            source=_DRA,
         ),
     }
 )
@@ -84,7 +91,7 @@ _ONE_SIZE = _refused(
     "give sharing.profile with strategy single, or use software: gpu-operator",
 )
 
-CAPABILITIES: Mapping[tuple[str, str], Capability] = MappingProxyType(
+_CAPABILITIES: Mapping[tuple[str, str], Capability] = MappingProxyType(
     {
         ("cloud-managed", "none"): _native(
             "driver, toolkit and device plugin come with the Bottlerocket image", _IMAGES
@@ -115,8 +122,7 @@ CAPABILITIES: Mapping[tuple[str, str], Capability] = MappingProxyType(
         ),
         ("cloud-managed", "mig-mixed+mps"): _MPS_ON_MIG,
         ("device-plugin", "none"): _in_cluster(
-            "the device plugin chart must run on the pool before its nodes offer GPUs",
-            "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-dra-device-plugin.html",
+            "the device plugin chart must run on the pool before its nodes offer GPUs", _DRA
         ),
         ("device-plugin", "time-slicing"): _in_cluster(
             "the device plugin chart reads the number of replicas from its ConfigMap", _TIME_SLICING
@@ -153,5 +159,12 @@ CAPABILITIES: Mapping[tuple[str, str], Capability] = MappingProxyType(
         ),
         ("gpu-operator", "mig-single+mps"): _MPS_ON_MIG,
         ("gpu-operator", "mig-mixed+mps"): _MPS_ON_MIG,
+    }
+)
+
+CAPABILITIES: Mapping[tuple[str, str], Capability] = MappingProxyType(
+    {
+        **_CAPABILITIES,
+        **dra_capabilities(_in_cluster("pods claim GPUs, AWS's advice from Kubernetes 1.34 on", _DRA), _CAPABILITIES),
     }
 )

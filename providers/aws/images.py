@@ -47,7 +47,7 @@ BOTTLEROCKET = Image(
 OWN = Image(name="of your own", ami_types=MappingProxyType({}), families=MappingProxyType({}))
 
 IMAGES: Mapping[str, Image] = MappingProxyType(
-    {"cloud-managed": BOTTLEROCKET, "device-plugin": AL2023, "gpu-operator": AL2023}
+    {"cloud-managed": BOTTLEROCKET, "device-plugin": AL2023, "gpu-operator": AL2023, "dra-driver": AL2023}
 )
 """The node image by software."""
 

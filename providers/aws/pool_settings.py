@@ -8,7 +8,7 @@ from gpupools.cloud import Setting, Wish
 from gpupools.errors import Path, Problem, nearest, shown
 from gpupools.overrides import Overridable, override_problems
 from gpupools.pool_settings import CapacityBlock, Reservation
-from gpupools.runtime.configs import OUR_LABELS
+from gpupools.runtime.labels import OUR_LABELS
 from gpupools.spec import WholeGpu
 from providers.aws.images import AL2023, BOTTLEROCKET, OWN, ULTRASERVER_FAMILIES, family, image_of
 
@@ -19,6 +19,7 @@ _CAPACITY_TYPES = f"{_GUIDE}/managed-node-groups.html#managed-node-group-capacit
 _CAPACITY_BLOCKS = f"{_GUIDE}/capacity-blocks-mng.html"
 _UPDATES = f"{_GUIDE}/managed-node-update-behavior.html"
 _EFA = f"{_GUIDE}/node-efa.html"
+_PUBLIC = "https://docs.aws.amazon.com/eks/latest/best-practices/protecting-the-infrastructure.html"
 _EFA_CARDS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"
 _SECURITY_GROUPS = f"{_GUIDE}/sec-group-reqs.html"
 _TARGET = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CapacityReservationTarget.html"
@@ -203,6 +204,8 @@ PLACEMENT_GROUP = Overridable(
     inputs=frozenset({"name", "partitionCount", "region", "spreadLevel", "strategy", "tags"}),
     kept=MappingProxyType(
         {
+            ("partitionCount",): "it goes with the strategy partition, and network.placement: compact is cluster",
+            ("spreadLevel",): "it goes with the strategy spread, and network.placement: compact is cluster",
             ("strategy",): "network.placement: compact is the strategy cluster",
             ("region",): "use the cluster's region",
         }
@@ -245,7 +248,9 @@ def _image(wish: Wish) -> Iterator[Problem]:
         fix = "use family: bottlerocket, or software: device-plugin or gpu-operator"
         yield Problem((*at, "family"), what, fix, f"{_GUIDE}/ml-eks-optimized-ami.html")
     if image is BOTTLEROCKET and software != "cloud-managed":
-        what = f"bottlerocket runs a device plugin of its own, beside which software: {software} would run a second one"
+        second = "owner of the GPUs" if software == "dra-driver" else "one"
+        what = "bottlerocket runs a device plugin of its own, beside which "
+        what += f"software: {software} would run a second {second}"
         fix = "use software: cloud-managed, or family: al2023"
         yield Problem((*at, "family"), what, fix, f"{_GUIDE}/ml-eks-optimized-ami.html")
     if spec.image.fips and image is not BOTTLEROCKET:
@@ -458,6 +463,11 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
             path = (*where, "networkInterfaces", index, "subnetId")
             fix = "use zones, or the cluster's subnets"
             yield Problem(path, _FORBIDDEN, fix, _TEMPLATES)
+        if isinstance(interface, Mapping) and interface.get("associatePublicIpAddress") not in (None, *_PRIVATE):
+            path = (*where, "networkInterfaces", index, "associatePublicIpAddress")
+            what = "would give the nodes public addresses, and those of every pool are private"
+            fix = 'write "false"; nodes fetch images through a NAT gateway or VPC endpoints'
+            yield Problem(path, what, fix, _PUBLIC)
     ours = spec.network.security_group_ids
     if interfaces and not spec.network.rdma and (ours or "vpcSecurityGroupIds" in template):
         key = "network.security_group_ids" if ours else "vpcSecurityGroupIds"
@@ -476,6 +486,9 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
             if given:
                 what = f"would take the place of what {key} writes there"
                 yield Problem((*where, "userData"), what, f"leave it or {key} out", _TEMPLATES)
+
+
+_PRIVATE = (False, "false", "")
 
 
 def _misplaced_lists(at: Path, value: object, key: str = "") -> Iterator[Problem]:

@@ -13,11 +13,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
 from gpupools.catalogue import Catalogue
-from gpupools.cloud import (
+from gpupools.pool_facts import (
     NO_ACCELERATOR,
     UNKNOWN,
     Accelerator,
@@ -45,6 +46,7 @@ from gpupools.reading import (
     wanted_taint,
 )
 from gpupools.taints import Effect
+from providers.aws import cloudformation
 from providers.aws.user_data import (
     KUBERNETES_EFFECTS,
     UserData,
@@ -102,6 +104,8 @@ def read_pools(catalogue: Catalogue, type_token: str, properties: Mapping[str, A
         type_token: Pulumi type of the resource.
         properties: Inputs in wire form; `UNKNOWN` where the engine does not know a value yet.
     """
+    if type_token in cloudformation.TOKENS and isinstance(properties, Mapping):
+        return cloudformation.read_pools(type_token, properties, partial(read_pools, catalogue))
     read = _READERS.get(type_token) if isinstance(type_token, str) else None
     return read(catalogue, properties) if read is not None and isinstance(properties, Mapping) else ()
 
@@ -282,7 +286,8 @@ def _machine(catalogue: Catalogue, properties: Mapping[str, Any], prefix: str) -
     if prefix and at(properties, prefix.rstrip(".")) is UNKNOWN:
         machines.unknown.append(prefix.rstrip("."))
     given, path = _user_data(data, prefix)
-    tags = {**string_map(data.get("tags")), **_specified_tags(data.get("tagSpecifications"))}
+    given_tags = data.get("tags")
+    tags = {**string_map(given_tags), **_tag_list(given_tags), **_specified_tags(data.get("tagSpecifications"))}
     user_data = UserData(unknown=(path,)) if given is UNKNOWN else read_user_data(text(given), path)
     in_cluster: bool | None = user_data.joins
     unknown = [*machines.unknown, *user_data.unknown]
@@ -337,33 +342,41 @@ def _requirements(catalogue: Catalogue, value: object, path: str, machines: Mach
     most = at(wanted, "acceleratorCount.max")
     if number(most) == 0:
         return
-    for key in ("acceleratorManufacturers", "acceleratorTypes", "acceleratorNames", "acceleratorCount"):
-        if wanted.get(key) is UNKNOWN:
+    for key in ("acceleratorManufacturers", "acceleratorTypes", "acceleratorNames", *_AMOUNTS):
+        if UNKNOWN in (wanted.get(key), at(wanted, f"{key}.min")):
             machines.unknown.append(f"{path}.{key}")
     vendors = _words(wanted.get("acceleratorManufacturers"))
     kinds = _words(wanted.get("acceleratorTypes"))
     names = _words(wanted.get("acceleratorNames"))
-    least = number(at(wanted, "acceleratorCount.min")) or 0
+    amounts = {key: number(at(wanted, f"{key}.min")) or 0 for key in _AMOUNTS}
+    least = next((f"{key} {amount}" for key, amount in amounts.items() if amount > 0), "")
     if kinds:
         gpu = "gpu" in kinds
     elif vendors:
         gpu = bool(vendors & {"nvidia", "amd"})
     else:
         gpu = bool(names - _NO_GPU_NAMES) if names else True
-    if vendors or kinds or names or least > 0:
+    if vendors or kinds or names or least:
         amd = "nvidia" not in vendors and ("amd" in vendors or any(name.startswith("radeon") for name in names))
-        said = f"{path} {', '.join(sorted(vendors | kinds | names)) or f'acceleratorCount {least}'}"
+        said = f"{path} {', '.join(sorted(vendors | kinds | names)) or least}"
         found = Accelerator("amd" if amd else "nvidia", None) if gpu else Accelerator("other", Fraction(0))
         machines.show(found, said)
     for pattern in _listed(wanted.get("allowedInstanceTypes")):
-        if re.match(r"(?:g|gr|p)\d", pattern) and not catalogue.other_accelerator(pattern):
-            machines.add(
-                pattern, accelerator(catalogue, pattern.replace("*", "xlarge")), f"{path}.allowedInstanceTypes"
-            )
+        if re.match(r"(?:g|gr|p)(?:\d|\*)", pattern) and not catalogue.other_accelerator(pattern):
+            machines.add(pattern, accelerator(catalogue, _of_pattern(pattern)), f"{path}.allowedInstanceTypes")
 
+
+_AMOUNTS = ("acceleratorCount", "acceleratorTotalMemoryMib", "acceleratorTotalMemoryMiB")
 
 # https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceRequirements.html, `AcceleratorNames`
 _NO_GPU_NAMES = frozenset({"inferentia", "inferentia2", "trainium", "trainium2", "u30", "vu9p", "gaudi-hl-205"})
+
+
+def _of_pattern(pattern: str) -> str:
+    """Return a type that a pattern such as `g5.*`, `p5*` or `g*` allows."""
+    family, _, size = pattern.partition(".")
+    family = family.replace("*", "" if re.search(r"\d", family) else "5")
+    return f"{family}.{size.replace('*', '') or 'xlarge'}"
 
 
 def _listed(value: object) -> Iterator[str]:
@@ -494,6 +507,26 @@ def _fleet(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFac
         if isinstance(one, Mapping):
             found += _nodes(_machine(catalogue, {where: one}, f"{where}."))
     return tuple(found)
+
+
+def _spot_fleet(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    """Read CloudFormation's spot fleet, which has its request one level deeper."""
+    key = "spotFleetRequestConfigData"
+    given = at(properties, key)
+    if given is UNKNOWN:
+        return ()
+    return tuple(_inside(pool, key) for pool in _fleet(catalogue, mapping(given)))
+
+
+def _inside(pool: PoolFacts, key: str) -> PoolFacts:
+    return replace(
+        pool,
+        where=f"{key}.{pool.where}",
+        evidence=f"{key}.{pool.evidence}" if pool.evidence else "",
+        unknown=tuple(f"{key}.{name}" for name in pool.unknown),
+        elsewhere=tuple(replace(one, property=f"{key}.{one.property}") for one in pool.elsewhere),
+        weaknesses=tuple(replace(one, property=f"{key}.{one.property}") for one in pool.weaknesses),
+    )
 
 
 def _overridden(
@@ -649,21 +682,33 @@ def _eks_hardening(data: Mapping[str, Any], prefix: str, hardening: Hardening) -
 
 _Reader = Callable[[Catalogue, Mapping[str, Any]], tuple[PoolFacts, ...]]
 
+
+def _component(reader: _Reader) -> _Reader:
+    def read(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+        return tuple(replace(pool, component=True) for pool in reader(catalogue, properties))
+
+    return read
+
+
 _READERS: Mapping[str, _Reader] = MappingProxyType(
     {
         "aws:eks/nodeGroup:NodeGroup": _node_group,
         "aws-native:eks:Nodegroup": _node_group,
-        "eks:index:ManagedNodeGroup": _node_group,
-        "eks:index:NodeGroup": _eks_node_group,
-        "eks:index:NodeGroupV2": _eks_node_group,
-        "eks:index:Cluster": _eks_cluster,
+        "eks:index:ManagedNodeGroup": _component(_node_group),
+        "eks:index:NodeGroup": _component(_eks_node_group),
+        "eks:index:NodeGroupV2": _component(_eks_node_group),
+        "eks:index:Cluster": _component(_eks_cluster),
         **{token: _template(token) for token in TEMPLATES},
         "aws:ec2/launchConfiguration:LaunchConfiguration": _single,
+        "aws-native:autoscaling:LaunchConfiguration": _single,
         "aws:ec2/instance:Instance": _single,
+        "aws-native:ec2:Instance": _single,
         "aws:ec2/spotInstanceRequest:SpotInstanceRequest": _single,
         "aws:autoscaling/group:Group": _scaling_group,
         "aws-native:autoscaling:AutoScalingGroup": _scaling_group,
         "aws:ec2/fleet:Fleet": _fleet,
+        "aws-native:ec2:Ec2Fleet": _fleet,
         "aws:ec2/spotFleetRequest:SpotFleetRequest": _fleet,
+        "aws-native:ec2:SpotFleet": _spot_fleet,
     }
 )

@@ -141,7 +141,7 @@ def _subnets(cluster: Mapping[str, pulumi.Input[Any]], zones: Sequence[str]) -> 
     by_zone: Any = cluster.get("subnets_by_zone")
     if by_zone is None:
         return cluster["subnet_ids"]
-    lists = pulumi.Output.all(*(by_zone[zone] for zone in zones or by_zone))
+    lists = pulumi.Output.all(*(by_zone[zone] for zone in zones or sorted(by_zone)))
     return lists.apply(lambda each: list(chain.from_iterable(each)))
 
 

@@ -48,7 +48,12 @@ OWN_WITH_ALL = NodeRuntime(
     why="an image of your own that is said to bring everything",
     source=_IMAGES,
 )
-_OWN = {"gpu-operator": BARE, "device-plugin": OWN_WITH_DRIVER, "cloud-managed": OWN_WITH_ALL}
+_OWN = {
+    "gpu-operator": BARE,
+    "device-plugin": OWN_WITH_DRIVER,
+    "cloud-managed": OWN_WITH_ALL,
+    "dra-driver": OWN_WITH_DRIVER,
+}
 
 
 def node_runtime(software: str, settings: Settings) -> NodeRuntime:

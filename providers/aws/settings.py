@@ -143,7 +143,7 @@ def decide(wish: Wish) -> EksSettings:
     is_group = reserved is not None and reserved.startswith("arn:")
     interfaces = tuple(_efa_interfaces(wish)) if spec.network.rdma else ()
     labels = {ACCELERATOR_LABEL: accelerator_name(wish.instance.gpu_model)}
-    if wish.software == "device-plugin":
+    if wish.software in ("device-plugin", "dra-driver"):
         labels[GPU_PRESENT_LABEL] = "true"
     capacity_type = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK"}.get(capacity.mode)
     efas = sum(interface.type is not None for interface in interfaces)

@@ -2,7 +2,8 @@
 
 Knows `nodeadm` of Amazon Linux 2023 (https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/), `bootstrap.sh` of
 Amazon Linux 2 and `Start-EKSBootstrap.ps1` (awslabs/amazon-eks-ami, templates), Bottlerocket's settings
-(https://bottlerocket.dev/en/os/latest/api/settings/kubernetes/) and `kubeadm join`. Pure, and never raises.
+(https://bottlerocket.dev/en/os/latest/api/settings/kubernetes/), `kubeadm join` and the agents of k3s and RKE2
+(https://docs.k3s.io/cli/agent, https://docs.rke2.io/reference/linux_agent_config). Pure, and never raises.
 """
 
 import base64
@@ -14,19 +15,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpupools.cloud import SharingFacts
+from gpupools.pool_facts import SharingFacts
 from gpupools.reading import TaintsRead, at, flag, is_list, mapping, number, string_map, text
 from gpupools.taints import Effect, Taint
 
 # EC2 takes 16 KiB, https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html; unpacked it may be larger.
 _MOST_BYTES = 256 * 1024
 
-_MARKS = re.compile(r"bootstrap|nodeadm|node\.eks\.aws|kubelet|kubeadm|settings", re.IGNORECASE)
+_MARKS = re.compile(r"bootstrap|nodeadm|node\.eks\.aws|kubelet|kubeadm|settings|k3s|rke2", re.IGNORECASE)
 _BOOTSTRAP = re.compile(
     r"(?:/|\b)bootstrap\.sh['\"]?\s+\S|Start-EKSBootstrap|EKSBootstrapScriptFile|kubeadm\s+join\b|nodeadm\s+init\b"
+    r"|\bK3S_URL=|\bk3s\s+agent\b|\brke2-agent\b|\bRKE2_URL="
 )
-_REGISTER = re.compile(r"--register-with-taints(?:=|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'\\]+)")
-_COMMENT = re.compile(r"^\s*#(?!!).*$", re.MULTILINE)
+_REGISTER = re.compile(r"--(?:register-with-taints|node-taint)(?:=|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'\\]+)")
+# A comment at the end of a command too; what is in quotes is none.
+_COMMENT = re.compile(r"('[^'\n]*'|\"[^\"\n]*\")|(?:^|(?<=[\s;]))#(?!!).*$", re.MULTILINE)
 _NVIDIA = "settings.kubelet-device-plugins.nvidia"
 
 KUBERNETES_EFFECTS: Mapping[str, Effect] = {effect.value: effect for effect in Effect}
@@ -66,7 +69,7 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
         elif kind == "nodeadm":
             _node_config(part, path, configured, flagged, found)
         else:
-            script = _COMMENT.sub("", part)
+            script = _COMMENT.sub(_kept, part)
             found.joins = found.joins or bool(_BOOTSTRAP.search(script))
             kubelet_arguments(script, path, flagged)
     # The kubelet's argument replaces what its configuration file says.
@@ -75,6 +78,10 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
     found.taints, found.unknown = tuple(read.taints), tuple(read.unknown)
     found.not_counted = (*configured.not_counted, *flagged.not_counted)
     return found
+
+
+def _kept(match: re.Match[str]) -> str:
+    return match[1] or ""
 
 
 def decoded(given: str) -> str:
@@ -135,7 +142,7 @@ def _node_config(body: str, path: str, configured: TaintsRead, flagged: TaintsRe
         documents = [mapping(one) for one in yaml.safe_load_all(body)]
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError):
         # A script that writes the configuration itself: its arguments can be read, its text cannot.
-        script = _COMMENT.sub("", body)
+        script = _COMMENT.sub(_kept, body)
         found.joins = found.joins or bool(_BOOTSTRAP.search(script))
         kubelet_arguments(script, path, flagged)
         return

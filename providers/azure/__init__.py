@@ -1,20 +1,15 @@
 """Azure: GPU node pools on Azure Kubernetes Service (AKS). Pure; the SDK is only in `resources.py`."""
 
 from collections.abc import Mapping
-from functools import partial
-from pathlib import Path
 from types import MappingProxyType
 
-from gpupools.catalogue import Catalogue
-from gpupools.cloud import Cloud, Owners, Software
+from gpupools.cloud import Cloud, Owners, Software, when_called
 from gpupools.spec import SHARING_KINDS
 from providers.azure.capabilities import CAPABILITIES
+from providers.azure.machines import INSTANCE_TYPES, find_instance_type
 from providers.azure.pool_settings import SETTINGS
-from providers.azure.read_back import accelerator, find_instance_type, read_pools
 from providers.azure.runtime import node_runtime
-from providers.azure.settings import AksCluster, decide, refusals
-
-_CATALOGUE = Catalogue(Path(__file__).parent)
+from providers.azure.settings import AksCluster, conflicts, decide, refusals
 
 _SOFTWARE: Mapping[str, Software] = {
     "cloud-managed": Software(
@@ -32,12 +27,17 @@ _SOFTWARE: Mapping[str, Software] = {
         why="Microsoft's way with the GPU Operator skips AKS's driver, so that the operator owns all of it",
         source="https://learn.microsoft.com/azure/aks/nvidia-gpu-operator",
     ),
+    "dra-driver": Software(
+        owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="none (NVIDIA DRA driver)"),
+        why="AKS installs the driver, and NVIDIA's DRA driver serves claims",
+        source="https://blog.aks.azure.com/2026/03/06/dra-with-vGPUs-on-aks",
+    ),
 }
 
 CLOUD = Cloud(
     name="azure",
     service="AKS",
-    instance_types=_CATALOGUE,
+    instance_types=INSTANCE_TYPES,
     cluster=AksCluster,
     example_cluster={
         "cloud": "azure",
@@ -53,9 +53,10 @@ CLOUD = Cloud(
     default_software=MappingProxyType(dict.fromkeys(SHARING_KINDS, "device-plugin")),
     capabilities=CAPABILITIES,
     decide=decide,
-    read_pools=partial(read_pools, _CATALOGUE),
-    accelerator=partial(accelerator, _CATALOGUE),
+    read_pools=when_called("providers.azure.read_back", "read_pools", INSTANCE_TYPES),
+    accelerator=when_called("providers.azure.read_back", "accelerator", INSTANCE_TYPES),
     refusals=refusals,
+    conflicts=conflicts,
     node_runtime=node_runtime,
     # https://learn.microsoft.com/azure/aks/use-labels, reserved system labels and prefixes
     reserved_labels=(

@@ -3,13 +3,14 @@
 from collections.abc import Mapping
 
 from gpupools.cloud import Capability, Verdict
-from gpupools.spec import SHARING_KINDS
+from gpupools.runtime.dra import dra_capabilities
 
 _AKS = "https://learn.microsoft.com/azure/aks/"
 _GPU = f"{_AKS}use-nvidia-gpu"
 _MIG = f"{_AKS}gpu-multi-instance"
 _OPERATOR = f"{_AKS}nvidia-gpu-operator"
 _PARTITIONING = f"{_AKS}concepts-gpu-partitioning"
+_DRA = "https://blog.aks.azure.com/2026/03/06/dra-with-vGPUs-on-aks"
 _PLUGIN = "https://github.com/NVIDIA/k8s-device-plugin"
 _SHARING_DOC = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html"
 _MIG_DOC = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-mig.html"
@@ -22,21 +23,47 @@ _NO_MPS_ON_MIG = Capability(
 )
 
 
-def _managed(kind: str) -> Capability:
+_MANAGED = f"{_AKS}aks-managed-gpu-nodes"
+_UNSHARED = Capability(
+    verdict=Verdict.REFUSED,
+    why="AKS-managed GPU nodes run AKS's own device plugin as a host service, with a MIG strategy and no replicas",
+    source=(
+        "https://github.com/Azure/AgentBaker parts/linux/cloud-init/artifacts/cse_config.sh, "
+        "startNvidiaManagedExpServices"
+    ),
+    instead="use software: device-plugin",
+)
+
+
+def _managed(what: str) -> Capability:
     return Capability(
-        verdict=Verdict.REFUSED,
+        verdict=Verdict.NATIVE,
         why=(
-            "AKS-managed GPU nodes are a preview without cluster autoscaler, behind the subscription feature "
-            "ManagedGPUExperiencePreview, and their gpuProfile.nvidia is not in API version 2025-09-01, the one "
-            "pulumi-azure-native speaks by default"
+            f"{what}; a preview (subscription feature ManagedGPUExperiencePreview) without cluster autoscaler, so only "
+            "with nodes.fixed; not tried on AKS, which may refuse the location that the provider adds (docs/runtime.md)"
         ),
-        source=f"{_AKS}aks-managed-gpu-nodes",
-        instead=_NO_MPS_ON_MIG.instead if kind.endswith("+mps") else "use software: device-plugin",
+        source=_MANAGED,
     )
 
 
-CAPABILITIES: Mapping[tuple[str, str], Capability] = {
-    **{("cloud-managed", kind): _managed(kind) for kind in SHARING_KINDS},
+_CAPABILITIES: Mapping[tuple[str, str], Capability] = {
+    ("cloud-managed", "none"): _managed(
+        "by the pool's gpuProfile.nvidia.managementMode AKS installs and renews driver, device plugin and DCGM exporter"
+    ),
+    ("cloud-managed", "time-slicing"): _UNSHARED,
+    ("cloud-managed", "mps"): _UNSHARED,
+    ("cloud-managed", "mig-single"): _managed(
+        "the pool's GPU instance profile cuts every GPU alike, and AKS's device plugin with migStrategy Single offers "
+        "the slices as nvidia.com/gpu"
+    ),
+    ("cloud-managed", "mig-mixed"): _managed(
+        "the pool's GPU instance profile cuts every GPU alike, and AKS's device plugin with migStrategy Mixed names "
+        "the slices by profile"
+    ),
+    ("cloud-managed", "mig-single+time-slicing"): _UNSHARED,
+    ("cloud-managed", "mig-mixed+time-slicing"): _UNSHARED,
+    ("cloud-managed", "mig-single+mps"): _NO_MPS_ON_MIG,
+    ("cloud-managed", "mig-mixed+mps"): _NO_MPS_ON_MIG,
     ("device-plugin", "none"): Capability(
         verdict=Verdict.IN_CLUSTER,
         why="AKS installs driver and container toolkit, the device plugin comes with its chart",
@@ -49,7 +76,7 @@ CAPABILITIES: Mapping[tuple[str, str], Capability] = {
     ),
     ("device-plugin", "mps"): Capability(
         verdict=Verdict.IN_CLUSTER,
-        why="AKS has no pool field for it; the device plugin starts an MPS control daemon per node, with GFD's label",
+        why="AKS has no pool field for it; the device plugin starts an MPS control daemon on each node of the pool",
         source=_PLUGIN,
     ),
     ("device-plugin", "mig-single"): Capability(
@@ -117,5 +144,17 @@ CAPABILITIES: Mapping[tuple[str, str], Capability] = {
     ),
     ("gpu-operator", "mig-single+mps"): _NO_MPS_ON_MIG,
     ("gpu-operator", "mig-mixed+mps"): _NO_MPS_ON_MIG,
+}
+
+CAPABILITIES: Mapping[tuple[str, str], Capability] = {
+    **_CAPABILITIES,
+    **dra_capabilities(
+        Capability(
+            verdict=Verdict.IN_CLUSTER,
+            why="AKS installs driver and container toolkit, and NVIDIA's DRA driver serves claims (Kubernetes 1.34)",
+            source=_DRA,
+        ),
+        _CAPABILITIES,
+    ),
 }
 """Verdict by (software, kind of sharing), without gaps."""

@@ -10,7 +10,7 @@ from gpupools.errors import Path, Problem
 from gpupools.overrides import Overridable
 from gpupools.plan import POOL_LABEL
 from gpupools.pool_settings import Reservation, Spot, given_settings
-from gpupools.runtime.configs import OUR_LABELS
+from gpupools.runtime.labels import OUR_LABELS
 
 _AKS = "https://learn.microsoft.com/azure/aks/"
 _AZURE = "https://learn.microsoft.com/azure/"
@@ -172,6 +172,8 @@ _INPUTS = frozenset(
 )
 """Wire names of `AgentPoolArgs` of pulumi-azure-native 3.29.0."""
 
+_PRIVATE = "the nodes of every pool are private; give their subnet a NAT gateway for what they fetch"
+
 OVERRIDABLE: Mapping[str, Overridable] = MappingProxyType(
     {
         "AgentPool": Overridable(
@@ -181,6 +183,14 @@ OVERRIDABLE: Mapping[str, Overridable] = MappingProxyType(
                     ("agentPoolName",): "the pool's key in the file names it",
                     ("resourceName",): "write the cluster's name",
                     ("resourceGroupName",): "write the cluster's resource_group",
+                    ("spotMaxPrice",): "write capacity: {mode: spot, max_price_usd_per_hour: …}",
+                    ("capacityReservationGroupID",): "write capacity: {mode: reservation, name: …}",
+                    ("availabilityZones",): "write zones",
+                    (
+                        "proximityPlacementGroupID",
+                    ): "write network: {placement: compact} and the cluster's proximity_placement_group_id",
+                    ("enableNodePublicIP",): f"it is false: {_PRIVATE}",
+                    ("nodePublicIPPrefixID",): f"it goes with enableNodePublicIP, which is false: {_PRIVATE}",
                     ("nodeTaints",): "write more taints under the pool's taints; the GPU taint stays",
                     ("nodeLabels", POOL_LABEL): "write more labels under the pool's labels",
                     **{
@@ -241,7 +251,8 @@ def _capacity(at: Path, wish: Wish) -> Iterator[Problem]:
         if price is not None and -int(Decimal(str(price)).as_tuple().exponent) > 5:
             what = f"got {price}; AKS takes at most five decimals"
             yield Problem((*at, "capacity", "max_price_usd_per_hour"), what, f"write {max(price, 0.00001):.5f}", _SPOT)
-        if wish.spec.nodes.fixed is not None:
+        # AKS-managed GPU nodes have no autoscaler; that is said of the software (`conflicts` in settings.py).
+        if wish.spec.nodes.fixed is not None and wish.software != "cloud-managed":
             what = "a spot pool without autoscaler loses its evicted nodes for good, so capacity.mode spot"
             what += f" does not go with nodes.fixed {wish.spec.nodes.fixed}"
             yield Problem((*at, "nodes", "fixed"), what, "give nodes min and max", _SPOT)

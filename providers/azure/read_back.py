@@ -1,7 +1,7 @@
 """Reads AKS node pools back from the properties they were declared with. Pure, and never raises.
 
-Read are agent pools and the pools inside a managed cluster of `azure-native` in every API version, and the classic
-provider's node pool and default node pool.
+Read are agent pools and the pools inside a managed cluster of `azure-native` in every API version, the same as generic
+resources of Azure Resource Manager, and the classic provider's node pool and default node pool.
 """
 
 import re
@@ -9,16 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpupools.catalogue import Catalogue, InstanceType
-from gpupools.cloud import (
-    NO_ACCELERATOR,
-    UNKNOWN,
-    Accelerator,
-    By,
-    PoolFacts,
-    SharingFacts,
-    SoftwareHints,
-)
+from gpupools.catalogue import Catalogue
+from gpupools.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, By, PoolFacts, SharingFacts, SoftwareHints
 from gpupools.reading import (
     Hardening,
     Machines,
@@ -37,6 +29,8 @@ from gpupools.reading import (
     wanted_taint,
 )
 from gpupools.taints import Effect, Taint
+from providers.azure.arm import GENERIC, aks_kind
+from providers.azure.machines import find_instance_type
 
 # Tokens of older API versions too, and of SDKs made with `pulumi package add azure-native containerservice <version>`.
 _NATIVE = re.compile(r"azure-native(?:_containerservice_v\w+)?:containerservice(?:/v\w+)?:(AgentPool|ManagedCluster)")
@@ -46,6 +40,9 @@ _CLASSIC_CLUSTER = "azure:containerservice/kubernetesCluster:KubernetesCluster"
 # NC, NCC, ND and NV sizes carry NVIDIA GPUs except those named after an accelerator of AMD or Graphcore, so a size
 # newer than the catalogue counts: https://learn.microsoft.com/azure/virtual-machines/vm-naming-conventions.
 _NVIDIA_FAMILY = re.compile(r"standard_n(?:cc?|d|v)\d\w*", re.IGNORECASE)
+
+_NVIDIA = "gpuProfile.nvidia"
+_MANAGED_TAG = "enablemanagedgpuexperience"  # Azure's tag names know no case
 
 _TAINTS = "https://learn.microsoft.com/azure/aks/use-node-taints"
 
@@ -88,15 +85,6 @@ _OF_CLASSIC = _Names(
 )
 
 
-def find_instance_type(catalogue: Catalogue, name: str) -> InstanceType | None:
-    """Look a size up; Azure takes its sizes in any case."""
-    found = catalogue.get(name)
-    if found is None:
-        folded = name.casefold()
-        found = next((row for key, row in catalogue.items() if key.casefold() == folded), None)
-    return found
-
-
 def accelerator(catalogue: Catalogue, size: str) -> Accelerator:
     """Say what a size carries, by its name."""
     row = find_instance_type(catalogue, size)
@@ -124,6 +112,8 @@ def read_pools(catalogue: Catalogue, type_token: str, properties: Mapping[str, A
         return (_pool(catalogue, given, _OF_NATIVE),)
     if native is not None:
         return tuple(_profiles(catalogue, given.get("agentPoolProfiles")))
+    if GENERIC.fullmatch(type_token):
+        return tuple(_generic(catalogue, given))
     if type_token == _CLASSIC_POOL:
         return (_pool(catalogue, given, _OF_CLASSIC),)
     if type_token == _CLASSIC_CLUSTER:
@@ -134,13 +124,24 @@ def read_pools(catalogue: Catalogue, type_token: str, properties: Mapping[str, A
     return ()
 
 
-def _profiles(catalogue: Catalogue, profiles: object) -> Iterator[PoolFacts]:
+def _generic(catalogue: Catalogue, given: Mapping[str, Any]) -> Iterator[PoolFacts]:
+    kind, properties = aks_kind(given), given.get("properties")
+    if kind == "ManagedCluster":
+        inside = UNKNOWN if properties is UNKNOWN else mapping(properties).get("agentPoolProfiles")
+        yield from _profiles(catalogue, inside, "properties.agentPoolProfiles")
+    elif kind == "AgentPool" and properties is UNKNOWN:
+        yield PoolFacts("azure", (), None, (), unknown=("properties",), where="properties.nodeTaints")
+    elif kind == "AgentPool":
+        yield _pool(catalogue, mapping(properties), _OF_NATIVE, "properties.")
+
+
+def _profiles(catalogue: Catalogue, profiles: object, path: str = "agentPoolProfiles") -> Iterator[PoolFacts]:
     late: list[str] = []
-    for where, one in items(profiles, "agentPoolProfiles", late):
+    for where, one in items(profiles, path, late):
         given = mapping(one)
         yield _pool(catalogue, given, _OF_NATIVE, f"{where}.", text(given.get("name")))
-    for path in late:
-        yield PoolFacts("azure", (), None, (), unknown=(path,), where=f"{path}.nodeTaints")
+    for unknown in late:
+        yield PoolFacts("azure", (), None, (), unknown=(unknown,), where=f"{unknown}.nodeTaints")
 
 
 def _default_pool(catalogue: Catalogue, pool: object, prefix: str) -> PoolFacts:
@@ -202,7 +203,7 @@ def _pool(catalogue: Catalogue, given: Mapping[str, Any], names: _Names, prefix:
         other_accelerator=machines.other,
         not_counted=tuple(read.not_counted),
         software=_software(given, names, prefix, machines.accelerator),
-        sharing=_sharing(profile, f"{prefix}{names.profile}"),
+        sharing=_sharing(profile, f"{prefix}{names.profile}", at(given, f"{_NVIDIA}.migStrategy")),
         min_nodes=least if least is not None else number(given.get(names.count)),
         max_nodes=most if most is not None else number(given.get(names.count)),
         labels=string_map(given.get("nodeLabels")),
@@ -224,8 +225,10 @@ def _sizes(given: Mapping[str, Any], unknown: list[str], prefix: str) -> Iterato
     while inside:
         value = inside.pop()
         if isinstance(value, Mapping):
-            if isinstance(value.get("size"), str):
-                yield path, value["size"]
+            several: Any = value.get("sizes")  # of the previews of 2023 and 2024
+            for named in (value.get("size"), *(several if is_list(several) else ())):
+                if isinstance(named, str):
+                    yield path, named
             inside.extend(inner for key, inner in value.items() if key != "size" or not isinstance(inner, str))
         elif is_list(value):
             inside.extend(value)
@@ -233,20 +236,29 @@ def _sizes(given: Mapping[str, Any], unknown: list[str], prefix: str) -> Iterato
             unknown.append(path)
 
 
-def _sharing(profile: object, path: str) -> SharingFacts | None:
+def _sharing(profile: object, path: str, strategy: object) -> SharingFacts | None:
     """Read how the pool cuts its GPUs; sharing without cutting is not a field of AKS."""
     if not isinstance(profile, str) or not profile:
         return None
-    return SharingFacts("mig-single", profile=profile, said_by=f"{path} {profile}")
+    kind = "mig-mixed" if text(strategy).casefold() == "mixed" else "mig-single"
+    return SharingFacts(kind, profile=profile, said_by=f"{path} {profile}")
 
 
 def _software(given: Mapping[str, Any], names: _Names, prefix: str, vendor: str) -> SoftwareHints:
     """Read who brings driver and plugin: https://learn.microsoft.com/azure/aks/use-nvidia-gpu."""
     if vendor not in ("nvidia", "amd"):
         return SoftwareHints()
-    if at(given, "gpuProfile.nvidia.managementMode") == "Managed":
-        # https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes
-        return SoftwareHints(By.CLOUD, By.CLOUD, By.CLOUD, (f"{prefix}gpuProfile.nvidia.managementMode Managed",))
+    # AKS-managed GPU nodes, by the field and by the tag that was its switch before
+    # (https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes, Azure/AKS
+    # website/blog/2025-12-05-kubernetes-ai-conformance-aks/index.md); driver None does not count beside it.
+    mode = at(given, f"{_NVIDIA}.managementMode")
+    if text(mode).casefold() == "managed":
+        return SoftwareHints(By.CLOUD, By.CLOUD, By.CLOUD, (f"{prefix}{_NVIDIA}.managementMode Managed",))
+    for tag, value in string_map(given.get("tags")).items():
+        if (tag.casefold(), value.casefold()) == (_MANAGED_TAG, "true"):
+            return SoftwareHints(By.CLOUD, By.CLOUD, By.CLOUD, (f"{prefix}tags.{tag} {value}",))
+    if mode is UNKNOWN:
+        return SoftwareHints()
     driver = at(given, names.driver)
     if driver == "None":
         # Whether the image keeps the container toolkit then is described both ways by Microsoft and NVIDIA.

@@ -13,7 +13,7 @@ from pulumi_azure_native import containerservice
 from gpupools.naming import replacement_name
 from gpupools.plan import PoolPlan
 from providers.azure.settings import AksSettings
-from providers.set_by_hand import keyword_arguments
+from providers.set_by_hand import keyword_arguments, wire_inputs
 
 POOL_NAME_LIMIT = 12
 """Characters of a Linux pool's name: lower-case letters and digits, a letter first
@@ -51,6 +51,14 @@ The provider replaces the pool for vmSize and gpuInstanceProfile only (pulumi/pu
 provider/pkg/gen/replacement.go); for every other, preview would show an update that fails with
 PropertyChangeNotAllowed (https://github.com/pulumi/pulumi-azure-native/issues/959). The list is the one of
 hashicorp/terraform-provider-azurerm website/docs/r/kubernetes_cluster_node_pool.html.markdown.
+"""
+
+_FIXED_LEAVES = {
+    "gpuProfile": ("gpuProfile.driver", "gpuProfile.nvidia.managementMode", "gpuProfile.nvidia.migStrategy")
+}
+"""What AKS never changes below a property of `FIXED_AT_CREATION`, where the API's version is not the SDK's.
+
+Another version may report more there (`gpuProfile.driverType`), and what a refresh takes over must not replace a pool.
 """
 
 _USUAL = {
@@ -96,34 +104,83 @@ def create_pool(
     settings = plan.settings
     if not isinstance(settings, AksSettings):
         raise TypeError(f"{plan.cluster}/{plan.name} was planned for {plan.cloud}, not for azure")
-    inputs = keyword_arguments(_arguments(plan, settings, cluster), settings.overrides)
-    pool_name = _pool_name(settings, inputs)
+    declare = _typed if settings.api_version is None else _untyped
+    pool, pool_name = declare(f"{name}-pool", settings, _arguments(plan, settings, cluster), opts)
+    # Through the URN, so that the name is known at preview and whoever uses it still waits for the pool.
+    return pool.urn.apply(lambda _: pool_name)
+
+
+def _typed(
+    name: str, settings: AksSettings, arguments: containerservice.AgentPoolArgs, opts: pulumi.ResourceOptions
+) -> tuple[pulumi.Resource, pulumi.Input[str]]:
+    """Declare the pool as the SDK's own agent pool."""
+    inputs = keyword_arguments(arguments, settings.overrides)
+    wire_names = input_type_py_to_pulumi_names(containerservice.AgentPoolArgs)
+    pool_name = _pool_name(settings, {wire_names[key]: value for key, value in inputs.items()})
     pool = containerservice.AgentPool(
-        f"{name}-pool",
+        name,
         agent_pool_name=pool_name,
         # The trailing underscore is the SDK's: Pulumi's own first argument is called resource_name.
         resource_name_=inputs.pop("resource_name"),
         **inputs,
-        opts=pulumi.ResourceOptions.merge(
-            opts,
-            pulumi.ResourceOptions(
-                ignore_changes=["count"] if settings.autoscaled else None,  # the autoscaler's
-                replace_on_changes=list(FIXED_AT_CREATION),
-                # The provider's Diff asks for deletion first whenever the name was given, even when it changed
-                # (pulumi/pulumi-azure-native provider/pkg/provider/provider.go, `Diff`); our names change with
-                # whatever forces a replacement, so that the new pool can come first.
-                delete_before_replace=False,
-                protect=settings.protect or None,
-                custom_timeouts=pulumi.CustomTimeouts(
-                    create=f"{settings.create_min}m",
-                    update=f"{settings.update_min}m",
-                    delete=f"{settings.delete_min}m",
-                ),
-            ),
+        opts=pulumi.ResourceOptions.merge(opts, _options(settings)),
+    )
+    return pool, pool_name
+
+
+def _untyped(
+    name: str, settings: AksSettings, arguments: containerservice.AgentPoolArgs, opts: pulumi.ResourceOptions
+) -> tuple[pulumi.Resource, pulumi.Input[str]]:
+    """Declare the pool as a resource of Azure Resource Manager, in a version of the API that the SDK does not speak.
+
+    The provider sends `properties` as they are to that version, compares them leaf by leaf, and replaces the resource
+    when its address changes (pulumi/pulumi-azure-native provider/pkg/provider/{provider,diff}.go,
+    https://github.com/pulumi/pulumi-azure-native/pull/3985 and 4692).
+    """
+    properties = wire_inputs(arguments, settings.overrides)
+    cluster, group = properties.pop("resourceName"), properties.pop("resourceGroupName")
+    properties["gpuProfile"] = {**properties["gpuProfile"], "nvidia": _nvidia(settings)}
+    pool_name = _pool_name(settings, properties)
+    pool = azure_native.resources.Resource(
+        name,
+        api_version=settings.api_version,
+        resource_group_name=group,
+        resource_provider_namespace="Microsoft.ContainerService",
+        parent_resource_path=pulumi.Output.concat("managedClusters/", cluster)
+        if isinstance(cluster, pulumi.Output)
+        else f"managedClusters/{cluster}",
+        resource_type="agentPools",
+        resource_name_=pool_name,
+        properties=properties,
+        opts=pulumi.ResourceOptions.merge(opts, _options(settings, "properties.")),
+    )
+    return pool, pool_name
+
+
+def _options(settings: AksSettings, below: str = "") -> pulumi.ResourceOptions:
+    """Return the pool's options; its inputs are `below` this path."""
+    leaves = _FIXED_LEAVES if below else {}
+    fixed = [path for name in FIXED_AT_CREATION for path in leaves.get(name, (name,))]
+    return pulumi.ResourceOptions(
+        ignore_changes=[f"{below}count"] if settings.autoscaled else None,  # the autoscaler's
+        replace_on_changes=[f"{below}{path}" for path in fixed],
+        # The provider's Diff asks for deletion first whenever the name was given, even when it changed
+        # (pulumi/pulumi-azure-native provider/pkg/provider/provider.go, `Diff`); our names change with whatever forces
+        # a replacement, so that the new pool can come first.
+        delete_before_replace=False,
+        protect=settings.protect or None,
+        custom_timeouts=pulumi.CustomTimeouts(
+            create=f"{settings.create_min}m",
+            update=f"{settings.update_min}m",
+            delete=f"{settings.delete_min}m",
         ),
     )
-    # Through the URN, so that the name is known at preview and whoever uses it still waits for the pool.
-    return pool.urn.apply(lambda _: pool_name)
+
+
+def _nvidia(settings: AksSettings) -> dict[str, str]:
+    """Translate what the SDK's GPU profile has no field for."""
+    given = {"managementMode": settings.management_mode, "migStrategy": settings.mig_strategy}
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def _arguments(
@@ -196,12 +253,10 @@ def _upgrades(settings: AksSettings) -> containerservice.AgentPoolUpgradeSetting
 
 def _pool_name(settings: AksSettings, inputs: Mapping[str, Any]) -> pulumi.Input[str]:
     """Name the pool after everything that forces its replacement, so that the new one can come before the old goes."""
-    wire_names = input_type_py_to_pulumi_names(containerservice.AgentPoolArgs)
-    decisive = {
-        wire: inputs[key]
-        for key, wire in wire_names.items()
-        if wire in FIXED_AT_CREATION and key in inputs and inputs[key] != _USUAL.get(wire)
-    } | {"gpuProfile": settings.gpu_driver}
+    nvidia = _nvidia(settings)
+    decisive = {key: inputs[key] for key in FIXED_AT_CREATION if key in inputs and inputs[key] != _USUAL.get(key)} | {
+        "gpuProfile": {"driver": settings.gpu_driver, **nvidia} if nvidia else settings.gpu_driver
+    }
 
     def named(values: Mapping[str, object]) -> str:
         return replacement_name(settings.first_name, values, limit=POOL_NAME_LIMIT, separator="")

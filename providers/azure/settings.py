@@ -3,19 +3,21 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpupools.access import ReachableCluster
 from gpupools.capacity import node_layouts
 from gpupools.catalogue import InstanceType
 from gpupools.cloud import Settings, Wish
 from gpupools.errors import Path, Problem
-from gpupools.mig import Profile, profile, profiles
 from gpupools.overrides import override_problems
 from gpupools.pool_settings import Reservation, Spot
 from gpupools.spec import Address, Mig
 from gpupools.taints import Effect, Taint
 from providers.azure.pool_settings import OVERRIDABLE, RDMA_LABEL, SPOT_KEY, setting_refusals
+
+if TYPE_CHECKING:
+    from gpupools.mig import Profile
 
 GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
 """The chart of NVIDIA's device plugin runs where this label is `true` or Node Feature Discovery found a GPU
@@ -42,6 +44,22 @@ WITHOUT_AKS_DRIVER = frozenset(
 
 MAX_OS_DISK_GIB = 2048
 """Upper bound of `osDiskSizeGB`."""
+
+MANAGED_API_VERSION = "2026-08-01"
+"""The first stable version of AKS's API with `gpuProfile.nvidia.managementMode`
+(azure-mgmt-containerservice 41.8.0 of 2026-10-19, models.NvidiaGPUProfile).
+
+AKS refuses a request with a field that the version does not know (https://github.com/Azure/azure-rest-api-specs/issues/40740);
+the typed agent pool of pulumi-azure-native 3.29.0 speaks 2025-09-01 and leaves such a field out.
+"""
+
+MANAGED_MIG_API_VERSION = "2026-06-02-preview"
+"""The version with `gpuProfile.nvidia.migStrategy`, which no stable one has (azure-mgmt-containerservice 41.7.0b1).
+
+The next preview adds `migProfiles`, which exclude the `gpuInstanceProfile` that Microsoft's page gives beside the
+strategy. AKS switches a preview version off about a year after its date
+(https://learn.microsoft.com/azure/aks/concepts-preview-api-life-cycle); another one is an update in place.
+"""
 
 _MIG_SOURCE = "https://learn.microsoft.com/azure/aks/gpu-multi-instance"
 _GRID_SOURCE = "Azure/AgentBaker pkg/agent/datamodel/gpu_components.go"
@@ -87,6 +105,10 @@ class AksSettings(Settings):
     """Whether AKS installs its GPU driver; fixed for the life of the pool."""
     gpu_instance_profile: str | None
     """`MIG1g` to `MIG7g`: cuts every GPU of every node alike; None for whole GPUs."""
+    management_mode: Literal["Managed"] | None = None
+    """Whether AKS brings device plugin and DCGM exporter too: AKS-managed GPU nodes. Fixed for the life of the pool."""
+    mig_strategy: Literal["Single", "Mixed"] | None = None
+    """How AKS's own device plugin names the slices; None without slices, and where the plugin is not AKS's."""
     encryption_at_host: bool
     ssh_access: str
     os_sku: Literal["Ubuntu", "AzureLinux"] = "Ubuntu"
@@ -120,6 +142,13 @@ class AksSettings(Settings):
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of the agent pool set by hand, by wire name."""
 
+    @property
+    def api_version(self) -> str | None:
+        """Version of AKS's API that knows every input of the pool; None where the SDK's own does."""
+        if self.management_mode is None:
+            return None
+        return MANAGED_API_VERSION if self.mig_strategy is None else MANAGED_MIG_API_VERSION
+
 
 def decide(wish: Wish) -> AksSettings:
     """Choose driver, MIG profile, hardening, capacity, image, disks and upgrades of the pool.
@@ -129,7 +158,7 @@ def decide(wish: Wish) -> AksSettings:
     """
     if not isinstance(wish.cluster, AksCluster):
         raise TypeError(f"an AKS pool needs an AksCluster, got {type(wish.cluster).__name__}")
-    spec, operator = wish.spec, wish.software == "gpu-operator"
+    spec, operator, managed = wish.spec, wish.software == "gpu-operator", wish.software == "cloud-managed"
     spot = spec.capacity if isinstance(spec.capacity, Spot) else None
     surge, unavailable = spec.upgrade.max_surge, spec.upgrade.max_unavailable
     if surge > 0 and "max_unavailable" not in spec.upgrade.model_fields_set:
@@ -137,7 +166,8 @@ def decide(wish: Wish) -> AksSettings:
     create, update, delete = _timeouts_min(wish, 1 if spot else max(1, surge + unavailable))
     return AksSettings(
         labels={
-            **({} if operator else {GPU_PRESENT_LABEL: "true"}),
+            # The label calls the device plugin's chart, which these nodes have no place for when AKS brings a plugin.
+            **({} if operator or managed else {GPU_PRESENT_LABEL: "true"}),
             **({SPOT_KEY: "spot"} if spot else {}),
             **({RDMA_LABEL: "infiniband"} if spec.network.rdma else {}),
         },
@@ -148,6 +178,8 @@ def decide(wish: Wish) -> AksSettings:
         # https://learn.microsoft.com/azure/aks/nvidia-gpu-operator, https://github.com/NVIDIA/gpu-operator/issues/525.
         gpu_driver="None" if operator else "Install",
         gpu_instance_profile=_pool_profile(wish),
+        management_mode="Managed" if managed else None,
+        mig_strategy=_mig_strategy(spec.sharing) if managed else None,
         encryption_at_host=wish.cluster.encryption_at_host,
         ssh_access=wish.cluster.ssh_access,
         # Ubuntu has AKS's driver for every size and gets security patches by itself; Azure Linux has neither:
@@ -194,7 +226,7 @@ def _timeouts_min(wish: Wish, at_once: int) -> tuple[int, int, int]:
     return written.create_min or create, written.update_min or update, written.delete_min or delete
 
 
-def gpu_instance_profile(wanted: Profile) -> str | None:
+def gpu_instance_profile(wanted: "Profile") -> str | None:
     """Name the GPU instance profile that makes slices of this MIG profile, None when AKS has none.
 
     AKS's names carry the compute slices only, and its nodes create the plain profile with that many (GPU instance
@@ -206,8 +238,10 @@ def gpu_instance_profile(wanted: Profile) -> str | None:
     return f"MIG{wanted.compute_slices}g"
 
 
-def _plain(gpu: str) -> tuple[Profile, ...]:
+def _plain(gpu: str) -> "tuple[Profile, ...]":
     """Return the profiles without attributes that take the least memory for their compute slices."""
+    from gpupools.mig import profiles  # its tables are slow to load, and most pools cut nothing
+
     bare = [each for each in profiles(gpu) if not each.plus and not each.minus]
     return tuple(
         each
@@ -228,8 +262,42 @@ def refusals(wish: Wish) -> list[Problem]:
         *_taints(at, wish),
         *_disk(at, wish),
         *setting_refusals(at, wish, placement_group=placement_group),
-        *override_problems(at, wish.spec.overrides.get("azure", {}), "azure", OVERRIDABLE),
+        *_by_hand(at, wish),
     ]
+
+
+def conflicts(wish: Wish) -> list[Problem]:
+    """List which of the pool's other settings the chosen software does not go with."""
+    return list(_without_autoscaler(("pools", wish.name), wish)) if wish.software == "cloud-managed" else []
+
+
+def _without_autoscaler(at: Path, wish: Wish) -> Iterator[Problem]:
+    source = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
+    none = "AKS has no cluster autoscaler for AKS-managed GPU nodes"
+    if isinstance(wish.spec.capacity, Spot):
+        what = f"{none}, so capacity.mode spot does not go with software cloud-managed: evicted nodes would stay away"
+        yield Problem((*at, "capacity", "mode"), what, "use software: device-plugin, or leave capacity out", source)
+    elif wish.spec.nodes.fixed is None:
+        what = f"{none}, so software cloud-managed keeps one number of nodes"
+        yield Problem((*at, "nodes"), what, "write nodes: {fixed: …}, or use software: device-plugin", source)
+
+
+def _by_hand(at: Path, wish: Wish) -> list[Problem]:
+    """Check the inputs set by hand; name both owners where one makes AKS manage GPUs that other software owns."""
+    given = wish.spec.overrides.get("azure", {})
+    found = override_problems(at, given, "azure", OVERRIDABLE)
+    profile = given.get("AgentPool", {}).get("gpuProfile")
+    nvidia = profile.get("nvidia") if isinstance(profile, Mapping) else None
+    mode = nvidia.get("managementMode") if isinstance(nvidia, Mapping) else None
+    if wish.software == "cloud-managed" or mode != "Managed":
+        return found
+    where: Path = (*at, "overrides", "azure", "AgentPool", "gpuProfile")
+    what = f"AKS (managementMode {mode}) and software: {wish.software} would both own the GPUs"
+    twice = Problem(where, what, "leave it out, or use software: cloud-managed", _MANAGED_SOURCE)
+    return [twice, *(problem for problem in found if problem.path != where)]
+
+
+_MANAGED_SOURCE = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
 
 
 def _driver(at: Path, wish: Wish) -> Iterator[Problem]:
@@ -265,6 +333,12 @@ def _mig(at: Path, wish: Wish) -> Iterator[Problem]:
         yield Problem((*at, "sharing", key), what, f"use one of {_offer(size.gpu_model)}", _MIG_SOURCE)
 
 
+def _mig_strategy(sharing: object) -> Literal["Single", "Mixed"] | None:
+    if not isinstance(sharing, Mig):
+        return None
+    return "Single" if sharing.naming == "single" else "Mixed"
+
+
 def _offer(gpu: str) -> str:
     return ", ".join(each.name for each in _plain(gpu))
 
@@ -277,11 +351,13 @@ def _pool_profile(wish: Wish) -> str | None:
     return gpu_instance_profile(whole) if whole is not None else None
 
 
-def _whole_profile(size: InstanceType, sharing: Mig) -> Profile | None:
+def _whole_profile(size: InstanceType, sharing: Mig) -> "Profile | None":
     """Return the one profile that fills every GPU of the node, None when the GPUs are cut in any other way."""
     first, *others = node_layouts(size, sharing)
     if any(layout != first for layout in others) or len(set(first)) != 1:
         return None
+    from gpupools.mig import profile
+
     found = profile(size.gpu_model, first[0])
     return found if len(first) == found.max_instances else None
 

@@ -3,15 +3,14 @@
 Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the only file that imports the SDK.
 """
 
-from gpupools.cloud import Cloud, Owners, Software
+from gpupools.cloud import Cloud, Owners, Software, when_called
 from providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE
 from providers.gcp.cluster import GkeCluster
 from providers.gcp.conflicts import conflicts
 from providers.gcp.machines import INSTANCE_TYPES, find_instance_type
-from providers.gcp.pool_settings import SETTINGS
-from providers.gcp.read_back import accelerator, read_pools
+from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SETTINGS
 from providers.gcp.runtime import node_runtime
-from providers.gcp.settings import NO_DEVICE_PLUGIN_LABEL, decide, refusals
+from providers.gcp.settings import decide, refusals
 
 _GPUS = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
 _INSTALLER = "Google's driver installer DaemonSet"
@@ -45,12 +44,19 @@ CLOUD = Cloud(
             why="on Container-Optimized OS NVIDIA documents the operator without its driver, beside Google's installer",
             source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html",
         ),
+        "dra-driver": Software(
+            owners=Owners(
+                driver=_INSTALLER, container_toolkit="GKE node image", device_plugin="none (NVIDIA DRA driver)"
+            ),
+            why=f"GKE's driver installation and, by the label {NO_DEVICE_PLUGIN_LABEL}, its device plugin are off",
+            source="https://docs.cloud.google.com/kubernetes-engine/docs/how-to/set-up-dra",
+        ),
     },
     default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,
     decide=decide,
-    read_pools=read_pools,
-    accelerator=accelerator,
+    read_pools=when_called("providers.gcp.read_back", "read_pools"),
+    accelerator=when_called("providers.gcp.read_back", "accelerator"),
     refusals=refusals,
     conflicts=conflicts,
     settings=SETTINGS,

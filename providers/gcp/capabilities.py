@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from gpupools.cloud import Capability, Verdict
+from gpupools.runtime.dra import dra_capabilities
 
 _DOCS = "https://docs.cloud.google.com/kubernetes-engine/docs"
 _GPUS = f"{_DOCS}/how-to/gpus"
@@ -15,6 +16,7 @@ _GKE_PLUGIN = "https://github.com/GoogleCloudPlatform/container-engine-accelerat
 _PARTITIONER = "https://github.com/GoogleCloudPlatform/container-engine-accelerators/tree/master/partition_gpu"
 _OPERATOR = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest"
 _PLUGIN = "https://github.com/NVIDIA/k8s-device-plugin"
+_DRA = f"{_DOCS}/how-to/set-up-dra"
 _DRA_DEMO = "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/tree/main/demo/clusters/gke"
 
 _ONE_POOL_EACH = "one pool per profile with sharing {mode: mig, profile: …} and software cloud-managed"
@@ -45,7 +47,7 @@ def _refused(why: str, source: str, instead: str) -> Capability:
 
 _WITH_OPERATOR_TIME_SLICING = "the GPU Operator's device plugin advertises every slice several times"
 
-CAPABILITIES: Mapping[tuple[str, str], Capability] = MappingProxyType(
+_CAPABILITIES: Mapping[tuple[str, str], Capability] = MappingProxyType(
     {
         ("cloud-managed", "none"): _native("GKE brings driver, runtime and device plugin with the node pool", _GPUS),
         ("cloud-managed", "time-slicing"): _native(
@@ -105,6 +107,16 @@ CAPABILITIES: Mapping[tuple[str, str], Capability] = MappingProxyType(
         ),
         ("gpu-operator", "mig-single+mps"): _refused(_NO_MPS_WITH_OPERATOR, _CONCEPT, _MANAGED),
         ("gpu-operator", "mig-mixed+mps"): _refused(_NO_MPS_WITH_OPERATOR, _CONCEPT, _ONE_POOL_EACH),
+    }
+)
+
+CAPABILITIES: Mapping[tuple[str, str], Capability] = MappingProxyType(
+    {
+        **_CAPABILITIES,
+        **dra_capabilities(
+            _in_cluster("NVIDIA's DRA driver serves claims once Google's installer has put the driver there", _DRA),
+            _CAPABILITIES,
+        ),
     }
 )
 """(software, kind of sharing) to what becomes of it."""

@@ -2,14 +2,14 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from gpupools.cloud import Wish
 from gpupools.errors import Path, Problem, shown
 from gpupools.overrides import override_problems
 from gpupools.pool_settings import FlexStart, Queued, Reservation
 from providers.gcp.cluster import GkeCluster
-from providers.gcp.pool_settings import OVERRIDABLE
+from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, OVERRIDABLE
 
 _HOW_TO = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to"
 _MACHINES = "https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines"
@@ -88,6 +88,7 @@ def conflicts(wish: Wish) -> list[Problem]:
     return [
         *_not_sold_this_way(wish),
         *_capacity(wish),
+        *_reserved_by_hand(wish),
         *_zones(wish),
         *_fixed(wish),
         *_image(wish),
@@ -97,8 +98,35 @@ def conflicts(wish: Wish) -> list[Problem]:
         *_secure_boot(wish),
         *_upgrade(wish),
         *_tags(wish),
-        *override_problems(("pools", wish.name), wish.spec.overrides.get("gcp", {}), "gcp", OVERRIDABLE),
+        *_by_hand(wish),
     ]
+
+
+def _by_hand(wish: Wish) -> list[Problem]:
+    twice = list(_second_owners(wish))
+    told = {problem.path for problem in twice}
+    found = override_problems(("pools", wish.name), wish.spec.overrides.get("gcp", {}), "gcp", OVERRIDABLE)
+    return [*twice, *(problem for problem in found if problem.path not in told)]
+
+
+def _second_owners(wish: Wish) -> Iterator[Problem]:
+    """Name both owners where an input set by hand switches GKE's own software on beside the pool's."""
+    config = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
+    if wish.software == "cloud-managed" or not isinstance(config, Mapping):
+        return
+    accelerators, labels = config.get("guestAccelerators"), config.get("labels")
+    where = ("overrides", "gcp", "NodePool", "nodeConfig")
+    for each in accelerators if isinstance(accelerators, list) else []:
+        driver = each.get("gpuDriverInstallationConfig") if isinstance(each, Mapping) else None
+        version = driver.get("gpuDriverVersion") if isinstance(driver, Mapping) else None
+        if version not in (None, "INSTALLATION_DISABLED"):
+            what = f"GKE's driver ({shown(version)}) and software: {wish.software} would both own the driver"
+            fix = "leave it out, or use software: cloud-managed"
+            yield Problem(_at(wish, *where, "guestAccelerators"), what, fix, f"{_HOW_TO}/gpus")
+    if isinstance(labels, Mapping) and NO_DEVICE_PLUGIN_LABEL in labels:
+        what = f"GKE's device plugin and software: {wish.software} would both own the GPUs"
+        fix = "leave it out, or use software: cloud-managed"
+        yield Problem(_at(wish, *where, "labels", NO_DEVICE_PLUGIN_LABEL), what, fix, f"{_HOW_TO}/gpus")
 
 
 def _at(wish: Wish, *keys: str | int) -> Path:
@@ -150,6 +178,19 @@ def _capacity(wish: Wish) -> Iterator[Problem]:
         yield Problem(at, what, "leave upgrade.strategy out", source)
 
 
+def _reserved_by_hand(wish: Wish) -> Iterator[Problem]:
+    """Refuse to take machines out of a reservation that are bought another way: Google has no such machines."""
+    mode, config = wish.spec.capacity.mode, wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
+    affinity = config.get("reservationAffinity") if isinstance(config, Mapping) else None
+    if affinity is None or mode == "on-demand":
+        return
+    kind = affinity.get("consumeReservationType", "NO_RESERVATION") if isinstance(affinity, Mapping) else affinity
+    if mode == "reservation" or kind != "NO_RESERVATION":
+        at = _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "reservationAffinity")
+        what = f"stands against capacity.mode {mode}, which decides whether a reservation is used"
+        yield Problem(at, what, "leave one of them out", _RESERVATIONS)
+
+
 def _zones(wish: Wish) -> Iterator[Problem]:
     location = gke_cluster(wish).location
     zone = _ZONE.fullmatch(location)
@@ -189,8 +230,8 @@ def _image(wish: Wish) -> Iterator[Problem]:
         return
     if family != "ubuntu":
         return
-    if wish.software == "device-plugin":
-        what = "Google's installer of the driver runs on cos alone, and software: device-plugin brings none"
+    if wish.software in ("device-plugin", "dra-driver"):
+        what = f"Google's installer of the driver runs on cos alone, and software: {wish.software} brings none"
         yield Problem(at, what, "use family: cos, or software: cloud-managed or gpu-operator", f"{_HOW_TO}/gpus")
     if wish.instance.is_fraction:
         what = f"a part of a GPU ({wish.instance.name}) needs the image cos"

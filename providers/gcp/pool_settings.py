@@ -6,7 +6,13 @@ from types import MappingProxyType
 from gpupools.cloud import Setting
 from gpupools.overrides import Overridable
 from gpupools.plan import POOL_LABEL
-from gpupools.runtime.configs import OUR_LABELS
+from gpupools.runtime.labels import OUR_LABELS
+
+NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
+"""Node label, value `true`, that keeps GKE's own device plugin off.
+
+https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html
+"""
 
 _API = "https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools"
 _HOW_TO = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to"
@@ -115,6 +121,8 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
 )
 """What the pool reference of GKE has a field for, and why not for the rest."""
 
+_PRIVATE = "the nodes of every pool are private; give the cluster's network Cloud NAT for what they fetch"
+_CAPACITY = "write capacity: {mode: …}, which knows what goes with it"
 _NAMED_AFTER_THE_POOL = "the name follows from the pool's, so that a new pool can stand beside the old one"
 
 OVERRIDABLE: Mapping[str, Overridable] = MappingProxyType(
@@ -151,6 +159,7 @@ OVERRIDABLE: Mapping[str, Overridable] = MappingProxyType(
                     ("nodeConfig", "taints"): "write the pool's taints; the GPU taint stays",
                     ("nodeConfig", "effectiveTaints"): "the cloud's answer, never an input; write the pool's taints",
                     ("nodeConfig", "labels", POOL_LABEL): "it is the pool's name",
+                    ("nodeConfig", "labels", NO_DEVICE_PLUGIN_LABEL): "write the pool's software",
                     **{
                         ("nodeConfig", "labels", key): "it follows from the pool's software, sharing and trust"
                         for key in sorted(OUR_LABELS)
@@ -160,6 +169,14 @@ OVERRIDABLE: Mapping[str, Overridable] = MappingProxyType(
                     ("cluster",): "write it in the cluster",
                     ("location",): "write it in the cluster",
                     ("project",): "write it in the cluster",
+                    ("networkConfig", "enablePrivateNodes"): _PRIVATE,
+                    ("nodeConfig", "spot"): _CAPACITY,
+                    ("nodeConfig", "preemptible"): _CAPACITY,
+                    ("nodeConfig", "flexStart"): _CAPACITY,
+                    ("queuedProvisioning",): _CAPACITY,
+                    ("nodeLocations",): "write zones",
+                    ("placementPolicy", "type"): "write network: {placement: compact}",
+                    ("initialNodeCount",): "write nodes: {min: …}; a later change of it would replace the pool",
                     ("name",): _NAMED_AFTER_THE_POOL,
                     ("namePrefix",): _NAMED_AFTER_THE_POOL,
                 }

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from gpupools.cloud import (
+from gpupools.pool_facts import (
     NO_ACCELERATOR,
     UNKNOWN,
     Accelerator,
@@ -38,7 +38,7 @@ from gpupools.reading import (
 )
 from gpupools.taints import GPU_TAINT, Effect
 from providers.gcp.machines import INSTANCE_TYPES, find_instance_type
-from providers.gcp.settings import NO_DEVICE_PLUGIN_LABEL
+from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL
 
 NODE_POOL = "gcp:container/nodePool:NodePool"
 CLUSTER = "gcp:container/cluster:Cluster"
@@ -109,8 +109,10 @@ def _cluster(given: Mapping[str, Any], key: str) -> Iterator[PoolFacts]:
     for path in late:
         yield PoolFacts("gcp", (), None, (), unknown=(path,), where=f"{path}.{key}.taints")
     # The cluster's own `nodeConfig` is for its default pool, which exists unless pools are given or it is removed.
-    if not pools and not late and flag(given.get("removeDefaultNodePool")) is not True and given.get("nodeConfig"):
-        yield replace(_node_pool(given, "", "nodeConfig"), pool="default-pool")
+    removed = given.get("removeDefaultNodePool")
+    if not pools and not late and flag(removed) is not True and given.get("nodeConfig"):
+        found = _node_pool(given, "", "nodeConfig")
+        yield replace(found, pool="default-pool", in_cluster=None if removed is UNKNOWN else True)
     yield from _auto_provisioning(given, key)
 
 
@@ -132,8 +134,8 @@ def _auto_provisioning(given: Mapping[str, Any], key: str) -> Iterator[PoolFacts
             late.append(f"{where}.resourceType")
         elif isinstance(kind, str) and "nvidia" in kind and (number(maximum) or maximum is UNKNOWN):
             machines.show(Accelerator("nvidia", None, kind), f"{where} {kind}")
-    if not machines.evidence:
-        return  # limits of a type not known yet show no GPU, and without a limit none are added
+    if not machines.evidence and not late:
+        return  # without a limit on GPUs none are added
     hardening = Hardening(_HARDENING)
     _harden(mapping(at(scaling, "autoProvisioningDefaults")), f"{path}.autoProvisioningDefaults", hardening, auto=True)
     yield PoolFacts(
@@ -142,10 +144,11 @@ def _auto_provisioning(given: Mapping[str, Any], key: str) -> Iterator[PoolFacts
         gpus_per_node=None,
         taints=(),
         evidence=machines.evidence,
+        unknown=() if machines.evidence else tuple(late),
         pool="node auto-provisioning",
         where=f"{path}.resourceLimits",
         missing_taint=MissingTaint(f"{{key: {GPU_TAINT.key}, value: {GPU_TAINT.value}, effect: NO_SCHEDULE}}"),
-        accelerator="nvidia",
+        accelerator="nvidia" if machines.evidence else "",
         in_cluster=None if on is UNKNOWN else True,
         no_taint_field=True,
         weaknesses=tuple(hardening.found),
@@ -163,7 +166,7 @@ def _node_pool(pool: Mapping[str, Any], prefix: str, key: str) -> PoolFacts:
         machines.unknown.append(path)
     elif machine is UNKNOWN:
         machines.unknown.append(f"{path}.machineType")
-    machine = text(machine)
+    machine = text(machine).rsplit("/", 1)[-1]  # Compute Engine's APIs take it as a URL too
     _count(machine, accelerators, path, machines)
     read = TaintsRead()
     read.objects(config.get("taints"), f"{path}.taints", _KUBERNETES_EFFECT)

@@ -41,6 +41,7 @@ COS_WITH_PLUGIN = NodeRuntime(
     why="GKE's driver installation and device plugin are off; Google's installer brings the driver",
     source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu (demo/clusters/gke)",
     plugin_values={"nvidiaDriverRoot": _DRIVER_ROOT},
+    dra_values={"nvidiaDriverRoot": _DRIVER_ROOT},
     cos_driver_installer=True,
     critical_pods_need_quota=True,
     no_dcgm_chart=_NO_DCGM,

@@ -13,12 +13,7 @@ from gpupools.spec import Mig, Mps, TimeSlicing
 from gpupools.taints import Effect, Taint
 from providers.gcp.conflicts import IMAGE_TYPES, boot_disk_types, zones_of
 from providers.gcp.machines import n1_most_vcpus
-
-NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
-"""Node label, value `true`, that keeps GKE's own device plugin off.
-
-https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html
-"""
+from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL
 
 MOST_SHARED_CLIENTS = 48
 """Most containers per GPU under time-sharing or MPS; 2 is the least.
@@ -244,8 +239,8 @@ def _labels(wish: Wish) -> dict[str, str]:
     if wish.software == "cloud-managed":
         return labels
     labels[NO_DEVICE_PLUGIN_LABEL] = "true"
-    if wish.software == "device-plugin":
-        # The chart runs on nodes that node-feature-discovery or this label marks:
+    if wish.software in ("device-plugin", "dra-driver"):
+        # The charts run on nodes that node-feature-discovery or this label marks:
         # https://github.com/NVIDIA/k8s-device-plugin, deployments/helm/nvidia-device-plugin/values.yaml.
         labels["nvidia.com/gpu.present"] = "true"
     return labels

@@ -95,6 +95,22 @@ def test_an_address_is_read_where_the_file_says(keys: dict[str, Any], expected: 
     )
 
 
+def test_the_addresses_of_a_file_with_encrypted_values_stay_secret_and_nothing_else_does() -> None:
+    hidden: dict[str, bool] = {}
+
+    async def look(given: dict[str, Any]) -> None:
+        for key, value in given.items():
+            parts = value if isinstance(value, list) else [value]
+            hidden[key] = all([isinstance(part, pulumi.Output) and await part.is_secret() for part in parts])
+
+    def program() -> None:
+        pulumi.export("looked", pulumi.Output.from_input(look(addresses(cluster(), {}, secret=True))))
+
+    run(program)
+
+    assert hidden == {"cloud": False, "region": False, "subnet_ids": True, "node_role_arn": True, "name": True}
+
+
 @pytest.mark.parametrize("output", ["clusterNames", "roles.cpu", "roles.gpu.arn.more", "clusterName.x", "subnets.0"])
 def test_an_output_that_is_not_there_ends_the_program_with_one_sentence(output: str) -> None:
     with pytest.raises(pulumi.RunError) as error:

@@ -196,6 +196,16 @@ def test_a_plan_that_cannot_be_is_refused_under_the_components_own_arguments() -
     assert [reason for reason in refusals(pool=pool) if not reason.startswith("pool.")] == []
 
 
+@pytest.mark.parametrize(("cloud", "longest"), [("aws", 49), ("azure", 400), ("gcp", 400)])
+def test_a_components_name_leaves_room_for_what_the_cloud_makes_of_it(cloud: str, longest: int) -> None:
+    assert plan_args("n" * longest, args(cloud, pool_name="train")).name == "train"
+
+
+def test_a_components_name_too_long_for_the_name_of_a_node_group_is_refused() -> None:
+    with pytest.raises(Rejected, match="has 50 characters; use 49 or fewer, since Amazon EKS names the pool after it"):
+        plan_args("n" * 50, args("aws", pool_name="train"))
+
+
 def test_an_output_of_a_stack_file_is_no_address_in_a_program() -> None:
     late = {"stack": "acme/platform/prod", "name": {"output": "clusterName"}}
     cluster = {**clouds()["gcp"].example_cluster, **late}

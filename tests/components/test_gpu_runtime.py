@@ -175,7 +175,10 @@ def test_owners_and_pods_are_stack_outputs(shown: Preview, runtimes: list[Runtim
     assert shown.outputs["owners"] == {plan.cluster: plan.as_json()["owners"] for plan in runtimes}
     for plan in runtimes:
         for pool, pod in plan.as_json()["pods"].items():
-            assert shown.outputs["pools"][f"{plan.cluster}/{pool}"]["pod"] == pod
+            output = shown.outputs["pools"][f"{plan.cluster}/{pool}"]
+            assert output["pod"] == pod
+            assert output.get("claim_template") == plan.claim_templates.get(pool)
+    assert {pool for plan in runtimes for pool in plan.claim_templates} == {"claimed"}
 
 
 def test_everything_declared_passes_the_policies(report: Report) -> None:
@@ -240,8 +243,11 @@ def test_a_kubeconfig_in_clear_text_is_refused_and_not_repeated() -> None:
 
 def test_a_cluster_that_needs_software_but_names_no_way_in_is_refused_with_the_cure() -> None:
     config = only("serve", changed("serve"))
-    for pool in config["gpupools:pools"].values():
-        pool |= {"sharing": {"mode": "time-slicing", "replicas": 2}, "trust": {"team": "research"}}
+    config["gpupools:pools"] = {
+        name: {**pool, "sharing": {"mode": "time-slicing", "replicas": 2}, "trust": {"team": "research"}}
+        for name, pool in config["gpupools:pools"].items()
+        if pool["software"] in ("device-plugin", "gpu-operator")
+    }
 
     with pytest.raises(Rejected) as rejected:
         planned(config)
@@ -262,7 +268,7 @@ def test_whole_gpus_need_no_way_in_and_the_plan_says_who_then_brings_the_plugin(
     assert any("nothing is installed in serve" in note for note in runtime.notes)
 
 
-@pytest.mark.parametrize("cluster", ["train", "lab"])
+@pytest.mark.parametrize("cluster", ["train", "serve", "lab"])
 def test_a_cluster_whose_pools_need_nothing_in_it_has_no_runtime_and_needs_no_way_in(cluster: str) -> None:
     config = only(cluster, changed(cluster))
     pools = {k: v for k, v in config["gpupools:pools"].items() if v["software"] == "cloud-managed"}

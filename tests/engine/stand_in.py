@@ -34,6 +34,7 @@ STATE = "GPUPOOLS_STAND_IN_STATE"
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 LAUNCH_TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 AGENT_POOL = "azure-native:containerservice:AgentPool"
+ARM_RESOURCE = "azure-native:resources:Resource"
 NODE_POOL = "gcp:container/nodePool:NodePool"
 
 NAMES = {
@@ -41,6 +42,10 @@ NAMES = {
     LAUNCH_TEMPLATE: ("name", ()),
     "aws:iam/role:Role": ("name", ()),
     AGENT_POOL: ("agentPoolName", ("resourceGroupName", "resourceName")),
+    ARM_RESOURCE: (
+        "resourceName",
+        ("resourceGroupName", "resourceProviderNamespace", "parentResourcePath", "resourceType"),
+    ),
     NODE_POOL: ("name", ("project", "location", "cluster")),
 }
 """The property with the name in the cloud, and those within which that name is unique."""
@@ -67,6 +72,13 @@ FORCE_NEW = {
     "aws:autoscaling/tag:Tag": ("autoscalingGroupName", "tag.key"),
     # https://github.com/pulumi/pulumi-azure-native provider/pkg/gen/replacement.go, and what its URL is made of
     AGENT_POOL: ("agentPoolName", "gpuInstanceProfile", "resourceGroupName", "resourceName", "vmSize"),
+    ARM_RESOURCE: (
+        "parentResourcePath",
+        "resourceGroupName",
+        "resourceName",
+        "resourceProviderNamespace",
+        "resourceType",
+    ),
     # https://github.com/hashicorp/terraform-provider-google google/services/container/node_config.go
     NODE_POOL: (
         "cluster",
@@ -88,7 +100,7 @@ FORCE_NEW = {
 OTHER_OBJECT = ("metadata.name", "metadata.namespace", "name", "namespace")
 """The same for everything in Kubernetes (pulumi/pulumi-kubernetes provider/pkg/provider/diff.go, helm_release.go)."""
 
-NEVER_CHANGES = {
+NEVER_CHANGES: dict[str, tuple[str, ...]] = {
     # hashicorp/terraform-provider-azurerm website/docs/r/kubernetes_cluster_node_pool.html.markdown
     AGENT_POOL: (
         "availabilityZones",
@@ -105,6 +117,7 @@ NEVER_CHANGES = {
     ),
 }
 """Property paths for which the cloud refuses an update (AKS: PropertyChangeNotAllowed)."""
+NEVER_CHANGES[ARM_RESOURCE] = tuple(f"properties.{path}" for path in NEVER_CHANGES[AGENT_POOL])
 
 
 @contextmanager
@@ -235,6 +248,9 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             new[key] = old.get(key, f"{request.urn.rpartition('::')[2]}-{suffix}")
             # By this list the real providers tell a name they made up from one they were given.
             new["__defaults"] = [key]
+        if kind == ARM_RESOURCE:
+            # That of the resource group (pulumi/pulumi-azure-native provider/pkg/provider/provider.go, applyDefaults).
+            new.setdefault("location", old.get("location", "westeurope"))
         return pb.CheckResponse(inputs=message(new))
 
     def Diff(self, request: pb.DiffRequest, context: Any) -> pb.DiffResponse:  # noqa: N802
@@ -335,6 +351,10 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
 
     def Delete(self, request: pb.DeleteRequest, context: grpc.ServicerContext) -> empty_pb2.Empty:  # noqa: N802
         self._reach(context)
+        if kind_of(request.urn) == NODE_POOL and plain(request.properties).get("deletionPolicy") == "PREVENT":
+            # What the last update left counts: hashicorp/terraform-provider-google-beta
+            # google-beta/services/container/resource_container_node_pool.go, DeletionPolicyPreDelete.
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, "cannot destroy without deletion_policy DELETE")
         with state() as content:
             gone = content["resources"].pop(request.id, None)
             if gone is not None:

@@ -24,6 +24,7 @@ STACK: dict[str, Any] = {
             "service_account": "gpu@ml.example",
             "endpoint": "34.90.1.2",
             "certificate_authority": "Q0E=",
+            "runtime": {"smoke_test": True, "kubernetes": "1.34.2"},
         },
     },
     "gpupools:pools": {
@@ -38,6 +39,12 @@ STACK: dict[str, Any] = {
             "gpu": "L4",
             "nodes": {"max": 2},
             "software": "gpu-operator",
+        },
+        "claimed": {
+            "clusters": ["lab"],
+            "gpu": "L4",
+            "nodes": {"min": 1, "max": 2},
+            "software": "dra-driver",
         },
     },
 }
@@ -102,7 +109,7 @@ def test_a_cluster_that_cannot_be_reached_fails_the_run_but_leaves_its_pools(lif
     shown = life.unreachable.ran.badly().output
 
     assert "the kubernetes API is unreachable" in shown
-    assert life.unreachable.on_pools() == [("create", NODE_POOL)] * 2
+    assert life.unreachable.on_pools() == [("create", NODE_POOL)] * 3
     assert [kind for kind in life.unreachable.has if kind.startswith("kubernetes:")] == []
 
 
@@ -112,7 +119,8 @@ def test_the_next_run_finishes_only_what_is_missing(life: Life) -> None:
     assert life.reachable.on_pools() == []
     assert {operation for operation, _ in life.reachable.did} == {"create"}
     assert {kind.partition(":")[0] for _, kind in life.reachable.did} == {"kubernetes"}
-    assert life.reachable.has.count(RELEASE) >= 2
+    assert life.reachable.has.count(RELEASE) >= 3
+    assert "kubernetes:resource.k8s.io/v1:ResourceClaimTemplate" in life.reachable.has
 
 
 def test_a_run_after_it_changes_nothing(life: Life) -> None:
@@ -145,18 +153,25 @@ def test_destroy_takes_the_software_before_the_pools_and_leaves_nothing(life: Li
     assert life.destroyed.has == []
 
 
-def test_a_kubeconfig_in_the_stacks_secrets_stays_secret_in_the_state(engine: Engine) -> None:
+def test_what_is_among_the_stacks_secrets_stays_secret_in_the_state(engine: Engine) -> None:
     file = engine.repository / "stacks" / "Pulumi.secret.yaml"
     clusters = {"lab": {**STACK["gpupools:clusters"]["lab"]}}
-    for key in ("endpoint", "certificate_authority"):
+    for key in ("endpoint", "certificate_authority", "runtime"):
         del clusters["lab"][key]
     pool = {"plugin": STACK["gpupools:pools"]["plugin"]}
     file.write_text(yaml.safe_dump({"config": {"gpupools:clusters": clusters, "gpupools:pools": pool}}))
     engine.run("stack", "init", "secret").well()
     key = "gpupools:clusters.lab.kubeconfig.secret"
     engine.run("config", "set", "--secret", "--path", key, "token: hunter2", "--stack", "secret").well()
+    key = "gpupools:clusters.lab.service_account"
+    engine.run(
+        "config", "set", "--secret", "--path", key, "hunter3@ml.iam.gserviceaccount.com", "--stack", "secret"
+    ).well()
     engine.up("secret").well()
 
-    assert "hunter2" not in file.read_text(encoding="utf-8")
-    assert "hunter2" not in engine.run("stack", "export", "--stack", "secret").well().output
-    assert "hunter2" in engine.run("stack", "export", "--show-secrets", "--stack", "secret").well().output
+    state = engine.run("stack", "export", "--stack", "secret").well().output
+    shown = engine.run("stack", "export", "--show-secrets", "--stack", "secret").well().output
+    for secret in ("hunter2", "hunter3"):
+        assert secret not in file.read_text(encoding="utf-8")
+        assert secret not in state
+        assert secret in shown

@@ -224,9 +224,8 @@ CASES = [
         "serve",
         {"protect": True},
         {"protect": True, "disk_gib": 400},
-        "replaces up to 4 nodes × 1 GPU: disk_gib 200 → 400; new pool first, then the old one;"
-        " Pulumi refuses it as long as the pool is protected",
-        id="a protected pool is not replaced",
+        "replaces up to 4 nodes × 1 GPU: disk_gib 200 → 400; new pool first, then the old one",
+        id="what a protected pool would become",
     ),
     pytest.param(
         "lab",
@@ -468,6 +467,7 @@ def test_json_has_every_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]
             "change": "changed",
             "effect": "rolling",
             "fields": [{"field": "disk_gib", "old": 200, "new": 400, "effect": "rolling"}],
+            "refused": None,
         }
     ]
 

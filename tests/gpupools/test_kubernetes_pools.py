@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from gpupools.cloud import UNKNOWN, By, PoolFacts
-from gpupools.kubernetes_pools import read_kubernetes_pools, read_manifest, read_node_class
+from gpupools.cluster_api import Named, bootstrapped, read_bootstrap, read_owner
+from gpupools.kubernetes_pools import read_kubernetes_pools, read_manifest, read_template
+from gpupools.pool_facts import UNKNOWN, By, PoolFacts
 from gpupools.reading import joined, with_taint
 from gpupools.taints import GPU_TAINT, repels_cpu_pods
 from providers import clouds
@@ -410,7 +411,7 @@ def test_bounds_and_the_class_are_read() -> None:
 def test_a_node_class_adds_software_and_weaknesses(
     token: str, spec: dict[str, Any], names: set[str], plugin: By
 ) -> None:
-    found = read_node_class(token, {"spec": spec})
+    found = read_template(token, {"spec": spec})
     assert found is not None
     (pool,) = read(node_pool(need(TYPE, "In", "g6.xlarge")))
     both = joined(pool, found, pool.elsewhere[0].property)
@@ -422,7 +423,7 @@ def test_a_node_class_adds_software_and_weaknesses(
 
 
 def test_only_node_classes_are_node_classes() -> None:
-    assert read_node_class("kubernetes:karpenter.sh/v1:NodePool", node_pool()) is None
+    assert read_template("kubernetes:karpenter.sh/v1:NodePool", node_pool()) is None
 
 
 @pytest.mark.parametrize(
@@ -443,7 +444,7 @@ def test_only_node_classes_are_node_classes() -> None:
         (
             "AWSMachinePool",
             {"mixedInstancesPolicy": {"overrides": [{"instanceType": "g5.xlarge"}]}},
-            "spec.mixedInstancesPolicy.overrides[0] g5.xlarge",
+            "spec.mixedInstancesPolicy.overrides[0].instanceType g5.xlarge",
             (None, None),
         ),
         (
@@ -491,10 +492,7 @@ def test_every_kind_of_cluster_api_names_its_machine_and_bounds(
 
     assert (pool.evidence, pool.min_nodes, pool.max_nodes) == (evidence, *bounds)
     assert bool(pool.elsewhere) == (pool.where == "bootstrap configuration")
-    assert all(
-        one.types[0].startswith("kubernetes:bootstrap.cluster.x-k8s.io/v1beta2:") and "taints" in one.decides
-        for one in pool.elsewhere
-    )
+    assert all(one.property == "bootstrap configuration" and "taints" in one.decides for one in pool.elsewhere)
 
 
 def test_a_late_machine_of_cluster_api_is_named() -> None:
@@ -577,3 +575,96 @@ def test_a_late_template_is_named() -> None:
     (pool,) = read({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": {"template": {"spec": UNKNOWN}}})
 
     assert (pool.gpus_per_node, pool.unknown) == (None, ("spec.template.spec",))
+
+
+JOINS = {
+    "bootstrap": {"configRef": {"kind": "KubeadmConfigTemplate", "name": "c", "namespace": "n"}},
+    "infrastructureRef": {"kind": "AWSMachineTemplate", "name": "m"},
+    "taints": [TAINT, {"key": "late", "effect": UNKNOWN}, {"key": "wrong", "effect": "x"}],
+}
+
+
+@pytest.mark.parametrize("kind", ["MachineDeployment", "MachineSet", "MachinePool", "Machine"])
+def test_an_owner_names_machine_and_bootstrap_and_has_taints(kind: str) -> None:
+    spec = JOINS if kind == "Machine" else {"template": {"spec": JOINS}}
+    path = "spec" if kind == "Machine" else "spec.template.spec"
+    owner = read_owner(f"kubernetes:cluster.x-k8s.io/v1beta1:{kind}", {"metadata": {"namespace": "own"}, "spec": spec})
+
+    assert owner is not None
+    assert owner.machine == Named("AWSMachineTemplate", "m", "own")
+    assert owner.bootstrap == Named("KubeadmConfigTemplate", "c", "n")
+    assert owner.facts.taints == (GPU_TAINT,)
+    assert owner.facts.unknown == (f"{kind} {path}.taints[1].effect",)
+    assert [one.startswith(f"{kind} {path}.taints[2]: effect 'x'") for one in owner.facts.not_counted] == [True]
+    assert owner.facts.gpus_per_node == 0
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "kubernetes:cluster.x-k8s.io/v1beta1:Cluster",
+        "kubernetes:cluster.x-k8s.io/v1beta1:MachineHealthCheck",
+        "kubernetes:machine.openshift.io/v1beta1:MachineSet",
+        "kubernetes:core/v1:Pod",
+        "aws:eks/nodeGroup:NodeGroup",
+    ],
+)
+def test_other_objects_own_no_machines_and_bootstrap_none(token: str) -> None:
+    assert read_owner(token, {"spec": {"template": {"spec": JOINS}}}) is None
+    assert read_bootstrap(token, {"spec": {"template": {"spec": JOINS}}}) is None
+
+
+@pytest.mark.parametrize("kind", ["Secret", "TalosConfig", "KubeadmConfigTemplateTemplate"])
+def test_a_bootstrap_of_another_kind_is_not_read(kind: str) -> None:
+    assert read_bootstrap(f"kubernetes:bootstrap.cluster.x-k8s.io/v1beta1:{kind}", {"spec": {}}) is None
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        ({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": UNKNOWN}, "undecided"),
+        ({"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "NodePool", "spec": {}}, "none"),
+        ({"apiVersion": 1, "kind": "NodePool", "spec": {}}, "none"),
+        ({"kind": "NodePool", "spec": {}}, "none"),
+        ("text", "none"),
+        (None, "none"),
+    ],
+)
+def test_an_object_is_known_by_group_and_kind(manifest: Any, expected: str) -> None:
+    assert verdict(read(manifest)) == expected
+
+
+def test_an_object_says_its_kind_itself_and_its_token_otherwise() -> None:
+    inputs = node_pool(need(TYPE, "In", "g6.xlarge"))
+    bare = {"spec": inputs["spec"]}
+
+    assert (
+        verdict(read_kubernetes_pools("kubernetes:apiextensions.k8s.io/v1:CustomResource", inputs, clouds())) == "open"
+    )
+    assert verdict(read_kubernetes_pools("kubernetes:karpenter.sh/v1:NodePool", bare, clouds())) == "open"
+    assert read_kubernetes_pools("kubernetes:core/v1:Pod", bare, clouds()) == ()
+    assert read_kubernetes_pools("karpenter.sh/v1:NodePool", inputs, clouds()) == ()
+    assert read_kubernetes_pools("kubernetes:karpenter.sh/v1:NodePool", UNKNOWN, clouds()) == ()  # type: ignore[arg-type]
+
+
+def test_machines_with_their_bootstrap_leave_nothing_to_ask() -> None:
+    spec = {"template": {"spec": {"instanceType": "g5.xlarge"}}}
+    (machines,) = read({"apiVersion": CLUSTER_API, "kind": "AWSMachineTemplate", "spec": spec})
+    token = "kubernetes:bootstrap.cluster.x-k8s.io/v1beta1:KubeadmConfig"
+    registration = {"joinConfiguration": {"nodeRegistration": {"taints": [TAINT, {"key": "b", "effect": "x"}]}}}
+    config = read_bootstrap(token, {"spec": registration})
+    owner = read_owner("kubernetes:cluster.x-k8s.io/v1beta1:Machine", {"spec": {**JOINS, "taints": []}})
+    assert owner is not None
+    assert config is not None
+    with_config = bootstrapped(machines, owner, config, "KubeadmConfig")
+    without = bootstrapped(machines, owner, None, "")
+    path = "bootstrap configuration KubeadmConfig → spec.joinConfiguration.nodeRegistration.taints"
+
+    assert (with_config.elsewhere, with_config.unknown, with_config.taints) == ((), (), (GPU_TAINT,))
+    assert (with_config.where, with_config.missing_taint.value) == (path, None)
+    assert len(with_config.not_counted) == 1
+    assert (without.unknown, without.taints, without.where) == (
+        ("bootstrap configuration",),
+        (),
+        "bootstrap configuration",
+    )

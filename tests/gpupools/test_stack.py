@@ -117,7 +117,7 @@ KEY = "use 1 to 20 lower-case letters, digits and hyphens, a letter first and no
             {**config(), "pool": {}, "dryrun": True},
             [
                 "gpupools:pool: unknown key; did you mean 'pools'?",
-                "gpupools:dryrun: unknown key; known: clusters, pools",
+                "gpupools:dryrun: unknown key; known: allow_destroy, clusters, pools, production",
             ],
             id="unknown keys beside the right ones",
         ),
@@ -316,7 +316,7 @@ RANGE = "a node has a part of one GPU or 1 to 64 whole ones"
 WHOLE = "write a whole number, without quotes"
 POOL_KEYS = ", ".join(sorted(StackPool.model_fields))
 KNOWN = nearest("", StackPool.model_fields)
-SOFTWARE = "use one of 'cloud-managed', 'device-plugin' or 'gpu-operator'"
+SOFTWARE = "use one of 'cloud-managed', 'device-plugin', 'gpu-operator' or 'dra-driver'"
 LABEL_KEY = "is no label key; use a qualified name such as 'example.com/team'"
 LABEL_VALUE = "is no label value; use at most 63 letters, digits, '-', '_' and '.'"
 TAINT = "write a taint as text, e.g. 'team=vision:NoSchedule'"
@@ -506,6 +506,7 @@ def test_the_gpu_taint_may_be_written_again_and_with_another_effect(fake_clouds:
 
 SHARING_KEYS = "layout, mode, profile, replicas, share, strategy"
 MODES = "use one of none, time-slicing, mps, mig"
+OTHER_MODE = "leave it out, or write the other mode"
 EITHER = "pools.a.sharing: give either profile (one size) or layout (several sizes), not both and not neither"
 EMPTY = "pools.a.sharing: layout has a GPU without slices; name at least one profile per GPU"
 SINGLE = "pools.a.sharing: strategy single needs slices of one profile on every GPU; use strategy: mixed"
@@ -524,7 +525,7 @@ SINGLE = "pools.a.sharing: strategy single needs slices of one profile on every 
         pytest.param({"mode": ["mig"]}, [f"pools.a.sharing.mode: got ['mig']; {MODES}"], id="a list as mode"),
         pytest.param(
             {"mode": "none", "replicas": 2},
-            ["pools.a.sharing.replicas: unknown key; known: mode"],
+            [f"pools.a.sharing.replicas: goes with mode time-slicing or mps, and mode is none; {OTHER_MODE}"],
             id="none with replicas",
         ),
         pytest.param({"mode": "mps"}, ["pools.a.sharing.replicas: is missing; add it"], id="no replicas"),
@@ -551,7 +552,7 @@ SINGLE = "pools.a.sharing: strategy single needs slices of one profile on every 
         ),
         pytest.param(
             {"mode": "mps", "replicas": 2, "profile": "1g.5gb"},
-            ["pools.a.sharing.profile: unknown key; known: mode, replicas"],
+            [f"pools.a.sharing.profile: goes with mode mig, and mode is mps; {OTHER_MODE}"],
             id="another mode's key",
         ),
         pytest.param({"mode": "mig"}, [EITHER], id="MIG of no size"),

@@ -30,6 +30,9 @@ SHOUTED = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute"}
 PLAIN = {"NoSchedule": "NoSchedule", "NoExecute": "NoExecute"}
 """Hard effects as Kubernetes, AKS and the kubelet spell them."""
 
+START_UP = ("node.cilium.io/agent-not-ready", "startup-taint.cluster-autoscaler.kubernetes.io/driver")
+"""Keys of taints that something takes off again."""
+
 MACHINES = {
     "aws": (r"(g|gr|p)\d[\w-]*\.[\w-]+", r"(inf|trn|dl|vt|f)\d\w*(-\w+)?\.\w+"),
     "azure": (
@@ -60,16 +63,20 @@ def seen_through(value: Any) -> Any:
 
 def _verdicts(type_: str, given: dict[str, Any]) -> Iterator[str]:
     kind = type_.rsplit(":", 1)[1]
-    if kind in ("NodeGroup", "Nodegroup"):
+    if type_.startswith("kubernetes:karpenter.sh"):
+        yield _karpenter(given)
+    elif type_.startswith("kubernetes:"):
+        yield from _object(type_.split(":")[1].split("/")[0], kind, given["spec"])
+    elif kind in ("NodeGroup", "Nodegroup"):
         yield _eks(given)
     elif kind == "LaunchTemplate":
         yield _launch_template(given)
-    elif type_.startswith("kubernetes:karpenter.sh"):
-        yield _karpenter(given)
     elif kind in ("AgentPool", "KubernetesClusterNodePool"):
         yield _aks(given, kind == "AgentPool")
     elif kind == "ManagedCluster":
         yield from _each(given.get("agentPoolProfiles"), lambda pool: _aks(pool, True))
+    elif kind == "Resource" and type_.startswith("azure-native:resources"):
+        yield from _arm(given)
     elif kind == "NodePool":
         yield _gke(given, "config" if type_.startswith("google-native") else "nodeConfig")
     elif type_ == "gcp:container/cluster:Cluster":
@@ -122,7 +129,7 @@ def _objects(taints: Any, effects: Mapping[str, str]) -> list[str]:
             found.append(MAYBE)
         elif isinstance(one, dict):
             key, effect = one.get("key"), one.get("effect")
-            if not isinstance(key, str) or not key or not isinstance(effect, str):
+            if not isinstance(key, str) or not key or key in START_UP or not isinstance(effect, str):
                 continue
             if effect == UNKNOWN or effect in effects:
                 found.append(MAYBE if UNKNOWN in (key, effect) else effects[effect])
@@ -145,7 +152,7 @@ def _text(taint: Any) -> str:
     key, _, value = said.partition("=")
     name = key.split("/")[-1]
     prefix = key[: -len(name) - 1] if "/" in key else "x"
-    good = bool(colon) and _word(name) and key.count("/") < 2 and (not value or _word(value))
+    good = bool(colon) and key not in START_UP and _word(name) and key.count("/") < 2 and (not value or _word(value))
     return effect if good and effect in PLAIN and re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", prefix) else ""
 
 
@@ -218,6 +225,60 @@ def _karpenter(given: Mapping[str, Any]) -> str:
     return _verdict(evidence, _objects(spec.get("taints"), PLAIN))
 
 
+MANAGED_MACHINES = {
+    "AWSManagedMachinePool": ("aws", "instanceType", "taints", ("no-schedule", "no-execute")),
+    "ROSAMachinePool": ("aws", "instanceType", "taints", ("NoSchedule", "NoExecute")),
+    "AzureManagedMachinePool": ("azure", "sku", "taints", ("NoSchedule", "NoExecute")),
+    "GCPManagedMachinePool": ("gcp", "machineType", "kubernetesTaints", ("NoSchedule", "NoExecute")),
+    "MachineSet": ("aws", "instanceType", "taints", ("NoSchedule", "NoExecute")),
+}
+"""Cluster API's pools that have taints themselves: cloud, field of the machine, field of the taints, hard effects."""
+
+
+def _object(group: str, kind: str, spec: Any) -> Iterator[str]:
+    """Judge a Kubernetes object that stands for a pool."""
+    if spec == UNKNOWN:
+        yield UNVERIFIED
+    elif kind in MANAGED_MACHINES:
+        cloud, machine, field, hard = MANAGED_MACHINES[kind]
+        if kind == "MachineSet":  # OpenShift: the machine is a part of its template
+            inside = spec["template"]["spec"]
+            spec = {**inside, **inside["providerSpec"]["value"]}
+        name = spec.get(machine)
+        evidence = MAYBE if name == UNKNOWN else _machine(cloud, name) if isinstance(name, str) else NO
+        yield _verdict([evidence], _objects(spec.get(field), dict(zip(hard, PLAIN, strict=True))))
+    elif group == "eks.services.k8s.aws":
+        yield _eks(spec)
+    elif kind == "ManagedClustersAgentPool":
+        yield _aks(spec, True)
+    else:
+        if "forProvider" in spec and spec["forProvider"] == UNKNOWN:
+            yield UNVERIFIED
+            return
+        # What is said for the provider goes before what is said for the creation only.
+        spec = {**spec.get("initProvider", {}), **spec["forProvider"]} if "forProvider" in spec else spec
+        yield _terraform(group, kind, spec)
+
+
+def _terraform(group: str, kind: str, spec: dict[str, Any]) -> str:
+    """Judge a pool in Terraform's names: `taint`, `guestAccelerator`, and blocks that may be in lists."""
+    if kind == "NodeGroup":
+        return _eks({**_block(spec), "taints": spec.get("taint")})
+    if kind == "KubernetesClusterNodePool":
+        return _aks(spec, False)
+    config = spec.get("nodeConfig")
+    config = config[0] if isinstance(config, list) and len(config) == 1 else config
+    if isinstance(config, dict):
+        config = {**config, "taints": config.get("taint"), "guestAccelerators": config.get("guestAccelerator")}
+    return _gke({"nodeConfig": config}, "nodeConfig")
+
+
+def _block(spec: dict[str, Any]) -> dict[str, Any]:
+    template = spec.get("launchTemplate")
+    single = isinstance(template, list) and len(template) == 1
+    return {**spec, "launchTemplate": template[0]} if isinstance(template, list) and single else spec
+
+
 def _aks(given: Mapping[str, Any], native: bool) -> str:
     size, profile = given.get("vmSize"), given.get("gpuInstanceProfile" if native else "gpuInstance")
     evidence = []
@@ -231,6 +292,23 @@ def _aks(given: Mapping[str, Any], native: bool) -> str:
     if isinstance(profile, str) and profile not in ("", UNKNOWN):
         evidence.append(YES)
     return _verdict(evidence, _texts(given.get("nodeTaints")))
+
+
+def _arm(given: Mapping[str, Any]) -> Iterator[str]:
+    """Judge a resource by its address, which is `/providers/<namespace>/<parent>/<type>/<name>` in any case."""
+    namespace, kind = given.get("resourceProviderNamespace"), given.get("resourceType")
+    if not isinstance(kind, str) or kind == UNKNOWN:
+        return
+    address = f"{'microsoft.containerservice' if namespace == UNKNOWN else namespace}/{kind}".lower().strip("/")
+    properties = given.get("properties")
+    late = properties == UNKNOWN
+    properties = properties if isinstance(properties, dict) else {}
+    if "microsoft.containerservice" not in address.split("/"):
+        return
+    if address.endswith("/agentpools"):
+        yield UNVERIFIED if late else _aks(properties, True)
+    elif address.endswith("/managedclusters"):
+        yield from _each(UNKNOWN if late else properties.get("agentPoolProfiles"), lambda pool: _aks(pool, True))
 
 
 def _gke(pool: Mapping[str, Any], key: str) -> str:

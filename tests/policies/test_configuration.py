@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from gpupools.cli import main
 from policies import configuration
-from policies.configuration import config_problems, main, read_config, schema
+from policies.configuration import config_problems, read_config, schema
 from policies.finding import Level
 from policies.stack_rules import ALL_RULES
 
@@ -112,24 +113,83 @@ def test_what_is_no_json_is_a_problem_and_no_traceback(tmp_path: Path, text: str
     assert ["is no JSON" in str(problem) for problem in problems] == [True]
 
 
-def test_the_command_exits_with_the_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    bad = tmp_path / "policy-config.bad.json"
-    bad.write_text('{"gpu-pool-tainted": "disabled"}')
-    committed = sorted(str(path) for path in POLICIES.glob("policy-config.*.json") if "schema" not in path.name)
+COMMITTED = [path for path in sorted(POLICIES.glob("policy-config.*.json")) if "schema" not in path.name]
 
-    assert main(committed) == 0
-    assert main([str(bad)]) == 1
-    assert main([str(tmp_path / "none.json")]) == 1
-    assert f"{bad}: gpu-pool-tainted: disables a mandatory rule" in capsys.readouterr().err
-    with pytest.raises(SystemExit):
-        main([])
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.name)
+@pytest.mark.parametrize("name", MANDATORY)
+@pytest.mark.parametrize("level", ["advisory", "disabled"])
+def test_the_check_passes_a_committed_file_and_fails_once_it_weakens_a_mandatory_rule(
+    path: Path, name: str, level: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / path.name
+    committed = json.loads(path.read_text(encoding="utf-8"))
+    given = committed.get(name, {})
+    own = given if isinstance(given, dict) else {}
+    file.write_text(json.dumps({**committed, name: {**own, "enforcementLevel": level}}), encoding="utf-8")
+    verb = {"advisory": "lowers", "disabled": "disables"}[level]
+
+    assert main(["policy", "--check-config", str(path)]) == 0
+    assert capsys.readouterr() == (f"{path}: ok, every mandatory rule stays mandatory\n", "")
+    assert main(["policy", "--check-config", str(path), str(file)]) == 1
+    assert f"{file}: {name}.enforcementLevel: {verb} a mandatory rule" in capsys.readouterr().err
+
+
+def test_the_check_names_every_problem_of_every_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"gpu-pool-tainted": "disabled", "x": 1}', encoding="utf-8")
+    missing = tmp_path / "none.json"
+
+    assert main(["policy", "--check-config", "--json", str(bad), str(missing), str(COMMITTED[0])]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert said["refused"] is True
+    assert [[each["key"] for each in file["problems"]] for file in said["files"]] == [
+        ["gpu-pool-tainted", "x"],
+        [""],
+        [],
+    ]
+
+
+def test_the_check_annotates_for_github(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"gpu-pool-tainted": "advisory"}', encoding="utf-8")
+
+    assert main(["policy", "--check-config", "--format", "github", str(bad)]) == 1
+    assert capsys.readouterr().out.startswith(f"::error file={bad},title=gpupools policy::gpu-pool-tainted: lowers")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["--check-config"],
+        ["--check-config", "--format", "sarif", "a.json"],
+        ["--check-config", "--config", "b.json", "a.json"],
+        ["--config-schema", "a.json"],
+    ],
+    ids=" ".join,
+)
+def test_wrong_usage_is_told_apart(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["policy", *words])
+
+    assert ended.value.code == 2
+
+
+def test_every_default_is_what_the_written_schema_takes() -> None:
+    written = json.loads((POLICIES / "policy-config.schema.json").read_text(encoding="utf-8"))
+
+    assert written == json.loads(json.dumps(schema()))
+    for rule in ALL_RULES:
+        for key, each in rule.config.items():
+            assert each.get("default") in each.get("enum", [each.get("default")]), (rule.name, key)
 
 
 def test_the_written_schema_is_the_rules_own(capsys: pytest.CaptureFixture[str]) -> None:
     written = (POLICIES / "policy-config.schema.json").read_text()
 
-    assert main(["--schema"]) == 0
-    assert written == capsys.readouterr().out, "run: python -m policies.configuration --schema > that file"
+    assert main(["policy", "--config-schema"]) == 0
+    assert written == capsys.readouterr().out, "run: gpupools policy --config-schema > that file"
 
 
 def test_the_schema_has_every_rule_and_its_keys() -> None:

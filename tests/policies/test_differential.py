@@ -67,10 +67,22 @@ GCP = words(
 )
 KINDS = ("nvidia-tesla-t4", "nvidia-tesla-p100", "nvidia-l4", "nvidia-x9000", "projects/p/z/nvidia-tesla-k80", "disk")
 COUNTS = (0.0, 1.0, 2.0, 8.0, "0", "1", "", -1.0, 0.5, None, UNKNOWN)
-KEYS = ("nvidia.com/gpu", "sku", "amd.com/gpu", "a.b/c", "", "-", "a/b/c", "a b", "UP/x", "x" * 64)
+KEYS = (
+    "nvidia.com/gpu",
+    "sku",
+    "amd.com/gpu",
+    "node.cilium.io/agent-not-ready",
+    "",
+    "-",
+    "a/b/c",
+    "a b",
+    "UP/x",
+    "x" * 64,
+)
 VALUES = ("present", "gpu", "", "a b", "y" * 64, "t_1.x")
 SHOUTED = ("NO_SCHEDULE", "NO_EXECUTE", "PREFER_NO_SCHEDULE")
 KUBERNETES = ("NoSchedule", "NoExecute", "PreferNoSchedule")
+DASHED = ("no-schedule", "no-execute", "prefer-no-schedule")
 MISSPELT = ("noschedule", "NO-SCHEDULE", "NoSchedul", "", "EFFECT_UNSPECIFIED")
 ODD: tuple[Any, ...] = (None, True, 1.0, "", "x", [], [None], {}, {"": None}, [[]])
 
@@ -170,7 +182,21 @@ AGENT_POOL = "azure-native:containerservice:AgentPool"
 CLASSIC = "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool"
 
 
+GENERIC = ("azure-native:resources:Resource", "azure-native:resources/v20250401:Resource")
+
+
+def arm(random: Random) -> tuple[str, dict[str, Any]]:
+    namespace = random.choice(("Microsoft.ContainerService", "microsoft.containerservice", "Microsoft.Batch", UNKNOWN))
+    kind = random.choice(("agentPools", "agentpools", "managedClusters/x/agentPools", "managedClusters", UNKNOWN))
+    pools = [agent_pool(random) for _ in range(random.choice((0, 1, 2)))]
+    inside: Any = {"agentPoolProfiles": several(random, pools)} if kind == "managedClusters" else agent_pool(random)
+    inputs = {"resourceProviderNamespace": namespace, "resourceType": kind, "parentResourcePath": "managedClusters/x"}
+    return random.choice(GENERIC), {**inputs, "properties": UNKNOWN if sometimes(random, 0.05) else inside}
+
+
 def aks(random: Random) -> tuple[str, dict[str, Any]]:
+    if sometimes(random, 0.15):
+        return arm(random)
     if sometimes(random, 0.25):
         return CLASSIC, agent_pool(random, "gpuInstance")
     if sometimes(random, 0.35):
@@ -213,7 +239,75 @@ def gke(random: Random) -> tuple[str, dict[str, Any]]:
     return "gcp:container/nodePool:NodePool", {"cluster": "lab", "nodeConfig": node_config(random)}
 
 
-KIND: tuple[Callable[[Random], tuple[str, dict[str, Any]]], ...] = (eks, eks, launch_template, karpenter, aks, aks, gke)
+CLUSTER_API = "infrastructure.cluster.x-k8s.io/v1beta2"
+
+
+def cluster_api(random: Random) -> tuple[str, dict[str, Any]]:
+    kind, field, taints, known, own = random.choice(
+        (
+            ("AWSManagedMachinePool", "instanceType", "taints", AWS, DASHED),
+            ("ROSAMachinePool", "instanceType", "taints", AWS, KUBERNETES),
+            ("AzureManagedMachinePool", "sku", "taints", AZURE, KUBERNETES),
+            ("GCPManagedMachinePool", "machineType", "kubernetesTaints", GCP, KUBERNETES),
+        )
+    )
+    spec = {field: random.choice(ODD) if sometimes(random, 0.03) else names(random, known)[0]}
+    spec[taints] = objects(random, own)
+    if sometimes(random, 0.2):  # no taints, whatever they say
+        spec["labels"] = {"nvidia.com/gpu": "present:NoSchedule"}
+    if sometimes(random, 0.2):
+        inside = {
+            "providerSpec": {"value": {"instanceType": names(random, AWS)[0]}},
+            "taints": objects(random, KUBERNETES),
+        }
+        return "kubernetes:machine.openshift.io/v1beta1:MachineSet", {"spec": {"template": {"spec": inside}}}
+    return f"kubernetes:{CLUSTER_API}:{kind}", {"spec": spec}
+
+
+def singular(value: Any) -> Any:
+    """Write a pool in Terraform's names."""
+    if isinstance(value, list):
+        return [singular(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    short = {"taints": "taint", "guestAccelerators": "guestAccelerator"}
+    return {short.get(key, key): singular(item) for key, item in value.items()}
+
+
+def held(random: Random) -> tuple[str, dict[str, Any]]:
+    """Generate an object that holds a cloud's own form of a pool."""
+    group_kind = random.choice(
+        (
+            ("eks.services.k8s.aws/v1alpha1", "Nodegroup"),
+            ("containerservice.azure.com/v1api20231001", "ManagedClustersAgentPool"),
+            ("container.cnrm.cloud.google.com/v1beta1", "ContainerNodePool"),
+            ("eks.aws.upbound.io/v1beta1", "NodeGroup"),
+            ("eks.aws.m.upbound.io/v1beta1", "NodeGroup"),
+            ("containerservice.azure.upbound.io/v1beta2", "KubernetesClusterNodePool"),
+            ("container.gcp.upbound.io/v1beta1", "NodePool"),
+            ("container.gcp.m.upbound.io/v1beta1", "NodePool"),
+        )
+    )
+    group, kind = group_kind
+    if "eks" in group:
+        spec = eks(random)[1]
+    elif "azure" in group:
+        spec = agent_pool(random, "gpuInstance" if "upbound" in group else "gpuInstanceProfile")
+    else:
+        spec = {"nodeConfig": node_config(random)}
+    if "cnrm" in group or "upbound" in group:
+        spec = singular(spec)
+    if "upbound" in group:
+        if sometimes(random, 0.5) and "nodeConfig" in spec:
+            spec["nodeConfig"] = [spec["nodeConfig"]]
+        early = {key: spec.pop(key) for key in list(spec) if sometimes(random, 0.1)}
+        spec = {"forProvider": UNKNOWN if sometimes(random, 0.03) else spec, "initProvider": early}
+    return f"kubernetes:{group}:{kind}", {"spec": UNKNOWN if sometimes(random, 0.02) else spec}
+
+
+KIND: tuple[Callable[[Random], tuple[str, dict[str, Any]]], ...] = (
+    *(eks, eks, launch_template, karpenter, aks, aks, gke, cluster_api, held, held),
+)
 
 
 def with_secrets(random: Random, value: Any, share: float) -> Any:

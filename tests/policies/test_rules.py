@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.cloud import UNKNOWN, By, MissingTaint, PoolFacts, Reference, SharingFacts, SoftwareHints, Weakness
+from gpupools.pool_facts import UNKNOWN, By, MissingTaint, PoolFacts, Reference, SharingFacts, SoftwareHints, Weakness
 from gpupools.taints import GPU_TAINT, Effect, Taint
 from policies.finding import Context, Finding, Level, told
 from policies.rules import RULES, gpu_pool_tainted, judge_pool
@@ -423,6 +423,12 @@ def test_a_rule_finds_what_it_is_for(rule: str, facts: PoolFacts, config: dict[s
             {},
             id="a team is named",
         ),
+        pytest.param(
+            "gpu-sharing-trusted",
+            pool(8, sharing=SHARED, labels={"gpupools/trust-waiver": "one-team-owns-the-cluster"}),
+            {},
+            id="a reason is given",
+        ),
         pytest.param("gpu-sharing-trusted", pool(8, sharing=SHARED), {"tenants": "one"}, id="one tenant"),
         pytest.param("gpu-sharing-trusted", pool(8, sharing=SharingFacts("mig-single")), {}, id="MIG isolates"),
         pytest.param("gpu-node-hardened", pool(0, weaknesses=(weakness(),)), {}, id="weakness of a CPU pool"),
@@ -438,6 +444,12 @@ def test_a_rule_finds_what_it_is_for(rule: str, facts: PoolFacts, config: dict[s
             "gpu-pool-protected", pool(8, deletion_protected=True), {"stacks": ["*"]}, id="the cloud protects"
         ),
         pytest.param("gpu-pool-idles-at-zero", CLEAN, {}, id="none when idle"),
+        pytest.param(
+            "gpu-pool-idles-at-zero",
+            pool(8, GPU_TAINT, min_nodes=1, labels={"gpupools/software": "dra-driver"}),
+            {},
+            id="claimed GPUs",
+        ),
         pytest.param("gpu-pool-idles-at-zero", pool(0, min_nodes=3), {}, id="idle CPU nodes"),
         pytest.param("gpu-pool-owned", pool(8, tags={"Owner": "me"}), {}, id="a tag in another case"),
         pytest.param("gpu-pool-owned", pool(8), {"labels": []}, id="no label asked for"),
@@ -527,3 +539,256 @@ def test_taints_elsewhere_can_save_a_machine_that_is_not_known_yet() -> None:
     reference = Reference("launchTemplate", ("aws:ec2/launchTemplate:LaunchTemplate",), "", frozenset({"taints"}))
 
     assert gpu_pool_tainted(pool(None, evidence="", elsewhere=(reference,))) is None
+
+
+CLOUD, NOBODY, UNSAID = By.CLOUD, By.NOBODY, By.UNSAID
+A100, LONE_L4, NVADS = "Standard_NC24ads_A100_v4", "g2-standard-4", "Standard_NV6ads_A10_v5"
+SHARINGS = [
+    ("gcp", "a2-highgpu-1g", "mig-single", None, "1g.5gb", UNSAID, ""),
+    ("gcp", "a2-highgpu-1g", "mig-single", None, "1g.99gb", UNSAID, "A100-40GB has no MIG profile '1g.99gb'"),
+    ("gcp", "a2-highgpu-1g", "mig-single", None, "x" * 200, UNSAID, "is no MIG profile"),
+    ("gcp", LONE_L4, "mig-single", None, "1g.5gb", CLOUD, "L4 (g2-standard-4) cannot be cut into MIG instances"),
+    ("gcp", LONE_L4, "time-slicing", 49, "", UNSAID, "got 49; GKE shares a GPU between 48 containers at most"),
+    ("gcp", LONE_L4, "time-slicing", 48, "", UNSAID, ""),
+    ("gcp", LONE_L4, "time-slicing", 1, "", UNSAID, "got 1; a shared GPU needs at least 2"),
+    ("gcp", LONE_L4, "time-slicing", 2, "", UNSAID, ""),
+    ("gcp", LONE_L4, "time-slicing", None, "", UNSAID, ""),
+    ("gcp", LONE_L4, "mps", 49, "", UNSAID, "got 49; the MPS server of an L4 takes 48 clients"),
+    ("gcp", LONE_L4, "mps", 48, "", UNSAID, ""),
+    ("gcp", LONE_L4, "mps", 1, "", UNSAID, "got 1; a shared GPU needs at least 2"),
+    ("gcp", LONE_L4, "mps", None, "", UNSAID, ""),
+    ("gcp", "a2-highgpu-1g", "mig-single+time-slicing", 48, "1g.5gb", UNSAID, ""),
+    ("gcp", "a2-highgpu-1g", "mig-single+time-slicing", 49, "1g.5gb", UNSAID, "got 49; GKE shares a GPU between 48"),
+    ("gcp", "a2-highgpu-1g", "mig-single+mps", 4, "1g.5gb", CLOUD, ""),
+    ("gcp", "a2-highgpu-1g", "mig-single+mps", 4, "1g.5gb", NOBODY, "NVIDIA's device plugin does not run MPS on MIG"),
+    ("gcp", "a2-highgpu-1g", "mig-mixed", None, "", UNSAID, ""),
+    (
+        "gcp",
+        "a2-highgpu-1g",
+        "mig-mixed",
+        None,
+        "",
+        CLOUD,
+        "gpuPartitionSize cuts every GPU of the pool into slices of",
+    ),
+    ("gcp", "a2-highgpu-1g", "mig-mixed", None, "", NOBODY, ""),
+    ("azure", A100, "mig-single", None, "MIG1g", UNSAID, ""),
+    ("azure", A100, "mig-single", None, "MIG9g", UNSAID, "A100-80GB has no profile MIG9g"),
+    ("azure", "Standard_NC4as_T4_v3", "mig-single", None, "MIG1g", NOBODY, "T4 (Standard_NC4as_T4_v3) cannot be cut"),
+    ("azure", NVADS, "time-slicing", 4, "", UNSAID, f"{NVADS} has 1/6 of an A10, which cannot be shared further"),
+    ("aws", "p4d.24xlarge", "mig-single", None, "1g.5gb", UNSAID, ""),
+    ("aws", "g6f.large", "time-slicing", 4, "", UNSAID, "g6f.large has 1/8 of an L4, which cannot be shared further"),
+    ("aws", "g6.xlarge", "mps", 48, "", CLOUD, ""),
+    ("aws", "p4d.24xlarge", "mig-single+time-slicing", 4, "1g.5gb", UNSAID, ""),
+    (
+        "aws",
+        "p4d.24xlarge",
+        "mig-single+time-slicing",
+        4,
+        "1g.5gb",
+        CLOUD,
+        "AWS says time-slicing has no effect on MIG",
+    ),
+    ("aws", "p4d.24xlarge", "mig-single+time-slicing", 4, "1g.5gb", NOBODY, ""),
+    ("aws", "not-in-the-catalogue", "mps", 1, "", UNSAID, ""),
+    ("kubernetes", "g6.xlarge", "mps", 1, "", UNSAID, ""),
+    ("aws", "g6.xlarge", "none", None, "", UNSAID, ""),
+]
+
+
+@pytest.mark.parametrize(("cloud", "machine", "kind", "clients", "profile", "plugin", "why"), SHARINGS)
+def test_sharing_is_judged_by_the_ways_of_installing_that_the_pool_leaves_open(
+    cloud: str, machine: str, kind: str, clients: int | None, profile: str, plugin: By, why: str
+) -> None:
+    facts = PoolFacts(
+        cloud,
+        ("no-such-machine", machine),
+        Fraction(1),
+        (GPU_TAINT,),
+        accelerator="nvidia",
+        sharing=SharingFacts(kind, clients, profile, said_by=f"gpuSharingConfig {kind}"),
+        software=SoftwareHints(device_plugin=plugin),
+        pool="shared",
+    )
+    said = found(facts, "gpu-sharing-supported")
+    amount = f" {clients} clients" if clients is not None else ""
+
+    assert [why in each.what for each in said] == ([True] if why else [])
+    assert all(
+        each.what.startswith(f"{kind}{f' {profile}' if profile else ''}{amount} on {machine} (") for each in said
+    )
+    assert {(each.property, each.pool) for each in said} <= {("gpuSharingConfig", "shared")}
+    assert all(each.fix for each in said)
+
+
+def test_the_first_machine_that_cannot_share_is_reported_once() -> None:
+    facts = dataclasses.replace(
+        gke("time-slicing", "g2-standard-4", 49), instance_types=("g2-standard-4", "g2-standard-8")
+    )
+    (finding,) = found(facts, "gpu-sharing-supported")
+
+    assert " on g2-standard-4 (1 × L4) cannot be: " in finding.what
+    assert finding.found == "time-slicing 49 clients"
+    assert finding.fix == "use 48 or fewer"
+    assert finding.source.startswith("https://")
+
+
+def test_an_aks_profile_names_what_the_gpu_has() -> None:
+    facts = PoolFacts(
+        "azure",
+        (A100,),
+        Fraction(1),
+        (GPU_TAINT,),
+        accelerator="nvidia",
+        sharing=SharingFacts("mig-single", None, "MIG9g"),
+    )
+    (finding,) = found(facts, "gpu-sharing-supported")
+
+    assert finding.fix == "use one of MIG1g, MIG2g, MIG3g, MIG4g, MIG7g"
+    assert finding.source == "https://learn.microsoft.com/azure/aks/gpu-multi-instance"
+
+
+@pytest.mark.parametrize(
+    ("facts", "config", "said"),
+    [
+        (
+            pool(8, max_nodes=None),
+            {"maxNodesPerPool": 5},
+            "may grow without a bound that can be read here, and the cap is 5 nodes",
+        ),
+        (pool(8, max_nodes=6), {"maxNodesPerPool": 5}, "may grow to 6 GPU nodes, and the cap is 5"),
+        (
+            pool(8, max_nodes=6, per_zone=True),
+            {"maxNodesPerPool": 5},
+            "may grow to 6 GPU nodes in each zone, and the cap is 5",
+        ),
+        (pool(8, max_nodes=5), {"maxNodesPerPool": 5}, None),
+        (pool(8, max_nodes=6), {}, None),
+        (pool(8, max_nodes=0), {"maxNodesPerPool": 0}, None),
+        (pool(0, max_nodes=6), {"maxNodesPerPool": 5}, None),
+    ],
+)
+def test_a_pool_is_held_to_the_cap(facts: PoolFacts, config: dict[str, Any], said: str | None) -> None:
+    assert [each.what for each in found(facts, "gpu-pool-bounded", **config)] == ([said] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("nodes", "zones", "said"),
+    [
+        (1, False, "keeps 1 GPU node when nobody asks for a GPU"),
+        (2, False, "keeps 2 GPU nodes when nobody asks for a GPU"),
+        (2, True, "keeps 2 GPU nodes in each zone when nobody asks for a GPU"),
+        (0, False, None),
+        (None, False, None),
+    ],
+)
+def test_nodes_that_idle_are_counted(nodes: int | None, zones: bool, said: str | None) -> None:
+    facts = pool(8, min_nodes=nodes, per_zone=zones)
+
+    assert [each.what for each in found(facts, "gpu-pool-idles-at-zero")] == ([said] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("named", "config", "passes"),
+    [
+        ({"labels": {"owner": "vision"}}, {}, True),
+        ({"tags": {"Owner": "vision"}}, {}, True),
+        ({"tags": {"owner": ""}}, {}, False),
+        ({"tags": {"stage": "prod"}}, {}, False),
+        ({"tags": {"stage": "prod"}}, {"labels": ["Stage"]}, True),
+        ({"labels": {"owner": "vision"}}, {"labels": ["stage"]}, False),
+        ({}, {"labels": []}, True),
+        ({}, {"labels": "owner"}, False),
+    ],
+)
+def test_an_owner_is_a_label_or_tag_that_is_asked_for(
+    named: dict[str, Any], config: dict[str, Any], passes: bool
+) -> None:
+    said = found(pool(8, **named), "gpu-pool-owned", **config)
+
+    assert bool(said) is not passes
+    assert all(each.what == "nobody is named who answers for these GPUs" for each in said)
+
+
+def sharing(**more: Any) -> list[Finding]:
+    config = more.pop("config", {})
+    facts = SharingFacts(more.pop("kind", "time-slicing"), 4, said_by="gpuSharingConfig x")
+    return found(pool(8, sharing=facts, **more), "gpu-sharing-trusted", **config)
+
+
+@pytest.mark.parametrize(
+    ("given", "passes"),
+    [
+        ({}, False),
+        ({"kind": "mps"}, False),
+        ({"kind": "mig-single+mps"}, False),
+        ({"kind": "mig-single"}, True),
+        ({"kind": "none"}, True),
+        ({"labels": {"gpupools/trust": "vision"}}, True),
+        ({"labels": {"gpupools/trust": ""}}, False),
+        ({"config": {"tenants": "one"}}, True),
+        ({"config": {"tenants": "several"}}, False),
+        ({"config": {"tenants": "two"}}, False),
+        ({"config": {"waived": ["note*"]}, "pool": "notebooks"}, True),
+        ({"config": {"waived": ["note*"]}, "labels": {"gpupools/pool": "notebooks"}}, True),
+        ({"config": {"waived": ["note*"]}, "pool": "training"}, False),
+        ({"config": {"waived": ["*"]}}, False),
+    ],
+)
+def test_who_shares_a_gpu_is_named_or_waived(given: dict[str, Any], passes: bool) -> None:
+    said = sharing(**given)
+
+    assert bool(said) is not passes
+    assert {(each.property, each.found) for each in said} <= {
+        ("gpuSharingConfig", f"{given.get('kind', 'time-slicing')} 4 clients")
+    }
+
+
+@pytest.mark.parametrize(
+    ("facts", "passes"),
+    [
+        (pool(0, accelerator="other", in_cluster=None), False),
+        (pool(0, accelerator="other", in_cluster=False), True),
+        (pool(0, GPU_TAINT, accelerator="other"), True),
+        (pool(0, accelerator=""), True),
+        (pool(8), True),
+    ],
+)
+def test_other_accelerators_get_advice_where_they_may_be_nodes(facts: PoolFacts, passes: bool) -> None:
+    assert bool(found(facts, "other-accelerator-tainted")) is not passes
+
+
+@pytest.mark.parametrize(
+    ("facts", "rule"),
+    [
+        (pool(8, in_cluster=None, weaknesses=(weakness(),)), "gpu-node-hardened"),
+        (pool(0, accelerator="other", weaknesses=(weakness(),)), "gpu-node-hardened"),
+        (pool(0, weaknesses=(weakness(mandatory=False),)), "gpu-node-hardening-advised"),
+        (pool(8, weaknesses=(weakness(mandatory=False),)), "gpu-node-hardened"),
+        (pool(8, weaknesses=(weakness(),)), "gpu-node-hardening-advised"),
+    ],
+)
+def test_nodes_without_gpus_and_the_other_level_are_left_alone(facts: PoolFacts, rule: str) -> None:
+    assert found(facts, rule) == []
+
+
+@pytest.mark.parametrize(
+    ("facts", "protect", "stack", "passes"),
+    [
+        (pool(8), False, "prod", False),
+        (pool(8), False, "team-prod", False),
+        (pool(8), False, "dev", True),
+        (pool(8), True, "prod", True),
+        (pool(8, deletion_protected=True), False, "prod", True),
+        (pool(0, evidence=""), False, "prod", True),
+        (pool(8, in_cluster=None), False, "prod", True),
+    ],
+)
+def test_gpu_pools_of_production_stacks_need_protection(
+    facts: PoolFacts, protect: bool, stack: str, passes: bool
+) -> None:
+    said = found(facts, "gpu-pool-protected", stack, protect, stacks=["prod", "*-prod"])
+
+    assert bool(said) is not passes
+    assert {(each.property, each.found) for each in said} <= {("protect", "false")}
+    assert all(f"production stack {stack} can be deleted" in each.what for each in said)

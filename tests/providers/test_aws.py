@@ -17,10 +17,11 @@ import pytest
 from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockMonitor
 
-from gpupools.cloud import UNKNOWN, PoolFacts, Settings, Verdict
+from gpupools.cloud import Settings, Verdict
 from gpupools.errors import Rejected
 from gpupools.mig import profile
 from gpupools.plan import PoolPlan, plan_pool
+from gpupools.pool_facts import UNKNOWN, PoolFacts
 from gpupools.spec import SHARING_KINDS, Cluster
 from gpupools.stack import parse_cluster, parse_pool
 from gpupools.taints import GPU_TAINT, Effect, Taint
@@ -272,7 +273,7 @@ def test_the_plan_says_what_every_node_advertises(wish: dict[str, Any], capacity
                 ),
                 (
                     "pools.a.gpu: the EKS image Bottlerocket NVIDIA does not drive the GB200 of p6e-gb200.36xlarge;"
-                    " use software: device-plugin or gpu-operator"
+                    " use software: device-plugin or gpu-operator or dra-driver"
                 ),
             ],
             id="an UltraServer",

@@ -8,11 +8,12 @@ from typing import Any
 import pulumi
 import pytest
 
-from gpupools.cloud import UNKNOWN, PoolFacts, Settings, Verdict
+from gpupools.cloud import Settings, Verdict
 from gpupools.errors import Rejected
 from gpupools.gpus import gpu_models
 from gpupools.mig import profile, profiles
 from gpupools.plan import POOL_LABEL
+from gpupools.pool_facts import UNKNOWN, PoolFacts
 from gpupools.spec import LATE, SHARING_KINDS
 from gpupools.taints import GPU_TAINT, Effect, Taint
 from preview.schema import check_inputs, check_property_path
@@ -100,10 +101,11 @@ def test_the_matrix_has_every_cell_and_every_refusal_says_what_works_instead() -
     assert [key for key, cell in cells.items() if (cell.verdict is Verdict.REFUSED) != bool(cell.instead)] == []
 
 
-def test_the_pool_itself_does_mig_and_nothing_else() -> None:
+def test_the_pool_itself_does_mig_and_may_bring_the_software() -> None:
     native = {key for key, cell in CLOUD.capabilities.items() if cell.verdict is Verdict.NATIVE}
 
-    assert native == {("device-plugin", "mig-single"), ("device-plugin", "mig-mixed")}
+    mig = {(software, kind) for software in ("cloud-managed", "device-plugin") for kind in ("mig-single", "mig-mixed")}
+    assert native == mig | {("cloud-managed", "none")}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.cloud import UNKNOWN, By, PoolFacts, SharingFacts
+from gpupools.pool_facts import UNKNOWN, By, PoolFacts, SharingFacts
 from gpupools.reading import with_taint
 from gpupools.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
 from providers.azure import CLOUD

@@ -480,13 +480,6 @@ def test_the_edit_table_replaces_what_the_program_asks_to_replace() -> None:
     assert {name for name in edits() if name.partition(".")[0] in FIXED_AT_CREATION} <= replaced
 
 
-def leaves(value: Any, path: str = "") -> set[str]:
-    """Return the paths of an input; maps whose keys are anybody's count as one."""
-    if isinstance(value, Mapping) and path not in ("nodeLabels", "tags", "gpuProfile"):
-        return {leaf for key, inner in value.items() for leaf in leaves(inner, f"{path}.{key}" if path else key)}
-    return {path}
-
-
 def test_the_stack_file_with_everything_previews_without_a_problem() -> None:
     found = everything()
 
@@ -503,10 +496,3 @@ def test_the_stack_file_with_everything_has_every_setting_aks_takes() -> None:
 
 def without(pool: Any) -> dict[str, Any]:
     return {key: value for key, value in pool.items() if key != "clusters"}
-
-
-def test_every_input_that_is_sent_has_a_row_in_the_edit_table() -> None:
-    sent = {leaf for each in everything().resources if each.type == TOKEN for leaf in leaves(each.inputs)}
-    by_hand = {"kubeletConfig.podMaxPids", "upgradeSettings.nodeSoakDurationInMinutes"}
-
-    assert sent - by_hand == set(edits())

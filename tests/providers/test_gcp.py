@@ -14,11 +14,12 @@ import pulumi
 import pytest
 from pulumi.runtime.stack import run_pulumi_func
 
-from gpupools.cloud import UNKNOWN, Settings, Verdict
+from gpupools.cloud import Settings, Verdict
 from gpupools.errors import Problem, Rejected
 from gpupools.gpus import gpu_models
 from gpupools.mig import profile
 from gpupools.plan import PoolPlan, plan_pool
+from gpupools.pool_facts import UNKNOWN
 from gpupools.spec import LATE, SHARING_KINDS, Cluster, PoolSpec
 from gpupools.stack import parse_cluster, parse_pool
 from gpupools.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.cloud import UNKNOWN, By, PoolFacts, SharingFacts
+from gpupools.pool_facts import UNKNOWN, By, PoolFacts, SharingFacts
 from gpupools.reading import with_taint
 from gpupools.taints import GPU_TAINT, repels_cpu_pods
 from providers.gcp import CLOUD
@@ -266,7 +266,7 @@ def test_google_natives_auto_provisioning_has_the_apis_names() -> None:
     ("limit", "pools"),
     [
         ({"resourceType": "nvidia-l4", "maximum": UNKNOWN}, 1),
-        ({"resourceType": UNKNOWN, "maximum": 8}, 0),
+        ({"resourceType": UNKNOWN, "maximum": 8}, 1),
         ({"resourceType": "nvidia-l4"}, 0),
     ],
     ids=["late maximum", "late type", "no maximum"],

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.cloud import UNKNOWN, PoolFacts
 from gpupools.kubernetes_pools import read_kubernetes_pools
+from gpupools.pool_facts import UNKNOWN, PoolFacts
 from gpupools.reading import at, joined, with_taint
 from gpupools.spec import SHARING_KINDS
 from gpupools.taints import repels_cpu_pods
@@ -30,6 +30,10 @@ TOKENS = {
         "aws-native:autoscaling:AutoScalingGroup",
         "aws:ec2/fleet:Fleet",
         "aws:ec2/spotFleetRequest:SpotFleetRequest",
+        "aws-native:ec2:SpotFleet",
+        "aws:cloudcontrol/resource:Resource",
+        "aws-native:index:ExtensionResource",
+        "aws:cloudformation/stack:Stack",
     ),
     "azure": (
         "azure-native:containerservice:AgentPool",
@@ -54,6 +58,12 @@ TOKENS = {
         "kubernetes:cloud.google.com/v1:ComputeClass",
         "kubernetes:eks.services.k8s.aws/v1alpha1:Nodegroup",
         "kubernetes:containerservice.azure.com/v1api20231001:ManagedClustersAgentPool",
+        "kubernetes:container.cnrm.cloud.google.com/v1beta1:ContainerNodePool",
+        "kubernetes:container.cnrm.cloud.google.com/v1beta1:ContainerCluster",
+        "kubernetes:eks.aws.upbound.io/v1beta1:NodeGroup",
+        "kubernetes:containerservice.azure.m.upbound.io/v1beta1:KubernetesCluster",
+        "kubernetes:container.gcp.upbound.io/v1beta1:NodePool",
+        "kubernetes:machine.openshift.io/v1beta1:MachineSet",
     ),
 }
 ALL = [(owner, token) for owner, tokens in TOKENS.items() for token in tokens]
@@ -84,7 +94,8 @@ KEYS = (
     "metadata", "oauthScopes", "serviceAccount", "imageType", "enableAutopilot", "spec", "template", "requirements",
     "key", "operator", "values", "value", "effect", "nodeClassRef", "group", "kind", "apiVersion", "limits",
     "nvidia.com/gpu", "replicas", "sku", "kubernetesTaints", "resources", "priorities", "nodePoolAutoCreation",
-    "nodePoolConfig", "awsLaunchTemplate", "scaling", "machineFamily",
+    "nodePoolConfig", "awsLaunchTemplate", "scaling", "machineFamily", "forProvider", "initProvider", "taint",
+    "guestAccelerator", "serviceAccountRef", "providerSpec", "gpus",
 )
 # fmt: on
 LEAVES: tuple[Any, ...] = (
@@ -262,6 +273,30 @@ SAMPLES: tuple[tuple[str, str, Any], ...] = (
         "kubernetes",
         "kubernetes:infrastructure.cluster.x-k8s.io/v1beta1:AzureASOManagedMachinePool",
         {"spec": {"resources": [{"kind": "ManagedClustersAgentPool", "metadata": {"name": "x"}, "spec": AGENT_POOL}]}},
+    ),
+    (
+        "kubernetes",
+        "kubernetes:container.gcp.upbound.io/v1beta1:NodePool",
+        {
+            "spec": {
+                "forProvider": {"autoscaling": [{"maxNodeCount": 1}]},
+                "initProvider": {
+                    "nodeConfig": [
+                        {
+                            "machineType": "n1-standard-8",
+                            "guestAccelerator": [{"type": "nvidia-tesla-t4", "count": 1}],
+                            "taint": TAINTS,
+                            "serviceAccountRef": {"name": "x"},
+                        }
+                    ]
+                },
+            }
+        },
+    ),
+    (
+        "kubernetes",
+        "kubernetes:machine.openshift.io/v1beta1:MachineSet",
+        {"spec": {"template": {"spec": {"providerSpec": {"value": MACHINE}, "taints": TAINTS}}}},
     ),
     (
         "kubernetes",

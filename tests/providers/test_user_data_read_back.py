@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.cloud import SharingFacts
+from gpupools.pool_facts import SharingFacts
 from gpupools.taints import Effect, Taint
 from providers.aws.user_data import UserData, read_user_data
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-PLUGIN, OPERATOR, EXPORTER, NFD = (
-    f"chart {name}" for name in ("nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "node-feature-discovery")
+PLUGIN, OPERATOR, EXPORTER, DRA = (
+    f"chart {name}" for name in ("nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu")
 )
 AL2023, BOTTLEROCKET = "node image (AL2023 NVIDIA)", "node image (Bottlerocket NVIDIA)"
 INSTALLER, IMAGE = "Google's driver installer DaemonSet", "GKE node image"
@@ -40,6 +40,10 @@ def plugin_on(driver: str, toolkit: str, **more: str) -> dict[str, str]:
     return {"driver": driver, "container toolkit": toolkit, "device plugin": PLUGIN, **more}
 
 
+def dra_on(driver: str, toolkit: str, **more: str) -> dict[str, str]:
+    return {"driver": driver, "container toolkit": toolkit, "DRA driver": DRA, **more}
+
+
 def operator_on(driver: str, toolkit: str, **more: str) -> dict[str, str]:
     rest = ("runtime class", "device plugin", "node feature discovery", "GPU feature discovery", "DCGM exporter")
     return {"driver": driver, "container toolkit": toolkit, **dict.fromkeys(rest, OPERATOR), **more}
@@ -48,8 +52,10 @@ def operator_on(driver: str, toolkit: str, **more: str) -> dict[str, str]:
 BOTTLEROCKET_ALL = dict.fromkeys(("driver", "container toolkit", "runtime class", "device plugin"), BOTTLEROCKET)
 GKE_ALL = {"driver": "GKE", "container toolkit": IMAGE, "device plugin": "GKE"}
 EKS_PLUGIN = plugin_on(AL2023, AL2023, **{"runtime class": "gpupools", "DCGM exporter": EXPORTER})
+AKS_ALL = dict.fromkeys(("driver", "container toolkit", "device plugin", "DCGM exporter"), "AKS")
 AKS_PLUGIN = plugin_on("AKS", "AKS", **{"DCGM exporter": EXPORTER})
-WITH_LABELS = {"node feature discovery": NFD, "GPU feature discovery": PLUGIN}
+KEPT = {"nodes": {"min": 1, "max": 4}}
+FIXED = {"nodes": {"fixed": 2}}
 
 COMBINATIONS: Mapping[str, Combination] = {
     "eks-image": Combination("aws", "cloud-managed", BOTTLEROCKET_ALL),
@@ -58,7 +64,7 @@ COMBINATIONS: Mapping[str, Combination] = {
     "eks-image-mig": Combination("aws", "cloud-managed", {**BOTTLEROCKET_ALL, "MIG manager": BOTTLEROCKET}, MIG),
     "eks-plugin": Combination("aws", "device-plugin", EKS_PLUGIN),
     "eks-plugin-time-slicing": Combination("aws", "device-plugin", EKS_PLUGIN, TIME_SLICING),
-    "eks-plugin-mps": Combination("aws", "device-plugin", {**EKS_PLUGIN, **WITH_LABELS}, MPS),
+    "eks-plugin-mps": Combination("aws", "device-plugin", EKS_PLUGIN, MPS),
     "eks-operator": Combination("aws", "gpu-operator", operator_on(AL2023, AL2023)),
     "eks-operator-time-slicing": Combination("aws", "gpu-operator", operator_on(AL2023, AL2023), TIME_SLICING),
     "eks-operator-mps": Combination("aws", "gpu-operator", operator_on(AL2023, AL2023), MPS),
@@ -71,9 +77,10 @@ COMBINATIONS: Mapping[str, Combination] = {
     "eks-operator-mig-shared": Combination(
         "aws", "gpu-operator", operator_on(AL2023, AL2023, **{"MIG manager": OPERATOR}), MIG_SHARED
     ),
+    "eks-dra": Combination("aws", "dra-driver", dra_on(AL2023, AL2023, **{"DCGM exporter": EXPORTER}), KEPT),
     "aks-plugin": Combination("azure", "device-plugin", AKS_PLUGIN),
     "aks-plugin-time-slicing": Combination("azure", "device-plugin", AKS_PLUGIN, TIME_SLICING),
-    "aks-plugin-mps": Combination("azure", "device-plugin", {**AKS_PLUGIN, **WITH_LABELS}, MPS),
+    "aks-plugin-mps": Combination("azure", "device-plugin", AKS_PLUGIN, MPS),
     "aks-plugin-mig": Combination("azure", "device-plugin", {**AKS_PLUGIN, "MIG manager": "AKS"}, MIG),
     "aks-plugin-mig-mixed": Combination("azure", "device-plugin", {**AKS_PLUGIN, "MIG manager": "AKS"}, MIG_MIXED),
     "aks-plugin-mig-shared": Combination("azure", "device-plugin", {**AKS_PLUGIN, "MIG manager": "AKS"}, MIG_SHARED),
@@ -83,6 +90,12 @@ COMBINATIONS: Mapping[str, Combination] = {
     "aks-operator-mig-sizes": Combination(
         "azure", "gpu-operator", operator_on(OPERATOR, OPERATOR, **{"MIG manager": OPERATOR}), MIG_SIZES
     ),
+    "aks-dra": Combination("azure", "dra-driver", dra_on("AKS", "AKS", **{"DCGM exporter": EXPORTER}), KEPT),
+    "aks-managed": Combination("azure", "cloud-managed", AKS_ALL, FIXED),
+    "aks-managed-mig": Combination("azure", "cloud-managed", {**AKS_ALL, "MIG manager": "AKS"}, {**MIG, **FIXED}),
+    "aks-managed-mig-mixed": Combination(
+        "azure", "cloud-managed", {**AKS_ALL, "MIG manager": "AKS"}, {**MIG_MIXED, **FIXED}
+    ),
     "gke-managed": Combination("gcp", "cloud-managed", GKE_ALL),
     "gke-managed-time-slicing": Combination("gcp", "cloud-managed", GKE_ALL, TIME_SLICING),
     "gke-managed-mps": Combination("gcp", "cloud-managed", GKE_ALL, MPS),
@@ -90,7 +103,8 @@ COMBINATIONS: Mapping[str, Combination] = {
     "gke-managed-mig-shared": Combination("gcp", "cloud-managed", {**GKE_ALL, "MIG manager": "GKE"}, MIG_SHARED),
     "gke-plugin": Combination("gcp", "device-plugin", plugin_on(INSTALLER, IMAGE)),
     "gke-plugin-time-slicing": Combination("gcp", "device-plugin", plugin_on(INSTALLER, IMAGE), TIME_SLICING),
-    "gke-plugin-mps": Combination("gcp", "device-plugin", plugin_on(INSTALLER, IMAGE, **WITH_LABELS), MPS),
+    "gke-plugin-mps": Combination("gcp", "device-plugin", plugin_on(INSTALLER, IMAGE), MPS),
+    "gke-dra": Combination("gcp", "dra-driver", dra_on(INSTALLER, IMAGE), KEPT),
     "gke-operator": Combination("gcp", "gpu-operator", operator_on(INSTALLER, OPERATOR)),
     "gke-operator-time-slicing": Combination("gcp", "gpu-operator", operator_on(INSTALLER, OPERATOR), TIME_SLICING),
     "gke-operator-mig": Combination(

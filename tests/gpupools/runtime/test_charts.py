@@ -84,6 +84,10 @@ def deaf(made: RuntimePlan, taints: tuple[Taint, ...]) -> list[str]:
         for release in made.releases
         for operand in operands_of(release)
         if untolerated(at(release.values, operand.tolerations), taints)
+    ] + [
+        each.name
+        for each in made.objects
+        if each.kind == "DaemonSet" and untolerated(each.manifest["spec"]["template"]["spec"]["tolerations"], taints)
     ]
 
 
@@ -104,8 +108,38 @@ def test_every_operand_tolerates_custom_taints(combination: Combination, plan: P
 def test_an_operand_that_were_told_less_would_stay_off(combination: Combination, plan: Planner) -> None:
     made = plan(combination.cloud, combination.pools)
     operands = [f"{operand.name} of {release.chart}" for release in made.releases for operand in operands_of(release)]
+    operands += [each.name for each in made.objects if each.kind == "DaemonSet"]
 
     assert deaf(made, (Taint("team", "vision", Effect.NO_SCHEDULE),)) == operands
+
+
+@pytest.mark.parametrize("software", ["cloud-managed", "device-plugin", "gpu-operator", "dra-driver"])
+def test_the_efa_plugin_tolerates_custom_taints(software: str, plan: Planner) -> None:
+    network = {"rdma": True, "security_group_ids": ["sg-0a1b2c3d4e5f60718"]}
+    pool = {**A100, "software": software, "network": network, "taints": CUSTOM, "nodes": {"min": 1, "max": 4}}
+    (planned,) = pools_of("aws", {"a": pool})
+    made = plan("aws", {"a": pool})
+
+    assert "aws-efa-k8s-device-plugin" in {release.chart for release in made.releases}
+    assert deaf(made, planned.taints) == []
+
+
+def test_every_operand_of_the_data_is_in_some_combination(plan: Planner) -> None:
+    seen = {
+        (release.chart, operand.name)
+        for each in COMBINATIONS.values()
+        for release in plan(each.cloud, each.pools).releases
+        for operand in operands_of(release)
+    }
+
+    left_out = {(each.chart, each.name) for each in OPERANDS} - seen
+    # Never on in our values; and EFA, which the test above has.
+    assert left_out == {
+        ("nvidia-device-plugin", "GPU feature discovery"),
+        ("nvidia-device-plugin", "NFD worker"),
+        ("node-feature-discovery", "NFD worker"),
+        ("aws-efa-k8s-device-plugin", "EFA device plugin"),
+    }
 
 
 def test_the_taints_of_every_pool_served_are_tolerated() -> None:
@@ -198,8 +232,34 @@ def test_crds_go_with_the_operator_unless_asked(plan: Planner) -> None:
     gone, kept = (plan("aws", pools, keep_crds=keep).releases[0] for keep in (False, True))
 
     assert (at(gone.values, "operator.cleanupCRD"), at(kept.values, "operator.cleanupCRD")) == (True, False)
+    left = (
+        "kubectl delete crd computedomains.resource.nvidia.com computedomaincliques.resource.nvidia.com takes them away"
+    )
+    assert any(left in each for each in gone.decisions)
     assert any("takes the CRDs" in each for each in gone.decisions)
     assert any("leaves the CRDs" in each and "behind" in each for each in kept.decisions)
+
+
+@EVERY
+def test_only_the_operator_brings_crds(combination: Combination, plan: Planner) -> None:
+    made = plan(combination.cloud, combination.pools)
+    # DeviceClasses are no CRDs, and the DRA driver's chart is told to leave its two out.
+    bringing = {"gpu-operator", "node-feature-discovery", "dra-driver-nvidia-gpu"}
+
+    assert {each.chart for each in made.releases if each.chart in bringing and not each.skip_crds} <= {"gpu-operator"}
+    assert [
+        each.chart
+        for each in made.releases
+        if each.chart != "gpu-operator" and (at(each.values, "nfd.enabled") or at(each.values, "gfd.enabled"))
+    ] == []
+
+
+def test_crds_to_keep_where_no_chart_brings_any_are_refused(refused: Callable[..., list[str]]) -> None:
+    (problem,) = refused("aws", {"a": {"gpu": "L4", "software": "device-plugin"}}, keep_crds=True)
+
+    assert problem == (
+        "clusters.c.runtime.keep_crds: no chart of the cluster brings CRDs, only the GPU Operator's does; leave it out"
+    )
 
 
 def test_a_gpu_that_the_newest_driver_no_longer_drives_gets_an_older_one(plan: Planner) -> None:

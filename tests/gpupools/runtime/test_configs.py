@@ -7,14 +7,8 @@ import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gpupools.runtime.configs import (
-    MIG_CONFIG_LABEL,
-    PLUGIN_CONFIG_LABEL,
-    PluginConfig,
-    content_name,
-    mps_limits,
-    plugin_config_name,
-)
+from gpupools.runtime.configs import PluginConfig, content_name, mps_limits, plugin_config_name
+from gpupools.runtime.labels import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from gpupools.runtime.objects import metrics_csv
 from gpupools.runtime.plan import RuntimePlan
 from gpupools.spec import Mps

@@ -16,6 +16,7 @@ from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of
 
 EVERY = pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=COMBINATIONS)
 PLUGIN = {"gpu": "L4", "software": "device-plugin"}
+DRA = {"gpu": "L4", "software": "dra-driver", "nodes": {"min": 1, "max": 4}}
 
 
 def one(made: RuntimePlan, kind: str) -> KubernetesObject:
@@ -154,7 +155,14 @@ def test_a_smoke_test_runs_on_its_own_pool(combination: Combination, plan: Plann
 
     assert selects(pod["nodeSelector"], {}, pool.labels)
     assert untolerated(pod["tolerations"], pool.taints) == []
-    assert container["resources"]["limits"] == {next(iter(pool.capacity)): "1"}
+    if pool.capacity:
+        assert container["resources"] == {"limits": {next(iter(pool.capacity)): "1"}}
+    else:
+        claim = one(made, "ResourceClaimTemplate")
+        assert container["resources"] == {"claims": [{"name": pod["resourceClaims"][0]["name"]}]}
+        assert pod["resourceClaims"][0]["resourceClaimTemplateName"] == claim.manifest["metadata"]["name"]
+        assert claim.manifest["metadata"]["namespace"] == job.manifest["metadata"]["namespace"]
+        assert claim.name in made.depends[job.name]
     assert not container["image"].endswith(":latest")
     assert {"pool/a", *(each.name for each in made.releases if "a" in each.pools)} <= set(made.depends[job.name])
 
@@ -271,7 +279,22 @@ def test_trust_marks_and_taints_the_nodes(trust: Mapping[str, Any], mark: str | 
     taints = [str(taint) for taint in pool.taints]
 
     assert pool.labels.get("gpupools/trust") == mark
+    assert pool.labels.get("gpupools/trust-waiver") == (None if mark else "one-team-owns-the-cluster")
     assert taints == ["nvidia.com/gpu=present:NoSchedule", *([f"gpupools/trust={mark}:NoSchedule"] if mark else [])]
+
+
+@pytest.mark.parametrize(
+    ("reason", "value"),
+    [
+        ("one team: owns it, all of it.", "one-team-owns-it-all-of-it"),
+        ("x" * 62 + " and more", "x" * 62),
+        ("тут все свои люди", "given"),
+    ],
+)
+def test_a_reason_becomes_a_label_as_far_as_it_can(reason: str, value: str) -> None:
+    (pool,) = pools_of("aws", {"a": shared({"waiver": reason})})
+
+    assert pool.labels["gpupools/trust-waiver"] == value
 
 
 @pytest.mark.parametrize(
@@ -334,6 +357,17 @@ def test_software_of_ours_passes_the_admission_policy(plan: Planner) -> None:
     assert set(own["values"]) == {"kube-system", "nvidia-device-plugin", "dcgm-exporter", SMOKE_NAMESPACE}
 
 
+@pytest.mark.parametrize(("name", "space"), [("monitoring/dcgm", {"monitoring"}), ("eksctl", set()), ("A b/c", set())])
+def test_software_of_the_teams_own_passes_where_its_namespace_is_said(
+    name: str, space: set[str], plan: Planner
+) -> None:
+    pools = {"a": shared({"team": "vision"}, software="device-plugin")}
+    made = plan("aws", pools, trust_policy=True, existing={"dcgm_exporter": name})
+    own, _ = policies(made)["trust/vision"]["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+
+    assert set(own["values"]) == {"kube-system", "nvidia-device-plugin", *space}
+
+
 def test_a_quota_limits_each_trusted_namespace(plan: Planner) -> None:
     made = plan("aws", {"a": shared({"namespaces": ["n1", "n2"], "quota": 3})})
     quotas = [each.manifest for each in made.objects if each.kind == "ResourceQuota"]
@@ -376,8 +410,20 @@ def test_a_runtime_that_is_wrongly_written_is_refused(runtime: Mapping[str, Any]
 @pytest.mark.parametrize(
     ("version", "pool", "runtime", "found"),
     [
-        ("1.29", shared({"team": "vision"}), {"trust_policy": True}, "1.29 has no ValidatingAdmissionPolicy"),
-        ("1.32.4", {"gpu": "L4", "software": "gpu-operator"}, {}, "GPU Operator v26.7.0 supports Kubernetes 1.33"),
+        (
+            "1.29",
+            shared({"team": "vision"}),
+            {"trust_policy": True},
+            "got 1.29; the admission policy needs Kubernetes 1.30",
+        ),
+        ("1.32.4", {"gpu": "L4", "software": "gpu-operator"}, {}, "GPU Operator v26.7.0 needs Kubernetes 1.33"),
+        (
+            "1.34.1",
+            DRA,
+            {},
+            "got 1.34.1; NVIDIA's DRA driver 0.4.1 needs Kubernetes 1.34.2 or later; upgrade the cluster",
+        ),
+        ("1.33", DRA, {}, "needs Kubernetes 1.34.2"),
     ],
 )
 def test_a_cluster_too_old_for_what_is_asked_is_refused(
@@ -393,6 +439,8 @@ def test_a_cluster_new_enough_is_taken(plan: Planner) -> None:
     pools = {"a": shared({"team": "vision"}), "b": {"gpu": "L4", "software": "gpu-operator"}}
 
     assert plan("aws", pools, kubernetes="1.34", trust_policy=True).releases != ()
+    assert plan("aws", {"a": DRA}, kubernetes="1.34").releases != ()
+    assert plan("aws", {"a": DRA}, kubernetes="1.35.0").releases != ()
 
 
 RDMA = {"rdma": True, "security_group_ids": ["sg-0a1b2c3d4e5f60718"]}

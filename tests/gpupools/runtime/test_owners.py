@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from gpupools.cloud import Verdict
 from gpupools.errors import Rejected
 from gpupools.plan import PoolPlan
 from gpupools.runtime.charts import at, nested
-from gpupools.runtime.configs import OPERANDS_LABEL
+from gpupools.runtime.labels import OPERANDS_LABEL
 from gpupools.runtime.owners import claims, needed_pieces, settle
 from gpupools.runtime.plan import KubernetesObject, Piece, Release, RuntimePlan
 from gpupools.runtime.planning import plan_runtime
@@ -18,6 +19,7 @@ from providers import clouds
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS, Combination
 from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of
 
+NO_PLUGIN = "gke-no-default-nvidia-gpu-device-plugin"
 EVERY = pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=COMBINATIONS)
 
 
@@ -76,6 +78,10 @@ def _without_one(made: RuntimePlan) -> Iterator[tuple[str, tuple[Release, ...], 
         if release.chart == "nvidia-device-plugin":
             yield "nowhere", (*others, changed(release, "nodeSelector", {"x": "y"})), made.objects
             yield "kept off", (*others, changed(release, "tolerations", [])), made.objects
+        if release.chart == "dra-driver-nvidia-gpu":
+            for path, value in (("nodeSelector", {"x": "y"}), ("tolerations", [])):
+                yield path, (*others, changed(release, f"kubeletPlugin.{path}", value)), made.objects
+            yield "no GPUs", (*others, changed(release, "resources.gpus.enabled", False)), made.objects
 
 
 @EVERY
@@ -127,31 +133,60 @@ def stranger(chart: str, values: Mapping[str, Any]) -> Release:
 def test_a_second_device_plugin_is_caught(combination: Combination, refused: Callable[..., list[str]]) -> None:
     problems = refused(combination.cloud, combination.pools, existing={"device_plugin": "theirs"})
 
-    assert [each for each in problems if "the device plugin would have two owners" in each and "theirs" in each] != []
+    twice = (
+        "device plugin (theirs) and DRA driver (chart dra-driver-nvidia-gpu) would hand the same GPUs out twice"
+        if combination.software == "dra-driver"
+        else "the device plugin would have two owners"
+    )
+    assert [each for each in problems if twice in each and "theirs" in each] != []
 
 
-@pytest.mark.parametrize(("piece", "switch"), [(Piece.DRIVER, "driver"), (Piece.CONTAINER_TOOLKIT, "toolkit")])
+SWITCHES = {
+    Piece.DRIVER: "driver",
+    Piece.CONTAINER_TOOLKIT: "toolkit",
+    Piece.DEVICE_PLUGIN: "devicePlugin",
+    Piece.NODE_FEATURE_DISCOVERY: "nfd",
+    Piece.GPU_FEATURE_DISCOVERY: "gfd",
+    Piece.DCGM_EXPORTER: "dcgmExporter",
+    Piece.MIG_MANAGER: "migManager",
+}
+
+
 @EVERY
-def test_a_second_owner_of_what_is_below_the_plugin_is_caught(
-    combination: Combination, piece: Piece, switch: str, plan: Planner
-) -> None:
+def test_a_second_owner_of_any_piece_is_caught(combination: Combination, plan: Planner) -> None:
     made = plan(combination.cloud, combination.pools)
     (pool,) = pools_of(combination.cloud, combination.pools)
     cloud = clouds()[combination.cloud]
-    node, releases = cloud.node_runtime(pool.software, pool.settings), made.releases
-    if made.owners[0].owners[piece] == "chart gpu-operator":  # then the node brings it as well
-        node = replace(node, brings={**node.brings, piece: "another node image"})
-    elif pool.software == "gpu-operator":  # then the operator does it as well
-        (operator,) = (each for each in releases if each.chart == "gpu-operator")
-        releases = (*(each for each in releases if each is not operator), changed(operator, f"{switch}.enabled", True))
-    else:  # then an operator comes along that no label keeps off
-        off = {f"{name}.enabled": False for name in ("driver", "toolkit", "devicePlugin", "gfd", "nfd", "dcgmExporter")}
-        releases = (*releases, stranger("gpu-operator", nested({**off, f"{switch}.enabled": True})))
-        pool = replace(pool, labels={key: value for key, value in pool.labels.items() if key != OPERANDS_LABEL})
-    found = claims(pool, node, releases, made.objects, RuntimeSpec(), cloud)
-    problems = [problem.what for problem in settle(pool, found, needed_pieces(pool), "r")[1]]
+    bare = replace(pool, labels={key: value for key, value in pool.labels.items() if key != OPERANDS_LABEL})
+    unseen = []
+    for piece, owner in made.owners[0].owners.items():
+        node, releases = cloud.node_runtime(pool.software, pool.settings), made.releases
+        if piece is Piece.DRA_DRIVER or owner == "chart gpu-operator":  # then the node brings it as well
+            node = replace(node, brings={**node.brings, piece: "another node image"})
+            if piece is Piece.MIG_MANAGER:  # which cuts only where the pool itself does
+                bare = replace(bare, capability=replace(bare.capability, verdict=Verdict.NATIVE))
+        else:  # then an operator comes along that no label keeps off; its validator brings the runtime class
+            values = nested({f"{switch}.enabled": key is piece for key, switch in SWITCHES.items()})
+            discovery = {"node-feature-discovery": {"worker": {"tolerations": [{"operator": "Exists"}]}}}
+            others = (each for each in releases if each.chart != "gpu-operator")
+            releases = (*others, stranger("gpu-operator", {**values, **discovery}))
+        found = claims(bare, node, releases, made.objects, RuntimeSpec(), cloud)
+        problems = [problem.what for problem in settle(bare, found, (), "r")[1]]
+        if not any(each.startswith(f"the {piece.value} would have two owners") for each in problems):
+            unseen.append(piece.value)
 
-    assert [each for each in problems if each.startswith(f"the {piece.value} would have two owners")] != []
+    assert unseen == []
+
+
+@EVERY
+def test_a_device_plugin_and_a_dra_driver_never_share_a_node(combination: Combination, plan: Planner) -> None:
+    made = plan(combination.cloud, combination.pools)
+    (pool,) = pools_of(combination.cloud, combination.pools)
+    chart = "nvidia-device-plugin" if combination.software == "dra-driver" else "dra-driver-nvidia-gpu"
+    tolerant = {"kubeletPlugin": {"tolerations": [{"operator": "Exists"}]}}
+    problems = judged(combination, pool, (*made.releases, stranger(chart, tolerant)), made.objects)
+
+    assert [each for each in problems if each.endswith("would hand the same GPUs out twice")] != []
 
 
 MIXED: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]], Mapping[str, str]]] = {
@@ -176,6 +211,15 @@ MIXED: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]], Mapping[str, str
             "operator": {"gpu": "L4", "software": "gpu-operator"},
         },
         {"host": "GKE", "chart": "chart nvidia-device-plugin", "operator": "chart gpu-operator"},
+    ),
+    "aks: every software at once": (
+        "azure",
+        {
+            "host": {"gpu": "T4", "software": "cloud-managed", "nodes": {"fixed": 2}},
+            "chart": {"gpu": "T4", "software": "device-plugin"},
+            "operator": {"gpu": "T4", "software": "gpu-operator"},
+        },
+        {"host": "AKS", "chart": "chart nvidia-device-plugin", "operator": "chart gpu-operator"},
     ),
     "aks: plugin and operator": (
         "azure",
@@ -227,6 +271,18 @@ EXISTING: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], tuple[st
         {"device_plugin": "kube-system/nvdp"},
         ("chart nvidia-device-plugin and kube-system/nvdp", "clusters.c.runtime.management: external"),
     ),
+    "a device plugin beside our DRA driver": (
+        "gcp",
+        {"gpu": "L4", "software": "dra-driver", "nodes": {"min": 1, "max": 2}},
+        {"device_plugin": "kube-system/nvdp"},
+        ("device plugin (kube-system/nvdp) and DRA driver (chart dra-driver-nvidia-gpu)", "existing.device_plugin"),
+    ),
+    "the team's DRA driver beside ours": (
+        "aws",
+        {"gpu": "L4", "software": "dra-driver", "nodes": {"min": 1, "max": 2}},
+        {"dra_driver": "team-dra"},
+        ("the DRA driver would have two owners", "chart dra-driver-nvidia-gpu and team-dra"),
+    ),
     "a DaemonSet beside Bottlerocket's own plugin": (
         "aws",
         {"gpu": "L4", "software": "cloud-managed"},
@@ -238,6 +294,18 @@ EXISTING: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], tuple[st
         {"gpu": "L4"},
         {"device_plugin": "kube-system/nvdp"},
         ("GKE and kube-system/nvdp",),
+    ),
+    "a DaemonSet beside AKS's own plugin": (
+        "azure",
+        {"gpu": "T4", "software": "cloud-managed", "nodes": {"fixed": 2}},
+        {"device_plugin": "kube-system/nvdp"},
+        ("AKS and kube-system/nvdp", "node_selector"),
+    ),
+    "a DCGM exporter beside AKS's own": (
+        "azure",
+        {"gpu": "T4", "software": "cloud-managed", "nodes": {"fixed": 2}},
+        {"dcgm_exporter": "monitoring/dcgm-exporter"},
+        ("AKS and monitoring/dcgm-exporter", "clusters.c.runtime.existing.dcgm_exporter"),
     ),
     "a DaemonSet on nodes of a label the cloud sets": (
         "aws",
@@ -291,16 +359,17 @@ def test_the_teams_operator_leaves_nodes_alone_that_turn_it_away(plan: Planner) 
 @pytest.mark.parametrize(
     ("key", "piece", "chart"),
     [
-        ("node_feature_discovery", Piece.NODE_FEATURE_DISCOVERY, "node-feature-discovery"),
-        ("dcgm_exporter", Piece.DCGM_EXPORTER, "dcgm-exporter"),
+        ("node_feature_discovery", Piece.NODE_FEATURE_DISCOVERY, "gpu-operator"),
+        ("dcgm_exporter", Piece.DCGM_EXPORTER, "nvidia-device-plugin"),
     ],
 )
 def test_what_a_cluster_has_once_is_used(key: str, piece: Piece, chart: str, plan: Planner) -> None:
-    pools = {"a": {"gpu": "L4", "software": "device-plugin", **COMBINATIONS["eks-plugin-mps"].pool}}
+    software = "gpu-operator" if chart == "gpu-operator" else "device-plugin"
+    pools = {"a": {"gpu": "L4", "software": software}}
     made = plan("aws", pools, existing={key: "monitoring/theirs"})
 
     assert made.owners[0].owners[piece] == "monitoring/theirs"
-    assert chart not in {release.chart for release in made.releases}
+    assert [release.chart for release in made.releases] == [chart]
     assert any("monitoring/theirs is used" in note for note in made.notes)
 
 
@@ -311,6 +380,7 @@ EXTERNAL = pytest.mark.parametrize(
         ("aws", "L4", "gpu-operator", "gpu_operator"),
         ("azure", "T4", "device-plugin", "device_plugin"),
         ("gcp", "L4", "gpu-operator", "gpu_operator"),
+        ("aws", "L4", "dra-driver", "dra_driver"),
     ],
 )
 
@@ -319,7 +389,9 @@ EXTERNAL = pytest.mark.parametrize(
 def test_external_software_without_a_name_is_refused(
     cloud: str, gpu: str, software: str, key: str, refused: Callable[..., list[str]]
 ) -> None:
-    (problem,) = refused(cloud, {"a": {"gpu": gpu, "software": software}}, management="external")
+    (problem,) = refused(
+        cloud, {"a": {"gpu": gpu, "software": software, "nodes": {"min": 1, "max": 2}}}, management="external"
+    )
 
     assert f"none with software {software} on {cloud}" in problem
     assert f"name it under clusters.c.runtime.existing.{key}" in problem
@@ -330,9 +402,11 @@ def test_external_software_with_a_name_serves_the_pool(
     cloud: str, gpu: str, software: str, key: str, plan: Planner
 ) -> None:
     existing = {key: "platform team", **({"device_plugin": None} if key == "gpu_operator" else {})}
-    made = plan(cloud, {"a": {"gpu": gpu, "software": software}}, management="external", existing=existing)
+    pools = {"a": {"gpu": gpu, "software": software, "nodes": {"min": 1, "max": 2}}}
+    made = plan(cloud, pools, management="external", existing=existing)
 
-    assert made.owners[0].owners[Piece.DEVICE_PLUGIN] == "platform team"
+    serving = Piece.DRA_DRIVER if software == "dra-driver" else Piece.DEVICE_PLUGIN
+    assert made.owners[0].owners[serving] == "platform team"
     assert (made.releases, made.objects, made.needs_kubernetes) == ((), (), False)
 
 
@@ -353,6 +427,111 @@ def test_gkes_default_driver_beside_another_owner_is_refused(software: str) -> N
     assert str(caught.value).startswith(
         f"pools.a.software: GKE's default driver and software {software}, which needs it off, would both own the driver"
     )
+
+
+@pytest.mark.parametrize(
+    ("by_hand", "said"),
+    [
+        (
+            {"guestAccelerators": [{"gpuDriverInstallationConfig": {"gpuDriverVersion": "DEFAULT"}}]},
+            "guestAccelerators: GKE's driver ('DEFAULT') and software: gpu-operator would both own the driver",
+        ),
+        (
+            {"labels": {NO_PLUGIN: "false"}},
+            f"labels.{NO_PLUGIN}: GKE's device plugin and software: gpu-operator would both own the GPUs",
+        ),
+    ],
+    ids=["driver", "device plugin"],
+)
+def test_gkes_own_software_set_by_hand_beside_the_operator_is_refused(
+    by_hand: Mapping[str, Any], said: str, refused: Callable[..., list[str]]
+) -> None:
+    overrides = {"gcp": {"NodePool": {"nodeConfig": by_hand}}}
+    problems = refused("gcp", {"a": {"gpu": "L4", "software": "gpu-operator", "overrides": overrides}})
+
+    cure = "leave it out, or use software: cloud-managed"
+    source = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
+    assert problems == [f"pools.a.overrides.gcp.NodePool.nodeConfig.{said}; {cure} (see {source})"]
+
+
+@pytest.mark.parametrize("software", ["gpu-operator", "device-plugin"])
+def test_aks_managing_by_hand_beside_another_owner_is_refused(software: str, refused: Callable[..., list[str]]) -> None:
+    overrides = {"azure": {"AgentPool": {"gpuProfile": {"nvidia": {"managementMode": "Managed"}}}}}
+    problems = refused("azure", {"a": {"gpu": "T4", "software": software, "overrides": overrides}})
+
+    said = f"AKS (managementMode Managed) and software: {software} would both own the GPUs"
+    cure = "leave it out, or use software: cloud-managed"
+    source = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
+    assert problems == [f"pools.a.overrides.azure.AgentPool.gpuProfile: {said}; {cure} (see {source})"]
+
+
+def test_an_existing_operator_has_no_node_selector() -> None:
+    operator = {"name": "team-operator", "node_selector": {"team": "vision"}}
+    with pytest.raises(Rejected) as caught:
+        stack_of("aws", {"a": {"gpu": "L4"}}, {"existing": {"gpu_operator": operator}})
+
+    assert "gpu_operator takes no node_selector, since an operator's daemons go to every GPU node" in str(caught.value)
+
+
+TWICE: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], tuple[str, ...]]] = {
+    "eksctl's plugin and ours": (
+        "aws",
+        {"gpu": "T4", "software": "device-plugin"},
+        {"device_plugin": "eksctl"},
+        (
+            "pools.a.software: the device plugin would have two owners on c nodes: chart nvidia-device-plugin ",
+            "and eksctl; delete eksctl's DaemonSet (kubectl -n kube-system delete daemonset ",
+            "nvidia-device-plugin-daemonset), create node groups with --install-nvidia-plugin=false, and drop ",
+            "clusters.c.runtime.existing.device_plugin",
+        ),
+    ),
+    "a DaemonSet and ours": (
+        "azure",
+        {"gpu": "T4", "software": "device-plugin"},
+        {"device_plugin": "kube-system/nvdp"},
+        (
+            "pools.a.software: the device plugin would have two owners on c nodes: chart nvidia-device-plugin ",
+            "and kube-system/nvdp; remove kube-system/nvdp from the cluster and drop ",
+            "clusters.c.runtime.existing.device_plugin, or set clusters.c.runtime.management: external so that ",
+            "it alone serves the pools",
+        ),
+    ),
+    "our device plugin and a DRA driver": (
+        "azure",
+        {"gpu": "T4", "software": "device-plugin"},
+        {"dra_driver": "gpu-dra/dra"},
+        (
+            "pools.a.software: device plugin (chart nvidia-device-plugin) and DRA driver (gpu-dra/dra) would ",
+            "hand the same GPUs out twice; remove gpu-dra/dra from the cluster and drop ",
+            "clusters.c.runtime.existing.dra_driver, or give clusters.c.runtime.existing.dra_driver the ",
+            "node_selector that keeps it off these nodes (see https://github.com/NVIDIA/aicr ",
+            "(recipes/components/gpu-operator))",
+        ),
+    ),
+    "a device plugin and our DRA driver": (
+        "gcp",
+        {"gpu": "T4", "software": "dra-driver", "nodes": {"min": 1, "max": 2}},
+        {"device_plugin": "kube-system/nvdp"},
+        (
+            "pools.a.software: device plugin (kube-system/nvdp) and DRA driver (chart dra-driver-nvidia-gpu) ",
+            "would hand the same GPUs out twice; remove kube-system/nvdp from the cluster and drop ",
+            "clusters.c.runtime.existing.device_plugin, or give clusters.c.runtime.existing.device_plugin the ",
+            "node_selector that keeps it off these nodes (see https://github.com/NVIDIA/aicr ",
+            "(recipes/components/gpu-operator))",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("cloud", "pool", "existing", "said"), TWICE.values(), ids=TWICE)
+def test_both_owners_and_the_key_to_change_are_named(
+    cloud: str,
+    pool: Mapping[str, Any],
+    existing: Mapping[str, Any],
+    said: tuple[str, ...],
+    refused: Callable[..., list[str]],
+) -> None:
+    assert refused(cloud, {"a": pool}, existing=existing) == ["".join(said)]
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.cloud import UNKNOWN
+from gpupools.pool_facts import UNKNOWN
 from policies.documents import text
 from policies.documents.judging import Judged
 from policies.documents.reading import read_document

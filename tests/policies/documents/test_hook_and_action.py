@@ -53,6 +53,10 @@ def test_a_hook_has_what_pre_commit_asks_for_and_nothing_it_does_not_know(hook: 
         (1, "MachineDeployment-gpu.json", True),
         (1, "clusters/prod/deployment.yaml", False),
         (1, "docs/karpenter.md", False),
+        (2, "policies/policy-config.prod.json", True),
+        (2, "policy-config.dev.json", True),
+        (2, "policies/policy-config.schema.json", False),
+        (2, "policies/config.json", False),
     ],
 )
 def test_a_hook_takes_the_files_it_is_for(hook: int, path: str, taken: bool) -> None:
@@ -64,8 +68,9 @@ def test_a_hook_takes_the_files_it_is_for(hook: int, path: str, taken: bool) -> 
     [
         (0, "Pulumi.dev.yaml", GOOD_STACK, GOOD_STACK.replace("gpus_per_node: 8", "gpus_per_node: 3")),
         (1, "nodepool.yaml", "", ""),
+        (2, "policy-config.prod.json", '{"gpu-pool-owned": "mandatory"}', '{"gpu-pool-tainted": "advisory"}'),
     ],
-    ids=["check", "policy"],
+    ids=["check", "policy", "policy-config"],
 )
 def test_the_command_of_a_hook_passes_good_files_and_stops_bad_ones(
     hook: int, name: str, good: str, bad: str, tainted_pool: str, write: Any
@@ -174,6 +179,17 @@ def test_the_policy_step_annotates_and_writes_the_reports(
     assert out.count("::error file=bad.yaml,line=10,title=gpu-pool-tainted::") == 1
     assert '"version": "2.1.0"' in (tmp_path / "a.sarif").read_text(encoding="utf-8")
     assert (tmp_path / "a.xml").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_the_configuration_step_stops_a_file_that_weakens_a_mandatory_rule(write: Any, bash: Any) -> None:
+    write({"gpu-pool-owned": "mandatory"}, "policy-config.dev.json")
+    good = bash("Check policy configurations", FILES="policy-config.*.json")
+    write({"gpu-pool-tainted": "disabled"}, "policy-config.prod.json")
+    code, out = bash("Check policy configurations", FILES="policy-config.*.json")
+
+    assert good == (0, "policy-config.dev.json: ok, every mandatory rule stays mandatory\n")
+    assert code == 1
+    assert "::error file=policy-config.prod.json,title=gpupools policy::gpu-pool-tainted: disables a mandatory" in out
 
 
 def test_the_policy_step_passes_good_files_without_reports(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.cloud import UNKNOWN
+from gpupools.pool_facts import UNKNOWN
 from policies.documents.judging import Config, Judged, judge_file
 from policies.documents.reading import read_document
 from policies.documents.terraform_names import terraform_names

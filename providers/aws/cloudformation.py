@@ -1,0 +1,140 @@
+"""Reads pools that are written in CloudFormation's form, inside resources that take any type of resource. Pure.
+
+Cloud Control takes one resource as JSON, aws-native's extension resource as a map, a stack a whole template. Property
+names begin with a capital letter there; what an intrinsic function makes is not known.
+https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from gpupools.pool_facts import UNKNOWN, MissingTaint, PoolFacts
+from gpupools.reading import is_list, mapping, text
+
+CLOUD_CONTROL = "aws:cloudcontrol/resource:Resource"
+EXTENSION = "aws-native:index:ExtensionResource"
+STACKS = ("aws:cloudformation/stack:Stack", "aws-native:cloudformation:Stack")
+TOKENS = frozenset({CLOUD_CONTROL, EXTENSION, *STACKS})
+
+_TYPES = {
+    "AWS::EKS::Nodegroup": "aws-native:eks:Nodegroup",
+    "AWS::EC2::LaunchTemplate": "aws-native:ec2:LaunchTemplate",
+    "AWS::EC2::Instance": "aws-native:ec2:Instance",
+    "AWS::EC2::EC2Fleet": "aws-native:ec2:Ec2Fleet",
+    "AWS::EC2::SpotFleet": "aws-native:ec2:SpotFleet",
+    "AWS::AutoScaling::LaunchConfiguration": "aws-native:autoscaling:LaunchConfiguration",
+    "AWS::AutoScaling::AutoScalingGroup": "aws-native:autoscaling:AutoScalingGroup",
+}
+"""Pulumi's type by CloudFormation's, of those that can bring nodes."""
+
+# A template has at most 1 MB (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html).
+_MOST_CHARACTERS = 1_000_000
+_MOST_VALUES = 50_000
+_OWN_KEYS = ("Labels", "Tags")
+"""Maps whose keys are their author's."""
+
+Read = Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]]
+
+
+def read_pools(type_token: str, properties: Mapping[str, Any], read: Read) -> tuple[PoolFacts, ...]:
+    """Read the pools inside a resource of one of `TOKENS`.
+
+    Args:
+        type_token: Pulumi type of the resource.
+        properties: Its inputs in wire form.
+        read: Reads the pools of a resource of a type of its own.
+    """
+    found: list[PoolFacts] = []
+    for path, name, kind, given in _resources(type_token, properties):
+        token = _TYPES.get(kind)
+        if token is None:
+            continue
+        if given is UNKNOWN:
+            found.append(PoolFacts("aws", (), None, (), unknown=(path,), where=path, pool=name))
+            continue
+        inputs = _Inputs().of(given)
+        found += [replace(_moved(pool, path), pool=name) for pool in read(token, mapping(inputs))]
+    return tuple(found)
+
+
+def _resources(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Any]]:
+    """Yield path, name, type and properties of each resource."""
+    if type_token == EXTENSION:
+        yield "properties", "", text(properties.get("type")), properties.get("properties")
+    elif type_token == CLOUD_CONTROL:
+        state = properties.get("desiredState")
+        yield "desiredState", "", text(properties.get("typeName")), state if state is UNKNOWN else _parsed(text(state))
+    else:
+        body = properties.get("templateBody")
+        template = mapping(body) or mapping(_parsed(text(body)))
+        for name, one in mapping(template.get("Resources")).items():
+            path = f"templateBody.Resources.{name}.Properties"
+            yield path, str(name), text(mapping(one).get("Type")), mapping(one).get("Properties")
+
+
+def _parsed(body: str) -> Any:
+    """Parse JSON, or YAML with CloudFormation's tags; nothing where it is neither."""
+    if len(body) > _MOST_CHARACTERS:
+        return None
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        pass
+    import yaml  # only here: Cloud Control's states are JSON
+
+    class Loader(yaml.SafeLoader):
+        """Takes what a tag such as `!Ref` makes for not known."""
+
+    Loader.add_multi_constructor("!", lambda loader, suffix, node: UNKNOWN)
+    try:
+        return yaml.load(body, Loader)
+    except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError):
+        return None
+
+
+class _Inputs:
+    """Writes CloudFormation's properties in Pulumi's names."""
+
+    def __init__(self) -> None:
+        self.left = _MOST_VALUES
+
+    def of(self, value: Any, own: bool = False) -> Any:
+        """Return a value in Pulumi's names; `own` for a map whose keys stay."""
+        self.left -= 1
+        if self.left < 0:
+            return UNKNOWN
+        if isinstance(value, Mapping):
+            if len(value) == 1 and re.match(r"Ref$|Condition$|Fn::", text(next(iter(value)))):
+                return UNKNOWN
+            return {
+                key if own else key[:1].lower() + key[1:]: self.of(item, key in _OWN_KEYS and isinstance(item, Mapping))
+                for key, item in value.items()
+                if isinstance(key, str)
+            }
+        return [self.of(item) for item in value] if is_list(value) else value
+
+
+def _moved(pool: PoolFacts, path: str) -> PoolFacts:
+    """Tell a pool's paths as the resource that holds it has them."""
+
+    def place(name: str) -> str:
+        return f"{path}.{re.sub(r'(^|[.])([a-z])', lambda match: match[1] + match[2].upper(), name)}"
+
+    def sentence(words: str) -> str:
+        first, blank, rest = words.partition(" ")
+        return f"{place(first)}{blank}{rest}" if first else ""
+
+    taint = re.sub(r"(?<=[{ ])(key|value|effect)(?=:)", lambda match: match[0].capitalize(), pool.missing_taint.text)
+    return replace(
+        pool,
+        where=place(pool.where),
+        unknown=tuple(place(name) for name in pool.unknown),
+        evidence=sentence(pool.evidence),
+        missing_taint=MissingTaint(taint),
+        not_counted=tuple(sentence(one) for one in pool.not_counted),
+        weaknesses=tuple(replace(one, property=place(one.property)) for one in pool.weaknesses),
+        elsewhere=tuple(replace(one, property=place(one.property)) for one in pool.elsewhere),
+    )

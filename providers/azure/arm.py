@@ -1,0 +1,91 @@
+"""What a resource of Azure Resource Manager without a class of its own is, as far as AKS goes. Pure.
+
+The SDK's `resources.Resource` sends free `properties` to any version of a service's API; type, name and parent are the
+parts of its address, which Azure takes in any case
+(https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules).
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+GENERIC = re.compile(r"azure-native(?:_resources_v\w+)?:resources(?:/v\w+)?:Resource")
+"""Type tokens, of every version of the Resource Manager's own API and of SDKs made for one."""
+
+_SERVICE = "microsoft.containerservice"
+_KINDS = {"agentpools": "AgentPool", "managedclusters": "ManagedCluster"}
+
+
+def aks_kind(inputs: Mapping[str, Any]) -> str | None:
+    """Return `AgentPool` or `ManagedCluster`, what a generic resource is of AKS; None for anything else.
+
+    Args:
+        inputs: Inputs of the generic resource in wire names. A namespace that is no text is not known yet, and may be
+            the one of AKS.
+    """
+    kind = inputs.get("resourceType")
+    if not isinstance(kind, str):
+        return None
+    *above, last = kind.strip("/").casefold().split("/")
+    namespace = inputs.get("resourceProviderNamespace")
+    of_aks = not isinstance(namespace, str) or _SERVICE in (namespace.strip("/").casefold(), *above)
+    return _KINDS.get(last) if of_aks else None
+
+
+NEWER = frozenset(
+    {
+        "artifactStreamingProfile",
+        "enableOSDiskFullCaching",
+        "nodeInitializationTaints",
+        "preparedImageSpecificationProfile",
+        "upgradeSettingsBlueGreen",
+        "upgradeStrategy",
+    }
+)
+"""Properties of an agent pool that later versions of the API have and 2025-09-01 does not, but for what is below
+`gpuProfile` (azure-mgmt-containerservice 40.1.0 and 41.9.0b1)."""
+
+_NVIDIA_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {"managementMode": ("Managed", "Unmanaged"), "migStrategy": ("None", "Single", "Mixed")}
+)
+"""What `gpuProfile.nvidia` takes (azure-mgmt-containerservice 41.7.0b1, models.NvidiaGPUProfile)."""
+
+_FIRST: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"managementMode": ("2026-01-02-preview", "2026-08-01"), "migStrategy": ("2026-01-02-preview", "")}
+)
+"""First preview and first stable version of the API with a key, of those up to `_NEWEST_STABLE`
+(azure-mgmt-containerservice 41.1.0b1 and 41.8.0)."""
+
+_NEWEST_STABLE = "2026-08-01"
+_VERSION = re.compile(r"\d{4}-\d\d-\d\d(-preview)?")
+
+
+def nvidia_problems(profile: Any, api_version: Any) -> Iterator[tuple[str, str, str]]:
+    """Yield what is wrong with `gpuProfile.nvidia`: the key (empty for the whole), what, and the cure.
+
+    AKS refuses a request with a field that its version of the API does not know
+    (https://github.com/Azure/azure-rest-api-specs/issues/40740).
+
+    Args:
+        profile: The value; anything.
+        api_version: The version it is sent to; one newer than those known here is not judged.
+    """
+    if not isinstance(profile, Mapping):
+        yield "", "is no map", f"give a map with {', '.join(_NVIDIA_WORDS)}"
+        return
+    for key, value in profile.items():
+        if key not in _NVIDIA_WORDS:
+            yield key, "gpuProfile.nvidia has no such field", f"use {' or '.join(_NVIDIA_WORDS)}"
+        elif not isinstance(value, str) or value not in _NVIDIA_WORDS[key]:
+            yield key, f"got {value!r}", f"write {' or '.join(_NVIDIA_WORDS[key])}"
+        elif isinstance(api_version, str) and _VERSION.fullmatch(api_version) and not _knows(key, api_version):
+            first = " or ".join(filter(None, _FIRST[key]))
+            yield key, f"API version {api_version} does not know it", f"use {first}"
+
+
+def _knows(key: str, api_version: str) -> bool:
+    preview, stable = _FIRST[key]
+    if api_version.endswith("-preview"):
+        return api_version >= preview
+    return api_version > _NEWEST_STABLE or (stable != "" and api_version >= stable)

@@ -1,0 +1,183 @@
+"""A control plane without nodes: etcd, API server and scheduler on loopback, each ended by the process it was."""
+
+import json
+import shutil
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "openssl")
+"""What has to be on PATH; Kubernetes 1.34 or later."""
+
+_TOKEN = "admin"  # of a server that only this machine reaches, for as long as the tests run
+_STARTS_WITHIN_S = 60
+_PLURALS = {"RuntimeClass": "runtimeclasses", "DeviceClass": "deviceclasses"}
+_PLURALS |= {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
+_CLUSTER_WIDE = frozenset(
+    {"DeviceClass", "Namespace", "Node", "ResourceSlice", "RuntimeClass"}
+    | {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the API server says."""
+
+    status: int
+    body: Mapping[str, Any]
+
+    @property
+    def message(self) -> str:
+        return str(self.body.get("message", ""))
+
+    def well(self) -> Mapping[str, Any]:
+        assert self.status < 300, self.message
+        return self.body
+
+
+def path_of(manifest: Mapping[str, Any], *, collection: bool = False) -> str:
+    """Return the object's path below the server."""
+    version, kind, metadata = manifest["apiVersion"], manifest["kind"], manifest["metadata"]
+    root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+    where = "" if kind in _CLUSTER_WIDE else f"/namespaces/{metadata.get('namespace', 'default')}"
+    plural = _PLURALS.get(kind, f"{kind.lower()}s")
+    return f"{root}{where}/{plural}" + ("" if collection else f"/{metadata['name']}")
+
+
+@dataclass
+class ControlPlane:
+    """Started with `start`, ended with `stop`."""
+
+    folder: Path
+    _running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _port: int = 0
+
+    def start(self) -> None:
+        client, peer, self._port = (_free_port() for _ in range(3))
+        certificates, key, tokens = (self.folder / name for name in ("certificates", "service-account.key", "tokens"))
+        subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
+        tokens.write_text(f"{_TOKEN},admin,admin,system:masters\n", encoding="utf-8")
+        etcd = f"http://127.0.0.1:{client}"
+        self._run(
+            "etcd", f"--data-dir={self.folder / 'etcd'}", f"--listen-client-urls={etcd}",
+            f"--advertise-client-urls={etcd}", f"--listen-peer-urls=http://127.0.0.1:{peer}", "--unsafe-no-fsync",
+        )  # fmt: skip
+        self._run(
+            "kube-apiserver", f"--etcd-servers={etcd}", "--bind-address=127.0.0.1", f"--secure-port={self._port}",
+            f"--cert-dir={certificates}", "--endpoint-reconciler-type=none", f"--token-auth-file={tokens}",
+            "--authorization-mode=RBAC", "--allow-privileged=true",
+            "--enable-admission-plugins=ExtendedResourceToleration",
+            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={key}",
+            f"--service-account-signing-key-file={key}", "--service-cluster-ip-range=10.0.0.0/24",
+        )  # fmt: skip
+        self.wait("the API server", lambda: self._asked("GET", "/readyz", None, "") == (200, b"ok"))
+        kubeconfig, config = self.folder / "kubeconfig", self.folder / "scheduler.yaml"
+        kubeconfig.write_text(yaml.safe_dump(self._kubeconfig(certificates / "apiserver.crt")), encoding="utf-8")
+        scheduler = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "clientConnection": {"kubeconfig": str(kubeconfig)},
+            "leaderElection": {"leaderElect": False},
+        }
+        config.write_text(yaml.safe_dump(scheduler), encoding="utf-8")
+        self._run("kube-scheduler", f"--config={config}", "--bind-address=127.0.0.1", f"--secure-port={_free_port()}")
+
+    def stop(self) -> None:
+        for process in reversed(self._running):
+            process.terminate()
+        for process in reversed(self._running):
+            try:
+                process.wait(timeout=15)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def apply(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> Answer:
+        """Apply an object on the server's side; a key its schema does not have is an error."""
+        query = "fieldManager=gpupools&force=true&fieldValidation=Strict" + ("&dryRun=All" if dry_run else "")
+        return self._ask("PATCH", f"{path_of(manifest)}?{query}", manifest, "application/apply-patch+yaml")
+
+    def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> Answer:
+        """Create an object; `generateName` is allowed."""
+        query = "fieldValidation=Strict" + ("&dryRun=All" if dry_run else "")
+        return self._ask("POST", f"{path_of(manifest, collection=True)}?{query}", manifest, "application/json")
+
+    def get(self, manifest: Mapping[str, Any]) -> Answer:
+        """Read an object back."""
+        return self._ask("GET", path_of(manifest), None, "")
+
+    def merge(self, manifest: Mapping[str, Any], change: Mapping[str, Any], part: str = "") -> Answer:
+        """Merge a change into an object, or into a part of it such as `/status`."""
+        return self._ask("PATCH", path_of(manifest) + part, change, "application/merge-patch+json")
+
+    def wait(self, for_what: str, there: Callable[[], bool], within_s: float = _STARTS_WITHIN_S) -> None:
+        """Wait until something is there.
+
+        Raises:
+            TimeoutError: It is not there in time, or a program has ended.
+        """
+        end = time.monotonic() + within_s
+        while not there():
+            ended = [process.args for process in self._running if process.poll() is not None]
+            if ended or time.monotonic() > end:
+                logs = "\n".join(log.read_text(encoding="utf-8")[-2000:] for log in self.folder.glob("*.log"))
+                raise TimeoutError(f"no {for_what} within {within_s} s; ended: {ended}\n{logs}")
+            time.sleep(0.1)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        found = shutil.which(program)
+        assert found is not None
+        with (self.folder / f"{program}.log").open("wb") as log:
+            self._running.append(subprocess.Popen([found, *arguments], stdout=log, stderr=log, cwd=self.folder))
+
+    def _kubeconfig(self, authority: Path) -> dict[str, Any]:
+        cluster = {"server": f"https://127.0.0.1:{self._port}", "certificate-authority": str(authority)}
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "own", "cluster": cluster}],
+            "users": [{"name": "own", "user": {"token": _TOKEN}}],
+            "contexts": [{"name": "own", "context": {"cluster": "own", "user": "own"}}],
+            "current-context": "own",
+        }
+
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, kind: str) -> Answer:
+        status, text = self._asked(method, path, body, kind)
+        return Answer(status, json.loads(text))
+
+    def _asked(self, method: str, path: str, body: Mapping[str, Any] | None, kind: str) -> tuple[int, bytes]:
+        headers = {"Authorization": f"Bearer {_TOKEN}", "Accept": "application/json"}
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"https://127.0.0.1:{self._port}{path}", data, method=method)
+        for name, value in {**headers, **({"Content-Type": kind} if kind else {})}.items():
+            request.add_header(name, value)
+        authority = self.folder / "certificates" / "apiserver.crt"
+        if not authority.exists():
+            return 0, b""
+        try:
+            trusted = ssl.create_default_context(cafile=authority)
+            with urllib.request.urlopen(request, timeout=30, context=trusted) as response:
+                return response.status, response.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read()
+        except (OSError, ssl.SSLError):
+            if path != "/readyz":
+                raise
+            return 0, b""
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,186 @@
+"""A pool that a component of pulumi-eks and its children both declare is reported once, as the engine asks."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import struct_pb2
+from pulumi.runtime.proto import analyzer_pb2
+
+from policies.documents.judging import Config, judge_file
+from preview.pack import PolicyPackProcess, StackResource
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+MANAGED, SELF_MANAGED, CLUSTER = "eks:index:ManagedNodeGroup", "eks:index:NodeGroupV2", "eks:index:Cluster"
+GROUP, TEMPLATE = "aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate"
+CONFIGURATION = "aws:ec2/launchConfiguration:LaunchConfiguration"
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
+OWN_TAINT = {"nvidia.com/gpu": {"value": "present", "effect": "NoSchedule"}}
+RULE, STACK_RULE = "gpu-pool-tainted", "gpu-pool-tainted-elsewhere"
+GPU = {"instanceTypes": ["g5.xlarge"]}
+# What pulumi-eks makes of a self-managed group: user data is made of the cluster's outputs.
+STARTED = {
+    "instanceType": "g5.xlarge",
+    "iamInstanceProfile": {"name": "nodes"},
+    "userData": UNKNOWN,
+    "metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 1},
+    "networkInterfaces": [{"associatePublicIpAddress": "true"}],
+}
+
+
+@pytest.fixture(scope="module")
+def pack() -> Iterator[PolicyPackProcess]:
+    with PolicyPackProcess(config={"gpu-stack-bounded": {"maxNodes": 5}}) as running:
+        yield running
+
+
+def urn(type_: str, name: str, parent: str = "") -> str:
+    return f"urn:pulumi:preview::gpupools::{parent + '$' if parent else ''}{type_}::{name}"
+
+
+def struct(wire: Mapping[str, Any]) -> struct_pb2.Struct:
+    found = struct_pb2.Struct()
+    found.update(wire)
+    return found
+
+
+def at_fault(
+    pack: PolicyPackProcess, name: str, component: tuple[str, Any], child: tuple[str, Any]
+) -> list[tuple[str, str, bool]]:
+    """Ask about a component, its child and the stack; return (type, policy, proven) of what is said of taints."""
+    (above, given), (below, made) = component, child
+    parent, own = urn(above, name), urn(below, name, above)
+    options = analyzer_pb2.AnalyzerResourceOptions(parent=parent)
+    said = pack.analyze(parent, above, name, struct(given))
+    said += pack.analyze(own, below, name, struct(made), options)
+    said += pack.analyze_stack(
+        [
+            StackResource(urn=parent, type=above, name=name, properties=struct(given)),
+            StackResource(urn=own, type=below, name=name, properties=struct(made), parent=parent),
+        ]
+    )
+    of = {parent: above, own: below}
+    return [
+        (of[each.urn], each.policy, "cannot be verified" not in each.message)
+        for each in said
+        if each.policy.startswith("gpu-pool-tainted")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("component", "child", "expected"),
+    [
+        pytest.param((MANAGED, GPU), (GROUP, GPU), [(MANAGED, RULE, True)], id="no taint"),
+        pytest.param((MANAGED, {**GPU, "taints": [TAINT]}), (GROUP, {**GPU, "taints": [TAINT]}), [], id="tainted"),
+        pytest.param((MANAGED, {}), (GROUP, GPU), [(GROUP, RULE, True)], id="a component that sends no inputs"),
+        pytest.param(
+            (MANAGED, {**GPU, "taints": [TAINT]}),
+            (GROUP, GPU),
+            [(GROUP, RULE, True)],
+            id="a transform took the taint from the child",
+        ),
+        pytest.param(
+            (MANAGED, {"instanceTypes": ["m5.large"]}),
+            (GROUP, GPU),
+            [(GROUP, RULE, True)],
+            id="a transform of the type",
+        ),
+        pytest.param(
+            (MANAGED, {**GPU, "taints": UNKNOWN}),
+            (GROUP, {**GPU, "taints": UNKNOWN}),
+            [(MANAGED, RULE, False)],
+            id="late",
+        ),
+        pytest.param(
+            (MANAGED, {"launchTemplate": {"id": "lt-1"}}),
+            (GROUP, {"launchTemplate": {"id": "lt-1"}}),
+            [(MANAGED, STACK_RULE, False), (GROUP, STACK_RULE, False)],
+            id="nothing shows the machine",
+        ),
+        pytest.param(
+            (SELF_MANAGED, {"instanceType": "g5.xlarge", "taints": OWN_TAINT}),
+            (TEMPLATE, STARTED),
+            [],
+            id="user data that is not known yet of a tainted group",
+        ),
+        pytest.param(
+            (SELF_MANAGED, {"instanceType": "g5.xlarge"}),
+            (TEMPLATE, STARTED),
+            [(SELF_MANAGED, RULE, True)],
+            id="user data that is not known yet",
+        ),
+        pytest.param(
+            ("eks:index:NodeGroup", {"instanceType": "g5.xlarge", "taints": OWN_TAINT}),
+            (CONFIGURATION, STARTED),
+            [],
+            id="the older component, tainted",
+        ),
+        pytest.param(
+            (CLUSTER, {"instanceType": "g5.xlarge"}),
+            (TEMPLATE, STARTED),
+            [(CLUSTER, RULE, True)],
+            id="a cluster's group",
+        ),
+        pytest.param(
+            (CLUSTER, {"skipDefaultNodeGroup": True}),
+            (TEMPLATE, STARTED),
+            [(TEMPLATE, RULE, False)],
+            id="a child that the component does not show",
+        ),
+        pytest.param(
+            (SELF_MANAGED, {"instanceType": "m5.large"}),
+            (TEMPLATE, {**STARTED, "instanceType": "m5.large"}),
+            [],
+            id="no GPU",
+        ),
+    ],
+)
+def test_a_pool_and_its_component_are_reported_once(
+    pack: PolicyPackProcess,
+    component: tuple[str, Any],
+    child: tuple[str, Any],
+    expected: list[Any],
+    request: pytest.FixtureRequest,
+) -> None:
+    assert at_fault(pack, request.node.callspec.id, component, child) == expected
+
+
+def test_size_and_owner_are_asked_of_the_component(pack: PolicyPackProcess) -> None:
+    parent = urn(SELF_MANAGED, "sized")
+    given = {"instanceType": "g5.xlarge", "taints": OWN_TAINT, "minSize": 0, "maxSize": 4}
+    options = analyzer_pb2.AnalyzerResourceOptions(parent=parent)
+    first = {each.policy for each in pack.analyze(parent, SELF_MANAGED, "sized", struct(given))}
+    child = pack.analyze(urn(TEMPLATE, "sized", SELF_MANAGED), TEMPLATE, "sized", struct(STARTED), options)
+
+    assert "gpu-pool-owned" in first
+    assert child == []
+
+
+def test_the_nodes_of_a_component_are_counted_once(pack: PolicyPackProcess) -> None:
+    group = {**GPU, "taints": [TAINT], "scalingConfig": {"minSize": 0, "maxSize": 4}}
+    parent = urn(MANAGED, "counted")
+    resources = [
+        StackResource(urn=parent, type=MANAGED, name="counted", properties=struct(group)),
+        StackResource(urn=urn(GROUP, "c", MANAGED), type=GROUP, name="c", properties=struct(group), parent=parent),
+    ]
+    twice = [StackResource(urn=urn(GROUP, str(n)), type=GROUP, name="c", properties=struct(group)) for n in range(2)]
+
+    assert [each for each in pack.analyze_stack(resources) if each.policy == "gpu-stack-bounded"] == []
+    assert [each.policy for each in pack.analyze_stack(twice)].count("gpu-stack-bounded") == 1
+
+
+@pytest.mark.parametrize(("taints", "expected"), [([], [MANAGED]), ([TAINT], [])], ids=["bare", "tainted"])
+def test_a_file_is_judged_in_the_same_way(taints: Any, expected: list[str], tmp_path: Path) -> None:
+    parent = urn(MANAGED, "gpu")
+    states: list[dict[str, Any]] = [
+        {"urn": parent, "custom": False, "type": MANAGED, "inputs": {**GPU, "taints": taints}},
+        {"urn": urn(GROUP, "g", MANAGED), "type": GROUP, "parent": parent, "inputs": {**GPU, "taints": taints}},
+    ]
+    path = tmp_path / "state.json"
+    path.write_text(json.dumps({"version": 3, "deployment": {"manifest": {}, "resources": states}}), encoding="utf-8")
+    judged = judge_file(path, Config())
+
+    assert judged.problems == ()
+    assert [one.type for one in judged.found if one.rule.name == RULE] == expected

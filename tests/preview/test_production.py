@@ -1,0 +1,171 @@
+"""The stack program and its stack's earlier state, as far as that goes without an engine."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import grpc
+import pytest
+
+from gpupools.spec import LATE
+from preview.command import PROGRAM
+from preview.monitor import StrictMonitor
+from preview.program import Preview, preview_program
+
+CONFIG: dict[str, Any] = {
+    "gpupools:production": True,
+    "gpupools:clusters": {
+        "serve": {"cloud": "azure", "name": "serve", "resource_group": "ml"},
+        "lab": {
+            "cloud": "gcp",
+            "name": "lab",
+            "project": "ml",
+            "location": "europe-west4",
+            "service_account": "gpu@ml.iam.gserviceaccount.com",
+        },
+    },
+    "gpupools:pools": {
+        "a": {"clusters": ["serve"], "instance_type": "Standard_NC24ads_A100_v4", "nodes": {"max": 4}},
+        "b": {"clusters": ["serve", "lab"], "gpu": "T4", "nodes": {"max": 4}},
+        "c": {"clusters": ["lab"], "instance_type": "g2-standard-8", "nodes": {"max": 4}, "protect": False},
+    },
+}
+
+
+def run(config: Mapping[str, Any], earlier: Mapping[str, Any] | None = None) -> Preview:
+    return preview_program(PROGRAM, "prod", "gpupools", config, earlier)
+
+
+@pytest.fixture(scope="module")
+def first() -> Preview:
+    """Preview the stack when nobody knows what was before."""
+    return run(CONFIG)
+
+
+def edited(pools: Mapping[str, Any], **keys: Any) -> dict[str, Any]:
+    config = copy.deepcopy(CONFIG) | {f"gpupools:{key}": value for key, value in keys.items()}
+    for name, changes in pools.items():
+        config["gpupools:pools"][name] |= changes
+    return config
+
+
+def protected(preview: Preview) -> dict[str, bool]:
+    pools = [each for each in preview.resources if each.type.rpartition(":")[2] in ("AgentPool", "NodePool")]
+    return {each.name: "protect" in each.options for each in pools}
+
+
+def test_a_preview_without_an_earlier_state_refuses_nothing_and_says_nothing_of_it(first: Preview) -> None:
+    assert (first.problems, first.messages) == ([], [])
+
+
+def test_every_pool_of_a_production_stack_is_protected_that_does_not_say_otherwise(first: Preview) -> None:
+    assert protected(first) == {"serve-a-pool": True, "serve-b-pool": True, "lab-b-nodes": True, "lab-c-nodes": False}
+
+
+def test_a_pool_the_switch_names_is_declared_without_protection_on_that_cluster_alone() -> None:
+    found = run(edited({}, allow_destroy=["serve/b", "serve/gone"]))
+
+    assert found.messages == []  # whether serve/gone is there nobody knows
+    assert protected(found) == {"serve-a-pool": True, "serve-b-pool": False, "lab-b-nodes": True, "lab-c-nodes": False}
+
+
+def test_what_was_left_is_compared_and_refused_before_anything_is_declared(first: Preview) -> None:
+    found = run(
+        edited({"a": {"disk_gib": 400}, "b": {"disk_gib": 400}, "c": {"capacity": {"mode": "spot"}}}), first.state
+    )
+
+    assert found.resources == []
+    (problem,) = found.problems
+    assert str(problem).splitlines() == [
+        "the program logged an error: nothing was declared:",
+        *(
+            f"serve/{name}: is a production pool, and this update would replace it (up to 4 nodes × 1 GPU): disk_gib"
+            f" 200 → 400; if that is meant, add serve/{name} to gpupools:allow_destroy"
+            for name in "ab"
+        ),
+    ]
+
+
+def test_the_same_file_again_declares_the_same(first: Preview) -> None:
+    found = run(CONFIG, first.state)
+
+    assert found.problems == []
+    assert found.resources == first.resources
+
+
+def test_the_switch_goes_through_and_a_name_too_many_is_said(first: Preview) -> None:
+    config = edited({"a": {"disk_gib": 400}}, allow_destroy=["serve/a", "serve/x"])
+    found = run(config, first.state)
+
+    assert found.problems == []
+    assert found.messages == [
+        "warning: gpupools:allow_destroy names serve/x, which is no pool of this stack; take it out"
+    ]
+
+
+def test_the_first_update_knows_that_there_was_nothing() -> None:
+    found = run(edited({}, allow_destroy=["serve/x"]), {})
+
+    assert [message.partition(",")[0] for message in found.messages] == [
+        "warning: gpupools:allow_destroy names serve/x"
+    ]
+
+
+def test_a_renamed_pool_is_neither_deleted_nor_replaced(first: Preview) -> None:
+    config = edited({})
+    pools = config["gpupools:pools"]
+    pools["z"] = pools.pop("a") | {"renamed_from": "a"}
+
+    assert run(config, first.state).problems == []
+
+
+def test_a_record_holds_no_address_that_another_stack_or_a_secret_gives() -> None:
+    late = edited({})
+    late["gpupools:clusters"]["serve"] |= {"stack": "org/net/prod", "subnet_id": {"output": "subnet"}}
+    state = run(late).state
+    (urn,) = [urn for urn in state if urn.endswith("GpuNodePool::serve-a")]
+
+    assert state[urn]["outputs"]["record"]["values"]["cluster.subnet_id"] == "output of org/net/prod: subnet"
+
+
+def test_a_record_that_may_hold_a_secret_is_one() -> None:
+    late = edited({})
+    late["gpupools:clusters"]["serve"] |= {"subscription_id": LATE}
+    state = run(late).state
+    (urn,) = [urn for urn in state if urn.endswith("GpuNodePool::serve-a")]
+
+    assert state[urn]["outputs"]["record"]["4dabf18193072939515e22adb298388d"] == "1b47061264138c4ac30d75fd1eb44270"
+
+
+def test_a_state_that_cannot_be_read_is_said_and_left_to_pulumis_own_protection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Failed(grpc.RpcError):
+        def code(self) -> grpc.StatusCode:
+            return grpc.StatusCode.UNKNOWN
+
+        def details(self) -> str:
+            return "no backend client is available"
+
+    def fail(*_: object) -> None:
+        raise Failed
+
+    monkeypatch.setattr(StrictMonitor, "_own_state", fail)
+    found = run(CONFIG)
+
+    assert found.problems == []
+    (message,) = found.messages
+    assert message.startswith("warning: what this update replaces or deletes is left to Pulumi's own protect: ")
+    assert message.endswith("no backend client is available")
+
+
+@pytest.mark.parametrize("name", ["organization/gpupools/dev", "acme/other/prod"])
+def test_the_state_of_another_stack_is_not_answered(name: str, tmp_path: Any) -> None:
+    program = tmp_path / "__main__.py"
+    program.write_text(
+        f"import pulumi\npulumi.runtime.invoke('pulumi:pulumi:readStackResourceOutputs', {{'stackName': '{name}'}})\n",
+        encoding="utf-8",
+    )
+    (problem,) = preview_program(program, "prod", "gpupools", {}).problems
+
+    assert f"asks for the state of '{name}'" in str(problem)

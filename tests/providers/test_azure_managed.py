@@ -1,0 +1,554 @@
+"""AKS-managed GPU nodes: pools that only a newer version of AKS's API knows, as generic resources."""
+
+import csv
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pulumi
+import pytest
+from azure.mgmt.containerservice import models
+
+from gpupools.cloud import Verdict
+from gpupools.plan import PoolPlan
+from gpupools.pool_facts import UNKNOWN, By
+from gpupools.reading import with_taint
+from gpupools.spec import SHARING_KINDS
+from gpupools.taints import GPU_TAINT
+from policies.finding import Context
+from policies.rules import judge_pool
+from policies.software import read_software
+from policies.stack_rules import STACK_RULES, Declared, Stack
+from preview.schema import SECRET, SIGNATURE, check_inputs, check_property_path
+from preview.schema import UNKNOWN as LATE
+from providers.azure import CLOUD
+from providers.azure.arm import NEWER, aks_kind, nvidia_problems
+from providers.azure.resources import FIXED_AT_CREATION, create_pool
+from providers.azure.settings import GPU_PRESENT_LABEL, MANAGED_API_VERSION, MANAGED_MIG_API_VERSION
+from tests.providers.azure_pools import ADDRESSES, REPOSITORY, TOKEN, aks, options, plan, refused, run, settings
+from tests.providers.test_azure_api_model import wrong
+
+GENERIC = "azure-native:resources:Resource"
+ADDRESS = {
+    "resourceGroupName": "ml-dev",
+    "resourceProviderNamespace": "Microsoft.ContainerService",
+    "parentResourcePath": "managedClusters/serve-dev",
+    "resourceType": "agentPools",
+}
+SLICES: Mapping[str, dict[str, Any]] = {
+    "single": {"mode": "mig", "profile": "1g.10gb"},
+    "mixed": {"mode": "mig", "profile": "1g.10gb", "strategy": "mixed"},
+}
+MANAGED: dict[str, Any] = {"gpu": "A100-80GB", "software": "cloud-managed", "nodes": {"fixed": 2}}
+
+
+def managed(cluster: Any = None, name: str = "train", **keys: Any) -> PoolPlan:
+    return plan(cluster, name, **(MANAGED | keys))
+
+
+def cut(sharing: dict[str, Any] | None) -> PoolPlan:
+    return managed(sharing=sharing) if sharing else managed()
+
+
+def declared(made: PoolPlan, addresses: Mapping[str, pulumi.Input[Any]] = ADDRESSES) -> dict[str, Any]:
+    """Declare the pool and return the inputs that go over the wire."""
+    (pool,) = run(lambda: (create_pool("serve-train", made, addresses, pulumi.ResourceOptions()), None)[1])
+    assert (pool.typ, pool.name) == (GENERIC, "serve-train-pool")
+    return dict(pool.inputs)
+
+
+# --- the plan ---------------------------------------------------------------------------------------------------------
+
+
+def test_aks_owns_every_piece_of_a_managed_pool() -> None:
+    made = managed()
+
+    assert set(vars(made.owners).values()) == {"AKS"}
+    assert made.capability.verdict is Verdict.NATIVE
+    assert GPU_PRESENT_LABEL not in made.labels
+
+
+@pytest.mark.parametrize(
+    ("sharing", "strategy", "version"),
+    [
+        (None, None, MANAGED_API_VERSION),
+        (SLICES["single"], "Single", MANAGED_MIG_API_VERSION),
+        (SLICES["mixed"], "Mixed", MANAGED_MIG_API_VERSION),
+    ],
+    ids=["whole", "single", "mixed"],
+)
+def test_slices_alone_need_a_preview_of_the_api(
+    sharing: dict[str, Any] | None, strategy: str | None, version: str
+) -> None:
+    made = settings(cut(sharing))
+
+    assert (made.management_mode, made.mig_strategy, made.api_version) == ("Managed", strategy, version)
+    assert made.gpu_driver == "Install"
+
+
+@pytest.mark.parametrize("software", ["device-plugin", "gpu-operator"])
+def test_every_other_software_is_declared_with_the_sdks_own_class(software: str) -> None:
+    made = settings(plan(gpu="T4", software=software))
+
+    assert (made.management_mode, made.mig_strategy, made.api_version) == (None, None, None)
+
+
+def test_it_is_no_default_since_it_is_a_preview_without_autoscaler() -> None:
+    assert set(CLOUD.default_software.values()) == {"device-plugin"}
+
+
+@pytest.mark.parametrize("kind", SHARING_KINDS)
+def test_the_matrix_has_whole_gpus_and_slices_and_says_what_works_for_the_rest(kind: str) -> None:
+    cell = CLOUD.capabilities["cloud-managed", kind]
+
+    if kind in ("none", "mig-single", "mig-mixed"):
+        assert cell.verdict is Verdict.NATIVE
+        assert "ManagedGPUExperiencePreview" in cell.why
+        assert "nodes.fixed" in cell.why
+    else:
+        assert cell.verdict is Verdict.REFUSED
+        assert cell.instead
+
+
+@pytest.mark.parametrize(
+    ("keys", "where", "cure"),
+    [
+        ({"nodes": {"max": 4}}, "nodes: ", "write nodes: {fixed: …}, or use software: device-plugin"),
+        ({"nodes": {"min": 2, "max": 2}}, "nodes: ", "write nodes: {fixed: …}"),
+        ({"capacity": {"mode": "spot"}}, "capacity.mode: ", "use software: device-plugin, or leave capacity out"),
+        ({"nodes": {"max": 4}, "capacity": {"mode": "spot"}}, "capacity.mode: ", "software: device-plugin"),
+        (
+            {"sharing": {"mode": "time-slicing", "replicas": 2}, "trust": {"team": "a"}},
+            "sharing.mode: ",
+            "device-plugin",
+        ),
+        ({"sharing": {"mode": "mps", "replicas": 2}, "trust": {"team": "a"}}, "sharing.mode: ", "device-plugin"),
+        ({"gpu": None, "instance_type": "Standard_NCC40ads_H100_v5"}, "instance_type: ", "gpu-operator"),
+        ({"sharing": {"mode": "mig", "profile": "1g.20gb"}}, "sharing.profile: ", "use one of"),
+        ({"sharing": {"mode": "mig", "layout": ["3g.40gb", "1g.10gb"]}}, "sharing.layout: ", "give a profile instead"),
+        ({"security": {"secure_boot": True}}, "security.secure_boot: ", "azure-linux"),
+        ({"tags": {"EnableManagedGPUExperience": "true"}}, "tags.EnableManagedGPUExperience: ", "leave it out"),
+        ({"overrides": {"azure": {"AgentPool": {"gpuProfile": {"driver": "None"}}}}}, "gpuProfile: ", "software"),
+    ],
+    ids=[
+        "range",
+        "equal-bounds",
+        "spot",
+        "spot-and-range",
+        "time-slicing",
+        "mps",
+        "no-driver",
+        "double-memory",
+        "several-sizes",
+        "secure-boot",
+        "tag",
+        "by-hand",
+    ],
+)
+def test_what_managed_nodes_do_not_have_is_refused_with_the_field_and_the_cure(
+    keys: dict[str, Any], where: str, cure: str
+) -> None:
+    said = refused(**(MANAGED | keys)).splitlines()
+
+    assert len(said) == 1
+    assert where in said[0]
+    assert cure in said[0]
+
+
+# --- the resource -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sharing", [None, *SLICES.values()], ids=["whole", *SLICES])
+def test_the_pool_is_addressed_below_its_cluster_and_sends_the_nvidia_profile(sharing: dict[str, Any] | None) -> None:
+    made = cut(sharing)
+    inputs = declared(made)
+    properties = inputs.pop("properties")
+    name, version = inputs.pop("resourceName"), inputs.pop("apiVersion")
+
+    nvidia = {"managementMode": "Managed"} | ({"migStrategy": settings(made).mig_strategy} if sharing else {})
+    assert inputs == ADDRESS
+    assert properties["gpuProfile"] == {"driver": "Install", "nvidia": nvidia}
+    assert properties.get("gpuInstanceProfile") == ("MIG1g" if sharing else None)
+    assert name.startswith("train")
+    assert version == settings(made).api_version
+
+
+FULL: dict[str, Any] = {
+    "instance_type": "Standard_ND96isr_H100_v5",
+    "nodes": {"fixed": 3},
+    "disk_gib": 512,
+    "disk": {"type": "Ephemeral"},
+    "image": {"family": "azure-linux"},
+    "security": {"secure_boot": True},
+    "network": {"rdma": True, "placement": "compact", "max_pods": 40},
+    "zones": ["2"],
+    "taints": ["team=vision:NoSchedule"],
+    "labels": {"example.com/team": "vision"},
+    "tags": {"owner": "vision"},
+    "upgrade": {"max_surge": 2, "drain_timeout_min": 45},
+    "overrides": {"azure": {"AgentPool": {"kubeletConfig": {"podMaxPids": 4096}, "osDiskSizeGB": 600}}},
+}
+CLUSTER = {"subnet_id": "/subnets/gpu", "proximity_placement_group_id": "/groups/x"}
+
+
+def full(software: str) -> PoolPlan:
+    cluster = aks(**CLUSTER, encryption_at_host=True, ssh_access="Disabled")
+    return plan(cluster, "train", **FULL, software=software)
+
+
+def test_a_managed_pool_has_every_input_the_typed_one_has() -> None:
+    addresses = {**ADDRESSES, **CLUSTER}
+    properties = declared(full("cloud-managed"), addresses)["properties"]
+    (typed,) = run(
+        lambda: (create_pool("x", full("device-plugin"), addresses, pulumi.ResourceOptions()), None)[1],
+    )
+    expected = {
+        key: value
+        for key, value in typed.inputs.items()
+        if key not in ("agentPoolName", "resourceName", "resourceGroupName")
+    }
+    for each in (properties, expected):
+        del each["gpuProfile"]
+        each["nodeLabels"] = {**each["nodeLabels"]}
+        each["nodeLabels"].pop("gpupools/software")
+        each["nodeLabels"].pop(GPU_PRESENT_LABEL, None)
+
+    assert len(properties) > 20
+    assert properties == expected
+    assert properties["osDiskSizeGB"] == 600
+    assert properties["kubeletConfig"] == {"podMaxPids": 4096}
+
+
+def test_addresses_that_are_known_late_are_waited_for() -> None:
+    def program() -> None:
+        late = {key: pulumi.Output.from_input(value) for key, value in {**ADDRESSES, **CLUSTER}.items()}
+        create_pool("serve-train", managed(), late, pulumi.ResourceOptions())
+
+    (pool,) = run(program)
+
+    assert {key: pool.inputs[key] for key in ADDRESS} == ADDRESS
+    assert pool.inputs["properties"]["vnetSubnetID"] == "/subnets/gpu"
+    assert pool.inputs["resourceName"] == declared(managed(), {**ADDRESSES, **CLUSTER})["resourceName"]
+
+
+def test_the_options_are_those_of_the_typed_pool_below_properties() -> None:
+    merged = options(managed(protect=True, timeouts={"create_min": 70}))
+    fixed = merged.replace_on_changes or []
+
+    inside = {path.removeprefix("properties.").partition(".")[0] for path in fixed}
+    assert inside == set(FIXED_AT_CREATION)
+    assert all(path.startswith("properties.") for path in fixed)
+    assert [path for path in fixed if "gpuProfile" in path] == [
+        "properties.gpuProfile.driver",
+        "properties.gpuProfile.nvidia.managementMode",
+        "properties.gpuProfile.nvidia.migStrategy",
+    ]
+    assert [path for path in fixed if check_property_path(GENERIC, path) is not None] == []
+    assert (merged.protect, merged.delete_before_replace) == (True, False)
+    assert isinstance(merged.custom_timeouts, pulumi.CustomTimeouts)
+    assert merged.custom_timeouts.create == "70m"
+
+
+def test_what_an_autoscaler_sets_would_be_no_difference() -> None:
+    made = managed()
+    scaled = replace(made, settings=replace(settings(made), autoscaled=True))
+
+    assert options(made).ignore_changes is None
+    assert options(scaled).ignore_changes == ["properties.count"]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"sharing": SLICES["single"]},
+        {"disk_gib": 400},
+        {"gpus_per_node": 2},
+        {"zones": ["1"]},
+        {"disk": {"type": "Ephemeral"}},
+        {"overrides": {"azure": {"AgentPool": {"kubeletConfig": {"podMaxPids": 4096}}}}},
+        {"software": "device-plugin"},
+    ],
+    ids=["slices", "disk", "size", "zone", "disk-type", "by-hand", "software"],
+)
+def test_whatever_replaces_the_pool_renames_it(keys: dict[str, Any]) -> None:
+    other = managed(**keys)
+    (made,) = run(lambda: (create_pool("serve-train", other, ADDRESSES, pulumi.ResourceOptions()), None)[1])
+    name = made.inputs["resourceName" if made.typ == GENERIC else "agentPoolName"]
+
+    assert name != declared(managed())["resourceName"]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [{"nodes": {"fixed": 5}}, {"labels": {"a": "b"}}, {"tags": {"a": "b"}}, {"upgrade": {"max_surge": 1}}],
+    ids=["count", "labels", "tags", "upgrade"],
+)
+def test_what_aks_changes_in_place_keeps_the_name(keys: dict[str, Any]) -> None:
+    assert declared(managed(**keys))["resourceName"] == declared(managed())["resourceName"]
+
+
+def test_the_two_ways_to_name_the_slices_are_two_pools() -> None:
+    names = {declared(managed(sharing=sharing))["resourceName"] for sharing in SLICES.values()}
+
+    assert len(names) == 2
+
+
+def test_every_input_has_a_row_in_the_edit_table() -> None:
+    with (REPOSITORY / "providers" / "azure" / "edits.csv").open(encoding="utf-8", newline="") as file:
+        rows = {row["input"].partition(".")[0] for row in csv.DictReader(file)}
+
+    properties = declared(full("cloud-managed"), {**ADDRESSES, **CLUSTER})["properties"]
+    assert set(properties) - {"kubeletConfig"} <= rows
+
+
+# --- what the API takes -----------------------------------------------------------------------------------------------
+
+
+def body(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request as the API of 2025-09-01 has it: without what is newer."""
+    profile = {key: value for key, value in properties["gpuProfile"].items() if key != "nvidia"}
+    return {"properties": {**properties, "gpuProfile": profile}}
+
+
+@pytest.mark.parametrize("sharing", [None, *SLICES.values()], ids=["whole", *SLICES])
+def test_akss_own_model_takes_all_but_the_nvidia_profile(sharing: dict[str, Any] | None) -> None:
+    made = cut(sharing)
+
+    assert wrong(body(whole(declared(made)["properties"]))) == []
+    assert wrong(body(whole(declared(full("cloud-managed"), {**ADDRESSES, **CLUSTER})["properties"]))) == []
+
+
+def whole(value: Any) -> Any:
+    """Write whole numbers as such, which the mocks hand back as fractions."""
+    if isinstance(value, Mapping):
+        return {key: whole(inner) for key, inner in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def test_what_is_newer_than_the_sdk_is_nothing_its_api_has() -> None:
+    known = {field["key"].removeprefix("properties.") for field in models.AgentPool._attribute_map.values()}
+
+    assert not NEWER & known
+    assert not hasattr(models.GPUProfile(), "nvidia")
+
+
+GOOD = {"driver": "Install", "nvidia": {"managementMode": "Managed"}}
+
+
+@pytest.mark.parametrize(
+    ("properties", "version", "said"),
+    [
+        ({"vmSize": "Standard_NC4as_T4_v3", "gpuProfile": GOOD}, "2026-08-01", ""),
+        ({"vmSize": LATE, "gpuProfile": LATE}, "2026-08-01", ""),
+        ({"gpuProfile": {"nvidia": LATE}}, "2026-08-01", ""),
+        ({"gpuProfile": {"nvidia": {"managementMode": LATE}}}, "2026-08-01", ""),
+        ({"gpuProfile": {SIGNATURE: SECRET, "value": GOOD}}, "2026-08-01", ""),
+        (LATE, "2026-08-01", ""),
+        ({"upgradeStrategy": "Rolling"}, "2026-06-02-preview", ""),
+        ({"gpuProfile": {"nvidia": {"migStrategy": "Mixed"}}}, "2026-06-02-preview", ""),
+        ({"gpuProfile": {"nvidia": {"migStrategy": "Mixed"}}}, "2027-01-01", ""),
+        ({"gpuProfile": {"nvidia": {"migStrategy": "Mixed"}}}, LATE, ""),
+        (
+            {"vm_size": "Standard_NC4as_T4_v3"},
+            "2026-08-01",
+            "properties.vm_size: an agent pool has no such input; write 'vmSize'",
+        ),
+        ({"vmSise": "x"}, "2026-08-01", "did you mean 'vmSize'"),
+        ({"agentPoolName": "x"}, "2026-08-01", "properties.agentPoolName: an agent pool has no such input"),
+        ({"osDiskSizeGB": "200"}, "2026-08-01", "give a whole number"),
+        ({"upgradeSettings": {"maxSurg": "1"}}, "2026-08-01", "did you mean 'maxSurge'"),
+        ({"gpuProfile": {"nvidia": {"managmentMode": "Managed"}}}, "2026-08-01", "use managementMode or migStrategy"),
+        ({"gpuProfile": {"nvidia": {"managementMode": "On"}}}, "2026-08-01", "write Managed or Unmanaged"),
+        ({"gpuProfile": {"nvidia": {"managementMode": True}}}, "2026-08-01", "got True"),
+        ({"gpuProfile": {"nvidia": "Managed"}}, "2026-08-01", "properties.gpuProfile.nvidia: is no map"),
+        ({"gpuProfile": GOOD}, "2025-09-01", "API version 2025-09-01 does not know it; use 2026-01-02-preview or"),
+        ({"gpuProfile": GOOD}, "2025-10-02-preview", "API version 2025-10-02-preview does not know it"),
+        (
+            {"gpuProfile": {"nvidia": {"migStrategy": "Mixed"}}},
+            "2026-08-01",
+            "API version 2026-08-01 does not know it; use 2026-01-02-preview",
+        ),
+        ("none", "2026-08-01", "properties: is no map"),
+    ],
+)
+def test_the_strict_monitor_looks_into_the_free_properties(properties: Any, version: str, said: str) -> None:
+    inputs = {**ADDRESS, "resourceName": "a", "apiVersion": version, "properties": properties}
+    found = [str(problem) for problem in check_inputs(GENERIC, inputs)]
+
+    assert len(found) == bool(said)
+    assert said in "".join(found)
+
+
+def test_other_generic_resources_keep_their_free_properties() -> None:
+    inputs = {
+        **ADDRESS,
+        "resourceProviderNamespace": "Microsoft.Search",
+        "apiVersion": "x",
+        "properties": {"vmSise": 1},
+    }
+
+    assert check_inputs(GENERIC, inputs) == []
+
+
+@pytest.mark.parametrize("sharing", [None, *SLICES.values()], ids=["whole", *SLICES])
+def test_our_own_nvidia_profiles_are_what_their_version_takes(sharing: dict[str, Any] | None) -> None:
+    inputs = declared(cut(sharing))
+
+    assert list(nvidia_problems(inputs["properties"]["gpuProfile"]["nvidia"], inputs["apiVersion"])) == []
+    assert check_inputs(GENERIC, inputs) == []
+
+
+# --- read back --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("inputs", "kind"),
+    [
+        (ADDRESS, "AgentPool"),
+        ({**ADDRESS, "resourceProviderNamespace": "microsoft.containerservice"}, "AgentPool"),
+        ({**ADDRESS, "resourceType": "AGENTPOOLS"}, "AgentPool"),
+        ({**ADDRESS, "parentResourcePath": "", "resourceType": "managedClusters/serve-dev/agentPools"}, "AgentPool"),
+        ({**ADDRESS, "parentResourcePath": "", "resourceType": "/managedclusters/"}, "ManagedCluster"),
+        ({**ADDRESS, "resourceProviderNamespace": UNKNOWN, "parentResourcePath": UNKNOWN}, "AgentPool"),
+        (
+            {
+                "resourceProviderNamespace": "",
+                "resourceType": "Microsoft.ContainerService/managedClusters/x/agentPools",
+            },
+            "AgentPool",
+        ),
+        ({**ADDRESS, "resourceProviderNamespace": "Microsoft.ContainerRegistry"}, None),
+        ({**ADDRESS, "resourceType": "maintenanceConfigurations"}, None),
+        ({**ADDRESS, "resourceType": UNKNOWN}, None),
+        ({**ADDRESS, "resourceType": ["agentPools"]}, None),
+        ({}, None),
+    ],
+)
+def test_a_generic_resource_is_known_by_its_type_in_any_case(inputs: dict[str, Any], kind: str | None) -> None:
+    assert aks_kind(inputs) == kind
+
+
+def read(properties: Any, **address: Any) -> Any:
+    return CLOUD.read_pools(GENERIC, {**ADDRESS, **address, "properties": properties})
+
+
+TEXT = str(GPU_TAINT)
+T4 = "Standard_NC4as_T4_v3"
+
+
+@pytest.mark.parametrize(
+    "token",
+    [GENERIC, "azure-native:resources/v20240301:Resource", "azure-native_resources_v20250401:resources:Resource"],
+)
+def test_it_is_read_like_the_typed_pool(token: str) -> None:
+    properties = declared(managed(sharing=SLICES["mixed"], taints=["team=a:NoSchedule"]))["properties"]
+    (typed,) = CLOUD.read_pools(TOKEN, properties)
+    (generic,) = CLOUD.read_pools(token, {**ADDRESS, "properties": properties})
+
+    for field in ("gpus_per_node", "taints", "instance_types", "labels", "tags", "min_nodes", "max_nodes", "unknown"):
+        assert getattr(generic, field) == getattr(typed, field), field
+    assert generic.where == "properties.nodeTaints"
+    assert [each.property for each in generic.weaknesses] == [
+        f"properties.{each.property}" for each in typed.weaknesses
+    ]
+    assert generic.sharing is not None
+    assert generic.sharing.kind == "mig-mixed"
+    assert {generic.software.driver, generic.software.container_toolkit, generic.software.device_plugin} == {By.CLOUD}
+
+
+def test_an_untainted_one_is_a_violation_that_can_be_mended() -> None:
+    inputs = {**ADDRESS, "properties": {"vmSize": T4, "nodeTaints": ["a=b:PreferNoSchedule"]}}
+    (pool,) = CLOUD.read_pools(GENERIC, inputs)
+    mended = with_taint(inputs, pool)
+
+    assert "gpu-pool-tainted" in {rule.name for rule, _ in judge_pool(pool)}
+    assert mended == {**ADDRESS, "properties": {"vmSize": T4, "nodeTaints": ["a=b:PreferNoSchedule", TEXT]}}
+
+
+@pytest.mark.parametrize(
+    ("properties", "unknown"),
+    [
+        (UNKNOWN, ("properties",)),
+        ({"vmSize": UNKNOWN, "nodeTaints": UNKNOWN}, ("properties.vmSize", "properties.nodeTaints")),
+        ({"vmSize": T4, "nodeTaints": [UNKNOWN]}, ("properties.nodeTaints[0]",)),
+    ],
+    ids=["all", "both", "one"],
+)
+def test_what_is_not_known_yet_is_said(properties: Any, unknown: tuple[str, ...]) -> None:
+    (pool,) = read(properties)
+
+    assert pool.unknown == unknown
+
+
+def test_pools_written_inside_a_generic_cluster_are_read_one_by_one() -> None:
+    profiles = [{"name": "system", "vmSize": "Standard_D4s_v5"}, {"name": "gpu", "vmSize": T4}]
+    system, gpu = read({"agentPoolProfiles": profiles}, resourceType="managedClusters", parentResourcePath="")
+
+    assert (system.gpus_per_node, gpu.gpus_per_node) == (0, 1)
+    assert (gpu.pool, gpu.where) == ("gpu", "properties.agentPoolProfiles[1].nodeTaints")
+    (late,) = read(UNKNOWN, resourceType="managedClusters", parentResourcePath="")
+    assert late.unknown == ("properties.agentPoolProfiles",)
+
+
+@pytest.mark.parametrize(
+    ("properties", "plugin"),
+    [
+        ({"gpuProfile": {"nvidia": {"managementMode": "Managed"}, "driver": "None"}}, By.CLOUD),
+        ({"gpuProfile": {"nvidia": {"managementMode": "managed"}}}, By.CLOUD),
+        ({"gpuProfile": {"nvidia": {"managementMode": "Unmanaged"}}}, By.NOBODY),
+        ({"gpuProfile": {"nvidia": {"managementMode": UNKNOWN}}}, By.UNSAID),
+        ({"gpuProfile": {"nvidia": UNKNOWN}}, By.UNSAID),
+        ({"tags": {"EnableManagedGPUExperience": "true"}}, By.CLOUD),
+        ({"tags": {"enablemanagedgpuexperience": "True"}}, By.CLOUD),
+        ({"tags": {"EnableManagedGPUExperience": "false"}}, By.NOBODY),
+    ],
+)
+def test_the_nvidia_profile_and_the_tag_before_it_say_who_brings_the_plugin(
+    properties: dict[str, Any], plugin: By
+) -> None:
+    (pool,) = read({"vmSize": T4, **properties})
+
+    assert pool.software.device_plugin is plugin
+
+
+def test_typed_and_generic_pools_of_a_cluster_are_in_one_cluster() -> None:
+    typed = Declared(urn="a", type=TOKEN, inputs={"resourceName": "serve-dev", "vmSize": T4})
+    generic = Declared(urn="b", type=GENERIC, inputs={**ADDRESS, "resourceName": "b", "properties": {"vmSize": T4}})
+    other = replace(generic, urn="c", inputs={**generic.inputs, "parentResourcePath": "managedClusters/other"})
+    values = {"chart": "nvidia-device-plugin", "values": {}}
+    chart = Declared(urn="d", type=RELEASE, inputs=values, software=read_software(RELEASE, values))
+
+    def runs(*declared: Declared) -> bool:
+        pools = (replace(each, pools=CLOUD.read_pools(each.type, each.inputs)) for each in declared)
+        return Stack([*pools, chart]).runs_on(declared[0], chart)
+
+    assert runs(typed, generic)
+    assert not runs(typed, other)
+
+
+RELEASE = "kubernetes:helm.sh/v3:Release"
+
+
+@pytest.mark.parametrize(
+    ("chart", "labels", "found"),
+    [
+        ("nvidia-device-plugin", {GPU_PRESENT_LABEL: "true"}, True),
+        ("gpu-operator", {}, True),
+        ("gpu-operator", {"nvidia.com/gpu.deploy.operands": "false"}, False),
+    ],
+    ids=["plugin", "operator", "operator-kept-off"],
+)
+def test_a_second_owner_on_managed_nodes_is_found_by_the_policies(
+    chart: str, labels: dict[str, str], found: bool
+) -> None:
+    inputs = {**ADDRESS, "resourceName": "b", "properties": {"vmSize": T4, "gpuProfile": GOOD, "nodeLabels": labels}}
+    values = {"chart": chart, "values": {}}
+    pool = Declared(urn="b", type=GENERIC, inputs=inputs, pools=CLOUD.read_pools(GENERIC, inputs))
+    release = Declared(urn="d", type=RELEASE, inputs=values, software=read_software(RELEASE, values))
+    (rule,) = [each for each in STACK_RULES if each.name == "gpu-software-one-owner"]
+    assert rule.stack is not None
+
+    said = [finding.what for _, finding in rule.stack(Stack([pool, release]), Context())]
+
+    assert bool(said) == found
+    assert all("managementMode Managed" in what and chart in what for what in said), said

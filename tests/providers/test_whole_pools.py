@@ -1,0 +1,84 @@
+"""Every fact that is read of pools that say much, compared with `whole_pools.yaml`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpupools.kubernetes_pools import read_kubernetes_pools, read_template
+from gpupools.pool_facts import UNKNOWN, PoolFacts, Weakness
+from providers import clouds
+
+POOLS = Path(__file__).with_name("whole_pools.yaml")
+
+
+@cache
+def cases() -> Sequence[Mapping[str, Any]]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return tuple(yaml.load(POOLS.read_text(encoding="utf-8"), loader))
+
+
+def wire(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: wire(item) for key, item in value.items()}
+    return [wire(item) for item in value] if isinstance(value, list) else UNKNOWN if value == "<unknown>" else value
+
+
+def told(type_token: str, properties: Any) -> list[dict[str, Any]]:
+    """Read pools, or else what pools refer to, and write down what differs from the defaults."""
+    known = clouds()
+    pools = [pool for cloud in known.values() for pool in cloud.read_pools(type_token, properties)]
+    pools += read_kubernetes_pools(type_token, properties, known)
+    templates = [cloud.read_template(type_token, properties) for cloud in known.values()]
+    templates.append(read_template(type_token, properties))
+    return [_told(pool) for pool in pools or filter(None, templates)]
+
+
+DEFAULT = PoolFacts(cloud="", instance_types=(), gpus_per_node=Fraction(0), taints=())
+
+
+def _told(pool: PoolFacts) -> dict[str, Any]:
+    weaknesses = {"weaknesses": False, "advised": False, "unverified": True}
+    found = {
+        each.name: _plain(getattr(pool, each.name))
+        for each in fields(pool)
+        if each.name not in weaknesses and getattr(pool, each.name) != getattr(DEFAULT, each.name)
+    }
+    for word, late in weaknesses.items():
+        listed = [_weakness(one) for one in pool.weaknesses if one.unverified is late and _fits(one, word)]
+        found |= {word: listed} if listed else {}
+    return found
+
+
+def _fits(one: Weakness, word: str) -> bool:
+    return one.unverified or one.mandatory is (word == "weaknesses")
+
+
+def _weakness(one: Weakness) -> str:
+    late = "" if not one.unverified or one.mandatory else " (advised)"
+    return f"{one.name}: {one.property}" + (late if one.unverified else f": {one.found}")
+
+
+def _plain(value: Any) -> Any:
+    """Write a fact with the types of YAML."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if value is None or isinstance(value, bool | int):
+        return value
+    if type(value).__name__ in ("MissingTaint", "SoftwareHints", "SharingFacts", "Reference"):
+        return {each.name: _plain(getattr(value, each.name)) for each in fields(value) if getattr(value, each.name)}
+    return str(value)
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
+def test_every_fact_of_a_pool_is_read(case: Mapping[str, Any]) -> None:
+    assert told(case["type"], wire(case["inputs"])) == case["expected"]

@@ -1,0 +1,563 @@
+"""The tables of what an edit does: every row reached by an edit, and every edit doing what its rows say, on all clouds.
+
+`edits.yaml` beside this file has the edits. Each pair is planned for `gpupools diff` and declared through the component
+against the strict monitor.
+"""
+
+import csv
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from azure.mgmt.containerservice import models as azure_models
+from botocore.loaders import Loader  # type: ignore[import-untyped]
+from botocore.model import ServiceModel  # type: ignore[import-untyped]
+from google.cloud import container_v1, container_v1beta1
+
+import providers
+from gpupools.commands.diff import effects_of_inputs
+from gpupools.diff import EditEffect, FieldChange, PlanEdit, Planned, PoolChange, diff, edit_of, plan_edits
+from gpupools.errors import Rejected
+from gpupools.overrides import apply_overrides
+from gpupools.stack import plan_config
+from preview.command import PROGRAM
+from preview.monitor import DeclaredResource
+from preview.program import Preview, preview_program
+from preview.schema import UNKNOWN
+from providers import clouds
+from tests.declared_pools import DeclaredPools, declare, sent, stack
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parent
+CLOUDS = tuple(clouds())
+EFFECTS = effects_of_inputs()
+
+NAME = {"aws": "", "azure": "agentPoolName", "gcp": "name"}
+"""The input with the pool's name in the cloud; EKS makes one up for every new group."""
+
+PLACE = {
+    "aws": frozenset[str](),
+    "azure": frozenset({"resourceName", "resourceGroupName"}),
+    "gcp": frozenset({"cluster", "location", "project"}),
+}
+"""Inputs that say in which cluster the pool is: two clusters may each have a pool of one name."""
+
+KINDS = ("NodeGroup", "LaunchTemplate", "PlacementGroup", "Tag", "AgentPool", "NodePool")
+
+each_cloud = pytest.mark.parametrize("cloud", CLOUDS)
+
+
+# --- the edits ---
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A pair of stack files with one pool on one cluster."""
+
+    cloud: str
+    key: str
+    base: str
+    reaches: str
+    beside: frozenset[str]
+    old: Mapping[str, Any]
+    new: Mapping[str, Any]
+
+    @property
+    def rows(self) -> frozenset[str]:
+        return frozenset() if self.reaches in ("nothing", "provider") else self.beside | {self.reaches}
+
+
+@cache
+def written() -> Mapping[str, Any]:
+    found: Mapping[str, Any] = yaml.safe_load((HERE / "edits.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+@cache
+def edits(cloud: str) -> tuple[Edit, ...]:
+    table = written()[cloud]
+    cluster = {"cloud": cloud, **table["cluster"]}
+    return tuple(_edit(cloud, number, cluster, table["bases"], row) for number, row in enumerate(table["edits"]))
+
+
+def _edit(
+    cloud: str, number: int, cluster: Mapping[str, Any], bases: Mapping[str, Any], row: Mapping[str, Any]
+) -> Edit:
+    base = row.get("from", next(iter(bases)))
+    pool = bases[base]
+    changed = {**pool, **row.get("pool", {})}
+    if "by_hand" in row:
+        changed["overrides"] = apply_overrides(
+            pool.get("overrides", {}), by_hand(cloud, row["reaches"], row["by_hand"])
+        )
+    return Edit(
+        cloud=cloud,
+        key=f"edit{number}",
+        base=f"base-{base}",
+        reaches=row["reaches"],
+        beside=frozenset(row.get("with", ())),
+        old=stack(cluster, pool),
+        new=stack({**cluster, **row.get("cluster", {})}, changed),
+    )
+
+
+def by_hand(cloud: str, path: str, value: Any) -> dict[str, Any]:
+    """Write an input as the pool's overrides do; on EKS its path begins with the resource."""
+    resource = {"azure": ["AgentPool"], "gcp": ["NodePool"]}.get(cloud, [])
+    for key in reversed([cloud, *resource, *path.split(".")]):
+        value = {key: value}
+    return dict(value)
+
+
+ROWS = [pytest.param(cloud, name, id=f"{cloud} {name}") for cloud in CLOUDS for name in EFFECTS[cloud]]
+EDITS = [pytest.param(edit, id=f"{edit.cloud} {edit.key} {edit.reaches}") for cloud in CLOUDS for edit in edits(cloud)]
+
+
+# --- what is said ---
+
+
+@cache
+def table(cloud: str) -> Mapping[str, Mapping[str, str]]:
+    with (Path(providers.__file__).parent / cloud / "edits.csv").open(newline="", encoding="utf-8") as file:
+        return {row["input"]: row for row in csv.DictReader(file)}
+
+
+def effect(cloud: str, row: str) -> EditEffect:
+    return EditEffect(table(cloud)[row]["effect"])
+
+
+def row_of(cloud: str, path: str) -> str:
+    """Return the row an input belongs to: its own, else of what it is part of."""
+    parts = path.split(".")
+    starts = [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
+    return next((start for start in starts if start in table(cloud)), f"{path} has no row")
+
+
+def strongest(found: Any) -> EditEffect:
+    return max(found, key=list(EditEffect).index, default=EditEffect.NONE)
+
+
+@cache
+def said(cloud: str, key: str) -> tuple[PoolChange, tuple[tuple[FieldChange, frozenset[str], PlanEdit | None], ...]]:
+    """Return what `gpupools diff` says of an edit, and of each field the inputs that the tables say it becomes."""
+    edit = next(each for each in edits(cloud) if each.key == key)
+    old, new = Planned(*plan_config(edit.old, clouds())), Planned(*plan_config(edit.new, clouds()))
+    (change,) = diff(old, new, EFFECTS)
+    found = []
+    for field in change.fields:
+        if field.field.startswith("overrides."):
+            path = field.field.removeprefix("overrides.")
+            inputs, row = {row_of(cloud, path if cloud == "aws" else path.partition(".")[2])}, None
+        else:
+            row = edit_of(field.field, new.plans[0])
+            inputs = set(row.inputs)
+        found.append((field, frozenset(inputs), row))
+    return change, tuple(found)
+
+
+# --- what is declared ---
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for the programs."""
+    return tmp_path_factory.mktemp("edits")
+
+
+@cache
+def declared(cloud: str, folder: Path) -> DeclaredPools:
+    """Declare everything in `edits.yaml` for one cloud, by the keys of edits and bases."""
+    pools = {each.base: each.old for each in edits(cloud)} | {each.key: each.new for each in edits(cloud)}
+    return declare(pools, folder / cloud)
+
+
+def ignored(cloud: str, resources: tuple[DeclaredResource, ...]) -> set[str]:
+    """Return the inputs whose change the program ignores."""
+    return {
+        f"{resource.type.rpartition(':')[2]}.{path}" if cloud == "aws" else path
+        for resource in resources
+        for path in resource.options.get("ignoreChanges", ())
+    }
+
+
+@cache
+def wire(cloud: str, key: str, folder: Path) -> Mapping[str, Any]:
+    return sent(cloud, key, declared(cloud, folder).pools[key])
+
+
+@cache
+def rows_changed(cloud: str, old: str, new: str, folder: Path) -> frozenset[str]:
+    before, after = wire(cloud, old, folder), wire(cloud, new, folder)
+    paths = {path for path in {**before, **after} if before.get(path) != after.get(path)}
+    return frozenset(row_of(cloud, path) for path in paths - ignored(cloud, declared(cloud, folder).pools[new]))
+
+
+def changed(edit: Edit, folder: Path) -> frozenset[str]:
+    """Return the rows of the inputs that an edit changes on the wire."""
+    return rows_changed(edit.cloud, edit.base, edit.key, folder)
+
+
+# --- every row ---
+
+
+@each_cloud
+def test_every_pair_is_what_the_sdk_takes(cloud: str, programs: Path) -> None:
+    found = declared(cloud, programs).preview
+
+    assert [str(problem) for problem in (*found.problems, *found.warnings)] == []
+    assert {each.reaches for each in edits(cloud)} <= {*table(cloud), "nothing", "provider"}
+
+
+@pytest.mark.parametrize(("cloud", "row"), ROWS)
+def test_a_row_is_reached_by_an_edit_that_has_its_effect(cloud: str, row: str, programs: Path) -> None:
+    unreachable = written()[cloud]["unreachable"]
+    mine = [edit for edit in edits(cloud) if edit.reaches == row]
+    if row in unreachable:
+        assert mine == []
+        still(cloud, row, unreachable[row], programs)
+        return
+
+    assert mine, "no edit reaches this row"
+    for edit in mine:
+        rows = changed(edit, programs)
+        fields = {field.effect: inputs & rows for field, inputs, _ in said(cloud, edit.key)[1] if row in inputs}
+        assert rows - {NAME[cloud]} == edit.rows - {NAME[cloud]}
+        assert strongest(fields) is strongest(effect(cloud, each) for inputs in fields.values() for each in inputs)
+        assert edit.beside or strongest(fields) is effect(cloud, row)
+
+
+def still(cloud: str, row: str, why: Any, folder: Path) -> None:
+    """Check that an input no edit reaches is the same in every pool, ignored later, or another resource's output."""
+    pools = declared(cloud, folder).pools
+    values = {key: wire(cloud, key, folder).get(row) for key in pools}
+    if isinstance(why, Mapping):
+        top = row.split(".")[1]
+        assert set(values.values()) == {UNKNOWN}
+        assert effect(cloud, row) is effect(cloud, why["as"])
+        for resources in pools.values():
+            (other,) = [each.urn for each in resources if each.type.endswith(f":{why['of']}")]
+            (user,) = [each for each in resources if each.type.endswith(f":{row.partition('.')[0]}")]
+            assert other in user.options["propertyDependencies"][top]
+        return
+    if why == "constant":
+        assert len(set(values.values())) == 1
+        assert None not in values.values()
+    else:
+        assert all(row in ignored(cloud, pools[key]) for key, value in values.items() if value is not None)
+        assert len(set(values.values()) - {None}) > 1
+    table = written()[cloud]
+    pool = {**next(iter(table["bases"].values())), "overrides": by_hand(cloud, row, 7)}
+    with pytest.raises(Rejected, match="cannot be set by hand"):
+        plan_config(stack({"cloud": cloud, **table["cluster"]}, pool), clouds())
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_has_the_effect_of_the_inputs_it_changes(edit: Edit, programs: Path) -> None:
+    change, fields = said(edit.cloud, edit.key)
+    rows = changed(edit, programs)
+    told = frozenset[str]().union(*(inputs for _, inputs, _ in fields))
+    moved = declared(edit.cloud, programs)
+
+    assert fields, "the edit changes nothing of the plan"
+    if "PlacementGroup.name" in told:
+        told |= {"LaunchTemplate.placement"}  # the template names the group
+
+    assert rows - {NAME[edit.cloud]} <= told, "inputs change that no field of the plan is said to become"
+    if edit.reaches == "provider":
+        assert rows == set()
+        assert moved.provider(edit.base) != moved.provider(edit.key)
+        assert change.effect is EditEffect.REPLACE
+    else:
+        assert change.effect is strongest(effect(edit.cloud, row) for row in rows)
+
+
+@pytest.mark.parametrize("row", plan_edits(), ids=lambda row: " ".join(filter(None, (row.cloud, row.field, row.when))))
+def test_a_row_of_the_plans_is_met_by_an_edit(row: PlanEdit, programs: Path) -> None:
+    met = [
+        (edit, inputs)
+        for cloud in CLOUDS
+        if row.cloud in (cloud, "*")
+        for edit in edits(cloud)
+        for _, inputs, each in said(cloud, edit.key)[1]
+        if each == row
+    ]
+
+    assert met, "no edit of edits.yaml meets this row"
+    if row.inputs and all(edit.reaches != "provider" for edit, _ in met):
+        reached = {name for edit, _ in met for name in changed(edit, programs)}
+        assert set(row.inputs) <= reached, "no edit of this field changes these inputs"
+
+
+# --- completeness ---
+
+
+EXAMPLES = (REPOSITORY / "stacks" / "Pulumi.dev.yaml", REPOSITORY / "stacks" / "Pulumi.prod.yaml")
+
+
+@cache
+def previewed(file: Path) -> Preview:
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))["config"]
+    found = preview_program(PROGRAM, "test", "gpupools", config)
+    assert found.problems == []
+    return found
+
+
+@each_cloud
+def test_every_input_that_is_sent_has_a_row(cloud: str, programs: Path) -> None:
+    token = {"aws": "aws:", "azure": "azure-native:", "gcp": "gcp:"}[cloud]
+    paths = {path for key in declared(cloud, programs).pools for path in wire(cloud, key, programs)}
+    for file in (HERE / "stacks" / f"Pulumi.everything-{cloud}.yaml", *EXAMPLES):
+        found = previewed(file).resources
+        pools = [each for each in found if each.type.startswith(token) and each.type.endswith(KINDS)]
+        paths |= {path for each in pools for path in sent(cloud, "no component", (each,))}
+
+    rows = {row_of(cloud, path) for path in paths}
+    assert sorted(rows - set(table(cloud))) == []
+    assert sorted(set(table(cloud)) - rows) == []
+
+
+@each_cloud
+def test_every_row_says_why_and_where_from(cloud: str) -> None:
+    for row in table(cloud).values():
+        assert row["effect"] in ("in-place", "rolling", "replace", "refused")
+        assert re.fullmatch(r"https://\S+|[\w.-]+/[\w.-]+ \S.*", row["source"]), row
+
+
+# --- the new pool comes first ---
+
+
+@pytest.mark.parametrize("edit", [each for each in EDITS if each.values[0].cloud != "aws"])  # type: ignore[union-attr]
+def test_the_pools_name_changes_exactly_when_the_pool_is_replaced(edit: Edit, programs: Path) -> None:
+    old, new = (wire(edit.cloud, key, programs)[NAME[edit.cloud]] for key in (edit.base, edit.key))
+    replaced = {row for row in changed(edit, programs) if effect(edit.cloud, row) is EditEffect.REPLACE}
+
+    if replaced - PLACE[edit.cloud]:
+        assert old != new
+    elif not replaced:
+        assert old == new
+
+
+@each_cloud
+def test_nothing_is_deleted_before_its_successor_is_there(cloud: str, programs: Path) -> None:
+    for resources in declared(cloud, programs).pools.values():
+        for each in resources:
+            assert not each.options.get("deleteBeforeReplace")
+            if cloud == "azure":  # this provider deletes first unless it is told not to
+                assert each.options["deleteBeforeReplace"] is False
+
+
+def test_eks_makes_up_the_names_of_what_may_be_replaced(programs: Path) -> None:
+    named = {
+        (edit.reaches, f"{resource.type.rpartition(':')[2]}.{key}")
+        for edit in edits("aws")
+        for resource in declared("aws", programs).pools[edit.key]
+        for key in resource.inputs
+        if key in ("name", "namePrefix", "nodeGroupName", "nodeGroupNamePrefix")
+    }
+
+    assert named == {
+        (name, name) for name in ("LaunchTemplate.name", "LaunchTemplate.namePrefix", "PlacementGroup.name")
+    }
+
+
+# --- the clouds' own descriptions of their update calls ---
+
+
+@cache
+def service(name: str) -> ServiceModel:
+    return ServiceModel(Loader().load_service_model(name, "service-2"), name)
+
+
+@cache
+def members(name: str, operation: str) -> frozenset[str]:
+    """Return what a call of AWS takes, by botocore's description of the service."""
+    return frozenset(service(name).operation_model(operation).input_shape.members)
+
+
+CALLED_OTHERWISE = {"forceUpdateVersion": "force"}
+SAME_TEMPLATE = {"NodeGroup.launchTemplate.id"}
+"""UpdateNodegroupVersion names the template, and takes another version of it but no other template
+(https://docs.aws.amazon.com/eks/latest/APIReference/API_LaunchTemplateSpecification.html)."""
+
+
+@pytest.mark.parametrize("row", [name for name in table("aws") if name.startswith("NodeGroup.")])
+def test_eks_has_a_call_for_what_stays_and_none_for_what_is_replaced(row: str) -> None:
+    name = row.split(".")[1]
+    rolls = members("eks", "UpdateNodegroupVersion") - {"force", "clusterName", "nodegroupName"}
+    stays = (members("eks", "UpdateNodegroupConfig") | members("eks", "TagResource") | {"force"}) - {"clusterName"}
+    wire = CALLED_OTHERWISE.get(name, name)
+    found = EditEffect.ROLLING if wire in rolls else EditEffect.IN_PLACE if wire in stays else EditEffect.REPLACE
+
+    assert effect("aws", row) is (EditEffect.REPLACE if row in SAME_TEMPLATE else found)
+
+
+TEMPLATE_MEMBERS = {
+    "VpcSecurityGroupIds": "SecurityGroupIds",
+    "SecurityGroupNames": "SecurityGroups",
+    "Description": "VersionDescription",
+}
+
+
+@pytest.mark.parametrize("row", [name for name in table("aws") if name.startswith("LaunchTemplate.")])
+def test_a_launch_template_takes_what_rolls_as_a_new_version(row: str) -> None:
+    name = row.split(".")[1]
+    wire = name[0].upper() + name[1:]
+    wire = TEMPLATE_MEMBERS.get(wire, wire)
+    call = service("ec2").operation_model("CreateLaunchTemplateVersion").input_shape.members
+    version = set(call["LaunchTemplateData"].members) | {"VersionDescription"}
+    changes = members("ec2", "ModifyLaunchTemplate") | members("ec2", "CreateTags")
+    known = {"DefaultVersion", "UpdateDefaultVersion", "Tags"}
+
+    if wire in version:
+        assert effect("aws", row) is EditEffect.ROLLING
+    elif wire in known:
+        assert {wire.removeprefix("Update")} <= changes
+        assert effect("aws", row) is EditEffect.IN_PLACE
+    else:
+        assert effect("aws", row) is EditEffect.REPLACE
+
+
+GKE_CALLS: Mapping[str, Any] = {
+    "autoscaling": container_v1.SetNodePoolAutoscalingRequest,
+    "management": container_v1.SetNodePoolManagementRequest,
+    "nodeCount": container_v1.SetNodePoolSizeRequest,
+}
+"""The inputs for which GKE has a call of their own."""
+
+GKE_FIELDS = {
+    "networkConfig": "node_network_config",
+    "nodeLocations": "locations",
+    "nodeDrainConfigs": "node_drain_config",
+    "version": "node_version",
+    "loggingVariant": "logging_config",
+    "nodeImageConfigs": "image",
+}
+"""The fields of Google's update request whose names are not the provider's."""
+
+PROVIDERS_OWN = {"deletionPolicy", "ignoreNodeCountChanges"}
+
+
+@pytest.mark.parametrize("row", [name for name in table("gcp") if effect("gcp", name) is not EditEffect.REPLACE])
+def test_gke_has_a_call_for_what_is_not_replaced(row: str) -> None:
+    first, *rest = row.split(".")
+    if first in {*PROVIDERS_OWN, *GKE_CALLS}:
+        assert effect("gcp", row) is EditEffect.IN_PLACE
+    if row in PROVIDERS_OWN:
+        assert first not in {snake_to_camel(name) for name in container_v1.NodePool.meta.fields}
+    elif first in GKE_CALLS:
+        name = {"autoscaling": "autoscaling", "management": "management", "nodeCount": "node_count"}[first]
+        assert name in GKE_CALLS[first].meta.fields
+    else:
+        name = rest[0] if first == "nodeConfig" else first
+        field = GKE_FIELDS.get(name, camel_to_snake(name))
+        request = container_v1beta1 if field == "image" else container_v1
+        assert field in request.UpdateNodePoolRequest.meta.fields
+        if first == "networkConfig":
+            assert camel_to_snake(rest[0]) in container_v1.NodeNetworkConfig.meta.fields
+
+
+NEW_NODES: Mapping[str, frozenset[str]] = {
+    # What a node is started with cannot change while it runs, and Google's update takes it:
+    # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/managing-clusters.
+    "gcp": frozenset(
+        {"version", "networkConfig.enablePrivateNodes"}
+        | {
+            f"nodeConfig.{name}"
+            for name in (
+                *("bootDisk", "diskSizeGb", "diskType", "storagePools"),
+                *("imageType", "nodeImageConfigs", "machineType", "confidentialNodes"),
+                *("containerdConfig", "gcfsConfig", "kubeletConfig", "linuxNodeConfig", "windowsNodeConfig"),
+                *("fastSocket", "gvnic", "loggingVariant", "workloadMetadataConfig"),
+            )
+        }
+    ),
+    # A new image is laid on the machine: https://learn.microsoft.com/azure/aks/enable-fips-nodes,
+    # https://learn.microsoft.com/azure/aks/use-trusted-launch, https://learn.microsoft.com/azure/aks/upgrade-os-version.
+    "azure": frozenset(
+        {"enableFIPS", "osSKU", "orchestratorVersion"}
+        | {"securityProfile.enableSecureBoot", "securityProfile.enableVTPM"}
+    ),
+}
+"""Inputs for which the cloud makes every node anew, a few at a time."""
+
+
+@pytest.mark.parametrize("cloud", NEW_NODES)
+def test_what_a_node_is_started_with_rolls(cloud: str) -> None:
+    rolling = {name for name in table(cloud) if effect(cloud, name) is EditEffect.ROLLING}
+
+    assert rolling == NEW_NODES[cloud]
+
+
+def test_a_placement_group_cannot_be_changed_but_for_its_tags() -> None:
+    calls = {name for name in service("ec2").operation_names if "PlacementGroup" in name}
+    rows = {name: effect("aws", name) for name in table("aws") if name.startswith("PlacementGroup.")}
+
+    assert calls == {"CreatePlacementGroup", "DeletePlacementGroup", "DescribePlacementGroups"}
+    # Another group is another input of the template, and takes its effect from there.
+    assert rows.pop("PlacementGroup.tags") is EditEffect.IN_PLACE
+    assert set(rows.values()) == {effect("aws", "LaunchTemplate.placement")}
+
+
+FORCED_BY_THE_PROVIDER = frozenset(
+    {"guestAccelerators", "flexStart", "maxRunDuration", "queuedProvisioning", "networkConfig", "confidentialNodes"}
+)
+"""What Google's request takes and the provider replaces the pool for, in whole or in part: `ForceNew` in
+https://github.com/hashicorp/terraform-provider-google-beta/blob/main/google-beta/services/container/node_config.go."""
+
+
+@pytest.mark.parametrize("row", [name for name in table("gcp") if effect("gcp", name) is EditEffect.REPLACE])
+def test_gke_has_no_call_for_what_is_replaced_unless_the_provider_does_not_make_it(row: str) -> None:
+    first, *rest = row.split(".")
+    name = rest[0] if first == "nodeConfig" else first
+    field = {"guestAccelerators": "accelerators"}.get(name, GKE_FIELDS.get(name, camel_to_snake(name)))
+    can = set(container_v1.UpdateNodePoolRequest.meta.fields) - {"name"}  # says which pool is meant
+
+    assert (field in can) is (name in FORCED_BY_THE_PROVIDER)
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (r"Initiates an upgrade operation", EditEffect.ROLLING),
+        (r"(applied to all|attached to the) nodes", EditEffect.IN_PLACE),
+        (r"control disruption and speed", EditEffect.IN_PLACE),
+    ],
+    ids=["upgrade", "all-nodes", "next-upgrade"],
+)
+def test_googles_words_for_its_update_are_those_of_the_table(words: str, found: EditEffect) -> None:
+    described = re.split(r"\n        (?=[a-z_]+ \()", str(container_v1.UpdateNodePoolRequest.__doc__))
+    fields = {each.partition(" ")[0] for each in described if re.search(words, " ".join(each.split()))}
+    rows = {camel_to_snake(name.rpartition(".")[2]): effect("gcp", name) for name in table("gcp")}
+
+    assert fields
+    assert {name: rows[name] for name in fields} == dict.fromkeys(fields, found)
+
+
+def camel_to_snake(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+def snake_to_camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(map(str.capitalize, rest))
+
+
+def test_what_the_models_of_azure_call_fixed_is_replaced() -> None:
+    described = re.split(r"\n\s*:ivar ", str(azure_models.ManagedClusterAgentPoolProfileProperties.__doc__))
+    fixed = {
+        name
+        for name, _, text in (each.partition(":") for each in described)
+        if re.search(
+            r"may not be changed after|not allowed to (be )?changed? once", " ".join(text.split()), re.IGNORECASE
+        )
+    }
+    wire = azure_models.ManagedClusterAgentPoolProfileProperties._attribute_map
+
+    assert {wire[name]["key"] for name in fixed} >= {"osDiskType", "hostGroupID"}
+    for name in fixed:
+        assert effect("azure", wire[name]["key"]) is EditEffect.REPLACE

@@ -1,0 +1,285 @@
+"""The contract of the settings: on every cloud each is taken and changes what is declared, or is refused with a reason.
+
+A setting without a row in `CASES` fails here, and so does one that a cloud takes and nobody sees.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupools.cloud import Setting
+from gpupools.errors import Problem, Rejected
+from gpupools.pool_settings import SETTINGS, given_settings
+from gpupools.stack import parse_pool, plan_config
+from preview.monitor import DeclaredResource
+from providers import clouds
+from tests.declared_pools import DeclaredPools, declare, sent, stack
+
+Keys = Mapping[str, Any]
+
+CLOUDS = tuple(clouds())
+EXTERNAL = {
+    "management": "external",
+    "existing": {
+        "device_plugin": {"name": "gpu-resources/plugin", "node_selector": {"gpupools/software": "device-plugin"}},
+        "gpu_operator": {"name": "gpu-operator/operator"},
+    },
+}
+CLUSTERS: Mapping[str, Keys] = {
+    "aws": {
+        "cloud": "aws",
+        "name": "train",
+        "region": "us-east-1",
+        "subnets_by_zone": {"us-east-1a": ["subnet-0a"], "us-east-1b": ["subnet-0b"]},
+        "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
+        "runtime": EXTERNAL,
+    },
+    "azure": {
+        "cloud": "azure",
+        "name": "serve",
+        "resource_group": "ml",
+        "proximity_placement_group_id": "/subscriptions/0/groups/fabric",
+        "runtime": EXTERNAL,
+    },
+    "gcp": {
+        "cloud": "gcp",
+        "name": "lab",
+        "project": "ml",
+        "location": "europe-west4",
+        "node_locations": ["europe-west4-a", "europe-west4-b"],
+        "service_account": "gpu@ml.iam.gserviceaccount.com",
+        "runtime": EXTERNAL,
+    },
+}
+MACHINES = {"aws": "g6e.12xlarge", "azure": "Standard_NC24ads_A100_v4", "gcp": "g2-standard-8"}
+ONE_ZONE: Mapping[str, Keys] = {
+    "aws": {"zones": ["us-east-1a"]},
+    "azure": {"zones": ["1"]},
+    "gcp": {"zones": ["europe-west4-a"]},
+}
+FAST: Mapping[str, Keys] = {
+    "aws": {"instance_type": "p5.48xlarge", "network": {"security_group_ids": ["sg-0a1b2c3d"]}, **ONE_ZONE["aws"]},
+    "azure": {"instance_type": "Standard_ND96isr_H100_v5"},
+    "gcp": {"instance_type": "a3-megagpu-8g", **ONE_ZONE["gcp"]},
+}
+OWN_IMAGE: Keys = {
+    "software": "gpu-operator",
+    "overrides": {"aws": {"LaunchTemplate": {"userData": "IyEvYmluL3NoCg==", "blockDeviceMappings": [{}]}}},
+}
+
+
+def everywhere(given: Keys, on: Mapping[str, Keys] | None = None, **others: Keys) -> Mapping[str, tuple[Keys, Keys]]:
+    """Return, by cloud, the keys that give a setting a value and those the pool has with it and without it."""
+    return {cloud: (others.get(cloud, given), (on or {}).get(cloud, {})) for cloud in CLOUDS}
+
+
+RESERVATION = {"mode": "reservation", "name": "gpus"}
+RESERVED_GROUP = "/subscriptions/0/resourceGroups/ml/providers/Microsoft.Compute/capacityReservationGroups/a100"
+
+CASES: Mapping[str, Mapping[str, tuple[Keys, Keys]]] = {
+    "capacity.spot": everywhere({"capacity": {"mode": "spot"}}),
+    "capacity.reservation": everywhere(
+        {"capacity": RESERVATION},
+        on=ONE_ZONE,
+        aws={"capacity": {**RESERVATION, "name": "cr-0123456789abcdef0"}},
+        azure={"capacity": {**RESERVATION, "name": RESERVED_GROUP}},
+    ),
+    "capacity.capacity-block": everywhere(
+        {"capacity": {"mode": "capacity-block", "name": "cr-0123456789abcdef0"}}, on={"aws": FAST["aws"]}
+    ),
+    "capacity.flex-start": everywhere({"capacity": {"mode": "flex-start"}}),
+    "capacity.queued": everywhere({"capacity": {"mode": "queued"}}),
+    "capacity.max_price_usd_per_hour": everywhere(
+        {"capacity": {"mode": "spot", "max_price_usd_per_hour": 1.5}}, on={"azure": {"capacity": {"mode": "spot"}}}
+    ),
+    "image.family": everywhere(
+        {"image": {"family": "ubuntu"}},
+        on={"aws": OWN_IMAGE},
+        aws={"image": {"family": "custom", "id": "ami-0a1b2c3d"}},
+        azure={"image": {"family": "azure-linux"}},
+    ),
+    "image.id": everywhere({"image": {"family": "custom", "id": "ami-0a1b2c3d"}}, on={"aws": OWN_IMAGE}),
+    "image.fips": everywhere({"image": {"fips": True}}),
+    "disk.type": everywhere(
+        {"disk": {"type": "pd-ssd"}}, aws={"disk": {"type": "io2"}}, azure={"disk": {"type": "Ephemeral"}}
+    ),
+    "disk.encryption_key": everywhere(
+        {"disk": {"encryption_key": "projects/ml/locations/europe-west4/keyRings/nodes/cryptoKeys/boot"}},
+        aws={"disk": {"encryption_key": "arn:aws:kms:us-east-1:123456789012:key/0a1b2c3d"}},
+    ),
+    "disk.local_nvme": everywhere(
+        {"disk": {"local_nvme": "raid0"}},
+        on={"gcp": {"instance_type": "a2-ultragpu-1g"}},
+        gcp={"disk": {"local_nvme": "none"}},
+    ),
+    "network.rdma": everywhere(
+        {"network": {"rdma": True}},
+        on=FAST,
+        aws={"network": {"rdma": True, "security_group_ids": ["sg-0a1b2c3d"]}},
+    ),
+    "network.placement": everywhere({"network": {"placement": "compact"}}, on=ONE_ZONE),
+    "network.security_group_ids": everywhere({"network": {"security_group_ids": ["sg-0a1b2c3d"]}}),
+    "network.max_pods": everywhere({"network": {"max_pods": 64}}),
+    "security.secure_boot": everywhere(
+        {"security": {"secure_boot": True}}, on={"azure": {"image": {"family": "azure-linux"}}}
+    ),
+    "security.imds_hop_limit": everywhere({"security": {"imds_hop_limit": 2}}),
+    "upgrade.strategy": everywhere({"upgrade": {"strategy": "blue-green"}}),
+    "upgrade.max_surge": everywhere({"upgrade": {"max_surge": 2}}),
+    "upgrade.max_unavailable": everywhere({"upgrade": {"max_unavailable": 2}}),
+    "upgrade.drain_timeout_min": everywhere({"upgrade": {"drain_timeout_min": 30}}),
+    "timeouts.create_min": everywhere({"timeouts": {"create_min": 99}}),
+    "timeouts.update_min": everywhere({"timeouts": {"update_min": 99}}),
+    "timeouts.delete_min": everywhere({"timeouts": {"delete_min": 99}}),
+    "zones": everywhere({}, aws=ONE_ZONE["aws"], azure=ONE_ZONE["azure"], gcp=ONE_ZONE["gcp"]),
+    "auto_repair": everywhere({"auto_repair": False}),
+    "tags": everywhere({"tags": {"team": "vision"}}),
+    "protect": everywhere({"protect": True}),
+    "renamed_from": everywhere({"renamed_from": "first"}),
+    "overrides": everywhere(
+        {},
+        aws={"overrides": {"aws": {"LaunchTemplate": {"keyName": "ops"}}}},
+        azure={"overrides": {"azure": {"AgentPool": {"orchestratorVersion": "1.34"}}}},
+        gcp={"overrides": {"gcp": {"NodePool": {"version": "1.34"}}}},
+    ),
+    "nodes.fixed": everywhere({"nodes": {"fixed": 4}}, on={cloud: {"nodes": {"min": 4, "max": 4}} for cloud in CLOUDS}),
+}
+"""Each setting by a value that is not its default, and what else the pool is like, with it and without."""
+
+
+def pair(cloud: str, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the pool without and with a setting."""
+    given, on = CASES[name][cloud]
+    without = {"instance_type": MACHINES[cloud], "nodes": {"max": 4}, **on}
+    return without, {**without, **given}
+
+
+def setting(cloud: str, name: str) -> Setting:
+    return clouds()[cloud].settings[name]
+
+
+EACH = [pytest.param(cloud, name, id=f"{cloud} {name}") for cloud in CLOUDS for name in CASES]
+TAKEN = [each for each in EACH if setting(*each.values).taken]  # type: ignore[arg-type]
+REFUSED = [each for each in EACH if not setting(*each.values).taken]  # type: ignore[arg-type]
+
+
+# --- the lists ---
+
+
+def test_every_setting_has_a_case_here() -> None:
+    assert sorted(CASES) == sorted(SETTINGS)
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_every_setting_has_an_answer(cloud: str) -> None:
+    assert sorted(clouds()[cloud].settings) == sorted(SETTINGS)
+
+
+@pytest.mark.parametrize(("cloud", "name"), EACH)
+def test_an_answer_has_a_reason_and_a_source(cloud: str, name: str) -> None:
+    found = setting(cloud, name)
+
+    assert found.why.strip()
+    assert found.source.startswith("https://") or "/" in found.source.split()[0]
+
+
+@pytest.mark.parametrize(("cloud", "name"), EACH)
+def test_a_case_gives_the_setting_a_value_and_nothing_else(cloud: str, name: str) -> None:
+    before, after = (given_settings(parse_pool((), pool)) for pool in pair(cloud, name))
+    goes_with = {"image.family": {"image.id"}, "image.id": {"image.family"}}.get(name, set())
+    if name == "capacity.max_price_usd_per_hour" and not setting(cloud, name).taken:
+        goes_with = {"capacity.spot"}  # refused as a whole or alone
+
+    assert name in after
+    assert set(after) - set(before) - goes_with == {name}
+    assert set(before) <= set(after)
+
+
+# --- taken ---
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for the programs."""
+    return tmp_path_factory.mktemp("settings")
+
+
+@cache
+def keys(cloud: str) -> Mapping[str, str]:
+    """Return a key for each different pool, by its text."""
+    pools = [json.dumps(pool) for name in CASES if setting(cloud, name).taken for pool in pair(cloud, name)]
+    return {text: f"pool{number}" for number, text in enumerate(dict.fromkeys(pools))}
+
+
+@cache
+def declared(cloud: str, folder: Path) -> DeclaredPools:
+    stacks = {key: stack(CLUSTERS[cloud], json.loads(text)) for text, key in keys(cloud).items()}
+    return declare(stacks, folder / cloud)
+
+
+def everything(cloud: str, pool: Keys, folder: Path) -> dict[str, Any]:
+    """Return the inputs and the options of a pool's resources, without what its component is called."""
+    key = keys(cloud)[json.dumps(pool)]
+    found = declared(cloud, folder)
+    inside = found.pools[key]
+    options = {each.name: bare(each) for each in (found.components[key], *inside)}
+    return {"inputs": sent(cloud, key, inside), "options": json.loads(json.dumps(options).replace(f"{key}-", ""))}
+
+
+def bare(resource: DeclaredResource) -> dict[str, Any]:
+    """Return a resource's options without those that say what it depends on, which follow from its inputs."""
+    follows = ("provider", "providers", "propertyDependencies", "dependsOn", "version", "pluginDownloadURL")
+    return {key: value for key, value in resource.options.items() if key not in follows}
+
+
+@pytest.mark.parametrize("cloud", CLOUDS)
+def test_every_pool_is_what_the_sdk_takes(cloud: str, programs: Path) -> None:
+    found = declared(cloud, programs).preview
+
+    assert [str(problem) for problem in (*found.problems, *found.warnings)] == []
+
+
+@pytest.mark.parametrize(("cloud", "name"), TAKEN)
+def test_a_setting_that_is_taken_changes_what_is_declared(cloud: str, name: str, programs: Path) -> None:
+    before, after = (everything(cloud, pool, programs) for pool in pair(cloud, name))
+
+    assert before["inputs"]
+    if name.startswith("timeouts."):
+        assert before["inputs"] == after["inputs"]
+        assert json.dumps(after["options"]).count('"99m"') == 1
+    elif name == "protect":
+        kept = [options.get("protect") for options in after["options"].values()]
+        assert True in kept
+        assert before["options"] != after["options"]
+    elif name == "renamed_from":
+        assert "first" in json.dumps(after["options"])
+        assert before["inputs"] != after["inputs"]
+    else:
+        assert told(before) != told(after)
+
+
+def told(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the cloud is told but for the pool's name, which is made of the settings whether or not it is."""
+    return {path: value for path, value in found["inputs"].items() if path not in ("name", "agentPoolName")}
+
+
+# --- refused ---
+
+
+@pytest.mark.parametrize(("cloud", "name"), REFUSED)
+def test_a_setting_that_is_refused_is_refused_with_its_reason(cloud: str, name: str) -> None:
+    _, pool = pair(cloud, name)
+    path = given_settings(parse_pool((), pool))[name]
+    what, _, instead = setting(cloud, name).why.partition("; ")
+
+    with pytest.raises(Rejected) as caught:
+        plan_config(stack(CLUSTERS[cloud], pool), clouds())
+
+    expected = Problem(
+        ("pools", "a", *path), f"{cloud} has no {name}: {what}", instead or "leave it out", setting(cloud, name).source
+    )
+    assert expected in caught.value.problems

@@ -1,0 +1,48 @@
+"""Write `tests/urns.txt`: the URN of everything the committed stack files declare.
+
+A URN that changes makes Pulumi delete the resource and create another, so every change of that file has to come with
+an alias in the code (https://www.pulumi.com/docs/iac/concepts/resources/options/aliases/). Needs no network.
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from gpupools.stackfile import NAMESPACE, read_stack_file
+from preview.command import PROGRAM
+from preview.program import Preview, preview_program
+
+ROOT = Path(__file__).resolve().parent.parent
+URNS = ROOT / "tests" / "urns.txt"
+STACK_FILES = (*sorted((ROOT / "stacks").glob("Pulumi.*.yaml")), *sorted((ROOT / "tests" / "stacks").glob("*.yaml")))
+
+
+def declared(file: Path) -> Preview:
+    """Return what the stack program declares for a stack file.
+
+    Raises:
+        ValueError: The program has a problem with it.
+    """
+    read = read_stack_file(file)
+    config = {f"{NAMESPACE}:{key}": value for key, value in read.config.items()}
+    preview = preview_program(PROGRAM, read.stack, NAMESPACE, config)
+    if preview.problems:
+        raise ValueError(f"{file}: {'; '.join(map(str, preview.problems))}")
+    return preview
+
+
+def urns(previews: Iterable[Preview]) -> str:
+    """Return the text of the file: a URN a line, in alphabetical order."""
+    return "".join(f"{urn}\n" for urn in sorted(resource.urn for each in previews for resource in each.resources))
+
+
+def main() -> int:
+    """Write the file."""
+    argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0]).parse_args()
+    URNS.write_text(urns(map(declared, STACK_FILES)), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
