@@ -4,6 +4,7 @@ Owns nothing about GPUs or clouds: `providers.clouds()` reads the pools, `polici
 judge them.
 """
 
+import copy
 import functools
 import json
 import threading
@@ -180,6 +181,10 @@ class _Call(threading.local):
     def reset(self, *, running: bool) -> None:
         self.running, self.inputs, self.findings, self.stack = running, {}, {}, None
 
+    def leaves_open(self) -> bool:
+        """Say whether some finding is not proven, which is what the policies beside the rules report."""
+        return any(finding.unverified for found in self.findings.values() for _, finding in found)
+
     def decode(self, message: struct_pb2.Struct) -> Inputs:
         found = self.inputs.get(id(message))
         if found is None:
@@ -232,19 +237,40 @@ def _judged_first(method: Any, judge: Callable[[Any, Any], None]) -> Any:
         _call.reset(running=True)
         try:
             judge(self, request)
-            return method(self, request, context) if _call.findings else analyzer_pb2.AnalyzeResponse()
+            return method(_asking_few(self), request, context) if _call.findings else analyzer_pb2.AnalyzeResponse()
         finally:
             _call.reset(running=False)
 
     return call
 
 
-def _silent_where_nothing_is_found(method: Any) -> Any:
-    ours = frozenset(rule.name for rule in ALL_RULES)
+_POLICIES = "_PolicyAnalyzerServicer__policies"
 
+
+def _asking_few(servicer: Any) -> Any:
+    """Return the servicer with only the policies that have something to report, where it keeps them by this name."""
+    every = getattr(servicer, _POLICIES, None)
+    if every is None:
+        return servicer
+    few = copy.copy(servicer)
+    setattr(few, _POLICIES, [policy for policy in every if not _is_silent(policy)])
+    return few
+
+
+_OURS = frozenset(rule.name for rule in ALL_RULES)
+
+
+def _is_silent(policy: Policy) -> bool:
+    """Say whether a policy has nothing to report in the running call."""
+    if policy.name in _OURS:
+        return policy.name not in _call.findings
+    return policy.name in (UNVERIFIED, UNVERIFIED_IN_STACK) and not _call.leaves_open()
+
+
+def _silent_where_nothing_is_found(method: Any) -> Any:
     @functools.wraps(method)
     def level(self: Any, policy: Policy) -> EnforcementLevel:
-        if _call.running and policy.name in ours and policy.name not in _call.findings:
+        if _call.running and _is_silent(policy):
             return EnforcementLevel.DISABLED
         found: EnforcementLevel = method(self, policy)
         return found
