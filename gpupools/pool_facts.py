@@ -6,7 +6,7 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Any
 
-from gpupools.taints import GPU_TAINT, HARD_EFFECTS, Effect, Taint
+from gpupools.taints import GPU_TAINT, HARD_EFFECTS, Effect, Taint, repels_cpu_pods
 
 
 class Unknown:
@@ -166,6 +166,24 @@ class PoolFacts:
     """True when this API has no field for taints on such a pool, so that the GPUs have to move to another one."""
     component: bool = False
     """True when the resource is a component, whose children are the pool once more."""
+
+    @property
+    def has_gpus(self) -> bool:
+        """Say whether the inputs known at preview show that the nodes have GPUs."""
+        if self.gpus_per_node == 0 or self.accelerator == "other" or self.in_cluster is not True:
+            return False
+        return bool(self.gpus_per_node) or bool(self.evidence)
+
+    @property
+    def lacks_taint(self) -> bool:
+        """Say whether nodes with GPUs could come up that no taint, as far as it is known, keeps CPU pods off."""
+        return not (self.gpus_per_node == 0 or self._has_only_other_accelerators or repels_cpu_pods(self.taints))
+
+    @property
+    def _has_only_other_accelerators(self) -> bool:
+        # What only a launch template leaves open (`gpupools.reading.joined`) is its user data, not the machines.
+        known = self.gpus_per_node is not None or all(" → " in name for name in self.unknown)
+        return self.accelerator == "other" and known
 
     @property
     def only_no_execute(self) -> bool:

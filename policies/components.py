@@ -8,20 +8,14 @@ and with PULUMI_NODEJS_SKIP_COMPONENT_INPUTS a component has no inputs at all.
 """
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
-from gpupools.pool_facts import PoolFacts
 from policies.finding import Finding
 
 _CONTROL = re.compile(r"([a-z-]+): ")
 
 Said = tuple[str, str]
 """A rule's name, and the control where one rule has several."""
-
-
-def shows_gpus(pools: Iterable[PoolFacts]) -> bool:
-    """Say whether these are a component's pools with GPUs (or another accelerator) by its own inputs."""
-    return any(pool.component and pool.evidence for pool in pools)
 
 
 def said(rule: str, finding: Finding) -> Said:

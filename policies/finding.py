@@ -4,14 +4,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from gpupools.errors import shown
 from gpupools.pool_facts import UNKNOWN, PoolFacts
-
-if TYPE_CHECKING:
-    from policies.software import Software
-    from policies.stack_rules import Stack
+from policies.software import Software
+from policies.stack import Stack
 
 DOCS = "docs/policies.md"
 """The page with a section for every rule, by the rule's name."""

@@ -37,11 +37,12 @@ from pulumi_policy.secret import Secret
 from gpupools.kubernetes_pools import read_kubernetes_pools, read_template
 from gpupools.pool_facts import UNKNOWN, PoolFacts
 from gpupools.reading import with_taint
-from policies.components import Said, repeats, said, shows_gpus
+from policies.components import Said, repeats, said
 from policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
 from policies.rules import RULES, TAINTED, untainted
 from policies.software import Software, is_software, read_software
-from policies.stack_rules import ALL_RULES, STACK_RULES, Declared, Stack
+from policies.stack import Declared, Stack, shows_gpus
+from policies.stack_rules import ALL_RULES, STACK_RULES
 from policies.wire import SECRET, SIGNATURE, decoded
 from policies.wire import plain as plain_wire
 from providers import clouds

@@ -24,7 +24,7 @@ from gpupools.runtime.labels import SOFTWARE_LABEL, TRUST_LABEL, WAIVER_LABEL
 from gpupools.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
 from gpupools.taints import GPU_TAINT, repels_cpu_pods
 from policies.finding import Context, Finding, Framework, Level, Rule, told, unknown_at_preview
-from policies.software import pinned
+from policies.pinning import pinned
 from providers import clouds
 
 __all__ = ["RULES", "Context", "Finding", "Level", "Rule", "judge_pool", "told"]
@@ -42,21 +42,21 @@ def gpu_pool_tainted(pool: PoolFacts, context: Context | None = None) -> Finding
     the advisory policy `unverified-at-preview` reports it. An update knows every value. A machine type or taint that
     another resource holds, such as a launch template, is left to `gpu-pool-tainted-elsewhere`, which sees the stack.
     """
-    if pool.elsewhere and deciding_references(pool):
+    if deciding_references(pool):
         return None
     return untainted(pool)
 
 
 def deciding_references(pool: PoolFacts) -> tuple[Reference, ...]:
     """Return the resources that may still show whether this pool needs a taint or has one."""
-    proven = has_gpus(pool)
+    proven = pool.has_gpus
     open_questions = {"taints"} if proven else {"machine", "image", "taints"}
     return tuple(each for each in pool.elsewhere if each.decides & open_questions)
 
 
 def untainted(pool: PoolFacts) -> Finding | None:
     """Judge a pool by what is known of it, whatever other resources may decide."""
-    if pool.gpus_per_node == 0 or _only_other(pool) or repels_cpu_pods(pool.taints):
+    if not pool.lacks_taint:
         return None
     where = pool.where or "taints"
     # A type newer than the catalogue or an NVIDIA image is evidence of GPUs whose number nobody knows.
@@ -95,22 +95,6 @@ def _elsewhere(pool: PoolFacts) -> str | None:
     if " → " not in pool.where and (pool.missing_taint.value is not None or pool.no_taint_field):
         return None
     return ", ".join(f"{taint.key}:{taint.effect}" for taint in pool.taints) or "none"
-
-
-def _only_other(pool: PoolFacts) -> bool:
-    """Say whether all machines are known and carry an accelerator that is no GPU.
-
-    What only a launch template leaves open (`gpupools.reading.joined`) is its user data, not the machines named here.
-    """
-    known = pool.gpus_per_node is not None or all(" → " in name for name in pool.unknown)
-    return pool.accelerator == "other" and known
-
-
-def has_gpus(pool: PoolFacts) -> bool:
-    """Say whether the inputs known at preview show that the pool's nodes have GPUs."""
-    if pool.gpus_per_node == 0 or pool.accelerator == "other" or pool.in_cluster is not True:
-        return False
-    return bool(pool.gpus_per_node) or bool(pool.evidence)
 
 
 def _gpus(pool: PoolFacts) -> str:
@@ -157,7 +141,7 @@ def _other_accelerator(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 def _sharing_supported(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     sharing = pool.sharing
-    if sharing is None or sharing.kind == "none" or pool.accelerator == "amd":
+    if sharing is None or pool.accelerator == "amd":
         return
     cloud = clouds().get(pool.cloud)
     if cloud is None:
@@ -264,7 +248,7 @@ def _spelled_out(
     if not base.startswith("mig-"):
         return ([clients] if clients else []), None
     made = [each for each in representatives(sharing.kind, instance.gpu_model) if isinstance(each, Mig)]
-    if sharing.profile and not (cloud.name == "azure" or sharing.profile.startswith("MIG")):
+    if sharing.profile and not sharing.profile.startswith("MIG"):
         try:
             naming = base.removeprefix("mig-")
             made = [Mig.model_validate({"mode": "mig", "profile": sharing.profile, "strategy": naming})]
@@ -322,19 +306,19 @@ def weaknesses(pool: PoolFacts, *, mandatory: bool) -> Iterator[Finding]:
 
 
 def _hardened(pool: PoolFacts, context: Context) -> Iterator[Finding]:
-    return weaknesses(pool, mandatory=True) if has_gpus(pool) else iter(())
+    return weaknesses(pool, mandatory=True) if pool.has_gpus else iter(())
 
 
 def _hardening_advised(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     left_out = tuple(ADVISED.option(context, "leaveOut"))
-    for finding in weaknesses(pool, mandatory=False) if has_gpus(pool) else ():
+    for finding in weaknesses(pool, mandatory=False) if pool.has_gpus else ():
         if not finding.property.endswith(left_out):
             yield finding
 
 
 def _bounded(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     most = BOUNDED.option(context, "maxNodesPerPool")
-    if most is None or not has_gpus(pool):
+    if most is None or not pool.has_gpus:
         return
     fix = f"set a maximum of {int(most)} nodes or fewer, or raise maxNodesPerPool for this environment"
     if pool.max_nodes is None:
@@ -359,7 +343,7 @@ def _is_size(unknown: str) -> bool:
 
 def _protected(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     patterns = PROTECTED.option(context, "stacks")
-    if not has_gpus(pool) or context.protect or pool.deletion_protected:
+    if not pool.has_gpus or context.protect or pool.deletion_protected:
         return
     pattern = next((each for each in patterns if fnmatchcase(context.stack, each)), None)
     if pattern is not None:
@@ -375,7 +359,7 @@ def _protected(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 def _idles_at_zero(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     # No autoscaler starts the first node of a pool whose GPUs are claimed.
     claimed = pool.labels.get(SOFTWARE_LABEL) == DRA_DRIVER
-    if has_gpus(pool) and pool.min_nodes and not claimed:
+    if pool.has_gpus and pool.min_nodes and not claimed:
         each = " in each zone" if pool.per_zone else ""
         yield Finding(
             what=f"keeps {pool.min_nodes} GPU node{'s' if pool.min_nodes > 1 else ''}{each} when nobody asks for a GPU",
@@ -386,7 +370,7 @@ def _idles_at_zero(pool: PoolFacts, context: Context) -> Iterator[Finding]:
 
 def _owned(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     keys = OWNED.option(context, "labels")
-    if not has_gpus(pool) or not keys:
+    if not pool.has_gpus or not keys:
         return
     wanted = {key.casefold() for key in keys}
     if not any(

@@ -1,18 +1,16 @@
-"""Reads GPU software back from declared Helm charts and workloads, and judges its versions. Pure, and never raises.
+"""Reads GPU software back from declared Helm charts and workloads. Pure, and never raises.
 
 Owns which chart or image brings which piece and where its values name versions. Who else brings the same piece is
 `policies.stack_rules`' question.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from gpupools.pool_facts import UNKNOWN
-from gpupools.version_floors import Floor, below_floor
-from policies.finding import Context, Finding
 
 DRIVER, TOOLKIT, PLUGIN = "driver", "container toolkit", "device plugin"
 """The pieces that must have one owner on a node."""
@@ -49,7 +47,7 @@ class _Chart:
 # https://github.com/NVIDIA/k8s-device-plugin/tree/main/deployments/helm/nvidia-device-plugin,
 # https://github.com/NVIDIA/dcgm-exporter/tree/main/deployment, https://github.com/Project-HAMi/HAMi/tree/master/charts/hami,
 # https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu.
-_CHARTS: Mapping[str, _Chart] = MappingProxyType(
+CHARTS: Mapping[str, _Chart] = MappingProxyType(
     {
         "gpu-operator": _Chart(
             "gpu-operator",
@@ -78,7 +76,7 @@ _CHARTS: Mapping[str, _Chart] = MappingProxyType(
 )
 
 # Image repository (its last parts) to component and piece.
-_IMAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
+IMAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "nvidia/k8s-device-plugin": ("device-plugin", PLUGIN),
         "k8s/container-toolkit": ("container-toolkit", TOOLKIT),
@@ -136,7 +134,7 @@ class Software:
 
     def switch(self, piece: str) -> str:
         """Return the value that turns a piece off, empty when only removing the chart does."""
-        chart = _CHARTS.get(self.kind)
+        chart = CHARTS.get(self.kind)
         return chart.brings.get(piece, "") if chart else ""
 
     def lands_on(self, piece: str, labels: Mapping[str, str]) -> bool:
@@ -173,13 +171,13 @@ def _chart(properties: Mapping[str, Any]) -> Software | None:
     if not isinstance(written, str):
         return None
     name = chart_name(written)
-    known = _CHARTS.get(name)
+    known = CHARTS.get(name)
     if known is None:
         return None
     given = properties.get("values")
     values = given if isinstance(given, Mapping) else {}
     options = properties.get("repositoryOpts")
-    found = {piece: _value(values, tuple(path.split("."))) if path else None for piece, path in known.brings.items()}
+    found = {piece: value_at(values, tuple(path.split("."))) if path else None for piece, path in known.brings.items()}
     late = given is UNKNOWN
     return Software(
         kind=name,
@@ -203,7 +201,7 @@ def chart_name(chart: str) -> str:
 
 
 def _workload(properties: Mapping[str, Any]) -> Software | None:
-    pod = _value(properties, ("spec", "template", "spec"))
+    pod = value_at(properties, ("spec", "template", "spec"))
     if not isinstance(pod, Mapping):
         return None
     images: list[tuple[str, str]] = []
@@ -211,13 +209,13 @@ def _workload(properties: Mapping[str, Any]) -> Software | None:
         listed = pod.get(kind)
         for index, container in enumerate(listed if isinstance(listed, list) else ()):
             image = container.get("image") if isinstance(container, Mapping) else None
-            if isinstance(image, str) and _known_image(image):
+            if isinstance(image, str) and known_image(image):
                 images.append((f"spec.template.spec.{kind}[{index}].image", image))
     if not images:
         return None
-    pieces = dict.fromkeys(piece for _, image in images if (piece := _IMAGES[_known_image(image)][1]))
+    pieces = dict.fromkeys(piece for _, image in images if (piece := IMAGES[known_image(image)][1]))
     return Software(
-        kind=_known_image(images[0][1]),
+        kind=known_image(images[0][1]),
         is_chart=False,
         images=tuple(images),
         brings=tuple(pieces),
@@ -225,16 +223,17 @@ def _workload(properties: Mapping[str, Any]) -> Software | None:
     )
 
 
-def _split(image: str) -> tuple[str, str, str]:
+def split_image(image: str) -> tuple[str, str, str]:
     """Split an image into repository, tag and digest."""
     rest, _, digest = image.partition("@")
     path, colon, tag = rest.rpartition(":")
     return (path, tag, digest) if colon and "/" not in tag else (rest, "", digest)
 
 
-def _known_image(image: str) -> str:
-    last = "/".join(_split(image)[0].split("/")[-2:])
-    return last if last in _IMAGES else ""
+def known_image(image: str) -> str:
+    """Return an image's name as `IMAGES` has it, whatever registry it comes from; empty for any other."""
+    last = "/".join(split_image(image)[0].split("/")[-2:])
+    return last if last in IMAGES else ""
 
 
 def _placement(values: Mapping[str, Any]) -> Placement:
@@ -246,116 +245,10 @@ def _placement(values: Mapping[str, Any]) -> Placement:
     return Placement(named, bool(affinity) or len(named) < len(wanted))
 
 
-def _value(values: Any, path: Iterable[str]) -> Any:
+def value_at(values: Any, path: Iterable[str]) -> Any:
+    """Return a chart's value; None where there is none, `UNKNOWN` where it or what holds it is not known yet."""
     for key in path:
         if not isinstance(values, Mapping):
             return values if values is UNKNOWN else None
         values = values.get(key)
     return values
-
-
-# A range as Helm takes it: https://github.com/Masterminds/semver#checking-version-constraints
-_EXACT = re.compile(r"v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
-_FLOATING = re.compile(r"(?:.*[-_.])?(?:latest|main|master|nightly|devel|edge|stable)", re.IGNORECASE)
-
-
-def pinned(software: Software, context: Context) -> Iterator[Finding]:
-    """Find a chart or image that may be another one tomorrow, or is older than a published security fix."""
-    if software.is_chart:
-        yield from _chart_pinned(software)
-        yield from _parts(software)
-        return
-    for path, image in software.images:
-        component = _IMAGES[_known_image(image)][0]
-        _, tag, digest = _split(image)
-        if not digest and (not tag or _FLOATING.fullmatch(tag)):
-            what = f"the image is not pinned: {tag or 'no tag'}"
-            yield Finding(what=what, property=path, found=image, fix="name an exact tag or a digest")
-        elif tag:
-            yield from _old(component, tag, path, f"image {_known_image(image)}")
-
-
-def _chart_pinned(software: Software) -> Iterator[Finding]:
-    chart, version, repository = software.chart, software.version, software.repository
-    if software.devel is True:
-        what = f"chart {software.kind} may be a development version"
-        yield Finding(what=what, property="devel", found="true", fix="leave devel out and name an exact version")
-    local = chart.startswith(("./", "../", "/"))
-    archive = re.search(r"[-@:](v?\d+\.\d+\.\d+[^/@]*?)(?:\.tgz|\.tar\.gz)?$", chart)
-    digest = "@sha256:" in chart
-    if version is UNKNOWN:
-        yield _unverified(f"version of chart {software.kind}", "version", "write the version as a plain value")
-    elif not isinstance(version, str) or not version.strip():
-        if not (local or archive or digest):
-            what = f"chart {software.kind} has no version, so each deployment takes the newest"
-            yield Finding(what=what, property="version", found="none", fix="name an exact version, e.g. 26.7.0")
-        elif archive and not _parts_image(software):
-            yield from _old(_CHARTS[software.kind].component, archive[1], "chart", f"chart {software.kind}")
-    elif not _EXACT.fullmatch(version.strip()):
-        what = f"version {version!r} of chart {software.kind} is not exact"
-        yield Finding(what=what, property="version", found=version, fix="name one exact version, e.g. 26.7.0")
-    elif not _parts_image(software):
-        yield from _old(_CHARTS[software.kind].component, version.strip(), "version", f"chart {software.kind}")
-    yield from _from_where(software, chart, repository, local)
-
-
-def _from_where(software: Software, chart: str, repository: Any, local: bool) -> Iterator[Finding]:
-    """Find a chart that comes neither over https or OCI nor out of the project's own files."""
-    fix = "name the chart's https or oci address, e.g. repositoryOpts.repo: https://helm.ngc.nvidia.com/nvidia"
-    scheme = re.match(r"[a-z][a-z0-9+.-]*://", chart, re.IGNORECASE)
-    if scheme:
-        if scheme[0].lower() not in ("https://", "oci://"):
-            what = f"chart {software.kind} comes over {scheme[0]}, which nothing protects"
-            yield Finding(what=what, property="chart", found=chart, fix=fix)
-    elif repository is UNKNOWN:
-        yield _unverified(f"repository of chart {software.kind}", "repositoryOpts.repo", fix)
-    elif isinstance(repository, str) and repository:
-        if not repository.lower().startswith(("https://", "oci://")):
-            what = f"chart {software.kind} comes from {repository.split('://')[0]}, which nothing protects"
-            yield Finding(what=what, property="repositoryOpts.repo", found=repository, fix=fix)
-    elif not local:
-        what = f"chart {software.kind} names no repository, so the machine that deploys decides where it comes from"
-        yield Finding(what=what, property="repositoryOpts.repo", found="none", fix=fix)
-
-
-def _unverified(what: str, path: str, fix: str) -> Finding:
-    return Finding(what=f"the {what} is not known yet", property=path, found=repr(UNKNOWN), fix=fix, unverified=True)
-
-
-def _parts_image(software: Software) -> bool:
-    """Say whether an image's tag takes the place of the chart's version."""
-    chart = _CHARTS[software.kind]
-    tag = _value(software.values, chart.parts[0].path) if chart.parts else None
-    return chart.image_decides and isinstance(tag, str) and bool(tag)
-
-
-def _parts(software: Software) -> Iterator[Finding]:
-    for part in _CHARTS[software.kind].parts:
-        value, path = _value(software.values, part.path), ".".join(("values", *part.path))
-        if value is UNKNOWN:
-            yield _unverified(f"version of {part.component or software.kind}", path, "write it as a plain value")
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            what = f"{path} is a number, which Helm writes as it likes"
-            yield Finding(what=what, property=path, found=str(value), fix="write the version as text")
-        elif isinstance(value, str) and value:
-            if _FLOATING.fullmatch(value):
-                what = f"{path} is not pinned"
-                yield Finding(what=what, property=path, found=value, fix="name an exact tag or a digest")
-            else:
-                yield from _old(part.component, value, path, part.component)
-
-
-def _old(component: str, version: str, path: str, what: str) -> Iterator[Finding]:
-    row = below_floor(component, version) if component else None
-    if row is not None:
-        yield Finding(
-            what=f"{what} {version} lacks the fix of {row.cves.replace(' ', ', ')}",
-            property=path,
-            found=version,
-            fix=f"take {_least(row)} or newer",
-            source=row.source,
-        )
-
-
-def _least(row: Floor) -> str:
-    return f"{row.component} {row.floor}"

@@ -41,6 +41,7 @@ import pytest  # noqa: E402 - after the path
 
 MODULES: Mapping[str, str] = {
     "policies.rules": "policies/rules.py",
+    "gpupools.pool_facts": "gpupools/pool_facts.py",
     "gpupools.reading": "gpupools/reading.py",
     "gpupools.kubernetes_pools": "gpupools/kubernetes_pools.py",
     "gpupools.cluster_api": "gpupools/cluster_api.py",
@@ -253,7 +254,8 @@ def exchange(mutant: Mutant) -> None:
     ours = [each for name, each in sys.modules.items() if name.split(".")[0] in ("policies", "gpupools", "providers")]
     for name, value in new.items():
         before = old.get(name)
-        if name.startswith("__") or value is before:
+        # A constant that the change does not touch stays, since others tell it by its identity.
+        if name.startswith("__") or value is before or (not callable(value) and repr(value) == repr(before)):
             continue
         if isinstance(value, type):
             for attribute, method in vars(value).items():
@@ -326,6 +328,7 @@ class PackInThisProcess:
         """Judge the whole stack by every rule that sees it."""
         from policies import pack, stack_rules
         from policies.finding import Context, told
+        from policies.stack import Stack
         from preview.pack import Diagnostic, as_engine_sends
 
         def wired(given: Any) -> Any:
@@ -339,7 +342,7 @@ class PackInThisProcess:
             each.depends, each.by_property = tuple(given.dependencies), dict(given.property_dependencies)
             return pack._declared(each)
 
-        stack, said = stack_rules.Stack([wired(each) for each in resources]), []
+        stack, said = Stack([wired(each) for each in resources]), []
         for rule in stack_rules.STACK_RULES:
             context = Context(config=self._config.get(rule.name, {}), stack=self._stack)
             for urn, one in rule.stack(stack, context) if rule.stack else ():

@@ -15,7 +15,8 @@ from policies.documents.document import Document, Resource
 from policies.documents.reading import read_document
 from policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
 from policies.software import read_software
-from policies.stack_rules import ALL_RULES, Declared, Stack
+from policies.stack import Declared, Stack
+from policies.stack_rules import ALL_RULES
 from providers import clouds
 
 

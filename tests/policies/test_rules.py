@@ -523,6 +523,27 @@ def test_every_name_of_a_size_leaves_the_bound_open(path: str) -> None:
     assert finding.unverified
 
 
+def test_another_input_that_is_not_known_yet_leaves_no_bound_open() -> None:
+    (finding,) = found(pool(8, unknown=("labels",)), "gpu-pool-bounded", maxNodesPerPool=5)
+
+    assert not finding.unverified
+    assert "labels" not in finding.what
+
+
+def test_a_pool_whose_taints_are_part_of_a_text_is_shown_with_them_alone() -> None:
+    text = MissingTaint('the taint in "userData"')
+    (bare,) = found(pool(8, missing_taint=text), "gpu-pool-tainted")
+    (soft,) = found(pool(8, SOFT, missing_taint=text), "gpu-pool-tainted")
+
+    assert (bare.found, soft.found) == ("none", "nvidia.com/gpu:PreferNoSchedule")
+
+
+def test_a_text_that_is_no_profile_is_answered_with_the_profiles_there_are() -> None:
+    (finding,) = found(gke("mig-single", "a2-highgpu-1g", profile="x" * 200), "gpu-sharing-supported")
+
+    assert (finding.fix.partition(":")[0], finding.source) == ("profiles of this GPU", "")
+
+
 @pytest.mark.parametrize("label", ["owner", "team", "cost-center", "gpupools/trust", "gpupools/pool"])
 def test_each_of_these_labels_names_an_owner(label: str) -> None:
     assert found(pool(8, labels={label: "vision"}), "gpu-pool-owned") == []

@@ -18,7 +18,8 @@ from gpupools.taints import GPU_TAINT
 from policies.finding import Context
 from policies.rules import judge_pool
 from policies.software import read_software
-from policies.stack_rules import STACK_RULES, Declared, Stack
+from policies.stack import Declared, Stack
+from policies.stack_rules import STACK_RULES
 from preview.schema import SECRET, SIGNATURE, check_inputs, check_property_path
 from preview.schema import UNKNOWN as LATE
 from providers.azure import CLOUD
