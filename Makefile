@@ -20,7 +20,7 @@ help:
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "gpupools needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try make PYTHON=python3.12" >&2; exit 2; }
-	@echo "Setting up $(VENV) (once, about a minute)..." >&2
+	@echo "Setting up $(VENV) (once, a minute or two)..." >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@# The clouds' SDKs hold thousands of modules of which a program imports a handful: compile only those.
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt

@@ -34,6 +34,8 @@ class SharingArgs(TypedDict):
     """`none`, `time-slicing`, `mps` or `mig`."""
     replicas: NotRequired[int]
     """Containers per GPU, for time-slicing and mps."""
+    rename: NotRequired[bool]
+    """Offer the replicas as `nvidia.com/gpu.shared`, for time-slicing and mps; false when left out."""
     profile: NotRequired[str]
     """MIG profile of every slice, e.g. `1g.10gb`."""
     layout: NotRequired[Any]
@@ -41,7 +43,7 @@ class SharingArgs(TypedDict):
     strategy: NotRequired[str]
     """MIG strategy, `single` or `mixed`."""
     share: NotRequired[Any]
-    """Sharing of each MIG slice: a map with mode and replicas."""
+    """Sharing of each MIG slice: a map with mode, replicas and, for another name, rename."""
 
 
 class TrustArgs(TypedDict):

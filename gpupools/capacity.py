@@ -6,17 +6,21 @@ One function for the plan, the pod snippet, scale-from-zero tags and policies, s
 from collections.abc import Mapping
 
 from gpupools.catalogue import InstanceType
-from gpupools.spec import Mig, SharingMode, WholeGpu
+from gpupools.spec import Mig, Mps, SharingMode, TimeSlicing, WholeGpu
 
 GPU_RESOURCE = "nvidia.com/gpu"
-"""The resource of whole GPUs, of shared ones (never renamed here) and of slices under the strategy single."""
+"""The resource of whole GPUs, of shared ones that keep their name, and of slices under the strategy single."""
+
+_RENAMED = ".shared"
+"""What the device plugin appends under renameByDefault (NVIDIA/k8s-device-plugin, api/config/v1/consts.go)."""
 
 
 def capacity(instance: InstanceType, sharing: SharingMode) -> Mapping[str, int]:
     """Count the resources one node advertises, e.g. `{"nvidia.com/gpu": 32}`.
 
-    Names follow the NVIDIA device plugin (https://github.com/NVIDIA/k8s-device-plugin, internal/rm/rm.go); shared
-    replicas keep the name `nvidia.com/gpu` (renameByDefault false) so that ExtendedResourceToleration still works.
+    Names follow the NVIDIA device plugin (https://github.com/NVIDIA/k8s-device-plugin, internal/rm/rm.go and, for
+    replicas with `rename`, internal/rm/device_map.go): time-slicing and MPS alike become `nvidia.com/gpu.shared` or
+    `nvidia.com/mig-1g.10gb.shared`. Without it replicas keep their name, for which ExtendedResourceToleration works.
 
     Raises:
         UnknownProfile: A MIG profile the GPU does not have.
@@ -24,14 +28,22 @@ def capacity(instance: InstanceType, sharing: SharingMode) -> Mapping[str, int]:
     if isinstance(sharing, WholeGpu):
         return {GPU_RESOURCE: instance.devices}
     if not isinstance(sharing, Mig):
-        return {GPU_RESOURCE: instance.devices * sharing.replicas}
+        return {_offered(GPU_RESOURCE, sharing): instance.devices * sharing.replicas}
     from gpupools.mig import capacity as slices_per_node  # its tables are slow to load, and most pools cut nothing
 
     counts = slices_per_node(instance.gpu_model, node_layouts(instance, sharing), sharing.naming)
-    clients = sharing.share.replicas if sharing.share else 1
+    share = sharing.share
+    if share is None:
+        return counts
     # Only slices are shared: under mixed, a GPU left whole beside sliced ones keeps its one client.
     shared = {GPU_RESOURCE} if sharing.naming == "single" else set(counts) - {GPU_RESOURCE}
-    return {resource: count * (clients if resource in shared else 1) for resource, count in counts.items()}
+    offered = {_offered(name, share): count * share.replicas for name, count in counts.items() if name in shared}
+    return dict(sorted({**{name: count for name, count in counts.items() if name not in shared}, **offered}.items()))
+
+
+def _offered(resource: str, clients: TimeSlicing | Mps) -> str:
+    """Name the replicas of a resource."""
+    return resource + _RENAMED if clients.rename else resource
 
 
 def node_layouts(instance: InstanceType, sharing: Mig) -> list[list[str]]:

@@ -1,9 +1,8 @@
 """A stack file from disk to plans, with every problem located by file and line."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpupools.cloud import Cloud
 from gpupools.errors import Problem, Rejected
@@ -13,8 +12,7 @@ from gpupools.stack import Stack, plan_config, plan_software
 from gpupools.stackfile import FileRejected, StackFile, read_stack_file
 
 
-@dataclass(frozen=True)
-class CheckedFile:
+class CheckedFile(NamedTuple):
     """A stack file nothing is wrong with."""
 
     file: StackFile
@@ -24,8 +22,7 @@ class CheckedFile:
     """What each cluster with pools needs in Kubernetes."""
 
 
-@dataclass(frozen=True)
-class Located:
+class Located(NamedTuple):
     """A problem and where it stands."""
 
     file: FilePath

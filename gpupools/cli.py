@@ -1,10 +1,12 @@
 """The command `gpupools`.
 
 This module and `commands/` are the only ones here that know the folders around the domain.
-Exit codes: 0 all is well, 1 the configuration or a policy refuses, 2 the command was called wrongly.
+Exit codes: 0 all is well, 1 the configuration or a policy refuses or the answer cannot be written, 2 the command was
+called wrongly.
 """
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -27,28 +29,61 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _make_writable()
     parser = argparse.ArgumentParser(
         prog="gpupools", description="GPU node pools as code on EKS, AKS and GKE.", formatter_class=_Help
     )
+    parser.add_argument("--version", action=_Version)
     # With `prog` given, argparse does not lay out a usage text to find it.
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog=parser.prog)
     called = next((word for word in words if word in COMMANDS), None)
-    for name, text in COMMANDS.items():
-        description = f"{text[0].upper()}{text[1:]}."
-        command = commands.add_parser(name, help=text, description=description, formatter_class=_Help)
-        if name == called:
-            import_module(f"gpupools.commands.{name}").add(command)
-    given = parser.parse_args(words)
     try:
+        for name, text in COMMANDS.items():
+            description = f"{text[0].upper()}{text[1:]}."
+            command = commands.add_parser(name, help=text, description=description, formatter_class=_Help)
+            if name == called:
+                import_module(f"gpupools.commands.{name}").add(command)
+        given = parser.parse_args(words)
         code: int = given.run(given)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # The reader has gone (`gpupools … | head`); Python would complain once more when it closes the stream.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has gone: `gpupools … | head`
+        _discard_output()
+        return 1
+    except OSError as error:  # a full disk below standard output, no folder for temporary files
+        _discard_output()
+        about = f"{error.filename}: " if error.filename is not None else ""
+        print(f"gpupools {called}: {about}{error.strerror or error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
     return code
+
+
+def _make_writable() -> None:
+    """Let every text be printed: a stream may be closed (`>&-`), or know no character beyond ASCII or Latin-1."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+
+
+def _discard_output() -> None:
+    """Send what is left in the buffer nowhere: Python would complain once more when it closes the stream."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Version(argparse.Action):
+    """Prints the installed version, which is looked up only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="show the version and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        metadata = import_module("importlib.metadata")
+        print(f"gpupools {metadata.version('gpupools')}")
+        parser.exit()
 
 
 class _Help(argparse.HelpFormatter):
@@ -68,6 +103,8 @@ class _Help(argparse.HelpFormatter):
 def program() -> int:
     """Run the command as a process of its own, which ends with it."""
     start_lightly()
+    # What an interrupt leaves half-made complains when it is thrown away, which tells the reader nothing.
+    sys.unraisablehook = lambda _: None
     code = main()
     end_lightly()
     return code

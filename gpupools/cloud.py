@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupools.catalogue import Catalogue, InstanceType
 from gpupools.errors import Problem
@@ -28,8 +28,7 @@ class Verdict(StrEnum):
     REFUSED = "refused"
 
 
-@dataclass(frozen=True)
-class Capability:
+class Capability(NamedTuple):
     """One cell of the capability matrix."""
 
     verdict: Verdict
@@ -41,8 +40,7 @@ class Capability:
     """For a refusal: what would work on this cloud."""
 
 
-@dataclass(frozen=True)
-class Setting:
+class Setting(NamedTuple):
     """Whether this cloud takes a setting of the pool."""
 
     taken: bool
@@ -60,8 +58,7 @@ class Owners:
     device_plugin: str
 
 
-@dataclass(frozen=True)
-class Software:
+class Software(NamedTuple):
     """One way of installing the GPU software on this cloud."""
 
     owners: Owners
@@ -97,6 +94,14 @@ class Settings:
     """
     owners: Owners | None = None
     """Who brings the GPU software, where this pool's image makes it others than its `software` says."""
+
+    def autoscaler_is_told(self) -> bool:
+        """Say whether the autoscaler knows of an empty pool what its nodes will offer, beyond the machine's GPUs."""
+        return False
+
+    def beside_gpus(self) -> Mapping[str, str]:
+        """Return what each node offers beside GPUs, RDMA interfaces and huge pages: resource name to quantity."""
+        return {}
 
 
 def when_called(module: str, function: str, *first: Any) -> Callable[..., Any]:

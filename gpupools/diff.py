@@ -168,7 +168,9 @@ class PoolChange:
     def _effect_in_words(self) -> str:
         decisive = self.decisive()
         what = ", ".join(str(each) for each in decisive)
-        details = "; ".join(dict.fromkeys(each.detail for each in decisive if each.detail))
+        # What pods have to do is said whatever the nodes go through.
+        telling = [*decisive, *(each for each in self.fields if each.field.endswith(".rename"))]
+        details = "; ".join(dict.fromkeys(each.detail for each in telling if each.detail))
         because = f"; {details}" if details else ""
         others = dict.fromkeys(each.short for each in self.fields if EditEffect.NONE != each.effect != self.effect)
         beside = f" (and {', '.join(others)})" if others else ""
@@ -363,6 +365,8 @@ PLAN_FIELDS = (
     "instance_type",
     "software",
     "sharing",
+    "sharing.rename",
+    "sharing.share.rename",
     "trust",
     "taints",
     "labels",

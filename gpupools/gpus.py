@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 _FILE = Path(__file__).parent / "data" / "gpu_models.csv"
 
 
-@dataclass(frozen=True)
-class GpuModel:
+class GpuModel(NamedTuple):
     """One GPU model; models that differ in memory are different models (`A100-40GB`, `A100-80GB`)."""
 
     name: str

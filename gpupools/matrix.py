@@ -92,10 +92,13 @@ def _row(cloud: Cloud, software: str, kind: str, model: str, machines: list[Inst
     return MatrixRow(cloud.name, software, kind, model, *answer)
 
 
+_ANY_POOL = PoolSpec.model_construct(nodes=Nodes(max=1))
+
+
 def _wish(
     cluster: Cluster, software: str, kind: str, cell: Capability, machine: InstanceType, sharing: Sharing
 ) -> Wish:
-    spec = PoolSpec.model_construct(instance_type=machine.name, nodes=Nodes(max=1), sharing=sharing, software=software)
+    spec = _ANY_POOL.model_copy(update={"instance_type": machine.name, "sharing": sharing, "software": software})
     return Wish(machine.gpu_model.lower(), spec, cluster, machine, software, kind, cell)
 
 

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -468,6 +468,11 @@ def fit(gpu: str, names: Sequence[str]) -> Fit:
         NoMig: the model cannot do MIG.
         UnknownProfile: a name is not a profile of it.
     """
+    return _fit(gpu, tuple(names))
+
+
+@lru_cache(maxsize=1024)  # whoever looks for a machine asks the same of each
+def _fit(gpu: str, names: tuple[str, ...]) -> Fit:
     board = _board(gpu)
     asked = board.count(names)
     fits = asked in board.feasible

@@ -104,6 +104,7 @@ def idle_overrides(pool: Path, overrides: Mapping[str, Any], clouds: Iterable[st
 
 def _kept(at: Path, overrides: Mapping[str, Any], kept: Kept) -> Iterator[Problem]:
     """Refuse what reaches a kept input: the input itself, anything below it, or the whole of a map above it."""
+    taken: dict[Path, list[tuple[str, str]]] = {}
     for path, instead in kept.items():
         value: Any = overrides
         for key in path:
@@ -117,9 +118,12 @@ def _kept(at: Path, overrides: Mapping[str, Any], kept: Kept) -> Iterator[Proble
             yield Problem((*at, *path), "cannot be set by hand", instead)
             continue
         if not isinstance(value, Mapping):
-            reached = _longest(overrides, path)
-            what = f"would take {'.'.join(path)} away, which cannot be set by hand"
-            yield Problem((*at, *reached), what, f"give a map with the inputs to change; {instead}")
+            taken.setdefault(_longest(overrides, path), []).append((".".join(path), instead))
+    for reached, inputs in taken.items():
+        first, instead = inputs[0]
+        others = f" and {len(inputs) - 1} more inputs" if inputs[1:] else ""
+        what = f"would take {first}{others} away, which cannot be set by hand"
+        yield Problem((*at, *reached), what, f"give a map with the inputs to change; {instead}")
 
 
 def _longest(overrides: Mapping[str, Any], path: Sequence[str]) -> Path:

@@ -54,6 +54,8 @@ class PoolPlan:
     """Who may use the pool; None when the question does not arise."""
     runtime_class: str | None = None
     """RuntimeClass that pods must name; None where NVIDIA's runtime is the default or CDI does the work."""
+    driver_directory: str = ""
+    """Directory of the host with the driver that pods mount themselves; empty where that is done for them."""
     set_by_hand: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of the cloud's own resources that the reader overrides: `NodePool.version` to its value."""
 
@@ -73,7 +75,10 @@ class PoolPlan:
         if self.software == DRA_DRIVER:
             asks = claiming(self.name)
         else:
-            asks = {"containers": [{"name": "main", "resources": {"limits": {next(iter(self.capacity)): 1}}}]}
+            container = {"name": "main", "resources": {"limits": {next(iter(self.capacity)): 1}}}
+            asks = {"containers": [container]}
+            if self.driver_directory:
+                asks = _mounting(container, self.driver_directory)
         return {
             "nodeSelector": {POOL_LABEL: self.name},
             "tolerations": [_toleration(taint) for taint in self.taints if taint.effect != Effect.PREFER_NO_SCHEDULE],
@@ -111,6 +116,7 @@ class PoolPlan:
             "why": self.capability.why,
             "source": self.capability.source,
             "capacity": dict(self.capacity),
+            "node_resources": dict(self.settings.beside_gpus()),
             "disk_gib": self.disk_gib,
             "set_by_hand": dict(self.set_by_hand),
             "pod": self.pod(),
@@ -126,6 +132,24 @@ def gpus_as_json(gpus: Fraction) -> int | float:
 def _toleration(taint: Taint) -> dict[str, str]:
     toleration = {"key": taint.key, "operator": "Exists", "effect": taint.effect.value}
     return toleration | ({"operator": "Equal", "value": taint.value} if taint.value else {})
+
+
+_DRIVER_MOUNT = "/usr/local/nvidia"
+"""Where GKE's own device plugin mounts the driver (https://github.com/GoogleCloudPlatform/container-engine-accelerators,
+cmd/nvidia_gpu/nvidia_gpu.go); CUDA images before 12.8.1 look for libraries there unasked."""
+
+
+def _mounting(container: Mapping[str, Any], directory: str) -> dict[str, Any]:
+    """Return the keys of a pod's spec whose first container finds the driver in this directory of the host.
+
+    https://github.com/GoogleCloudPlatform/compute-gpu-installation/issues/46 has the images that need the variable.
+    """
+    given = {
+        "env": [{"name": "LD_LIBRARY_PATH", "value": f"{_DRIVER_MOUNT}/lib64"}],
+        "volumeMounts": [{"name": "nvidia-driver", "mountPath": _DRIVER_MOUNT, "readOnly": True}],
+    }
+    host = {"name": "nvidia-driver", "hostPath": {"path": directory, "type": "Directory"}}
+    return {"containers": [{**container, **given}], "volumes": [host]}
 
 
 def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cloud: Cloud) -> PoolPlan:
@@ -182,6 +206,7 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
     ]
     if problems:
         raise Rejected(problems)
+    node = cloud.node_runtime(software, settings)
     native = capability.verdict is Verdict.NATIVE
     ours = pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)
     trusted = (Taint(TRUST_LABEL, ours[TRUST_LABEL], Effect.NO_SCHEDULE),) if TRUST_LABEL in ours else ()
@@ -202,7 +227,8 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
         disk_gib=spec.disk_gib,
         settings=settings,
         trust=spec.trust,
-        runtime_class=cloud.node_runtime(software, settings).pod_runtime_class,
+        runtime_class=node.pod_runtime_class,
+        driver_directory=node.pod_driver_directory,
         set_by_hand=flattened(spec.overrides.get(cloud.name, {})),
     )
 
@@ -403,7 +429,7 @@ def _impossible_on_gpu(wish: Wish, cloud: Cloud) -> list[Problem]:
             what = f"{model.name} is older than Volta, where MPS clients see each other's memory"
             found.append(Problem((*at, "sharing", "mode"), what, "use time-slicing, or a newer GPU", _MPS_GUIDE))
         elif clients.replicas > most:
-            what = f"got {clients.replicas}; the MPS server of an {instance.gpu_model} takes {most} clients"
+            what = f"got {clients.replicas}; the MPS server of {instance.gpu_model} takes {most} clients"
             where = (*at, "sharing", *(("share",) if isinstance(sharing, Mig) else ()), "replicas")
             found.append(Problem(where, what, f"use {most} or fewer", _MPS_SOURCE))
     return found
@@ -417,10 +443,13 @@ def _models_with_mig(wish: Wish, cloud: Cloud) -> set[str]:
     for machine in cloud.instance_types.values():
         if machine.gpu_model in able or machine.lifecycle == "retired" or machine.is_fraction:
             continue
-        ways = (Mig(mode="mig", profile=each.name) for each in profiles(machine.gpu_model))
-        specs = (wish.spec.model_copy(update={"sharing": sharing}) for sharing in ways)
-        if any(not refusals(replace(wish, instance=machine, spec=spec), cloud) for spec in specs):
-            able.add(machine.gpu_model)
+        for each in profiles(machine.gpu_model):
+            spec = wish.spec.model_copy(update={"sharing": Mig(mode="mig", profile=each.name)})
+            found = refusals(replace(wish, instance=machine, spec=spec), cloud)
+            if not found:
+                able.add(machine.gpu_model)
+            if not any("profile" in problem.path for problem in found):
+                break  # what is refused for another reason is refused with every profile
     return able
 
 

@@ -21,7 +21,7 @@ class Spot(Strict):
     """Machines the cloud may take back at short notice."""
 
     mode: Literal["spot"]
-    max_price_usd_per_hour: float | None = Field(default=None, gt=0)
+    max_price_usd_per_hour: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """Evict above this price; left out: up to the on-demand price. Azure only."""
 
 

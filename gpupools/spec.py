@@ -1,7 +1,8 @@
 """What a reader may write about one pool or one cluster: strict, frozen, the same on every cloud."""
 
+import operator
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -13,6 +14,8 @@ from pydantic import (
     Field,
     PlainSerializer,
     Tag,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
@@ -66,6 +69,19 @@ def _mentions(form: Any, kind: type) -> bool:
     return form is kind or any(_mentions(part, kind) for part in get_args(form))
 
 
+def _texts(value: object) -> Iterator[str]:
+    """Yield a text, or every text of a list or map."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(key)
+            yield from _texts(item)
+
+
 class Cluster(Strict):
     """An existing Kubernetes cluster. Each cloud's folder adds the keys it needs."""
 
@@ -77,6 +93,22 @@ class Cluster(Strict):
     """Fully qualified Pulumi stack (`organization/project/stack`) that `{output: …}` values come from."""
     runtime: RuntimeSpec = RuntimeSpec.model_construct()
     """The GPU software inside the cluster; left out: what the pools need is installed there, and nothing else."""
+
+    @field_validator("*")
+    @classmethod
+    def _says_what_it_shows(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse blanks around a name and characters nobody sees; a certificate may end in a line break."""
+        for text in _texts(value) if info.field_name != "certificate_authority" else ():
+            if text != text.strip() or not text.isprintable():
+                raise ValueError(f"got {shown(text)}; leave out blanks around it and what cannot be printed")
+        return value
+
+    @field_validator("stack")
+    @classmethod
+    def _is_fully_qualified(cls, stack: str | None) -> str | None:
+        if stack is not None and not re.fullmatch(r"[^/]+/[^/]+/[^/]+", stack):
+            raise ValueError(f"got {shown(stack)}; write <organization>/<project>/<stack>")
+        return stack
 
     @model_validator(mode="after")
     def _outputs_have_a_stack(self) -> Self:
@@ -147,6 +179,8 @@ class TimeSlicing(Strict):
     mode: Literal["time-slicing"]
     replicas: int = Field(ge=2, le=1000)
     """Containers that share one GPU; the bound only keeps slips of the hand out, GPUs and clouds have lower ones."""
+    rename: bool = Field(default=False, exclude_if=operator.not_)
+    """Offer the replicas under another name, `nvidia.com/gpu.shared`, so that no pod gets one unasked."""
 
 
 class Mps(Strict):
@@ -155,6 +189,8 @@ class Mps(Strict):
     mode: Literal["mps"]
     replicas: int = Field(ge=2, le=1000)
     """Containers that share one GPU; the bound only keeps slips of the hand out, GPUs and clouds have lower ones."""
+    rename: bool = Field(default=False, exclude_if=operator.not_)
+    """Offer the replicas under another name, `nvidia.com/gpu.shared`, so that no pod gets one unasked."""
 
 
 def _gpu_index(value: object) -> object:

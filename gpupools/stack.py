@@ -117,6 +117,9 @@ def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[
         if former is not None and former in pools:
             what = f"{former!r} is still a pool here" if former != name else "a pool is not its own former name"
             problems.append(Problem(("pools", name, "renamed_from"), what, "name the key the pool had before"))
+        elif former is not None and bad_key((), former) is not None:
+            what = f"got {shown(former)}, which was never the key of a pool"
+            problems.append(Problem(("pools", name, "renamed_from"), what, "name the key the pool had before"))
     return Stack(clusters, pools, _production(config, problems), _allow_destroy(config, problems)), problems
 
 
@@ -405,6 +408,9 @@ _FIXES = {
     "less_than_equal": "give {le} or less",
     "int_type": "write a whole number, without quotes",
     "int_from_float": "write a whole number",
+    "float_type": "write a number, without quotes",
+    "greater_than": "give more than {gt:g}",
+    "finite_number": "write a finite number",
     "int_parsing": "write a whole number",
     "bool_type": "write true or false",
     "string_type": "write text",

@@ -84,6 +84,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
 
 _TOO_MUCH = f"more than {_MAX_VALUES} values, or values nested deeper than {_MAX_DEPTH}"
+_ONE_DOCUMENT = "expected a single document in the stream"  # PyYAML's words
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
 _TEXT = "tag:yaml.org,2002:str"
 _MERGE = "tag:yaml.org,2002:merge"
@@ -186,6 +187,8 @@ def _broken(error: Exception) -> Problem:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
     what = getattr(error, "problem", None) or str(error).splitlines()[0]
+    if getattr(error, "context", None) == _ONE_DOCUMENT:
+        return Problem((), f"{where}a second document begins", "keep one; a stack file holds one document")
     if what == _TOO_MUCH:
         return Problem((), f"{where}holds {what}", "split the environment into several stacks")
     return Problem((), f"{where}is not YAML: {what}", "check quotes, indentation and brackets there")

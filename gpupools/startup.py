@@ -7,7 +7,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-MANY = 100_000
+MANY = 400_000
 """More objects than a command that checks one file makes, most of them while it imports."""
 
 

@@ -7,16 +7,15 @@ A new bulletin is a new row in `data/version_floors.csv`. The rows are NVIDIA's 
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 _DATA = Path(__file__).parent / "data" / "version_floors.csv"
 
 
-@dataclass(frozen=True)
-class Floor:
+class Floor(NamedTuple):
     """One row: the first fixed version of a component, or of one branch of it."""
 
     component: str

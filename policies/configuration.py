@@ -157,6 +157,9 @@ def _pairs(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
     return {key: values[0] if len(values) == 1 else _Twice(values) for key, values in found.items()}
 
 
+_MAX_BYTES = 1_048_576
+
+
 def read_config(path: Path) -> tuple[object, list[Problem]]:
     """Read a configuration file.
 
@@ -164,7 +167,11 @@ def read_config(path: Path) -> tuple[object, list[Problem]]:
         What it says and no problem, or None and why it could not be read.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_pairs), []
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            return None, [Problem((), f"has more than {_MAX_BYTES} bytes", "name a policy configuration")]
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_pairs), []
     except OSError as error:
         return None, [Problem((), f"cannot be read: {error.strerror}", "name a file that is there")]
     except (ValueError, RecursionError) as error:

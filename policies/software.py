@@ -12,8 +12,8 @@ from typing import Any
 
 from gpupools.pool_facts import UNKNOWN
 
-DRIVER, TOOLKIT, PLUGIN = "driver", "container toolkit", "device plugin"
-"""The pieces that must have one owner on a node."""
+DRIVER, TOOLKIT, PLUGIN, CLAIMS = "driver", "container toolkit", "device plugin", "DRA driver"
+"""The pieces that must have one owner on a node; of the last two, which both hand out GPUs, a node has one at all."""
 
 _PSEUDO_LABEL = "nvidia.com/gpu.deploy"
 """Node labels that switch the GPU Operator's operands off, where set to `false`.
@@ -41,7 +41,21 @@ class _Chart:
     parts: tuple[_Part, ...] = ()
     image_decides: bool = False
     """True when the version that counts is the image's tag, whatever the chart's version is."""
+    within: Mapping[str, tuple[str, bool]] = field(default_factory=dict)
+    """Piece to a value that must be on as well, with the chart's default."""
+    pods: str = ""
+    """Value with the node selector and the affinity; empty when they stand at the top."""
 
+
+_CLUSTER_POLICY = ("clusterPolicy.deployCR", True)
+"""Off where the operator serves claims (`gpuCluster.deployCR`, off by default): it does one of the two.
+
+https://github.com/NVIDIA/gpu-operator tag v26.7.0, templates/validations.yaml
+"""
+_OFF_BY_DEFAULT = frozenset({"gpuCluster.deployCR"})
+_DRA_DRIVER = _Chart("", {CLAIMS: "resources.gpus.enabled"}, (_Part("", ("image", "tag")),), pods="kubeletPlugin")
+_HANDS_OUT_GPUS = "gpu-kubelet-plugin"
+"""The DRA driver's program for GPUs; the same image has one for Multi-Node NVLink, which is no second owner."""
 
 # Value paths: the charts' own values.yaml, https://github.com/NVIDIA/gpu-operator/tree/main/deployments/gpu-operator,
 # https://github.com/NVIDIA/k8s-device-plugin/tree/main/deployments/helm/nvidia-device-plugin,
@@ -51,7 +65,12 @@ CHARTS: Mapping[str, _Chart] = MappingProxyType(
     {
         "gpu-operator": _Chart(
             "gpu-operator",
-            {DRIVER: "driver.enabled", TOOLKIT: "toolkit.enabled", PLUGIN: "devicePlugin.enabled"},
+            {
+                DRIVER: "driver.enabled",
+                TOOLKIT: "toolkit.enabled",
+                PLUGIN: "devicePlugin.enabled",
+                CLAIMS: "gpuCluster.deployCR",
+            },
             (
                 _Part("driver", ("driver", "version")),
                 _Part("container-toolkit", ("toolkit", "version")),
@@ -64,14 +83,19 @@ CHARTS: Mapping[str, _Chart] = MappingProxyType(
                 _Part("gpu-operator", ("validator", "version")),
                 _Part("gpu-operator", ("nodeStatusExporter", "version")),
             ),
+            within={TOOLKIT: _CLUSTER_POLICY, PLUGIN: _CLUSTER_POLICY},
         ),
         "nvidia-device-plugin": _Chart(
-            "device-plugin", {PLUGIN: ""}, (_Part("device-plugin", ("image", "tag")),), image_decides=True
+            "device-plugin",
+            {PLUGIN: ""},
+            (_Part("device-plugin", ("image", "tag")),),
+            image_decides=True,
+            within={PLUGIN: ("devicePlugin.enabled", True)},
         ),
         "dcgm-exporter": _Chart("dcgm-exporter", {}, (_Part("dcgm-exporter", ("image", "tag")),), image_decides=True),
         "hami": _Chart("", {PLUGIN: "devicePlugin.enabled"}, (_Part("", ("global", "imageTag")),)),
-        "dra-driver-nvidia-gpu": _Chart("", {}, (_Part("", ("image", "tag")),)),
-        "nvidia-dra-driver-gpu": _Chart("", {}, (_Part("", ("image", "tag")),)),
+        "dra-driver-nvidia-gpu": _DRA_DRIVER,
+        "nvidia-dra-driver-gpu": _DRA_DRIVER,
     }
 )
 
@@ -85,6 +109,8 @@ IMAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "cloud-native/k8s-mig-manager": ("mig-manager", ""),
         "nvidia/gpu-operator": ("gpu-operator", ""),
         "nvidia/driver": ("driver", DRIVER),
+        "dra-driver-nvidia/dra-driver-nvidia-gpu": ("", CLAIMS),
+        "nvidia/k8s-dra-driver-gpu": ("", CLAIMS),
         # Google's installers for Container-Optimized OS; the first is part of the node image. Their tags are no driver
         # versions: https://github.com/GoogleCloudPlatform/container-engine-accelerators, nvidia-driver-installer/cos.
         "cos-nvidia-installer": ("", DRIVER),
@@ -127,7 +153,7 @@ class Software:
     images: tuple[tuple[str, str], ...] = ()
     """Path and image of each container, for a workload."""
     brings: tuple[str, ...] = ()
-    """`DRIVER`, `TOOLKIT`, `PLUGIN`; those a value surely switches off are left out."""
+    """`DRIVER`, `TOOLKIT`, `PLUGIN`, `CLAIMS`; those a value surely switches off are left out."""
     unsure: tuple[str, ...] = ()
     """Pieces whose switch is not known at preview."""
     placement: Placement = Placement()
@@ -143,7 +169,8 @@ class Software:
             return False
         if self.kind != "gpu-operator":
             return True
-        operand = {DRIVER: "driver", TOOLKIT: "container-toolkit", PLUGIN: "device-plugin"}[piece]
+        operands = {DRIVER: "driver", TOOLKIT: "container-toolkit", PLUGIN: "device-plugin", CLAIMS: "dra-driver"}
+        operand = operands[piece]
         return "false" not in (labels.get(f"{_PSEUDO_LABEL}.operands"), labels.get(f"{_PSEUDO_LABEL}.{operand}"))
 
 
@@ -177,8 +204,9 @@ def _chart(properties: Mapping[str, Any]) -> Software | None:
     given = properties.get("values")
     values = given if isinstance(given, Mapping) else {}
     options = properties.get("repositoryOpts")
-    found = {piece: value_at(values, tuple(path.split("."))) if path else None for piece, path in known.brings.items()}
+    found = {piece: _is_on(known, piece, values) for piece in known.brings}
     late = given is UNKNOWN
+    pods = value_at(values, (known.pods,)) if known.pods else values
     return Software(
         kind=name,
         is_chart=True,
@@ -187,10 +215,21 @@ def _chart(properties: Mapping[str, Any]) -> Software | None:
         repository=options.get("repo") if isinstance(options, Mapping) else options,
         devel=properties.get("devel"),
         values=values,
-        brings=tuple(piece for piece, on in found.items() if on is not False and on is not UNKNOWN and not late),
+        brings=tuple(piece for piece, on in found.items() if on is True and not late),
         unsure=tuple(piece for piece, on in found.items() if on is UNKNOWN or late),
-        placement=_placement(values) if name != "gpu-operator" else Placement(),
+        placement=_placement(pods) if name != "gpu-operator" else Placement(),
     )
+
+
+def _is_on(chart: _Chart, piece: str, values: Mapping[str, Any]) -> Any:
+    """Say whether a chart's values turn a piece on; `UNKNOWN` where that is not known yet."""
+    path = chart.brings[piece]
+    wanted = [(path, path not in _OFF_BY_DEFAULT), *([chart.within[piece]] if piece in chart.within else [])]
+    found = [(value_at(values, tuple(path.split("."))), default) for path, default in wanted if path]
+    on = [default if value is None else value for value, default in found]
+    if any(value is False for value in on):
+        return False
+    return UNKNOWN if any(value is UNKNOWN for value in on) else True
 
 
 def chart_name(chart: str) -> str:
@@ -205,15 +244,18 @@ def _workload(properties: Mapping[str, Any]) -> Software | None:
     if not isinstance(pod, Mapping):
         return None
     images: list[tuple[str, str]] = []
+    pieces: dict[str, None] = {}
     for kind in ("containers", "initContainers"):
         listed = pod.get(kind)
         for index, container in enumerate(listed if isinstance(listed, list) else ()):
             image = container.get("image") if isinstance(container, Mapping) else None
             if isinstance(image, str) and known_image(image):
                 images.append((f"spec.template.spec.{kind}[{index}].image", image))
+                piece = IMAGES[known_image(image)][1]
+                if piece and (piece != CLAIMS or _runs(container, _HANDS_OUT_GPUS)):
+                    pieces[piece] = None
     if not images:
         return None
-    pieces = dict.fromkeys(piece for _, image in images if (piece := IMAGES[known_image(image)][1]))
     return Software(
         kind=known_image(images[0][1]),
         is_chart=False,
@@ -221,6 +263,13 @@ def _workload(properties: Mapping[str, Any]) -> Software | None:
         brings=tuple(pieces),
         placement=_placement(pod),
     )
+
+
+def _runs(container: Mapping[str, Any], program: str) -> bool:
+    """Say whether a container's command line names a program."""
+    lines = (container.get("command"), container.get("args"))
+    words = [word for line in lines if isinstance(line, list) for word in line if isinstance(word, str)]
+    return any(program in word for word in words)
 
 
 def split_image(image: str) -> tuple[str, str, str]:
@@ -236,7 +285,11 @@ def known_image(image: str) -> str:
     return last if last in IMAGES else ""
 
 
-def _placement(values: Mapping[str, Any]) -> Placement:
+def _placement(values: Any) -> Placement:
+    if values is UNKNOWN:
+        return Placement(by_affinity=True)
+    if not isinstance(values, Mapping):
+        return Placement()
     selector, affinity = values.get("nodeSelector"), values.get("affinity")
     if selector is UNKNOWN or affinity is UNKNOWN:
         return Placement(by_affinity=True)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from gpupools.pool_facts import UNKNOWN, By
 from policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
 from policies.rules import HARDENING, RULES, deciding_references, untainted, weaknesses
-from policies.software import DRIVER, PLUGIN, TOOLKIT, Software
+from policies.software import CLAIMS, DRIVER, PLUGIN, TOOLKIT, Software
 from policies.stack import Declared, Stack
 
 # --- the rules ---
@@ -36,7 +36,19 @@ def _hardened_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, F
                         yield other.urn, finding
 
 
-_PIECES = ((DRIVER, "driver"), (TOOLKIT, "container_toolkit"), (PLUGIN, "device_plugin"))
+_PIECES = (
+    (DRIVER, "driver"),
+    (TOOLKIT, "container_toolkit"),
+    (PLUGIN, "device_plugin"),
+    # A node's own plugin hands out what claims would: https://github.com/NVIDIA/aicr (recipes/components/gpu-operator).
+    (CLAIMS, "device_plugin"),
+)
+_TOGETHER = (
+    *((piece, piece) for piece, _ in _PIECES),
+    (PLUGIN, CLAIMS),
+    (CLAIMS, PLUGIN),
+)
+"""What two charts must not bring to the same nodes."""
 
 
 def _one_owner(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
@@ -65,7 +77,8 @@ def _charts_against_pools(stack: Stack) -> Iterator[tuple[str, Finding]]:
                 cure = (
                     f"set values.{switch}: false" if switch else f"remove {software.kind}, or keep it off these nodes"
                 )
-                what = f"{software.kind} brings the {piece} to nodes that have one from the cloud: {names}"
+                theirs = "one" if piece != CLAIMS else f"a {PLUGIN}"
+                what = f"{software.kind} brings the {piece} to nodes that have {theirs} from the cloud: {names}"
                 yield (
                     resource.urn,
                     Finding(
@@ -83,21 +96,24 @@ def _charts_against_charts(stack: Stack) -> Iterator[tuple[str, Finding]]:
         for earlier, first in found[:index]:
             if earlier.provider != later.provider:
                 continue
-            for piece, _ in _PIECES:
-                if _meet(stack, piece, (earlier, first), (later, second)):
-                    switch = second.switch(piece) or first.switch(piece)
+            for one, other in _TOGETHER:
+                if _meet(stack, (earlier, first, one), (later, second, other)):
+                    switch = second.switch(other) or first.switch(one)
                     cure = (
                         f"set values.{switch}: false" if switch else f"remove one of them or keep {second.kind} apart"
                     )
-                    what = f"{second.kind} ({later.name}) and {first.kind} ({earlier.name}) both bring the {piece}"
+                    here, there = f"{second.kind} ({later.name})", f"{first.kind} ({earlier.name})"
+                    what = f"{here} and {there} both bring the {one}"
+                    if one != other:
+                        what = f"{here} brings the {other} and {there} the {one}"
                     yield later.urn, Finding(what=f"{what} to the same nodes", fix=cure)
 
 
-def _meet(stack: Stack, piece: str, *owners: tuple[Declared, Software]) -> bool:
-    nodes = [pool.labels for each, pool in stack.gpu_pools if all(stack.runs_on(each, owner) for owner, _ in owners)]
+def _meet(stack: Stack, *owners: tuple[Declared, Software, str]) -> bool:
+    nodes = [pool.labels for each, pool in stack.gpu_pools if all(stack.runs_on(each, owner) for owner, _, _ in owners)]
     if not nodes:  # the pools are elsewhere: charts without any selector go to every GPU node
         nodes = [{}]
-    return any(all(software.lands_on(piece, labels) for _, software in owners) for labels in nodes)
+    return any(all(software.lands_on(piece, labels) for _, software, piece in owners) for labels in nodes)
 
 
 def _driver_installed(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:

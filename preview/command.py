@@ -152,5 +152,5 @@ def _analyzer_provider(resource: DeclaredResource, declared: dict[str, DeclaredR
 
 
 def _print_json(value: Any, out: TextIO) -> None:
-    json.dump(value, out, indent=2, ensure_ascii=False)
+    json.dump(value, out, indent=2)
     out.write("\n")

@@ -31,6 +31,17 @@ POLICIES = Path(__file__).resolve().parent.parent / "policies"
 _NO_ENGINE = "127.0.0.1:1"
 # As large as the policy SDK's own limit for what it receives (`pulumi_policy/policy.py`).
 _MAX_MESSAGE_BYTES = 400 * 1024 * 1024
+# `python -m pulumi.policy`, and its end as soon as nobody holds the other end of its standard input: a process that is
+# killed closes that end too, and could not end the pack in any other way.
+_UNTIL_WE_END = """
+import os, runpy, threading
+def watch():
+    while os.read(0, 1):
+        pass
+    os._exit(0)
+threading.Thread(target=watch, daemon=True).start()
+runpy.run_module("pulumi.policy", run_name="__main__", alter_sys=True)
+"""
 _STOP_TIMEOUT_S = 5.0
 _CALL_TIMEOUT_S = 60.0
 
@@ -229,6 +240,8 @@ class PolicyPackProcess:
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
+            if process.stdin is not None:
+                process.stdin.close()
             try:
                 process.wait(_STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
@@ -245,9 +258,9 @@ class PolicyPackProcess:
         # The arguments, folder and variables the Python language host gives a pack (pulumi/pulumi
         # `sdk/python/cmd/pulumi-language-python/main.go` RunPlugin).
         self._process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "pulumi.policy", _NO_ENGINE, str(self._folder)],
+            [sys.executable, "-u", "-c", _UNTIL_WE_END, _NO_ENGINE, str(self._folder)],
             cwd=self._folder,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
             env={

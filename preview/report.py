@@ -138,10 +138,7 @@ def problem_json(problem: Problem) -> dict[str, Any]:
 
 def pool_table(plans: Iterable[PoolPlan]) -> str:
     """Draw one line for each pool on each cluster."""
-    headers = (
-        "cluster", "pool", "cloud", "instance type", "GPUs per node", "nodes", "taint", "sharing", "driver",
-        "device plugin",
-    )  # fmt: skip
+    headers = ("cluster", "pool", "cloud", "instance type", "GPUs per node", "nodes", "taint", "sharing", "node offers")
     rows = [
         (
             plan.cluster,
@@ -149,15 +146,24 @@ def pool_table(plans: Iterable[PoolPlan]) -> str:
             plan.cloud,
             plan.instance.name,
             f"{plan.instance.gpus} × {plan.instance.gpu_model}",
-            f"{plan.min_nodes}-{plan.max_nodes}",
+            f"{plan.min_nodes}-{plan.max_nodes}" if plan.min_nodes < plan.max_nodes else str(plan.max_nodes),
             "\n".join(map(str, plan.taints)),
             _sharing(plan),
-            plan.owners.driver,
-            plan.owners.device_plugin,
+            "\n".join(offers(plan)),
         )
         for plan in plans
     ]
     return table_text(rows, headers)
+
+
+def offers(plan: PoolPlan) -> Iterator[str]:
+    """Write what each node of a pool offers to Kubernetes, one line for each resource."""
+    if plan.claim_template:
+        yield f"{_count(plan.instance.devices, 'GPU')} by claim"
+    for resource, count in plan.capacity.items():
+        yield f"{count} {resource}"
+    for resource, quantity in plan.settings.beside_gpus().items():
+        yield f"{quantity} {resource}"
 
 
 def by_hand_lines(plans: Iterable[PoolPlan]) -> Iterator[str]:
@@ -236,14 +242,17 @@ def short_type(token: str) -> str:
 
 
 def policy_lines(verdicts: Iterable[PolicyVerdict]) -> list[str]:
-    """Write one line for each policy, and its violations below it."""
+    """Write one line for each policy, and below it why it is there and its violations; `warn` stops nothing."""
     lines = []
     verdicts = list(verdicts)
     width = max((len(verdict.policy) for verdict in verdicts), default=0)
     for verdict in verdicts:
-        lines.append(f"  {'FAIL' if verdict.violations else 'pass'}  {verdict.policy:<{width}}  {verdict.level}")
-        for violation in verdict.violations:
-            lines += [f"          {line}" for line in violation.message.splitlines()]
+        word = "FAIL" if verdict.refuses else "warn" if verdict.violations else "pass"
+        lines.append(f"  {word}  {verdict.policy:<{width}}  {verdict.level}")
+        said = [line for violation in verdict.violations for line in violation.message.splitlines()]
+        # Every message begins with the description, which is worth saying once.
+        kept = [line for index, line in enumerate(said) if line != verdict.description or line not in said[:index]]
+        lines += [f"          {line}" for line in kept]
     return lines
 
 

@@ -26,12 +26,11 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from gpupools.catalogue import InstanceType
-from gpupools.cloud import Cloud, Verdict
-from gpupools.errors import Rejected
+from gpupools.cloud import Cloud, Verdict, Wish
 from gpupools.gpus import gpu_models
 from gpupools.matrix import MatrixRow, matrix
 from gpupools.mig import profiles
-from gpupools.plan import plan_pool
+from gpupools.plan import refusals
 from gpupools.pool_settings import SETTING_MODELS, SETTINGS, Capacity
 from gpupools.runtime.spec import RuntimeSpec, Trust
 from gpupools.spec import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
@@ -448,13 +447,13 @@ def _mig_per_cloud() -> str:
 
 
 def _cuts(cloud: Cloud, machine: InstanceType, name: str) -> bool:
+    """Say whether the pool itself cuts this machine's GPUs so, however the machine is bought."""
+    software = cloud.default_software["mig-single"]
+    cell = cloud.capabilities[software, "mig-single"]
     spec = PoolSpec(instance_type=machine.name, nodes=Nodes(max=1), sharing=Mig(mode="mig", profile=name))
     cluster = cloud.cluster.model_validate(dict(cloud.example_cluster))
-    try:
-        plan_pool("pool", spec, "cluster", cluster, cloud)
-    except Rejected:
-        return False
-    return True
+    wish = Wish("pool", spec, cluster, machine, software, "mig-single", cell)
+    return cell.verdict is Verdict.NATIVE and not refusals(wish, cloud)
 
 
 # --- the matrix -------------------------------------------------------------------------------------------------------

@@ -23,14 +23,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def catalog(cloud: str | None, gpu: str | None, as_json: bool) -> int:
-    """Print the rows of one cloud or all, of one GPU model or all; return 1 when the model is unknown."""
+    """Print the rows of one cloud or all, of one GPU model or all; return 2 when one is unknown."""
     if cloud is not None and cloud not in clouds():
         print(f"--cloud: no cloud is called {cloud!r}; {nearest(cloud, clouds())}", file=sys.stderr)
-        return 1
+        return 2
     models = match_gpu_model(gpu) if gpu is not None else tuple(gpu_models())
     if not models:
         print(f"--gpu: {gpu!r} is no NVIDIA GPU model; {nearest(gpu, gpu_models())}", file=sys.stderr)
-        return 1
+        return 2
     rows = [
         (name, row)
         for name, found in clouds().items()

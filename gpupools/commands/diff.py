@@ -98,7 +98,7 @@ def _print(changes: Sequence[PoolChange], refused: Mapping[str, Refusal], as_jso
         change.as_json() | {"refused": refused[change.key].as_json() if change.key in refused else None}
         for change in changes
     ]
-    print(json.dumps(pools, indent=2, ensure_ascii=False))
+    print(json.dumps(pools, indent=2))
 
 
 def _planned(file: Path, called: Path | None = None) -> Planned | None:

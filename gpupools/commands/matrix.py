@@ -21,15 +21,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def show(cloud: str | None, gpu: str | None, as_json: bool) -> int:
-    """Print the matrix; return 1 when the cloud or the GPU is unknown."""
+    """Print the matrix; return 2 when the cloud or the GPU is unknown."""
     known = clouds()
     if cloud is not None and cloud not in known:
         print(f"--cloud: no cloud is called {cloud!r}; {nearest(cloud, known)}", file=sys.stderr)
-        return 1
+        return 2
     models = frozenset(match_gpu_model(gpu)) if gpu is not None else None
     if gpu is not None and not models:
         print(f"--gpu: {gpu!r} is no NVIDIA GPU model; {nearest(gpu, gpu_models())}", file=sys.stderr)
-        return 1
+        return 2
     chosen = [known[name] for name in known if cloud in (None, name)]
     if as_json:
         print(json.dumps([row.as_json() for each in chosen for row in matrix(each, models)], indent=2))

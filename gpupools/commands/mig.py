@@ -35,7 +35,7 @@ def _answer(run: Any, given: argparse.Namespace) -> int:
             f"may mean {' or '.join(models)}; name one" if models else f"is unknown; {nearest(given.gpu, gpu_models())}"
         )
         print(f"--gpu: {given.gpu!r} {what}", file=sys.stderr)
-        return 1
+        return 2
     given.gpu = models[0]
     try:
         code: int = run(given)
@@ -121,7 +121,7 @@ def _fit(given: argparse.Namespace) -> int:
     else:
         print(f"{'fits' if result.fits else 'does not fit'}: {result.why}")
         if not result.fits:
-            print(f"the largest part that fits leaves out {', '.join(result.left_over)}:")
+            print(f"the largest part that fits leaves out {_counted(result.left_over)}:")
         print(result.diagram)
     return 0 if result.fits else 1
 
@@ -151,6 +151,13 @@ def _pack(given: argparse.Namespace) -> int:
         if result.diagram:
             print(result.diagram)
     return 0 if result.fits else 1
+
+
+def _counted(names: Sequence[str]) -> str:
+    counts = dict.fromkeys(names, 0)
+    for name in names:
+        counts[name] += 1
+    return ", ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
 
 
 def _layout(layout: Layout) -> Sequence[dict[str, Any]]:

@@ -161,7 +161,7 @@ def _github(judged: Sequence[Judged]) -> None:
 
 
 def _print_json(value: Any) -> None:
-    json.dump(value, sys.stdout, indent=2, ensure_ascii=False)
+    json.dump(value, sys.stdout, indent=2)
     print()
 
 

@@ -7,11 +7,10 @@ kind of the default) and `data/chart_values_extra.csv` (paths that only a templa
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpupools.errors import nearest, shown
 from gpupools.version_floors import below_floor
@@ -23,8 +22,7 @@ class UnknownValue(ValueError):
     """A chart reads no such value, or not of that kind."""
 
 
-@dataclass(frozen=True)
-class Chart:
+class Chart(NamedTuple):
     """One pinned chart."""
 
     chart: str
@@ -39,8 +37,7 @@ class Chart:
     """ISO date on which the row and the value paths were compared with the source."""
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(NamedTuple):
     """A workload of a chart that must run on GPU nodes, and the value it takes its tolerations from."""
 
     chart: str

@@ -39,7 +39,7 @@ class Replicated(Strict):
     """`sharing.timeSlicing` or `sharing.mps`."""
 
     # False keeps the name nvidia.com/gpu, so that ExtendedResourceToleration still works.
-    renameByDefault: Literal[False] = False  # noqa: N815
+    renameByDefault: bool = False  # noqa: N815
     # A second replica may be on the same GPU, so asking for two gains nothing; the plugin's default is false.
     failRequestsGreaterThanOne: Literal[True] = True  # noqa: N815
     resources: list[SharedResource] = Field(min_length=1)
@@ -72,14 +72,18 @@ def plugin_config_name(instance: InstanceType, sharing: SharingMode) -> str:
     if isinstance(sharing, WholeGpu):
         return DEFAULT_CONFIG
     if not isinstance(sharing, Mig):
-        return f"{sharing.mode}-{sharing.replicas}"
+        return _clients_name(sharing)
     name = f"mig-{sharing.naming}"
     if sharing.share is None:
         return name
-    name = f"{name}-{sharing.share.mode}-{sharing.share.replicas}"
+    name = f"{name}-{_clients_name(sharing.share)}"
     if sharing.naming == "mixed":  # the entry lists the resources, so its name has to
         name = "-".join([name, *(each.removeprefix("nvidia.com/mig-") for each in _slices(instance, sharing))])
     return name if len(name) <= 63 else f"{name[:46]}-{_digest(name)}"
+
+
+def _clients_name(clients: TimeSlicing | Mps) -> str:
+    return f"{clients.mode}-{clients.replicas}" + ("-shared" if clients.rename else "")
 
 
 def plugin_config(instance: InstanceType, sharing: SharingMode) -> PluginConfig:
@@ -93,21 +97,25 @@ def plugin_config(instance: InstanceType, sharing: SharingMode) -> PluginConfig:
     if not isinstance(shared, TimeSlicing | Mps):
         return PluginConfig(flags=flags)
     names = _slices(instance, sharing) if isinstance(sharing, Mig) and sharing.naming == "mixed" else [GPU_RESOURCE]
-    entry = Replicated(resources=[SharedResource(name=name, replicas=shared.replicas) for name in names])
+    resources = [SharedResource(name=name, replicas=shared.replicas) for name in names]
+    entry = Replicated(renameByDefault=shared.rename, resources=resources)
     is_mps = isinstance(shared, Mps)
     return PluginConfig(flags=flags, sharing=PluginSharing(mps=entry) if is_mps else PluginSharing(timeSlicing=entry))
 
 
-def mps_limits(instance: InstanceType, sharing: Mps) -> tuple[float, float]:
-    """Return what each MPS client gets at most: GiB of the GPU's memory, and percent of its threads.
+def mps_limits(instance: InstanceType, sharing: Mps) -> tuple[float, int]:
+    """Return what each MPS client gets at most: GiB of the GPU's memory, and whole percent of its threads.
 
-    https://github.com/NVIDIA/k8s-device-plugin, cmd/mps-control-daemon/mps/daemon.go.
+    https://github.com/NVIDIA/k8s-device-plugin, cmd/mps-control-daemon/mps/daemon.go;
+    https://github.com/GoogleCloudPlatform/container-engine-accelerators, pkg/gpu/nvidia/manager.go.
     """
-    return round(instance.gpu_memory_gib / sharing.replicas, 1), round(100 / sharing.replicas, 1)
+    return round(instance.gpu_memory_gib / sharing.replicas, 1), 100 // sharing.replicas
 
 
 def _slices(instance: InstanceType, sharing: Mig) -> list[str]:
-    return [name for name in capacity(instance, sharing) if name != GPU_RESOURCE]
+    """Return the resources of the slices by the names they have before they are shared."""
+    unshared = sharing.model_copy(update={"share": None})
+    return [name for name in capacity(instance, unshared) if name != GPU_RESOURCE]
 
 
 # --- MIG manager ------------------------------------------------------------------------------------------------------

@@ -26,6 +26,8 @@ class NodeRuntime:
     """containerd handler for which a RuntimeClass `nvidia` is worth having, because nobody else declares one."""
     pod_runtime_class: str | None = None
     """RuntimeClass that pods must name; None where NVIDIA's runtime is the default or CDI does the work."""
+    pod_driver_directory: str = ""
+    """Directory of the host with the driver that each pod mounts itself; empty where that is done for it."""
     cos_driver_installer: bool = False
     """Whether Google's driver installer has to run on the nodes."""
     critical_pods_need_quota: bool = False

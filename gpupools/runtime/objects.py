@@ -220,6 +220,7 @@ def smoke_test(pool: PoolPlan) -> KubernetesObject:
     pod = pool.pod()
     (asked,) = pod["containers"]
     container = {
+        **asked,
         "name": "vectoradd",
         "image": SMOKE_IMAGE,
         "resources": {
@@ -265,9 +266,10 @@ def smoke_claims(pool: PoolPlan) -> list[KubernetesObject]:
     return [KubernetesObject(name=f"smoke-claim/{pool.name}", manifest=manifest, why=why)]
 
 
-def smoke_namespace() -> KubernetesObject:
-    """Declare the namespace of the smoke tests, whose pods need nothing of the host."""
-    levels = {f"pod-security.kubernetes.io/{mode}": "baseline" for mode in ("enforce", "audit", "warn")}
+def smoke_namespace(pools: Iterable[PoolPlan]) -> KubernetesObject:
+    """Declare the namespace of the smoke tests, whose pods need nothing of the host but, on some nodes, its driver."""
+    level = "privileged" if any(pool.driver_directory for pool in pools) else "baseline"
+    levels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "audit", "warn")}
     return KubernetesObject(
         name=f"namespace/{SMOKE_NAMESPACE}",
         manifest={

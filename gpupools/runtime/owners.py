@@ -5,9 +5,8 @@ the nodes of a pool, and which pieces its switches turn on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpupools.cloud import Cloud, Verdict
 from gpupools.errors import Path, Problem
@@ -26,8 +25,7 @@ DRIVER_INSTALLER = "gpupools-driver-installer"
 """Name of the DaemonSet with Google's installer, and its step."""
 
 
-@dataclass(frozen=True)
-class Claim:
+class Claim(NamedTuple):
     """Something brings a piece to the nodes of a pool."""
 
     piece: Piece
@@ -73,9 +71,6 @@ _EXISTING: Mapping[str, tuple[Piece, ...]] = {
     "dra_driver": (Piece.DRA_DRIVER,),
 }
 """The pieces that software the team already runs brings; a GPU Operator is looked at on its own."""
-
-_CLUSTER_WIDE = {"node_feature_discovery", "dcgm_exporter"}
-"""Software that is used where it is, so that ours is left out."""
 
 
 def claims(

@@ -6,7 +6,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 
 class Piece(StrEnum):
@@ -23,8 +23,7 @@ class Piece(StrEnum):
     DRA_DRIVER = "DRA driver"
 
 
-@dataclass(frozen=True)
-class PoolOwners:
+class PoolOwners(NamedTuple):
     """Who brings each piece on the nodes of one pool; a piece that is not there has no entry."""
 
     pool: str
@@ -34,8 +33,7 @@ class PoolOwners:
     """Exactly one owner for each piece, in words for people: `AKS`, `chart gpu-operator`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Release:
+class Release(NamedTuple):
     """A Helm release. Never atomic: a rollback would take a driver or plugin from under pods that run."""
 
     name: str
@@ -67,8 +65,7 @@ class Release:
         return self.repository.startswith("oci://")
 
 
-@dataclass(frozen=True, kw_only=True)
-class KubernetesObject:
+class KubernetesObject(NamedTuple):
     """One object to declare."""
 
     name: str

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpupools.capacity import GPU_RESOURCE
 from gpupools.cloud import Cloud, Verdict
 from gpupools.errors import Path, Problem, Rejected
 from gpupools.gpus import gpu_models
@@ -24,6 +25,10 @@ from gpupools.spec import Cluster, Mig, Mps, TimeSlicing
 EXPORTER_TAG = "4.6.0-4.8.3-distroless"
 """Tag of the DCGM exporter's image: the chart's own is older than the first fixed release (bulletin 5857); this is
 the one GPU Operator v26.7.0 installs (https://github.com/NVIDIA/gpu-operator, deployments/gpu-operator/values.yaml)."""
+
+_CHARTS_METRICS = "exporter-metrics-config-map"
+"""ConfigMap into which the exporter's chart writes `customMetrics`, and the only one its pods may read
+(https://github.com/NVIDIA/dcgm-exporter tag 4.5.3-4.8.2, deployment/templates/metrics-configmap.yaml and role.yaml)."""
 
 OPERATOR_DRIVER_BRANCH = 595
 """Branch of the driver that the pinned operator installs unasked."""
@@ -326,6 +331,8 @@ def _exporter(draft: _Draft) -> None:
         "tolerations": tolerations_for(pools),
         "affinity": _only(pools),
         "customMetrics": objects.metrics_csv(),
+        # Unasked, the exporter reads the list in its image, and nothing mounts the chart's ConfigMap.
+        "arguments": ["-m", f"{charts()['dcgm-exporter'].namespace}:{_CHARTS_METRICS}"],
         "serviceMonitor.enabled": spec.service_monitors,
     }
     _release(draft, "dcgm-exporter", pools, values, ("the chart has no CRDs",))
@@ -437,7 +444,7 @@ def _extras(draft: _Draft) -> None:
             quota = objects.critical_pods_quota(release.namespace, pods)
             draft.depends[release.name].add(draft.add(quota, f"namespace/{release.namespace}"))
     if spec.smoke_test:
-        space = draft.add(objects.smoke_namespace())
+        space = draft.add(objects.smoke_namespace(draft.pools))
         for pool in draft.pools:
             serving = [release.name for release in draft.releases if pool.name in release.pools]
             claims_by = [draft.add(each, space) for each in objects.smoke_claims(pool)]
@@ -559,10 +566,11 @@ def _note(draft: _Draft, measured: set[str]) -> None:
     for pool in draft.pools:
         if isinstance(pool.sharing, Mps):
             gib, percent = mps_limits(pool.instance, pool.sharing)
-            draft.notes.append(f"pool {pool.name}: each MPS client gets at most {gib:g} GiB and {percent:g} % of a GPU")
+            draft.notes.append(f"pool {pool.name}: each MPS client gets at most {gib:g} GiB and {percent} % of a GPU")
         clients = pool.sharing.share if isinstance(pool.sharing, Mig) else pool.sharing
         if isinstance(clients, TimeSlicing) and pool.name in measured:
             draft.notes.append(f"pool {pool.name}: DCGM cannot tell containers apart that take turns on a GPU")
+        draft.notes += _unknown_to_the_autoscaler(pool)
         trusted = pool.trust is not None and pool.trust.waiver is None
         if trusted and not draft.spec.trust_policy:
             key = f"{draft.runtime}.trust_policy"
@@ -572,6 +580,37 @@ def _note(draft: _Draft, measured: set[str]) -> None:
     if draft.spec.management == "external":
         for pool in draft.pools:
             draft.notes += _asked_of_others(pool)
+
+
+def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:
+    """Say what the cloud's autoscaler does not know: GPUs by another name, and in an empty pool replicas.
+
+    An empty pool has the GPUs of the machine type to it, and a node that its cloud labels as one with GPUs has to offer
+    `nvidia.com/gpu`: https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/azure/azure_template.go
+    and gce/templates.go beside it, and cluster-autoscaler/processors/customresources/gpu_processor.go.
+    """
+    if pool.settings.autoscaler_is_told():
+        return
+    if pool.capacity and GPU_RESOURCE not in pool.capacity and pool.min_nodes < pool.max_nodes:
+        way = "keep a fixed number of nodes, or leave rename out" if _renamed(pool) else "keep a fixed number of nodes"
+        what = f"the autoscaler waits on each node for {GPU_RESOURCE}, which none offers, and takes it for not ready"
+        yield f"pool {pool.name}: {what}; {way}"
+    if pool.min_nodes > 0:
+        return
+    named = [resource for resource in pool.capacity if resource != GPU_RESOURCE]
+    offered, devices = pool.capacity.get(GPU_RESOURCE, 0), pool.instance.devices
+    if named:
+        other = "leave rename out" if _renamed(pool) else "give profile with strategy single"
+        way = f"keep nodes.min at 1, or {other}"
+        yield f"pool {pool.name}: while it is empty, pods that ask for {named[0]} start no node; {way}"
+    elif offered > devices:
+        counts = f"the autoscaler takes a node of an empty pool for {devices} {GPU_RESOURCE}, not {offered}"
+        yield f"pool {pool.name}: {counts}, and may start more nodes than needed; keep nodes.min at 1"
+
+
+def _renamed(pool: PoolPlan) -> bool:
+    clients = pool.sharing.share if isinstance(pool.sharing, Mig) else pool.sharing
+    return isinstance(clients, TimeSlicing | Mps) and clients.rename
 
 
 def _asked_of_others(pool: PoolPlan) -> Iterator[str]:

@@ -1,15 +1,14 @@
 """What a piece of software in the cluster needs beside it, as data: `data/requirements.csv`."""
 
 import csv
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 _DATA = Path(__file__).parent.parent / "data" / "requirements.csv"
 
 
-@dataclass(frozen=True)
-class Requirement:
+class Requirement(NamedTuple):
     """One row."""
 
     of: str

@@ -5,7 +5,7 @@ from typing import Any
 from gpupools.errors import Problem, Rejected
 from policies.documents.document import Document
 from policies.documents.pulumi_preview import resource
-from policies.documents.text import Text
+from policies.documents.text import Text, all_maps
 
 FORM = "gpupools preview"
 
@@ -19,13 +19,13 @@ def read(text: Text) -> Document:
     """Read every resource.
 
     Raises:
-        Rejected: The preview was refused; its problems are not repeated.
+        Rejected: The preview was refused (its problems are not repeated), or the file is damaged.
     """
     data = text.values[0].data
-    problems, found = data["problems"], data["resources"]
+    problems = data["problems"]
     if problems:
         count = len(problems) if isinstance(problems, list) else 1
         what = f"is a preview that was refused for {count} {'problem' if count == 1 else 'problems'}"
         raise Rejected([Problem((), what, "cure them (gpupools check shows them) and preview again")])
-    states = [state for state in (found if isinstance(found, list) else []) if isinstance(state, dict)]
-    return Document(FORM, tuple(resource(state, text) for state in states))
+    states = enumerate(all_maps(data["resources"], ("resources",)))
+    return Document(FORM, tuple(resource(state, ("resources", index), text) for index, state in states))

@@ -69,7 +69,7 @@ class Found:
             "line": self.line,
             "message": self.message,
             "unverified": self.finding.unverified,
-            "url": self.rule.url,
+            "url": self.finding.source or self.rule.url,
         }
 
 
@@ -102,7 +102,7 @@ class Judged:
             "judged": list(self.judged),
             "gpu_pools": self.gpu_pools,
             "findings": [found.as_json() for found in self.found],
-            "problems": [{"what": problem.what, "fix": problem.fix} for problem in self.problems],
+            "problems": [{"key": each.key, "what": each.what, "fix": each.fix} for each in self.problems],
         }
 
 

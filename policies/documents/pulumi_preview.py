@@ -1,11 +1,11 @@
 """`pulumi preview --json`: the steps of an update that was not run (pulumi/pulumi `pkg/display/json.go`)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpupools.errors import Problem, Rejected
+from gpupools.errors import Path, Problem, Rejected
 from policies.documents.document import Document, Resource
-from policies.documents.text import Text
+from policies.documents.text import Text, all_maps, damaged, one_map
 from policies.documents.wire import plain
 
 FORM = "Pulumi preview"
@@ -25,13 +25,13 @@ def read(text: Text) -> Document:
     """Read every resource that will exist after the update.
 
     Raises:
-        Rejected: The preview ended with an error, so that resources may be missing.
+        Rejected: The preview ended with an error, so that resources may be missing, or the file is damaged.
     """
     data = text.values[0].data
     errors = [
         str(said.get("message", "")).strip().splitlines()
-        for said in data.get("diagnostics") or []
-        if isinstance(said, dict) and said.get("severity") == "error"
+        for said in all_maps(data.get("diagnostics"), ("diagnostics",))
+        if said.get("severity") == "error"
     ]
     if errors:
         first = next((lines[0] for lines in errors if lines), "")[:200]
@@ -42,22 +42,37 @@ def read(text: Text) -> Document:
 
 def _resources(steps: list[Any], text: Text) -> Iterator[Resource]:
     seen = set()
-    for step in steps:
-        state, urn = step.get("newState"), str(step.get("urn", ""))
+    for index, step in enumerate(steps):
+        at = ("steps", index)
+        state, urn, op = one_map(step.get("newState"), (*at, "newState")), str(step.get("urn", "")), step["op"]
+        if not isinstance(op, str):
+            raise damaged((*at, "op"), op)
         # A replacement has three steps (create, replace, delete) with one new state; a deletion and a read have none.
-        if isinstance(state, dict) and urn not in seen and not step["op"].startswith(("delete", "discard", "remove")):
+        if state and urn not in seen and not op.startswith(("delete", "discard", "remove")):
             seen.add(urn)
-            yield resource(state, text)
+            yield resource(state, (*at, "newState"), text)
 
 
-def resource(state: dict[str, Any], text: Text) -> Resource:
-    """Make a resource of what previews and states alike write of one (pulumi/pulumi `apitype.ResourceV3`)."""
-    inputs, refers, urn = state.get("inputs"), state.get("propertyDependencies"), str(state.get("urn", ""))
+def resource(state: Mapping[str, Any], at: Path, text: Text) -> Resource:
+    """Make a resource of what previews and states alike write of one (pulumi/pulumi `apitype.ResourceV3`).
+
+    Args:
+        state: The resource.
+        at: Where it stands in the file.
+        text: The file.
+
+    Raises:
+        Rejected: It has no type, or inputs that are none.
+    """
+    if not isinstance(state.get("type"), str):
+        raise damaged((*at, "type"), state.get("type"))
+    inputs, refers = one_map(state.get("inputs"), (*at, "inputs")), state.get("propertyDependencies")
+    urn = str(state.get("urn", ""))
     options = state.get("options")  # gpupools preview keeps resource options apart
     return Resource(
         address=urn,
-        type=str(state.get("type", "")),
-        inputs=plain(inputs) if isinstance(inputs, dict) else {},
+        type=state["type"],
+        inputs=plain(dict(inputs)),
         line=text.line_of(urn),
         id=str(state.get("id", "")),
         refers={

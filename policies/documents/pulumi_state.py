@@ -4,7 +4,7 @@ from typing import Any
 
 from policies.documents.document import Document
 from policies.documents.pulumi_preview import resource
-from policies.documents.text import Text
+from policies.documents.text import Text, all_maps
 
 FORM = "Pulumi state"
 
@@ -15,11 +15,12 @@ def recognises(data: Any) -> bool:
 
 
 def read(text: Text) -> Document:
-    """Read every resource but those a running replacement is about to delete."""
-    found = text.values[0].data["deployment"].get("resources")
-    kept = [
-        state
-        for state in (found if isinstance(found, list) else [])
-        if isinstance(state, dict) and not state.get("delete")
-    ]
-    return Document(FORM, tuple(resource(state, text) for state in kept))
+    """Read every resource but those a running replacement is about to delete.
+
+    Raises:
+        Rejected: The file is damaged.
+    """
+    at = ("deployment", "resources")
+    states = all_maps(text.values[0].data["deployment"].get("resources"), at)
+    found = ((state, (*at, index)) for index, state in enumerate(states) if not state.get("delete"))
+    return Document(FORM, tuple(resource(state, where, text) for state, where in found))

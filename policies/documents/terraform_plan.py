@@ -17,12 +17,15 @@ from gpupools.pool_facts import UNKNOWN
 from policies.documents import kubernetes
 from policies.documents.document import Document, Resource
 from policies.documents.terraform_names import terraform_names
-from policies.documents.text import Text, Value, parse_yaml
+from policies.documents.text import Text, Value, all_maps, damaged, one_map, parse_yaml
 
 FORM = "Terraform plan"
 
 _NEVER_COMPUTED = frozenset({"taint", "node_taints"})
 """No provider computes these, so one that is unknown was written in a dynamic block, which plans do not show."""
+
+
+_PLANNED = ("planned_values", "root_module")
 
 
 def recognises(data: Any) -> bool:
@@ -36,28 +39,39 @@ def read(text: Text) -> Document:
     """Read every managed resource that the plan leaves in place.
 
     Raises:
-        Rejected: The format is newer than this reader, or planning failed half-way.
+        Rejected: The format is newer than this reader, planning failed half-way, or the file is damaged.
     """
     data = text.values[0].data
     check_version(data)
     if data.get("errored") is True:
         what = "is a plan that ended with an error, so resources are missing"
         raise Rejected([Problem((), what, "cure that and plan again")])
-    changes = [change for change in _list(data.get("resource_changes")) if isinstance(change, dict)]
+    changes = all_maps(data.get("resource_changes"), ("resource_changes",))
+    planned = one_map(one_map(data.get("planned_values"), _PLANNED[:1]).get("root_module"), _PLANNED)
+    if not changes and any(planned.get(key) for key in ("resources", "child_modules")):
+        raise damaged(("resource_changes",), data.get("resource_changes"))
     plan = _Plan(text, _modules(_map(data.get("configuration")).get("root_module"), ()))
-    for change in changes:
-        outcome = _map(change.get("change"))
-        actions = _list(outcome.get("actions"))
-        if change.get("mode") == "managed" and actions not in (["delete"], ["forget"], ["read"]):
+    for index, change in enumerate(changes):
+        at = ("resource_changes", index)
+        for key in ("mode", "type"):
+            if not isinstance(change.get(key), str):
+                raise damaged((*at, key), change.get(key))
+        outcome = one_map(change.get("change"), (*at, "change"))
+        actions = outcome.get("actions")
+        if not isinstance(actions, list) or not actions:
+            raise damaged((*at, "change", "actions"), actions)
+        if change["mode"] == "managed" and actions not in (["delete"], ["forget"], ["read"]):
+            if not isinstance(outcome.get("after"), dict):
+                raise damaged((*at, "change", "after"), outcome.get("after"))
             plan.found.append(
                 Found(
-                    type=str(change.get("type")),
+                    type=change["type"],
                     name=str(change.get("name")),
                     address=str(change.get("address", "")),
                     module=str(change.get("module_address", "")),
                     index=change.get("index"),
                     id=str(_map(outcome.get("before")).get("id") or "") if "create" not in actions else "",
-                    values=_map(outcome.get("after")),
+                    values=outcome["after"],
                 )
             )
             plan.unknown.append(outcome.get("after_unknown"))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from gpupools.errors import Path
 from policies.documents.document import Document, Resource
 from policies.documents.terraform_plan import Found, check_version, resources_of
-from policies.documents.text import Text
+from policies.documents.text import Text, all_maps, damaged, one_map
 
 FORM = "Terraform state"
 
@@ -23,24 +24,24 @@ def read(text: Text) -> Document:
     """Read every managed resource of every module.
 
     Raises:
-        Rejected: The format is newer than this reader.
+        Rejected: The format is newer than this reader, or the file is damaged.
     """
     data = text.values[0].data
     check_version(data)
-    values = data.get("values")
-    root = values.get("root_module") if isinstance(values, dict) else None
-    return Document(FORM, tuple(_resources(root, text)))
+    root = one_map(data.get("values"), ("values",)).get("root_module")
+    return Document(FORM, tuple(_resources(root, ("values", "root_module"), text)))
 
 
-def _resources(module: Any, text: Text) -> Iterator[Resource]:
-    if not isinstance(module, dict):
-        return
-    for resource in module.get("resources") or []:
-        if isinstance(resource, dict) and resource.get("mode") == "managed":
-            given = resource.get("values")
-            values = given if isinstance(given, dict) else {}
+def _resources(given: Any, at: Path, text: Text) -> Iterator[Resource]:
+    module = one_map(given, at)
+    for index, resource in enumerate(all_maps(module.get("resources"), (*at, "resources"))):
+        for key in ("mode", "type"):
+            if not isinstance(resource.get(key), str):
+                raise damaged((*at, "resources", index, key), resource.get(key))
+        if resource["mode"] == "managed":
+            values = one_map(resource.get("values"), (*at, "resources", index, "values"))
             found = Found(
-                type=str(resource.get("type")),
+                type=resource["type"],
                 name=str(resource.get("name")),
                 address=str(resource.get("address")),
                 module=str(module.get("address", "")),
@@ -49,5 +50,5 @@ def _resources(module: Any, text: Text) -> Iterator[Resource]:
                 values=values,
             )
             yield from resources_of(found, values, {}, text)
-    for child in module.get("child_modules") or []:
-        yield from _resources(child, text)
+    for index, child in enumerate(all_maps(module.get("child_modules"), (*at, "child_modules"))):
+        yield from _resources(child, (*at, "child_modules", index), text)

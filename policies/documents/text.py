@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from gpupools.errors import Path, Problem, Rejected
+from gpupools.errors import Path, Problem, Rejected, shown
 
 MAX_BYTES = 64 * 1024 * 1024
 """A plan of ten thousand resources has about 40 MB."""
@@ -62,6 +62,38 @@ class Text:
             for match in _NAME.finditer(line):
                 found.setdefault(_unquoted(match[1]), number)
         return found
+
+
+def one_map(value: Any, at: Path) -> Mapping[str, Any]:
+    """Return an object that a program wrote; an empty one where it is left out.
+
+    Raises:
+        Rejected: It is something else, so what it should have held would be passed over.
+    """
+    if value is None or isinstance(value, dict):
+        return value or {}
+    raise damaged(at, value)
+
+
+def all_maps(value: Any, at: Path) -> list[Mapping[str, Any]]:
+    """Return the objects of a list that a program wrote; none where it is left out.
+
+    Raises:
+        Rejected: It is no list, or something in it is no object.
+    """
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise damaged(at, value)
+    for index, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise damaged((*at, index), item)
+    return value
+
+
+def damaged(at: Path, value: Any) -> Rejected:
+    """Return what refuses a file that no program writes this way."""
+    return Rejected([Problem(at, f"got {shown(value)}", "the file is damaged; write it anew")])
 
 
 _NAME = re.compile(r'"(?:address|urn|name|generateName)"\s*:\s*("(?:[^"\\]|\\.)*")')

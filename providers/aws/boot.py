@@ -69,8 +69,8 @@ def _device_plugin(gpu_model: str, sharing: WholeGpu | TimeSlicing | Mps | Mig) 
 
     https://bottlerocket.dev/en/os/1.57.x/api/settings/kubelet-device-plugins/
 
-    The resource keeps its name, against Bottlerocket's default, because pods ask for `nvidia.com/gpu`
-    (https://github.com/bottlerocket-os/bottlerocket/issues/4250).
+    The resource keeps its name unless the pool says `rename`; Bottlerocket's own default renames it, for time-slicing
+    and MPS alike (https://github.com/bottlerocket-os/bottlerocket/issues/4250).
     """
     table = "settings.kubelet-device-plugins.nvidia"
     if isinstance(sharing, TimeSlicing):
@@ -78,16 +78,20 @@ def _device_plugin(gpu_model: str, sharing: WholeGpu | TimeSlicing | Mps | Mig) 
         yield [
             f"[{table}.time-slicing]",
             f"replicas = {sharing.replicas}",
-            "rename-by-default = false",
+            f"rename-by-default = {_toml(sharing.rename)}",
             # A second replica may be on the same GPU, so asking for two gains nothing.
             "fail-requests-greater-than-one = true",
         ]
     elif isinstance(sharing, Mps):
         yield [f"[{table}]", 'device-sharing-strategy = "mps"']
-        yield [f"[{table}.mps]", f"replicas = {sharing.replicas}", "rename-by-default = false"]
+        yield [f"[{table}.mps]", f"replicas = {sharing.replicas}", f"rename-by-default = {_toml(sharing.rename)}"]
     elif isinstance(sharing, Mig):
         yield [f"[{table}]", 'device-partitioning-strategy = "mig"']
         yield [f"[{table}.mig.profile]", f'"{BOTTLEROCKET_MIG[gpu_model][0]}" = "{sharing.profile}"']
+
+
+def _toml(value: bool) -> str:
+    return "true" if value else "false"
 
 
 def al2023_user_data(*, max_pods: int | None = None, local_nvme: bool = False) -> str:

@@ -1,6 +1,7 @@
 """Which settings of a pool EKS takes and what each becomes, and which of them do not go together. Pure."""
 
 import re
+from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
@@ -10,6 +11,7 @@ from gpupools.overrides import Overridable, override_problems
 from gpupools.pool_settings import CapacityBlock, Reservation
 from gpupools.runtime.labels import OUR_LABELS
 from gpupools.spec import WholeGpu
+from gpupools.taints import GPU_TAINT
 from providers.aws.images import AL2023, BOTTLEROCKET, OWN, ULTRASERVER_FAMILIES, family, image_of
 
 _GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide"
@@ -84,8 +86,9 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             _NODEADM,
         ),
         "network.rdma": _taken(
-            "network interfaces of the launch template: one with EFA and an address, EFA-only ones on every further"
-            " card. The cluster needs the EFA device plugin and VPC CNI 1.18.5; placement: compact keeps nodes close",
+            "network interfaces of the launch template: an ordinary one with the address, and an EFA-only one on every"
+            " card with EFA. The cluster needs the EFA device plugin and VPC CNI 1.18.5; placement: compact keeps nodes"
+            " close",
             _EFA,
         ),
         "network.placement": _taken("a placement group of strategy cluster, named in the launch template", _PLACEMENT),
@@ -273,6 +276,10 @@ def _own_image(wish: Wish) -> Iterator[Problem]:
         what = f"a part of a GPU, as {wish.instance.name} has, needs NVIDIA's GRID driver, which the operator has not"
         yield Problem((*at, "image", "id"), what, "leave image out: the EKS images bring it", _GRID)
     by_hand = spec.overrides.get("aws", {}).get("LaunchTemplate", {})
+    if _is_base64(by_hand.get("userData")) and not _registers_gpu_taint(by_hand["userData"]):
+        what = "of an image of your own lets nodes join without the GPU taint, which EKS then adds some time later"
+        fix = f"start kubelet with --register-with-taints={GPU_TAINT}"
+        yield Problem((*at, "overrides", "aws", "LaunchTemplate", "userData"), what, fix, _TEMPLATES)
     for key, why in (
         ("userData", "EKS adds nothing that lets an image of your own join the cluster"),
         ("blockDeviceMappings", "only its builder knows the name of its root device"),
@@ -477,6 +484,13 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
     if spec.network.rdma and "vpcSecurityGroupIds" in template:
         what = "cannot stand beside network.rdma, whose interfaces name their own security groups"
         yield Problem((*where, "vpcSecurityGroupIds"), what, "use network.security_group_ids", _TEMPLATES)
+    script = template.get("userData")
+    if script and not _is_base64(script):
+        what = f"got {shown(script)}, which is not base64"
+        yield Problem((*where, "userData"), what, "write it encoded, as base64 -w0 prints it", _TEMPLATES)
+    elif script and image_of(wish) is not OWN and _names_taints(script):
+        what = "sets taints, and those of a node are set in one place"
+        yield Problem((*where, "userData"), what, "use the pool's taints; the GPU taint stays", _TEMPLATES)
     if "userData" in template and image_of(wish) is not OWN:
         for key, given in (
             ("sharing", not isinstance(spec.sharing, WholeGpu) and image_of(wish) is BOTTLEROCKET),
@@ -489,6 +503,30 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
 
 
 _PRIVATE = (False, "false", "")
+
+
+def _is_base64(given: object) -> bool:
+    try:
+        return bool(b64decode(given.replace("\n", ""), validate=True)) if isinstance(given, str) else False
+    except ValueError:
+        return False
+
+
+def _names_taints(given: str) -> bool:
+    from providers.aws.user_data import decoded  # only pools with user data of their own need the reader
+
+    return "taint" in decoded(given).casefold()
+
+
+def _registers_gpu_taint(given: str) -> bool:
+    """Say whether user data starts kubelet with the GPU taint; of a way of starting it that is not known, by its text.
+
+    With an AMI id EKS adds taints only after a node has joined: `launch-templates.html`, "Specifying an AMI".
+    """
+    from providers.aws.user_data import decoded, read_user_data
+
+    found = read_user_data(given)
+    return GPU_TAINT in found.taints or (not found.joins and str(GPU_TAINT) in decoded(given))
 
 
 def _misplaced_lists(at: Path, value: object, key: str = "") -> Iterator[Problem]:

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, TypedDict
 
+from gpupools.capacity import GPU_RESOURCE
+from gpupools.capacity import capacity as offered_by
 from gpupools.cloud import Owners, Settings, Wish
 from gpupools.errors import Problem
 from gpupools.pool_settings import CapacityBlock, Reservation
@@ -22,7 +24,9 @@ from providers.aws.pool_settings import setting_problems
 ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
 """Tells cluster-autoscaler that a node will have GPUs, so that it waits for them instead of adding more nodes.
 
-https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md
+It waits for `nvidia.com/gpu` alone: with the label, a node whose GPUs all go by other names is never ready to it.
+https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md and
+processors/customresources/gpu_processor.go
 """
 
 GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
@@ -53,7 +57,7 @@ class Interface:
     card: int
     device: int
     type: str | None
-    """`efa` (with an IP address), `efa-only` (without), or None for an ordinary one."""
+    """`efa-only` (without an IP address), or None for an ordinary one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +104,14 @@ class EksSettings(Settings):
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Resource → input by wire name → value, set by hand."""
 
+    def autoscaler_is_told(self) -> bool:
+        """Return True: by tags of the Auto Scaling group (`_scale_from_zero` in resources.py)."""
+        return True
+
+    def beside_gpus(self) -> Mapping[str, str]:
+        """Return the EFA interfaces and the huge pages set aside for them."""
+        return self.node_resources
+
     @property
     def is_capacity_block(self) -> bool:
         """Say whether the nodes come out of a Capacity Block."""
@@ -142,7 +154,8 @@ def decide(wish: Wish) -> EksSettings:
     reserved = capacity.name if isinstance(capacity, Reservation | CapacityBlock) else None
     is_group = reserved is not None and reserved.startswith("arn:")
     interfaces = tuple(_efa_interfaces(wish)) if spec.network.rdma else ()
-    labels = {ACCELERATOR_LABEL: accelerator_name(wish.instance.gpu_model)}
+    awaited = GPU_RESOURCE in offered_by(wish.instance, spec.sharing)
+    labels = {ACCELERATOR_LABEL: accelerator_name(wish.instance.gpu_model)} if awaited else {}
     if wish.software in ("device-plugin", "dra-driver"):
         labels[GPU_PRESENT_LABEL] = "true"
     capacity_type = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK"}.get(capacity.mode)
@@ -169,12 +182,12 @@ def decide(wish: Wish) -> EksSettings:
         tags=spec.tags,
         protect=spec.protect,
         first_name=spec.renamed_from or wish.name,
-        create_timeout_minutes=spec.timeouts.create_min or 60,
+        create_timeout_minutes=spec.timeouts.create_min or 60 + 30 * (spec.nodes.min // 100),
         # EKS gives the pods of each node 15 minutes to leave, then boots another one, as many nodes at a time as may be
         # unavailable: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
         update_timeout_minutes=spec.timeouts.update_min
         or min(60 + 30 * ceil(spec.nodes.max / spec.upgrade.max_unavailable), 24 * 60),
-        delete_timeout_minutes=spec.timeouts.delete_min or 90,
+        delete_timeout_minutes=spec.timeouts.delete_min or 90 + 30 * (spec.nodes.max // 100),
         overrides=spec.overrides.get("aws", {}),
         labels=labels,
         owners=_OPERATOR if image is OWN else None,
@@ -223,16 +236,20 @@ class _Boot(TypedDict):
 
 
 def _efa_interfaces(wish: Wish) -> Iterator[Interface]:
-    """Lay EFA out over the network cards: with an address on the first one, without on every other.
+    """Lay EFA out over the network cards: an ordinary first interface, and one that is EFA-only on every card with EFA.
 
-    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html: the primary interface is never
-    EFA-only, every further card takes one at device index 1, and EFA-only ones use up no IP addresses.
+    The first interface has device index 0 of card 0, so EFA-only is at index 1 there and at 0 on every further card.
+    EFA-only interfaces use up no IP addresses.
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html,
+    https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3653
     """
     count = wish.instance.rdma_interfaces or 0
     plain_first = family(wish.instance.name) in NO_EFA_ON_FIRST_CARD
-    yield Interface(card=0, device=0, type=None if plain_first else "efa")
+    yield Interface(card=0, device=0, type=None)
+    if not plain_first:
+        yield Interface(card=0, device=1, type="efa-only")
     for card in range(1, count + plain_first):
-        yield Interface(card=card, device=1, type="efa-only")
+        yield Interface(card=card, device=0, type="efa-only")
 
 
 def accelerator_name(gpu_model: str) -> str:

@@ -198,6 +198,11 @@ OVERRIDABLE: Mapping[str, Overridable] = MappingProxyType(
                         for key in sorted(OUR_LABELS)
                     },
                     ("scaleSetPriority",): "write capacity: {mode: spot}, which knows the taint AKS adds",
+                    ("osType",): "it is Linux: AKS has no GPU software for Windows that this tool knows",
+                    ("osSKU",): "write image: {family: …}; AKS has NVIDIA's driver on no other system",
+                    ("enableFIPS",): "write image: {fips: …}",
+                    ("securityProfile", "enableSecureBoot"): "write security: {secure_boot: …}, which asks for a driver"
+                    " that is signed",
                     ("vmSize",): "write the pool's instance_type",
                     ("gpuProfile",): "write the pool's software, which decides who installs the driver",
                     ("gpuInstanceProfile",): "write the pool's sharing",

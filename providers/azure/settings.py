@@ -323,9 +323,10 @@ def _mig(at: Path, wish: Wish) -> Iterator[Problem]:
     whole = _whole_profile(size, sharing)
     if whole is None:
         what = "AKS fills every GPU of a pool with slices of one profile, and this layout is another"
-        yield Problem(
-            (*at, "sharing", "layout"), what, f"give a profile instead: {_offer(size.gpu_model)}", _MIG_SOURCE
-        )
+        fix = f"give a profile instead: {_offer(size.gpu_model)}"
+        if wish.software == "device-plugin":
+            fix += "; or use software: gpu-operator, whose MIG manager cuts several sizes"
+        yield Problem((*at, "sharing", "layout"), what, fix, _MIG_SOURCE)
     elif gpu_instance_profile(whole) is None:
         key = "profile" if sharing.profile is not None else "layout"
         made = next(each.name for each in _plain(size.gpu_model) if each.compute_slices == whole.compute_slices)

@@ -30,14 +30,16 @@ CLOUD = Cloud(
     },
     software={
         "cloud-managed": Software(
-            owners=Owners(driver="GKE", container_toolkit="GKE node image", device_plugin="GKE"),
+            owners=Owners(driver="GKE", container_toolkit="GKE", device_plugin="GKE"),
             why="GKE installs a driver that fits the node version, and its own device plugin",
             source=_GPUS,
         ),
         "device-plugin": Software(
-            owners=Owners(driver=_INSTALLER, container_toolkit="GKE node image", device_plugin="NVIDIA device plugin"),
+            owners=Owners(
+                driver=_INSTALLER, container_toolkit="each pod's own mount", device_plugin="NVIDIA device plugin"
+            ),
             why=f"GKE's driver installation and, by the label {NO_DEVICE_PLUGIN_LABEL}, its device plugin are off",
-            source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu (demo/clusters/gke)",
+            source="https://github.com/NVIDIA/k8s-device-plugin/issues/741",
         ),
         "gpu-operator": Software(
             owners=Owners(driver=_INSTALLER, container_toolkit="GPU Operator", device_plugin="GPU Operator"),
@@ -46,7 +48,7 @@ CLOUD = Cloud(
         ),
         "dra-driver": Software(
             owners=Owners(
-                driver=_INSTALLER, container_toolkit="GKE node image", device_plugin="none (NVIDIA DRA driver)"
+                driver=_INSTALLER, container_toolkit="GKE node image (CDI)", device_plugin="none (NVIDIA DRA driver)"
             ),
             why=f"GKE's driver installation and, by the label {NO_DEVICE_PLUGIN_LABEL}, its device plugin are off",
             source="https://docs.cloud.google.com/kubernetes-engine/docs/how-to/set-up-dra",

@@ -17,7 +17,8 @@ _PARTITIONER = "https://github.com/GoogleCloudPlatform/container-engine-accelera
 _OPERATOR = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest"
 _PLUGIN = "https://github.com/NVIDIA/k8s-device-plugin"
 _DRA = f"{_DOCS}/how-to/set-up-dra"
-_DRA_DEMO = "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/tree/main/demo/clusters/gke"
+_MPS_DAEMON = f"{_PLUGIN} tag v0.20.0, templates/daemonset-mps-control-daemon.yml and cmd/mps-control-daemon"
+_PLUGIN_ON_GKE = f"{_PLUGIN}/issues/741"
 
 _ONE_POOL_EACH = "one pool per profile with sharing {mode: mig, profile: …} and software cloud-managed"
 _MANAGED = "software cloud-managed does it in the node pool itself"
@@ -28,6 +29,10 @@ _ONE_SIZE = (
 )
 _NO_PARTITIONER = (
     "GKE cuts the slices together with its own device plugin, which is off here, and NVIDIA's device plugin cuts none"
+)
+_NO_MPS_DAEMON = (
+    "the MPS daemon of the device plugin's chart gets the driver from a container toolkit, and Container-Optimized OS "
+    "has none"
 )
 _NO_MPS_ON_SLICES = "NVIDIA's device plugin does not run MPS on MIG slices"
 _NO_MPS_WITH_OPERATOR = "Google does not support MPS on nodes of the GPU Operator"
@@ -71,12 +76,14 @@ _CAPABILITIES: Mapping[tuple[str, str], Capability] = MappingProxyType(
         ),
         ("cloud-managed", "mig-mixed+mps"): _refused(_ONE_SIZE, _PARTITIONER, _ONE_POOL_EACH),
         ("device-plugin", "none"): _in_cluster(
-            "the NVIDIA device plugin chart serves the GPUs once Google's installer has put the driver there", _DRA_DEMO
+            "the NVIDIA device plugin chart serves the GPUs once Google's installer has put the driver there; "
+            "the image has no container toolkit, so each pod mounts the driver itself",
+            _PLUGIN_ON_GKE,
         ),
         ("device-plugin", "time-slicing"): _in_cluster(
             "the plugin's sharing.timeSlicing advertises each GPU several times", _PLUGIN
         ),
-        ("device-plugin", "mps"): _in_cluster("the plugin's sharing.mps runs an MPS daemon on each node", _PLUGIN),
+        ("device-plugin", "mps"): _refused(_NO_MPS_DAEMON, _MPS_DAEMON, _MANAGED),
         ("device-plugin", "mig-single"): _refused(_NO_PARTITIONER, _PARTITIONER, _MANAGED),
         ("device-plugin", "mig-mixed"): _refused(_NO_PARTITIONER, _PARTITIONER, _ONE_POOL_EACH),
         ("device-plugin", "mig-single+time-slicing"): _refused(_NO_PARTITIONER, _PARTITIONER, _MANAGED),

@@ -1,8 +1,12 @@
 """The keys that a stack file gives for a GKE cluster."""
 
-from typing import Literal
+import re
+from typing import Literal, Self
+
+from pydantic import field_validator, model_validator
 
 from gpupools.access import ReachableCluster
+from gpupools.errors import shown
 from gpupools.spec import Address
 
 
@@ -26,3 +30,23 @@ class GkeCluster(ReachableCluster):
 
     https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones
     """
+
+    @field_validator("location")
+    @classmethod
+    def _is_a_place(cls, location: str) -> str:
+        # https://docs.cloud.google.com/compute/docs/regions-zones
+        if not re.fullmatch(r"[a-z]+-[a-z]+[0-9]+(-[a-z])?", location):
+            raise ValueError(f"got {shown(location)}; write a region such as europe-west4, or a zone of it")
+        return location
+
+    @model_validator(mode="after")
+    def _nodes_are_near_their_control_plane(self) -> Self:
+        # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/regional-clusters
+        region = "-".join(self.location.split("-")[:2])
+        zones = self.node_locations or []
+        for zone in zones:
+            if not re.fullmatch(rf"{region}-[a-z]", zone):
+                raise ValueError(f"node_locations has {shown(zone)}, which is no zone of {region}; correct one")
+            if zones.count(zone) > 1:
+                raise ValueError(f"node_locations has {shown(zone)} twice; leave one out")
+        return self

@@ -14,6 +14,7 @@ from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, OVERRIDABLE
 _HOW_TO = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to"
 _MACHINES = "https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines"
 # Google's own toolkit refuses the same combinations as preconditions of its node pool.
+_UPGRADE_STRATEGIES = "https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pool-upgrade-strategies"
 _TOOLKIT = "https://github.com/GoogleCloudPlatform/cluster-toolkit/blob/main/modules/compute/gke-node-pool/main.tf"
 _NETWORKS = f"{_HOW_TO}/config-auto-net-for-accelerators"
 _LABELS = f"{_HOW_TO}/creating-managing-labels"
@@ -103,7 +104,7 @@ def conflicts(wish: Wish) -> list[Problem]:
 
 
 def _by_hand(wish: Wish) -> list[Problem]:
-    twice = list(_second_owners(wish))
+    twice = [*_second_owners(wish), *_scopes(wish)]
     told = {problem.path for problem in twice}
     found = override_problems(("pools", wish.name), wish.spec.overrides.get("gcp", {}), "gcp", OVERRIDABLE)
     return [*twice, *(problem for problem in found if problem.path not in told)]
@@ -127,6 +128,21 @@ def _second_owners(wish: Wish) -> Iterator[Problem]:
         what = f"GKE's device plugin and software: {wish.software} would both own the GPUs"
         fix = "leave it out, or use software: cloud-managed"
         yield Problem(_at(wish, *where, "labels", NO_DEVICE_PLUGIN_LABEL), what, fix, f"{_HOW_TO}/gpus")
+
+
+_DRIVER_SCOPES = ("cloud-platform", "devstorage.read_only", "devstorage.read_write", "devstorage.full_control")
+
+
+def _scopes(wish: Wish) -> Iterator[Problem]:
+    """Refuse scopes with which the node cannot fetch the driver, which lies in Cloud Storage."""
+    config = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
+    scopes = config.get("oauthScopes") if isinstance(config, Mapping) else None
+    if isinstance(scopes, list) and not any(str(scope).endswith(_DRIVER_SCOPES) for scope in scopes):
+        what = "lets no node read Cloud Storage, from where GKE's installer fetches the GPU driver"
+        fix = "add https://www.googleapis.com/auth/devstorage.read_only, or leave it out"
+        yield Problem(
+            _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "oauthScopes"), what, fix, f"{_HOW_TO}/gpus"
+        )
 
 
 def _at(wish: Wish, *keys: str | int) -> Path:
@@ -172,10 +188,9 @@ def _capacity(wish: Wish) -> Iterator[Problem]:
     if spec.auto_repair and "auto_repair" in spec.model_fields_set:
         what = f"{mode} goes without node repair, and auto_repair is true"
         yield Problem(at, what, "leave auto_repair out", _TOOLKIT)
-    if spec.upgrade.strategy == "blue-green":
-        what = f"{mode} nodes are short-lived and never upgraded blue-green (upgrade.strategy)"
-        source = "https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pool-upgrade-strategies"
-        yield Problem(at, what, "leave upgrade.strategy out", source)
+    for key in sorted(spec.upgrade.model_fields_set):
+        what = f"GKE lets {mode} nodes (capacity.mode) run until they end and upgrades none, so {key} says nothing"
+        yield Problem(_at(wish, "upgrade", key), what, "leave it out", _UPGRADE_STRATEGIES)
 
 
 def _reserved_by_hand(wish: Wish) -> Iterator[Problem]:

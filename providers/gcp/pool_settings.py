@@ -166,6 +166,11 @@ OVERRIDABLE: Mapping[str, Overridable] = MappingProxyType(
                     },
                     ("nodeConfig", "machineType"): "write the pool's instance_type",
                     ("nodeConfig", "guestAccelerators"): "write the pool's instance_type, software and sharing",
+                    ("nodeConfig", "imageType"): "write image: {family: …}",
+                    ("nodeConfig", "linuxNodeConfig", "nodeKernelModuleLoading"): "GKE has it for CPU and TPU pools; it"
+                    " would keep NVIDIA's driver out",
+                    ("nodeConfig", "shieldedInstanceConfig", "enableSecureBoot"): "write security: {secure_boot: …},"
+                    " which asks for a driver that is signed",
                     ("cluster",): "write it in the cluster",
                     ("location",): "write it in the cluster",
                     ("project",): "write it in the cluster",

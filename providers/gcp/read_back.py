@@ -270,7 +270,7 @@ def _instance_type(machine: str, accelerators: list[tuple[str, int]]) -> str:
 def _software(config: Mapping[str, Any], path: str, vendor: str) -> SoftwareHints:
     """Read who brings driver and plugin (_GPUS_PAGE).
 
-    The image's own runtime hook serves GKE's device plugin. Where that one is off, a GPU Operator brings its toolkit
+    GKE's device plugin mounts the driver into pods itself. Where it is off, a GPU Operator brings its toolkit
     (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html), another plugin none.
     """
     if vendor != "nvidia":

@@ -10,7 +10,8 @@ _GPUS = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
 _DCGM = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dcgm-metrics"
 _OPERATOR = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html"
 _INSTALLER = "Google's driver installer DaemonSet"
-_IMAGE = "GKE node image"
+_CONTAINERD = "GKE node image (CDI)"
+_POD = "each pod's own mount"
 
 _NO_DRIVER = "INSTALLATION_DISABLED"
 """https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/GPUDriverInstallationConfig"""
@@ -26,7 +27,8 @@ _NO_DCGM = (
 MANAGED = NodeRuntime(
     brings={
         Piece.DRIVER: "GKE",
-        Piece.CONTAINER_TOOLKIT: _IMAGE,
+        # Its device plugin mounts the driver into pods, which is a toolkit's work; the image has none.
+        Piece.CONTAINER_TOOLKIT: "GKE",
         Piece.DEVICE_PLUGIN: "GKE",
         Piece.MIG_MANAGER: "GKE",
     },
@@ -37,10 +39,25 @@ MANAGED = NodeRuntime(
     no_dcgm_source=_DCGM,
 )
 COS_WITH_PLUGIN = NodeRuntime(
-    brings={Piece.CONTAINER_TOOLKIT: _IMAGE},
+    brings={Piece.CONTAINER_TOOLKIT: _POD},
+    why="GKE's driver installation and device plugin are off; Google's installer brings the driver",
+    source="https://github.com/NVIDIA/k8s-device-plugin/issues/741",
+    # No container toolkit is on the image, so nothing acts on the plugin's NVIDIA_VISIBLE_DEVICES: privileged, the
+    # plugin sees the devices and hands their nodes to the pod (PASS_DEVICE_SPECS), and the pod mounts the libraries
+    # as Google's own plugin would (https://github.com/GoogleCloudPlatform/container-engine-accelerators,
+    # cmd/nvidia_gpu). Without nvidiaDevRoot it would look for the nodes below the driver's directory
+    # (https://github.com/NVIDIA/k8s-device-plugin tag v0.20.0, api/config/v1/config.go).
+    plugin_values={"nvidiaDriverRoot": _DRIVER_ROOT, "nvidiaDevRoot": "/", "compatWithCPUManager": True},
+    pod_driver_directory=_DRIVER_ROOT,
+    cos_driver_installer=True,
+    critical_pods_need_quota=True,
+    no_dcgm_chart=_NO_DCGM,
+    no_dcgm_source=_DCGM,
+)
+COS_WITH_DRA = NodeRuntime(
+    brings={Piece.CONTAINER_TOOLKIT: _CONTAINERD},
     why="GKE's driver installation and device plugin are off; Google's installer brings the driver",
     source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu (demo/clusters/gke)",
-    plugin_values={"nvidiaDriverRoot": _DRIVER_ROOT},
     dra_values={"nvidiaDriverRoot": _DRIVER_ROOT},
     cos_driver_installer=True,
     critical_pods_need_quota=True,
@@ -70,8 +87,8 @@ UBUNTU_WITH_OPERATOR = NodeRuntime(
     critical_pods_need_quota=True,
     mig_needs_reboot=True,
 )
-UBUNTU_WITH_PLUGIN = NodeRuntime(
-    brings={Piece.CONTAINER_TOOLKIT: _IMAGE},
+UBUNTU_WITHOUT_DRIVER = NodeRuntime(
+    brings={},
     why="GKE's driver installation is off, and Google's installer for Container-Optimized OS does not run on Ubuntu",
     source=_GPUS,
     critical_pods_need_quota=True,
@@ -86,8 +103,10 @@ def node_runtime(software: str, settings: Settings) -> NodeRuntime:
     ubuntu = str(getattr(settings, "image_type", "COS_CONTAINERD")).startswith("UBUNTU")
     if software == "gpu-operator":
         found = UBUNTU_WITH_OPERATOR if ubuntu else COS_WITH_OPERATOR
+    elif ubuntu:
+        found = UBUNTU_WITHOUT_DRIVER
     else:
-        found = UBUNTU_WITH_PLUGIN if ubuntu else COS_WITH_PLUGIN
+        found = COS_WITH_DRA if software == "dra-driver" else COS_WITH_PLUGIN
     if getattr(settings, "gpu_driver_version", _NO_DRIVER) != _NO_DRIVER:
         what = f"GKE's default driver and software {software}, which needs it off, would both own the driver"
         return replace(found, refused=f"{what}; use software: cloud-managed, or gpuDriverVersion {_NO_DRIVER}")

@@ -11,6 +11,7 @@ from gpupools.errors import Path, Problem
 from gpupools.pool_settings import FlexStart, Queued, Reservation, Spot, Upgrade
 from gpupools.spec import Mig, Mps, TimeSlicing
 from gpupools.taints import Effect, Taint
+from providers.gcp.capabilities import CAPABILITIES
 from providers.gcp.conflicts import IMAGE_TYPES, boot_disk_types, zones_of
 from providers.gcp.machines import n1_most_vcpus
 from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL
@@ -18,9 +19,11 @@ from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL
 MOST_SHARED_CLIENTS = 48
 """Most containers per GPU under time-sharing or MPS; 2 is the least.
 
-The bound is in the schema of GKE's ComputeClass; the node-pool reference names none.
+The bounds are those of `maxSharedClientsPerGPU` in the reference of GKE's ComputeClass, as
+https://github.com/kcl-lang/modules/pull/358 quotes it; the reference of node pools names none.
 """
-_CLIENTS_SOURCE = "https://github.com/kcl-lang/modules/pull/358"
+_CLIENTS_SOURCE = "https://docs.cloud.google.com/kubernetes-engine/docs/reference/crds/computeclass"
+_NAME_SOURCE = "https://github.com/GoogleCloudPlatform/container-engine-accelerators (pkg/gpu/nvidia/manager.go)"
 
 MIG_PARTITIONS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
@@ -152,6 +155,10 @@ class GkeSettings(Settings):
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of the node pool set by hand, by wire name."""
 
+    def autoscaler_is_told(self) -> bool:
+        """Return True where GKE itself shares or cuts the GPUs, which its autoscaler reads from the node pool."""
+        return self.gpu_sharing_strategy is not None or self.gpu_partition_size is not None
+
 
 def decide(wish: Wish) -> GkeSettings:
     """Choose what the node pool of a wish needs; the wish is one that nothing refuses."""
@@ -197,7 +204,7 @@ def decide(wish: Wish) -> GkeSettings:
         protect=spec.protect,
         create_min=spec.timeouts.create_min or (60 if spec.nodes.min <= _MANY_NODES else 120),
         update_min=spec.timeouts.update_min or _update_min(wish),
-        delete_min=spec.timeouts.delete_min or 60,
+        delete_min=spec.timeouts.delete_min or 60 + 30 * (spec.nodes.max // 100),
         overrides=spec.overrides.get("gcp", {}).get("NodePool", {}),
     )
 
@@ -227,7 +234,7 @@ def _update_min(wish: Wish) -> int:
 
 def refusals(wish: Wish) -> list[Problem]:
     """Refuse what GKE's fields cannot express, GPUs it does not cut, and N1 machines too large for their GPUs."""
-    return [*_too_many_clients(wish), *_inexpressible_mig(wish), *_too_large_n1(wish)]
+    return [*_too_many_clients(wish), *_not_renamed(wish), *_inexpressible_mig(wish), *_too_large_n1(wish)]
 
 
 def _labels(wish: Wish) -> dict[str, str]:
@@ -282,6 +289,18 @@ def _too_many_clients(wish: Wish) -> Iterator[Problem]:
         where = ("share", "replicas") if isinstance(wish.spec.sharing, Mig) else ("replicas",)
         what = f"got {clients.replicas}; GKE shares a GPU between {MOST_SHARED_CLIENTS} containers at most"
         yield Problem(_at_sharing(wish, *where), what, f"use {MOST_SHARED_CLIENTS} or fewer", _CLIENTS_SOURCE)
+
+
+def _not_renamed(wish: Wish) -> Iterator[Problem]:
+    clients = _clients(wish.spec.sharing)
+    if clients is None or not clients.rename or wish.software != "cloud-managed":
+        return
+    cells = {name: cell for (name, kind), cell in CAPABILITIES.items() if kind == wish.sharing}
+    ways = [name for name, cell in cells.items() if cell.verdict is Verdict.IN_CLUSTER]
+    where = ("share", "rename") if isinstance(wish.spec.sharing, Mig) else ("rename",)
+    what = "GKE's device plugin calls every replica nvidia.com/gpu, and the node pool has no field for another name"
+    fix = f"leave it out, or use software: {' or '.join(ways)}" if ways else "leave it out; pods ask for nvidia.com/gpu"
+    yield Problem(_at_sharing(wish, *where), what, fix, _NAME_SOURCE)
 
 
 def _inexpressible_mig(wish: Wish) -> Iterator[Problem]:

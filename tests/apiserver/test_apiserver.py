@@ -71,14 +71,23 @@ def test_the_api_server_takes_the_quotas_of_trusted_namespaces(server: ControlPl
     server.apply(namespace("speech")).well()
     claimed = {"gpu": "T4", "software": "dra-driver", "nodes": {"min": 1, "max": 2}, "trust": NAMED}
     stack = stack_of("aws", {"claimed": claimed})
+    sharing = {"mode": "time-slicing", "replicas": 4, "rename": True}
+    renamed = stack_of(
+        "aws", {"renamed": {"gpu": "T4", "software": "device-plugin", "sharing": sharing, "trust": NAMED}}
+    )
     plans = (
         planned("gcp", "device-plugin", "speech"),
+        *plan_runtimes(renamed.clusters, plan_stack(renamed, clouds()), clouds()),
         *plan_runtimes(stack.clusters, plan_stack(stack, clouds()), clouds()),
     )
     quotas = [each.manifest for made in plans for each in made.objects if each.name.startswith("trust-quota/")]
     counted = [name for quota in quotas for name in server.apply(quota, dry_run=True).well()["spec"]["hard"]]
 
-    assert counted == ["requests.nvidia.com/gpu", "gpu.nvidia.com.deviceclass.resource.k8s.io/devices"]
+    assert counted == [
+        "requests.nvidia.com/gpu",
+        "requests.nvidia.com/gpu.shared",
+        "gpu.nvidia.com.deviceclass.resource.k8s.io/devices",
+    ]
 
 
 def test_the_api_server_takes_what_the_documentation_shows(server: ControlPlane) -> None:
@@ -146,6 +155,11 @@ def _is_refused(server: ControlPlane, wanted: Mapping[str, Any]) -> bool:
     return server.create(wanted, dry_run=True).status == 403
 
 
+def by_the_name_of_shared_ones(spec: Mapping[str, Any]) -> dict[str, Any]:
+    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu.shared": 1}}}
+    return {**spec, "tolerations": [{"operator": "Exists"}], "containers": [container]}
+
+
 def without_tolerations(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if key != "tolerations"}
 
@@ -188,6 +202,7 @@ REFUSED = (
     by_a_claim,
     for_its_image_alone,
     tolerating_everything,
+    by_the_name_of_shared_ones,
 )
 
 
@@ -198,12 +213,12 @@ def test_a_foreign_namespaces_pod_is_kept_off(trust: str, who: str, asking: Any,
     answer = guarded.create(pod("intruder", "foreign", asking(spec)), dry_run=True)
 
     assert answer.status == 403
-    both = on_the_node_itself, tolerating_everything  # either policy may answer first
-    assert asking in both or f"pool {trust}-pool shares GPUs within {who}; take another pool" in answer.message
+    either = on_the_node_itself, tolerating_everything, by_the_name_of_shared_ones  # either policy may answer first
+    assert asking in either or f"pool {trust}-pool shares GPUs within {who}; take another pool" in answer.message
 
 
 @pytest.mark.parametrize("space", ["ml", "kube-system", "nvidia-device-plugin"])
-@pytest.mark.parametrize("asking", REFUSED[:1] + REFUSED[2:-1], ids=lambda asking: asking.__name__)
+@pytest.mark.parametrize("asking", REFUSED[:1] + REFUSED[2:-2], ids=lambda asking: asking.__name__)
 def test_the_trusted_team_and_our_own_software_are_let_in(space: str, asking: Any, guarded: ControlPlane) -> None:
     guarded.apply(namespace(space, {"gpupools/trust": "vision"} if space == "ml" else {})).well()
 

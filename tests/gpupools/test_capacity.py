@@ -30,6 +30,15 @@ def mig(**keys: Any) -> dict[str, Any]:
         pytest.param("a10.part", {"mode": "none"}, {GPU: 1}, id="a part of a GPU is one device"),
         pytest.param("l4.small", {"mode": "time-slicing", "replicas": 4}, {GPU: 4}, id="time-slicing"),
         pytest.param("a100-40.8", {"mode": "mps", "replicas": 3}, {GPU: 24}, id="MPS"),
+        pytest.param(
+            "l4.small",
+            {"mode": "time-slicing", "replicas": 4, "rename": True},
+            {f"{GPU}.shared": 4},
+            id="time-slicing by another name",
+        ),
+        pytest.param(
+            "l4.small", {"mode": "mps", "replicas": 3, "rename": True}, {f"{GPU}.shared": 3}, id="MPS by another name"
+        ),
         pytest.param("a100-40.8", mig(profile="1g.5gb"), {GPU: 56}, id="one profile takes its maximum per GPU"),
         pytest.param("a100-40.8", mig(profile="3g.20gb"), {GPU: 16}, id="a larger profile"),
         pytest.param("a100-40.8", mig(profile="1g.5gb+me"), {GPU: 8}, id="a profile a GPU carries once"),
@@ -63,6 +72,23 @@ def mig(**keys: Any) -> dict[str, Any]:
             mig(profile="1g.5gb", share={"mode": "time-slicing", "replicas": 3}),
             {GPU: 168},
             id="shared slices of one name",
+        ),
+        pytest.param(
+            "a100-40.8",
+            mig(profile="1g.5gb", share={"mode": "time-slicing", "replicas": 3, "rename": True}),
+            {f"{GPU}.shared": 168},
+            id="shared slices of another name",
+        ),
+        pytest.param(
+            "a100-40.8",
+            mig(layout={0: ["3g.20gb", "1g.5gb", "1g.5gb+me"]}, share={"mode": "mps", "replicas": 2, "rename": True}),
+            {
+                GPU: 7,
+                "nvidia.com/mig-1g.5gb.me.shared": 2,
+                "nvidia.com/mig-1g.5gb.shared": 2,
+                "nvidia.com/mig-3g.20gb.shared": 2,
+            },
+            id="only what is shared has another name",
         ),
         pytest.param(
             "a100-40.8",

@@ -1,5 +1,6 @@
 """`gpupools check`: files in, problems with file and line out; and the command line around it."""
 
+import io
 import os
 import subprocess
 import sys
@@ -149,6 +150,7 @@ def test_a_wrong_file_among_right_ones_fails_the_command(tmp_path: Path, capsys:
         pytest.param("", ": the file is empty", id="empty"),
         pytest.param("config: [", ": line 2, column 1: is not YAML", id="broken YAML"),
         pytest.param("config: " + "[" * 100_000, ": line 1, column 68: holds more than", id="deep"),
+        pytest.param("a: 1\n---\nb: 1\n", ": line 2, column 1: a second document begins", id="two documents"),
         pytest.param("a" * 2_000_000, ": has more than 1048576 bytes", id="large"),
         pytest.param(GOOD.replace("fake", "fale"), ":3: clusters.lab.cloud: no cloud is called 'fale'", id="cloud"),
         pytest.param(GOOD.replace("L4", "L5"), ":7: pools.a.gpu: 'L5' is no NVIDIA GPU model", id="a GPU"),
@@ -216,6 +218,19 @@ def test_an_interrupt_is_code_130(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["check", "x.yaml"]) == 130
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_characters_that_the_terminal_does_not_know_are_no_traceback(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding))
+
+    code = main(["matrix", "--cloud", "aws"])
+
+    assert code == 0
+    assert b"RTX-PRO-4500" in written.getvalue()
+
+
 # --- in a process of its own ---
 
 STACK = """\
@@ -239,6 +254,23 @@ def test_check_never_imports_pulumi(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"{name}: ok, 1 pool\n\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        pytest.param("catalog --gpu L4 >&-", 0, "", id="standard output is closed"),
+        pytest.param("catalog --gpu L4 --json >&-", 0, "", id="standard output is closed for JSON"),
+        pytest.param("check nope.yaml 2>&-", 1, "", id="standard error is closed"),
+        pytest.param("catalog > /dev/full", 1, "gpupools catalog: No space left on device\n", id="the disk is full"),
+    ],
+)
+def test_output_that_cannot_be_written_is_no_traceback(arguments: str, code: int, said: str) -> None:
+    command = f"{sys.executable} -m gpupools.cli {arguments}"
+
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", said)
 
 
 @pytest.mark.parametrize("text", [STACK, STACK.replace("L4", "L5")], ids=["a right file", "a wrong file"])

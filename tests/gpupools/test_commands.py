@@ -3,6 +3,8 @@
 import json
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ def asked(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) ->
 
 
 def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert main(arguments) == 1
+    assert main(arguments) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     return printed.err.strip()
@@ -162,8 +164,14 @@ def test_a_wish_that_cannot_be_is_answered_without_a_traceback(
     code = main(["mig", *arguments])
 
     printed = capsys.readouterr()
-    assert code in (0, 1)
+    assert code == (2 if answer.startswith("--gpu") else 1 if answer else int("99" in arguments))
     assert printed.err.startswith(answer)
+
+
+def test_what_is_left_out_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["mig", "fit", "--gpu", "A100-40GB", *["2g.10gb"] * 5, "1g.5gb+me"]) == 1
+
+    assert "leaves out 2 × 2g.10gb:" in capsys.readouterr().out
 
 
 def test_a_malformed_wish_is_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
@@ -263,3 +271,11 @@ def test_every_gpu_model_of_a_row_is_known() -> None:
     )
 
     assert unknown == set()
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--version"])
+
+    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
+    assert (ended.value.code, capsys.readouterr().out) == (0, f"gpupools {project['project']['version']}\n")

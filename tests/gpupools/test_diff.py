@@ -28,10 +28,9 @@ from gpupools.diff import (
     plan_edits,
     planned_values,
 )
-from gpupools.overrides import flattened
-from preview.command import PROGRAM
-from preview.program import preview_program
 from providers import clouds
+from tests.declared_pools import declare, sent
+from tests.declared_pools import stack as one_pool
 
 CLUSTERS: dict[str, dict[str, Any]] = {
     "train": {
@@ -234,6 +233,16 @@ CASES = [
         "rolling: overrides.NodePool.nodeConfig.fastSocket.enabled none → true",
         id="an input set by hand has the effect of the cloud's table",
     ),
+    pytest.param(
+        "train",
+        {"sharing": {"mode": "mps", "replicas": 4}, "trust": {"team": "vision"}},
+        {"sharing": {"mode": "mps", "replicas": 4, "rename": True}, "trust": {"team": "vision"}},
+        (
+            "rolling: user_data (158 characters) → (157 characters) (and labels, sharing); EKS replaces every node; "
+            "pods have to ask for the other name"
+        ),
+        id="replicas by another name",
+    ),
     pytest.param("lab", {}, {}, "no change for the nodes", id="the same file"),
 ]
 
@@ -305,16 +314,23 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder for the programs."""
+    return tmp_path_factory.mktemp("settings")
+
+
 @pytest.mark.parametrize(
     ("cluster", "keys"),
     [pytest.param(cluster, keys, id=f"{cluster} {keys}") for cluster, each in SETTINGS.items() for keys in each],
 )
 def test_the_effect_is_that_of_the_inputs_the_program_then_declares_otherwise(
-    cluster: str, keys: dict[str, Any], tmp_path: Path
+    cluster: str, keys: dict[str, Any], programs: Path, tmp_path: Path
 ) -> None:
     here = {cluster: CLUSTERS[cluster]}
     old, new = stack({"a": pool(cluster)}, here), stack({"a": pool(cluster, **keys)}, here)
-    before, after = declared(json.dumps(old)), declared(json.dumps(new))
+    inputs = declared(cluster, programs)
+    before, after = inputs["none"], inputs[f"set{SETTINGS[cluster].index(keys)}"]
     # The names of pools follow from the rest, and the program ignores the number of nodes a pool began with.
     told = {name for name in {**before, **after} if before.get(name) != after.get(name)}
     told -= {"agentPoolName", "name", "initialNodeCount"}
@@ -326,20 +342,14 @@ def test_the_effect_is_that_of_the_inputs_the_program_then_declares_otherwise(
 
 
 @cache
-def declared(content: str) -> dict[str, Any]:
-    """Return the inputs of a pool's resources as `edits.csv` names them, down to what is no map."""
-    found: dict[str, Any] = {}
-    preview = preview_program(PROGRAM, "test", "gpupools", json.loads(content)["config"])
-    assert not preview.problems
-    for resource in preview.resources:
-        kind = resource.type.rpartition(":")[2]
-        if kind == "Tag":
-            found["Tag.tag"] = {*found.get("Tag.tag", ()), str(resource.inputs)}
-        elif kind in ("NodeGroup", "LaunchTemplate", "PlacementGroup", "AgentPool", "NodePool"):
-            prefix = f"{kind}." if resource.type.startswith("aws:") else ""
-            found |= {f"{prefix}{path}": value for path, value in flattened(resource.inputs).items()}
-    assert found
-    return found
+def declared(cluster: str, folder: Path) -> dict[str, dict[str, Any]]:
+    """Declare a pool without and with each of the settings in one program; return its inputs by path."""
+    settings: dict[str, dict[str, Any]] = {"none": {}}
+    settings |= {f"set{index}": keys for index, keys in enumerate(SETTINGS[cluster])}
+    pools = {key: {"instance_type": MACHINES[cluster], "nodes": {"max": 4}, **keys} for key, keys in settings.items()}
+    found = declare({key: one_pool(CLUSTERS[cluster], each) for key, each in pools.items()}, folder / cluster)
+    assert not found.preview.problems
+    return {key: sent(CLUSTERS[cluster]["cloud"], key, resources) for key, resources in found.pools.items()}
 
 
 def starts(name: str) -> list[str]:

@@ -4,16 +4,17 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from gpupools.catalogue import Catalogue
-from gpupools.cloud import Cloud, Settings, Verdict
-from gpupools.errors import Rejected
+from gpupools.cloud import Cloud, Settings, Verdict, Wish
+from gpupools.errors import Problem, Rejected
 from gpupools.plan import POOL_LABEL, PoolPlan, gpus_as_json, plan_pool
-from gpupools.spec import LATE
+from gpupools.spec import LATE, Mig
 from gpupools.stack import parse_cluster, parse_pool
 from gpupools.taints import GPU_TAINT
 
@@ -263,7 +264,7 @@ def test_software_may_be_chosen(plan: Plan) -> None:
             {"sharing": {"mode": "mps", "replicas": 49}},
             [
                 (
-                    "pools.a.sharing.replicas: got 49; the MPS server of an A100-40GB takes 48 clients; use 48 or "
+                    "pools.a.sharing.replicas: got 49; the MPS server of A100-40GB takes 48 clients; use 48 or "
                     "fewer (see https://github.com/NVIDIA/k8s-device-plugin cmd/mps-control-daemon/mps/device.go)"
                 )
             ],
@@ -324,6 +325,25 @@ def test_the_cloud_is_not_asked_about_what_the_gpu_cannot_do(fake_cloud: Cloud) 
     )
 
     assert len(found) == 1
+
+
+def test_the_models_that_can_be_cut_are_found_whichever_profile_the_cloud_takes(fake_cloud: Cloud) -> None:
+    asked = []
+
+    def refusals(wish: Wish) -> list[Problem]:
+        assert isinstance(wish.spec.sharing, Mig)
+        asked.append(wish.instance.name)
+        if wish.instance.gpu_model == "B200":
+            return [Problem(("pools", wish.name, "instance_type"), "is not sold with MIG", "take another")]
+        if wish.spec.sharing.profile == "7g.40gb":
+            return []
+        return [Problem(("pools", wish.name, "sharing", "profile"), "is too small", "take a larger one")]
+
+    cloud = replace(fake_cloud, refusals=refusals)
+    (reason,) = reasons(partial(plan_on, cloud), instance_type="l4.large", sharing={"mode": "mig", "profile": "1g.5gb"})
+
+    assert "cloud-managed on fake cuts: A100-40GB; or" in reason
+    assert asked.count("b200.8") == 1, "another profile changes nothing there"
 
 
 # --- labels and taints ---
@@ -419,7 +439,7 @@ def test_the_pod_lands_on_the_pool_and_tolerates_its_taints(plan: Plan) -> None:
 
 
 def test_the_pod_asks_for_a_slice_by_its_name(fake_cloud: Cloud) -> None:
-    native = {key: replace(cell, verdict=Verdict.NATIVE) for key, cell in fake_cloud.capabilities.items()}
+    native = {key: cell._replace(verdict=Verdict.NATIVE) for key, cell in fake_cloud.capabilities.items()}
 
     made = plan_on(
         replace(fake_cloud, capabilities=native), sharing={"mode": "mig", "profile": "2g.10gb", "strategy": "mixed"}

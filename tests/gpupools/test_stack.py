@@ -227,6 +227,19 @@ NO_STACK = "takes a stack's output, but none is named; add stack: <org>/<project
         ),
         pytest.param({"name": Left}, ["clusters.lab.name: is missing; add it"], id="a key is missing"),
         pytest.param({"name": ""}, ["clusters.lab.name: got ''; write at least 1 character(s)"], id="an empty address"),
+        pytest.param(
+            {"name": " x", "stack": "o/p", "runtime": {}},
+            [
+                "clusters.lab.stack: got 'o/p'; write <organization>/<project>/<stack>",
+                "clusters.lab.name: got ' x'; leave out blanks around it and what cannot be printed",
+            ],
+            id="blanks and half a stack",
+        ),
+        pytest.param(
+            {"name": "x\n"},
+            ["clusters.lab.name: got 'x\\n'; leave out blanks around it and what cannot be printed"],
+            id="a line break",
+        ),
         pytest.param({"name": 3}, [f"clusters.lab.name: got 3; {ADDRESS}"], id="a number as address"),
         pytest.param({"name": None}, [f"clusters.lab.name: got None; {ADDRESS}"], id="null as address"),
         pytest.param({"name": ["x"]}, [f"clusters.lab.name: got ['x']; {ADDRESS}"], id="a list as address"),
@@ -409,6 +422,28 @@ HUGE = 16**5000
         pytest.param(
             {"taints": [{"key": "a"}]}, [f"pools.a.taints[0]: got {{'key': 'a'}}; {TAINT}"], id="a map as taint"
         ),
+        pytest.param(
+            {"renamed_from": "Old Pool"},
+            [
+                (
+                    "pools.a.renamed_from: got 'Old Pool', which was never the key of a pool; "
+                    "name the key the pool had before"
+                )
+            ],
+            id="a former name that is none",
+        ),
+        *(
+            pytest.param(
+                {"capacity": {"mode": "spot", "max_price_usd_per_hour": price}},
+                [f"pools.a.capacity.max_price_usd_per_hour: got {price!r}; {fix}"],
+                id=f"a price of {price}",
+            )
+            for price, fix in (
+                (float("inf"), "write a finite number"),
+                ("1", "write a number, without quotes"),
+                (0, "give more than 0"),
+            )
+        ),
         pytest.param({"taints": [None]}, [f"pools.a.taints[0]: got None; {TAINT}"], id="null as taint"),
         pytest.param(
             {"taints": ["ok:NoSchedule", "a", "b:No"]},
@@ -504,7 +539,7 @@ def test_the_gpu_taint_may_be_written_again_and_with_another_effect(fake_clouds:
 
 # --- sharing ----------------------------------------------------------------------------------------------------------
 
-SHARING_KEYS = "layout, mode, profile, replicas, share, strategy"
+SHARING_KEYS = "layout, mode, profile, rename, replicas, share, strategy"
 MODES = "use one of none, time-slicing, mps, mig"
 OTHER_MODE = "leave it out, or write the other mode"
 EITHER = "pools.a.sharing: give either profile (one size) or layout (several sizes), not both and not neither"
@@ -529,6 +564,11 @@ SINGLE = "pools.a.sharing: strategy single needs slices of one profile on every 
             id="none with replicas",
         ),
         pytest.param({"mode": "mps"}, ["pools.a.sharing.replicas: is missing; add it"], id="no replicas"),
+        pytest.param(
+            {"mode": "mig", "profile": "1g.5gb", "rename": True},
+            [f"pools.a.sharing.rename: goes with mode time-slicing or mps, and mode is mig; {OTHER_MODE}"],
+            id="slices that nobody shares, renamed",
+        ),
         pytest.param(
             {"mode": "time-slicing", "replicas": 1},
             ["pools.a.sharing.replicas: got 1; give 2 or more"],
@@ -641,7 +681,7 @@ SINGLE = "pools.a.sharing: strategy single needs slices of one profile on every 
         ),
         pytest.param(
             {"mode": "mig", "profile": "1g.5gb", "share": 2},
-            ["pools.a.sharing.share: got 2; write a map with mode, replicas"],
+            ["pools.a.sharing.share: got 2; write a map with mode, rename, replicas"],
             id="slices shared by number",
         ),
         pytest.param(

@@ -324,7 +324,6 @@ def test_what_is_no_stack_file(text: str, found: list[tuple[int | None, str]], t
         pytest.param("a: 1\n b: 2\n", "line 2, column 3", "mapping values are not allowed", id="indentation"),
         pytest.param("config: 'x", "line 1, column 11", "end of stream", id="an open quote"),
         pytest.param("config: *x", "line 1, column 9", "undefined alias", id="an alias of nothing"),
-        pytest.param("a: 1\n---\nb: 2\n", "line 2, column 1", "another document", id="two documents"),
         pytest.param("%YAML 3.0\n---\na: 1", "line 1, column 1", "incompatible", id="a YAML of the future"),
         pytest.param(
             f"{{{'x' * 2000}: 1}}", "line 1, column 2002", "did not find expected", id="a key too long for YAML"

@@ -113,6 +113,15 @@ def test_what_is_no_json_is_a_problem_and_no_traceback(tmp_path: Path, text: str
     assert ["is no JSON" in str(problem) for problem in problems] == [True]
 
 
+def test_a_file_beyond_the_size_limit_is_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "policy-config.json"
+    file.write_text("{}" + " " * 1_048_576)
+
+    _, problems = read_config(file)
+
+    assert [str(problem) for problem in problems] == ["has more than 1048576 bytes; name a policy configuration"]
+
+
 COMMITTED = [path for path in sorted(POLICIES.glob("policy-config.*.json")) if "schema" not in path.name]
 
 

@@ -1,7 +1,10 @@
 """The process that runs a pack: starts, answers, and always ends; what goes wrong is said in one message."""
 
 import os
+import signal
 import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +78,25 @@ def test_a_diagnostic_belongs_to_the_resource_that_was_judged(tmp_path: Path) ->
         (said,) = pack.analyze("urn:x", "t", "x", struct_pb2.Struct())
 
     assert (said.urn, said.description, said.severity, said.mandatory) == ("urn:x", "The first.", "unspecified", False)
+
+
+def test_the_process_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    program = (
+        "import os, pathlib, signal, sys; from preview.pack import PolicyPackProcess\n"
+        "with PolicyPackProcess(pathlib.Path(sys.argv[1])) as pack:\n"
+        "    print(pack.pid, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(folder(tmp_path, PACK))], capture_output=True, text=True, check=False
+    )
+    until = time.monotonic() + 30
+    while not gone(int(done.stdout)) and time.monotonic() < until:
+        time.sleep(0.05)
+
+    assert done.returncode == -signal.SIGKILL
+    assert gone(int(done.stdout))
 
 
 def test_the_process_ends_when_the_body_raises(tmp_path: Path) -> None:

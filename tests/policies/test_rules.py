@@ -574,7 +574,7 @@ SHARINGS = [
     ("gcp", LONE_L4, "time-slicing", 1, "", UNSAID, "got 1; a shared GPU needs at least 2"),
     ("gcp", LONE_L4, "time-slicing", 2, "", UNSAID, ""),
     ("gcp", LONE_L4, "time-slicing", None, "", UNSAID, ""),
-    ("gcp", LONE_L4, "mps", 49, "", UNSAID, "got 49; the MPS server of an L4 takes 48 clients"),
+    ("gcp", LONE_L4, "mps", 49, "", UNSAID, "got 49; the MPS server of L4 takes 48 clients"),
     ("gcp", LONE_L4, "mps", 48, "", UNSAID, ""),
     ("gcp", LONE_L4, "mps", 1, "", UNSAID, "got 1; a shared GPU needs at least 2"),
     ("gcp", LONE_L4, "mps", None, "", UNSAID, ""),

@@ -101,8 +101,18 @@ def plugin(**more: Any) -> dict[str, Any]:
     return {"chart": "nvidia-device-plugin", "version": "0.20.0", "repositoryOpts": repo, **more}
 
 
-def daemonset(image: str) -> dict[str, Any]:
-    return {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}}}
+DRA_IMAGE = "registry.k8s.io/dra-driver-nvidia/dra-driver-nvidia-gpu"
+CLAIMS_BY_OPERATOR = {"clusterPolicy": {"deployCR": False}, "gpuCluster": {"deployCR": True}}
+
+
+def dra_driver(chart: str = "dra-driver-nvidia-gpu", **more: Any) -> dict[str, Any]:
+    repo = {"repo": "https://example.com/charts"}
+    return {"chart": chart, "version": "0.4.1", "repositoryOpts": repo, **more}
+
+
+def daemonset(image: str, *line: str) -> dict[str, Any]:
+    ran = {"command": ["bash", "-c"], "args": [*line]} if line else {}
+    return {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image, **ran}]}}}}
 
 
 @pytest.fixture(scope="module")
@@ -467,6 +477,112 @@ GPU_DRIVER_OFF = {"driver": {"enabled": False}, "toolkit": {"enabled": False}}
             ],
             [],
             id="operator without its plugin, and the plugin chart",
+        ),
+        pytest.param(
+            [(EKS, "pool", eks()), (RELEASE, "plugin", plugin(values={"devicePlugin": {"enabled": False}}))],
+            [],
+            id="Bottlerocket and the plugin chart without its plugin",
+        ),
+        pytest.param(
+            [(EKS, "pool", AL2023), (RELEASE, "dra", dra_driver()), (RELEASE, "plugin", plugin())],
+            [("gpu-software-one-owner", "plugin")],
+            id="the DRA driver, then the plugin chart",
+        ),
+        pytest.param(
+            [(EKS, "pool", AL2023), (RELEASE, "plugin", plugin()), (RELEASE, "dra", dra_driver())],
+            [("gpu-software-one-owner", "dra")],
+            id="the plugin chart, then the DRA driver",
+        ),
+        pytest.param(
+            [(RELEASE, "plugin", plugin()), (RELEASE, "dra", dra_driver(chart="nvidia-dra-driver-gpu"))],
+            [("gpu-software-one-owner", "dra")],
+            id="the DRA driver's old chart and the plugin, the pools elsewhere",
+        ),
+        pytest.param(
+            [(EKS, "pool", AL2023), (RELEASE, "dra", dra_driver())],
+            [],
+            id="AL2023 and the DRA driver",
+        ),
+        pytest.param(
+            [(EKS, "pool", eks()), (RELEASE, "dra", dra_driver())],
+            [("gpu-software-one-owner", "dra")],
+            id="Bottlerocket's plugin and the DRA driver",
+        ),
+        pytest.param(
+            [
+                (EKS, "pool", AL2023),
+                (RELEASE, "plugin", plugin()),
+                (RELEASE, "dra", dra_driver(values={"resources": {"gpus": {"enabled": False}}})),
+            ],
+            [],
+            id="the plugin chart and the DRA driver for NVLink alone",
+        ),
+        pytest.param(
+            [
+                (EKS, "pool", AL2023),
+                (RELEASE, "plugin", plugin()),
+                (RELEASE, "dra", dra_driver(values={"kubeletPlugin": {"nodeSelector": {"pool": "other"}}})),
+            ],
+            [],
+            id="the DRA driver kept off by its kubelet plugin's selector",
+        ),
+        pytest.param(
+            [
+                (EKS, "pool", AL2023),
+                (RELEASE, "plugin", plugin()),
+                (RELEASE, "dra", dra_driver(values={"nodeSelector": {"pool": "other"}})),
+            ],
+            [("gpu-software-one-owner", "dra")],
+            id="a selector that the DRA driver's chart does not read",
+        ),
+        pytest.param(
+            [(EKS, "pool", AL2023), (RELEASE, "plugin", plugin()), (RELEASE, "dra", dra_driver(values=UNKNOWN))],
+            [],
+            id="a DRA driver whose values are not known yet",
+        ),
+        pytest.param(
+            [
+                (EKS, "pool", AL2023),
+                (RELEASE, "plugin", plugin()),
+                (RELEASE, "dra", dra_driver(values={"kubeletPlugin": UNKNOWN})),
+            ],
+            [],
+            id="a DRA driver whose place is not known yet",
+        ),
+        pytest.param(
+            [(RELEASE, "dra", dra_driver()), (CHART, "dra-again", dra_driver())],
+            [("gpu-software-one-owner", "dra-again")],
+            id="two DRA drivers",
+        ),
+        pytest.param(
+            [
+                (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, **CLAIMS_BY_OPERATOR})),
+                (RELEASE, "plugin", plugin()),
+            ],
+            [("gpu-software-one-owner", "plugin")],
+            id="the operator's DRA driver and the plugin chart",
+        ),
+        pytest.param(
+            [
+                (EKS, "pool", AL2023),
+                (RELEASE, "operator", operator(values={**GPU_DRIVER_OFF, **CLAIMS_BY_OPERATOR})),
+            ],
+            [],
+            id="AL2023 and the operator's DRA driver",
+        ),
+        pytest.param(
+            [(RELEASE, "operator", operator(values=GPU_DRIVER_OFF)), (RELEASE, "dra", dra_driver())],
+            [("gpu-software-one-owner", "dra")],
+            id="the operator's plugin and the DRA driver",
+        ),
+        pytest.param(
+            [
+                (CHART, "plugin", plugin()),
+                (DAEMONSET, "dra", daemonset(f"{DRA_IMAGE}:v0.4.1", "gpu-kubelet-plugin -v 4")),
+                (DAEMONSET, "nvlink", daemonset(f"{DRA_IMAGE}:v0.4.1", "compute-domain-kubelet-plugin -v 4")),
+            ],
+            [("gpu-software-one-owner", "dra")],
+            id="the plugin chart and a DRA DaemonSet",
         ),
         pytest.param(
             [(CHART, "plugin", plugin()), (DAEMONSET, "old", daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0"))],

@@ -16,6 +16,7 @@ from gpupools.plan import PoolPlan, plan_pool
 from gpupools.spec import Cluster
 from gpupools.stack import parse_cluster, parse_pool
 from preview.program import Preview, preview_program
+from preview.sdk import without_what_only_an_engine_reads
 from providers import clouds
 from providers.azure import CLOUD
 from providers.azure.resources import create_pool
@@ -69,7 +70,8 @@ def run(program: Callable[[], None]) -> list[pulumi.runtime.MockResourceArgs]:
         pulumi.runtime.set_mocks(recorder)
         await run_pulumi_func(program)
 
-    asyncio.run(main())
+    with without_what_only_an_engine_reads():
+        asyncio.run(main())
     return [each for each in recorder.made if each.typ != "pulumi:pulumi:Stack"]
 
 

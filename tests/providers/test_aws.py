@@ -184,6 +184,25 @@ PLUGIN = "settings.kubelet-device-plugins.nvidia"
             id="mps",
         ),
         pytest.param(
+            "g6.xlarge",
+            {"mode": "time-slicing", "replicas": 4, "rename": True},
+            {
+                "device-sharing-strategy": "time-slicing",
+                "time-slicing": {
+                    "replicas": 4,
+                    "rename-by-default": True,
+                    "fail-requests-greater-than-one": True,
+                },
+            },
+            id="time-slicing by another name",
+        ),
+        pytest.param(
+            "g6.xlarge",
+            {"mode": "mps", "replicas": 2, "rename": True},
+            {"device-sharing-strategy": "mps", "mps": {"replicas": 2, "rename-by-default": True}},
+            id="mps by another name",
+        ),
+        pytest.param(
             "p4d.24xlarge",
             {"mode": "mig", "profile": "2g.10gb"},
             {"device-partitioning-strategy": "mig", "mig": {"profile": {"a100.40gb": "2g.10gb"}}},
@@ -630,6 +649,35 @@ def test_an_empty_group_describes_its_nodes_to_the_autoscaler() -> None:
         f"{AUTOSCALER}/taint/dedicated": ":NoSchedule",
         f"{AUTOSCALER}/resources/nvidia.com/gpu": "4",
     }
+
+
+@pytest.mark.parametrize(
+    ("wish", "offered"),
+    [
+        pytest.param(
+            {"gpu": "L4", "sharing": {"mode": "mps", "replicas": 4, "rename": True}},
+            {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": "4"},
+            id="replicas",
+        ),
+        pytest.param(
+            {
+                "instance_type": "p4d.24xlarge",
+                "software": "gpu-operator",
+                "sharing": {"mode": "mig", "profile": "2g.10gb", "strategy": "mixed"},
+            },
+            {"nvidia.com/gpu": "0", "nvidia.com/mig-2g.10gb": "24"},
+            id="slices",
+        ),
+    ],
+)
+def test_the_autoscaler_does_not_wait_for_a_name_that_no_node_offers(
+    wish: dict[str, Any], offered: dict[str, str]
+) -> None:
+    tags = declared(**wish).tags()
+    resources = f"{AUTOSCALER}/resources/"
+
+    assert {tag.removeprefix(resources): tags[tag] for tag in tags if tag.startswith(resources)} == offered
+    assert not any("k8s.amazonaws.com/accelerator" in text for text in (*tags, *plan(**wish).labels))
 
 
 def test_the_pools_name_is_the_node_groups() -> None:

@@ -1,5 +1,6 @@
 """EKS: what each setting of a pool becomes, and which settings are refused together."""
 
+import base64
 import csv
 import email
 import json
@@ -192,13 +193,17 @@ def test_every_fips_type_is_the_variant_of_an_ordinary_one() -> None:
     assert {f"{name}_FIPS" for name in BOTTLEROCKET.ami_types.values()} == set(BOTTLEROCKET.fips_ami_types.values())
 
 
+def encoded(user_data: str) -> str:
+    return base64.b64encode(user_data.encode()).decode()
+
+
 OWN: Mapping[str, Any] = {
     "instance_type": "g7.2xlarge",
     "software": "gpu-operator",
     "image": {"family": "custom", "id": "ami-0a1b2c3d4e5f60718"},
 }
 BY_HAND: Mapping[str, Any] = {
-    "userData": "IyEvYmluL2Jhc2gK",
+    "userData": encoded("kubelet --register-with-taints=nvidia.com/gpu=present:NoSchedule"),
     "blockDeviceMappings": [{"deviceName": "/dev/sda1", "ebs": {"volumeSize": 200, "encrypted": "true"}}],
 }
 
@@ -283,25 +288,27 @@ def test_local_disks_left_alone_need_no_user_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("instance_type", "first", "others", "efas"),
+    ("instance_type", "efa_only"),
     [
-        pytest.param("g6.8xlarge", "efa", 0, 1, id="one card"),
-        pytest.param("g6e.48xlarge", "efa", 3, 4, id="four cards"),
-        pytest.param("p5.48xlarge", "efa", 31, 32, id="32 cards"),
-        pytest.param("p6-b300.48xlarge", None, 16, 16, id="a first card without EFA"),
+        pytest.param("g6.8xlarge", [(0, 1)], id="one card"),
+        pytest.param("g6e.48xlarge", [(0, 1), (1, 0), (2, 0), (3, 0)], id="four cards"),
+        pytest.param("p5.48xlarge", [(0, 1), *((card, 0) for card in range(1, 32))], id="32 cards"),
+        pytest.param("p6-b300.48xlarge", [(card, 0) for card in range(1, 17)], id="a first card without EFA"),
     ],
 )
-def test_efa_interfaces_cover_the_network_cards(instance_type: str, first: str | None, others: int, efas: int) -> None:
+def test_every_network_card_with_efa_has_one_efa_only_interface(
+    instance_type: str, efa_only: list[tuple[int, int]]
+) -> None:
     pool = declared(instance_type=instance_type, network=EFA, **ONE_ZONE)
 
     primary, *rest = pool.template["networkInterfaces"]
-    assert (primary["networkCardIndex"], primary["deviceIndex"], primary.get("interfaceType")) == (0, 0, first)
-    assert [(each["networkCardIndex"], each["deviceIndex"]) for each in rest] == [(n + 1, 1) for n in range(others)]
-    assert {each["interfaceType"] for each in rest} <= {"efa-only"}
+    assert (primary["networkCardIndex"], primary["deviceIndex"], primary.get("interfaceType")) == (0, 0, None)
+    assert [(each["networkCardIndex"], each["deviceIndex"]) for each in rest] == efa_only
+    assert {each["interfaceType"] for each in rest} == {"efa-only"}
     assert all(each["securityGroups"] == [GROUP] for each in [primary, *rest])
     assert all(each["associatePublicIpAddress"] == "false" for each in [primary, *rest])
     assert "vpcSecurityGroupIds" not in pool.template
-    assert pool.tags["resources/vpc.amazonaws.com/efa"] == str(efas)
+    assert pool.tags["resources/vpc.amazonaws.com/efa"] == str(len(efa_only))
 
 
 def test_every_type_with_efa_gets_as_many_interfaces_as_it_has() -> None:
@@ -449,6 +456,12 @@ def test_more_nodes_at_a_time_need_less_time() -> None:
     found = settings(nodes={"max": 10}, upgrade={"max_unavailable": 5})
 
     assert found.update_timeout_minutes == 60 + 30 * 2
+
+
+def test_a_large_pool_has_longer_to_start_and_to_go() -> None:
+    found = settings(nodes={"min": 200, "max": 300})
+
+    assert (found.create_timeout_minutes, found.delete_timeout_minutes) == (120, 180)
 
 
 def test_a_renamed_pool_keeps_its_launch_template() -> None:
@@ -847,6 +860,37 @@ REFUSED: list[Any] = [
             )
         ],
         id="user data in place of ours",
+    ),
+    pytest.param(
+        {**OWN, **by_hand("LaunchTemplate", **{**BY_HAND, "userData": encoded("#!/bin/sh\n/etc/eks/bootstrap.sh c")})},
+        [
+            (
+                "pools.a.overrides.aws.LaunchTemplate.userData: of an image of your own lets nodes join without the GPU"
+                " taint, which EKS then adds some time later; start kubelet with"
+                " --register-with-taints=nvidia.com/gpu=present:NoSchedule"
+            )
+        ],
+        id="an image of one's own that joins without the taint",
+    ),
+    pytest.param(
+        by_hand("LaunchTemplate", userData=encoded('[settings.kubernetes.node-taints]\n"nvidia.com/gpu" = []')),
+        [
+            (
+                "pools.a.overrides.aws.LaunchTemplate.userData: sets taints, and those of a node are set in one place;"
+                " use the pool's taints; the GPU taint stays"
+            )
+        ],
+        id="the taint in user data",
+    ),
+    pytest.param(
+        by_hand("LaunchTemplate", userData="[settings]"),
+        [
+            (
+                "pools.a.overrides.aws.LaunchTemplate.userData: got '[settings]', which is not base64; write it"
+                " encoded, as base64 -w0 prints it"
+            )
+        ],
+        id="user data that is not encoded",
     ),
     pytest.param(
         by_hand("NodeGroup", taints=[], remoteAccess={"ec2SshKey": "x"}),

@@ -177,7 +177,8 @@ def test_no_other_gpu_gets_a_gpu_instance_profile() -> None:
             {"gpu": "A100-80GB", "sharing": mig(layout=["3g.40gb", "2g.20gb", "1g.10gb"])},
             (
                 "pools.train.sharing.layout: AKS fills every GPU of a pool with slices of one profile, and this layout "
-                "is another; give a profile instead: 1g.10gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb "
+                "is another; give a profile instead: 1g.10gb, 2g.20gb, 3g.40gb, 4g.40gb, 7g.80gb; or use software: "
+                "gpu-operator, whose MIG manager cuts several sizes "
                 "(see https://learn.microsoft.com/azure/aks/gpu-multi-instance)"
             ),
         ),

@@ -381,6 +381,18 @@ def test_a_renamed_pool_keeps_its_name_in_aks() -> None:
         ({"tags": {f"t{number}": "" for number in range(51)}}, "pools.train.tags: got 51 tags; Azure takes 50"),
         ({"tags": {"SkipGpuDriverInstall": "true"}}, "SkipGpuDriverInstall switches AKS's GPU software"),
         (
+            {"overrides": {"azure": {"AgentPool": {"osSKU": "Flatcar"}}}},
+            "pools.train.overrides.azure.AgentPool.osSKU: cannot be set by hand; write image: {family: …}",
+        ),
+        (
+            {"overrides": {"azure": {"AgentPool": {"osType": "Windows"}}}},
+            "pools.train.overrides.azure.AgentPool.osType: cannot be set by hand; it is Linux",
+        ),
+        (
+            {"overrides": {"azure": {"AgentPool": {"securityProfile": {"enableSecureBoot": True}}}}},
+            "pools.train.overrides.azure.AgentPool.securityProfile.enableSecureBoot: cannot be set by hand; write",
+        ),
+        (
             {"overrides": {"azure": {"AgentPool": {"nodeTaints": []}}}},
             "pools.train.overrides.azure.AgentPool.nodeTaints: cannot be set by hand; write more taints under",
         ),

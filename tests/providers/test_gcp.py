@@ -64,6 +64,28 @@ def settings(on: Cluster | None = None, **keys: Any) -> GkeSettings:
     return found
 
 
+@pytest.mark.parametrize(
+    ("changes", "what"),
+    [
+        ({"location": "Europe West"}, ".location: got 'Europe West'; write a region such as europe-west4, or a zone"),
+        (
+            {"node_locations": ["us-central1-a"]},
+            ": node_locations has 'us-central1-a', which is no zone of europe-west4; correct one",
+        ),
+        (
+            {"location": "europe-west4-a", "node_locations": ["europe-west4-b", "europe-west4-b"]},
+            ": node_locations has 'europe-west4-b' twice; leave one out",
+        ),
+    ],
+    ids=["no place", "zones of another region", "a zone twice"],
+)
+def test_a_cluster_in_no_place_is_refused(changes: dict[str, Any], what: str) -> None:
+    with pytest.raises(Rejected) as rejected:
+        cluster(**changes)
+
+    assert str(rejected.value).startswith(f"clusters.lab{what}")
+
+
 def refusal(**keys: Any) -> Problem:
     with pytest.raises(Rejected) as rejected:
         plan(**keys)
@@ -183,6 +205,27 @@ def test_a_composed_name_gives_the_gpus_of_its_row_on_the_machine_it_names() -> 
             ),
         ),
         (
+            {"gpu": "L4", "sharing": {"mode": "time-slicing", "replicas": 4, "rename": True}},
+            (
+                "pools.train.sharing.rename: GKE's device plugin calls every replica nvidia.com/gpu, and the node pool "
+                "has no field for another name; leave it out, or use software: device-plugin or gpu-operator"
+            ),
+        ),
+        (
+            {
+                "gpu": "A100-40GB",
+                "sharing": {
+                    "mode": "mig",
+                    "profile": "1g.5gb",
+                    "share": {"mode": "mps", "replicas": 2, "rename": True},
+                },
+            },
+            (
+                "pools.train.sharing.share.rename: GKE's device plugin calls every replica nvidia.com/gpu, and the "
+                "node pool has no field for another name; leave it out; pods ask for nvidia.com/gpu"
+            ),
+        ),
+        (
             {"gpu": "A100-40GB", "sharing": {"mode": "mig", "profile": "4g.20gb"}},
             (
                 "pools.train.sharing.profile: GKE does not cut A100-40GB GPUs into 4g.20gb; "
@@ -234,6 +277,8 @@ def test_a_composed_name_gives_the_gpus_of_its_row_on_the_machine_it_names() -> 
         "n1-too-large",
         "49-clients",
         "64-clients-of-a-slice",
+        "another-name",
+        "another-name-of-slices",
         "profile-gke-lacks",
         "layout-with-a-rest",
         "coherent-memory",
@@ -262,6 +307,13 @@ def test_what_gke_cannot_do_is_refused_with_a_cure(keys: dict[str, Any], text: s
 )
 def test_a_refusal_cites_the_page_it_rests_on(keys: dict[str, Any]) -> None:
     assert refusal(**keys).source.startswith("https://")
+
+
+@pytest.mark.parametrize("software", ["device-plugin", "gpu-operator"])
+def test_software_in_the_cluster_offers_replicas_by_another_name(software: str) -> None:
+    made = plan(gpu="L4", software=software, sharing={"mode": "time-slicing", "replicas": 4, "rename": True})
+
+    assert made.capacity == {"nvidia.com/gpu.shared": 4}
 
 
 @pytest.mark.parametrize("mode", ["time-slicing", "mps"])

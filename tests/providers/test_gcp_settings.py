@@ -350,10 +350,10 @@ def test_the_plan_and_the_preview_show_what_is_set_by_hand() -> None:
             "capacity.mode: flex-start goes without node repair, and auto_repair is true; leave auto_repair out",
         ),
         (
-            {"capacity": {"mode": "queued"}, "upgrade": {"strategy": "blue-green"}},
+            {"capacity": {"mode": "queued"}, "upgrade": {"max_surge": 1}},
             (
-                "capacity.mode: queued nodes are short-lived and never upgraded blue-green (upgrade.strategy); leave "
-                "upgrade.strategy out"
+                "upgrade.max_surge: GKE lets queued nodes (capacity.mode) run until they end and upgrades none, so "
+                "max_surge says nothing; leave it out"
             ),
         ),
         (
@@ -527,6 +527,28 @@ def test_the_plan_and_the_preview_show_what_is_set_by_hand() -> None:
             "tags: 65 tags; a resource of Google Cloud has 64 labels at most; drop some",
         ),
         (
+            by_hand(nodeConfig={"oauthScopes": ["https://www.googleapis.com/auth/logging.write"]}),
+            (
+                "overrides.gcp.NodePool.nodeConfig.oauthScopes: lets no node read Cloud Storage, from where GKE's "
+                "installer fetches the GPU driver; add https://www.googleapis.com/auth/devstorage.read_only, or leave "
+                "it out"
+            ),
+        ),
+        (
+            by_hand(nodeConfig={"linuxNodeConfig": {"nodeKernelModuleLoading": {"policy": "ENFORCE_SIGNED_MODULES"}}}),
+            (
+                "overrides.gcp.NodePool.nodeConfig.linuxNodeConfig.nodeKernelModuleLoading: cannot be set by hand; GKE "
+                "has it for CPU and TPU pools; it would keep NVIDIA's driver out"
+            ),
+        ),
+        (
+            by_hand(nodeConfig={"shieldedInstanceConfig": {"enableSecureBoot": True}}),
+            (
+                "overrides.gcp.NodePool.nodeConfig.shieldedInstanceConfig.enableSecureBoot: cannot be set by hand; "
+                "write security: {secure_boot: …}, which asks for a driver that is signed"
+            ),
+        ),
+        (
             by_hand(nodeConfig={"taints": []}),
             (
                 "overrides.gcp.NodePool.nodeConfig.taints: cannot be set by hand; write the pool's taints; the GPU "
@@ -536,8 +558,8 @@ def test_the_plan_and_the_preview_show_what_is_set_by_hand() -> None:
         (
             by_hand(nodeConfig=None),
             (
-                "overrides.gcp.NodePool.nodeConfig: would take nodeConfig.taints away, which cannot be set by "
-                "hand; give a map with the inputs to change; write the pool's taints; the GPU taint stays"
+                "overrides.gcp.NodePool.nodeConfig: would take nodeConfig.taints and 18 more inputs away, which cannot "
+                "be set by hand; give a map with the inputs to change; write the pool's taints; the GPU taint stays"
             ),
         ),
         (

@@ -8,7 +8,7 @@ PLUGIN, OPERATOR, EXPORTER, DRA = (
     f"chart {name}" for name in ("nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu")
 )
 AL2023, BOTTLEROCKET = "node image (AL2023 NVIDIA)", "node image (Bottlerocket NVIDIA)"
-INSTALLER, IMAGE = "Google's driver installer DaemonSet", "GKE node image"
+INSTALLER, POD, CDI = "Google's driver installer DaemonSet", "each pod's own mount", "GKE node image (CDI)"
 
 TRUST = {"trust": {"team": "vision"}}
 TIME_SLICING = {"sharing": {"mode": "time-slicing", "replicas": 4}, **TRUST}
@@ -50,7 +50,7 @@ def operator_on(driver: str, toolkit: str, **more: str) -> dict[str, str]:
 
 
 BOTTLEROCKET_ALL = dict.fromkeys(("driver", "container toolkit", "runtime class", "device plugin"), BOTTLEROCKET)
-GKE_ALL = {"driver": "GKE", "container toolkit": IMAGE, "device plugin": "GKE"}
+GKE_ALL = dict.fromkeys(("driver", "container toolkit", "device plugin"), "GKE")
 EKS_PLUGIN = plugin_on(AL2023, AL2023, **{"runtime class": "gpupools", "DCGM exporter": EXPORTER})
 AKS_ALL = dict.fromkeys(("driver", "container toolkit", "device plugin", "DCGM exporter"), "AKS")
 AKS_PLUGIN = plugin_on("AKS", "AKS", **{"DCGM exporter": EXPORTER})
@@ -101,10 +101,9 @@ COMBINATIONS: Mapping[str, Combination] = {
     "gke-managed-mps": Combination("gcp", "cloud-managed", GKE_ALL, MPS),
     "gke-managed-mig": Combination("gcp", "cloud-managed", {**GKE_ALL, "MIG manager": "GKE"}, MIG),
     "gke-managed-mig-shared": Combination("gcp", "cloud-managed", {**GKE_ALL, "MIG manager": "GKE"}, MIG_SHARED),
-    "gke-plugin": Combination("gcp", "device-plugin", plugin_on(INSTALLER, IMAGE)),
-    "gke-plugin-time-slicing": Combination("gcp", "device-plugin", plugin_on(INSTALLER, IMAGE), TIME_SLICING),
-    "gke-plugin-mps": Combination("gcp", "device-plugin", plugin_on(INSTALLER, IMAGE), MPS),
-    "gke-dra": Combination("gcp", "dra-driver", dra_on(INSTALLER, IMAGE), KEPT),
+    "gke-plugin": Combination("gcp", "device-plugin", plugin_on(INSTALLER, POD)),
+    "gke-plugin-time-slicing": Combination("gcp", "device-plugin", plugin_on(INSTALLER, POD), TIME_SLICING),
+    "gke-dra": Combination("gcp", "dra-driver", dra_on(INSTALLER, CDI), KEPT),
     "gke-operator": Combination("gcp", "gpu-operator", operator_on(INSTALLER, OPERATOR)),
     "gke-operator-time-slicing": Combination("gcp", "gpu-operator", operator_on(INSTALLER, OPERATOR), TIME_SLICING),
     "gke-operator-mig": Combination(

@@ -116,6 +116,59 @@ ENTRIES: Mapping[str, tuple[Mapping[str, Any], str, Mapping[str, Any]]] = {
             },
         },
     ),
+    "time-slicing by another name": (
+        {
+            "software": "device-plugin",
+            **TIME_SLICING,
+            "sharing": {"mode": "time-slicing", "replicas": 4, "rename": True},
+        },
+        "time-slicing-4-shared",
+        {
+            "version": "v1",
+            "flags": {"migStrategy": "none"},
+            "sharing": {
+                "timeSlicing": {
+                    "renameByDefault": True,
+                    "failRequestsGreaterThanOne": True,
+                    "resources": [{"name": "nvidia.com/gpu", "replicas": 4}],
+                }
+            },
+        },
+    ),
+    "mps by another name": (
+        {"software": "gpu-operator", **MPS, "sharing": {"mode": "mps", "replicas": 4, "rename": True}},
+        "mps-4-shared",
+        {
+            "version": "v1",
+            "flags": {"migStrategy": "none"},
+            "sharing": {
+                "mps": {
+                    "renameByDefault": True,
+                    "failRequestsGreaterThanOne": True,
+                    "resources": [{"name": "nvidia.com/gpu", "replicas": 4}],
+                }
+            },
+        },
+    ),
+    "slices of another name": (
+        {
+            "software": "gpu-operator",
+            "sharing": {**MIG_MIXED["sharing"], "share": {"mode": "time-slicing", "replicas": 2, "rename": True}},
+            "trust": {"team": "vision"},
+        },
+        "mig-mixed-time-slicing-2-shared-1g.10gb",
+        {
+            "version": "v1",
+            "flags": {"migStrategy": "mixed"},
+            "sharing": {
+                "timeSlicing": {
+                    "renameByDefault": True,
+                    "failRequestsGreaterThanOne": True,
+                    "resources": [{"name": "nvidia.com/mig-1g.10gb", "replicas": 2}],
+                }
+            },
+        },
+    ),
     "mig single": (
         {"software": "gpu-operator", **MIG},
         "mig-single",
@@ -182,10 +235,11 @@ def test_each_way_of_sharing_has_its_entry(
 def test_equal_needs_share_an_entry_and_different_ones_do_not(plan: Planner) -> None:
     base = {"gpu": "L4", "software": "device-plugin", **TIME_SLICING}
     more = {**base, "sharing": {"mode": "time-slicing", "replicas": 8}}
-    made = plan("aws", {"a": base, "b": base, "c": more})
+    renamed = {**base, "sharing": {"mode": "time-slicing", "replicas": 4, "rename": True}}
+    made = plan("aws", {"a": base, "b": base, "c": more, "d": renamed})
     (data,) = config_maps(made).values()
 
-    assert sorted(data) == ["time-slicing-4", "time-slicing-8", "whole"]
+    assert sorted(data) == ["time-slicing-4", "time-slicing-4-shared", "time-slicing-8", "whole"]
 
 
 def test_whole_gpus_need_no_entry(plan: Planner) -> None:
@@ -219,10 +273,18 @@ GPU = {"name": "nvidia.com/gpu", "replicas": 2}
         {"version": "v1", "sharing": {"timeSlicing": {"resources": []}}},
         {"version": "v1", "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 1}]}}},
         {"version": "v1", "sharing": {"mps": {"resources": [{"name": "amd.com/gpu", "replicas": 2}]}}},
-        {"version": "v1", "sharing": {"mps": {"renameByDefault": True, "resources": [GPU]}}},
+        {"version": "v1", "sharing": {"mps": {"failRequestsGreaterThanOne": False, "resources": [GPU]}}},
         {"version": "v1", "resources": {"gpus": []}},
     ],
-    ids=["version", "sharing under flags", "no resources", "one replica", "other resource", "renamed", "ignored key"],
+    ids=[
+        "version",
+        "sharing under flags",
+        "no resources",
+        "one replica",
+        "other resource",
+        "more than one",
+        "ignored key",
+    ],
 )
 def test_what_the_plugin_refuses_or_ignores_cannot_be_written(text: Mapping[str, Any]) -> None:
     with pytest.raises(ValidationError):
@@ -242,7 +304,7 @@ def test_layouts_of_one_stock_name_on_two_gpu_models_stay_apart(plan: Planner) -
 
 def test_names_of_entries_fit_into_a_label(plan: Planner) -> None:
     layout = {str(index): ["1g.10gb"] * (1 + index % 6) for index in range(8)}
-    sharing = {"mode": "mig", "layout": layout, "share": {"mode": "time-slicing", "replicas": 16}}
+    sharing = {"mode": "mig", "layout": layout, "share": {"mode": "time-slicing", "replicas": 16, "rename": True}}
     (pool,) = pools_of("aws", {"a": {**A100, "software": "gpu-operator", "sharing": sharing, "trust": {"team": "x"}}})
 
     assert [key for key, value in pool.labels.items() if len(value) > 63] == []
@@ -264,7 +326,8 @@ def test_plugin_pools_of_one_cluster_may_have_both_mig_strategies(plan: Planner)
 def test_an_mps_client_gets_its_part() -> None:
     (pool,) = pools_of("aws", {"a": {**A100, "software": "device-plugin", **MPS}})
 
-    assert mps_limits(pool.instance, Mps(mode="mps", replicas=4)) == (20.0, 25.0)
+    assert mps_limits(pool.instance, Mps(mode="mps", replicas=4)) == (20.0, 25)
+    assert mps_limits(pool.instance, Mps(mode="mps", replicas=3)) == (26.7, 33)
     assert plugin_config_name(pool.instance, pool.sharing) == "mps-4"
 
 

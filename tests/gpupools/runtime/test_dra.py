@@ -91,7 +91,7 @@ REFUSED: Mapping[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
         (
             "pools.a.sharing.mode: mps with software dra-driver on gcp is refused: ",
             "MPS through NVIDIA's DRA driver is an alpha feature gate (MPSSupport); ",
-            f"use software: cloud-managed or device-plugin (see {_GATES})",
+            f"use software: cloud-managed (see {_GATES})",
         ),
     ),
     "slices": (

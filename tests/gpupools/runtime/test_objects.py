@@ -17,6 +17,8 @@ from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of
 EVERY = pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=COMBINATIONS)
 PLUGIN = {"gpu": "L4", "software": "device-plugin"}
 DRA = {"gpu": "L4", "software": "dra-driver", "nodes": {"min": 1, "max": 4}}
+RENAMED: Mapping[str, Any] = {**TIME_SLICING, "sharing": {"mode": "time-slicing", "replicas": 4, "rename": True}}
+RENAMED_BY_PLUGIN: Mapping[str, Any] = {"software": "device-plugin", **RENAMED}
 
 
 def one(made: RuntimePlan, kind: str) -> KubernetesObject:
@@ -167,6 +169,133 @@ def test_a_smoke_test_runs_on_its_own_pool(combination: Combination, plan: Plann
     assert {"pool/a", *(each.name for each in made.releases if "a" in each.pools)} <= set(made.depends[job.name])
 
 
+ON_GKE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver")
+
+
+@pytest.mark.parametrize("software", ON_GKE)
+def test_pods_mount_googles_driver_themselves_where_nobody_does_it_for_them(software: str, plan: Planner) -> None:
+    nodes = {"min": 1, "max": 2}
+    made = plan("gcp", {"a": {"gpu": "T4", "software": software, "nodes": nodes}}, smoke_test=True)
+    plugin = next((each.values for each in made.releases if each.chart == "nvidia-device-plugin"), {})
+    (space,) = (each.manifest for each in made.objects if each.name == "namespace/gpupools-smoke-test")
+    (job,) = (each.manifest for each in made.objects if each.kind == "Job")
+    test = job["spec"]["template"]["spec"]
+    keys = ("nvidiaDriverRoot", "nvidiaDevRoot", "compatWithCPUManager")
+
+    alone = software == "device-plugin"
+    level = "privileged" if alone else "baseline"
+    assert space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == level
+    assert [plugin.get(key) for key in keys] == (
+        ["/home/kubernetes/bin/nvidia", "/", True] if alone else [None, None, None]
+    )
+    for spec in (made.pods["a"], test):
+        volumes, (container,) = spec.get("volumes", []), spec["containers"]
+        mounted = {each["name"]: (each["mountPath"], each["readOnly"]) for each in container.get("volumeMounts", ())}
+        paths = {each["name"]: each["hostPath"]["path"] for each in volumes}
+        assert mounted == ({"nvidia-driver": ("/usr/local/nvidia", True)} if alone else {})
+        assert paths == ({"nvidia-driver": "/home/kubernetes/bin/nvidia"} if alone else {})
+        assert container.get("env", []) == (
+            [{"name": "LD_LIBRARY_PATH", "value": "/usr/local/nvidia/lib64"}] if alone else []
+        )
+
+
+@pytest.mark.parametrize(
+    ("cloud", "pool", "said"),
+    [
+        pytest.param(
+            "azure",
+            {"gpu": "A100-80GB", "sharing": {"mode": "mig", "profile": "1g.10gb", "strategy": "mixed"}},
+            "pool a: while it is empty, pods that ask for nvidia.com/mig-1g.10gb start no node",
+            id="AKS, slices by profile",
+        ),
+        pytest.param(
+            "azure",
+            {"gpu": "A100-80GB", "sharing": {"mode": "mig", "profile": "1g.10gb"}},
+            "pool a: the autoscaler takes a node of an empty pool for 1 nvidia.com/gpu, not 7",
+            id="AKS, slices",
+        ),
+        pytest.param(
+            "gcp",
+            {"gpu": "L4", "software": "gpu-operator", **TIME_SLICING},
+            "pool a: the autoscaler takes a node of an empty pool for 1 nvidia.com/gpu, not 4",
+            id="GKE, shared by the operator",
+        ),
+        pytest.param(
+            "gcp",
+            {"gpu": "L4", "software": "gpu-operator", **RENAMED},
+            (
+                "pool a: while it is empty, pods that ask for nvidia.com/gpu.shared start no node; "
+                "keep nodes.min at 1, or leave rename out"
+            ),
+            id="GKE, shared by another name",
+        ),
+    ],
+)
+def test_what_the_autoscaler_does_not_know_of_an_empty_pool_is_said(
+    cloud: str, pool: dict[str, Any], said: str, plan: Planner
+) -> None:
+    empty, kept = (plan(cloud, {"a": {**pool, "nodes": {"min": least, "max": 2}}}) for least in (0, 1))
+
+    assert [note.startswith(said) for note in empty.notes].count(True) == 1
+    assert not any("empty" in note for note in kept.notes)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "pool"),
+    [
+        pytest.param("aws", {"gpu": "L4", **TIME_SLICING}, id="EKS, by tags"),
+        pytest.param("gcp", {"gpu": "L4", **TIME_SLICING}, id="GKE's own sharing"),
+        pytest.param("azure", {"gpu": "T4"}, id="whole GPUs"),
+    ],
+)
+def test_an_autoscaler_that_knows_is_not_mentioned(cloud: str, pool: dict[str, Any], plan: Planner) -> None:
+    assert not any("empty" in note for note in plan(cloud, {"a": pool}).notes)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "pool", "way"),
+    [
+        ("azure", {"gpu": "T4", **RENAMED_BY_PLUGIN}, "keep a fixed number of nodes, or leave rename out"),
+        (
+            "azure",
+            {"gpu": "A100-80GB", "sharing": {"mode": "mig", "profile": "1g.10gb", "strategy": "mixed"}},
+            "keep a fixed number of nodes",
+        ),
+        ("gcp", {"gpu": "L4", **RENAMED_BY_PLUGIN}, "keep a fixed number of nodes, or leave rename out"),
+        ("azure", {"gpu": "T4", "nodes": {"fixed": 2}, **RENAMED_BY_PLUGIN}, None),
+        ("azure", {"gpu": "T4", "software": "device-plugin", **TIME_SLICING}, None),
+        ("aws", {"gpu": "L4", **RENAMED_BY_PLUGIN}, None),
+    ],
+    ids=["AKS", "AKS, slices", "GKE", "fixed", "same name", "EKS, without the label"],
+)
+def test_an_autoscaler_that_waits_for_a_name_no_node_offers_is_said(
+    cloud: str, pool: dict[str, Any], way: str | None, plan: Planner
+) -> None:
+    made = plan(cloud, {"a": {"nodes": {"min": 1, "max": 2}, **pool}})
+    said = [note for note in made.notes if "takes it for not ready" in note]
+
+    start = (
+        "pool a: the autoscaler waits on each node for nvidia.com/gpu, which none offers, and takes it for not ready"
+    )
+    assert said == ([f"{start}; {way}"] if way else [])
+
+
+def test_replicas_of_another_name_are_asked_for_by_it(plan: Planner) -> None:
+    trust = {"trust": {"namespaces": ["vision"], "quota": 3}}
+    made = plan("aws", {"a": {"gpu": "L4", **RENAMED_BY_PLUGIN, **trust}}, smoke_test=True)
+    (job,) = (each.manifest for each in made.objects if each.kind == "Job")
+    quotas = [each.manifest["spec"]["hard"] for each in made.objects if each.kind == "ResourceQuota"]
+    tests, pod = job["spec"]["template"]["spec"], made.pods["a"]
+
+    assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu.shared": 1}
+    assert tests["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu.shared": "1"}
+    assert quotas == [{"requests.nvidia.com/gpu.shared": "3"}]
+    # ExtendedResourceToleration would tolerate a taint nvidia.com/gpu.shared, which no node has.
+    assert {"key": "nvidia.com/gpu", "operator": "Equal", "value": "present", "effect": "NoSchedule"} in pod[
+        "tolerations"
+    ]
+
+
 def test_without_being_asked_nothing_is_run_measured_twice_or_guarded(plan: Planner) -> None:
     made = plan("aws", {"a": {**PLUGIN, **TIME_SLICING}})
     kinds = {each.kind for each in made.objects}
@@ -197,6 +326,19 @@ def test_metrics_can_be_left_out(metrics: bool | None, charts: set[str], plan: P
     runtime = {} if metrics is None else {"metrics": metrics}
 
     assert {each.chart for each in plan("aws", {"a": PLUGIN}, **runtime).releases} == charts
+
+
+def test_the_exporters_read_the_list_of_metrics_and_not_the_one_in_their_image(plan: Planner) -> None:
+    pools = {name: {"gpu": "T4", "software": name} for name in ("device-plugin", "gpu-operator")}
+    made = plan("aws", pools)
+    chart, operator = (
+        next(each for each in made.releases if each.chart == name) for name in ("dcgm-exporter", "gpu-operator")
+    )
+    (own,) = (each.manifest for each in made.objects if each.name == "config/gpu-operator/metrics")
+
+    assert at(chart.values, "arguments") == ["-m", f"{chart.namespace}:exporter-metrics-config-map"]
+    assert at(operator.values, "dcgmExporter.config.name") == own["metadata"]["name"]
+    assert at(chart.values, "customMetrics") == own["data"]["dcgm-metrics.csv"]
 
 
 def test_metrics_reach_the_nodes_of_the_image_when_asked(plan: Planner) -> None:
@@ -444,12 +586,14 @@ def test_a_cluster_new_enough_is_taken(plan: Planner) -> None:
 
 
 RDMA = {"rdma": True, "security_group_ids": ["sg-0a1b2c3d4e5f60718"]}
+JOINS_TAINTED = "a3ViZWxldCAtLXJlZ2lzdGVyLXdpdGgtdGFpbnRzPW52aWRpYS5jb20vZ3B1PXByZXNlbnQ6Tm9TY2hlZHVsZQo="
+"""`kubelet --register-with-taints=nvidia.com/gpu=present:NoSchedule`"""
 BARE: Mapping[str, Any] = {
     "gpu": "L4",
     "software": "gpu-operator",
     "image": {"family": "custom", "id": "ami-0a1b2c3d4e5f60718"},
     "overrides": {
-        "aws": {"LaunchTemplate": {"userData": "eA==", "blockDeviceMappings": [{"deviceName": "/dev/sda1"}]}}
+        "aws": {"LaunchTemplate": {"userData": JOINS_TAINTED, "blockDeviceMappings": [{"deviceName": "/dev/sda1"}]}}
     },
 }
 

@@ -38,7 +38,7 @@ def changed(release: Release, path: str, value: Any) -> Release:
     top, _, rest = path.partition(".")
     inner = merged.get(top, {})
     merged[top] = {**inner, **nested({rest: value})} if rest else value
-    return replace(release, values=merged)
+    return release._replace(values=merged)
 
 
 def owner_table(plan: RuntimePlan) -> Mapping[str, Mapping[str, str]]:
@@ -164,7 +164,7 @@ def test_a_second_owner_of_any_piece_is_caught(combination: Combination, plan: P
         if piece is Piece.DRA_DRIVER or owner == "chart gpu-operator":  # then the node brings it as well
             node = replace(node, brings={**node.brings, piece: "another node image"})
             if piece is Piece.MIG_MANAGER:  # which cuts only where the pool itself does
-                bare = replace(bare, capability=replace(bare.capability, verdict=Verdict.NATIVE))
+                bare = replace(bare, capability=bare.capability._replace(verdict=Verdict.NATIVE))
         else:  # then an operator comes along that no label keeps off; its validator brings the runtime class
             values = nested({f"{switch}.enabled": key is piece for key, switch in SWITCHES.items()})
             discovery = {"node-feature-discovery": {"worker": {"tolerations": [{"operator": "Exists"}]}}}

@@ -23,11 +23,11 @@ def preview(*states: dict[str, Any], op: str = "create", **more: Any) -> dict[st
     return {"config": {}, "steps": steps, "duration": 1, "changeSummary": {op: len(steps)}, **more}
 
 
-def state(inputs: dict[str, Any] = GPU, **more: Any) -> dict[str, Any]:
+def state(inputs: Any = GPU, **more: Any) -> dict[str, Any]:
     return {"urn": URN, "custom": True, "type": TYPE, "inputs": inputs, **more}
 
 
-def exported(*states: dict[str, Any]) -> dict[str, Any]:
+def exported(*states: Any) -> dict[str, Any]:
     return {"version": 3, "deployment": {"manifest": {"time": "", "magic": "", "version": ""}, "resources": [*states]}}
 
 
@@ -257,9 +257,26 @@ def test_a_launch_template_of_a_state_is_joined_to_its_node_group(judge: Callabl
 
 
 @pytest.mark.parametrize("junk", [None, 3, "x", [], [None], {"a": 1}], ids=repr)
-@pytest.mark.parametrize("key", ["urn", "type", "inputs", "propertyDependencies", "dependencies", "provider", "id"])
+@pytest.mark.parametrize("key", ["urn", "propertyDependencies", "dependencies", "provider", "id"])
 def test_malformed_states_never_raise(key: str, junk: Any, judge: Callable[..., Judged]) -> None:
     assert judge(exported({**state(), key: junk})).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "where"),
+    [
+        pytest.param({"version": 3, "deployment": {"resources": {}}}, "deployment.resources: got {}", id="a state"),
+        pytest.param(exported(state(), 3), "deployment.resources[1]: got 3", id="a state's resource"),
+        pytest.param(exported(state(type=None)), "deployment.resources[0].type: got None", id="a resource's type"),
+        pytest.param(exported(state(inputs=3)), "deployment.resources[0].inputs: got 3", id="a resource's inputs"),
+        pytest.param(own_preview(resources="x"), "resources: got 'x'", id="a preview of this tool"),
+        pytest.param({"steps": [{"op": 5}]}, "steps[0].op: got 5", id="a step"),
+        pytest.param({"steps": [{"op": "create", "newState": 5}]}, "steps[0].newState: got 5", id="a new state"),
+        pytest.param({"steps": [], "diagnostics": True}, "diagnostics: got True", id="diagnostics"),
+    ],
+)
+def test_a_damaged_file_does_not_pass(content: Any, where: str, judge: Callable[..., Judged]) -> None:
+    assert [str(problem) for problem in judge(content).problems] == [f"{where}; the file is damaged; write it anew"]
 
 
 # --- Kubernetes ---

@@ -58,6 +58,25 @@ def test_json_has_everything_a_program_needs(bad: Path, run: Run) -> None:
     assert finding["type"] == "kubernetes:karpenter.sh/v1:NodePool"
 
 
+def test_json_leads_to_the_page_of_the_finding_and_the_place_of_the_damage(write: Any, run: Run) -> None:
+    pool = {"machine_type": "g2-standard-4", "taint": [{"key": "a", "value": "b", "effect": "NO_SCHEDULE"}]}
+    change = {
+        "address": "google_container_node_pool.l4",
+        "mode": "managed",
+        "type": "google_container_node_pool",
+        "change": {"actions": ["create"], "after": {"node_config": [pool]}},
+    }
+    plan = write({"format_version": "1.2", "resource_changes": [change]}, "plan.json")
+    damaged = write({"format_version": "1.2", "resource_changes": 3}, "damaged.json")
+
+    judged, refused = json.loads(run("policy", plan, damaged, "--json")[1])["files"]
+
+    urls = {each["url"] for each in judged["findings"] if each["rule"] == "gpu-node-hardened"}
+    assert urls
+    assert all(url.startswith("https://docs.cloud.google.com/") for url in urls)
+    assert [problem["key"] for problem in refused["problems"]] == ["resource_changes"]
+
+
 def test_junit_counts_what_it_holds(good: Path, bad: Path, write: Any, run: Run) -> None:
     root = Xml.fromstring(run("policy", good, bad, write("", "empty"), "--format", "junit")[1])
     cases = root.findall("testsuite/testcase")

@@ -1,0 +1,50 @@
+"""What the Pulumi SDK works out for an engine and nothing here reads, left out while a program runs offline.
+
+Both took most of the time of a large stack: an agent pool of AKS has 83 types in older versions of its API, and the SDK
+makes the URN of each out of several outputs; a stack trace of some thirty frames goes with every request.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pulumi
+from pulumi.runtime import resource
+from pulumi.runtime.proto import source_pb2
+
+
+@contextlib.contextmanager
+def without_what_only_an_engine_reads() -> Iterator[None]:
+    """Run the SDK without URNs for aliases that give a type or a name alone, and without stack traces.
+
+    A monitor that takes aliases as they are written (`RESOURCE_MONITOR_FEATURE_ALIAS_SPECS`) is sent no such URN:
+    `prepare_aliases` in https://github.com/pulumi/pulumi, sdk/python/lib/pulumi/runtime/resource.py. Traces are for
+    the engine's messages. An SDK that has one of the two no longer by its name runs as it is.
+    """
+    with contextlib.ExitStack() as restored:
+
+        def put(module: Any, name: str, instead: Callable[[Any], Any]) -> None:
+            before = getattr(module, name, None)
+            if before is not None:
+                setattr(module, name, instead(before))
+                restored.callback(setattr, module, name, before)
+
+        put(pulumi.resource, "collapse_alias_to_urn", _urn_if_it_can_fail)
+        put(resource, "_get_stack_trace", lambda _: source_pb2.StackTrace)
+        yield
+
+
+def _urn_if_it_can_fail(urn_of: Any) -> Any:
+    def urn_if_it_can_fail(alias: Any, *defaults: Any) -> Any:
+        return "" if _cannot_fail(alias) else urn_of(alias, *defaults)
+
+    return urn_if_it_can_fail
+
+
+def _cannot_fail(alias: Any) -> bool:
+    """Tell whether an alias gives a type or a name as text and nothing else: its URN waits for nothing."""
+    if not isinstance(alias, pulumi.Alias):
+        return False
+    left_out: Any = ...
+    named = all(part is left_out or isinstance(part, str) for part in (alias.type_, alias.name))
+    return named and all(part is left_out for part in (alias.parent, alias.stack, alias.project))
