@@ -19,8 +19,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from gpupools.pool_facts import UNKNOWN, PoolFacts, SoftwareHints
-from gpupools.reading import at, flag, is_list, items, mapping, text
+from gpupools.pool_facts import UNKNOWN, PoolFacts
+from gpupools.reading import at, flag, is_list, items, mapping, relocated, text
 
 if TYPE_CHECKING:
     from gpupools.cloud import Cloud
@@ -141,7 +141,8 @@ def read_embedded(
         wire = {**wire, "removeDefaultNodePool": True}
     late = tuple(below for below in known.below if at(given, below) is UNKNOWN)
     for pool in clouds[known.cloud].read_pools(known.token, wire):
-        found = moved(pool, _Places(given, places, first, known.names))
+        place = _Places(given, places, first, known.names)
+        found = relocated(pool, place, place.said)
         late_gpus = None if late and not found.evidence else found.gpus_per_node
         # What is not known yet may hold the taints as well.
         unknown = (*found.unknown, *late, found.where) if late else found.unknown
@@ -217,28 +218,6 @@ class _Places:
         return f"{self(match[0])}{sentence[match.end() :]}" if match else sentence
 
 
-def moved(pool: PoolFacts, place: "_Places") -> PoolFacts:
-    """Tell a pool's paths as the object that holds it has them."""
-    software = pool.software
-    return replace(
-        pool,
-        where=place(pool.where),
-        unknown=tuple(place(name) for name in pool.unknown),
-        evidence=place.said(pool.evidence),
-        other_accelerator=place.said(pool.other_accelerator),
-        not_counted=tuple(place.said(one) for one in pool.not_counted),
-        weaknesses=tuple(replace(one, property=place(one.property)) for one in pool.weaknesses),
-        elsewhere=tuple(replace(one, property=place(one.property)) for one in pool.elsewhere),
-        software=SoftwareHints(
-            software.driver,
-            software.container_toolkit,
-            software.device_plugin,
-            tuple(place.said(one) for one in software.said_by),
-        ),
-        sharing=replace(pool.sharing, said_by=place.said(pool.sharing.said_by)) if pool.sharing else None,
-    )
-
-
 def read_aso_pools(given: Mapping[str, Any], path: str, clouds: Mapping[str, "Cloud"]) -> Iterator[PoolFacts]:
     """Read an AzureASOManagedMachinePool or its template, which holds Azure Service Operator's objects.
 
@@ -255,6 +234,6 @@ def read_aso_pools(given: Mapping[str, Any], path: str, clouds: Mapping[str, "Cl
             spec = mapping(at(one, "spec"))
             place = _Places(given, {}, f"{where}.spec", {})
             for found in clouds["azure"].read_pools(AKS, spec):
-                yield replace(moved(found, place), pool=text(at(one, "metadata.name")))
+                yield replace(relocated(found, place, place.said), pool=text(at(one, "metadata.name")))
     for name in late:
         yield PoolFacts("azure", (), None, (), unknown=(name,), where=name)

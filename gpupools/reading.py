@@ -7,7 +7,7 @@ wrong type could hide a GPU.
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -307,6 +307,33 @@ def _added(value: Any, steps: list[str | int], taint: Any) -> Any:
         return UNKNOWN
     inner = _added((value or {}).get(step), rest, taint)
     return UNKNOWN if inner is UNKNOWN else {**(value or {}), step: inner}
+
+
+def relocated(pool: PoolFacts, place: Callable[[str], str], said: Callable[[str], str]) -> PoolFacts:
+    """Tell a pool's paths as the object that holds it has them.
+
+    Args:
+        pool: As the reader of the inner object tells it.
+        place: From a path of the inner object to one of the outer.
+        said: The same for a sentence that begins with a path.
+    """
+    sharing, software = pool.sharing, pool.software
+
+    def sentence(words: str) -> str:
+        return said(words) if words else ""
+
+    return replace(
+        pool,
+        where=place(pool.where),
+        unknown=tuple(place(name) for name in pool.unknown),
+        evidence=sentence(pool.evidence),
+        other_accelerator=sentence(pool.other_accelerator),
+        not_counted=tuple(sentence(one) for one in pool.not_counted),
+        weaknesses=tuple(replace(one, property=place(one.property)) for one in pool.weaknesses),
+        elsewhere=tuple(replace(one, property=place(one.property)) for one in pool.elsewhere),
+        software=replace(software, said_by=tuple(sentence(one) for one in software.said_by)),
+        sharing=replace(sharing, said_by=sentence(sharing.said_by)) if sharing is not None else None,
+    )
 
 
 def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpupools.pool_facts import UNKNOWN, MissingTaint, PoolFacts
-from gpupools.reading import is_list, mapping, text
+from gpupools.reading import is_list, mapping, relocated, text
 
 CLOUD_CONTROL = "aws:cloudcontrol/resource:Resource"
 EXTENSION = "aws-native:index:ExtensionResource"
@@ -125,16 +125,7 @@ def _moved(pool: PoolFacts, path: str) -> PoolFacts:
 
     def sentence(words: str) -> str:
         first, blank, rest = words.partition(" ")
-        return f"{place(first)}{blank}{rest}" if first else ""
+        return f"{place(first)}{blank}{rest}"
 
     taint = re.sub(r"(?<=[{ ])(key|value|effect)(?=:)", lambda match: match[0].capitalize(), pool.missing_taint.text)
-    return replace(
-        pool,
-        where=place(pool.where),
-        unknown=tuple(place(name) for name in pool.unknown),
-        evidence=sentence(pool.evidence),
-        missing_taint=MissingTaint(taint),
-        not_counted=tuple(sentence(one) for one in pool.not_counted),
-        weaknesses=tuple(replace(one, property=place(one.property)) for one in pool.weaknesses),
-        elsewhere=tuple(replace(one, property=place(one.property)) for one in pool.elsewhere),
-    )
+    return replace(relocated(pool, place, sentence), missing_taint=MissingTaint(taint))

@@ -40,6 +40,7 @@ from gpupools.reading import (
     mapping,
     number,
     other_accelerator,
+    relocated,
     retired_machines,
     string_map,
     text,
@@ -519,14 +520,10 @@ def _spot_fleet(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[Po
 
 
 def _inside(pool: PoolFacts, key: str) -> PoolFacts:
-    return replace(
-        pool,
-        where=f"{key}.{pool.where}",
-        evidence=f"{key}.{pool.evidence}" if pool.evidence else "",
-        unknown=tuple(f"{key}.{name}" for name in pool.unknown),
-        elsewhere=tuple(replace(one, property=f"{key}.{one.property}") for one in pool.elsewhere),
-        weaknesses=tuple(replace(one, property=f"{key}.{one.property}") for one in pool.weaknesses),
-    )
+    def below(path: str) -> str:
+        return f"{key}.{path}"
+
+    return relocated(pool, below, below)
 
 
 def _overridden(
