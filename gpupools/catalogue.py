@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-_COLUMNS = (
+COLUMNS = (
     "instance_type",
     "gpu_model",
     "gpus",
@@ -26,6 +26,7 @@ _COLUMNS = (
     "source",
     "checked",
 )
+"""Of a cloud's `instance_types.csv`; a cloud may have more."""
 
 
 @dataclass(frozen=True)
@@ -153,5 +154,5 @@ def _instance_type(row: dict[str, str]) -> InstanceType:
         kubernetes=row["kubernetes"],
         source=row["source"],
         checked=row["checked"],
-        extra=MappingProxyType({key: value for key, value in row.items() if key not in _COLUMNS}),
+        extra=MappingProxyType({key: value for key, value in row.items() if key not in COLUMNS}),
     )

@@ -1,7 +1,7 @@
 """From the configuration of one environment to checked clusters and pools, and on to their plans. Pure."""
 
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -101,6 +101,7 @@ def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[
     pools = dict(_parse_each("pools", config, lambda at, raw: _parse(StackPool, at, raw), problems))
     named = config.get("clusters")
     known = set(named) if isinstance(named, Mapping) else set()
+    problems += _unknown_clusters(config, pools, known)
     for name, pool in pools.items():
         seen: set[str] = set()
         for index, key in enumerate(pool.clusters):
@@ -121,6 +122,19 @@ def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[
             what = f"got {shown(former)}, which was never the key of a pool"
             problems.append(Problem(("pools", name, "renamed_from"), what, "name the key the pool had before"))
     return Stack(clusters, pools, _production(config, problems), _allow_destroy(config, problems)), problems
+
+
+def _unknown_clusters(
+    config: Mapping[str, object], read: Mapping[str, StackPool], known: Collection[object]
+) -> Iterator[Problem]:
+    """Say which clusters do not exist that pools name which are not read for another reason."""
+    raw = config.get("pools")
+    for name, pool in raw.items() if isinstance(raw, Mapping) else ():
+        keys = pool.get("clusters") if isinstance(pool, Mapping) and name not in read else None
+        for index, key in enumerate(keys if isinstance(keys, list) else ()):
+            if isinstance(key, str) and key not in known:
+                what = f"no cluster is called {shown(key)}"
+                yield Problem(("pools", name, "clusters", index), what, nearest(key, map(str, known)))
 
 
 def _readable_in_part(

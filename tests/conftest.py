@@ -9,29 +9,11 @@ from typing import Any, Literal
 
 import pytest
 
-from gpupools.catalogue import Catalogue
+from gpupools.catalogue import COLUMNS, Catalogue
 from gpupools.cloud import Capability, Cloud, Owners, Settings, Software, Verdict, Wish
 from gpupools.errors import Problem
 from gpupools.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
 from gpupools.spec import SHARING_KINDS, Address, Addresses, Cluster
-
-COLUMNS = (
-    "instance_type",
-    "gpu_model",
-    "gpus",
-    "gpu_memory_gib",
-    "vcpus",
-    "memory_gib",
-    "architecture",
-    "rdma",
-    "rdma_interfaces",
-    "local_disk_gb",
-    "lifecycle",
-    "lifecycle_date",
-    "kubernetes",
-    "source",
-    "checked",
-)
 
 # instance type, model, GPUs, GiB per GPU, vCPUs, GiB, lifecycle, date
 MACHINES = (

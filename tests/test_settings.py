@@ -256,6 +256,7 @@ def test_a_setting_that_is_taken_changes_what_is_declared(cloud: str, name: str,
     elif name == "protect":
         kept = [options.get("protect") for options in after["options"].values()]
         assert True in kept
+        assert not any(options.get("protect") for options in before["options"].values())
         assert before["options"] != after["options"]
     elif name == "renamed_from":
         assert "first" in json.dumps(after["options"])

@@ -177,6 +177,7 @@ def test_all_problems_of_a_file_are_told_at_once(fake_clouds: Clouds) -> None:
         "pools.b.clusters: is missing; add it",
         "pools.b.gp: unknown key; did you mean 'gpu'?",
         "pools.b: give either gpu (a model, e.g. A100-80GB) or instance_type, not both and not neither",
+        "pools.a.clusters[1]: no cluster is called 'lob'; did you mean 'lab'?",
     ]
 
 
