@@ -129,12 +129,19 @@ class Placement:
 
     labels: Mapping[str, str] = field(default_factory=dict)
     """Node selector."""
-    by_affinity: bool = False
-    """True when an affinity narrows it further."""
+    terms: tuple[Mapping[str, frozenset[str] | None], ...] = ()
+    """Required node affinity, one term of which must hold: label to the values it may have, None for any."""
+    narrowed: bool = False
+    """True when something narrows it further that cannot be judged by labels known here."""
 
     def reaches(self, labels: Mapping[str, str]) -> bool:
         """Say whether it surely lands on nodes with these labels; what cannot be seen counts as kept apart."""
-        return not self.by_affinity and all(labels.get(key) == value for key, value in self.labels.items())
+        if self.narrowed or any(labels.get(key) != value for key, value in self.labels.items()):
+            return False
+        return not self.terms or any(
+            all(key in labels and (values is None or labels[key] in values) for key, values in term.items())
+            for term in self.terms
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -287,15 +294,41 @@ def known_image(image: str) -> str:
 
 def _placement(values: Any) -> Placement:
     if values is UNKNOWN:
-        return Placement(by_affinity=True)
+        return Placement(narrowed=True)
     if not isinstance(values, Mapping):
         return Placement()
     selector, affinity = values.get("nodeSelector"), values.get("affinity")
     if selector is UNKNOWN or affinity is UNKNOWN:
-        return Placement(by_affinity=True)
+        return Placement(narrowed=True)
     wanted = selector if isinstance(selector, Mapping) else {}
     named = {key: value for key, value in wanted.items() if isinstance(value, str)}
-    return Placement(named, bool(affinity) or len(named) < len(wanted))
+    terms = _terms(affinity) if affinity else ()
+    return Placement(named, terms or (), terms is None or len(named) < len(wanted))
+
+
+def _terms(affinity: Any) -> tuple[Mapping[str, frozenset[str] | None], ...] | None:
+    """Read a required node affinity of In and Exists; None for any other, which labels seen here cannot prove."""
+    required = value_at(affinity, ("nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution"))
+    listed = value_at(required, ("nodeSelectorTerms",))
+    if not isinstance(listed, list) or set(affinity) != {"nodeAffinity"}:
+        return None
+    terms = []
+    for term in listed:
+        expressions = value_at(term, ("matchExpressions",))
+        if not isinstance(expressions, list) or set(term) != {"matchExpressions"}:
+            return None
+        found: dict[str, frozenset[str] | None] = {}
+        for each in expressions:
+            key, operator, values = (value_at(each, (name,)) for name in ("key", "operator", "values"))
+            known = isinstance(key, str) and key not in found
+            if known and operator == "In" and isinstance(values, list):
+                found[key] = frozenset(value for value in values if isinstance(value, str))
+            elif known and operator == "Exists":
+                found[key] = None
+            else:
+                return None
+        terms.append(found)
+    return tuple(terms) or None
 
 
 def value_at(values: Any, path: Iterable[str]) -> Any:

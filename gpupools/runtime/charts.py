@@ -2,10 +2,12 @@
 
 Helm takes a misspelt value without a word and installs the default, so every path is compared with the chart's own
 list before it is sent. Owns `data/charts.csv` (pins), `data/chart_values.csv` (paths of each values.yaml, with the
-kind of the default) and `data/chart_values_extra.csv` (paths that only a template or Chart.yaml mentions).
+kind of the default, and the default of switches and of what places pods) and `data/chart_values_extra.csv` (paths that
+only a template or Chart.yaml mentions).
 """
 
 import csv
+import json
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -100,6 +102,38 @@ def accepted_values(chart: str) -> Mapping[str, str]:
         elif row["chart"] == chart:
             found[row["path"]] = row["default"]
     return MappingProxyType(found)
+
+
+@cache
+def default_values(chart: str) -> Mapping[str, Any]:
+    """Return a pinned chart's own values, nested, as far as the data has them: switches, and what places pods."""
+    own = {
+        row["path"]: json.loads(row["value"])
+        for row in _rows("chart_values.csv")
+        if row["chart"] == chart and row["value"]
+    }
+    found = nested(own)
+    for row in _rows("chart_values_extra.csv"):
+        if row["chart"] == chart and row["default"] in charts():  # what it says of a chart inside stands above that
+            found = merged(nested({row["path"]: default_values(row["default"])}), found)
+    return MappingProxyType(found)
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Put values above others as Helm does: maps are merged, all else replaced, and null takes a key away.
+
+    https://helm.sh/docs/chart_template_guide/values_files/
+    """
+    result = dict(below)
+    for key, value in above.items():
+        under = result.get(key)
+        if value is None:
+            result.pop(key, None)
+        elif isinstance(value, Mapping) and isinstance(under, Mapping):
+            result[key] = merged(under, value)
+        else:
+            result[key] = value
+    return result
 
 
 def value_paths(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -42,6 +42,14 @@ GPU feature discovery would write it, and needs Node Feature Discovery for that;
 https://github.com/NVIDIA/k8s-device-plugin, templates/daemonset-mps-control-daemon.yml.
 """
 
+GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
+"""Node label that says there are GPUs, without Node Feature Discovery: a team's own plugin or DRA driver goes by it.
+
+Both charts have it in the affinity of their values.yaml (https://github.com/NVIDIA/k8s-device-plugin,
+https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu). A GPU Operator in the cluster rewrites it
+(`owners.labels_left`), so nothing of ours selects it.
+"""
+
 OUR_LABELS = frozenset(
     {
         SOFTWARE_LABEL,

@@ -1,7 +1,8 @@
 """Who brings each piece on each node: read from what would be declared, so that no plan can claim what it does not do.
 
-The plan is built elsewhere; here every release is judged by its values alone: whether its pods select and tolerate
-the nodes of a pool, and which pieces its switches turn on.
+The plan is built elsewhere; here every release is judged by its values, above the chart's own where it sets none:
+whether its pods select and tolerate the nodes of a pool, with the labels that controllers leave them, and which pieces
+its switches turn on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,14 +12,15 @@ from typing import Any, NamedTuple
 from gpupools.cloud import Cloud, Verdict
 from gpupools.errors import Path, Problem
 from gpupools.plan import SERVED_BY, PoolPlan
-from gpupools.runtime.charts import OPERANDS, Operand, at
+from gpupools.runtime.charts import OPERANDS, Operand, at, default_values, merged
 from gpupools.runtime.dra import DRA_DRIVER
 from gpupools.runtime.facts import NodeRuntime
-from gpupools.runtime.labels import OPERANDS_LABEL
+from gpupools.runtime.labels import GPU_PRESENT_LABEL, OPERANDS_LABEL
 from gpupools.runtime.plan import KubernetesObject, Piece, PoolOwners, Release
 from gpupools.runtime.spec import ExistingSoftware, RuntimeSpec
 from gpupools.runtime.tolerations import selects, untolerated
 from gpupools.spec import Mig
+from gpupools.taints import Taint
 
 INSTALLER_OWNER = "Google's driver installer DaemonSet"
 DRIVER_INSTALLER = "gpupools-driver-installer"
@@ -34,23 +36,23 @@ class Claim(NamedTuple):
     """The key to change, as a path of the stack file; empty for what the node image or the cloud brings."""
 
 
-# The switches of each chart, with their defaults at the pinned version (`data/chart_values.csv` has the paths).
-_SWITCHES: Mapping[str, tuple[tuple[Piece, str, bool], ...]] = {
+# The switches of each chart; `data/chart_values.csv` has their defaults.
+_SWITCHES: Mapping[str, tuple[tuple[Piece, str], ...]] = {
     "nvidia-device-plugin": (
-        (Piece.DEVICE_PLUGIN, "devicePlugin.enabled", True),
-        (Piece.GPU_FEATURE_DISCOVERY, "gfd.enabled", False),
+        (Piece.DEVICE_PLUGIN, "devicePlugin.enabled"),
+        (Piece.GPU_FEATURE_DISCOVERY, "gfd.enabled"),
     ),
     "gpu-operator": (
-        (Piece.DRIVER, "driver.enabled", True),
-        (Piece.CONTAINER_TOOLKIT, "toolkit.enabled", True),
-        (Piece.DEVICE_PLUGIN, "devicePlugin.enabled", True),
-        (Piece.NODE_FEATURE_DISCOVERY, "nfd.enabled", True),
-        (Piece.GPU_FEATURE_DISCOVERY, "gfd.enabled", True),
-        (Piece.DCGM_EXPORTER, "dcgmExporter.enabled", True),
-        (Piece.MIG_MANAGER, "migManager.enabled", True),
+        (Piece.DRIVER, "driver.enabled"),
+        (Piece.CONTAINER_TOOLKIT, "toolkit.enabled"),
+        (Piece.DEVICE_PLUGIN, "devicePlugin.enabled"),
+        (Piece.NODE_FEATURE_DISCOVERY, "nfd.enabled"),
+        (Piece.GPU_FEATURE_DISCOVERY, "gfd.enabled"),
+        (Piece.DCGM_EXPORTER, "dcgmExporter.enabled"),
+        (Piece.MIG_MANAGER, "migManager.enabled"),
     ),
-    "dcgm-exporter": ((Piece.DCGM_EXPORTER, "", True),),
-    "dra-driver-nvidia-gpu": ((Piece.DRA_DRIVER, "resources.gpus.enabled", True),),
+    "dcgm-exporter": ((Piece.DCGM_EXPORTER, ""),),
+    "dra-driver-nvidia-gpu": ((Piece.DRA_DRIVER, "resources.gpus.enabled"),),
 }
 
 _PIECE_OF_OPERAND: Mapping[str, Piece] = {
@@ -82,11 +84,32 @@ def claims(
     cloud: Cloud,
 ) -> tuple[Claim, ...]:
     """Return everything that would bring a piece to the nodes of a pool."""
+    installed = tuple(releases)
+    labels = labels_left(pool, installed, spec)
     found = [*_from_node(pool, node), *_from_objects(pool, objects)]
-    for release in releases:
-        found += _from_release(pool, release)
-    found += _from_existing(pool, node, spec, cloud)
+    for release in installed:
+        found += _from_release(pool, release, labels)
+    found += _from_existing(pool, node, labels, spec, cloud)
     return tuple(found)
+
+
+def labels_left(pool: PoolPlan, releases: Iterable[Release], spec: RuntimeSpec) -> Mapping[str, str]:
+    """Return the labels of a pool's nodes as controllers leave them.
+
+    A GPU Operator, ours or the team's, goes by what Node Feature Discovery finds: where that runs the label says that
+    there are GPUs, and where it does not the operator sets it to `false`, whoever wrote it.
+    https://github.com/NVIDIA/gpu-operator tag v26.7.0, controllers/nodelabeling_controller.go, reconcileCommonGPULabel.
+    """
+    ours = next((release for release in releases if release.chart == "gpu-operator"), None)
+    if ours is None and spec.existing.gpu_operator is None:
+        return pool.labels
+    worker = next((each for each in (operands_of(ours) if ours else ()) if each.name == "NFD worker"), None)
+    found = ours is not None and worker is not None and runs_on(ours, worker, pool.labels, pool.taints)
+    found = found or spec.existing.node_feature_discovery is not None
+    found = found or (spec.existing.gpu_operator is not None and pool.labels.get(OPERANDS_LABEL) != "false")
+    if found:
+        return {**pool.labels, GPU_PRESENT_LABEL: "true"}
+    return {**pool.labels, **({GPU_PRESENT_LABEL: "false"} if GPU_PRESENT_LABEL in pool.labels else {})}
 
 
 def settle(
@@ -139,32 +162,32 @@ def needed_pieces(pool: PoolPlan) -> tuple[Piece, ...]:
 
 def operands_of(release: Release) -> tuple[Operand, ...]:
     """Return the workloads of a release that run on GPU nodes with the values it has."""
+    values = _values(release)
     return tuple(
         operand
         for operand in OPERANDS
-        if operand.chart == release.chart and (not operand.runs or at(release.values, operand.runs, _default(operand)))
+        if operand.chart == release.chart and (not operand.runs or at(values, operand.runs))
     )
 
 
-def runs_on(release: Release, operand: Operand, pool: PoolPlan) -> bool:
-    """Say whether an operand's pods would be scheduled to the nodes of a pool: selected and tolerated."""
-    tolerations = at(release.values, operand.tolerations) if operand.tolerations else ()
-    return wants(release, operand, pool) and not untolerated(tolerations or (), pool.taints)
+def runs_on(release: Release, operand: Operand, labels: Mapping[str, str], taints: Iterable[Taint]) -> bool:
+    """Say whether an operand's pods would be scheduled to nodes with these labels and taints."""
+    tolerations = at(_values(release), operand.tolerations, ()) if operand.tolerations else ()
+    return wants(release, operand, labels) and not untolerated(tolerations, taints)
 
 
-def wants(release: Release, operand: Operand, pool: PoolPlan) -> bool:
-    """Say whether an operand selects the nodes of a pool by their labels."""
+def wants(release: Release, operand: Operand, labels: Mapping[str, str]) -> bool:
+    """Say whether an operand selects nodes with these labels."""
     if release.chart == "gpu-operator" and operand.name != "NFD worker":
-        return pool.labels.get(OPERANDS_LABEL) != "false"
+        return labels.get(OPERANDS_LABEL) != "false"
     prefix = operand.tolerations.removesuffix("tolerations")
-    selector = at(release.values, f"{prefix}nodeSelector", {})
-    affinity = at(release.values, f"{prefix}affinity", {})
-    return selects(selector, affinity, pool.labels)
+    values = _values(release)
+    return selects(at(values, f"{prefix}nodeSelector", {}), at(values, f"{prefix}affinity", {}), labels)
 
 
-def _default(operand: Operand) -> bool:
-    """Return the default of an operand's switch; the plugin's chart leaves discovery off, the operator turns all on."""
-    return operand.chart == "gpu-operator"
+def _values(release: Release) -> Mapping[str, Any]:
+    """Return the values a release is rendered with, as far as the data has the chart's own."""
+    return merged(default_values(release.chart), release.values)
 
 
 def _from_node(pool: PoolPlan, node: NodeRuntime) -> Iterator[Claim]:
@@ -193,23 +216,26 @@ def _from_objects(pool: PoolPlan, objects: Iterable[KubernetesObject]) -> Iterat
 _GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"  # a label GKE itself sets on every node with a GPU
 
 
-def _from_release(pool: PoolPlan, release: Release) -> Iterator[Claim]:
+def _from_release(pool: PoolPlan, release: Release, labels: Mapping[str, str]) -> Iterator[Claim]:
+    values = _values(release)
     on = {_PIECE_OF_OPERAND.get(each.name): each for each in operands_of(release)}
     owner = f"chart {release.chart}"
-    for piece, switch, default in _SWITCHES.get(release.chart, ()):
+    for piece, switch in _SWITCHES.get(release.chart, ()):
         operand = on.get(piece)
-        switched_on = not switch or at(release.values, switch, default)
-        if operand is not None and switched_on and runs_on(release, operand, pool):
+        switched_on = not switch or at(values, switch)
+        if operand is not None and switched_on and runs_on(release, operand, labels, pool.taints):
             yield Claim(piece, owner, f"pools.{pool.name}.software")
     validator = next((each for each in operands_of(release) if each.name == "validator"), None)
-    if validator is not None and wants(release, validator, pool):
+    if validator is not None and wants(release, validator, labels):
         yield Claim(Piece.RUNTIME_CLASS, owner, f"pools.{pool.name}.software")
 
 
-def _from_existing(pool: PoolPlan, node: NodeRuntime, spec: RuntimeSpec, cloud: Cloud) -> Iterator[Claim]:
+def _from_existing(
+    pool: PoolPlan, node: NodeRuntime, labels: Mapping[str, str], spec: RuntimeSpec, cloud: Cloud
+) -> Iterator[Claim]:
     existing = spec.existing
     for key, software in existing.named().items():
-        if key != "gpu_operator" and _may_run(software, pool, cloud):
+        if key != "gpu_operator" and _may_run(software, labels, cloud):
             for piece in _EXISTING[key]:
                 yield Claim(piece, software.name, f"runtime.existing.{key}")
     operator = existing.gpu_operator
@@ -236,10 +262,10 @@ def _from_existing(pool: PoolPlan, node: NodeRuntime, spec: RuntimeSpec, cloud: 
             yield Claim(piece, operator.name, "runtime.existing.gpu_operator")
 
 
-def _may_run(software: ExistingSoftware, pool: PoolPlan, cloud: Cloud) -> bool:
+def _may_run(software: ExistingSoftware, labels: Mapping[str, str], cloud: Cloud) -> bool:
     """Say whether an existing DaemonSet could run on the pool; a label the cloud itself sets counts as matching."""
     return all(
-        pool.labels.get(key) == value or any(fnmatchcase(key, pattern) for pattern in cloud.reserved_labels)
+        labels.get(key) == value or any(fnmatchcase(key, pattern) for pattern in cloud.reserved_labels)
         for key, value in software.node_selector.items()
     )
 

@@ -14,8 +14,8 @@ from gpupools.runtime.charts import at, charts, check_values, nested, too_old
 from gpupools.runtime.configs import DEFAULT_CONFIG, mps_limits
 from gpupools.runtime.dra import DRA_CHART, DRA_DRIVER
 from gpupools.runtime.facts import NodeRuntime
-from gpupools.runtime.labels import SOFTWARE_LABEL
-from gpupools.runtime.owners import claims, needed_pieces, operands_of, settle, wants
+from gpupools.runtime.labels import GPU_PRESENT_LABEL, SOFTWARE_LABEL
+from gpupools.runtime.owners import claims, labels_left, needed_pieces, operands_of, settle, wants
 from gpupools.runtime.plan import KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
 from gpupools.runtime.requirements import requirement
 from gpupools.runtime.spec import RuntimeSpec
@@ -25,10 +25,6 @@ from gpupools.spec import Cluster, Mig, Mps, TimeSlicing
 EXPORTER_TAG = "4.6.0-4.8.3-distroless"
 """Tag of the DCGM exporter's image: the chart's own is older than the first fixed release (bulletin 5857); this is
 the one GPU Operator v26.7.0 installs (https://github.com/NVIDIA/gpu-operator, deployments/gpu-operator/values.yaml)."""
-
-_CHARTS_METRICS = "exporter-metrics-config-map"
-"""ConfigMap into which the exporter's chart writes `customMetrics`, and the only one its pods may read
-(https://github.com/NVIDIA/dcgm-exporter tag 4.5.3-4.8.2, deployment/templates/metrics-configmap.yaml and role.yaml)."""
 
 OPERATOR_DRIVER_BRANCH = 595
 """Branch of the driver that the pinned operator installs unasked."""
@@ -266,7 +262,7 @@ def _device_plugin(draft: _Draft) -> None:
         return
     space = charts()["nvidia-device-plugin"].namespace
     values: dict[str, Any] = {
-        "nodeSelector": {SOFTWARE_LABEL: "device-plugin"},
+        "affinity": _only(pools),
         "tolerations": tolerations_for(pools),
         # Both bring CRDs that stay behind; the labels that plugin and MPS daemon wait for are the pool's own.
         "gfd.enabled": False,
@@ -290,7 +286,7 @@ def _dra_driver(draft: _Draft) -> None:
     if not pools:
         return
     values: dict[str, Any] = {
-        "kubeletPlugin.nodeSelector": {SOFTWARE_LABEL: DRA_DRIVER},
+        "kubeletPlugin.affinity": _only(pools),
         "kubeletPlugin.tolerations": tolerations_for(pools),
         "resources.gpus.enabled": True,
         # The chart wants to be told that no device plugin runs on these nodes; the owner table is the proof.
@@ -330,9 +326,9 @@ def _exporter(draft: _Draft) -> None:
         "image.tag": EXPORTER_TAG,
         "tolerations": tolerations_for(pools),
         "affinity": _only(pools),
+        # The chart writes them to a ConfigMap and mounts it where its own arguments have the exporter read the list:
+        # https://github.com/NVIDIA/dcgm-exporter tag 4.5.3-4.8.2, deployment/values.yaml, extraConfigMapVolumes.
         "customMetrics": objects.metrics_csv(),
-        # Unasked, the exporter reads the list in its image, and nothing mounts the chart's ConfigMap.
-        "arguments": ["-m", f"{charts()['dcgm-exporter'].namespace}:{_CHARTS_METRICS}"],
         "serviceMonitor.enabled": spec.service_monitors,
     }
     _release(draft, "dcgm-exporter", pools, values, ("the chart has no CRDs",))
@@ -354,7 +350,11 @@ def _efa(draft: _Draft) -> None:
 
 
 def _only(pools: Iterable[PoolPlan]) -> dict[str, Any]:
-    """Require nodes of these pools by their software, so that a pool more changes nothing in the pods' template."""
+    """Require nodes of these pools by their software, so that a pool more changes nothing in the pods' template.
+
+    It takes the place of a chart's own affinity, which a GPU Operator in the cluster turns against the nodes of every
+    other pool (`owners.labels_left`).
+    """
     software = sorted({pool.software for pool in pools})
     return node_affinity({"key": SOFTWARE_LABEL, "operator": "In", "values": software})
 
@@ -542,8 +542,9 @@ def _check_reach(draft: _Draft) -> None:
     """Refuse a release whose workload selects a pool it was made for but cannot be told to tolerate its taints."""
     for release in draft.releases:
         for pool in draft.pools:
+            labels = labels_left(pool, draft.releases, draft.spec)
             for operand in operands_of(release):
-                if pool.name not in release.pools or not wants(release, operand, pool):
+                if pool.name not in release.pools or not wants(release, operand, labels):
                     continue
                 given = at(release.values, operand.tolerations, ()) if operand.tolerations else ()
                 off = untolerated(given or (), pool.taints)
@@ -559,6 +560,11 @@ def _note(draft: _Draft, measured: set[str]) -> None:
         software = getattr(existing, key)
         if software is not None and (key == "dcgm_exporter" or _uses_operator(draft)):
             draft.notes.append(f"{software.name} is used; none of ours is installed beside it")
+    if _uses_operator(draft) or existing.gpu_operator is not None:
+        theirs = {"device-plugin": existing.device_plugin, DRA_DRIVER: existing.dra_driver}
+        for software in (each for key, each in theirs.items() if each is not None and draft.served(key)):
+            what = f"{software.name} must not go by the label {GPU_PRESENT_LABEL}, as NVIDIA's charts do unasked"
+            draft.notes.append(f"{what}: a GPU Operator sets it to false on nodes that are not its own")
     if existing.gpu_operator is not None and draft.served("gpu-operator"):
         brought = sorted({piece.value for node in draft.nodes.values() for piece in _operator_skips(node)})
         if brought:

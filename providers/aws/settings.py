@@ -15,6 +15,7 @@ from gpupools.capacity import capacity as offered_by
 from gpupools.cloud import Owners, Settings, Wish
 from gpupools.errors import Problem
 from gpupools.pool_settings import CapacityBlock, Reservation
+from gpupools.runtime.labels import GPU_PRESENT_LABEL
 from gpupools.spec import Mig
 from gpupools.taints import GPU_TAINT
 from providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
@@ -27,12 +28,6 @@ ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
 It waits for `nvidia.com/gpu` alone: with the label, a node whose GPUs all go by other names is never ready to it.
 https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md and
 processors/customresources/gpu_processor.go
-"""
-
-GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
-"""Lets the device plugin chart onto the node where node-feature-discovery is not installed.
-
-https://github.com/NVIDIA/k8s-device-plugin, deployments/helm/nvidia-device-plugin/values.yaml
 """
 
 

@@ -12,16 +12,13 @@ from gpupools.cloud import Settings, Wish
 from gpupools.errors import Path, Problem
 from gpupools.overrides import override_problems
 from gpupools.pool_settings import Reservation, Spot
+from gpupools.runtime.labels import GPU_PRESENT_LABEL
 from gpupools.spec import Address, Mig
 from gpupools.taints import Effect, Taint
 from providers.azure.pool_settings import OVERRIDABLE, RDMA_LABEL, SPOT_KEY, setting_refusals
 
 if TYPE_CHECKING:
     from gpupools.mig import Profile
-
-GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
-"""The chart of NVIDIA's device plugin runs where this label is `true` or Node Feature Discovery found a GPU
-(https://github.com/NVIDIA/k8s-device-plugin, deployments/helm/nvidia-device-plugin/values.yaml, `affinity`)."""
 
 MIG_MODELS = frozenset({"A100-40GB", "A100-80GB", "H100-80GB", "H100-NVL-94GB", "H200-141GB"})
 """GPUs on whose sizes AKS offers a GPU instance profile (`_MIG_SOURCE`)."""
@@ -166,7 +163,7 @@ def decide(wish: Wish) -> AksSettings:
     create, update, delete = _timeouts_min(wish, 1 if spot else max(1, surge + unavailable))
     return AksSettings(
         labels={
-            # The label calls the device plugin's chart, which these nodes have no place for when AKS brings a plugin.
+            # The label calls a team's own plugin, which these nodes have no place for when AKS brings one.
             **({} if operator or managed else {GPU_PRESENT_LABEL: "true"}),
             **({SPOT_KEY: "spot"} if spot else {}),
             **({RDMA_LABEL: "infiniband"} if spec.network.rdma else {}),

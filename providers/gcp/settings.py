@@ -9,6 +9,7 @@ from gpupools.catalogue import InstanceType
 from gpupools.cloud import Owners, Settings, Verdict, Wish
 from gpupools.errors import Path, Problem
 from gpupools.pool_settings import FlexStart, Queued, Reservation, Spot, Upgrade
+from gpupools.runtime.labels import GPU_PRESENT_LABEL
 from gpupools.spec import Mig, Mps, TimeSlicing
 from gpupools.taints import Effect, Taint
 from providers.gcp.capabilities import CAPABILITIES
@@ -247,9 +248,7 @@ def _labels(wish: Wish) -> dict[str, str]:
         return labels
     labels[NO_DEVICE_PLUGIN_LABEL] = "true"
     if wish.software in ("device-plugin", "dra-driver"):
-        # The charts run on nodes that node-feature-discovery or this label marks:
-        # https://github.com/NVIDIA/k8s-device-plugin, deployments/helm/nvidia-device-plugin/values.yaml.
-        labels["nvidia.com/gpu.present"] = "true"
+        labels[GPU_PRESENT_LABEL] = "true"
     return labels
 
 

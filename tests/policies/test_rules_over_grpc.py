@@ -110,6 +110,15 @@ def dra_driver(chart: str = "dra-driver-nvidia-gpu", **more: Any) -> dict[str, A
     return {"chart": chart, "version": "0.4.1", "repositoryOpts": repo, **more}
 
 
+def requiring(*terms: tuple[str, str, list[str] | None]) -> dict[str, Any]:
+    """Return an affinity that requires one of these terms: a label's key, an operator, and values."""
+    listed = [
+        {"matchExpressions": [{"key": key, "operator": operator, **({"values": values} if values else {})}]}
+        for key, operator, values in terms
+    ]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": listed}}}
+
+
 def daemonset(image: str, *line: str) -> dict[str, Any]:
     ran = {"command": ["bash", "-c"], "args": [*line]} if line else {}
     return {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": image, **ran}]}}}}
@@ -446,6 +455,35 @@ GPU_DRIVER_OFF = {"driver": {"enabled": False}, "toolkit": {"enabled": False}}
             [(EKS, "pool", eks()), (RELEASE, "plugin", plugin(values={"affinity": {"nodeAffinity": {"x": 1}}}))],
             [],
             id="the plugin chart kept off by an affinity",
+        ),
+        *(
+            pytest.param(
+                [(EKS, "pool", eks()), (RELEASE, "plugin", plugin(values={"affinity": requiring(*terms)}))],
+                [("gpu-software-one-owner", "plugin")] if lands else [],
+                id=f"the plugin chart with an affinity: {what}",
+            )
+            for what, lands, terms in (
+                ("of the nodes' label", True, [("owner", "In", ["speech", "vision"])]),
+                ("of another label", False, [("owner", "In", ["speech"])]),
+                ("of a label's presence", True, [("owner", "Exists", None)]),
+                ("of a label that is not declared", False, [("zone", "Exists", None)]),
+                ("of one label or another", True, [("owner", "In", ["speech"]), ("owner", "Exists", None)]),
+                ("of a label's absence, which none can see", False, [("zone", "DoesNotExist", None)]),
+                ("of a value not known yet", False, [("owner", "In", [UNKNOWN])]),
+            )
+        ),
+        pytest.param(
+            [
+                (EKS, "pool", AL2023),
+                (RELEASE, "plugin", plugin(values={"affinity": requiring(("owner", "In", ["vision"]))})),
+                (
+                    RELEASE,
+                    "dra",
+                    dra_driver(values={"kubeletPlugin": {"affinity": requiring(("owner", "Exists", None))}}),
+                ),
+            ],
+            [("gpu-software-one-owner", "dra")],
+            id="plugin chart and DRA driver, both with an affinity of the same nodes",
         ),
         pytest.param(
             [(GKE, "pool", gke()), (RELEASE, "operator", operator())],

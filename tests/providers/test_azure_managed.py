@@ -13,6 +13,7 @@ from gpupools.cloud import Verdict
 from gpupools.plan import PoolPlan
 from gpupools.pool_facts import UNKNOWN, By
 from gpupools.reading import with_taint
+from gpupools.runtime.labels import GPU_PRESENT_LABEL
 from gpupools.spec import SHARING_KINDS
 from gpupools.taints import GPU_TAINT
 from policies.finding import Context
@@ -25,7 +26,7 @@ from preview.schema import UNKNOWN as LATE
 from providers.azure import CLOUD
 from providers.azure.arm import NEWER, aks_kind, nvidia_problems
 from providers.azure.resources import FIXED_AT_CREATION, create_pool
-from providers.azure.settings import GPU_PRESENT_LABEL, MANAGED_API_VERSION, MANAGED_MIG_API_VERSION
+from providers.azure.settings import MANAGED_API_VERSION, MANAGED_MIG_API_VERSION
 from tests.providers.azure_pools import ADDRESSES, REPOSITORY, TOKEN, aks, options, plan, refused, run, settings
 from tests.providers.test_azure_api_model import wrong
 

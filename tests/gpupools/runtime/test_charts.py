@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from gpupools.runtime.charts import OPERANDS, UnknownValue, accepted_values, at, charts, check_values, nested, too_old
+from gpupools.runtime.charts import (
+    OPERANDS,
+    UnknownValue,
+    accepted_values,
+    at,
+    charts,
+    check_values,
+    default_values,
+    merged,
+    nested,
+    too_old,
+)
 from gpupools.runtime.owners import operands_of
 from gpupools.runtime.plan import RuntimePlan
 from gpupools.runtime.tolerations import tolerates, tolerations_for, untolerated
@@ -64,6 +75,36 @@ def test_a_value_no_chart_reads_is_refused(chart: str, values: Mapping[str, Any]
 )
 def test_values_of_charts_inside_and_of_open_maps_are_read(chart: str, values: Mapping[str, Any]) -> None:
     check_values(chart, nested(values))
+
+
+TERMS = "nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+
+
+@pytest.mark.parametrize(
+    ("chart", "path", "keys"),
+    [
+        ("nvidia-device-plugin", f"affinity.{TERMS}", 3),
+        ("dra-driver-nvidia-gpu", f"kubeletPlugin.affinity.{TERMS}", 5),
+        ("dcgm-exporter", f"affinity.{TERMS}", 0),
+    ],
+)
+def test_the_charts_own_affinity_is_known(chart: str, path: str, keys: int) -> None:
+    terms = at(default_values(chart), path, [])
+    named = [each["key"] for term in terms for each in term["matchExpressions"]]
+
+    assert (len(named), "nvidia.com/gpu.present" in named) == (keys, bool(keys))
+
+
+def test_values_are_merged_as_helm_does() -> None:
+    below = {"a": {"x": 1, "list": [1, 2]}, "b": {"y": 2}, "c": True}
+
+    assert merged(below, {"a": {"list": [3]}, "b": None, "d": {"z": 4}}) == {
+        "a": {"x": 1, "list": [3]},
+        "c": True,
+        "d": {"z": 4},
+    }
+    assert at(default_values("gpu-operator"), "node-feature-discovery.master.enable") is True  # of the chart inside
+    assert at(default_values("nvidia-device-plugin"), "gfd.enabled") is False
 
 
 def test_every_operand_takes_its_tolerations_from_a_value_its_chart_reads() -> None:

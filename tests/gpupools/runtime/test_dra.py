@@ -8,6 +8,7 @@ import pytest
 from gpupools.cloud import Verdict
 from gpupools.runtime.labels import SOFTWARE_LABEL
 from gpupools.runtime.requirements import Requirement, requirement, requirements
+from gpupools.runtime.tolerations import node_affinity
 from gpupools.spec import SHARING_KINDS
 from providers import clouds
 from tests.gpupools.runtime.conftest import Planner, pools_of
@@ -25,7 +26,7 @@ def test_the_chart_serves_the_pools_that_chose_it_and_no_other_node(cloud: str, 
     assert release.pools == ("claimed",)
     assert release.values == {
         "kubeletPlugin": {
-            "nodeSelector": {SOFTWARE_LABEL: "dra-driver"},
+            "affinity": node_affinity({"key": SOFTWARE_LABEL, "operator": "In", "values": ["dra-driver"]}),
             "tolerations": [
                 {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
                 {"key": "team", "operator": "Exists", "effect": "NoSchedule"},

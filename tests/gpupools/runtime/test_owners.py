@@ -9,16 +9,18 @@ import pytest
 from gpupools.cloud import Verdict
 from gpupools.errors import Rejected
 from gpupools.plan import PoolPlan
-from gpupools.runtime.charts import at, nested
+from gpupools.runtime.charts import at, nested, value_paths
 from gpupools.runtime.labels import OPERANDS_LABEL
 from gpupools.runtime.owners import claims, needed_pieces, settle
 from gpupools.runtime.plan import KubernetesObject, Piece, Release, RuntimePlan
 from gpupools.runtime.planning import plan_runtime
 from gpupools.runtime.spec import RuntimeSpec
+from gpupools.runtime.tolerations import node_affinity
 from providers import clouds
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS, Combination
 from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of
 
+NOWHERE = node_affinity({"key": "x", "operator": "Exists"})
 NO_PLUGIN = "gke-no-default-nvidia-gpu-device-plugin"
 EVERY = pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=COMBINATIONS)
 
@@ -76,10 +78,10 @@ def _without_one(made: RuntimePlan) -> Iterator[tuple[str, tuple[Release, ...], 
                 if at(release.values, f"{switch}.enabled"):
                     yield f"no {switch}", (*others, changed(release, f"{switch}.enabled", False)), made.objects
         if release.chart == "nvidia-device-plugin":
-            yield "nowhere", (*others, changed(release, "nodeSelector", {"x": "y"})), made.objects
+            yield "nowhere", (*others, changed(release, "affinity", NOWHERE)), made.objects
             yield "kept off", (*others, changed(release, "tolerations", [])), made.objects
         if release.chart == "dra-driver-nvidia-gpu":
-            for path, value in (("nodeSelector", {"x": "y"}), ("tolerations", [])):
+            for path, value in (("affinity", NOWHERE), ("tolerations", [])):
                 yield path, (*others, changed(release, f"kubeletPlugin.{path}", value)), made.objects
             yield "no GPUs", (*others, changed(release, "resources.gpus.enabled", False)), made.objects
 
@@ -183,7 +185,7 @@ def test_a_device_plugin_and_a_dra_driver_never_share_a_node(combination: Combin
     made = plan(combination.cloud, combination.pools)
     (pool,) = pools_of(combination.cloud, combination.pools)
     chart = "nvidia-device-plugin" if combination.software == "dra-driver" else "dra-driver-nvidia-gpu"
-    tolerant = {"kubeletPlugin": {"tolerations": [{"operator": "Exists"}]}}
+    tolerant = {"affinity": None, "kubeletPlugin": {"affinity": None, "tolerations": [{"operator": "Exists"}]}}
     problems = judged(combination, pool, (*made.releases, stranger(chart, tolerant)), made.objects)
 
     assert [each for each in problems if each.endswith("would hand the same GPUs out twice")] != []
@@ -236,6 +238,62 @@ def test_pools_of_one_cluster_may_choose_differently(
     table = owner_table(plan(cloud, pools))
 
     assert {pool: row["device plugin"] for pool, row in table.items()} == plugins
+
+
+# The operator writes nvidia.com/gpu.present=false on nodes where Node Feature Discovery, which is confined to its own
+# pools, has found no GPU: https://github.com/NVIDIA/gpu-operator tag v26.7.0, controllers/nodelabeling_controller.go.
+BESIDE_AN_OPERATOR = pytest.mark.parametrize(
+    ("software", "chart", "affinity"),
+    [
+        ("device-plugin", "nvidia-device-plugin", "affinity"),
+        ("dra-driver", "dra-driver-nvidia-gpu", "kubeletPlugin.affinity"),
+    ],
+)
+
+
+@BESIDE_AN_OPERATOR
+@pytest.mark.parametrize("cloud", sorted(clouds()))
+def test_with_the_charts_own_affinity_an_operator_would_take_the_gpus_from_its_neighbours(
+    cloud: str, software: str, chart: str, affinity: str, plan: Planner
+) -> None:
+    beside: Mapping[str, Any] = {"gpu": "T4", "software": software, "nodes": {"min": 1, "max": 2}}
+    pools = {"a": beside, "operated": {"gpu": "T4", "software": "gpu-operator"}}
+    made = plan(cloud, pools)
+    (alone,) = pools_of(cloud, {"a": beside})
+    pool, _ = pools_of(cloud, pools)
+    others = [each for each in made.releases if each.chart != chart]
+    (release,) = (each for each in made.releases if each.chart == chart)
+    given = {path: value for path, value in value_paths(release.values) if not path.startswith(affinity)}
+    bare = release._replace(values=nested(given))
+
+    piece = "DRA driver" if software == "dra-driver" else "device plugin"
+    combination = Combination(cloud, software, {})
+    assert judged(combination, pool, made.releases, made.objects) == []
+    assert judged(combination, pool, (*others, bare), made.objects) == [
+        f"nothing brings the {piece} to the nodes of this pool"
+    ]
+    without_operator = tuple(each for each in (*others, bare) if each.chart != "gpu-operator")
+    assert judged(combination, alone, without_operator, made.objects) == []
+
+
+def test_a_teams_plugin_that_goes_by_the_label_an_operator_rewrites_serves_nothing(
+    refused: Callable[..., list[str]], plan: Planner
+) -> None:
+    theirs = {"name": "kube-system/nvdp", "node_selector": {"nvidia.com/gpu.present": "true"}}
+    runtime: Any = {"management": "external", "existing": {"device_plugin": theirs, "gpu_operator": "ops/gpu-operator"}}
+    plugin = {"gpu": "L4", "software": "device-plugin"}
+
+    assert refused("aws", {"a": plugin}, **runtime) == [
+        (
+            "pools.a.software: nothing brings the device plugin to the nodes of this pool; "
+            "let clusters.c.runtime.management be managed, or choose other software"
+        )
+    ]
+    told = plan("aws", {"a": plugin}, **{**runtime, "existing": {**runtime["existing"], "device_plugin": "nvdp"}})
+    assert [note for note in told.notes if note.startswith("nvdp must not go by the label nvidia.com/gpu.present")]
+    alone = plan("aws", {"a": plugin}, management="external", existing={"device_plugin": theirs})
+    assert not any("must not go by" in note for note in alone.notes)
+    assert alone.owners[0].owners[Piece.DEVICE_PLUGIN] == "kube-system/nvdp"
 
 
 @pytest.mark.parametrize(
