@@ -51,6 +51,7 @@ format: $(READY)
 
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-header --extra dev pyproject.toml -o requirements.txt
+	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-header --no-annotate --group check -c requirements.txt -o requirements-check.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build

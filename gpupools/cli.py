@@ -37,6 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # With `prog` given, argparse does not lay out a usage text to find it.
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog=parser.prog)
     called = next((word for word in words if word in COMMANDS), None)
+    if (file := _option_that_is_a_file(words)) is not None:
+        print(
+            f"gpupools: {file} is an option and a file here; put -- before the files, or write ./{file}",
+            file=sys.stderr,
+        )
+        return 2
     try:
         for name, text in COMMANDS.items():
             description = f"{text[0].upper()}{text[1:]}."
@@ -54,9 +60,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         about = f"{error.filename}: " if error.filename is not None else ""
         print(f"gpupools {called}: {about}{error.strerror or error}", file=sys.stderr)
         return 1
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _SDK:
+            raise
+        what = f"gpupools {called} needs Pulumi's SDKs, and this environment has no {error.name}"
+        print(f"{what}; use the one that make preview sets up", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         return 130
     return code
+
+
+_SDK = ("grpc", "google", "pulumi", "pulumi_policy")
+"""Top-level modules that come with Pulumi's SDKs and that only some commands need."""
+
+
+def _option_that_is_a_file(words: Sequence[str]) -> str | None:
+    """Return the first option that is also the name of a file here, None when there is none.
+
+    A hook or a pattern of the shell hands over the names a checkout has, and one may be `--config=weak.json`. Whoever
+    writes -- has told the two apart.
+    """
+    if "--" in words:
+        return None
+    return next((word for word in words if word.startswith("-") and word != "-" and os.path.lexists(word)), None)
 
 
 def _make_writable() -> None:
@@ -82,7 +109,12 @@ class _Version(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
         metadata = import_module("importlib.metadata")
-        print(f"gpupools {metadata.version('gpupools')}")
+        try:
+            version = metadata.version("gpupools")
+        except metadata.PackageNotFoundError:  # run from its folder, as tooling/gpupools does
+            project = import_module("pathlib").Path(__file__).parents[1] / "pyproject.toml"
+            version = import_module("tomllib").loads(project.read_text(encoding="utf-8"))["project"]["version"]
+        print(f"gpupools {version}")
         parser.exit()
 
 

@@ -4,12 +4,15 @@ Envelopes and values that stand for unknown ones: pulumi/pulumi `sdk/go/common/r
 `sdk/go/common/resource/plugin/rpc.go`.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from __future__ import annotations
 
-from google.protobuf import struct_pb2
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from gpupools.pool_facts import UNKNOWN
+
+if TYPE_CHECKING:  # whoever reads files needs no wire format and none of Pulumi's packages
+    from google.protobuf import struct_pb2
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"

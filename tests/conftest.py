@@ -1,6 +1,8 @@
 """What tests of several folders share: a cloud with a catalogue small enough to know by heart."""
 
 import csv
+import sys
+import venv
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -137,3 +139,16 @@ def fake_cloud(fake_catalogue: Catalogue) -> Cloud:
 def fake_clouds(fake_cloud: Cloud) -> Mapping[str, Cloud]:
     """Return what `providers.clouds()` would return if the fake cloud had a folder."""
     return MappingProxyType({"fake": fake_cloud})
+
+
+@pytest.fixture(scope="session")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment as `tooling/gpupools` makes one, with the packages of the one the tests run in."""
+    made = tmp_path_factory.mktemp("environment") / "check"
+    venv.create(made, with_pip=False, symlinks=True)
+    packages = next(made.glob("lib/python3*/site-packages"))
+    own = Path(sys.prefix) / packages.relative_to(made)
+    for name in ("pydantic", "pydantic_core", "yaml", "_yaml", "tabulate", "annotated_types", "typing_inspection"):
+        (packages / name).symlink_to(own / name)
+    (packages / "typing_extensions.py").symlink_to(own / "typing_extensions.py")
+    return made

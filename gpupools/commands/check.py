@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from gpupools.check import Located, check_stack_file, locate
+from gpupools.commands.files import add_within, refuses_links
 from gpupools.errors import Problem, Rejected
 from providers import clouds
 
@@ -17,7 +18,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format", choices=("text", "github"), default="text", help="github: annotations for a step of GitHub Actions"
     )
-    parser.set_defaults(run=lambda given: check_files(given.files, given.format))
+    add_within(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(given: argparse.Namespace) -> int:
+    return 1 if refuses_links(given.files, given.within) else check_files(given.files, given.format)
 
 
 def check_files(files: Sequence[Path], form: str = "text") -> int:

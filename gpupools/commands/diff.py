@@ -11,6 +11,7 @@ from pathlib import Path
 
 import providers
 from gpupools.check import check_stack_file, locate
+from gpupools.commands.files import add_within, refuses_links
 from gpupools.diff import EditEffect, InputEffects, Planned, PoolChange, diff, input_effects
 from gpupools.errors import Rejected
 from gpupools.guard import Refusal, idle_switch, refusals
@@ -34,7 +35,7 @@ class CallError(Exception):
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.usage = "gpupools diff [--json] [--exit-code] (OLD NEW | --since GIT-REF [FILE])"
+    parser.usage = "gpupools diff [--json] [--exit-code] [--within DIR] (OLD NEW | --since GIT-REF [FILE])"
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXITS
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
@@ -43,7 +44,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--exit-code", action="store_true", help=f"exit with {DESTROYS} when a pool is replaced or deleted"
     )
-    parser.set_defaults(run=lambda given: compare(given.files, given.since, given.json, given.exit_code))
+    add_within(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(given: argparse.Namespace) -> int:
+    if refuses_links(given.files, given.within):
+        return 1
+    return compare(given.files, given.since, given.json, given.exit_code)
 
 
 def compare(files: Sequence[Path], since: str | None, as_json: bool = False, exit_code: bool = False) -> int:

@@ -6,19 +6,23 @@
 from __future__ import annotations
 
 import argparse
+import io
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpupools.commands.files import add_within, refuses_links, write_whole
 from gpupools.errors import Problem, Rejected
 
 if TYPE_CHECKING:
     from policies.documents.judging import Found, Judged
 
-FORMATS = ("text", "json", "sarif", "junit", "github")
+_REPORTS = ("json", "sarif", "junit")
+FORMATS = ("text", *_REPORTS, "github")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +34,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    parser.add_argument(
+        "--report",
+        type=_report,
+        action="append",
+        default=[],
+        metavar="FORMAT=FILE",
+        help="write the verdicts to FILE too, as json, sarif or junit; may be given several times",
+    )
     parser.add_argument("--config", type=Path, metavar="FILE", help="policy configuration, as for the policy pack")
     parser.add_argument(
         "--check-config",
@@ -37,7 +49,15 @@ def add(parser: argparse.ArgumentParser) -> None:
         help="FILE is a policy configuration; fail when it is wrong, or lowers or disables a mandatory rule",
     )
     parser.add_argument("--config-schema", action="store_true", help="print the JSON schema of a policy configuration")
+    add_within(parser)
     parser.set_defaults(run=lambda given: _run(parser, given))
+
+
+def _report(text: str) -> tuple[str, Path]:
+    form, _, file = text.partition("=")
+    if form not in _REPORTS or not file:
+        raise argparse.ArgumentTypeError(f"got {text!r}; write {', '.join(_REPORTS)}, then = and a file")
+    return form, Path(file)
 
 
 def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
@@ -46,10 +66,14 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
             parser.error("--config-schema stands alone")
         _print_json(import_module("policies.configuration").schema())
         return 0
+    if refuses_links([*given.files, given.config, *(file for _, file in given.report)], given.within):
+        return 1
     if not given.files:
         parser.error("the following arguments are required: FILE")
     if not given.check_config:
-        return judge_files(given.files, given.format, given.config)
+        return judge_files(given.files, given.format, given.config, given.report)
+    if given.report:
+        parser.error("--report is for FILEs that are judged; take --format json for configurations")
     if given.config:
         parser.error("--config is for FILEs that are judged; with --check-config name the configuration as FILE")
     if given.format not in _CONFIG_FORMATS:
@@ -90,8 +114,18 @@ def check_configs(files: Sequence[Path], form: str) -> int:
     return 1 if refused else 0
 
 
-def judge_files(files: Sequence[Path], form: str, config: Path | None) -> int:
-    """Judge every file and print one report; return 1 when a mandatory rule is violated or a file cannot be judged."""
+def judge_files(files: Sequence[Path], form: str, config: Path | None, reports: Sequence[tuple[str, Path]] = ()) -> int:
+    """Judge every file and print one report; return 1 when a mandatory rule is violated or a file cannot be judged.
+
+    Args:
+        files: What to judge.
+        form: One of `FORMATS`, of what is printed.
+        config: The policy configuration.
+        reports: Formats and the files they are written to besides.
+
+    Raises:
+        OSError: A report cannot be written.
+    """
     # Imported only here: the other commands start fast without the rules.
     judging = import_module("policies.documents.judging")
     try:
@@ -101,6 +135,11 @@ def judge_files(files: Sequence[Path], form: str, config: Path | None) -> int:
             print(f"{config}: {problem}", file=sys.stderr)
         return 1
     judged: list[Judged] = [judging.judge_file(path, chosen) for path in dict.fromkeys(files)]
+    for each, file in reports:
+        text = io.StringIO()
+        with redirect_stdout(text):
+            _WRITERS[each](judged)
+        write_whole(file, text.getvalue())
     _WRITERS[form](judged)
     return 1 if any(file.refuses for file in judged) else 0
 

@@ -4,8 +4,8 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,6 @@ ROOT = Path(__file__).resolve().parents[3]
 HOOKS = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
-BIN = Path(sys.executable).parent
 
 GOOD_STACK = """\
 config:
@@ -34,11 +33,13 @@ config:
 def test_a_hook_has_what_pre_commit_asks_for_and_nothing_it_does_not_know(hook: dict[str, Any]) -> None:
     """https://pre-commit.com/#creating-new-hooks."""
     required = {"id", "name", "entry", "language"}
-    known = {*required, "description", "files", "require_serial", "language_version"}
+    known = {*required, "args", "description", "files", "require_serial"}
 
     assert required <= hook.keys() <= known
     assert re.compile(hook["files"])
-    assert shlex.split(hook["entry"])[0] == "gpupools"
+    assert hook["language"] == "script"
+    assert os.access(ROOT / shlex.split(hook["entry"])[0], os.X_OK)
+    assert hook["args"] == ["--"]
 
 
 @pytest.mark.parametrize(
@@ -73,22 +74,20 @@ def test_a_hook_takes_the_files_it_is_for(hook: int, path: str, taken: bool) -> 
     ids=["check", "policy", "policy-config"],
 )
 def test_the_command_of_a_hook_passes_good_files_and_stops_bad_ones(
-    hook: int, name: str, good: str, bad: str, tainted_pool: str, write: Any
+    hook: int, name: str, good: str, bad: str, tainted_pool: str, write: Any, environment: Path
 ) -> None:
     good, bad = good or tainted_pool, bad or tainted_pool.replace("effect: NoSchedule", "effect: PreferNoSchedule")
 
     def code(content: str) -> int:
-        command = [*shlex.split(HOOKS[hook]["entry"]), str(write(content, name))]
-        return subprocess.run(command, env=environment(), capture_output=True, timeout=60, check=False).returncode
+        script, *words = shlex.split(HOOKS[hook]["entry"])
+        command = [ROOT / script, *words, *HOOKS[hook]["args"], write(content, name)]
+        env = {**os.environ, "GPUPOOLS_ENVIRONMENT": str(environment)}
+        return subprocess.run(command, env=env, capture_output=True, timeout=60, check=False).returncode
 
     assert (code(good), code(bad)) == (0, 1)
 
 
 # --- GitHub Actions ---
-
-
-def environment(**more: str) -> dict[str, str]:
-    return {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **more}
 
 
 def test_the_action_is_what_github_takes() -> None:
@@ -116,17 +115,22 @@ def test_no_input_is_pasted_into_a_script(step: dict[str, Any]) -> None:
 
 
 @pytest.fixture
-def bash(tmp_path: Path) -> Callable[..., tuple[int, str]]:
+def bash(tmp_path: Path, environment: Path) -> Callable[..., tuple[int, str]]:
     """Run a step as GitHub's runner does, in a folder of its own."""
 
     def ran(step: str, **env: str) -> tuple[int, str]:
         script = tmp_path / "script.sh"
         script.write_text(STEPS[step]["run"], encoding="utf-8")
         names = dict.fromkeys(STEPS[step]["env"], "")
+        where = {
+            "GITHUB_WORKSPACE": str(tmp_path),
+            "GPUPOOLS": str(ROOT / "tooling" / "gpupools"),
+            "GPUPOOLS_ENVIRONMENT": str(environment),
+        }
         done = subprocess.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
             cwd=tmp_path,
-            env=environment(**{**names, **env}),
+            env={**os.environ, **names, **where, **env},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -201,27 +205,15 @@ def test_the_policy_step_passes_good_files_without_reports(
     assert {path.name for path in tmp_path.iterdir()} == {"good.yaml", "script.sh"}
 
 
-def test_the_install_step_installs_the_lock_and_then_the_project_from_its_own_folder(tmp_path: Path, bash: Any) -> None:
-    log = tmp_path / "log"
-    stand_in = tmp_path / "python"
-    stand_in.write_text(
-        '#!/bin/bash\necho "$@" >> "$LOG"\nif [ "$2" = venv ]; then mkdir -p "$3/bin"; cp "$0" "$3/bin/python"; fi\n'
-    )
-    stand_in.chmod(0o755)
-    path = tmp_path / "path"
-    code, out = bash(
-        "Install gpupools",
-        PYTHON=str(stand_in),
-        SOURCE="/source",
-        RUNNER_TEMP=str(tmp_path / "temp"),
-        GITHUB_PATH=str(path),
-        LOG=str(log),
-    )
-    said = log.read_text(encoding="utf-8").splitlines()
+def test_the_install_step_says_which_version_it_installed(bash: Any) -> None:
+    assert bash("Install gpupools") == (0, f"gpupools {metadata.version('gpupools')}\n")
 
-    assert (code, out) == (0, "")
-    assert said[0] == f"-m venv {tmp_path}/temp/gpupools"
-    assert said[1].endswith("--require-hashes -r /source/requirements.txt")
-    assert said[2].endswith("--no-deps --no-build-isolation -e /source")
-    assert path.read_text(encoding="utf-8") == f"{tmp_path}/temp/gpupools/bin\n"
-    assert (ROOT / "requirements.txt").is_file()
+
+@pytest.mark.parametrize("python", ["/nowhere/python", "false"])
+def test_the_install_step_fails_where_nothing_can_be_installed(python: str, tmp_path: Path, bash: Any) -> None:
+    made = tmp_path / "made" / "environment"
+    code, out = bash("Install gpupools", GPUPOOLS_PYTHON=python, GPUPOOLS_ENVIRONMENT=str(made))
+
+    assert code != 0
+    assert "gpupools needs Python 3.11 or newer" in out
+    assert not made.exists()
