@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from gpupools.access import ExecPlugin, KubeconfigFile, KubeconfigSecret
+from gpupools.access import ExecPlugin, KubeconfigFile, KubeconfigSecret, api_url
 
 _EXEC_API = "client.authentication.k8s.io/v1beta1"
 """The version all three clouds' plugins write; `v1` would need a newer `gke-gcloud-auth-plugin`.
@@ -64,7 +64,7 @@ def _kubeconfig(cluster: Mapping[str, Any], plugin: ExecPlugin) -> pulumi.Output
         "interactiveMode": "IfAvailable",
     }
     where = {
-        "server": pulumi.Output.from_input(cluster["endpoint"]).apply(_url),
+        "server": pulumi.Output.from_input(cluster["endpoint"]).apply(api_url),
         "certificate-authority-data": cluster["certificate_authority"],
     }
     return pulumi.Output.json_dumps(
@@ -77,8 +77,3 @@ def _kubeconfig(cluster: Mapping[str, Any], plugin: ExecPlugin) -> pulumi.Output
             "current-context": name,
         }
     )
-
-
-def _url(endpoint: str) -> str:
-    """Return the endpoint as a URL; GKE and AKS show a bare address."""
-    return endpoint if "://" in endpoint else f"https://{endpoint}"

@@ -3,7 +3,8 @@
 Only software inside the cluster needs them; a pool is declared through the cloud's own API.
 """
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
@@ -89,12 +90,36 @@ Kubeconfig = Annotated[
 ]
 
 
+_HOST = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*\.?"
+_API = re.compile(rf"(https://)?({_HOST}|\[[0-9A-Fa-f:.]+\])(:[0-9]{{1,5}})?(/[A-Za-z0-9._~/-]*)?")
+
+
+def api_url(endpoint: str) -> str:
+    """Return the address of a cluster's API as a URL; GKE and AKS show a bare host.
+
+    A token goes there, so nothing but TLS will do, and nothing may hide which host it is: no user before it, no query.
+
+    Raises:
+        ValueError: It is no such address.
+    """
+    if not _API.fullmatch(endpoint):
+        # What was written may hold a password: https://user:password@host.
+        raise ValueError("is no address of an API; write https://<host>, with its port where it has one")
+    return endpoint if endpoint.startswith("https://") else f"https://{endpoint}"
+
+
+def _an_api(endpoint: Any) -> Any:
+    if isinstance(endpoint, str):
+        api_url(endpoint)
+    return endpoint
+
+
 class ReachableCluster(Cluster):
     """A cluster whose API may be needed: give a kubeconfig, or endpoint and certificate authority, or neither."""
 
     kubeconfig: Kubeconfig | None = None
     """Where credentials are: `{path: …}`, `{secret: …}` or `{output: …}` of another stack."""
-    endpoint: Address | None = None
+    endpoint: Annotated[Address, AfterValidator(_an_api)] | None = None
     """Address of the cluster's API; credentials then come from the cloud's own login on this machine."""
     certificate_authority: Address | None = None
     """The API's certificate authority, base64 as the cloud shows it; goes with endpoint."""
@@ -150,3 +175,30 @@ def check_secrets(clusters: Mapping[str, Cluster], encrypted: bool) -> None:
     if bare and not encrypted:
         fix = "write it with pulumi config set --secret --path 'gpupools:{}'"
         raise Rejected(Problem(path, "is clear text", fix.format(".".join(path))) for path in bare)
+
+
+def check_kubeconfig_paths(clusters: Mapping[str, Cluster], is_inside: Callable[[str], bool]) -> None:
+    """Refuse a kubeconfig that lies in the checkout: it names programs that are run, and a pull request may bring it.
+
+    https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
+
+    Args:
+        clusters: The clusters of the stack by key.
+        is_inside: Says whether a path leads into the checkout of the stack file.
+
+    Raises:
+        Rejected: Every such kubeconfig.
+    """
+    found = [
+        Problem(
+            ("clusters", key, "kubeconfig", "path"),
+            f"{shown(cluster.kubeconfig.path)} is inside the checkout, and a kubeconfig names programs that are run",
+            "keep it outside, or as a secret of the stack: {secret: {secure: …}}",
+        )
+        for key, cluster in clusters.items()
+        if isinstance(cluster, ReachableCluster)
+        and isinstance(cluster.kubeconfig, KubeconfigFile)
+        and is_inside(cluster.kubeconfig.path)
+    ]
+    if found:
+        raise Rejected(found)

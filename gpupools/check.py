@@ -4,12 +4,13 @@ from collections.abc import Mapping
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
+from gpupools.access import check_kubeconfig_paths
 from gpupools.cloud import Cloud
 from gpupools.errors import Problem, Rejected
 from gpupools.plan import PoolPlan
 from gpupools.runtime.plan import RuntimePlan
 from gpupools.stack import Stack, plan_config, plan_software
-from gpupools.stackfile import FileRejected, StackFile, read_stack_file
+from gpupools.stackfile import FileRejected, StackFile, is_in_checkout, read_stack_file
 
 
 class CheckedFile(NamedTuple):
@@ -50,6 +51,7 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile
     file = read_stack_file(path)
     try:
         stack, plans = plan_config(file.config, clouds)
+        check_kubeconfig_paths(stack.clusters, lambda kubeconfig: is_in_checkout(kubeconfig, path.parent))
         return CheckedFile(file, stack, plans, plan_software(stack, plans, clouds))
     except Rejected as rejected:
         raise FileRejected(rejected.problems, file) from None

@@ -1,5 +1,6 @@
 """Reading a stack file: the one place in the domain that opens what a user names; keeps the line of every key."""
 
+import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -290,3 +291,21 @@ def _ours(path: Path) -> Path:
         name = str(path[1]).removeprefix(f"{NAMESPACE}:")
         return (name, *path[2:]) if ":" not in name else path
     return path
+
+
+def is_in_checkout(path: str, folder: FilePath) -> bool:
+    """Say whether a path leads into the checkout, or the project, that a folder is part of.
+
+    Args:
+        path: Absolute, or beginning with `~/`.
+        folder: Where the stack file is.
+    """
+    here, home = folder.resolve(), FilePath(os.path.expanduser("~")).resolve()  # noqa: PTH111 - never raises
+    # People keep their dotfiles in a repository, and their kubeconfig below it.
+    above = [each for each in (here, *here.parents) if not home.is_relative_to(each)]
+    # The outermost, since a pull request may also bring what is around a submodule.
+    top = next((each for mark in (".git", "Pulumi.yaml") for each in above[::-1] if (each / mark).exists()), here)
+    try:
+        return FilePath(path).expanduser().resolve().is_relative_to(top)
+    except (OSError, RuntimeError, ValueError):  # no home, a loop of links
+        return True

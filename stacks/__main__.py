@@ -18,13 +18,14 @@ from components.clusters import addresses, provider
 from components.gpu_node_pool import GpuNodePool, PoolArgs
 from components.gpu_runtime import GpuRuntime, Resources
 from components.kubernetes_access import create_kubernetes_provider
-from gpupools.access import ACCESS_KEYS, check_secrets
+from gpupools.access import ACCESS_KEYS, check_kubeconfig_paths, check_secrets
 from gpupools.commands.diff import effects_of_inputs
 from gpupools.diff import Planned, record
 from gpupools.errors import Rejected
 from gpupools.guard import Judged, judge, read_earlier
 from gpupools.runtime.plan import RuntimePlan
 from gpupools.stack import KEYS, plan_config, plan_software
+from gpupools.stackfile import is_in_checkout
 from providers import clouds
 
 SHOWN = 32
@@ -69,6 +70,7 @@ try:
     stack, plans = plan_config(given, clouds())
     runtimes = plan_software(stack, plans, clouds())
     check_secrets(stack.clusters, encrypted)
+    check_kubeconfig_paths(stack.clusters, lambda path: is_in_checkout(path, Path(__file__).parent))
     state = earlier_state()
     judged = Judged() if state is None else judge(read_earlier(state), Planned(stack, plans), effects_of_inputs())
     if judged.refusals:

@@ -3,10 +3,11 @@
 Owns the AWS facts. `resources.py` beside it is the only place that imports the AWS SDK.
 """
 
+import re
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import field_validator, model_validator
 
 from gpupools.access import ReachableCluster
 from gpupools.catalogue import Catalogue
@@ -33,6 +34,22 @@ class EksCluster(ReachableCluster):
     """The same by availability zone, instead of subnet_ids, for pools that name their zones."""
     node_role_arn: Address
     """IAM role of the nodes: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html."""
+
+    @field_validator("region")
+    @classmethod
+    def _is_a_region(cls, region: str) -> str:
+        # https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html
+        if not re.fullmatch(r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}", region):
+            raise ValueError(f"got {shown(region)}; write a region such as eu-central-1")
+        return region
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: Any) -> Any:
+        # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
+        if isinstance(name, str) and not re.fullmatch(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}", name):
+            raise ValueError(f"got {shown(name)}; write the name of an EKS cluster: letters, digits, - and _")
+        return name
 
     @model_validator(mode="after")
     def _one_way_to_name_subnets(self) -> Self:
