@@ -117,6 +117,13 @@ class Reference:
     """`machine`, `image`, `taints`: what is not in this resource but in the other."""
 
 
+ZONES_OF_A_REGION = 3
+"""Zones that GKE gives a regional cluster unless told otherwise.
+
+https://docs.cloud.google.com/kubernetes-engine/docs/concepts/regional-clusters (2026-11-22)
+"""
+
+
 @dataclass(frozen=True)
 class PoolFacts:
     """A node pool as it was declared, read back from the cloud's own input properties."""
@@ -155,6 +162,10 @@ class PoolFacts:
     """None when the resource sets no bound or it is not known."""
     per_zone: bool = False
     """True when `min_nodes` and `max_nodes` are for each zone."""
+    zones: int | None = None
+    """Zones of the nodes; None where the resource does not name them, or they are not known yet."""
+    zones_unknown: bool = False
+    """True when the zones are named, but not known yet."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Node labels."""
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -166,6 +177,13 @@ class PoolFacts:
     """True when this API has no field for taints on such a pool, so that the GPUs have to move to another one."""
     component: bool = False
     """True when the resource is a component, whose children are the pool once more."""
+
+    @property
+    def most_nodes(self) -> int | None:
+        """Return the most nodes over all zones; those of a region where none is named."""
+        if self.max_nodes is None or not self.per_zone:
+            return self.max_nodes
+        return self.max_nodes * (ZONES_OF_A_REGION if self.zones is None else self.zones)
 
     @property
     def has_gpus(self) -> bool:

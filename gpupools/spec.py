@@ -145,7 +145,7 @@ class Nodes(Strict):
     """How many nodes the pool may have, over all its zones."""
 
     min: int = Field(default=0, ge=0, le=1000)
-    """Nodes kept while idle; 0 costs nothing."""
+    """Nodes kept while idle; 0 costs nothing. GKE makes as many in every zone: there a multiple of the zones."""
     max: int = Field(ge=1, le=1000)
     """Nodes the autoscaler may add up to; what the pool can cost at most."""
     fixed: int | None = Field(default=None, ge=1, le=1000)

@@ -18,7 +18,7 @@ from gpupools.errors import shown
 from gpupools.matrix import representatives
 from gpupools.mig import profiles
 from gpupools.plan import POOL_LABEL, refusals
-from gpupools.pool_facts import By, PoolFacts, Reference, SharingFacts
+from gpupools.pool_facts import ZONES_OF_A_REGION, By, PoolFacts, Reference, SharingFacts
 from gpupools.runtime.dra import DRA_DRIVER
 from gpupools.runtime.labels import SOFTWARE_LABEL, TRUST_LABEL, WAIVER_LABEL
 from gpupools.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
@@ -330,11 +330,23 @@ def _bounded(pool: PoolFacts, context: Context) -> Iterator[Finding]:
             pool=pool.pool,
             unverified=bool(late),
         )
-    elif pool.max_nodes > most:
-        each = " in each zone" if pool.per_zone else ""
+    elif pool.most_nodes is not None and pool.most_nodes > most:
         yield Finding(
-            what=f"may grow to {pool.max_nodes} GPU nodes{each}, and the cap is {int(most)}", fix=fix, pool=pool.pool
+            what=f"may grow to {pool.most_nodes} GPU nodes{in_zones(pool)}, and the cap is {int(most)}",
+            fix=fix,
+            pool=pool.pool,
+            unverified=pool.zones_unknown and pool.max_nodes <= most,
         )
+
+
+def in_zones(pool: PoolFacts) -> str:
+    """Say how a size over all zones comes about, with a blank before; empty where it is not counted by zone."""
+    if not pool.per_zone or pool.max_nodes is None or pool.zones == 1:
+        return ""
+    if pool.zones is not None:
+        return f" ({pool.max_nodes} in each of {pool.zones} zones)"
+    why = "which zones is not known yet, and" if pool.zones_unknown else "no zones are named, and"
+    return f" ({pool.max_nodes} in each zone; {why} a regional cluster has {ZONES_OF_A_REGION})"
 
 
 def _is_size(unknown: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from gpupools.pool_facts import UNKNOWN, By
 from policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
-from policies.rules import HARDENING, RULES, deciding_references, untainted, weaknesses
+from policies.rules import HARDENING, RULES, deciding_references, in_zones, untainted, weaknesses
 from policies.software import CLAIMS, DRIVER, PLUGIN, TOOLKIT, Software
 from policies.stack import Declared, Stack
 
@@ -142,17 +142,23 @@ def _stack_bounded(stack: Stack, context: Context) -> Iterator[tuple[str, Findin
     gpus_cap = STACK_BOUNDED.option(context, "maxGpus")
     if nodes_cap is None and gpus_cap is None:
         return
-    sizes = [(each, pool, pool.max_nodes or 0) for each, pool in stack.gpu_pools]
+    sizes = [(each, pool, pool.most_nodes or 0) for each, pool in stack.gpu_pools]
     nodes = sum(most for _, _, most in sizes)
     gpus = sum(most * (pool.gpus_per_node or 1) for _, pool, most in sizes)
+    # Counted with one zone where it is not known yet how many a pool has.
+    known = [(pool.max_nodes or 0 if pool.zones_unknown else most, pool) for _, pool, most in sizes]
+    sure = {"nodes": sum(most for most, _ in known), "GPUs": sum(most * (p.gpus_per_node or 1) for most, p in known)}
     largest = ", ".join(
-        f"{each.name} {most}" for each, _, most in sorted(sizes, key=lambda size: size[2], reverse=True)[:3]
+        f"{each.name} {most}{in_zones(pool)}"
+        for each, pool, most in sorted(sizes, key=lambda size: size[2], reverse=True)[:3]
     )
     for total, cap, word in ((nodes, nodes_cap, "nodes"), (gpus, gpus_cap, "GPUs")):
         if cap is not None and total > cap:
             shown = int(total) if total == int(total) else float(total)
             what = f"the GPU pools of this stack may grow to {shown} {word} together, and the cap is {int(cap)}"
-            yield "", Finding(what=f"{what}; largest pools, in nodes: {largest}", fix="lower the maximum of some pools")
+            fix = "lower the maximum of some pools"
+            what += f"; largest pools, in nodes: {largest}"
+            yield "", Finding(what=what, fix=fix, unverified=sure[word] <= cap)
     for each, pool, _ in sizes:
         if pool.max_nodes is None:
             what = "has no bound that can be read here, so the stack's total has none"

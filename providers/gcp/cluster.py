@@ -9,6 +9,12 @@ from gpupools.access import ReachableCluster
 from gpupools.errors import shown
 from gpupools.spec import Address
 
+ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-(?:[a-z]|ai[0-9]+[a-z])")
+"""A zone: an ordinary one, or an AI zone (`us-central1-ai1a`), which node pools of GKE may use.
+
+https://docs.cloud.google.com/compute/docs/regions-zones/ai-zones (2026-11-22)
+"""
+
 
 class GkeCluster(ReachableCluster):
     """An existing GKE Standard cluster."""
@@ -35,6 +41,10 @@ class GkeCluster(ReachableCluster):
     @classmethod
     def _is_a_place(cls, location: str) -> str:
         # https://docs.cloud.google.com/compute/docs/regions-zones
+        zone = ZONE.fullmatch(location)
+        if zone and "-ai" in location:
+            what = f"got {shown(location)}, an AI zone, which is for node pools"
+            raise ValueError(f"{what}; write {zone['region']}, and the zone under node_locations")
         if not re.fullmatch(r"[a-z]+-[a-z]+[0-9]+(-[a-z])?", location):
             raise ValueError(f"got {shown(location)}; write a region such as europe-west4, or a zone of it")
         return location
@@ -45,7 +55,8 @@ class GkeCluster(ReachableCluster):
         region = "-".join(self.location.split("-")[:2])
         zones = self.node_locations or []
         for zone in zones:
-            if not re.fullmatch(rf"{region}-[a-z]", zone):
+            found = ZONE.fullmatch(zone)
+            if found is None or found["region"] != region:
                 raise ValueError(f"node_locations has {shown(zone)}, which is no zone of {region}; correct one")
             if zones.count(zone) > 1:
                 raise ValueError(f"node_locations has {shown(zone)} twice; leave one out")

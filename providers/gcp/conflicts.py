@@ -8,7 +8,8 @@ from gpupools.cloud import Wish
 from gpupools.errors import Path, Problem, shown
 from gpupools.overrides import override_problems
 from gpupools.pool_settings import FlexStart, Queued, Reservation
-from providers.gcp.cluster import GkeCluster
+from gpupools.runtime.dra import DRA_DRIVER
+from providers.gcp.cluster import ZONE, GkeCluster
 from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, OVERRIDABLE
 
 _HOW_TO = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to"
@@ -23,6 +24,7 @@ _NODE_IMAGES = "https://docs.cloud.google.com/kubernetes-engine/docs/concepts/no
 _REGIONS = "https://docs.cloud.google.com/compute/docs/regions-zones"
 _KEYS = f"{_HOW_TO}/using-cmek"
 _RESERVATIONS = f"{_HOW_TO}/consuming-reservations"
+_AUTOSCALER = "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md"
 _POOL_SCHEMA = (
     "https://github.com/hashicorp/terraform-provider-google/blob/main/google/services/container/"
     "resource_container_node_pool.go"
@@ -50,13 +52,17 @@ _BOOT_DISKS = (
 # Machines for which GKE makes the networks itself; A3 High and A3 Edge are not on the page.
 _NETWORKED = re.compile(r"a3-megagpu-|a3-ultragpu-|a4-|a4x-")
 
+# Machines of the third generation and later have no VirtIO interface; G2 and older have both kinds.
+# https://docs.cloud.google.com/compute/docs/networking/using-gvnic, https://github.com/siderolabs/pkgs/issues/1295
+# (2026-11-22)
+_GVNIC_ALONE = re.compile(r"a3-|a4-|a4x-|g4-")
+
 _COMPACT_FLEX_START = re.compile(r"a3-ultragpu-|a4-")
 
 _MOST_AT_A_TIME = 20
 _MOST_LABELS = 64
 _LABEL_LENGTH = 63
 _KMS_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
-_ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-(?:[a-z]|ai[0-9]+[a-z])")
 _RESERVATION = re.compile(
     r"(?:projects/[a-z0-9.:-]+/reservations/)?[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
     r"(?:/reservationBlocks/[-a-z0-9]+(?:/reservationSubBlocks/[-a-z0-9]+)?)?"
@@ -70,7 +76,7 @@ def zones_of(wish: Wish) -> tuple[str, ...]:
         return tuple(wish.spec.zones)
     if cluster.node_locations:
         return tuple(cluster.node_locations)
-    return (cluster.location,) if _ZONE.fullmatch(cluster.location) else ()
+    return (cluster.location,) if ZONE.fullmatch(cluster.location) else ()
 
 
 def gke_cluster(wish: Wish) -> GkeCluster:
@@ -91,7 +97,7 @@ def conflicts(wish: Wish) -> list[Problem]:
         *_capacity(wish),
         *_reserved_by_hand(wish),
         *_zones(wish),
-        *_fixed(wish),
+        *_first_nodes(wish),
         *_image(wish),
         *_disk(wish),
         *_rdma(wish),
@@ -104,7 +110,7 @@ def conflicts(wish: Wish) -> list[Problem]:
 
 
 def _by_hand(wish: Wish) -> list[Problem]:
-    twice = [*_second_owners(wish), *_scopes(wish)]
+    twice = [*_second_owners(wish), *_scopes(wish), *_surge_beside_blue_green(wish)]
     told = {problem.path for problem in twice}
     found = override_problems(("pools", wish.name), wish.spec.overrides.get("gcp", {}), "gcp", OVERRIDABLE)
     return [*twice, *(problem for problem in found if problem.path not in told)]
@@ -143,6 +149,21 @@ def _scopes(wish: Wish) -> Iterator[Problem]:
         yield Problem(
             _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "oauthScopes"), what, fix, f"{_HOW_TO}/gpus"
         )
+
+
+def _surge_beside_blue_green(wish: Wish) -> Iterator[Problem]:
+    """Refuse what the two ways to upgrade become together; GKE's API refuses a surge beside the second set of nodes."""
+    given = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("upgradeSettings")
+    if not isinstance(given, Mapping):
+        return
+    planned = wish.spec.upgrade.strategy == "blue-green"
+    if given.get("strategy", "BLUE_GREEN" if planned else "SURGE") != "BLUE_GREEN":
+        return
+    surge = [key for key in ("maxSurge", "maxUnavailable") if given.get(key, None if planned else 0) is not None]
+    if surge:
+        what = f"GKE takes no {' and '.join(surge)} with the strategy BLUE_GREEN"
+        fix = "write upgrade: {strategy: blue-green}, and by hand blueGreenSettings alone"
+        yield Problem(_at(wish, "overrides", "gcp", "NodePool", "upgradeSettings"), what, fix, _POOL_SCHEMA)
 
 
 def _at(wish: Wish, *keys: str | int) -> Path:
@@ -208,10 +229,10 @@ def _reserved_by_hand(wish: Wish) -> Iterator[Problem]:
 
 def _zones(wish: Wish) -> Iterator[Problem]:
     location = gke_cluster(wish).location
-    zone = _ZONE.fullmatch(location)
+    zone = ZONE.fullmatch(location)
     region = zone["region"] if zone else location
     for index, name in enumerate(wish.spec.zones):
-        found = _ZONE.fullmatch(name)
+        found = ZONE.fullmatch(name)
         where = _at(wish, "zones", index)
         if found is None:
             yield Problem(where, f"{shown(name)} is no zone of Google Cloud", f"write e.g. {region}-a", _REGIONS)
@@ -222,19 +243,28 @@ def _zones(wish: Wish) -> Iterator[Problem]:
             yield Problem(where, f"{name} is given twice", "name each zone once")
 
 
-def _fixed(wish: Wish) -> Iterator[Problem]:
-    fixed, zones = wish.spec.nodes.fixed, zones_of(wish)
-    if fixed is None:
-        return
-    at = _at(wish, "nodes", "fixed")
+def _first_nodes(wish: Wish) -> Iterator[Problem]:
+    """Refuse a number of nodes that GKE cannot make: `nodeCount` and `initialNodeCount` count the nodes of each zone.
+
+    A pool has to start at its minimum, since the cluster autoscaler does not lift it there by itself
+    (`enforce-node-group-min-size` is off, _AUTOSCALER).
+    """
+    nodes, zones = wish.spec.nodes, zones_of(wish)
+    if not nodes.min or (isinstance(wish.spec.capacity, Queued) and nodes.fixed is None):
+        return  # queued nodes have no minimum, which `_capacity` says
+    key, word = ("min", "the first") if nodes.fixed is None else ("fixed", "fixed")
+    at, source = _at(wish, "nodes", key), _POOL_SCHEMA if nodes.fixed is not None else _AUTOSCALER
     if not zones:
-        what = "GKE counts fixed nodes per zone, and neither zones nor the cluster's node_locations names them"
-        yield Problem(at, what, "write zones: […]", _POOL_SCHEMA)
-    elif fixed % len(zones):
-        lower, upper = fixed // len(zones) * len(zones), -(-fixed // len(zones)) * len(zones)
-        near = f"{lower} or {upper}" if lower else str(upper)
-        what = f"{fixed} nodes do not spread evenly over {len(zones)} zones ({', '.join(zones)}), as GKE wants it"
-        yield Problem(at, what, f"write {near}, or name fewer zones", _POOL_SCHEMA)
+        what = f"GKE counts {word} nodes per zone, and neither zones nor the cluster's node_locations names them"
+        yield Problem(at, what, "write zones: […]", source)
+    elif nodes.min % len(zones):
+        lower = nodes.min // len(zones) * len(zones)
+        near = [lower] if lower or (nodes.fixed is None and wish.software != DRA_DRIVER) else []
+        near += [lower + len(zones)] if nodes.fixed is not None or lower + len(zones) <= nodes.max else []
+        even = f"write {' or '.join(map(str, near))}, or name fewer zones" if near else "name fewer zones"
+        count = f"{nodes.min} nodes do" if nodes.min > 1 else "1 node does"
+        what = f"{count} not spread evenly over {len(zones)} zones ({', '.join(zones)}), as GKE wants it"
+        yield Problem(at, what, even, source)
 
 
 def _image(wish: Wish) -> Iterator[Problem]:
@@ -251,6 +281,9 @@ def _image(wish: Wish) -> Iterator[Problem]:
     if wish.instance.is_fraction:
         what = f"a part of a GPU ({wish.instance.name}) needs the image cos"
         yield Problem(at, what, "use family: cos", f"{_HOW_TO}/gpus")
+    elif _GVNIC_ALONE.match(_machine(wish)):
+        what = f"{_machine(wish)} (instance_type) has gVNIC interfaces alone, which GKE drives on cos alone"
+        yield Problem(at, what, "use family: cos", f"{_HOW_TO}/using-gvnic")
 
 
 def _disk(wish: Wish) -> Iterator[Problem]:
@@ -290,9 +323,6 @@ def _rdma(wish: Wish) -> Iterator[Problem]:
     if len(zones) != 1:
         what = f"the nodes are in {'several zones' if zones else 'zones that only the cluster knows'} (zones)"
         yield Problem(at, f"GPUDirect networks are of one zone; {what}", "name one zone under zones", _NETWORKS)
-    if wish.spec.image.family == "ubuntu":
-        what = "GPUDirect needs gVNIC, which GKE has on cos alone; image.family is ubuntu"
-        yield Problem(at, what, "use image: {family: cos}", f"{_HOW_TO}/using-gvnic")
 
 
 def _placement(wish: Wish) -> Iterator[Problem]:

@@ -27,6 +27,7 @@ from gpupools.reading import (
     as_object,
     at,
     flag,
+    is_list,
     items,
     mapping,
     number,
@@ -37,6 +38,7 @@ from gpupools.reading import (
     wanted_taint,
 )
 from gpupools.taints import GPU_TAINT, Effect
+from providers.gcp.cluster import ZONE
 from providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL
 
@@ -105,13 +107,16 @@ def _cluster(given: Mapping[str, Any], key: str) -> Iterator[PoolFacts]:
     pools = list(items(given.get("nodePools"), "nodePools", late))
     for where, one in pools:
         pool = mapping(one)
-        yield replace(_node_pool(pool, f"{where}.", key), pool=text(pool.get("name")))
+        found = _node_pool(pool, f"{where}.", key)
+        if found.zones is None and not found.zones_unknown:
+            found = _with_zones(found, *_zones(given, cluster=True))
+        yield replace(found, pool=text(pool.get("name")))
     for path in late:
         yield PoolFacts("gcp", (), None, (), unknown=(path,), where=f"{path}.{key}.taints")
     # The cluster's own `nodeConfig` is for its default pool, which exists unless pools are given or it is removed.
     removed = given.get("removeDefaultNodePool")
     if not pools and not late and flag(removed) is not True and given.get("nodeConfig"):
-        found = _node_pool(given, "", "nodeConfig")
+        found = _with_zones(_node_pool(given, "", "nodeConfig"), *_zones(given, cluster=True))
         yield replace(found, pool="default-pool", in_cluster=None if removed is UNKNOWN else True)
     yield from _auto_provisioning(given, key)
 
@@ -191,6 +196,7 @@ def _node_pool(pool: Mapping[str, Any], prefix: str, key: str) -> PoolFacts:
     total = scaling.get("totalMaxNodeCount") is not None or scaling.get("totalMinNodeCount") is not None
     ends = ("totalMinNodeCount", "totalMaxNodeCount") if total else ("minNodeCount", "maxNodeCount")
     fixed = number(pool.get("nodeCount")) if not scaling else None
+    zones, late = _zones(pool)
     least, most = (number(scaling.get(end)) for end in ends)
     return PoolFacts(
         cloud="gcp",
@@ -209,11 +215,29 @@ def _node_pool(pool: Mapping[str, Any], prefix: str, key: str) -> PoolFacts:
         min_nodes=fixed if least is None else least,
         max_nodes=fixed if most is None else most,
         per_zone=not total,
+        zones=zones,
+        zones_unknown=late,
         labels=string_map(config.get("labels")),
         tags=string_map(config.get("resourceLabels")),
         weaknesses=tuple(hardening.found),
         deletion_protected=pool.get("deletionPolicy") == "PREVENT",
     )
+
+
+def _zones(given: Mapping[str, Any], *, cluster: bool = False) -> tuple[int | None, bool]:
+    """Count the zones that a pool or cluster names, and say whether it names some that are not known yet."""
+    named, location = given.get("nodeLocations", given.get("locations")), given.get("location")
+    zonal = isinstance(location, str) and ZONE.fullmatch(location) is not None
+    if is_list(named) and named:
+        # The provider's cluster names the zones beside its own: registry.terraform.io, google_container_cluster.
+        return len({*map(text, named), *([text(location)] if cluster and zonal else [])}), False
+    if named is UNKNOWN or (location is UNKNOWN and not named):
+        return None, True
+    return (1 if zonal else None), False
+
+
+def _with_zones(found: PoolFacts, zones: int | None, unknown: bool) -> PoolFacts:
+    return replace(found, zones=zones, zones_unknown=unknown)
 
 
 def _blocks(config: Mapping[str, Any], path: str, unknown: list[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:

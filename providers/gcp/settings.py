@@ -60,11 +60,6 @@ COHERENT_MEMORY = frozenset({"GB200", "GB300"})
 """GPUs whose driver on GKE manages memory coherently (CDMM), which rules MIG out."""
 _COHERENT_SOURCE = "https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute"
 
-_ZONES_OF_A_REGION = 3
-# A regional cluster puts nodes into three zones unless told otherwise,
-# https://docs.cloud.google.com/kubernetes-engine/docs/concepts/regional-clusters.
-
-
 QUEUED = "cloud.google.com/gke-queued"
 """Label and taint of nodes that only queued provisioning brings: GKE adds the taint, whoever makes the pool the label.
 
@@ -169,6 +164,8 @@ def decide(wish: Wish) -> GkeSettings:
     capacity, machine = spec.capacity, instance.extra["machine_type"]
     short_lived = isinstance(capacity, FlexStart | Queued)
     fixed = spec.nodes.fixed
+    # The autoscaler lifts no pool to its minimum, so that a pool has to start there; `_first_nodes` in conflicts.py.
+    each_zone = spec.nodes.min // len(zones_of(wish)) if spec.nodes.min else 0
     return GkeSettings(
         labels=_labels(wish),
         taints=(Taint(QUEUED, "true", Effect.NO_SCHEDULE),) if isinstance(capacity, Queued) else (),
@@ -179,8 +176,8 @@ def decide(wish: Wish) -> GkeSettings:
         accelerator_count=instance.devices,
         gpu_driver_version="DEFAULT" if wish.software == "cloud-managed" else "INSTALLATION_DISABLED",
         boot_disk_type=spec.disk.type or boot_disk_types(machine)[0],
-        initial_nodes_per_zone=_initial_nodes_per_zone(wish) if fixed is None else None,
-        fixed_nodes_per_zone=fixed // len(zones_of(wish)) if fixed is not None else None,
+        initial_nodes_per_zone=each_zone if fixed is None else None,
+        fixed_nodes_per_zone=each_zone if fixed is not None else None,
         local_ssd_count=(instance.local_disk_gb or 0) // _local_ssd_gb(instance),
         local_ssd_for_pods=spec.disk.local_nvme != "none",
         gpu_sharing_strategy={TimeSlicing: "TIME_SHARING", Mps: "MPS"}[type(clients)] if clients else None,
@@ -255,17 +252,6 @@ def _labels(wish: Wish) -> dict[str, str]:
 def _local_ssd_gb(instance: InstanceType) -> int:
     """Return the size of one Local SSD, https://docs.cloud.google.com/compute/docs/disks/local-ssd."""
     return 3000 if instance.name.startswith("a4x-") else 375
-
-
-def _initial_nodes_per_zone(wish: Wish) -> int:
-    """Spread the pool's minimum over its zones; GKE counts the first nodes per zone, unlike the total limits.
-
-    The cluster autoscaler does not lift a group to its minimum by itself (`enforce-node-group-min-size` is off,
-    https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md), so the pool has to start there.
-    """
-    count = len(zones_of(wish)) or _ZONES_OF_A_REGION
-    rounded_up = -(-wish.spec.nodes.min // count)
-    return rounded_up if rounded_up * count <= wish.spec.nodes.max else wish.spec.nodes.min // count
 
 
 def _clients(sharing: object) -> TimeSlicing | Mps | None:

@@ -681,8 +681,18 @@ def test_an_aks_profile_names_what_the_gpu_has() -> None:
         (
             pool(8, max_nodes=6, per_zone=True),
             {"maxNodesPerPool": 5},
-            "may grow to 6 GPU nodes in each zone, and the cap is 5",
+            (
+                "may grow to 18 GPU nodes (6 in each zone; no zones are named, and a regional cluster has 3), and the "
+                "cap is 5"
+            ),
         ),
+        (
+            pool(8, max_nodes=3, per_zone=True, zones=2),
+            {"maxNodesPerPool": 5},
+            "may grow to 6 GPU nodes (3 in each of 2 zones), and the cap is 5",
+        ),
+        (pool(8, max_nodes=5, per_zone=True, zones=1), {"maxNodesPerPool": 5}, None),
+        (pool(8, max_nodes=2, per_zone=True, zones=2), {"maxNodesPerPool": 5}, None),
         (pool(8, max_nodes=5), {"maxNodesPerPool": 5}, None),
         (pool(8, max_nodes=6), {}, None),
         (pool(8, max_nodes=0), {"maxNodesPerPool": 0}, None),
@@ -691,6 +701,15 @@ def test_an_aks_profile_names_what_the_gpu_has() -> None:
 )
 def test_a_pool_is_held_to_the_cap(facts: PoolFacts, config: dict[str, Any], said: str | None) -> None:
     assert [each.what for each in found(facts, "gpu-pool-bounded", **config)] == ([said] if said else [])
+
+
+@pytest.mark.parametrize(("most", "certain"), [(2, False), (6, True)], ids=["with one zone it fits", "with any"])
+def test_a_pool_whose_zones_are_not_known_yet_may_be_within_the_cap(most: int, certain: bool) -> None:
+    facts = pool(8, max_nodes=most, per_zone=True, zones_unknown=True)
+    (finding,) = found(facts, "gpu-pool-bounded", maxNodesPerPool=5)
+
+    assert finding.unverified is not certain
+    assert "which zones is not known yet" in finding.what
 
 
 @pytest.mark.parametrize(

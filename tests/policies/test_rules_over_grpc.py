@@ -242,6 +242,14 @@ WRONG = [
         EKS, eks(scalingConfig={"minSize": 0, "maxSize": 21}), "gpu-pool-bounded", "mandatory", "21", id="21 nodes"
     ),
     pytest.param(
+        GKE,
+        gke() | {"location": "europe-west4", "autoscaling": {"maxNodeCount": 7}},
+        "gpu-pool-bounded",
+        "mandatory",
+        "21 GPU nodes (7 in each zone",
+        id="7 nodes in each of 3 zones",
+    ),
+    pytest.param(
         EKS, eks(scalingConfig={"minSize": 1, "maxSize": 4}), "gpu-pool-idles-at-zero", "advisory", "1", id="idle"
     ),
     pytest.param(EKS, eks(labels={}), "gpu-pool-owned", "advisory", "owner", id="no owner"),
@@ -655,6 +663,14 @@ GPU_DRIVER_OFF = {"driver": {"enabled": False}, "toolkit": {"enabled": False}}
             ],
             [("gpu-stack-bounded", "")],
             id="33 nodes",
+        ),
+        pytest.param(
+            [
+                (GKE, "a", gke() | {"location": "europe-west4", "autoscaling": {"maxNodeCount": 5}}),
+                (GKE, "b", gke() | {"nodeLocations": ["us-east1-b", "us-east1-c"], "autoscaling": {"maxNodeCount": 8}}),
+            ],
+            [("gpu-stack-bounded", "")],
+            id="31 nodes, counted in every zone",
         ),
     ],
 )

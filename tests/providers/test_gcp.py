@@ -426,13 +426,10 @@ def test_disks_follow_the_machine(machine: str, disk: str, ssds: int) -> None:
     ("where", "nodes", "per_zone"),
     [
         ({}, {"max": 4}, 0),
-        ({}, {"min": 3, "max": 4}, 1),
-        ({}, {"min": 2, "max": 3}, 1),
-        ({}, {"min": 2, "max": 2}, 0),
         ({"location": "europe-west4-a"}, {"min": 2, "max": 2}, 2),
-        ({"node_locations": ["europe-west4-a", "europe-west4-b"]}, {"min": 3, "max": 4}, 2),
+        ({"node_locations": ["europe-west4-a", "europe-west4-b"]}, {"min": 4, "max": 5}, 2),
     ],
-    ids=["idle", "one-each", "rounded-up", "no-room", "zonal", "two-zones"],
+    ids=["idle", "zonal", "two-zones"],
 )
 def test_a_pool_starts_with_its_smallest_size(where: dict[str, Any], nodes: dict[str, int], per_zone: int) -> None:
     assert settings(cluster(**where), gpu="L4", nodes=nodes).initial_nodes_per_zone == per_zone
@@ -649,7 +646,8 @@ def wire(made: PoolPlan, **changes: Any) -> Mapping[str, Any]:
 
 
 def test_a_pool_goes_over_the_wire_as_hardened_as_it_should() -> None:
-    made = plan(gpu="L4", nodes={"min": 1, "max": 6}, disk_gib=300, labels={"team": "vision"}, taints=["a=b:NoExecute"])
+    keys: dict[str, Any] = {"labels": {"team": "vision"}, "taints": ["a=b:NoExecute"], "zones": ["europe-west4-a"]}
+    made = plan(gpu="L4", nodes={"min": 1, "max": 6}, disk_gib=300, **keys)
     inputs = wire(made)
 
     assert inputs["name"].startswith("train-")
@@ -744,7 +742,7 @@ def test_every_machine_is_read_back_as_the_tainted_gpu_pool_it_was_planned_as() 
         ({"gpu": "L4", "software": "device-plugin"}, True),
         ({"instance_type": "g2-standard-16"}, False),
         ({"gpu": "L4", "disk_gib": 500}, False),
-        ({"gpu": "L4", "nodes": {"min": 1, "max": 9}}, False),
+        ({"gpu": "L4", "nodes": {"min": 1, "max": 9}, "zones": ["europe-west4-a"]}, False),
         ({"gpu": "L4", "labels": {"team": "vision"}, "taints": ["a=b:NoSchedule"]}, False),
     ],
     ids=["model", "count", "sharing", "driver", "machine", "disk", "nodes", "labels-and-taints"],
@@ -816,3 +814,15 @@ def test_gpus_without_mig_on_gke_have_no_partition_sizes() -> None:
     able = {name for name, model in gpu_models().items() if model.mig_profiles} & offered
 
     assert able == set(MIG_PARTITIONS) | COHERENT_MEMORY
+
+
+def test_nodes_may_be_in_an_ai_zone_and_the_control_plane_not() -> None:
+    made = settings(cluster(location="us-central1", node_locations=["us-central1-ai1a"]), gpu="L4", nodes={"fixed": 2})
+
+    assert made.fixed_nodes_per_zone == 2
+    with pytest.raises(Rejected) as other:
+        cluster(location="us-central1", node_locations=["us-east1-ai1a"])
+    assert "no zone of us-central1" in str(other.value)
+    with pytest.raises(Rejected) as control_plane:
+        cluster(location="us-central1-ai1a")
+    assert "write us-central1, and the zone under node_locations" in str(control_plane.value)

@@ -359,6 +359,49 @@ def test_the_size_is_the_pools_or_that_of_each_zone(scaling: dict[str, Any], mos
     assert (found.max_nodes, found.per_zone) == (most, per_zone)
 
 
+EUROPE = ["europe-west4-a", "europe-west4-b"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "zones", "unknown"),
+    [
+        (POOL, {"location": "europe-west4", "nodeLocations": EUROPE}, 2, False),
+        (POOL, {"location": "europe-west4-a"}, 1, False),
+        (POOL, {"location": "us-central1", "nodeLocations": ["us-central1-ai1a"]}, 1, False),
+        (POOL, {"location": "europe-west4"}, None, False),
+        (POOL, {}, None, False),
+        (POOL, {"location": UNKNOWN}, None, True),
+        (POOL, {"location": "europe-west4", "nodeLocations": UNKNOWN}, None, True),
+        (CLUSTER, {"location": "europe-west4", "nodeLocations": EUROPE}, 2, False),
+        (CLUSTER, {"location": "europe-west4-c", "nodeLocations": EUROPE}, 3, False),
+        (CLUSTER, {"location": "europe-west4-c"}, 1, False),
+    ],
+    ids=[
+        "two",
+        "zonal",
+        "ai",
+        "regional",
+        "nothing",
+        "late",
+        "late-zones",
+        "cluster",
+        "cluster-and-its-own",
+        "its-own",
+    ],
+)
+def test_the_zones_of_a_pool_are_counted(kind: str, given: dict[str, Any], zones: int | None, unknown: bool) -> None:
+    (found,) = read(kind, {"nodeConfig": L4, **given})
+
+    assert (found.zones, found.zones_unknown) == (zones, unknown)
+
+
+def test_a_pool_inside_a_cluster_has_its_own_zones_or_the_clusters() -> None:
+    pools = [{"nodeConfig": L4}, {"nodeConfig": L4, "nodeLocations": EUROPE[:1]}]
+    found = read(CLUSTER, {"location": "europe-west4", "nodeLocations": EUROPE, "nodePools": pools})
+
+    assert [each.zones for each in found] == [2, 1]
+
+
 @pytest.mark.parametrize("pools", [[], [{"name": "cpu"}], "x", None], ids=["empty", "short", "text", "none"])
 def test_no_taint_is_added_to_a_pool_that_is_not_there(pools: Any) -> None:
     (_, second) = read(CLUSTER, {"nodePools": [{"name": "cpu"}, {"name": "gpu", "nodeConfig": L4}]})

@@ -246,7 +246,7 @@ def test_options_follow_protection_and_time_outs() -> None:
         ({"nodes": {"max": 40}, "upgrade": {"max_surge": 4, "max_unavailable": 0}}, 60, 200),
         ({"nodes": {"max": 40}, "upgrade": {"strategy": "blue-green", "max_unavailable": 5}}, 60, 160),
         ({"nodes": {"max": 10}, "upgrade": {"drain_timeout_min": 60}}, 60, 800),
-        ({"nodes": {"min": 80, "max": 1000}}, 120, 1440),
+        ({"nodes": {"min": 80, "max": 1000}, "zones": ZONES[:1]}, 120, 1440),
     ],
     ids=["small", "one-by-one", "surge", "blue-green", "drain", "large"],
 )
@@ -382,6 +382,34 @@ def test_the_plan_and_the_preview_show_what_is_set_by_hand() -> None:
                 "names them; write zones: […]"
             ),
         ),
+        (
+            {"nodes": {"min": 1, "max": 8}},
+            (
+                "nodes.min: GKE counts the first nodes per zone, and neither zones nor the cluster's node_locations "
+                "names them; write zones: […]"
+            ),
+        ),
+        (
+            {"nodes": {"min": 1, "max": 8}, "zones": ZONES},
+            (
+                "nodes.min: 1 node does not spread evenly over 3 zones (europe-west4-a, europe-west4-b, "
+                "europe-west4-c), as GKE wants it; write 0 or 3, or name fewer zones"
+            ),
+        ),
+        (
+            {"nodes": {"min": 1, "max": 2}, "zones": ZONES, "software": "dra-driver"},
+            (
+                "nodes.min: 1 node does not spread evenly over 3 zones (europe-west4-a, europe-west4-b, "
+                "europe-west4-c), as GKE wants it; name fewer zones"
+            ),
+        ),
+        (
+            {"nodes": {"min": 7, "max": 8}, "zones": ZONES},
+            (
+                "nodes.min: 7 nodes do not spread evenly over 3 zones (europe-west4-a, europe-west4-b, "
+                "europe-west4-c), as GKE wants it; write 6, or name fewer zones"
+            ),
+        ),
         ({"image": {"family": "bottlerocket"}}, "image.family: GKE has no image bottlerocket; use cos or ubuntu"),
         (
             {"image": {"family": "ubuntu"}, "software": "device-plugin"},
@@ -446,8 +474,8 @@ def test_the_plan_and_the_preview_show_what_is_set_by_hand() -> None:
                 "image": {"family": "ubuntu"},
             },
             (
-                "network.rdma: GPUDirect needs gVNIC, which GKE has on cos alone; image.family is ubuntu; use image: "
-                "{family: cos}"
+                "image.family: a3-megagpu-8g (instance_type) has gVNIC interfaces alone, which GKE drives on cos "
+                "alone; use family: cos"
             ),
         ),
         (
@@ -546,6 +574,20 @@ def test_the_plan_and_the_preview_show_what_is_set_by_hand() -> None:
             (
                 "overrides.gcp.NodePool.nodeConfig.shieldedInstanceConfig.enableSecureBoot: cannot be set by hand; "
                 "write security: {secure_boot: …}, which asks for a driver that is signed"
+            ),
+        ),
+        (
+            by_hand(upgradeSettings={"strategy": "BLUE_GREEN"}),
+            (
+                "overrides.gcp.NodePool.upgradeSettings: GKE takes no maxSurge and maxUnavailable with the strategy "
+                "BLUE_GREEN; write upgrade: {strategy: blue-green}, and by hand blueGreenSettings alone"
+            ),
+        ),
+        (
+            by_hand(upgradeSettings={"maxSurge": 1}) | {"upgrade": {"strategy": "blue-green"}},
+            (
+                "overrides.gcp.NodePool.upgradeSettings: GKE takes no maxSurge with the strategy BLUE_GREEN; write "
+                "upgrade: {strategy: blue-green}, and by hand blueGreenSettings alone"
             ),
         ),
         (
@@ -706,3 +748,38 @@ def test_the_inputs_that_replace_are_found_at_any_depth() -> None:
         "nodeConfig.confidentialNodes.confidentialInstanceType": "TDX",
         "nodeConfig.spot": True,
     }
+
+
+@pytest.mark.parametrize(
+    ("machine", "keys"),
+    [
+        ("a3-highgpu-8g", {}),
+        ("a3-ultragpu-8g", {"capacity": {"mode": "spot"}}),
+        ("a4-highgpu-8g", {"capacity": {"mode": "spot"}}),
+        ("a4x-highgpu-4g", {"capacity": {"mode": "reservation", "name": "r"}, "zones": ZONES[:1]}),
+        ("g4-standard-48", {}),
+    ],
+)
+def test_machines_without_virtio_need_the_image_with_gvnic(machine: str, keys: dict[str, Any]) -> None:
+    (problem,) = refusals(instance_type=machine, image={"family": "ubuntu"}, **keys)
+
+    assert problem.path[2:] == ("image", "family")
+    assert "gVNIC" in problem.what
+    assert settings(instance_type=machine, image={"family": "cos"}, **keys).image_type == "COS_CONTAINERD"
+
+
+@pytest.mark.parametrize("machine", ["g2-standard-4", "a2-highgpu-1g", "n1+nvidia-tesla-t4:1"])
+def test_older_machines_run_ubuntu(machine: str) -> None:
+    assert settings(instance_type=machine, image={"family": "ubuntu"}).image_type == "UBUNTU_CONTAINERD"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"strategy": "BLUE_GREEN", "maxSurge": None, "maxUnavailable": None},
+        {"maxSurge": 3},
+    ],
+    ids=["taken-away", "surge"],
+)
+def test_upgrades_set_by_hand_that_go_together_pass(given: dict[str, Any]) -> None:
+    assert plan(**by_hand(upgradeSettings=given)).set_by_hand
