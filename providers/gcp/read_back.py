@@ -38,6 +38,7 @@ from gpupools.reading import (
     wanted_taint,
 )
 from gpupools.taints import GPU_TAINT, Effect
+from providers.gcp.added_taints import ARM
 from providers.gcp.cluster import ZONE
 from providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL
@@ -175,6 +176,9 @@ def _node_pool(pool: Mapping[str, Any], prefix: str, key: str) -> PoolFacts:
     _count(machine, accelerators, path, machines)
     read = TaintsRead()
     read.objects(config.get("taints"), f"{path}.taints", _KUBERNETES_EFFECT)
+    if ARM.taint in read.taints:
+        read.taints.remove(ARM.taint)
+        read.note(f"{path}.taints: {ARM.taint} does not keep off {ARM.passed_by} ({ARM.source})")
     hardening = Hardening(_HARDENING)
     _harden(config, path, hardening)
     private = at(pool, "networkConfig.enablePrivateNodes")

@@ -11,7 +11,7 @@ from gpupools.errors import Path, Problem
 from gpupools.pool_settings import FlexStart, Queued, Reservation, Spot, Upgrade
 from gpupools.runtime.labels import GPU_PRESENT_LABEL
 from gpupools.spec import Mig, Mps, TimeSlicing
-from gpupools.taints import Effect, Taint
+from providers.gcp.added_taints import QUEUED, added_taints
 from providers.gcp.capabilities import CAPABILITIES
 from providers.gcp.conflicts import IMAGE_TYPES, boot_disk_types, zones_of
 from providers.gcp.machines import n1_most_vcpus
@@ -60,11 +60,6 @@ COHERENT_MEMORY = frozenset({"GB200", "GB300"})
 """GPUs whose driver on GKE manages memory coherently (CDMM), which rules MIG out."""
 _COHERENT_SOURCE = "https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute"
 
-QUEUED = "cloud.google.com/gke-queued"
-"""Label and taint of nodes that only queued provisioning brings: GKE adds the taint, whoever makes the pool the label.
-
-https://github.com/GoogleCloudPlatform/cluster-toolkit, modules/compute/gke-node-pool/main.tf
-"""
 
 _NETWORK_DRIVER_LABEL = "cloud.google.com/gke-networking-dra-driver"
 # Puts GKE's network driver on the node, which hands the GPUDirect interfaces to pods,
@@ -168,7 +163,7 @@ def decide(wish: Wish) -> GkeSettings:
     each_zone = spec.nodes.min // len(zones_of(wish)) if spec.nodes.min else 0
     return GkeSettings(
         labels=_labels(wish),
-        taints=(Taint(QUEUED, "true", Effect.NO_SCHEDULE),) if isinstance(capacity, Queued) else (),
+        taints=added_taints(instance.architecture, queued=isinstance(capacity, Queued)),
         owners=_OPERATOR_ON_UBUNTU if spec.image.family == "ubuntu" and wish.software == "gpu-operator" else None,
         first_name=spec.renamed_from or wish.name,
         machine_type=machine,
@@ -238,7 +233,7 @@ def refusals(wish: Wish) -> list[Problem]:
 def _labels(wish: Wish) -> dict[str, str]:
     labels: dict[str, str] = {}
     if isinstance(wish.spec.capacity, Queued):
-        labels[QUEUED] = "true"
+        labels[QUEUED.taint.key] = QUEUED.taint.value
     if wish.spec.network.rdma:
         labels[_NETWORK_DRIVER_LABEL] = "true"
     if wish.software == "cloud-managed":

@@ -74,6 +74,18 @@ def test_a_cluster_holds_these_pools(cluster: dict[str, Any], pools: list[tuple[
     assert [(one.pool, one.where, one.gpus_per_node, repels_cpu_pods(one.taints)) for one in found] == pools
 
 
+def test_the_taint_of_arm_nodes_keeps_no_arm_pod_off() -> None:
+    arm = {"key": "kubernetes.io/arch", "value": "arm64", "effect": "NO_SCHEDULE"}
+    alone = pool(machineType="a4x-highgpu-4g", taints=[arm])
+
+    assert alone.lacks_taint
+    (said,) = alone.not_counted
+    assert said.startswith(
+        "nodeConfig.taints: kubernetes.io/arch=arm64:NoSchedule does not keep off pods that select Arm"
+    )
+    assert not pool(machineType="a4x-highgpu-4g", taints=[arm, TAINT]).lacks_taint
+
+
 def test_auto_provisioned_pools_have_no_field_for_taints() -> None:
     cluster = {"clusterAutoscaling": {"enabled": True, "resourceLimits": [{"resourceType": "nvidia-l4", "maximum": 8}]}}
     (found,) = read(CLUSTER, cluster)

@@ -215,6 +215,15 @@ def test_the_taint_that_gke_adds_to_queued_nodes_is_tolerated_but_left_to_gke() 
     assert declared["labels"][QUEUED_TAINT.key] == "true"
 
 
+def test_the_taint_that_gke_adds_to_arm_nodes_is_in_the_plan_but_left_to_gke() -> None:
+    pool: dict[str, Any] = {"instance_type": "a4x-highgpu-4g", "capacity": RESERVATION, "zones": ZONES[:1]}
+    arm = Taint("kubernetes.io/arch", "arm64", Effect.NO_SCHEDULE)
+
+    assert plan(**pool).taints == (GPU_TAINT, arm)
+    assert [each["key"] for each in wire(**pool)["nodeConfig"]["taints"]] == [GPU_TAINT.key]
+    assert plan(instance_type="a2-highgpu-1g").taints == (GPU_TAINT,)
+
+
 def test_gpudirect_nodes_carry_the_label_of_the_network_driver() -> None:
     made = plan(instance_type="a4-highgpu-8g", capacity={"mode": "spot"}, zones=ZONES[:1], network={"rdma": True})
 

@@ -165,6 +165,25 @@ def test_the_efa_plugin_tolerates_custom_taints(software: str, plan: Planner) ->
     assert deaf(made, planned.taints) == []
 
 
+@pytest.mark.parametrize(
+    ("software", "workloads"), [("cloud-managed", 0), ("device-plugin", 3), ("gpu-operator", 9), ("dra-driver", 2)]
+)
+def test_all_that_runs_on_gkes_arm_nodes_tolerates_the_taint_that_gke_adds(
+    software: str, workloads: int, plan: Planner
+) -> None:
+    capacity = {"mode": "reservation", "name": "r"}
+    where = {"nodes": {"min": 1, "max": 6}, "zones": ["europe-west4-a"], "capacity": capacity}
+    pools = {"a": {"instance_type": "a4x-highgpu-4g", "software": software, **where}}
+    (pool,) = pools_of("gcp", pools)
+    made = plan("gcp", pools)
+    arm = Taint("kubernetes.io/arch", "arm64", Effect.NO_SCHEDULE)
+
+    assert arm in pool.taints
+    assert len(deaf(made, (Taint("team", "vision", Effect.NO_SCHEDULE),))) == workloads
+    assert deaf(made, pool.taints) == []
+    assert tolerates(pool.pod()["tolerations"], arm)
+
+
 def test_every_operand_of_the_data_is_in_some_combination(plan: Planner) -> None:
     seen = {
         (release.chart, operand.name)
