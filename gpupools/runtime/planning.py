@@ -597,7 +597,7 @@ def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:
     """
     if pool.settings.autoscaler_is_told():
         return
-    if pool.capacity and GPU_RESOURCE not in pool.capacity and pool.min_nodes < pool.max_nodes:
+    if GPU_RESOURCE not in pool.capacity and pool.min_nodes < pool.max_nodes:
         way = "keep a fixed number of nodes, or leave rename out" if _renamed(pool) else "keep a fixed number of nodes"
         what = f"the autoscaler waits on each node for {GPU_RESOURCE}, which none offers, and takes it for not ready"
         yield f"pool {pool.name}: {what}; {way}"

@@ -15,6 +15,7 @@ from gpupools.capacity import capacity as offered_by
 from gpupools.cloud import Owners, Settings, Wish
 from gpupools.errors import Problem
 from gpupools.pool_settings import CapacityBlock, Reservation
+from gpupools.runtime.dra import DRA_DRIVER
 from gpupools.runtime.labels import GPU_PRESENT_LABEL
 from gpupools.spec import Mig
 from gpupools.taints import GPU_TAINT
@@ -25,9 +26,10 @@ from providers.aws.pool_settings import setting_problems
 ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
 """Tells cluster-autoscaler that a node will have GPUs, so that it waits for them instead of adding more nodes.
 
-It waits for `nvidia.com/gpu` alone: with the label, a node whose GPUs all go by other names is never ready to it.
-https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md and
-processors/customresources/gpu_processor.go
+It waits for `nvidia.com/gpu` alone: with the label, a node whose GPUs all go by other names, or are claimed, is never
+ready to it. For claimed ones it has a way out that only its GCE provider opens.
+https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md,
+processors/customresources/gpu_processor.go and cloudprovider/gce/dynamicresources.go
 """
 
 
@@ -149,9 +151,9 @@ def decide(wish: Wish) -> EksSettings:
     reserved = capacity.name if isinstance(capacity, Reservation | CapacityBlock) else None
     is_group = reserved is not None and reserved.startswith("arn:")
     interfaces = tuple(_efa_interfaces(wish)) if spec.network.rdma else ()
-    awaited = GPU_RESOURCE in offered_by(wish.instance, spec.sharing)
+    awaited = wish.software != DRA_DRIVER and GPU_RESOURCE in offered_by(wish.instance, spec.sharing)
     labels = {ACCELERATOR_LABEL: accelerator_name(wish.instance.gpu_model)} if awaited else {}
-    if wish.software in ("device-plugin", "dra-driver"):
+    if wish.software in ("device-plugin", DRA_DRIVER):
         labels[GPU_PRESENT_LABEL] = "true"
     capacity_type = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK"}.get(capacity.mode)
     efas = sum(interface.type is not None for interface in interfaces)

@@ -668,6 +668,11 @@ def test_an_empty_group_describes_its_nodes_to_the_autoscaler() -> None:
             {"nvidia.com/gpu": "0", "nvidia.com/mig-2g.10gb": "24"},
             id="slices",
         ),
+        pytest.param(
+            {"gpu": "L4", "software": "dra-driver", "nodes": {"min": 1, "max": 4}},
+            {"nvidia.com/gpu": "0"},
+            id="claims",
+        ),
     ],
 )
 def test_the_autoscaler_does_not_wait_for_a_name_that_no_node_offers(

@@ -166,7 +166,7 @@ def test_the_efa_plugin_tolerates_custom_taints(software: str, plan: Planner) ->
 
 
 @pytest.mark.parametrize(
-    ("software", "workloads"), [("cloud-managed", 0), ("device-plugin", 3), ("gpu-operator", 9), ("dra-driver", 2)]
+    ("software", "workloads"), [("cloud-managed", 0), ("device-plugin", 3), ("gpu-operator", 8), ("dra-driver", 2)]
 )
 def test_all_that_runs_on_gkes_arm_nodes_tolerates_the_taint_that_gke_adds(
     software: str, workloads: int, plan: Planner
