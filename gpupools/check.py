@@ -1,6 +1,6 @@
 """A stack file from disk to plans, with every problem located by file and line."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
@@ -32,8 +32,12 @@ class Located(NamedTuple):
     problem: Problem
 
     def __str__(self) -> str:
-        line = f":{self.line}" if self.line is not None else ""
-        return f"{self.file}{line}: {self.problem}"
+        return f"{self.place}: {self.problem}"
+
+    @property
+    def place(self) -> str:
+        """`file:line`, or the file alone."""
+        return f"{self.file}:{self.line}" if self.line is not None else str(self.file)
 
     def as_json(self) -> dict[str, Any]:
         """Return file, line, key, what, fix and source."""
@@ -59,9 +63,17 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile
 
 def locate(path: FilePath, rejected: Rejected) -> list[Located]:
     """Give each problem its line in the file, in the order of the file."""
-    file = rejected.file if isinstance(rejected, FileRejected) else None
+    return _located(path, rejected.file if isinstance(rejected, FileRejected) else None, rejected.problems)
+
+
+def warnings(checked: CheckedFile) -> list[Located]:
+    """Give what a file says but hardly means its lines, in the order of the file."""
+    return _located(checked.file.path, checked.file, [each for plan in checked.runtimes for each in plan.warnings])
+
+
+def _located(path: FilePath, file: StackFile | None, problems: Iterable[Problem]) -> list[Located]:
     located = [
         Located(path, file.line(problem.path) if file is not None and problem.path else None, problem)
-        for problem in rejected.problems
+        for problem in problems
     ]
     return sorted(located, key=lambda found: found.line or 0)

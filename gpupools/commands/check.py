@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-from gpupools.check import Located, check_stack_file, locate
+from gpupools.check import Located, check_stack_file, locate, warnings
 from gpupools.commands.files import add_within, refuses_links
 from gpupools.errors import Problem, Rejected
 from providers import clouds
@@ -27,7 +27,7 @@ def _run(given: argparse.Namespace) -> int:
 
 
 def check_files(files: Sequence[Path], form: str = "text") -> int:
-    """Print every problem of every file; return 1 when there is one.
+    """Print every problem of every file, and what it hardly means; return 1 when there is a problem.
 
     Args:
         files: The stack files.
@@ -45,15 +45,20 @@ def check_files(files: Sequence[Path], form: str = "text") -> int:
                 else:
                     print(located, file=sys.stderr)
         else:
+            for located in warnings(checked):
+                if form == "github":
+                    print(_annotated(located, "warning"))
+                else:
+                    print(f"{located.place}: warning: {located.problem}", file=sys.stderr)
             count = len(checked.plans)
             print(f"{path}: ok, {count} {'pool' if count == 1 else 'pools'}")
     return 1 if failed else 0
 
 
-def _annotated(located: Located) -> str:
+def _annotated(located: Located, kind: str = "error") -> str:
     # Imported only here: the rules around it take longer to load than a file takes to check.
     annotation = import_module("policies.documents.github").annotation
     problem = located.problem
     bare = Problem((), problem.what, problem.fix, problem.source)
-    text: str = annotation("error", str(located.file), located.line, problem.key or "gpupools check", str(bare))
+    text: str = annotation(kind, str(located.file), located.line, problem.key or "gpupools check", str(bare))
     return text

@@ -388,6 +388,13 @@ def _policy(mark: str, trust: Trust, pools: Sequence[str], own: Sequence[str]) -
     ]
 
 
+def quota_counts(pool: PoolPlan) -> list[str]:
+    """Return what a ResourceQuota counts of the units of a pool: by name, wherever in the cluster they are."""
+    if pool.claim_template:
+        return [CLAIM_QUOTA]
+    return [f"requests.{name}" for name in pool.capacity if name != GPU_RESOURCE] or [f"requests.{GPU_RESOURCE}"]
+
+
 def trust_quotas(pools: Iterable[PoolPlan]) -> list[KubernetesObject]:
     """Declare how much of a pool each trusted namespace may request at a time, where the pool says so."""
     found: list[KubernetesObject] = []
@@ -395,8 +402,7 @@ def trust_quotas(pools: Iterable[PoolPlan]) -> list[KubernetesObject]:
         trust = pool.trust
         if trust is None or trust.quota is None:
             continue
-        named = [name for name in pool.capacity if name != GPU_RESOURCE] or [GPU_RESOURCE]
-        counted = [CLAIM_QUOTA] if pool.claim_template else [f"requests.{name}" for name in named]
+        counted = quota_counts(pool)
         for space in trust.namespaces or []:
             manifest = {
                 "apiVersion": "v1",

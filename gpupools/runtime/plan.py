@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from gpupools.errors import Problem
+
 
 class Piece(StrEnum):
     """One piece of software between the bare node and an allocatable GPU."""
@@ -104,7 +106,9 @@ class RuntimePlan:
     """Step to the steps that come before it; steps are releases, objects and `pool/<key>`. Acyclic, and complete:
     every step has an entry, in an order in which they can be declared."""
     notes: tuple[str, ...] = ()
-    """What a reader should know, e.g. an existing NFD that is used."""
+    """What a reader should know, e.g. an existing NFD that is used; the warnings are among them."""
+    warnings: tuple[Problem, ...] = ()
+    """What is done as written but hardly meant."""
 
     @property
     def needs_kubernetes(self) -> bool:

@@ -57,6 +57,9 @@ class _Draft:
     depends: dict[str, set[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    undecided: set[tuple[str, str]] = field(default_factory=set)
+    """Pools and what they need otherwise than another pool of their release: values, pieces."""
 
     @property
     def runtime(self) -> str:
@@ -127,7 +130,8 @@ def plan_runtime(
         pods={pool.name: pool.pod() for pool in own},
         claim_templates={pool.name: pool.claim_template for pool in own if pool.claim_template},
         depends=_in_order(draft.depends),
-        notes=tuple(draft.notes),
+        notes=(*(str(warning) for warning in draft.warnings), *draft.notes),
+        warnings=tuple(draft.warnings),
     )
 
 
@@ -242,18 +246,18 @@ def _driver(pools: Iterable[PoolPlan]) -> dict[str, Any]:
 
 def _strategy(draft: _Draft, pools: Iterable[PoolPlan]) -> str:
     """Return the operator's one MIG strategy; it reaches every node through the environment, above any config file."""
-    first: PoolPlan | None = None
-    for pool in pools:
-        if not isinstance(pool.sharing, Mig):
-            continue
-        if first is not None and isinstance(first.sharing, Mig) and first.sharing.naming != pool.sharing.naming:
-            other = first.sharing.naming
-            what = f"is {pool.sharing.naming}, on pool {first.name} {other}; a GPU Operator has one for all its nodes"
-            fix = f"write strategy: {other} here, or put the pools on different clusters"
-            where: Path = ("pools", pool.name, "sharing", "strategy")
-            draft.problems.append(Problem(where, what, fix, _STRATEGY_SOURCE))
-        first = first or pool
-    return first.sharing.naming if first is not None and isinstance(first.sharing, Mig) else "single"
+    named = {pool.name: pool.sharing.naming for pool in pools if isinstance(pool.sharing, Mig)}
+    if not named:
+        return "single"
+    first, strategy = next(iter(named.items()))
+    others = [name for name, each in named.items() if each != strategy]
+    if others:
+        what = f"is {named[others[0]]}, on pool {first} {strategy}; a GPU Operator has one for all its nodes"
+        what += f"; so it is on {', '.join(others[1:])}" if others[1:] else ""
+        fix = f"write strategy: {strategy} here, or put the pools on different clusters"
+        where: Path = ("pools", others[0], "sharing", "strategy")
+        draft.problems.append(Problem(where, what, fix, _STRATEGY_SOURCE))
+    return strategy
 
 
 def _device_plugin(draft: _Draft) -> None:
@@ -360,18 +364,21 @@ def _only(pools: Iterable[PoolPlan]) -> dict[str, Any]:
 
 
 def _common(draft: _Draft, pools: Sequence[PoolPlan], of: str, values: Any) -> dict[str, Any]:
-    """Return what the nodes of all pools of one release need alike; refuse pools that differ."""
-    first = pools[0]
-    wanted: dict[str, Any] = dict(values(draft.nodes[first.name]))
-    for pool in pools[1:]:
-        here = dict(values(draft.nodes[pool.name]))
-        differing = sorted(key for key in {*wanted, *here} if wanted.get(key) != here.get(key))
-        if differing:
-            what = f"needs other {of} than pool {first.name} ({', '.join(differing)}), and a cluster has one release"
-            fix = "give both pools the same node image and driver, or put them on different clusters"
-            problem = Problem(("pools", pool.name, "software"), what, fix, draft.nodes[pool.name].source)
-            if not any(each.path == problem.path for each in draft.problems):
-                draft.problems.append(problem)
+    """Return what the nodes of all pools of one release need alike; refuse pools that differ, all in one problem."""
+    needs = {pool.name: dict(values(draft.nodes[pool.name])) for pool in pools}
+    first, wanted = next(iter(needs.items()))
+    keys = sorted({key for each in needs.values() for key in each})
+    differing = [key for key in keys if any(each.get(key) != wanted.get(key) for each in needs.values())]
+    if differing:
+        # Which of the two the release does, and so who owns it where, is open: that would be told as another problem.
+        draft.undecided.update((name, key) for name in needs for key in differing)
+        other, *more = [name for name, each in needs.items() if each != wanted]
+        what = f"needs other {of} than pool {first} ({', '.join(differing)}), and a cluster has one release"
+        what += f"; so do {', '.join(more)}" if more else ""
+        fix = "give all its pools the same node image and driver, or put them on different clusters"
+        problem = Problem(("pools", other, "software"), what, fix, draft.nodes[other].source)
+        if not any(each.path == problem.path for each in draft.problems):
+            draft.problems.append(problem)
     return wanted
 
 
@@ -467,6 +474,7 @@ def _extras(draft: _Draft) -> None:
             draft.problems.append(Problem((*draft.at, "trust_policy"), what, fix))
     for each in objects.trust_quotas(draft.pools):
         draft.add(each)
+    draft.warnings += _quotas_that_meet(draft.pools)
 
 
 # --- checks -----------------------------------------------------------------------------------------------------------
@@ -529,10 +537,12 @@ def _owner_table(draft: _Draft) -> tuple[PoolOwners, ...]:
         node = draft.nodes[pool.name]
         if node.refused:
             continue
-        found = claims(pool, node, draft.releases, draft.objects, draft.spec, draft.cloud)
+        everything = claims(pool, node, draft.releases, draft.objects, draft.spec, draft.cloud)
+        found = [claim for claim in everything if (pool.name, claim.piece.value) not in draft.undecided]
         # What a release that was refused for this pool would have brought is not missing as well.
         refused = any(problem.path == ("pools", pool.name, "software") for problem in draft.problems)
-        owners, problems = settle(pool, found, () if refused else needed_pieces(pool), draft.runtime)
+        needed = [piece for piece in needed_pieces(pool) if (pool.name, piece.value) not in draft.undecided]
+        owners, problems = settle(pool, found, () if refused else needed, draft.runtime)
         draft.problems += problems
         table.append(owners)
     return tuple(table)
@@ -586,6 +596,30 @@ def _note(draft: _Draft, measured: set[str]) -> None:
     if draft.spec.management == "external":
         for pool in draft.pools:
             draft.notes += _asked_of_others(pool)
+
+
+def _quotas_that_meet(pools: Sequence[PoolPlan]) -> Iterator[Problem]:
+    """Say where the quotas of two pools bind one namespace together, since Kubernetes knows no pools."""
+    bound: dict[str, dict[str, list[PoolPlan]]] = {}
+    for pool in pools:
+        if pool.trust is not None and pool.trust.quota is not None:
+            for resource in objects.quota_counts(pool):
+                for space in pool.trust.namespaces or []:
+                    bound.setdefault(resource, {}).setdefault(space, []).append(pool)
+    for resource, by_space in bound.items():
+        for together in dict.fromkeys(tuple(each.name for each in here) for here in by_space.values()):
+            spaces = [space for space, here in by_space.items() if tuple(each.name for each in here) == together]
+            quotas = {pool.name: pool.trust.quota for pool in pools if pool.name in together and pool.trust}
+            if len(quotas) > 1:
+                least = min(quota for quota in quotas.values() if quota is not None)
+                given = ", ".join(f"{name} {quota}" for name, quota in quotas.items())
+                what = f"the quotas of {given} all count {resource} of {' and '.join(spaces)}, whatever the pool"
+                what += f", so {least} is the most on these pools together"
+                fix = "write on each what a namespace may have on all of them, or leave all but one out"
+                yield Problem(("pools", together[-1], "trust", "quota"), what, fix, _QUOTA_SOURCE)
+
+
+_QUOTA_SOURCE = "https://kubernetes.io/docs/concepts/policy/resource-quotas/"
 
 
 def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:

@@ -163,7 +163,8 @@ class Trust(Strict):
     quota: int | None = Field(default=None, ge=1)
     """With `namespaces`: most units of the pool's resource each of them may request at a time.
 
-    Kubernetes counts by the resource's name, so units of that name on other pools count too.
+    Kubernetes counts by the resource's name, so units of that name on other pools count too, and of the quotas of two
+    pools in one namespace the smaller binds both, which is a warning.
     """
 
     @model_validator(mode="after")

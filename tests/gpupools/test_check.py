@@ -290,3 +290,29 @@ def test_a_reader_that_has_gone_is_no_traceback(text: str, tmp_path: Path) -> No
     assert done.returncode == 1
     assert b"Traceback" not in done.stderr
     assert b"BrokenPipe" not in done.stderr
+
+
+BOUND_TOGETHER = """\
+config:
+  gpupools:clusters:
+    serve: {cloud: azure, name: serve-dev, resource_group: ml-dev, kubeconfig: {path: ~/.kube/serve}}
+  gpupools:pools:
+    x: {clusters: [serve], gpu: T4, nodes: {max: 2}, trust: {namespaces: [vision], quota: 2}}
+    y: {clusters: [serve], gpu: T4, nodes: {max: 2}, trust: {namespaces: [vision], quota: 3}}
+"""
+
+
+def test_what_is_done_but_hardly_meant_is_a_warning_on_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (name,) = write(tmp_path, dev=BOUND_TOGETHER)
+
+    assert main(["check", name]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == f"{name}: ok, 2 pools\n"
+    assert shown.err.startswith(f"{name}:6: warning: pools.y.trust.quota: the quotas of x 2, y 3 all count")
+
+    assert main(["check", "--format", "github", name]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.startswith(f"::warning file={name},line=6,title=pools.y.trust.quota::the quotas of x 2, y 3 all")
+    assert shown.err == ""

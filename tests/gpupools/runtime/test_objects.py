@@ -1,6 +1,7 @@
 """Namespaces, quotas, the driver installer, smoke tests, guards of shared pools, and the order of it all."""
 
 from collections.abc import Callable, Mapping
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from gpupools.runtime.charts import at
 from gpupools.runtime.objects import INSTALLER_SOURCE, SMOKE_NAMESPACE
 from gpupools.runtime.plan import KubernetesObject, RuntimePlan
 from gpupools.runtime.tolerations import selects, untolerated
-from tests.gpupools.runtime.combinations import A100, COMBINATIONS, TIME_SLICING, Combination
+from tests.gpupools.runtime.combinations import A100, COMBINATIONS, MIG, MIG_SIZES, TIME_SLICING, Combination
 from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of
 
 EVERY = pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=COMBINATIONS)
@@ -118,7 +119,7 @@ def test_gke_cos_gets_the_operators_paths(plan: Planner) -> None:
     assert at(values, "driver.enabled") is False
 
 
-MIG = COMBINATIONS["gke-operator-mig"].pool
+GKE_MIG = COMBINATIONS["gke-operator-mig"].pool
 
 
 @pytest.mark.parametrize(
@@ -129,7 +130,7 @@ def test_the_mig_manager_reboots_where_the_cloud_needs_it_or_when_asked(
     cloud: str, given: bool | None, reboots: bool, plan: Planner
 ) -> None:
     runtime = {} if given is None else {"mig_reboot": given}
-    values = plan(cloud, {"a": {**A100, "software": "gpu-operator", **MIG}}, **runtime).releases[0].values
+    values = plan(cloud, {"a": {**A100, "software": "gpu-operator", **GKE_MIG}}, **runtime).releases[0].values
 
     assert (at(values, "migManager.env") == [{"name": "WITH_REBOOT", "value": "true"}]) is reboots
 
@@ -526,6 +527,62 @@ def test_a_quota_limits_each_trusted_namespace(plan: Planner) -> None:
     assert [each["spec"] for each in quotas] == [{"hard": {"requests.nvidia.com/gpu": "3"}}] * 2
 
 
+SLICES: Mapping[str, Any] = {"software": "device-plugin", "sharing": {"mode": "time-slicing", "replicas": 4}}
+
+
+def limited(quota: int | None, *namespaces: str, **more: Any) -> dict[str, Any]:
+    return {"gpu": "T4", **SLICES, "trust": {"namespaces": list(namespaces), "quota": quota}, **more}
+
+
+@pytest.mark.parametrize(
+    ("pools", "said"),
+    [
+        pytest.param(
+            {"x": limited(2, "vision"), "y": limited(16, "vision")},
+            {"pools.y.trust.quota": "x 2, y 16 all count requests.nvidia.com/gpu of vision, whatever the pool, so 2"},
+            id="one namespace",
+        ),
+        pytest.param(
+            {"x": limited(4, "vision"), "y": limited(4, "vision", "speech"), "z": limited(5, "speech")},
+            {
+                "pools.y.trust.quota": "x 4, y 4 all count requests.nvidia.com/gpu of vision, whatever the pool, so 4",
+                "pools.z.trust.quota": "y 4, z 5 all count requests.nvidia.com/gpu of speech, whatever the pool, so 4",
+            },
+            id="overlapping namespaces",
+        ),
+        pytest.param(
+            {"x": limited(1, "vision", "speech"), "y": limited(2, "speech", "vision")},
+            {"pools.y.trust.quota": "x 1, y 2 all count requests.nvidia.com/gpu of vision and speech"},
+            id="two namespaces",
+        ),
+        pytest.param({"x": limited(2, "vision"), "y": limited(2, "speech")}, {}, id="namespaces of their own"),
+        pytest.param({"x": limited(2, "vision"), "y": limited(None, "vision")}, {}, id="one quota"),
+        pytest.param(
+            {
+                "x": limited(2, "vision"),
+                "y": limited(3, "vision", sharing={"mode": "time-slicing", "replicas": 4, "rename": True}),
+            },
+            {},
+            id="another name",
+        ),
+        pytest.param(
+            {"x": limited(2, "vision"), "y": {**DRA, "gpu": "T4", "trust": {"namespaces": ["vision"], "quota": 1}}},
+            {},
+            id="claims",
+        ),
+    ],
+)
+def test_quotas_of_two_pools_that_bind_one_namespace_together_are_said(
+    pools: Mapping[str, Mapping[str, Any]], said: Mapping[str, str], plan: Planner
+) -> None:
+    made = plan("azure", pools)
+
+    assert {problem.key: said.get(problem.key, "") in problem.what for problem in made.warnings} == dict.fromkeys(
+        said, True
+    )
+    assert [str(problem) for problem in made.warnings] == [note for note in made.notes if "trust.quota" in note]
+
+
 def outsider(pool: PoolPlan, tolerations: list[dict[str, str]]) -> bool:
     """Say whether a pod with these tolerations could land on the pool."""
     return not untolerated(tolerations, pool.taints)
@@ -629,3 +686,38 @@ def test_one_operator_cannot_both_build_the_driver_and_leave_it_to_the_image(ref
     (problem,) = refused("aws", {"a": {"gpu": "L4", "software": "gpu-operator"}, "b": BARE})
 
     assert problem.startswith("pools.b.software: needs other pieces than pool a (container toolkit, driver), and a")
+
+
+OPERATED: Mapping[str, Any] = {"gpu": "L4", "software": "gpu-operator"}
+CONFLICTS: Mapping[str, tuple[str, Mapping[str, Mapping[str, Any]], str]] = {
+    "GKE, two images": (
+        "gcp",
+        {"cos": OPERATED, "ubuntu": {**OPERATED, "image": {"family": "ubuntu"}}},
+        "needs other pieces than pool",
+    ),
+    "GKE, two images of three pools": (
+        "gcp",
+        {"cos": OPERATED, "ubuntu": {**OPERATED, "image": {"family": "ubuntu"}}, "other": OPERATED},
+        "needs other pieces than pool",
+    ),
+    "EKS, an image of one's own": ("aws", {"al": OPERATED, "own": BARE, "more": OPERATED}, "other pieces"),
+    "two MIG strategies": (
+        "aws",
+        {
+            "one": {**A100, "software": "gpu-operator", **MIG},
+            "two": {**A100, "software": "gpu-operator", **MIG_SIZES},
+            "three": {**A100, "software": "gpu-operator", **MIG_SIZES},
+        },
+        "a GPU Operator has one for all its nodes",
+    ),
+}
+
+
+@pytest.mark.parametrize(("cloud", "pools", "said"), CONFLICTS.values(), ids=CONFLICTS)
+def test_one_cause_is_one_problem_in_whatever_order_the_pools_stand(
+    cloud: str, pools: Mapping[str, Mapping[str, Any]], said: str, refused: Callable[..., list[str]]
+) -> None:
+    for order in permutations(pools):
+        problems = refused(cloud, {name: pools[name] for name in order})
+
+        assert [said in problem for problem in problems] == [True], (order, problems)
