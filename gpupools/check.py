@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from gpupools.access import check_kubeconfig_paths
 from gpupools.cloud import Cloud
 from gpupools.errors import Problem, Rejected
+from gpupools.identity import not_compared
 from gpupools.plan import PoolPlan
 from gpupools.runtime.plan import RuntimePlan
 from gpupools.stack import Stack, plan_config, plan_software
@@ -54,7 +55,7 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile
     """
     file = read_stack_file(path)
     try:
-        stack, plans = plan_config(file.config, clouds)
+        stack, plans = plan_config(file.config, clouds, file.others)
         check_kubeconfig_paths(stack.clusters, lambda kubeconfig: is_in_checkout(kubeconfig, path.parent))
         return CheckedFile(file, stack, plans, plan_software(stack, plans, clouds))
     except Rejected as rejected:
@@ -68,7 +69,8 @@ def locate(path: FilePath, rejected: Rejected) -> list[Located]:
 
 def warnings(checked: CheckedFile) -> list[Located]:
     """Give what a file says but hardly means its lines, in the order of the file."""
-    return _located(checked.file.path, checked.file, [each for plan in checked.runtimes for each in plan.warnings])
+    found = [*not_compared(checked.stack.clusters), *(each for plan in checked.runtimes for each in plan.warnings)]
+    return _located(checked.file.path, checked.file, found)
 
 
 def _located(path: FilePath, file: StackFile | None, problems: Iterable[Problem]) -> list[Located]:

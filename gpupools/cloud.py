@@ -182,5 +182,10 @@ class Cloud:
     """A cluster as a stack file gives it, for documentation, the capability matrix and the contract tests."""
     settings: Mapping[str, Setting] = field(default_factory=dict)
     """Every name in `gpupools.pool_settings.SETTINGS`; one without an entry is refused as not there yet."""
+    provider_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Namespaces of Pulumi configuration that belong to this cloud's providers → setting → what to use instead.
+
+    A provider that a program declares itself reads none of them (https://github.com/pulumi/pulumi-aws/issues/3259).
+    """
     component_name_limit: int | None = None
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""

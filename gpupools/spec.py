@@ -122,6 +122,15 @@ class Cluster(Strict):
         """Return the keys that may be late: addresses, and maps and lists of them."""
         return frozenset(key for key, field in cls.model_fields.items() if _mentions(field.annotation, Late))
 
+    @classmethod
+    def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what tells a cluster from every other of its cloud, in words a reader knows.
+
+        Args:
+            given: The cluster's keys; values may be late, and may be anything that stands for one that is.
+        """
+        raise NotImplementedError
+
     def late_outputs(self) -> Mapping[str, StackOutput]:
         """Return the keys whose value another stack gives, list items as `subnet_ids[0]`, map items as `key.inner`."""
         found: dict[str, StackOutput] = {}

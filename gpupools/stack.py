@@ -11,8 +11,10 @@ from pydantic_core import ErrorDetails
 from gpupools.access import missing_access
 from gpupools.cloud import Cloud, Verdict
 from gpupools.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.identity import ambiguous_names, same_clusters
 from gpupools.overrides import idle_overrides
 from gpupools.plan import SERVED_BY, PoolPlan, plan_pool
+from gpupools.provider_settings import idle_settings
 from gpupools.runtime.plan import RuntimePlan
 from gpupools.runtime.planning import plan_runtime, plan_runtimes
 from gpupools.runtime.spec import Existing, ExistingSoftware, RuntimeSpec
@@ -68,17 +70,21 @@ def parse_stack(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> St
     return stack
 
 
-def plan_config(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[Stack, tuple[PoolPlan, ...]]:
+def plan_config(
+    config: Mapping[str, object], clouds: Mapping[str, Cloud], others: Iterable[str] = ()
+) -> tuple[Stack, tuple[PoolPlan, ...]]:
     """Check a configuration and plan every pool in it.
 
     Args:
         config: As for `parse_stack`.
         clouds: The clouds by name.
+        others: The whole keys of all other namespaces in the stack's configuration.
 
     Raises:
         Rejected: Everything that is wrong, with the plans of the pools that are well written as well.
     """
     stack, problems = _parsed(config, clouds)
+    problems += idle_settings(others, clouds)
     if problems:
         try:
             plan_stack(replace(stack, pools=_readable_in_part(config, stack, problems)), clouds)
@@ -121,6 +127,7 @@ def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[
         elif former is not None and bad_key((), former) is not None:
             what = f"got {shown(former)}, which was never the key of a pool"
             problems.append(Problem(("pools", name, "renamed_from"), what, "name the key the pool had before"))
+    problems += [*same_clusters(clusters), *ambiguous_names(pools)]
     return Stack(clusters, pools, _production(config, problems), _allow_destroy(config, problems)), problems
 
 

@@ -31,6 +31,8 @@ class StackFile:
     """The stack's name: `dev` for `Pulumi.dev.yaml`."""
     config: Mapping[str, Any]
     """Values under `gpupools:`, by key without the namespace."""
+    others: Mapping[str, Any] = field(default_factory=dict)
+    """Values of all other namespaces, by whole key."""
     lines: Mapping[Path, int] = field(default_factory=dict)
     """Line (from 1) of every key and list item, by path."""
 
@@ -131,13 +133,14 @@ def read_stack_file(path: FilePath) -> StackFile:
         raise Rejected([Problem((), "the file is empty", "give it config: with gpupools:clusters and gpupools:pools")])
     reader = _Reader()
     document = reader.plain(root, ())
-    file = StackFile(path, stack_name(path), {}, reader.lines)
+    file = StackFile(path, stack_name(path), {}, {}, reader.lines)
     if reader.problems:
         raise FileRejected(reader.problems, file)
     config = document.get("config") if isinstance(document, dict) else None
     if not isinstance(config, dict):
         raise Rejected([Problem((), "has no config: map", "put gpupools:clusters and gpupools:pools under config:")])
     ours: dict[str, Any] = {}
+    others: dict[str, Any] = {}
     for key, value in config.items():
         # Pulumi takes a key without a namespace as one of the project's own.
         namespace, _, name = str(key).rpartition(":")
@@ -148,13 +151,16 @@ def read_stack_file(path: FilePath) -> StackFile:
             ours[name] = value
             if name not in KEYS:
                 reader.lines[f"{NAMESPACE}:{name}",] = reader.lines[_ours(("config", key))]
+        else:
+            others[str(key)] = value
+            reader.lines[str(key),] = reader.lines["config", key]
     if not ours:
         close = next((key for key in map(str, config) if key.rpartition(":")[2] in _NEEDED), None)
         what = f"has no {NAMESPACE}:clusters and no {NAMESPACE}:pools"
         raise FileRejected(
             [Problem(("config",), what, nearest(close, [f"{NAMESPACE}:{key}" for key in _NEEDED]))], file
         )
-    return StackFile(path, stack_name(path), ours, reader.lines)
+    return StackFile(path, stack_name(path), ours, others, reader.lines)
 
 
 def stack_name(path: FilePath) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from gpupools.check import CheckedFile, check_stack_file, locate
 from gpupools.errors import Problem, Rejected
+from gpupools.identity import not_compared
 from gpupools.stackfile import NAMESPACE
 from preview.report import PolicyVerdict, Report, Violation, refused_json
 from providers import clouds
@@ -68,7 +70,7 @@ def preview_file(checked: CheckedFile, program: Path = PROGRAM, policies: Path =
         program: The stack program.
         policies: The folder of the policy pack.
     """
-    config = {f"{NAMESPACE}:{key}": value for key, value in checked.file.config.items()}
+    config = {**checked.file.others, **{f"{NAMESPACE}:{key}": value for key, value in checked.file.config.items()}}
     # One import after the other: two threads that import Pulumi at once can meet in one of its import cycles.
     pack = import_module("preview.pack")
     preview_program = import_module("preview.program").preview_program
@@ -79,6 +81,8 @@ def preview_file(checked: CheckedFile, program: Path = PROGRAM, policies: Path =
         starting = other.submit(process.__enter__)
         try:
             preview: Preview = preview_program(program, checked.file.stack, NAMESPACE, config)
+            notes = [f"warning: {note}" for note in not_compared(checked.stack.clusters)]
+            preview = replace(preview, messages=[*preview.messages, *notes])
             problems = list(preview.problems)
             try:
                 verdicts = tuple(judge(starting.result(), preview.resources))

@@ -12,9 +12,9 @@ from typing import Any, cast
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import pulumi
-from pulumi.runtime.config import is_config_secret
+from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
 
-from components.clusters import addresses, provider
+from components.clusters import addresses, provider, told_apart
 from components.gpu_node_pool import GpuNodePool, PoolArgs
 from components.gpu_runtime import GpuRuntime, Resources
 from components.kubernetes_access import create_kubernetes_provider
@@ -35,7 +35,7 @@ SHOWN = 32
 # The engine interrupts the program when a mandatory policy fails; a KeyboardInterrupt's traceback would help nobody.
 signal.signal(signal.SIGINT, lambda *_: os._exit(SHOWN))
 
-config = pulumi.Config("gpupools")
+NAMESPACE = "gpupools:"
 
 
 def value_of(text: str) -> Any:
@@ -64,10 +64,12 @@ def earlier_state() -> Mapping[str, Any] | None:
 
 
 encrypted = is_config_secret("gpupools:clusters")
-given = {key: value_of(text) for key in KEYS if (text := config.get(key)) is not None}
+# Every key there is, not only those we know: a misspelt `production` would leave the pools without protection.
+configured = {**get_config_env(), **CONFIG.get()}
+given = {key.removeprefix(NAMESPACE): value_of(text) for key, text in configured.items() if key.startswith(NAMESPACE)}
 try:
     # Everything is decided before the first resource is declared.
-    stack, plans = plan_config(given, clouds())
+    stack, plans = plan_config(given, clouds(), [key for key in configured if not key.startswith(NAMESPACE)])
     runtimes = plan_software(stack, plans, clouds())
     check_secrets(stack.clusters, encrypted)
     check_kubeconfig_paths(stack.clusters, lambda path: is_in_checkout(path, Path(__file__).parent))
@@ -97,7 +99,7 @@ def protection(key: str, name: str) -> dict[str, bool]:
 
 def declare(key: str, runtime: RuntimePlan) -> None:
     """Declare a cluster's pools, and what they need in Kubernetes in the plan's order."""
-    cloud, where = stack.clusters[key].cloud, addresses(stack.clusters[key], references, secret=encrypted)
+    cloud, where = stack.clusters[key].cloud, located[key]
     own = provider(key, cloud, where)
     # How the API is reached, perhaps a secret, is the providers' business alone.
     cluster = {k: v for k, v in where.items() if k not in ("cloud", *ACCESS_KEYS)}
@@ -137,6 +139,10 @@ def declare(key: str, runtime: RuntimePlan) -> None:
         owners[key] = runtime.as_json()["owners"]
 
 
+located = told_apart(
+    stack.clusters,
+    {each.cluster: addresses(stack.clusters[each.cluster], references, secret=encrypted) for each in runtimes},
+)
 for planned in runtimes:
     declare(planned.cluster, planned)
 pulumi.export("pools", pools)

@@ -45,6 +45,10 @@ class FakeCluster(Cluster):
     region: str
     subnet_ids: Addresses | None = None
 
+    @classmethod
+    def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"region": given["region"], "name": given["name"]}
+
 
 CLUSTER: Mapping[str, Any] = MappingProxyType({"cloud": "fake", "name": "lab-dev", "region": "north"})
 """The fewest keys that make a `FakeCluster`."""

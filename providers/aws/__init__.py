@@ -4,6 +4,7 @@ Owns the AWS facts. `resources.py` beside it is the only place that imports the 
 """
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -18,6 +19,21 @@ from providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from providers.aws.pool_settings import SETTINGS
 from providers.aws.runtime import node_runtime
 from providers.aws.settings import decide, refusals
+
+_ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::([0-9]{12}):role/.+")
+"""https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"""
+
+
+def account_of(role_arn: str) -> str:
+    """Return the account that an IAM role is in.
+
+    Raises:
+        ValueError: The text is no role's ARN.
+    """
+    match = _ROLE.fullmatch(role_arn)
+    if match is None:
+        raise ValueError(f"got {shown(role_arn)}; write the role's ARN: arn:aws:iam::<account>:role/<name>")
+    return match[1]
 
 
 class EksCluster(ReachableCluster):
@@ -51,6 +67,20 @@ class EksCluster(ReachableCluster):
             raise ValueError(f"got {shown(name)}; write the name of an EKS cluster: letters, digits, - and _")
         return name
 
+    @classmethod
+    def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return account (that of the nodes' role: EKS takes no other's), region and name."""
+        role = given["node_role_arn"]
+        account = account_of(role) if isinstance(role, str) else role
+        return {"account": account, "region": given["region"], "name": given["name"]}
+
+    @field_validator("node_role_arn")
+    @classmethod
+    def _is_a_role(cls, role: object) -> object:
+        if isinstance(role, str):
+            account_of(role)
+        return role
+
     @model_validator(mode="after")
     def _one_way_to_name_subnets(self) -> Self:
         if (self.subnet_ids is None) == (self.subnets_by_zone is None):
@@ -63,6 +93,21 @@ class EksCluster(ReachableCluster):
             raise ValueError("subnets_by_zone is empty; name the subnets of at least one zone")
         return self
 
+
+_ONE_ACCOUNT = "take it out: the account in node_role_arn is the only one allowed"
+_ASSUMED = "name the role as role_arn in a profile of the AWS configuration, and set AWS_PROFILE where Pulumi runs"
+_KEYS = "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN where Pulumi runs"
+
+# https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html
+_PROVIDER_SETTINGS = {
+    "region": "write the cluster's region",
+    "allowedAccountIds": _ONE_ACCOUNT,
+    "forbiddenAccountIds": _ONE_ACCOUNT,
+    "profile": "set AWS_PROFILE where Pulumi runs",
+    **dict.fromkeys(("assumeRole", "assumeRoles", "assumeRoleWithWebIdentity"), _ASSUMED),
+    **dict.fromkeys(("accessKey", "secretKey", "token"), _KEYS),
+    "defaultTags": "write tags of the pools",
+}
 
 _CATALOGUE = Catalogue(Path(__file__).parent)
 
@@ -86,6 +131,7 @@ CLOUD = Cloud(
     accelerator=when_called("providers.aws.read_back", "accelerator", _CATALOGUE),
     read_template=when_called("providers.aws.read_back", "read_template", _CATALOGUE),
     refusals=refusals,
+    provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
     settings=SETTINGS,
     node_runtime=node_runtime,
     # A node group's name has 63 characters at most, and `-nodes` and Pulumi's own eight go behind the component's.

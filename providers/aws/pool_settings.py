@@ -169,7 +169,6 @@ NODE_GROUP = Overridable(
             ("region",): "use the cluster's region",
             ("remoteAccess",): "EKS refuses it beside a launch template; log in with SSM Session Manager",
             ("scalingConfig",): "use nodes",
-            ("subnetIds",): "use zones, or the cluster's subnets",
             ("taints",): "use the pool's taints; the GPU taint stays",
         }
     ),
@@ -450,6 +449,18 @@ def _tags(wish: Wish) -> Iterator[Problem]:
         yield Problem(at, what, f"use {_MOST_TAGS} or fewer", _TAGS)
 
 
+def _own_subnets(wish: Wish, group: Mapping[str, object]) -> Iterator[Problem]:
+    """Refuse subnets of the pool's own that are none, or that stand beside zones chosen among the cluster's."""
+    if "subnetIds" not in group:
+        return
+    subnets, path = group["subnetIds"], ("pools", wish.name, "overrides", "aws", "NodeGroup", "subnetIds")
+    if not isinstance(subnets, list) or not subnets or not all(isinstance(each, str) and each for each in subnets):
+        yield Problem(path, f"got {shown(subnets)}", "write a list of at least one subnet: [subnet-…]")
+    if wish.spec.zones:
+        what = "stands beside zones, which choose among the cluster's subnets"
+        yield Problem(path, what, "leave zones out; each subnet is in one zone")
+
+
 def _set_by_hand(wish: Wish) -> Iterator[Problem]:
     spec, at = wish.spec, ("pools", wish.name)
     overrides = spec.overrides.get("aws", {})
@@ -462,6 +473,7 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
     if "nodeRoleArn" in overrides.get("NodeGroup", {}) and overrides["NodeGroup"]["nodeRoleArn"] is None:
         what = "cannot be taken away: every node group has a role"
         yield Problem((*at, "overrides", "aws", "NodeGroup", "nodeRoleArn"), what, "leave it out, or name a role", "")
+    yield from _own_subnets(wish, overrides.get("NodeGroup", {}))
     template = overrides.get("LaunchTemplate", {})
     where: Path = (*at, "overrides", "aws", "LaunchTemplate")
     interfaces = template.get("networkInterfaces")

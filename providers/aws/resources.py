@@ -17,6 +17,7 @@ from gpupools.capacity import GPU_RESOURCE
 from gpupools.overrides import apply_overrides
 from gpupools.plan import PoolPlan
 from gpupools.taints import Taint
+from providers.aws import account_of
 from providers.aws.read_back import EFFECTS
 from providers.aws.settings import EksSettings, Interface, Volume
 
@@ -37,8 +38,23 @@ https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/R
 def create_provider(
     name: str, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.ProviderResource:
-    """Declare the AWS provider for a cluster's region; credentials come from the environment."""
-    return aws.Provider(name, region=cluster["region"], opts=opts)
+    """Declare the AWS provider for a cluster's region and account; credentials come from the environment.
+
+    Those of another account are refused before anything is made. The provider changes in place when the account does:
+    only a setting marked `ForcesProviderReplace` replaces it (https://github.com/pulumi/pulumi-terraform-bridge
+    pkg/tfbridge/provider.go, configDiffer), and that is the region (https://github.com/pulumi/pulumi-aws/pull/4000).
+    """
+    role = cluster["node_role_arn"]
+    account = account_of(role) if isinstance(role, str) else pulumi.Output.from_input(role).apply(_late_account)
+    return aws.Provider(name, region=cluster["region"], allowed_account_ids=[account], opts=opts)
+
+
+def _late_account(role: Any) -> str:
+    """Return the account of a role that only now is known; it may be a secret, so it is not shown."""
+    try:
+        return account_of(role)
+    except (TypeError, ValueError):
+        raise pulumi.RunError("a node_role_arn is no role's ARN; give arn:aws:iam::<account>:role/<name>") from None
 
 
 def create_pool(
@@ -65,6 +81,7 @@ def create_pool(
         aws.eks.NodeGroup,
         f"{name}-nodes",
         {
+            **_where(cluster),
             "clusterName": cluster["name"],
             "nodeRoleArn": cluster["node_role_arn"],
             "subnetIds": _subnets(cluster, settings.zones),
@@ -111,9 +128,19 @@ def create_pool(
             f"{name}-{key.removeprefix(f'{_TEMPLATE}/')}",
             autoscaling_group_name=scaling_group,
             tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
+            **_where(cluster),
             opts=opts,
         )
     return group.node_group_name
+
+
+def _where(cluster: Mapping[str, pulumi.Input[Any]]) -> dict[str, Any]:
+    """Return the region as every resource takes it: the provider of a program of one's own may have another one.
+
+    The provider's own region, written out, changes nothing
+    (https://hashicorp.github.io/terraform-provider-aws/enhanced-region-support).
+    """
+    return {"region": cluster["region"]}
 
 
 RESOURCE = TypeVar("RESOURCE", bound=pulumi.CustomResource)
@@ -167,12 +194,13 @@ def _launch_template(
         group = _declare(
             aws.ec2.PlacementGroup,
             f"{name}-placement",
-            {"strategy": "cluster", "tags": {"Name": stem, **tags}},
+            {**_where(cluster), "strategy": "cluster", "tags": {"Name": stem, **tags}},
             settings,
             opts,
         )
         placement = {"groupName": group.name}
     inputs = {
+        **_where(cluster),
         "description": f"Nodes of the GPU pool {stem}",
         "imageId": settings.image_id,
         "instanceType": plan.instance.name if settings.is_capacity_block else None,

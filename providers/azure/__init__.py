@@ -34,6 +34,20 @@ _SOFTWARE: Mapping[str, Software] = {
     ),
 }
 
+_ENVIRONMENT = "set {} where Pulumi runs"
+
+# https://www.pulumi.com/registry/packages/azure-native/installation-configuration/
+_PROVIDER_SETTINGS = {
+    "subscriptionId": "write the cluster's subscription_id",
+    "location": "take it out: a pool is where its cluster is",
+    "tenantId": _ENVIRONMENT.format("ARM_TENANT_ID"),
+    "clientId": _ENVIRONMENT.format("ARM_CLIENT_ID"),
+    "clientSecret": _ENVIRONMENT.format("ARM_CLIENT_SECRET"),
+    "environment": _ENVIRONMENT.format("ARM_ENVIRONMENT"),
+    "useOidc": _ENVIRONMENT.format("ARM_USE_OIDC"),
+    "useMsi": _ENVIRONMENT.format("ARM_USE_MSI"),
+}
+
 CLOUD = Cloud(
     name="azure",
     service="AKS",
@@ -57,6 +71,7 @@ CLOUD = Cloud(
     accelerator=when_called("providers.azure.read_back", "accelerator", INSTANCE_TYPES),
     refusals=refusals,
     conflicts=conflicts,
+    provider_settings=dict.fromkeys(("azure-native", "azure"), _PROVIDER_SETTINGS),
     node_runtime=node_runtime,
     # https://learn.microsoft.com/azure/aks/use-labels, reserved system labels and prefixes
     reserved_labels=(

@@ -93,6 +93,16 @@ class AksCluster(ReachableCluster):
     (https://learn.microsoft.com/azure/aks/manage-ssh-node-access). Nodes have no public address either way.
     """
 
+    @classmethod
+    def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return subscription, resource group and name, which Azure compares without case.
+
+        https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules
+        """
+        keys = ("subscription_id", "resource_group", "name")
+        found = {key: given.get(key) for key in keys}
+        return {key: value.casefold() if isinstance(value, str) else value for key, value in found.items()}
+
 
 @dataclass(frozen=True, kw_only=True)
 class AksSettings(Settings):

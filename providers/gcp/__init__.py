@@ -15,6 +15,20 @@ from providers.gcp.settings import decide, refusals
 _GPUS = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
 _INSTALLER = "Google's driver installer DaemonSet"
 
+_ENVIRONMENT = "set {} where Pulumi runs"
+
+# https://registry.terraform.io/providers/hashicorp/google/latest/docs/guides/provider_reference
+_PROVIDER_SETTINGS = {
+    "project": "write the cluster's project",
+    "region": "write the cluster's location",
+    "zone": "write the cluster's location",
+    "credentials": _ENVIRONMENT.format("GOOGLE_CREDENTIALS"),
+    "accessToken": _ENVIRONMENT.format("GOOGLE_OAUTH_ACCESS_TOKEN"),
+    "impersonateServiceAccount": _ENVIRONMENT.format("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT"),
+    "billingProject": _ENVIRONMENT.format("GOOGLE_BILLING_PROJECT"),
+    "userProjectOverride": _ENVIRONMENT.format("USER_PROJECT_OVERRIDE"),
+    "defaultLabels": "write tags of the pools",
+}
 
 CLOUD = Cloud(
     name="gcp",
@@ -61,6 +75,7 @@ CLOUD = Cloud(
     accelerator=when_called("providers.gcp.read_back", "accelerator"),
     refusals=refusals,
     conflicts=conflicts,
+    provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),
     settings=SETTINGS,
     node_runtime=node_runtime,
     # GKE sets these itself; a documented list does not exist, the prefixes are those of

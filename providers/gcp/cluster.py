@@ -1,7 +1,8 @@
 """The keys that a stack file gives for a GKE cluster."""
 
 import re
-from typing import Literal, Self
+from collections.abc import Mapping
+from typing import Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
@@ -36,6 +37,11 @@ class GkeCluster(ReachableCluster):
 
     https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones
     """
+
+    @classmethod
+    def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return project, location and name."""
+        return {key: given[key] for key in ("project", "location", "name")}
 
     @field_validator("location")
     @classmethod

@@ -11,14 +11,19 @@ import yaml
 from pulumi.runtime import mocks
 from pulumi.runtime.stack import run_pulumi_func
 
-from components.clusters import addresses
+from components.clusters import addresses, told_apart
 from gpupools.stack import parse_cluster
 from preview.program import preview_program
 from providers import clouds
 
 ROOT = Path(__file__).resolve().parents[2]
 
-OUTPUTS = {"clusterName": "train-prod", "subnets": ["subnet-1", "subnet-2"], "roles": {"gpu": {"arn": "arn:gpu"}}}
+ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"
+OUTPUTS = {
+    "clusterName": "train-prod",
+    "subnets": ["subnet-1", "subnet-2"],
+    "roles": {"gpu": {"arn": "arn:gpu"}, "other": {"arn": f"{ROLE}-b"}},
+}
 
 
 class OtherStack(mocks.Mocks):
@@ -49,7 +54,7 @@ def run(program: Callable[[], None]) -> list[str]:
 
 
 def cluster(**keys: Any) -> Any:
-    given = {"cloud": "aws", "region": "us-east-1", "subnet_ids": ["subnet-9"], "node_role_arn": "arn:x", "name": "x"}
+    given = {"cloud": "aws", "region": "us-east-1", "subnet_ids": ["subnet-9"], "node_role_arn": ROLE, "name": "x"}
     return parse_cluster(("clusters", "train"), given | {"stack": "acme/platform/prod"} | keys, clouds())
 
 
@@ -88,7 +93,7 @@ def test_an_address_is_read_where_the_file_says(keys: dict[str, Any], expected: 
             "cloud": "aws",
             "region": "us-east-1",
             "subnet_ids": ["subnet-9"],
-            "node_role_arn": "arn:x",
+            "node_role_arn": ROLE,
             "name": "x",
         }
         | expected
@@ -137,6 +142,44 @@ def test_a_cluster_without_late_addresses_asks_no_stack() -> None:
         addresses(cluster(), {})
 
     assert run(program) == []
+
+
+def compare(first: Any, second: Any) -> dict[str, dict[str, Any]]:
+    """Return the addresses of two clusters once they are known to be two."""
+    found: dict[str, dict[str, Any]] = {"x": {}, "y": {}}
+
+    def program() -> None:
+        references: dict[str, pulumi.StackReference] = {}
+        clusters = {"x": first, "y": second}
+        for key, where in told_apart(
+            clusters, {key: addresses(each, references) for key, each in clusters.items()}
+        ).items():
+            for name, value in where.items():
+                pulumi.Output.from_input(value).apply(lambda got, to=found[key], name=name: to.update({name: got}))  # type: ignore[misc]
+
+    run(program)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("late", "name"),
+    [
+        pytest.param({"name": {"output": "clusterName"}}, "train-prod", id="a name"),
+        pytest.param({"node_role_arn": {"output": "roles.other.arn"}}, "x", id="a role's account"),
+    ],
+)
+def test_two_keys_that_turn_out_to_be_one_cluster_end_the_program(late: dict[str, Any], name: str) -> None:
+    with pytest.raises(pulumi.RunError) as error:
+        compare(cluster(name=name), cluster(**late))
+
+    assert str(error.value).startswith("clusters.y: is the cluster that x is (account, region, name are the same); ")
+
+
+def test_two_clusters_that_turn_out_to_be_two_keep_their_addresses() -> None:
+    found = compare(cluster(name="train-dev"), cluster(name={"output": "clusterName"}))
+
+    assert (found["x"]["name"], found["y"]["name"]) == ("train-dev", "train-prod")
+    assert found["y"]["subnet_ids"] == ["subnet-9"]
 
 
 @pytest.mark.parametrize("stack", ["dev", "prod"])

@@ -120,6 +120,7 @@ def test_floats_as_another_language_sends_them_make_the_same_pool(preview: RunPr
         "gpus_per_node": 2,
         "nodes": {"min": 1, "max": 4},
         "disk_gib": 300,
+        "zones": ["europe-west4-a"],
         "sharing": sharing,
     }
     whole["trust"] = {"team": "vision"}

@@ -12,6 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tests.engine.stand_in import EMPTY
+
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = Path(__file__).with_name("stand_in.py")
 FILES = ("Pulumi.yaml", "pyproject.toml")
@@ -117,9 +119,17 @@ class Engine:
         """Let the APIs of these providers be out of reach from now on; without one, all answer again."""
         self.cloud.write_text(json.dumps({**self._kept(), "unreachable": packages}), encoding="utf-8")
 
+    def log_in(self, account: str) -> None:
+        """Let the AWS credentials of this machine be those of an account from now on; empty for any."""
+        self.cloud.write_text(json.dumps({**self._kept(), "account": account}), encoding="utf-8")
+
+    def configured(self, package: str) -> list[dict[str, Any]]:
+        """Return the settings that providers of a package were given so far, in order."""
+        return [each["settings"] for each in self._kept()["configured"] if each["package"] == package]
+
     def _kept(self) -> Mapping[str, Any]:
         if not self.cloud.exists():
-            return {"resources": {}, "journal": [], "unreachable": []}
+            self.cloud.write_text(EMPTY, encoding="utf-8")
         kept: Mapping[str, Any] = json.loads(self.cloud.read_text(encoding="utf-8"))
         return kept
 

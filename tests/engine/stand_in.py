@@ -120,6 +120,15 @@ NEVER_CHANGES: dict[str, tuple[str, ...]] = {
 NEVER_CHANGES[ARM_RESOURCE] = tuple(f"properties.{path}" for path in NEVER_CHANGES[AGENT_POOL])
 
 
+CONFIG_FORCE_NEW = {"aws": ("region",)}
+"""Settings of a provider whose change replaces it and everything made with it: those marked ForcesProviderReplace.
+
+pulumi/pulumi-terraform-bridge pkg/tfbridge/provider.go, configDiffer; pulumi/pulumi-aws PR 4000.
+"""
+
+EMPTY = '{"resources": {}, "journal": [], "unreachable": [], "configured": [], "account": ""}'
+
+
 @contextmanager
 def state() -> Iterator[dict[str, Any]]:
     """Open what the cloud has for one change; every provider process shares the file."""
@@ -127,7 +136,7 @@ def state() -> Iterator[dict[str, Any]]:
     with path.open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(0)
-        content = json.loads(file.read() or '{"resources": {}, "journal": [], "unreachable": []}')
+        content = json.loads(file.read() or EMPTY)
         try:
             yield content
         finally:
@@ -234,9 +243,20 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
 
     def DiffConfig(self, request: pb.DiffRequest, context: Any) -> pb.DiffResponse:  # noqa: N802
         different = changed(plain(request.old_inputs), plain(request.news))
-        return pb.DiffResponse(changes=pb.DiffResponse.DIFF_SOME if different else pb.DiffResponse.DIFF_NONE)
+        return pb.DiffResponse(
+            changes=pb.DiffResponse.DIFF_SOME if different else pb.DiffResponse.DIFF_NONE,
+            replaces=[path for path in different if path in CONFIG_FORCE_NEW.get(self.package, ())],
+        )
 
-    def Configure(self, request: Any, context: Any) -> pb.ConfigureResponse:  # noqa: N802
+    def Configure(self, request: pb.ConfigureRequest, context: grpc.ServicerContext) -> pb.ConfigureResponse:  # noqa: N802
+        """Refuse the credentials of an account that is not allowed, as terraform-provider-aws does."""
+        settings = plain(request.args)
+        with state() as content:
+            content["configured"].append({"package": self.package, "settings": settings})
+            account = content["account"]
+        allowed = settings.get("allowedAccountIds")
+        if account and isinstance(allowed, str) and account not in json.loads(allowed):
+            context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"AWS account ID not allowed: {account}")
         return pb.ConfigureResponse(acceptSecrets=False, supportsPreview=True)
 
     def Check(self, request: pb.CheckRequest, context: Any) -> pb.CheckResponse:  # noqa: N802

@@ -236,7 +236,8 @@ def test_characters_that_the_terminal_does_not_know_are_no_traceback(
 STACK = """\
 config:
   gpupools:clusters:
-    train: {cloud: aws, name: a, region: eu-central-1, subnet_ids: [subnet-1], node_role_arn: role}
+    train:
+      {cloud: aws, name: a, region: eu-central-1, subnet_ids: [s-1], node_role_arn: 'arn:aws:iam::123456789012:role/a'}
   gpupools:pools:
     a: {clusters: [train], gpu: L4, nodes: {max: 1}}
 """

@@ -788,7 +788,7 @@ def test_what_was_read_never_changes(fake_clouds: Clouds) -> None:
 
 
 def two_clusters(pools: Mapping[str, Any], clouds: Clouds) -> Stack:
-    return parse_stack({"clusters": {"lab": CLUSTER, "sky": CLUSTER}, "pools": pools}, clouds)
+    return parse_stack({"clusters": {"lab": CLUSTER, "sky": {**CLUSTER, "name": "sky-dev"}}, "pools": pools}, clouds)
 
 
 def test_pools_are_planned_by_cluster_in_the_order_of_the_file(fake_clouds: Clouds) -> None:

@@ -549,6 +549,7 @@ def test_the_node_group_goes_over_the_wire_whole() -> None:
     made = declared(**wish).inputs(NODE_GROUP)
 
     assert made == {
+        "region": "eu-central-1",
         "clusterName": "train-dev",
         "nodeRoleArn": "arn:aws:iam::111122223333:role/nodes",
         "subnetIds": ["subnet-1", "subnet-2"],
@@ -573,6 +574,7 @@ def test_the_launch_template_goes_over_the_wire_whole() -> None:
     tags = {"Name": "train-a", "gpupools:cluster": "train-dev", "gpupools:pool": "a"}
     disk = {"encrypted": "true", "volumeType": "gp3", "deleteOnTermination": "true"}
     assert made == {
+        "region": "eu-central-1",
         "description": "Nodes of the GPU pool train-a",
         "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1},
         "blockDeviceMappings": [

@@ -1,0 +1,247 @@
+"""One key for one cluster, one name for one pool, and no configuration that nobody reads, in files as people write."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpupools.check import check_stack_file, warnings
+from gpupools.errors import Rejected
+from providers import clouds
+
+ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"
+EKS = {"cloud": "aws", "name": "a", "region": "us-east-1", "subnet_ids": ["subnet-1"], "node_role_arn": ROLE}
+AKS = {"cloud": "azure", "name": "a", "resource_group": "ml"}
+GKE = {"cloud": "gcp", "name": "a", "project": "ml", "location": "europe-west4", "service_account": "g@ml.example"}
+BY_CLOUD: dict[str, dict[str, Any]] = {"aws": EKS, "azure": AKS, "gcp": GKE}
+STACK = {"stack": "acme/platform/prod"}
+KUBECONFIG = {"kubeconfig": {"path": "~/.kube/x"}}
+ENDPOINT = {"endpoint": "https://203.0.113.7", "certificate_authority": "LS0t"}
+
+
+def problems(
+    folder: Path,
+    clusters: Mapping[str, Any],
+    pools: Mapping[str, Any] | None = None,
+    others: Mapping[str, Any] | None = None,
+) -> list[str]:
+    """Return what `gpupools check` says of a file with a pool for each cluster, or with these pools."""
+    pools = pools or {f"p{index}": [key] for index, key in enumerate(clusters)}
+    written = {
+        name: {"clusters": pool, "gpu": "T4", "nodes": {"max": 1}} if isinstance(pool, list) else pool
+        for name, pool in pools.items()
+    }
+    given = {"gpupools:clusters": clusters, "gpupools:pools": written, **(others or {})}
+    file = folder / "Pulumi.dev.yaml"
+    file.write_text(yaml.safe_dump({"config": given}, sort_keys=False), encoding="utf-8")
+    try:
+        check_stack_file(file, clouds())
+    except Rejected as rejected:
+        return [str(problem) for problem in rejected.problems]
+    return []
+
+
+# --- clusters ---
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        pytest.param(EKS, {**EKS, "subnet_ids": ["subnet-2"]}, "account, region, name", id="EKS, other subnets"),
+        pytest.param(
+            EKS, {**EKS, "node_role_arn": f"{ROLE}-b"}, "account, region, name", id="EKS, another role of the account"
+        ),
+        pytest.param(AKS, {**AKS, "name": "A", "resource_group": "ML"}, "resource_group, name", id="AKS, other case"),
+        pytest.param(
+            {**AKS, "subscription_id": "1"},
+            {**AKS, "subscription_id": "1", "ssh_access": "Disabled"},
+            "subscription_id, resource_group, name",
+            id="AKS, other settings",
+        ),
+        pytest.param(GKE, {**GKE, "service_account": "h@ml.example"}, "project, location, name", id="GKE"),
+        pytest.param(
+            {**EKS, **STACK, "name": {"output": "name"}},
+            {**EKS, **STACK, "name": {"output": "name"}, "subnet_ids": {"output": "gpu"}},
+            "account, region, name",
+            id="one output of one stack",
+        ),
+    ],
+)
+def test_a_second_key_for_one_cluster_is_refused(
+    tmp_path: Path, one: dict[str, Any], other: dict[str, Any], same: str
+) -> None:
+    assert problems(tmp_path, {"x": one, "y": other}) == [
+        (
+            f"clusters.y: is the cluster that x is ({same} are the same); let its pools name x in its place; "
+            "what one pool needs of its own, subnets or a role, goes into the pool's overrides"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(EKS, {**EKS, "name": "b"}, id="EKS, another name"),
+        pytest.param(EKS, {**EKS, "region": "us-east-2"}, id="EKS, another region"),
+        pytest.param(EKS, {**EKS, "node_role_arn": ROLE.replace("123", "321")}, id="EKS, another account"),
+        pytest.param(AKS, {**AKS, "resource_group": "web"}, id="AKS, another group"),
+        pytest.param({**AKS, "subscription_id": "1"}, {**AKS, "subscription_id": "2"}, id="AKS, another subscription"),
+        pytest.param(GKE, {**GKE, "location": "europe-west4-a"}, id="GKE, a zone and its region"),
+        pytest.param(GKE, {**GKE, "project": "web"}, id="GKE, another project"),
+        pytest.param(GKE, AKS, id="two clouds"),
+        pytest.param(
+            {**GKE, "kubeconfig": {"path": "~/.kube/x", "context": "a"}},
+            {**GKE, "name": "b", "kubeconfig": {"path": "~/.kube/x", "context": "b"}},
+            id="two contexts of one kubeconfig",
+        ),
+        pytest.param({**GKE, **ENDPOINT}, {**GKE, "name": "b", **KUBECONFIG}, id="two ways in"),
+    ],
+)
+def test_two_clusters_are_taken(tmp_path: Path, one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert problems(tmp_path, {"x": one, "y": other}) == []
+
+
+@pytest.mark.parametrize(
+    ("access", "key"),
+    [
+        pytest.param([KUBECONFIG, KUBECONFIG], "kubeconfig", id="one kubeconfig"),
+        pytest.param([ENDPOINT, {**ENDPOINT, "endpoint": "203.0.113.7/"}], "endpoint", id="one endpoint"),
+        pytest.param([{**STACK, "kubeconfig": {"output": "k"}}] * 2, "kubeconfig", id="one output"),
+    ],
+)
+def test_two_clusters_reached_by_one_api_are_refused(tmp_path: Path, access: list[dict[str, Any]], key: str) -> None:
+    clusters = {"x": {**GKE, **access[0]}, "y": {**GKE, "name": "b", **access[1]}}
+
+    assert problems(tmp_path, clusters) == [
+        (
+            f"clusters.y.{key}: reaches the API of x, whose software would be installed there a second time; "
+            "give y the kubeconfig, context or endpoint of its own API, or its pools to x"
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cloud", "changes", "late"),
+    [
+        pytest.param("gcp", {**STACK, "name": {"output": "b"}}, "name", id="an output"),
+        pytest.param("azure", {"subscription_id": "1"}, "subscription_id", id="the credentials' subscription"),
+        pytest.param("aws", {**STACK, "node_role_arn": {"output": "role"}}, "account", id="a role's account"),
+    ],
+)
+def test_what_the_file_does_not_tell_is_said(tmp_path: Path, cloud: str, changes: dict[str, Any], late: str) -> None:
+    clusters = {"x": BY_CLOUD[cloud], "y": {**BY_CLOUD[cloud], **changes}}
+    assert problems(tmp_path, clusters) == []
+
+    checked = check_stack_file(tmp_path / "Pulumi.dev.yaml", clouds())
+
+    assert [str(located.problem) for located in warnings(checked)] == [
+        (
+            f"clusters.y: nothing here tells whether it is the cluster that x is: {late} cannot be compared; "
+            "make sure that they are two"
+        )
+    ]
+
+
+# --- names ---
+
+
+def test_two_pools_of_one_name_in_pulumi_are_refused(tmp_path: Path) -> None:
+    clusters = {"prod-eu": GKE, "prod": {**GKE, "name": "b"}}
+
+    assert problems(tmp_path, clusters, {"l4": ["prod-eu"], "eu-l4": ["prod"]}) == [
+        (
+            "pools.eu-l4: on prod it is prod-eu-l4 to Pulumi, and so is l4 on prod-eu; "
+            "give one of the two another key; renamed_from keeps its nodes"
+        )
+    ]
+    assert problems(tmp_path, clusters, {"l4": ["prod-eu", "prod"]}) == []
+
+
+def test_a_former_name_that_another_pool_has_now_is_refused(tmp_path: Path) -> None:
+    clusters = {"prod-eu": GKE, "prod": {**GKE, "name": "b"}}
+    renamed = {"clusters": ["prod"], "gpu": "T4", "nodes": {"max": 1}, "renamed_from": "eu-l4"}
+
+    assert problems(tmp_path, clusters, {"l4": ["prod-eu"], "new": renamed}) == [
+        (
+            "pools.new.renamed_from: on prod the name prod-eu-l4 now is that of l4 on prod-eu, "
+            "which would get its nodes; give l4 another key, or declare it in an update after this one"
+        )
+    ]
+    assert problems(tmp_path, {"prod": GKE}, {"l4": ["prod"], "new": renamed}) == []
+
+
+# --- configuration nobody reads ---
+
+
+@pytest.mark.parametrize(
+    ("key", "cure"),
+    [
+        ("aws:region", "write the cluster's region"),
+        ("aws:profile", "set AWS_PROFILE where Pulumi runs"),
+        ("aws:assumeRoles", "name the role as role_arn in a profile of the AWS configuration, and set AWS_PROFILE"),
+        ("aws:allowedAccountIds", "take it out: the account in node_role_arn is the only one allowed"),
+        ("aws:somethingElse", "take it out"),
+        ("aws-native:region", "write the cluster's region"),
+        ("gcp:project", "write the cluster's project"),
+        ("gcp:zone", "write the cluster's location"),
+        ("google-native:project", "write the cluster's project"),
+        ("azure-native:subscriptionId", "write the cluster's subscription_id"),
+        ("azure:location", "take it out: a pool is where its cluster is"),
+        ("kubernetes:context", "write kubeconfig: {path: …, context: …} of the cluster"),
+    ],
+)
+def test_settings_of_providers_are_refused(tmp_path: Path, key: str, cure: str) -> None:
+    (said,) = problems(tmp_path, {"x": GKE}, others={key: "anything"})
+
+    namespace = key.partition(":")[0]
+    assert said.startswith(
+        f"{key}: nobody reads it: each cluster has a provider of its own, which no {namespace}:… setting reaches; "
+    )
+    assert cure in said
+
+
+@pytest.mark.parametrize("key", ["pulumi:tags", "acme-policies:cap", "datadog:apiKey"])
+def test_settings_of_others_are_left_alone(tmp_path: Path, key: str) -> None:
+    assert problems(tmp_path, {"x": GKE}, others={key: "anything"}) == []
+
+
+def test_a_misspelt_namespace_is_refused(tmp_path: Path) -> None:
+    assert problems(tmp_path, {"x": GKE}, others={"gpupool:production": True}) == [
+        "gpupool:production: belongs to nobody; did you mean 'gpupools:production'?"
+    ]
+
+
+@pytest.mark.parametrize("role", ["gpu-nodes", "arn:aws:iam::123:role/x", "arn:aws:iam::123456789012:user/x"])
+def test_a_role_that_names_no_account_is_refused(tmp_path: Path, role: str) -> None:
+    assert problems(tmp_path, {"x": {**EKS, "node_role_arn": role}}) == [
+        f"clusters.x.node_role_arn: got {role!r}; write the role's ARN: arn:aws:iam::<account>:role/<name>"
+    ]
+
+
+@pytest.mark.parametrize("partition", ["aws", "aws-cn", "aws-us-gov", "aws-iso-b", "aws-eusc"])
+def test_roles_of_every_partition_are_taken(tmp_path: Path, partition: str) -> None:
+    role = f"arn:{partition}:iam::123456789012:role/path/gpu-nodes"
+
+    assert problems(tmp_path, {"x": {**EKS, "node_role_arn": role}}) == []
+
+
+# --- what a pool needs of its own ---
+
+
+def test_a_pool_may_have_subnets_and_a_role_of_its_own(tmp_path: Path) -> None:
+    own = {"subnetIds": ["subnet-2"], "nodeRoleArn": f"{ROLE}-b"}
+    pool = {"clusters": ["x"], "gpu": "T4", "nodes": {"max": 1}, "overrides": {"aws": {"NodeGroup": own}}}
+
+    assert problems(tmp_path, {"x": EKS}, {"a": ["x"], "b": pool}) == []
+
+
+@pytest.mark.parametrize("subnets", [None, [], "subnet-2", [""], [{"id": "subnet-2"}]])
+def test_subnets_by_hand_are_a_list_of_texts(tmp_path: Path, subnets: Any) -> None:
+    hand = {"aws": {"NodeGroup": {"subnetIds": subnets}}}
+    pool = {"clusters": ["x"], "gpu": "T4", "nodes": {"max": 1}, "overrides": hand}
+
+    said = problems(tmp_path, {"x": EKS}, {"a": pool})
+
+    assert "write a list of at least one subnet: [subnet-…]" in said[-1]
