@@ -1,0 +1,140 @@
+"""The clusters whose releases are rendered: every stack file of the repository, and more that are made here."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any
+
+from gpupools.check import check_stack_file
+from gpupools.plan import PoolPlan
+from gpupools.runtime.plan import RuntimePlan
+from gpupools.runtime.planning import plan_runtimes
+from gpupools.stack import Stack, plan_stack
+from providers import clouds
+from tests.gpupools.runtime.combinations import A100, COMBINATIONS
+from tests.gpupools.runtime.conftest import stack_of
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted([*ROOT.glob("stacks/Pulumi.*.yaml"), *ROOT.glob("tests/stacks/Pulumi.*.yaml")])
+
+SOFTWARE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver")
+TAINTS = ["team=vision:NoSchedule", "example.com/maintenance=true:NoExecute", "soft=yes:PreferNoSchedule"]
+KEPT = {"nodes": {"min": 1, "max": 4}}
+EVERYTHING = {
+    "smoke_test": True,
+    "trust_policy": True,
+    "service_monitors": True,
+    "metrics": True,
+    "kubernetes": "1.34.2",
+}
+SHARED: Mapping[str, Any] = {"sharing": {"mode": "time-slicing", "replicas": 4}, "trust": {"team": "vision"}}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One cluster: what is declared for it."""
+
+    pools: tuple[PoolPlan, ...]
+    runtime: RuntimePlan
+
+
+def _of(stack: Stack, plans: Iterable[PoolPlan]) -> tuple[Planned, ...]:
+    pools = tuple(plans)
+    return tuple(
+        Planned(tuple(pool for pool in pools if pool.cluster == runtime.cluster), runtime)
+        for runtime in plan_runtimes(stack.clusters, pools, clouds())
+    )
+
+
+def _file(path: Path) -> tuple[Planned, ...]:
+    checked = check_stack_file(path, clouds())
+    return _of(checked.stack, checked.plans)
+
+
+def _made(cloud: str, pools: Mapping[str, Mapping[str, Any]], runtime: Mapping[str, Any]) -> tuple[Planned, ...]:
+    stack = stack_of(cloud, pools, runtime)
+    return _of(stack, plan_stack(stack, clouds()))
+
+
+def _each(cloud: str, pool: Mapping[str, Any], *, without: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
+    """Give a cluster the same pool once for each way to install the software, so that all are neighbours."""
+    return {name.replace("-", ""): {**pool, "software": name} for name in SOFTWARE if name not in without}
+
+
+def _alone(cloud: str, pool: Mapping[str, Any]) -> tuple[Planned, ...]:
+    """Plan a cluster with this pool alone, whose nodes have taints of the team's."""
+    return _made(cloud, {"a": {**pool, "taints": TAINTS}}, {"service_monitors": True})
+
+
+EFA = {"network": {"rdma": True, "security_group_ids": ["sg-0a1b2c3d4e5f60718"]}}
+A4X = {
+    "instance_type": "a4x-highgpu-4g",
+    "zones": ["europe-west4-a"],
+    "capacity": {"mode": "reservation", "name": "a4x"},
+    **KEPT,
+}
+CASES: Mapping[str, Callable[[], tuple[Planned, ...]]] = {
+    **{f"{path.parent.name}/{path.name}": partial(_file, path) for path in FILES},
+    **{f"alone: {name}": partial(_alone, each.cloud, each.pools["a"]) for name, each in COMBINATIONS.items()},
+    "EKS, all software and settings": lambda: _made(
+        "aws",
+        {
+            **_each("aws", {"gpu": "T4", "taints": TAINTS, **KEPT}),
+            "shared": {"gpu": "T4", "software": "device-plugin", **SHARED},
+        },
+        EVERYTHING,
+    ),
+    "EKS, EFA": lambda: _made("aws", _each("aws", {**A100, **EFA, **KEPT, "taints": TAINTS}), {}),
+    "EKS, Arm": lambda: _made("aws", _each("aws", {"instance_type": "g5g.xlarge", **KEPT}), {"metrics": True}),
+    "EKS, NFD and exporter of the team's": lambda: _made(
+        "aws",
+        _each("aws", {"gpu": "T4", **KEPT}, without=["cloud-managed"]),
+        {"existing": {"node_feature_discovery": "nfd/nfd", "dcgm_exporter": "monitoring/dcgm-exporter"}},
+    ),
+    "EKS, CRDs kept, MIG with a reboot": lambda: _made(
+        "aws",
+        {"a": {**A100, "software": "gpu-operator", "sharing": {"mode": "mig", "profile": "1g.10gb"}}},
+        {"keep_crds": True, "mig_reboot": True},
+    ),
+    "AKS, all software and settings": lambda: _made(
+        "azure",
+        {
+            **_each("azure", {"gpu": "T4", "taints": TAINTS, **KEPT}, without=["cloud-managed"]),
+            "managed": {"gpu": "T4", "software": "cloud-managed", "nodes": {"fixed": 1}},
+            "shared": {"gpu": "T4", "software": "device-plugin", **SHARED},
+        },
+        EVERYTHING,
+    ),
+    "AKS, spot": lambda: _made(
+        "azure",
+        _each("azure", {"gpu": "T4", "capacity": {"mode": "spot"}, **KEPT}, without=["cloud-managed"]),
+        {},
+    ),
+    "AKS, a GPU of an older driver": lambda: _made(
+        "azure", {"a": {"instance_type": "Standard_ND40rs_v2", "software": "gpu-operator"}}, {}
+    ),
+    "GKE, all software and settings": lambda: _made(
+        "gcp",
+        {
+            **_each("gcp", {"gpu": "T4", "taints": TAINTS, **KEPT}),
+            "shared": {"gpu": "T4", "software": "device-plugin", **SHARED},
+        },
+        {**EVERYTHING, "metrics": None},
+    ),
+    "GKE, Arm": lambda: _made("gcp", _each("gcp", A4X), {}),
+    "GKE, Ubuntu": lambda: _made(
+        "gcp", {"a": {"gpu": "L4", "software": "gpu-operator", "image": {"family": "ubuntu"}}}, {}
+    ),
+    "GKE, queued": lambda: _made(
+        "gcp",
+        {"a": {"gpu": "L4", "software": "gpu-operator", "capacity": {"mode": "queued"}, "nodes": {"max": 2}}},
+        {},
+    ),
+}
+
+
+@cache
+def planned(case: str) -> tuple[Planned, ...]:
+    """Plan a case, once."""
+    return CASES[case]()
