@@ -5,6 +5,7 @@ against the strict monitor.
 """
 
 import csv
+import inspect
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -530,7 +531,8 @@ def test_gke_has_no_call_for_what_is_replaced_unless_the_provider_does_not_make_
     ids=["upgrade", "all-nodes", "next-upgrade"],
 )
 def test_googles_words_for_its_update_are_those_of_the_table(words: str, found: EditEffect) -> None:
-    described = re.split(r"\n        (?=[a-z_]+ \()", str(container_v1.UpdateNodePoolRequest.__doc__))
+    # Python 3.13 takes the indentation out of docstrings; inspect.cleandoc does in every version.
+    described = re.split(r"\n    (?=[a-z_]+ \()", inspect.cleandoc(str(container_v1.UpdateNodePoolRequest.__doc__)))
     fields = {each.partition(" ")[0] for each in described if re.search(words, " ".join(each.split()))}
     rows = {camel_to_snake(name.rpartition(".")[2]): effect("gcp", name) for name in table("gcp")}
 
