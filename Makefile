@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-ENV ?= dev
+# Not ?=, which would let an ENV that happens to be exported choose the stack.
+ENV := dev
 READY := $(VENV)/.ready
 CONFIGS := $(filter-out %.schema.json,$(wildcard policies/policy-config.*.json))
 
@@ -17,11 +18,19 @@ help:
 	@echo "make lock               resolve requirements.txt anew (needs uv)"
 	@echo "make clean              remove the environment and caches"
 
+# An environment runs the code of the folder it was made in: in a copied or moved one, its command names another place.
+MADE := $(shell test -x $(BIN)/python && grep -qsF "$$(pwd -P)/$(BIN)/python" $(BIN)/gpupools && echo here)
+ifneq ($(MADE),here)
+.PHONY: $(READY)
+endif
+
+# Without its mark an environment is half-made, and pip would take what is half-installed for installed: make it anew.
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "gpupools needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try make PYTHON=python3.12" >&2; exit 2; }
 	@echo "Setting up $(VENV) (once, a minute or two)..." >&2
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@test "$(MADE)" = here -a -e $@ || { rm -rf $(VENV) && $(PYTHON) -m venv $(VENV); }
+	@rm -f $@
 	@# The clouds' SDKs hold thousands of modules of which a program imports a handful: compile only those.
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --no-build-isolation -e .
@@ -29,7 +38,7 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 preview: $(READY)
-	@$(BIN)/gpupools preview stacks/Pulumi.$(ENV).yaml
+	@$(BIN)/gpupools preview 'stacks/Pulumi.$(ENV).yaml'
 
 test: lint types
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile

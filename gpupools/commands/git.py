@@ -1,0 +1,108 @@
+"""Reads a file out of a commit of a checkout that nobody trusts: it runs nothing that the checkout brings.
+
+Git itself trusts the repository it finds: a folder committed as plain files may be a bare repository, and its
+configuration names commands (https://git-scm.com/docs/git-config#Documentation/git-config.txt-safebareRepository).
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+
+class NotInGit(Exception):
+    """There is no git, no checkout, no such commit, or no such file in it; the message says which and what to do."""
+
+
+def file_at(ref: str, file: Path) -> bytes:
+    """Return a file as it is in a commit of the checkout it stands in.
+
+    A link is followed on both sides: the folder's as it is now, the file's as it was then.
+
+    Raises:
+        NotInGit: It cannot be read there.
+    """
+    if not file.parent.is_dir():
+        raise NotInGit(f"{file}: no such file")
+    named, meant = file.parent.resolve() / file.name, file.resolve()
+    top = _top(named.parent) or _top(meant.parent)
+    if top is None:
+        raise NotInGit(f"{named.parent} is in no git checkout; give two files, OLD and NEW")
+    _check_checkout(top)
+    commit = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
+    if not commit:
+        raise NotInGit(f"git knows no commit {ref!r}; name a branch, a tag or a commit of this checkout")
+    for path in dict.fromkeys((named, meant)):
+        if path.is_relative_to(top) and (text := _text(top, commit, path.relative_to(top))) is not None:
+            return text
+    raise NotInGit(f"{file} is not in {ref}; name the file as it was called there, or give two files")
+
+
+def _top(folder: Path) -> Path | None:
+    """Return the top of a checkout: the folder with `.git`, a name git lets nobody commit.
+
+    A linked worktree and a submodule have a file of that name.
+    """
+    return next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
+
+
+def _check_checkout(top: Path) -> None:
+    """Refuse what git, asked at the top, does not take for the checkout that starts there."""
+    found = _git(top, "rev-parse", "--is-inside-work-tree", "--absolute-git-dir", refused="git reads no checkout there")
+    inside, _, folder = found.rstrip(b"\n").partition(b"\n")
+    # Git before 2.38, which does not know safe.bareRepository, would take the folder itself for a bare repository.
+    if inside != b"true" or Path(os.fsdecode(folder)).resolve() == top:
+        raise NotInGit(f"{top} is no git checkout with files; give two files, OLD and NEW")
+
+
+def _text(top: Path, commit: str, path: Path) -> bytes | None:
+    """Return a file's text; None where the commit has no file of that path."""
+    name = os.fsencode(path.as_posix())
+    if b"\n" in name:
+        raise NotInGit(f"{path}: git cannot be asked for a name with a line break; give two files, OLD and NEW")
+    question = commit.encode() + b":" + name
+    answer = _git(top, "cat-file", "--batch", "--follow-symlinks", given=question + b"\n")
+    head, _, rest = answer.partition(b"\n")
+    words = head.split(b" ")
+    if len(words) == 3 and words[1] == b"blob":
+        return rest[: int(words[2])]
+    if words[0] != b"symlink" and _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", os.fsdecode(question)):
+        raise NotInGit(f"{path}: this clone has no copy of what it was in {commit[:12]}; fetch it with git, then ask again")
+    return None
+
+
+# Nothing of it asks the network or runs a program: promisor remotes stay unasked, no transport is allowed, hooks, the
+# file system monitor and pagers have no say, and refs/replace puts nothing in the place of a commit.
+_OPTIONS = (
+    "--no-pager",
+    "--no-replace-objects",
+    *("-c", "safe.bareRepository=explicit"),
+    *("-c", "core.fsmonitor=false"),
+    *("-c", f"core.hooksPath={os.devnull}"),
+    *("-c", "protocol.allow=never"),
+)
+_OURS = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+# A hook's variables (GIT_DIR, GIT_INDEX_FILE, …) lead git to another repository than the file's. Of the rest, which
+# configuration is the user's own is the caller's to say: safe.directory stands there.
+_KEPT = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_EXEC_PATH")
+
+
+def _git(top: Path, *arguments: str, given: bytes = b"", refused: str = "") -> bytes:
+    """Ask git at the top of a checkout; return what it says, nothing where it refuses.
+
+    Raises:
+        NotInGit: There is no git; or it refuses, and `refused` says what that means.
+    """
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_") or key in _KEPT}
+    # No search above the top, which was found by its name.
+    environment |= {**_OURS, "GIT_CEILING_DIRECTORIES": str(top.parent)}
+    command = ["git", "-C", str(top), *_OPTIONS, *arguments]
+    try:
+        done = subprocess.run(command, input=given, capture_output=True, check=False, env=environment)
+    except FileNotFoundError:
+        raise NotInGit("--since needs git, which is not installed; give two files, OLD and NEW") from None
+    if done.returncode == 0:
+        return done.stdout
+    if refused:
+        reason = done.stderr.decode(errors="replace").strip().partition("\n")[0].removeprefix("fatal: ")
+        raise NotInGit(f"{top}: {refused}: {reason}; give two files, OLD and NEW")
+    return b""

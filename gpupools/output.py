@@ -1,0 +1,152 @@
+"""The one way out: every command prints through here, and what it prints is made printable by the rules of its format.
+
+Names of files, objects and keys come from strangers. Nothing of them may move a terminal's cursor, turn its text around,
+begin a line of its own, command the CI that reads along, or make a report that no reader takes.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+from urllib.parse import quote
+
+VERSION = 1
+"""Of what the commands answer as JSON (docs/json.md); a key that goes or changes its meaning makes it the next."""
+
+# Invisible, and yet letters or marks to Python: https://www.unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt,
+# Default_Ignorable_Code_Point.
+_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+# A line that GitHub's runner obeys, on either stream: `::` at its start, `##[` anywhere.
+# https://github.com/actions/runner src/Runner.Common/ActionCommand.cs, TryParseV2 and TryParse.
+_AT_START = re.compile(r"^( *)::")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def printable(text: object) -> str:
+    r"""Write what a terminal would act on or not show the way Python does: `\n`, `\x1b`, `\u202e`, `\udcff`."""
+    given = str(text)
+    if given.isprintable():
+        return _INVISIBLE.sub(_escaped, given)
+    return "".join(one if one.isprintable() and not _INVISIBLE.match(one) else _escape(one) for one in given)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return _escape(match[0])
+
+
+def line(text: object) -> str:
+    """Return one printable line that is no command to a CI's runner."""
+    return _AT_START.sub(r"\1\\::", printable(text)).replace("##[", r"##\[")
+
+
+def tell(text: object, *, error: bool = False) -> None:
+    """Print one line; with `error` to standard error."""
+    _write(f"{line(text)}\n", error)
+
+
+def tell_lines(text: str, *, error: bool = False) -> None:
+    """Print lines that the command has laid out itself, such as a table; names in them that break lines stay harmless."""
+    _write("".join(f"{line(each)}\n" for each in text.removesuffix("\n").split("\n")), error)
+
+
+def tell_text(text: str) -> None:
+    """Print the text of a whole format, each value of which was written by that format's rules."""
+    _write(text, False)
+
+
+def _write(text: str, error: bool) -> None:
+    stream: TextIO = sys.stderr if error else sys.stdout
+    stream.write(text)
+
+
+# --- JSON ---
+
+
+def answer(command: str, status: str, problems: Iterable[Mapping[str, Any]], holds: Mapping[str, Any]) -> None:
+    """Print a command's answer as JSON, in the shape of docs/json.md.
+
+    Args:
+        command: Of `gpupools`.
+        status: `accepted`, `refused` or `failed`.
+        problems: Why, as `problem_json` writes them.
+        holds: The command's own keys, the same ones whatever the status.
+    """
+    tell_json({"version": VERSION, "command": command, "status": status, "problems": list(problems), **holds})
+
+
+def tell_json(value: Any) -> None:
+    """Print JSON, in ASCII, that every reader takes: half a character (RFC 8259, section 8.2) is written as printed."""
+    _write(json.dumps(_whole(value), indent=2) + "\n", False)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return _LONE_SURROGATE.sub(_escaped, value) if not value.isascii() else value
+    if isinstance(value, Mapping):
+        return {_whole(key): _whole(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(each) for each in value]
+    return value
+
+
+# --- GitHub Actions ---
+
+
+def annotation(kind: str, file: object, at: int | None, title: str, message: object) -> str:
+    """Write one workflow command, a line of its own.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#setting-an-error-message
+
+    Args:
+        kind: `error`, `warning` or `notice`.
+        file: Relative to the repository.
+        at: The line, from 1; None for the file as a whole.
+        title: Shown in bold.
+        message: May have several lines.
+    """
+    properties = {"file": str(file), "line": str(at) if at is not None else "", "title": title}
+    given = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
+    lines = str(message).split("\n")
+    return f"::{kind} {given}::{_data(chr(10).join(map(printable, lines)))}"
+
+
+# What the runner takes back: actions/toolkit `packages/core/src/command.ts`, escapeData and escapeProperty.
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(printable(text)).replace(":", "%3A").replace(",", "%2C")
+
+
+def annotate(kind: str, file: object, at: int | None, title: str, message: object) -> None:
+    """Print one annotation, to standard output, where the runner reads them."""
+    _write(annotation(kind, file, at, title, message) + "\n", False)
+
+
+# --- SARIF and JUnit ---
+
+
+def sarif_text(text: object) -> str:
+    """Write a message of SARIF, where `[…](…)` would be a link (section 3.11.6)."""
+    return printable(text).replace("](", r"\](")
+
+
+def uri(path: Path) -> str:
+    """Return a file's address, relative to the working folder where it is below it; a name may be any bytes."""
+    whole, here = path.absolute(), Path.cwd()
+    relative = whole.is_relative_to(here)
+    address = quote(os.fsencode((whole.relative_to(here) if relative else whole).as_posix()))
+    return address if relative else f"file://{address}"
+
+
+def xml_text(text: object) -> str:
+    """Write text for XML, several lines where it has them: all that XML 1.0 cannot hold is not printable either."""
+    return "\n".join(map(printable, str(text).split("\n")))
