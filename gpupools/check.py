@@ -42,9 +42,7 @@ class Located(NamedTuple):
 
     def as_json(self) -> dict[str, Any]:
         """Return file, line, key, what, fix and source."""
-        problem = self.problem
-        where = {"file": str(self.file), "line": self.line, "key": problem.key}
-        return {**where, "what": problem.what, "fix": problem.fix, "source": problem.source}
+        return self.problem.as_json(self.file, self.line)
 
 
 def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile:

@@ -11,7 +11,9 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
+from gpupools.output import printable, tell, tell_lines
 from gpupools.startup import end_lightly, start_lightly
 
 COMMANDS = {
@@ -30,18 +32,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _make_writable()
-    parser = argparse.ArgumentParser(
-        prog="gpupools", description="GPU node pools as code on EKS, AKS and GKE.", formatter_class=_Help
-    )
+    parser = _Parser(prog="gpupools", description="GPU node pools as code on EKS, AKS and GKE.", formatter_class=_Help)
     parser.add_argument("--version", action=_Version)
     # With `prog` given, argparse does not lay out a usage text to find it.
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog=parser.prog)
     called = next((word for word in words if word in COMMANDS), None)
     if (file := _option_that_is_a_file(words)) is not None:
-        print(
-            f"gpupools: {file} is an option and a file here; put -- before the files, or write ./{file}",
-            file=sys.stderr,
-        )
+        tell(f"gpupools: {file} is an option and a file here; put -- before the files, or write ./{file}", error=True)
         return 2
     try:
         for name, text in COMMANDS.items():
@@ -58,13 +55,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:  # a full disk below standard output, no folder for temporary files
         _discard_output()
         about = f"{error.filename}: " if error.filename is not None else ""
-        print(f"gpupools {called}: {about}{error.strerror or error}", file=sys.stderr)
+        tell(f"gpupools {called}: {about}{error.strerror or error}", error=True)
         return 1
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _SDK:
             raise
         what = f"gpupools {called} needs Pulumi's SDKs, and this environment has no {error.name}"
-        print(f"{what}; use the one that make preview sets up", file=sys.stderr)
+        tell(f"{what}; use the one that make preview sets up", error=True)
         return 2
     except KeyboardInterrupt:
         return 130
@@ -101,6 +98,17 @@ def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+class _Parser(argparse.ArgumentParser):
+    """Prints what it repeats of the words it was given the way every command prints."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        if message:
+            tell_lines(message, error=file is not sys.stdout)
+
+
 class _Version(argparse.Action):
     """Prints the installed version, which is looked up only then."""
 
@@ -114,7 +122,7 @@ class _Version(argparse.Action):
         except metadata.PackageNotFoundError:  # run from its folder, as tooling/gpupools does
             project = import_module("pathlib").Path(__file__).parents[1] / "pyproject.toml"
             version = import_module("tomllib").loads(project.read_text(encoding="utf-8"))["project"]["version"]
-        print(f"gpupools {version}")
+        tell(f"gpupools {version}")
         parser.exit()
 
 

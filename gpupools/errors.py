@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 Path = tuple[str | int, ...]
 """Keys and list positions from the top of the configuration, e.g. `("pools", "a100", "nodes", "max")`."""
@@ -42,6 +43,11 @@ class Problem:
     def key(self) -> str:
         """`path` as one string."""
         return dotted(self.path)
+
+    def as_json(self, file: object = None, line: int | None = None) -> dict[str, Any]:
+        """Return file, line, key, what, fix and source, the same keys wherever a problem is answered as JSON."""
+        where = {"file": None if file is None else str(file), "line": line, "key": self.key}
+        return {**where, "what": self.what, "fix": self.fix, "source": self.source}
 
     def __str__(self) -> str:
         where = f"{self.key}: " if self.path else ""

@@ -1,7 +1,7 @@
 """The one way out: every command prints through here, and what it prints is made printable by the rules of its format.
 
-Names of files, objects and keys come from strangers. Nothing of them may move a terminal's cursor, turn its text around,
-begin a line of its own, command the CI that reads along, or make a report that no reader takes.
+Names of files, objects and keys come from strangers. Nothing of them may move a terminal's cursor, turn its text
+around, begin a line of its own, command the CI that reads along, or make a report that no reader takes.
 """
 
 import json
@@ -18,7 +18,9 @@ VERSION = 1
 
 # Invisible, and yet letters or marks to Python: https://www.unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt,
 # Default_Ignorable_Code_Point.
-_INVISIBLE = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+)
 # A line that GitHub's runner obeys, on either stream: `::` at its start, `##[` anywhere.
 # https://github.com/actions/runner src/Runner.Common/ActionCommand.cs, TryParseV2 and TryParse.
 _AT_START = re.compile(r"^( *)::")
@@ -52,13 +54,13 @@ def tell(text: object, *, error: bool = False) -> None:
 
 
 def tell_lines(text: str, *, error: bool = False) -> None:
-    """Print lines that the command has laid out itself, such as a table; names in them that break lines stay harmless."""
+    """Print lines that the command has laid out itself, such as a table."""
     _write("".join(f"{line(each)}\n" for each in text.removesuffix("\n").split("\n")), error)
 
 
-def tell_text(text: str) -> None:
-    """Print the text of a whole format, each value of which was written by that format's rules."""
-    _write(text, False)
+def tell_xml(text: str) -> None:
+    """Print XML whose values are `printable`."""
+    _write(text.replace("##[", "#&#35;["), False)
 
 
 def _write(text: str, error: bool) -> None:
@@ -69,21 +71,22 @@ def _write(text: str, error: bool) -> None:
 # --- JSON ---
 
 
-def answer(command: str, status: str, problems: Iterable[Mapping[str, Any]], holds: Mapping[str, Any]) -> None:
+def answer(command: str, result: str, problems: Iterable[Mapping[str, Any]], holds: Mapping[str, Any]) -> None:
     """Print a command's answer as JSON, in the shape of docs/json.md.
 
     Args:
         command: Of `gpupools`.
-        status: `accepted`, `refused` or `failed`.
+        result: `accepted`, `refused` or `failed`.
         problems: Why, as `problem_json` writes them.
-        holds: The command's own keys, the same ones whatever the status.
+        holds: The command's own keys, the same ones whatever the result.
     """
-    tell_json({"version": VERSION, "command": command, "status": status, "problems": list(problems), **holds})
+    tell_json({"version": VERSION, "command": command, "result": result, "problems": list(problems), **holds})
 
 
 def tell_json(value: Any) -> None:
     """Print JSON, in ASCII, that every reader takes: half a character (RFC 8259, section 8.2) is written as printed."""
-    _write(json.dumps(_whole(value), indent=2) + "\n", False)
+    # Written in another way the same text is no command in a log, where a report may be shown.
+    _write(json.dumps(_whole(value), indent=2).replace("##[", r"#\u0023[") + "\n", False)
 
 
 def _whole(value: Any) -> Any:
@@ -131,7 +134,7 @@ def annotate(kind: str, file: object, at: int | None, title: str, message: objec
     _write(annotation(kind, file, at, title, message) + "\n", False)
 
 
-# --- SARIF and JUnit ---
+# --- SARIF ---
 
 
 def sarif_text(text: object) -> str:
@@ -145,8 +148,3 @@ def uri(path: Path) -> str:
     relative = whole.is_relative_to(here)
     address = quote(os.fsencode((whole.relative_to(here) if relative else whole).as_posix()))
     return address if relative else f"file://{address}"
-
-
-def xml_text(text: object) -> str:
-    """Write text for XML, several lines where it has them: all that XML 1.0 cannot hold is not printable either."""
-    return "\n".join(map(printable, str(text).split("\n")))

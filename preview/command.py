@@ -5,19 +5,18 @@ Imports no Pulumi until the stack file has been accepted: a refusal must be as f
 
 from __future__ import annotations
 
-import json
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from gpupools.check import CheckedFile, check_stack_file, locate
 from gpupools.errors import Problem, Rejected
 from gpupools.identity import not_compared
-from gpupools.stackfile import NAMESPACE
-from preview.report import PolicyVerdict, Report, Violation, refused_json
+from gpupools.output import answer, tell, tell_lines
+from gpupools.stackfile import NAMESPACE, stack_name
+from preview.report import PolicyVerdict, Report, Violation, no_report
 from providers import clouds
 
 if TYPE_CHECKING:
@@ -31,34 +30,34 @@ POLICIES = PROGRAM.parent.parent / "policies"
 """The policy pack."""
 
 
-def run(file: Path, as_json: bool, out: TextIO | None = None, err: TextIO | None = None) -> int:
+def run(file: Path, as_json: bool) -> int:
     """Preview one stack file and print the report.
 
     Args:
         file: The stack file.
         as_json: Whether to print JSON instead of text.
-        out: Where the report goes; standard output when left out.
-        err: Where the reasons of a refused file go in the text form; standard error when left out.
 
     Returns:
         0 when the stack may be deployed; 1 when the file, the program or a mandatory policy refuses.
     """
-    out, err = out or sys.stdout, err or sys.stderr
     try:
         checked = check_stack_file(file, clouds())
     except Rejected as rejected:
         located = locate(file, rejected)
         if as_json:
-            _print_json(refused_json(located), out)
-        else:
-            print(*located, sep="\n", file=err)
-            print(f"{file}: refused; nothing was declared", file=err)
+            problems = [each.as_json() for each in located]
+            answer("preview", "refused", problems, no_report(str(file), NAMESPACE, stack_name(file)))
+            return 1
+        for each in located:
+            tell(each, error=True)
+        tell(f"{file}: refused; nothing was declared", error=True)
         return 1
     report = preview_file(checked)
     if as_json:
-        _print_json(report.as_json(), out)
+        problems = [problem.as_json(file) for problem in report.problems]
+        answer("preview", "refused" if report.exit_code else "accepted", problems, report.as_json())
     else:
-        print(report.as_text(), end="", file=out)
+        tell_lines(report.as_text())
     return report.exit_code
 
 
@@ -153,8 +152,3 @@ def _analyzer_provider(resource: DeclaredResource, declared: dict[str, DeclaredR
     return import_module("pulumi.runtime.proto.analyzer_pb2").AnalyzerProviderResource(
         type=provider.type, properties=provider.request.object, urn=provider.urn, name=provider.name
     )
-
-
-def _print_json(value: Any, out: TextIO) -> None:
-    json.dump(value, out, indent=2)
-    out.write("\n")

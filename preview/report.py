@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from gpupools.commands.tables import table_text
+from gpupools.output import printable
 
 if TYPE_CHECKING:
-    from gpupools.check import Located
     from gpupools.errors import Problem
     from gpupools.plan import PoolPlan
     from gpupools.runtime.plan import RuntimePlan
@@ -76,7 +76,7 @@ class Report:
         return 1 if self.problems or any(verdict.refuses for verdict in self.verdicts) else 0
 
     def as_json(self) -> dict[str, Any]:
-        """Return the report as JSON types."""
+        """Return the report as JSON types, without its problems."""
         preview = self.preview
         return {
             "file": self.file,
@@ -88,8 +88,7 @@ class Report:
             "outputs": preview.outputs,
             "stack_references": preview.stack_references,
             "policy": [verdict.as_json() for verdict in self.verdicts],
-            "problems": [problem_json(problem) for problem in self.problems],
-            "warnings": [problem_json(warning) for warning in preview.warnings],
+            "warnings": [warning.as_json(self.file) for warning in preview.warnings],
             "messages": preview.messages,
         }
 
@@ -100,7 +99,8 @@ class Report:
     def _sections(self) -> Iterator[list[str]]:
         preview, resources = self.preview, self.preview.resources
         pools, clusters = len(self.plans), len({plan.cluster for plan in self.plans})
-        yield [f"Stack {preview.stack} ({self.file}): {_count(pools, 'pool')} on {_count(clusters, 'cluster')}"]
+        what = f"Stack {preview.stack} ({self.file}): {_count(pools, 'pool')} on {_count(clusters, 'cluster')}"
+        yield [printable(what)]
         yield [pool_table(self.plans)]
         by_hand = list(by_hand_lines(self.plans))
         if by_hand:
@@ -126,14 +126,10 @@ class Report:
             yield ["Nothing was created and no cloud was asked. pulumi up creates it."]
 
 
-def refused_json(located: Iterable[Located]) -> dict[str, Any]:
-    """Return the report for a stack file that was refused before anything was declared."""
-    return {"problems": [found.as_json() for found in located], "pools": [], "resources": [], "policy": []}
-
-
-def problem_json(problem: Problem) -> dict[str, Any]:
-    """Return a problem as key, what and fix."""
-    return {"key": problem.key, "what": problem.what, "fix": problem.fix}
+def no_report(file: str, project: str, stack: str) -> dict[str, Any]:
+    """Return the keys of `Report.as_json` for a stack file that was refused before anything was declared."""
+    lists = ("pools", "runtimes", "resources", "stack_references", "policy", "warnings", "messages")
+    return {"file": file, "project": project, "stack": stack, "outputs": {}, **{key: [] for key in lists}}
 
 
 def pool_table(plans: Iterable[PoolPlan]) -> str:

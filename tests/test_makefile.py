@@ -41,7 +41,7 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
     with zipfile.ZipFile(os.path.join(folder, NAME), "w") as wheel:
         wheel.writestr("gpupools.pth", os.getcwd())
         wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\\nName: gpupools\\nVersion: 1\\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nGenerator: t\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
         wheel.writestr(f"{info}/entry_points.txt", "[console_scripts]\\ngpupools = gpupools:program\\n")
         wheel.writestr(f"{info}/RECORD", "")
     return NAME

@@ -1,15 +1,14 @@
 """`gpupools catalog`: every NVIDIA instance type of the clouds, with its source."""
 
 import argparse
-import json
-import sys
 from collections.abc import Iterable
 from typing import Any
 
 from gpupools.catalogue import InstanceType
 from gpupools.commands.tables import table_text
-from gpupools.errors import nearest
+from gpupools.commands.words import wrong_words
 from gpupools.gpus import gpu_models, match_gpu_model
+from gpupools.output import answer, tell, tell_lines
 from gpupools.plan import gpus_as_json
 from providers import clouds
 
@@ -24,13 +23,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def catalog(cloud: str | None, gpu: str | None, as_json: bool) -> int:
     """Print the rows of one cloud or all, of one GPU model or all; return 2 when one is unknown."""
-    if cloud is not None and cloud not in clouds():
-        print(f"--cloud: no cloud is called {cloud!r}; {nearest(cloud, clouds())}", file=sys.stderr)
+    wrong = wrong_words(cloud, gpu)
+    if wrong is not None:
+        if as_json:
+            answer("catalog", "failed", [wrong.as_json()], {"instance_types": []})
+        else:
+            tell(wrong, error=True)
         return 2
     models = match_gpu_model(gpu) if gpu is not None else tuple(gpu_models())
-    if not models:
-        print(f"--gpu: {gpu!r} is no NVIDIA GPU model; {nearest(gpu, gpu_models())}", file=sys.stderr)
-        return 2
     rows = [
         (name, row)
         for name, found in clouds().items()
@@ -39,12 +39,12 @@ def catalog(cloud: str | None, gpu: str | None, as_json: bool) -> int:
         if row.gpu_model in models
     ]
     if as_json:
-        print(json.dumps([row_as_json(name, row) for name, row in rows], indent=2))
+        answer("catalog", "accepted", [], {"instance_types": [row_as_json(name, row) for name, row in rows]})
     else:
         _print_table(rows)
         without = [name for name in clouds() if cloud in (None, name) and name not in {found for found, _ in rows}]
         for name in without:
-            print(f"{name} offers no {' or '.join(models)}")
+            tell(f"{name} offers no {' or '.join(models)}")
     return 0
 
 
@@ -89,4 +89,4 @@ def _print_table(rows: Iterable[tuple[str, InstanceType]]) -> None:
         for name, row in rows
     ]
     headers = ["cloud", "instance type", "GPU", "GPUs", "GiB/GPU", "vCPUs", "GiB", "arch", "RDMA", "lifecycle"]
-    print(table_text(table, headers))
+    tell_lines(table_text(table, headers))

@@ -1,14 +1,14 @@
 """`gpupools check FILE...`: validate stack files without Pulumi and without a cloud."""
 
 import argparse
-import sys
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from gpupools.check import Located, check_stack_file, locate, warnings
-from gpupools.commands.files import add_within, refuses_links
+from gpupools.commands.files import add_within, links_out
 from gpupools.errors import Problem, Rejected
+from gpupools.output import annotate, answer, tell
 from providers import clouds
 
 
@@ -16,49 +16,75 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument(
-        "--format", choices=("text", "github"), default="text", help="github: annotations for a step of GitHub Actions"
+        "--format",
+        choices=("text", "json", "github"),
+        default="text",
+        help="github: annotations for a step of GitHub Actions",
     )
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     add_within(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=lambda given: check_files(given.files, given.format, given.within))
 
 
-def _run(given: argparse.Namespace) -> int:
-    return 1 if refuses_links(given.files, given.within) else check_files(given.files, given.format)
-
-
-def check_files(files: Sequence[Path], form: str = "text") -> int:
+def check_files(files: Sequence[Path], form: str = "text", within: Path | None = None) -> int:
     """Print every problem of every file, and what it hardly means; return 1 when there is a problem.
 
     Args:
         files: The stack files.
-        form: `text` for `file:line: key: what; cure`, `github` for an annotation on that line.
+        form: `text` for `file:line: key: what; cure`, `github` for an annotation on that line, `json`.
+        within: The checkout that no link of a file may lead out of.
     """
-    failed = False
+    checked: list[_Checked] = []
+    for each in _checked(files, within):
+        checked.append(each)
+        if form != "json":
+            _tell(each, form)
+    problems = [located for each in checked for located in each.problems]
+    if form == "json":
+        files_json = [
+            {"file": str(each.file), "result": "refused" if each.problems else "accepted", "pools": each.pools}
+            for each in checked
+        ]
+        warned = [located.as_json() for each in checked for located in each.warnings]
+        holds = {"files": files_json, "warnings": warned}
+        answer("check", "refused" if problems else "accepted", [located.as_json() for located in problems], holds)
+    return 1 if problems else 0
+
+
+class _Checked(NamedTuple):
+    """What there is to say about one file."""
+
+    file: Path
+    problems: Sequence[Located]
+    warnings: Sequence[Located] = ()
+    pools: Sequence[str] = ()
+    """As `<cluster>/<pool>`."""
+
+
+def _checked(files: Sequence[Path], within: Path | None) -> Iterator[_Checked]:
+    """Check each file; where a link leads out of the checkout, none is read."""
+    outside = links_out(files, within)
+    if outside:
+        yield from (_Checked(path, [Located(path, None, problem)]) for path, problem in outside)
+        return
     for path in files:
         try:
             checked = check_stack_file(path, clouds())
         except Rejected as rejected:
-            failed = True
-            for located in locate(path, rejected):
-                if form == "github":  # the runner reads annotations from standard output
-                    print(_annotated(located))
-                else:
-                    print(located, file=sys.stderr)
+            yield _Checked(path, locate(path, rejected))
         else:
-            for located in warnings(checked):
-                if form == "github":
-                    print(_annotated(located, "warning"))
-                else:
-                    print(f"{located.place}: warning: {located.problem}", file=sys.stderr)
-            count = len(checked.plans)
-            print(f"{path}: ok, {count} {'pool' if count == 1 else 'pools'}")
-    return 1 if failed else 0
+            yield _Checked(path, (), warnings(checked), [f"{plan.cluster}/{plan.name}" for plan in checked.plans])
 
 
-def _annotated(located: Located, kind: str = "error") -> str:
-    # Imported only here: the rules around it take longer to load than a file takes to check.
-    annotation = import_module("policies.documents.github").annotation
-    problem = located.problem
-    bare = Problem((), problem.what, problem.fix, problem.source)
-    text: str = annotation(kind, str(located.file), located.line, problem.key or "gpupools check", str(bare))
-    return text
+def _tell(checked: _Checked, form: str) -> None:
+    for kind, found in (("error", checked.problems), ("warning", checked.warnings)):
+        for located in found:
+            if form == "github":
+                problem = located.problem
+                bare = Problem((), problem.what, problem.fix, problem.source)
+                annotate(kind, located.file, located.line, problem.key or "gpupools check", bare)
+            else:
+                tell(located if kind == "error" else f"{located.place}: warning: {located.problem}", error=True)
+    if not checked.problems:
+        pools = len(checked.pools)
+        tell(f"{checked.file}: ok, {pools} {'pool' if pools == 1 else 'pools'}")

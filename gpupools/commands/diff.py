@@ -2,19 +2,19 @@
 
 import argparse
 import csv
-import json
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import providers
-from gpupools.check import check_stack_file, locate
-from gpupools.commands.files import add_within, refuses_links
+from gpupools.check import Located, check_stack_file, locate
+from gpupools.commands.files import add_within, links_out
+from gpupools.commands.git import NotInGit, file_at
 from gpupools.diff import EditEffect, InputEffects, Planned, PoolChange, diff, input_effects
-from gpupools.errors import Rejected
+from gpupools.errors import Problem, Rejected
 from gpupools.guard import Refusal, idle_switch, refusals
+from gpupools.output import answer, tell
 from providers import clouds
 
 DESTROYS = 3
@@ -45,44 +45,72 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--exit-code", action="store_true", help=f"exit with {DESTROYS} when a pool is replaced or deleted"
     )
     add_within(parser)
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=lambda given: compare(given.files, given.since, given.json, given.exit_code, given.within))
 
 
-def _run(given: argparse.Namespace) -> int:
-    if refuses_links(given.files, given.within):
-        return 1
-    return compare(given.files, given.since, given.json, given.exit_code)
-
-
-def compare(files: Sequence[Path], since: str | None, as_json: bool = False, exit_code: bool = False) -> int:
+def compare(
+    files: Sequence[Path],
+    since: str | None,
+    as_json: bool = False,
+    exit_code: bool = False,
+    within: Path | None = None,
+) -> int:
     """Print what the edit does to each pool; return the exit code.
 
     Args:
         files: OLD and NEW; with `since` the one file, or none where the folder has a single stack file.
         since: Commit that has the old file.
-        as_json: Print a list of pools instead of lines.
+        as_json: Print JSON instead of lines.
         exit_code: Return 3 when a pool is replaced or deleted.
+        within: The checkout that no link of a file may lead out of.
     """
+    outside = [Located(path, None, problem) for path, problem in links_out(files, within)]
+    if outside:
+        return _refuse(outside, as_json)
     try:
-        if since is None:
-            if len(files) != 2:
-                raise CallError("give two files, OLD and NEW, or --since GIT-REF and one file")
-            old, new = _planned(files[0]), _planned(files[1])
+        planned = [_planned(side) for side in _sides(files, since)]
+    except (CallError, NotInGit) as error:
+        if as_json:
+            answer("diff", "failed", [Problem((), str(error)).as_json()], _NOTHING)
         else:
-            if len(files) > 1:
-                raise CallError("--since takes one file, which is compared with what it was")
-            file = files[0] if files else _only_stack_file()
-            old, new = _planned_at(since, file), _planned(file)
-    except CallError as error:
-        print(f"gpupools diff: {error}", file=sys.stderr)
+            tell(f"gpupools diff: {error}", error=True)
         return 2
-    if old is None or new is None:
-        return 1
+    old, new = planned
+    if not isinstance(old, Planned) or not isinstance(new, Planned):
+        return _refuse([each for side in planned if not isinstance(side, Planned) for each in side], as_json)
     changes = diff(old, new, effects_of_inputs())
-    for warning in idle_switch(changes, new.stack):
-        print(f"warning: {warning}", file=sys.stderr)
-    _print(changes, refusals(changes, new.stack.allow_destroy), as_json)
+    _print(changes, refusals(changes, new.stack.allow_destroy), list(idle_switch(changes, new.stack)), as_json)
     return DESTROYS if exit_code and any(change.destroys for change in changes) else 0
+
+
+_NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "warnings": ()}
+
+
+def _refuse(problems: Sequence[Located], as_json: bool) -> int:
+    if as_json:
+        answer("diff", "refused", [located.as_json() for located in problems], _NOTHING)
+    for located in () if as_json else problems:
+        tell(located, error=True)
+    return 1
+
+
+class _Side(NamedTuple):
+    """One of the two files that are compared."""
+
+    called: Path
+    text: bytes | None = None
+    """What it holds, where that is not on the disk."""
+
+
+def _sides(files: Sequence[Path], since: str | None) -> tuple[_Side, _Side]:
+    if since is None:
+        if len(files) != 2:
+            raise CallError("give two files, OLD and NEW, or --since GIT-REF and one file")
+        return _Side(files[0]), _Side(files[1])
+    if len(files) > 1:
+        raise CallError("--since takes one file, which is compared with what it was")
+    file = files[0] if files else _only_stack_file()
+    return _Side(Path(f"{since}:{file}"), file_at(since, file)), _Side(file)
 
 
 def effects_of_inputs() -> InputEffects:
@@ -94,65 +122,41 @@ def effects_of_inputs() -> InputEffects:
     return found
 
 
-def _print(changes: Sequence[PoolChange], refused: Mapping[str, Refusal], as_json: bool) -> None:
+def _print(
+    changes: Sequence[PoolChange], refused: Mapping[str, Refusal], warnings: Sequence[str], as_json: bool
+) -> None:
     """Print what the edit does, and for each pool why `pulumi up` would refuse it, if it would."""
-    if not as_json:
-        for change in changes:
-            print(change)
-            if (refusal := refused.get(change.key)) is not None:
-                print(f"  pulumi up refuses that: {change.key} {refusal.reason}; {refusal.fix}")
+    if as_json:
+        pools = [
+            change.as_json() | {"refused": refused[change.key].as_json() if change.key in refused else None}
+            for change in changes
+        ]
+        answer("diff", "accepted", [], {"pools": pools, "warnings": warnings})
         return
-    pools = [
-        change.as_json() | {"refused": refused[change.key].as_json() if change.key in refused else None}
-        for change in changes
-    ]
-    print(json.dumps(pools, indent=2))
+    for warning in warnings:
+        tell(f"warning: {warning}", error=True)
+    for change in changes:
+        tell(change)
+        if (refusal := refused.get(change.key)) is not None:
+            tell(f"  pulumi up refuses that: {change.key} {refusal.reason}; {refusal.fix}")
 
 
-def _planned(file: Path, called: Path | None = None) -> Planned | None:
-    """Plan a file; None when it is refused, with the reasons on standard error under the name it is called by."""
+def _planned(side: _Side) -> Planned | list[Located]:
+    """Plan a file; where it is refused return the reasons, under the name it is called by."""
+    if side.text is None:
+        return _planned_file(side.called, side.called)
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / side.called.name
+        copy.write_bytes(side.text)
+        return _planned_file(copy, side.called)
+
+
+def _planned_file(file: Path, called: Path) -> Planned | list[Located]:
     try:
         checked = check_stack_file(file, clouds())
     except Rejected as rejected:
-        for located in locate(called or file, rejected):
-            print(located, file=sys.stderr)
-        return None
+        return locate(called, rejected)
     return Planned(checked.stack, checked.plans)
-
-
-def _planned_at(ref: str, file: Path) -> Planned | None:
-    text = file_at(ref, file)
-    with tempfile.TemporaryDirectory() as folder:
-        copy = Path(folder) / file.name
-        copy.write_bytes(text)
-        return _planned(copy, Path(f"{ref}:{file}"))
-
-
-def file_at(ref: str, file: Path) -> bytes:
-    """Return a file as it is in a commit.
-
-    Raises:
-        CallError: There is no git, no checkout, no such commit, or no such file in it.
-    """
-    folder = file.parent
-    if not folder.is_dir():
-        raise CallError(f"{file}: no such file")
-    if _git(folder, "rev-parse", "--is-inside-work-tree") is None:
-        raise CallError(f"{folder.resolve()} is in no git checkout; give two files, OLD and NEW")
-    if _git(folder, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}") is None:
-        raise CallError(f"git knows no commit {ref!r}; name a branch, a tag or a commit of this checkout")
-    text = _git(folder, "cat-file", "blob", f"{ref}:./{file.name}")
-    if text is None:
-        raise CallError(f"{file} is not in {ref}; name the file as it was called there, or give two files")
-    return text
-
-
-def _git(folder: Path, *arguments: str) -> bytes | None:
-    try:
-        done = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=False)
-    except FileNotFoundError:
-        raise CallError("--since needs git, which is not installed; give two files, OLD and NEW") from None
-    return done.stdout if done.returncode == 0 else None
 
 
 def _only_stack_file() -> Path:

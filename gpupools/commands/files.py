@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,15 +19,21 @@ def add_within(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def links_out(files: Iterable[Path], folder: Path) -> Iterator[tuple[Path, Problem]]:
-    """Yield the files that are named inside a folder and lie outside it.
+def links_out(files: Iterable[Path | None], folder: Path | None) -> list[tuple[Path, Problem]]:
+    """Return the files that are named inside a folder and lie outside it.
 
     What is named outside it is no concern: whoever calls the command says so.
 
     Args:
-        files: To be read or written.
-        folder: The checkout.
+        files: To be read or written; None where an option names none.
+        folder: The checkout, as `--within` names it; without one no file is asked about.
     """
+    if folder is None:
+        return []
+    return list(_links_out((file for file in files if file is not None), folder))
+
+
+def _links_out(files: Iterable[Path], folder: Path) -> Iterator[tuple[Path, Problem]]:
     root = Path(os.path.realpath(folder))
     for file in files:
         named = Path(os.path.abspath(file))  # noqa: PTH100 - resolve() would follow the links
@@ -53,11 +58,3 @@ def write_whole(file: Path, text: str) -> None:
     except BaseException:
         written.unlink(missing_ok=True)
         raise
-
-
-def refuses_links(files: Iterable[Path | None], folder: Path | None) -> bool:
-    """Say on standard error which files links lead out of the folder of `--within`; True when one does."""
-    found = [] if folder is None else list(links_out((file for file in files if file is not None), folder))
-    for file, problem in found:
-        print(f"{file}: {problem}", file=sys.stderr)
-    return bool(found)

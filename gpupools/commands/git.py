@@ -32,7 +32,7 @@ def file_at(ref: str, file: Path) -> bytes:
     if not commit:
         raise NotInGit(f"git knows no commit {ref!r}; name a branch, a tag or a commit of this checkout")
     for path in dict.fromkeys((named, meant)):
-        if path.is_relative_to(top) and (text := _text(top, commit, path.relative_to(top))) is not None:
+        if path.is_relative_to(top) and (text := _text(top, ref, commit, path.relative_to(top))) is not None:
             return text
     raise NotInGit(f"{file} is not in {ref}; name the file as it was called there, or give two files")
 
@@ -54,7 +54,7 @@ def _check_checkout(top: Path) -> None:
         raise NotInGit(f"{top} is no git checkout with files; give two files, OLD and NEW")
 
 
-def _text(top: Path, commit: str, path: Path) -> bytes | None:
+def _text(top: Path, ref: str, commit: str, path: Path) -> bytes | None:
     """Return a file's text; None where the commit has no file of that path."""
     name = os.fsencode(path.as_posix())
     if b"\n" in name:
@@ -65,8 +65,9 @@ def _text(top: Path, commit: str, path: Path) -> bytes | None:
     words = head.split(b" ")
     if len(words) == 3 and words[1] == b"blob":
         return rest[: int(words[2])]
-    if words[0] != b"symlink" and _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", os.fsdecode(question)):
-        raise NotInGit(f"{path}: this clone has no copy of what it was in {commit[:12]}; fetch it with git, then ask again")
+    known = ("rev-parse", "--verify", "--quiet", "--end-of-options", os.fsdecode(question))
+    if not answer and _git(top, *known):  # it refuses where it would have to fetch
+        raise NotInGit(f"{path}: this clone has no copy of what it was in {ref}; fetch it with git, then ask again")
     return None
 
 

@@ -1,14 +1,13 @@
 """`gpupools matrix`: what each cloud can do with each GPU, by which software, and why not."""
 
 import argparse
-import json
-import sys
 
 from gpupools.cloud import Verdict
 from gpupools.commands.tables import table_text
-from gpupools.errors import nearest
-from gpupools.gpus import gpu_models, match_gpu_model
+from gpupools.commands.words import wrong_words
+from gpupools.gpus import match_gpu_model
 from gpupools.matrix import grouped, matrix
+from gpupools.output import answer, tell, tell_lines
 from providers import clouds
 
 
@@ -22,27 +21,29 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def show(cloud: str | None, gpu: str | None, as_json: bool) -> int:
     """Print the matrix; return 2 when the cloud or the GPU is unknown."""
+    wrong = wrong_words(cloud, gpu)
+    if wrong is not None:
+        if as_json:
+            answer("matrix", "failed", [wrong.as_json()], {"rows": []})
+        else:
+            tell(wrong, error=True)
+        return 2
     known = clouds()
-    if cloud is not None and cloud not in known:
-        print(f"--cloud: no cloud is called {cloud!r}; {nearest(cloud, known)}", file=sys.stderr)
-        return 2
     models = frozenset(match_gpu_model(gpu)) if gpu is not None else None
-    if gpu is not None and not models:
-        print(f"--gpu: {gpu!r} is no NVIDIA GPU model; {nearest(gpu, gpu_models())}", file=sys.stderr)
-        return 2
     chosen = [known[name] for name in known if cloud in (None, name)]
     if as_json:
-        print(json.dumps([row.as_json() for each in chosen for row in matrix(each, models)], indent=2))
+        answer("matrix", "accepted", [], {"rows": [row.as_json() for each in chosen for row in matrix(each, models)]})
         return 0
     for each in chosen:
-        print(f"{each.service} ({each.name})")
+        tell(f"{each.service} ({each.name})")
         offered = {
             row.gpu_model
             for row in each.instance_types.values()
             if row.lifecycle != "retired" and (models is None or row.gpu_model in models)
         }
         if not offered:
-            print(f"offers no {gpu}\n")
+            tell(f"offers no {gpu}")
+            tell("")
             continue
         table = [
             (software, sharing, verdict, _models(found, offered), _sentence(verdict, why, instead), source)
@@ -50,8 +51,8 @@ def show(cloud: str | None, gpu: str | None, as_json: bool) -> int:
         ]
         headers = ["software", "sharing", "verdict", "GPUs", "why", "source"]
         widths = [None, None, None, 24, 70, 50]
-        print(table_text(table, headers, widths=widths))
-        print()
+        tell_lines(table_text(table, headers, widths=widths))
+        tell("")
     return 0
 
 

@@ -1,16 +1,15 @@
 """`gpupools mig profiles|fit|pack`: what a GPU can be cut into, offline."""
 
 import argparse
-import json
 import re
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpupools.commands.tables import table_text
-from gpupools.errors import nearest
+from gpupools.errors import Problem, nearest
 from gpupools.gpus import gpu_models, match_gpu_model
 from gpupools.mig import Layout, MigError, fit, geometry, pack, profiles
+from gpupools.output import answer, tell, tell_lines
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -28,21 +27,55 @@ def add(parser: argparse.ArgumentParser) -> None:
         verb.set_defaults(run=lambda given, run=run: _answer(run, given))
 
 
+_HOLDS: Mapping[str, Mapping[str, Any]] = {
+    "profiles": {"profiles": []},
+    "fit": {"gpu": None, "fits": False, "layout": [], "largest": [], "left_over": [], "why": "", "status": None},
+    "pack": {"gpu": None, "fits": False, "gpus": None, "layouts": [], "why": "", "status": None},
+}
+"""The keys of each verb's answer as JSON, with what they hold when nothing could be computed."""
+
+
+class _WrongCall(Exception):
+    """The words of the call mean nothing."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
 def _answer(run: Any, given: argparse.Namespace) -> int:
-    models = match_gpu_model(given.gpu)
-    if len(models) != 1:
-        what = (
-            f"may mean {' or '.join(models)}; name one" if models else f"is unknown; {nearest(given.gpu, gpu_models())}"
-        )
-        print(f"--gpu: {given.gpu!r} {what}", file=sys.stderr)
-        return 2
-    given.gpu = models[0]
     try:
+        given.gpu = _model(given.gpu)
         code: int = run(given)
+    except _WrongCall as error:
+        return _without(given, "failed", error.problem, 2)
     except MigError as error:
-        print(error, file=sys.stderr)
-        return 1
+        return _without(given, "refused", Problem((), str(error)), 1)
     return code
+
+
+def _model(named: str) -> str:
+    models = match_gpu_model(named)
+    if len(models) == 1:
+        return models[0]
+    if models:
+        raise _WrongCall(Problem(("--gpu",), f"{named!r} may mean {' or '.join(models)}", "name one"))
+    raise _WrongCall(Problem(("--gpu",), f"{named!r} is unknown", nearest(named, gpu_models())))
+
+
+def _without(given: argparse.Namespace, result: str, problem: Problem, code: int) -> int:
+    if given.json:
+        answer(f"mig {given.verb}", result, [problem.as_json()], _HOLDS[given.verb])
+    else:
+        tell(problem, error=True)
+    return code
+
+
+def _answer_json(given: argparse.Namespace, holds: Mapping[str, Any]) -> None:
+    """Answer with what was computed; a wish that does not fit is refused, for the reason in `why`."""
+    fits = holds.get("fits", True)
+    problems = [] if fits else [Problem((), holds["why"]).as_json()]
+    answer(f"mig {given.verb}", "accepted" if fits else "refused", problems, holds)
 
 
 def _profiles(given: argparse.Namespace) -> int:
@@ -72,7 +105,7 @@ def _profiles(given: argparse.Namespace) -> int:
         for each in found
     ]
     if given.json:
-        print(json.dumps(rows, indent=2))
+        _answer_json(given, {"profiles": rows})
         return 0
     table = [
         (
@@ -100,15 +133,16 @@ def _profiles(given: argparse.Namespace) -> int:
         "size",
         "resource (strategy mixed)",
     ]
-    print(table_text(table, headers))
-    print("\ncompute and memory are slices; ? was not found in a public source")
+    tell_lines(table_text(table, headers))
+    tell("")
+    tell("compute and memory are slices; ? was not found in a public source")
     return 0
 
 
 def _fit(given: argparse.Namespace) -> int:
     result = fit(given.gpu, given.names)
     if given.json:
-        answer = {
+        holds = {
             "gpu": result.gpu,
             "fits": result.fits,
             "layout": _layout(result.layout),
@@ -117,12 +151,12 @@ def _fit(given: argparse.Namespace) -> int:
             "why": result.why,
             "status": result.status,
         }
-        print(json.dumps(answer, indent=2))
+        _answer_json(given, holds)
     else:
-        print(f"{'fits' if result.fits else 'does not fit'}: {result.why}")
+        tell(f"{'fits' if result.fits else 'does not fit'}: {result.why}")
         if not result.fits:
-            print(f"the largest part that fits leaves out {_counted(result.left_over)}:")
-        print(result.diagram)
+            tell(f"the largest part that fits leaves out {_counted(result.left_over)}:")
+        tell_lines(result.diagram)
     return 0 if result.fits else 1
 
 
@@ -131,12 +165,11 @@ def _pack(given: argparse.Namespace) -> int:
     for text in given.wished:
         match = re.fullmatch(r"([^=\s]+)=([0-9]{1,6})", text)
         if match is None:
-            print(f"{text!r} is no wish; write PROFILE=COUNT, e.g. 1g.5gb=10", file=sys.stderr)
-            return 2
+            raise _WrongCall(Problem((), f"{text!r} is no wish", "write PROFILE=COUNT, e.g. 1g.5gb=10"))
         wished[match[1]] = wished.get(match[1], 0) + int(match[2])
     result = pack(given.gpu, wished, given.max_gpus)
     if given.json:
-        answer = {
+        holds = {
             "gpu": result.gpu,
             "fits": result.fits,
             "gpus": result.gpus,
@@ -144,12 +177,12 @@ def _pack(given: argparse.Namespace) -> int:
             "why": result.why,
             "status": result.status,
         }
-        print(json.dumps(answer, indent=2))
+        _answer_json(given, holds)
     else:
         verdict = f"{result.gpus} × {result.gpu}" if result.fits else f"does not fit on {given.max_gpus} × {result.gpu}"
-        print(f"{verdict}: {result.why}")
+        tell(f"{verdict}: {result.why}")
         if result.diagram:
-            print(result.diagram)
+            tell_lines(result.diagram)
     return 0 if result.fits else 1
 
 

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import argparse
 import io
-import json
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpupools.commands.files import add_within, refuses_links, write_whole
+from gpupools.commands.files import add_within, links_out, write_whole
 from gpupools.errors import Problem, Rejected
+from gpupools.output import annotate, answer, tell, tell_json, tell_xml
 
 if TYPE_CHECKING:
     from policies.documents.judging import Found, Judged
@@ -64,9 +63,12 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if given.config_schema:
         if given.files or given.check_config or given.config:
             parser.error("--config-schema stands alone")
-        _print_json(import_module("policies.configuration").schema())
+        tell_json(import_module("policies.configuration").schema())
         return 0
-    if refuses_links([*given.files, given.config, *(file for _, file in given.report)], given.within):
+    outside = links_out([*given.files, given.config, *(file for _, file in given.report)], given.within)
+    if outside:
+        judging = import_module("policies.documents.judging")
+        _WRITERS[given.format]([judging.Judged(path, problems=(problem,)) for path, problem in outside])
         return 1
     if not given.files:
         parser.error("the following arguments are required: FILE")
@@ -94,23 +96,19 @@ def check_configs(files: Sequence[Path], form: str) -> int:
     refused = any(found.values())
     if form == "json":
         listed = [
-            {
-                "file": str(path),
-                "problems": [{"key": each.key, "what": each.what, "fix": each.fix} for each in problems],
-            }
+            {"file": str(path), "problems": [problem.as_json(path) for problem in problems]}
             for path, problems in found.items()
         ]
-        _print_json({"files": listed, "refused": refused})
+        _answer(listed, refused)
         return 1 if refused else 0
     for path, problems in found.items():
         for problem in problems:
             if form == "github":
-                annotation = import_module("policies.documents.github").annotation
-                print(annotation("error", str(path), None, "gpupools policy", str(problem)))
+                annotate("error", path, None, "gpupools policy", problem)
             else:
-                print(f"{path}: {problem}", file=sys.stderr)
+                tell(f"{path}: {problem}", error=True)
         if not problems:
-            print(f"{path}: ok, every mandatory rule stays mandatory")
+            tell(f"{path}: ok, every mandatory rule stays mandatory")
     return 1 if refused else 0
 
 
@@ -128,13 +126,13 @@ def judge_files(files: Sequence[Path], form: str, config: Path | None, reports: 
     """
     # Imported only here: the other commands start fast without the rules.
     judging = import_module("policies.documents.judging")
+    judged: list[Judged]
     try:
         chosen = judging.read_config(config) if config is not None else judging.Config()
-    except Rejected as rejected:
-        for problem in rejected.problems:
-            print(f"{config}: {problem}", file=sys.stderr)
-        return 1
-    judged: list[Judged] = [judging.judge_file(path, chosen) for path in dict.fromkeys(files)]
+    except Rejected as rejected:  # the report says so in every format, of the configuration instead of the files
+        judged = [judging.Judged(config, problems=rejected.problems)]
+    else:
+        judged = [judging.judge_file(path, chosen) for path in dict.fromkeys(files)]
     for each, file in reports:
         text = io.StringIO()
         with redirect_stdout(text):
@@ -147,11 +145,11 @@ def judge_files(files: Sequence[Path], form: str, config: Path | None, reports: 
 def _text(judged: Sequence[Judged]) -> None:
     for file in judged:
         for problem in file.problems:
-            print(f"{file.path}: {problem}", file=sys.stderr)
+            tell(f"{file.path}: {problem}", error=True)
         for found in file.found:
-            print(f"{_place(file, found)} {found.level.value}: {found.message} [{found.rule.name}]")
+            tell(f"{_place(file, found)} {found.level.value}: {found.message} [{found.rule.name}]")
         if not file.problems:
-            print(f"{file.path}: {_summary(file)}")
+            tell(f"{file.path}: {_summary(file)}")
 
 
 def _place(file: Judged, found: Found) -> str:
@@ -173,35 +171,34 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 
 def _json(judged: Sequence[Judged]) -> None:
-    _print_json({"files": [file.as_json() for file in judged], "refused": any(file.refuses for file in judged)})
+    _answer([file.as_json() for file in judged], any(file.refuses for file in judged))
+
+
+def _answer(files: Sequence[Mapping[str, Any]], refused: bool) -> None:
+    problems = [problem for file in files for problem in file["problems"]]
+    answer("policy", "refused" if refused else "accepted", problems, {"files": files})
 
 
 def _sarif(judged: Sequence[Judged]) -> None:
     rules = import_module("policies.stack_rules").ALL_RULES
-    _print_json(import_module("policies.documents.sarif").sarif(judged, rules))
+    tell_json(import_module("policies.documents.sarif").sarif(judged, rules))
 
 
 def _junit(judged: Sequence[Judged]) -> None:
-    print(import_module("policies.documents.junit").junit(judged), end="")
+    tell_xml(import_module("policies.documents.junit").junit(judged))
 
 
 def _github(judged: Sequence[Judged]) -> None:
-    annotation = import_module("policies.documents.github").annotation
     for file in judged:
         problems: tuple[Problem, ...] = file.problems
         for problem in problems:
-            print(annotation("error", str(file.path), None, "gpupools policy", str(problem)))
+            annotate("error", file.path, None, "gpupools policy", problem)
         for found in file.found:
             kind = "error" if found.level.value == "mandatory" else "warning"
             message = f"{found.address}: {found.message}" if found.address else found.message
-            print(annotation(kind, str(file.path), found.line, found.rule.name, message))
+            annotate(kind, file.path, found.line, found.rule.name, message)
         if not problems:
-            print(f"{file.path}: {_summary(file)}")
-
-
-def _print_json(value: Any) -> None:
-    json.dump(value, sys.stdout, indent=2)
-    print()
+            tell(f"{file.path}: {_summary(file)}")
 
 
 _WRITERS: dict[str, Callable[[Sequence[Judged]], None]] = {

@@ -102,7 +102,7 @@ class Judged:
             "judged": list(self.judged),
             "gpu_pools": self.gpu_pools,
             "findings": [found.as_json() for found in self.found],
-            "problems": [{"key": each.key, "what": each.what, "fix": each.fix} for each in self.problems],
+            "problems": [each.as_json(self.path) for each in self.problems],
         }
 
 
@@ -130,32 +130,32 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
             rule=rule,
             level=level,
             finding=finding,
-            address=resource.address if resource else "",
+            address=address if resource else "",
             type=resource.type if resource else "",
             line=_line(resource, finding) if resource else None,
             message=message,
         )
-    places = {resource.address: place for place, resource in enumerate(resources.values())}
+    places = {address: place for place, address in enumerate(resources)}
     pools = [pool for each in declared.values() for pool in each.pools]
     return Judged(
         path=path,
         form=document.form,
         resources=len(resources),
-        judged=tuple(
-            dict.fromkeys(resources[a].address for a, each in declared.items() if each.pools or each.software)
-        ),
+        judged=tuple(address for address, each in declared.items() if each.pools or each.software),
         gpu_pools=sum(pool.gpus_per_node != 0 and pool.accelerator != "other" for pool in pools),
         found=tuple(sorted(found.values(), key=lambda each: places.get(each.address, len(places)))),
     )
 
 
 def _with_own_addresses(resources: tuple[Resource, ...]) -> dict[str, Resource]:
-    """Key resources by address; a manifest may hold several objects of one name."""
+    """Key resources by address; a manifest may hold several objects of one name, which are numbered."""
     found: dict[str, Resource] = {}
+    numbers: dict[str, int] = {}
     for resource in resources:
-        address, number = resource.address, 2
+        address = resource.address
         while address in found:
-            address, number = f"{resource.address} ({number})", number + 1
+            numbers[resource.address] = numbers.get(resource.address, 1) + 1
+            address = f"{resource.address} ({numbers[resource.address]})"
         found[address] = resource
     return found
 

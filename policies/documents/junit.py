@@ -5,15 +5,12 @@ https://github.com/jenkinsci/xunit-plugin/blob/master/src/main/resources/org/jen
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as Xml
 
-from policies.documents.judging import Judged
+from gpupools.output import printable
+from policies.documents.judging import Found, Judged
 from policies.finding import Level
-
-# What XML 1.0 has no way to write: https://www.w3.org/TR/xml/#charsets. ElementTree writes it all the same.
-_NO_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(judged: Sequence[Judged]) -> str:
@@ -24,26 +21,29 @@ def junit(judged: Sequence[Judged]) -> str:
     root = Xml.Element("testsuites", name="gpupools policy")
     totals = {"tests": 0, "failures": 0, "errors": 0}
     for file in judged:
-        suite = Xml.SubElement(root, "testsuite", name=_text(str(file.path)))
+        # Reporters tell cases apart by class and name, over all files: two files may hold objects of one name.
+        path = printable(file.path)
+        suite = Xml.SubElement(root, "testsuite", name=path)
         counts = {"tests": 0, "failures": 0, "errors": len(file.problems)}
         for problem in file.problems:
             counts["tests"] += 1
-            case = Xml.SubElement(suite, "testcase", name="file", classname=_text(str(file.path)))
-            Xml.SubElement(case, "error", message=_text(str(problem)), type="unreadable")
-        for address in dict.fromkeys((*file.judged, *(found.address for found in file.found))):
+            case = Xml.SubElement(suite, "testcase", name="file", classname=path)
+            Xml.SubElement(case, "error", message=printable(problem), type="unreadable")
+        by_address: dict[str, list[Found]] = {address: [] for address in file.judged}
+        for each in file.found:
+            by_address.setdefault(each.address, []).append(each)
+        for address, found in by_address.items():
             counts["tests"] += 1
-            case = Xml.SubElement(suite, "testcase", name=_text(address or "all resources"), classname=_text(file.form))
-            found = [one for one in file.found if one.address == address]
+            case = Xml.SubElement(suite, "testcase", name=printable(address or "all resources"), classname=path)
             refusing = [one for one in found if one.level is Level.MANDATORY]
             if refusing:
                 counts["failures"] += 1
-                failure = Xml.SubElement(
-                    case, "failure", message=_text(refusing[0].message), type=_text(refusing[0].rule.name)
-                )
-                failure.text = _text("\n".join(f"{one.rule.name}: {one.message}" for one in refusing))
-            advice = [f"{one.rule.name}: {one.message}" for one in found if one not in refusing]
+                message, rule = printable(refusing[0].message), refusing[0].rule.name
+                failure = Xml.SubElement(case, "failure", message=message, type=rule)
+                failure.text = _lines(refusing)
+            advice = [one for one in found if one.level is not Level.MANDATORY]
             if advice:
-                Xml.SubElement(case, "system-out").text = _text("\n".join(advice))
+                Xml.SubElement(case, "system-out").text = _lines(advice)
         for name, count in counts.items():
             suite.set(name, str(count))
             totals[name] += count
@@ -53,5 +53,5 @@ def junit(judged: Sequence[Judged]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + Xml.tostring(root, encoding="unicode") + "\n"
 
 
-def _text(text: str) -> str:
-    return _NO_XML.sub("\N{REPLACEMENT CHARACTER}", text)
+def _lines(found: Iterable[Found]) -> str:
+    return "\n".join(printable(f"{one.rule.name}: {one.message}") for one in found)

@@ -10,9 +10,9 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import Any
-from urllib.parse import quote
 
 from gpupools.errors import Problem
+from gpupools.output import printable, sarif_text, uri
 from policies.documents.judging import Found, Judged
 from policies.finding import Level, Rule
 
@@ -77,7 +77,9 @@ def _results(judged: Iterable[Judged], positions: dict[str, int]) -> Iterable[di
                 "ruleId": found.rule.name,
                 "ruleIndex": positions[found.rule.name],
                 "level": _level(found.level),
-                "message": {"text": f"{found.address}: {found.message}" if found.address else found.message},
+                "message": {
+                    "text": sarif_text(f"{found.address}: {found.message}" if found.address else found.message)
+                },
                 "locations": [_location(file.path, found)],
                 "partialFingerprints": {"gpupoolsFinding/v1": _fingerprint(file.path, found)},
             }
@@ -86,7 +88,7 @@ def _results(judged: Iterable[Judged], positions: dict[str, int]) -> Iterable[di
 def _location(path: FilePath, found: Found) -> dict[str, Any]:
     location: dict[str, Any] = {"physicalLocation": _physical(path, found.line)}
     if found.address:
-        location["logicalLocations"] = [{"fullyQualifiedName": found.address, "kind": "resource"}]
+        location["logicalLocations"] = [{"fullyQualifiedName": printable(found.address), "kind": "resource"}]
     return location
 
 
@@ -95,21 +97,16 @@ def _physical(path: FilePath, line: int | None) -> dict[str, Any]:
     return {"artifactLocation": {"uri": uri(path)}, "region": {"startLine": line or 1}}
 
 
-def uri(path: FilePath) -> str:
-    """Return a file's address, relative to the working folder where it is below it."""
-    whole, here = path.absolute(), FilePath.cwd()
-    return quote(whole.relative_to(here).as_posix()) if whole.is_relative_to(here) else whole.as_uri()
-
-
 def _fingerprint(path: FilePath, found: Found) -> str:
     """Identify a finding over changes of its words and its line."""
     parts = (uri(path), found.address, found.finding.pool, found.rule.name, found.finding.property)
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:32]
+    # Names may hold half a character, which UTF-8 has no bytes for.
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def _notification(path: FilePath, problem: Problem) -> dict[str, Any]:
     return {
         "level": "error",
-        "message": {"text": str(problem)},
+        "message": {"text": sarif_text(problem)},
         "locations": [{"physicalLocation": _physical(path, None)}],
     }

@@ -412,7 +412,7 @@ def test_diff_says_what_pulumi_up_will_refuse(tmp_path: Path, capsys: pytest.Cap
         for name in ("serve/b", "lab/c", "lab/d")
     ]
     assert main(["diff", "--json", *files]) == 0
-    assert [each["refused"] for each in json.loads(capsys.readouterr().out)][:2] == [
+    assert [each["refused"] for each in json.loads(capsys.readouterr().out)["pools"]][:2] == [
         None,
         {"reason": "is a production pool", "fix": "if that is meant, add serve/b to gpupools:allow_destroy"},
     ]

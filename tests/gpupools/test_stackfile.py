@@ -369,12 +369,12 @@ def test_what_is_no_text(text: str | bytes, found: str, tmp_path: Path) -> None:
     ],
 )
 def test_deep_nesting_is_refused_in_good_time(text: str, tmp_path: Path) -> None:
-    started = time.monotonic()
+    started = time.process_time()
 
     ((_, problem),) = refused(tmp_path, text)
 
     assert problem.endswith(f"{TOO_MUCH}; {SPLIT}")
-    assert time.monotonic() - started < 1
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(

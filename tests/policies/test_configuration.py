@@ -151,7 +151,7 @@ def test_the_check_names_every_problem_of_every_file(tmp_path: Path, capsys: pyt
 
     assert main(["policy", "--check-config", "--json", str(bad), str(missing), str(COMMITTED[0])]) == 1
     said = json.loads(capsys.readouterr().out)
-    assert said["refused"] is True
+    assert said["result"] == "refused"
     assert [[each["key"] for each in file["problems"]] for file in said["files"]] == [
         ["gpu-pool-tainted", "x"],
         [""],

@@ -306,7 +306,8 @@ def test_every_document_of_a_file_is_judged_and_empty_ones_are_passed_over(judge
 def test_two_objects_of_one_name_are_both_judged(judge: Callable[..., Judged]) -> None:
     judged = judge(KARPENTER + "---\n" + KARPENTER.replace("g6.xlarge", "g5.xlarge"))
 
-    assert [address for address, _ in rules(judged)] == ["NodePool/gpu", "NodePool/gpu"]
+    assert [address for address, _ in rules(judged)] == ["NodePool/gpu", "NodePool/gpu (2)"]
+    assert judged.judged == ("NodePool/gpu", "NodePool/gpu (2)")
 
 
 def test_manifests_in_json_are_judged_too(judge: Callable[..., Judged]) -> None:
