@@ -104,7 +104,7 @@ def test_a_report_takes_the_place_of_a_committed_link_and_does_not_follow_it(
     below = step("Judge plans and manifests", FILES="pool.yaml", SARIF="reports/new.sarif")
 
     assert (linked.returncode, below.returncode) == (1, 1)
-    assert "reports/new.sarif: a link leads out of" in below.stdout
+    assert "::error file=reports/new.sarif,title=gpupools policy::a link leads out of" in below.stdout
     assert outside.read_text() == "kept"
     assert not (tmp_path / "new.sarif").exists()
 
