@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupools.catalogue import Catalogue, InstanceType
 from gpupools.errors import Problem
+from gpupools.overrides import Overridable
+from gpupools.reserved import KeyRule
 from gpupools.runtime.facts import NodeRuntime
 from gpupools.runtime.plan import Piece
 from gpupools.spec import Cluster, PoolSpec
@@ -168,8 +170,12 @@ class Cloud:
 
     Apart from `refusals`, since the capability matrix is about sharing and not about how machines are bought.
     """
-    reserved_labels: tuple[str, ...] = ()
-    """Patterns (fnmatch) of label keys the cloud keeps for itself."""
+    reserved_labels: tuple[KeyRule, ...] = ()
+    """Which keys of node labels a pool may not set."""
+    reserved_taints: tuple[KeyRule, ...] = ()
+    """Which keys of taints a pool may not set."""
+    overridable: Mapping[str, Overridable] = field(default_factory=dict)
+    """What a pool's resources take by hand, and what of it stays the plan's: the one table of that."""
     find_instance_type: Callable[[Catalogue, str], InstanceType | None] = field(
         default=lambda catalogue, name: catalogue.get(name)
     )

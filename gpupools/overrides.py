@@ -18,7 +18,10 @@ class Overridable:
     inputs: frozenset[str]
     """Wire names of every input at the top of the resource."""
     kept: Kept = field(default_factory=dict)
-    """Inputs that stay ours: those that carry the GPU taint, and those that say which pool of which cluster it is."""
+    """Inputs that stay ours, each with what to write instead: what the pool's own keys decide, what says which pool of
+    which cluster it is, and what a rule of this project asks of every node."""
+    labels: tuple[str, ...] = ()
+    """Path of the map with the node labels; what is set there keeps to the same rules as the pool's `labels`."""
 
 
 def apply_overrides(inputs: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

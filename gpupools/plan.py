@@ -1,8 +1,7 @@
 """The decision: what a pool becomes on one cluster, or every reason why it cannot be. Pure."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 from fractions import Fraction
 from typing import Any
 
@@ -13,6 +12,7 @@ from gpupools.errors import Path, Problem, Rejected, nearest
 from gpupools.gpus import gpu_models, match_gpu_model
 from gpupools.overrides import flattened
 from gpupools.pool_settings import given_settings
+from gpupools.reserved import KeyRule, refusal
 from gpupools.runtime.dra import DRA_CHART, DRA_DRIVER, claim_template, claiming
 from gpupools.runtime.labels import OUR_LABELS, TRUST_LABEL, pool_labels
 from gpupools.runtime.requirements import requirement
@@ -194,8 +194,11 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
         raise Rejected(problems)
     settings = cloud.decide(wished(instance))
     problems += [
-        Problem((*at, "labels", key), f"{key} is set to {settings.labels[key]!r} on this pool", "leave it out")
-        for key in spec.labels
+        Problem(where, f"{key} is set to {settings.labels[key]!r} on this pool", "leave it out")
+        for where, key in (
+            *(((*at, "labels", key), key) for key in spec.labels),
+            *_labels_by_hand(at, spec, cloud),
+        )
         if key in settings.labels
     ]
     problems += [
@@ -204,6 +207,9 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
         for own in settings.taints
         if (taint.key, taint.effect) == (own.key, own.effect) and taint != own
     ]
+    for index, taint in enumerate(spec.taints):
+        if not any(taint.key == own.key for own in settings.taints):  # those of the pool itself are met above
+            problems += _reserved((*at, "taints", index), taint.key, cloud.reserved_taints)
     if problems:
         raise Rejected(problems)
     node = cloud.node_runtime(software, settings)
@@ -391,8 +397,29 @@ def _reserved_labels(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem
             yield Problem((*at, "labels", key), f"{key} is set to the pool's name", "leave it out")
         elif key in OUR_LABELS:
             yield Problem((*at, "labels", key), f"{key} follows from software, sharing and trust", "leave it out")
-        elif any(fnmatchcase(key, pattern) for pattern in cloud.reserved_labels):
-            yield Problem((*at, "labels", key), f"{cloud.service} keeps {key!r} for itself", "use a prefix of your own")
+        else:
+            yield from _reserved((*at, "labels", key), key, cloud.reserved_labels)
+    for where, key in _labels_by_hand(at, spec, cloud):
+        yield from _reserved(where, key, cloud.reserved_labels)
+
+
+def _labels_by_hand(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[Path, str]]:
+    """Yield the labels that overrides set, but those that they cannot touch at all."""
+    for resource, inputs in spec.overrides.get(cloud.name, {}).items():
+        known = cloud.overridable.get(resource)
+        path = known.labels if known is not None else ()
+        labels: Any = inputs if path else {}
+        for key in path:
+            labels = labels.get(key) if isinstance(labels, Mapping) else None
+        for key in labels if isinstance(labels, Mapping) else ():
+            if known is not None and (*path, key) not in known.kept:
+                yield (*at, "overrides", cloud.name, resource, *path, key), str(key)
+
+
+def _reserved(where: Path, key: str, rules: Iterable[KeyRule]) -> Iterable[Problem]:
+    rule = refusal(key, rules)
+    if rule is not None:
+        yield Problem(where, f"{key!r} {rule.why}", rule.fix, rule.source)
 
 
 _MPS_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin cmd/mps-control-daemon/mps/device.go"

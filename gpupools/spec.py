@@ -405,7 +405,7 @@ class PoolSpec(Strict):
     """How nodes are replaced when image or version change."""
     auto_repair: bool = True
     """Let the cloud replace nodes it finds broken."""
-    tags: dict[Word, str] = {}
+    tags: dict[Annotated[str, Field(min_length=1, max_length=512)], str] = {}
     """Tags (EC2, Azure) or resource labels (Google) of the pool and its machines, for billing and owners."""
     protect: bool = False
     """Refuse to delete or replace the pool; in a stack file left out: as `gpupools:production` says."""

@@ -15,6 +15,7 @@ from gpupools.catalogue import COLUMNS, Catalogue
 from gpupools.cloud import Capability, Cloud, Owners, Settings, Software, Verdict, Wish
 from gpupools.errors import Problem
 from gpupools.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
+from gpupools.reserved import KeyRule
 from gpupools.spec import SHARING_KINDS, Address, Addresses, Cluster
 
 # instance type, model, GPUs, GiB per GPU, vCPUs, GiB, lifecycle, date
@@ -134,7 +135,7 @@ def fake_cloud(fake_catalogue: Catalogue) -> Cloud:
         read_pools=_read_pools,
         accelerator=_accelerator,
         refusals=_refusals,
-        reserved_labels=("fake.example.com/*",),
+        reserved_labels=(KeyRule(pattern="fake.example.com/*", why="is the cloud's own"),),
         example_cluster=CLUSTER,
     )
 

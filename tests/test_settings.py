@@ -4,6 +4,7 @@ A setting without a row in `CASES` fails here, and so does one that a cloud take
 """
 
 import json
+from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -66,8 +67,19 @@ FAST: Mapping[str, Keys] = {
     "azure": {"instance_type": "Standard_ND96isr_H100_v5"},
     "gcp": {"instance_type": "a3-megagpu-8g", **ONE_ZONE["gcp"]},
 }
-JOINS_TAINTED = "IyEvYmluL3NoCmpvaW4tY2x1c3RlciBudmlkaWEuY29tL2dwdT1wcmVzZW50Ok5vU2NoZWR1bGUK"
-"""`join-cluster nvidia.com/gpu=present:NoSchedule`: a way of its own, which names the GPU taint."""
+JOINS_TAINTED = b64encode(
+    b"""MIME-Version: 1.0
+Content-Type: multipart/mixed; boundary="BOUNDARY"
+
+--BOUNDARY
+Content-Type: text/x-shellscript
+
+#!/bin/sh
+join-cluster nvidia.com/gpu=present:NoSchedule
+--BOUNDARY--
+"""
+).decode()
+"""A way of joining of its own, which names the GPU taint; also what EKS merges into its own user data."""
 OWN_IMAGE: Keys = {
     "software": "gpu-operator",
     "overrides": {"aws": {"LaunchTemplate": {"userData": JOINS_TAINTED, "blockDeviceMappings": [{}]}}},

@@ -16,7 +16,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -336,11 +336,28 @@ def _owners() -> str:
     )
 
 
-def _reserved_labels() -> str:
-    return _table(
-        ["Cloud", "Label keys it keeps for itself"],
-        [(cloud.service, _code(cloud.reserved_labels)) for cloud in clouds().values()],
-    )
+def _reserved_keys(labels: bool) -> str:
+    """Write which keys are refused on each cloud, in the rules' own order, since the first that fits counts."""
+    rows = []
+    for cloud in clouds().values():
+        rules = cloud.reserved_labels if labels else cloud.reserved_taints
+        alike: dict[tuple[str, str], list[str]] = {}
+        for rule in rules:
+            alike.setdefault((rule.why or "may be set", rule.source), []).append(rule.pattern)
+        rows += [(cloud.service, _code(patterns), why, source) for (why, source), patterns in alike.items()]
+    return _table(["Cloud", "Keys", "Such a key", "Source"], rows)
+
+
+def _kept() -> str:
+    """Write what overrides may not touch, inputs with one cure in one row."""
+    rows = []
+    for cloud in clouds().values():
+        for name, resource in cloud.overridable.items():
+            alike: dict[str, list[str]] = {}
+            for path, instead in resource.kept.items():
+                alike.setdefault(instead, []).append(".".join(path))
+            rows += [(f"`{name}`", _code(paths), instead) for instead, paths in alike.items()]
+    return _table(["Resource", "Inputs", "Why, and what to write"], rows)
 
 
 # --- the catalogue ----------------------------------------------------------------------------------------------------
@@ -563,7 +580,9 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "clusters": _cluster_keys,
         "default-software": _default_software,
         "owners": _owners,
-        "reserved-labels": _reserved_labels,
+        "reserved-labels": partial(_reserved_keys, labels=True),
+        "kept": _kept,
+        "reserved-taints": partial(_reserved_keys, labels=False),
         "catalogue-counts": _counts,
         "catalogue-sources": _sources,
         "unverified-models": _unverified_models,

@@ -6,12 +6,12 @@ its switches turn on.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 from gpupools.cloud import Cloud, Verdict
 from gpupools.errors import Path, Problem
 from gpupools.plan import SERVED_BY, PoolPlan
+from gpupools.reserved import first_rule
 from gpupools.runtime.charts import OPERANDS, Operand, at, default_values, merged
 from gpupools.runtime.dra import DRA_DRIVER
 from gpupools.runtime.facts import NodeRuntime
@@ -264,10 +264,12 @@ def _from_existing(
 
 def _may_run(software: ExistingSoftware, labels: Mapping[str, str], cloud: Cloud) -> bool:
     """Say whether an existing DaemonSet could run on the pool; a label the cloud itself sets counts as matching."""
-    return all(
-        labels.get(key) == value or any(fnmatchcase(key, pattern) for pattern in cloud.reserved_labels)
-        for key, value in software.node_selector.items()
-    )
+
+    def on_nodes(key: str) -> bool:
+        rule = first_rule(key, cloud.reserved_labels)
+        return rule is not None and rule.on_nodes
+
+    return all(labels.get(key) == value or on_nodes(key) for key, value in software.node_selector.items())
 
 
 def _both(first: Claim, second: Claim) -> str:

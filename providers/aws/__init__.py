@@ -14,9 +14,10 @@ from gpupools.access import ReachableCluster
 from gpupools.catalogue import Catalogue
 from gpupools.cloud import Cloud, when_called
 from gpupools.errors import shown
+from gpupools.reserved import CONDITION_TAINTS, OPERATOR_LABELS, KeyRule, kubelet_labels
 from gpupools.spec import Address, Addresses
 from providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
-from providers.aws.pool_settings import SETTINGS
+from providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PLACEMENT_GROUP, SETTINGS
 from providers.aws.runtime import node_runtime
 from providers.aws.settings import decide, refusals
 
@@ -137,14 +138,31 @@ CLOUD = Cloud(
     # A node group's name has 63 characters at most, and `-nodes` and Pulumi's own eight go behind the component's.
     # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
     component_name_limit=63 - len("-nodes") - 8,
-    # The kubelet refuses to start with labels of its own name spaces that it does not know.
-    # https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction
+    # EKS takes any label, and the kubelet then does not start:
+    # https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3346, https://github.com/eksctl-io/eksctl/pull/6947.
     reserved_labels=(
-        "eks.amazonaws.com/*",
-        "k8s.amazonaws.com/*",
-        "kubernetes.io/*",
-        "*.kubernetes.io/*",
-        "k8s.io/*",
-        "*.k8s.io/*",
+        *(
+            KeyRule(
+                pattern=pattern,
+                why="is of a name space that EKS keeps for itself",
+                source="https://github.com/kubernetes/cloud-provider-aws/issues/242",
+                on_nodes=True,
+            )
+            for pattern in ("eks.amazonaws.com/*", "k8s.amazonaws.com/*")
+        ),
+        *kubelet_labels("the kubelet of an EKS node"),
+        *OPERATOR_LABELS,
     ),
+    reserved_taints=(
+        *CONDITION_TAINTS,
+        *(
+            KeyRule(
+                pattern=pattern,
+                why="is of a name space that EKS takes no taints of",
+                source="https://github.com/alphagov/govuk-infrastructure/pull/1264",
+            )
+            for pattern in ("kubernetes.io/*", "eks.amazonaws.com/*")
+        ),
+    ),
+    overridable={"NodeGroup": NODE_GROUP, "LaunchTemplate": LAUNCH_TEMPLATE, "PlacementGroup": PLACEMENT_GROUP},
 )

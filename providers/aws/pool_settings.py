@@ -1,13 +1,15 @@
 """Which settings of a pool EKS takes and what each becomes, and which of them do not go together. Pure."""
 
 import re
+import unicodedata
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from gpupools.cloud import Setting, Wish
 from gpupools.errors import Path, Problem, nearest, shown
-from gpupools.overrides import Overridable, override_problems
+from gpupools.overrides import Kept, Overridable, override_problems
 from gpupools.pool_settings import CapacityBlock, Reservation
 from gpupools.runtime.labels import OUR_LABELS
 from gpupools.spec import WholeGpu
@@ -30,11 +32,13 @@ _RESERVED_PLACEMENT = "https://github.com/terraform-aws-modules/terraform-aws-ek
 _AMI_TYPES = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html"
 _VOLUMES = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html"
 _EBS_KEY = "https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html"
+_DISK_ENCRYPTION = "https://docs.aws.amazon.com/eks/latest/best-practices/data-encryption-and-secrets-management.html"
 _NODEADM = "https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/#localstorageoptions"
 _IMDS = "https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html"
 _SECURE_BOOT = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/launch-instance-with-uefi-sb.html"
 _REPAIR = f"{_GUIDE}/node-repair.html"
 _TAGS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions"
+_EKS_TAGS = "https://docs.aws.amazon.com/eks/latest/APIReference/API_TagResource.html"
 _PROVIDER = "https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go"
 _GRID = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/install-gpu-operator-vgpu.html"
 _PULUMI_OPTIONS = "https://www.pulumi.com/docs/iac/concepts/options"
@@ -147,6 +151,9 @@ moto/ec2/resources/instance_types.json.gz, and the UltraServers
 VOLUME_TYPES = ("gp2", "gp3", "io1", "io2")
 """The EBS types that can hold an operating system: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html."""
 
+_OUR_TAGS = ("gpupools:cluster", "gpupools:pool")
+_OUR_TAGS_KEPT: Kept = {("tags", key): "it says which pool of which cluster it is" for key in _OUR_TAGS}
+
 NODE_GROUP = Overridable(
     inputs=frozenset(
         {"amiType", "capacityType", "clusterName", "diskSize", "forceUpdateVersion", "instanceTypes", "labels"}
@@ -169,9 +176,12 @@ NODE_GROUP = Overridable(
             ("region",): "use the cluster's region",
             ("remoteAccess",): "EKS refuses it beside a launch template; log in with SSM Session Manager",
             ("scalingConfig",): "use nodes",
+            **_OUR_TAGS_KEPT,
             ("taints",): "use the pool's taints; the GPU taint stays",
+            ("warmPoolConfig",): "no bound counts its machines, which stand beside those of nodes; use nodes.min",
         }
     ),
+    labels=("labels",),
 )
 
 _FORBIDDEN = "EKS refuses it in the launch template of a node group"
@@ -197,7 +207,12 @@ LAUNCH_TEMPLATE = Overridable(
             ("instanceMarketOptions",): "use capacity",
             ("instanceRequirements",): "use gpu or instance_type",
             ("instanceType",): "use gpu or instance_type",
+            ("metadataOptions", "httpEndpoint"): "nodes join with what they read there",
+            ("metadataOptions", "httpPutResponseHopLimit"): "use security: {imds_hop_limit: …}",
+            ("metadataOptions", "httpTokens"): "it is required: version 1 of the metadata service gives the node's"
+            " credentials to any request that gets through",
             ("region",): "use the cluster's region",
+            **_OUR_TAGS_KEPT,
         }
     ),
 )
@@ -210,6 +225,7 @@ PLACEMENT_GROUP = Overridable(
             ("spreadLevel",): "it goes with the strategy spread, and network.placement: compact is cluster",
             ("strategy",): "network.placement: compact is the strategy cluster",
             ("region",): "use the cluster's region",
+            **_OUR_TAGS_KEPT,
         }
     ),
 )
@@ -427,7 +443,6 @@ def _network(wish: Wish) -> Iterator[Problem]:
         yield from _one_zone(wish, ("network", "placement"), "placement: compact", _PLACEMENT)
 
 
-_OUR_TAGS = ("gpupools:cluster", "gpupools:pool")
 _MOST_TAGS = 50 - len(_OUR_TAGS) - 1
 
 
@@ -436,14 +451,52 @@ def _tags(wish: Wish) -> Iterator[Problem]:
     for key, value in tags.items():
         if key in _OUR_TAGS:
             yield Problem((*at, key), "is set on every pool", "leave it out")
-        elif key.casefold().startswith("aws:"):
-            yield Problem((*at, key), "AWS keeps keys that begin with aws:", "use another key", _TAGS)
-        elif not re.fullmatch(r"[\w\s+\-=._:/@]{1,128}", key):
-            what = "is no tag key: 1 to 128 letters, digits, spaces and + - = . _ : / @"
-            yield Problem((*at, key), what, "use another key", _TAGS)
-        if not re.fullmatch(r"[\w\s+\-=._:/@]{0,256}", value):
-            what = f"{shown(value)} is no tag value: up to 256 letters, digits, spaces and + - = . _ : / @"
-            yield Problem((*at, key), what, "use another value", _TAGS)
+        yield from _tag(at, key, value)
+    yield from _too_many_tags(at, tags)
+
+
+def _tags_by_hand(wish: Wish, at: Path, resources: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
+    """Hold tags in overrides to the same rules; those of `tagSpecifications` take the place of the pool's own."""
+    for name, inputs in resources.items():
+        tags = inputs.get("tags")
+        if isinstance(tags, Mapping):
+            given = {key: value for key, value in tags.items() if value is not None and key not in _OUR_TAGS}
+            for key, value in given.items():
+                yield from _tag((*at, name, "tags"), key, value)
+            yield from _too_many_tags((*at, name, "tags"), {**wish.spec.tags, **given})
+        listed = inputs.get("tagSpecifications")
+        for index, each in enumerate(listed if isinstance(listed, list) else []):
+            tags = each.get("tags") if isinstance(each, Mapping) else None
+            where = (*at, name, "tagSpecifications", index, "tags")
+            for key, value in tags.items() if isinstance(tags, Mapping) else ():
+                yield from _tag(where, key, value)
+
+
+def _tag(at: Path, key: object, value: object) -> Iterator[Problem]:
+    if not isinstance(key, str) or not isinstance(value, str):
+        yield Problem((*at, str(key)), f"got {shown(value)}, and a tag is text", "write it in quotes")
+        return
+    if key.casefold().startswith("aws:"):
+        yield Problem((*at, key), "AWS keeps keys that begin with aws:", "use another key", _TAGS)
+    elif not 1 <= len(key) <= _TAG_KEY or not _is_tag(key):
+        what = f"is no tag key: 1 to {_TAG_KEY} letters, digits, spaces and + - = . _ : / @"
+        yield Problem((*at, key), what, "use another key", _TAGS)
+    if value.casefold().startswith("aws:"):
+        yield Problem((*at, key), "EKS takes no value that begins with aws: either", "use another value", _EKS_TAGS)
+    elif len(value) > _TAG_VALUE or not _is_tag(value):
+        what = f"{shown(value)} is no tag value: up to {_TAG_VALUE} letters, digits, spaces and + - = . _ : / @"
+        yield Problem((*at, key), what, "use another value", _TAGS)
+
+
+_TAG_KEY, _TAG_VALUE = 128, 256
+
+
+def _is_tag(text: str) -> bool:
+    """Say whether EC2 takes the characters: letters and digits of any script, spaces, but no line break."""
+    return all(each in " _.:/=+-@" or unicodedata.category(each)[0] in "LN" for each in text)
+
+
+def _too_many_tags(at: Path, tags: Mapping[str, object]) -> Iterator[Problem]:
     if len(tags) > _MOST_TAGS:
         what = f"{len(tags)} tags; EC2 takes 50, of which this tool needs {50 - _MOST_TAGS}"
         yield Problem(at, what, f"use {_MOST_TAGS} or fewer", _TAGS)
@@ -468,6 +521,8 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
     if spec.network.placement == "compact":
         declared["PlacementGroup"] = PLACEMENT_GROUP
     yield from override_problems(at, overrides, "aws", declared)
+    tagged = {name: inputs for name, inputs in overrides.items() if name in declared}
+    yield from _tags_by_hand(wish, (*at, "overrides", "aws"), tagged)
     for name in declared:
         yield from _misplaced_lists((*at, "overrides", "aws", name), overrides.get(name, {}))
     if "nodeRoleArn" in overrides.get("NodeGroup", {}) and overrides["NodeGroup"]["nodeRoleArn"] is None:
@@ -476,6 +531,7 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
     yield from _own_subnets(wish, overrides.get("NodeGroup", {}))
     template = overrides.get("LaunchTemplate", {})
     where: Path = (*at, "overrides", "aws", "LaunchTemplate")
+    yield from _disks_by_hand(wish, where, template)
     interfaces = template.get("networkInterfaces")
     for index, interface in enumerate(interfaces if isinstance(interfaces, list) else []):
         if isinstance(interface, Mapping) and "subnetId" in interface:
@@ -500,9 +556,8 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
     if script and not _is_base64(script):
         what = f"got {shown(script)}, which is not base64"
         yield Problem((*where, "userData"), what, "write it encoded, as base64 -w0 prints it", _TEMPLATES)
-    elif script and image_of(wish) is not OWN and _names_taints(script):
-        what = "sets taints, and those of a node are set in one place"
-        yield Problem((*where, "userData"), what, "use the pool's taints; the GPU taint stays", _TEMPLATES)
+    elif script:
+        yield from _user_data_by_hand(wish, (*where, "userData"), script)
     if "userData" in template and image_of(wish) is not OWN:
         for key, given in (
             ("sharing", not isinstance(spec.sharing, WholeGpu) and image_of(wish) is BOTTLEROCKET),
@@ -512,6 +567,53 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
             if given:
                 what = f"would take the place of what {key} writes there"
                 yield Problem((*where, "userData"), what, f"leave it or {key} out", _TEMPLATES)
+
+
+def _disks_by_hand(wish: Wish, where: Path, template: Mapping[str, object]) -> Iterator[Problem]:
+    """Refuse disks in clear: an image of one's own has to be given its disks, and any other may be."""
+    disks = template.get("blockDeviceMappings", [{}])
+    if not disks and image_of(wish) is not OWN:
+        what = "would take the encrypted disks away"
+        yield Problem((*where, "blockDeviceMappings"), what, "leave it out, or give disks with encrypted", _EBS_KEY)
+    for index, disk in enumerate(disks if isinstance(disks, list) else []):
+        ebs = disk.get("ebs") if isinstance(disk, Mapping) else None
+        if isinstance(ebs, Mapping) and ebs.get("encrypted") not in (True, "true"):
+            path = (*where, "blockDeviceMappings", index, "ebs", "encrypted")
+            what = "is not true, and images, logs and volumes of pods are on this disk"
+            yield Problem(path, what, 'write encrypted: "true"', _DISK_ENCRYPTION)
+
+
+MOST_USER_DATA = 16384
+"""Bytes of user data that EC2 takes, before base64 (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html)."""
+
+_NO_TOML = "https://github.com/hashicorp/learn-terraform-provision-eks-cluster/issues/79"
+
+
+def _user_data_by_hand(wish: Wish, at: Path, script: str) -> Iterator[Problem]:
+    """Refuse what EC2 does not take, and what EKS cannot merge into its own: it then makes no node that joins."""
+    from providers.aws.user_data import is_mime, toml_fault  # only pools with user data of their own need the reader
+
+    raw, image = b64decode(script.replace("\n", "")), image_of(wish)
+    if len(raw) > MOST_USER_DATA:
+        yield too_much_user_data(at, len(raw))
+        return
+    fault = toml_fault(raw) if image is BOTTLEROCKET else ""
+    if image is AL2023 and not is_mime(raw):
+        what = "is not in MIME parts, and EKS merges no other user data into that of Amazon Linux 2023"
+        fix = "write it as multipart/mixed: scripts as text/x-shellscript, NodeConfig as application/node.eks.aws"
+        yield Problem(at, what, fix, f"{_TEMPLATES}#launch-template-user-data")
+    elif fault:
+        yield Problem(at, f"is not the TOML that EKS merges for Bottlerocket: {fault}", "write settings", _NO_TOML)
+    if image is not OWN and _names_taints(script):
+        what = "sets taints, and those of a node are set in one place"
+        yield Problem(at, what, "use the pool's taints; the GPU taint stays", _TEMPLATES)
+
+
+def too_much_user_data(at: Path, size: int) -> Problem:
+    """Say that user data is larger than EC2 takes."""
+    what = f"is {size} bytes, and EC2 takes {MOST_USER_DATA} (before base64, together with what EKS adds)"
+    fix = "fetch what is large while the node starts, or put it into an image of your own"
+    return Problem(at, what, fix, "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html")
 
 
 _PRIVATE = (False, "false", "")

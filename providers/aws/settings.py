@@ -19,9 +19,9 @@ from gpupools.runtime.dra import DRA_DRIVER
 from gpupools.runtime.labels import GPU_PRESENT_LABEL
 from gpupools.spec import Mig
 from gpupools.taints import GPU_TAINT
+from providers.aws import pool_settings
 from providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
 from providers.aws.images import AL2023, BOTTLEROCKET, IMAGES, OWN, ULTRASERVER_FAMILIES, Image, family, image_of
-from providers.aws.pool_settings import setting_problems
 
 ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
 """Tells cluster-autoscaler that a node will have GPUs, so that it waits for them instead of adding more nodes.
@@ -261,7 +261,16 @@ def accelerator_name(gpu_model: str) -> str:
 
 def refusals(wish: Wish) -> list[Problem]:
     """Refuse what EKS or the node image cannot carry out, beyond the capability matrix."""
-    return [*_machine(wish), *_bottlerocket_mig(wish), *_names(wish), *setting_problems(wish)]
+    found = [*_machine(wish), *_bottlerocket_mig(wish), *_names(wish), *pool_settings.setting_problems(wish)]
+    return found or list(_too_much_to_boot(wish))
+
+
+def _too_much_to_boot(wish: Wish) -> Iterator[Problem]:
+    """Refuse settings whose user data is larger than EC2 takes; what is written by hand is measured there."""
+    size = len(_user_data(wish).encode())
+    if size > pool_settings.MOST_USER_DATA:
+        key = "disk" if wish.spec.disk.local_nvme is not None else "network"
+        yield pool_settings.too_much_user_data(("pools", wish.name, key), size)
 
 
 def _machine(wish: Wish) -> Iterator[Problem]:

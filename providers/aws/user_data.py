@@ -102,6 +102,32 @@ def decoded(given: str) -> str:
         return given  # text that only looks like base64
 
 
+def is_mime(raw: bytes) -> bool:
+    """Say whether user data is in MIME parts, as EKS wants it for Amazon Linux."""
+    from email import message_from_bytes  # slow to import and rarely needed
+
+    message = message_from_bytes(raw.lstrip())
+    return message.is_multipart() and any(not part.is_multipart() for part in message.walk())
+
+
+_QUOTED_HEADER = re.compile(r"(?m)^[ \t]*\[+[^\]\n]*[\"'][^\]\n]*\]")
+
+
+def toml_fault(raw: bytes) -> str:
+    """Say why EKS cannot merge user data into that of Bottlerocket; empty where it can."""
+    try:
+        settings = tomllib.loads(raw.decode())
+    except UnicodeDecodeError:
+        return "it is no text"
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return str(error) or "it is nested too deeply"
+    if set(settings) - {"settings"}:
+        return f"it has {', '.join(sorted(set(settings) - {'settings'}))[:60]} beside settings"
+    if _QUOTED_HEADER.search(raw.decode()):
+        return "a table's header has a quoted key, which EKS does not read; put that key below the header"
+    return ""
+
+
 def kubelet_arguments(script: str, path: str, read: TaintsRead) -> None:
     """Read `--register-with-taints=key=value:Effect,…` wherever a command or a list of arguments holds it."""
     for match in _REGISTER.finditer(script):

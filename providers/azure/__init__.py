@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from gpupools.cloud import Cloud, Owners, Software, when_called
+from gpupools.reserved import CONDITION_TAINTS, OPERATOR_LABELS, KeyRule, kubelet_labels
 from gpupools.spec import SHARING_KINDS
 from providers.azure.capabilities import CAPABILITIES
 from providers.azure.machines import INSTANCE_TYPES, find_instance_type
-from providers.azure.pool_settings import SETTINGS
+from providers.azure.pool_settings import OVERRIDABLE, SETTINGS, SPOT_PAGE
 from providers.azure.runtime import node_runtime
 from providers.azure.settings import AksCluster, conflicts, decide, refusals
 
@@ -73,14 +74,31 @@ CLOUD = Cloud(
     conflicts=conflicts,
     provider_settings=dict.fromkeys(("azure-native", "azure"), _PROVIDER_SETTINGS),
     node_runtime=node_runtime,
-    # https://learn.microsoft.com/azure/aks/use-labels, reserved system labels and prefixes
     reserved_labels=(
-        "kubernetes.azure.com/*",
-        "kubernetes.io/*",
-        "node.kubernetes.io/instance-type",
-        "topology.kubernetes.io/region",
-        "topology.kubernetes.io/zone",
+        KeyRule(
+            pattern="kubernetes.azure.com/*",
+            why="is of a name space that AKS keeps for itself",
+            source="https://learn.microsoft.com/azure/aks/use-labels",
+            on_nodes=True,
+        ),
+        *kubelet_labels("AKS", "https://github.com/Azure/AKS/issues/2866"),
+        *OPERATOR_LABELS,
     ),
+    reserved_taints=(
+        *CONDITION_TAINTS,
+        KeyRule(
+            pattern="kubernetes.azure.com/scalesetpriority",
+            why="is the taint of spot pools, which AKS adds",
+            fix="write capacity: {mode: spot}",
+            source=SPOT_PAGE,
+        ),
+        KeyRule(
+            pattern="kubernetes.azure.com/*",
+            why="is of a name space that AKS takes no taints of",
+            source="https://github.com/Azure/karpenter-provider-azure/issues/1830",
+        ),
+    ),
+    overridable=OVERRIDABLE,
     find_instance_type=find_instance_type,
     settings=SETTINGS,
 )

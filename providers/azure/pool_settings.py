@@ -6,7 +6,7 @@ from decimal import Decimal
 from types import MappingProxyType
 
 from gpupools.cloud import Setting, Wish
-from gpupools.errors import Path, Problem
+from gpupools.errors import Path, Problem, shown
 from gpupools.overrides import Overridable
 from gpupools.plan import POOL_LABEL
 from gpupools.pool_settings import Reservation, Spot, given_settings
@@ -16,7 +16,7 @@ _AKS = "https://learn.microsoft.com/azure/aks/"
 _AZURE = "https://learn.microsoft.com/azure/"
 _API = "Azure/azure-rest-api-specs Microsoft.ContainerService stable/2025-09-01 managedClusters.json, AgentPool"
 
-_SPOT = f"{_AKS}spot-node-pool"
+SPOT_PAGE = f"{_AKS}spot-node-pool"
 _RESERVATIONS = f"{_AKS}use-capacity-reservation-groups"
 _RESERVABLE = f"{_AZURE}virtual-machines/capacity-reservation-overview"
 _ZONES = f"{_AKS}reliability-availability-zones-configure"
@@ -47,14 +47,16 @@ autoscaler that starts at zero knows it; and AKS takes hardly any label of `kube
 
 SETTINGS: Mapping[str, Setting] = MappingProxyType(
     {
-        "capacity.spot": Setting(True, "scaleSetPriority Spot, scaleSetEvictionPolicy Delete, taint and label", _SPOT),
+        "capacity.spot": Setting(
+            True, "scaleSetPriority Spot, scaleSetEvictionPolicy Delete, taint and label", SPOT_PAGE
+        ),
         "capacity.reservation": Setting(True, "capacityReservationGroupID", _RESERVATIONS),
         "capacity.capacity-block": Setting(
             False, "Capacity Blocks are EC2's; use mode: reservation with a capacity reservation group", _RESERVATIONS
         ),
         "capacity.flex-start": Setting(False, f"flex-start is Google's; {_NO_GOOGLE}", _RESERVATIONS),
         "capacity.queued": Setting(False, f"queued provisioning is Google's; {_NO_GOOGLE}", _RESERVATIONS),
-        "capacity.max_price_usd_per_hour": Setting(True, "spotMaxPrice", _SPOT),
+        "capacity.max_price_usd_per_hour": Setting(True, "spotMaxPrice", SPOT_PAGE),
         "image.family": Setting(True, "osSKU: Ubuntu or AzureLinux", f"{_AKS}use-nvidia-gpu"),
         "image.id": Setting(
             False, "AKS runs its own node images only; use family: ubuntu or azure-linux", f"{_AKS}node-images"
@@ -181,6 +183,18 @@ OVERRIDABLE: Mapping[str, Overridable] = MappingProxyType(
             kept=MappingProxyType(
                 {
                     ("agentPoolName",): "the pool's key in the file names it",
+                    **{
+                        (key,): "write nodes: {min: …, max: …} or nodes: {fixed: …}, which every bound counts"
+                        for key in ("count", "enableAutoScaling", "maxCount", "minCount")
+                    },
+                    ("type",): "it is VirtualMachineScaleSets: a pool of type VirtualMachines has sizes of its own",
+                    **{
+                        (key,): "it goes with type VirtualMachines, which has sizes and numbers of its own"
+                        for key in ("virtualMachinesProfile", "virtualMachineNodesStatus")
+                    },
+                    ("mode",): "it is User: a System pool takes AKS's own pods, a Gateway pool routes",
+                    ("gatewayProfile",): "it goes with mode Gateway, and the pool's mode is User",
+                    ("osDiskSizeGB",): "write disk_gib",
                     ("resourceName",): "write the cluster's name",
                     ("resourceGroupName",): "write the cluster's resource_group",
                     ("spotMaxPrice",): "write capacity: {mode: spot, max_price_usd_per_hour: …}",
@@ -208,13 +222,14 @@ OVERRIDABLE: Mapping[str, Overridable] = MappingProxyType(
                     ("gpuInstanceProfile",): "write the pool's sharing",
                 }
             ),
+            labels=("nodeLabels",),
         )
     }
 )
 """The resources an AKS pool is made of."""
 
 SPOT_KEY = "kubernetes.azure.com/scalesetpriority"
-"""Label and taint key AKS itself puts on every spot pool (`_SPOT`)."""
+"""Label and taint key AKS itself puts on every spot pool (`SPOT_PAGE`)."""
 
 _UBUNTU_ONLY = frozenset({"GB200", "GB300", "RTX-PRO-6000"})
 """GPUs for which AKS has a driver on Ubuntu only (`_IMAGES`)."""
@@ -255,12 +270,14 @@ def _capacity(at: Path, wish: Wish) -> Iterator[Problem]:
         price = capacity.max_price_usd_per_hour
         if price is not None and -int(Decimal(str(price)).as_tuple().exponent) > 5:
             what = f"got {price}; AKS takes at most five decimals"
-            yield Problem((*at, "capacity", "max_price_usd_per_hour"), what, f"write {max(price, 0.00001):.5f}", _SPOT)
+            yield Problem(
+                (*at, "capacity", "max_price_usd_per_hour"), what, f"write {max(price, 0.00001):.5f}", SPOT_PAGE
+            )
         # AKS-managed GPU nodes have no autoscaler; that is said of the software (`conflicts` in settings.py).
         if wish.spec.nodes.fixed is not None and wish.software != "cloud-managed":
             what = "a spot pool without autoscaler loses its evicted nodes for good, so capacity.mode spot"
             what += f" does not go with nodes.fixed {wish.spec.nodes.fixed}"
-            yield Problem((*at, "nodes", "fixed"), what, "give nodes min and max", _SPOT)
+            yield Problem((*at, "nodes", "fixed"), what, "give nodes min and max", SPOT_PAGE)
     if isinstance(capacity, Reservation):
         if _RESERVATION_GROUP.fullmatch(capacity.name) is None:
             what = f"got {capacity.name!r}, which is no ARM id of a capacity reservation group"
@@ -379,11 +396,24 @@ def _upgrade(at: Path, wish: Wish) -> Iterator[Problem]:
 
 
 def _tags(at: Path, wish: Wish) -> Iterator[Problem]:
-    seen: dict[str, str] = {}
-    if len(wish.spec.tags) > 50:
-        yield Problem((*at, "tags"), f"got {len(wish.spec.tags)} tags; Azure takes 50", "leave some out", _TAGS)
-    for key, value in wish.spec.tags.items():
-        where: Path = (*at, "tags", key)
+    yield from _tag_problems((*at, "tags"), wish.spec.tags, {})
+    by_hand = wish.spec.overrides.get("azure", {}).get("AgentPool", {}).get("tags")
+    if isinstance(by_hand, Mapping):
+        given = {key: value for key, value in by_hand.items() if value is not None}
+        yield from _tag_problems((*at, "overrides", "azure", "AgentPool", "tags"), given, wish.spec.tags)
+
+
+def _tag_problems(at: Path, tags: Mapping[str, object], beside: Mapping[str, str]) -> Iterator[Problem]:
+    """Say what is wrong with tags, which stand beside others on the same pool."""
+    seen = {key.casefold(): key for key in beside}
+    most = len({*tags, *beside})
+    if most > 50:
+        yield Problem(at, f"got {most} tags; Azure takes 50", "leave some out", _TAGS)
+    for key, value in tags.items():
+        where: Path = (*at, str(key))
+        if not isinstance(key, str) or not isinstance(value, str):
+            yield Problem(where, f"got {shown(value)}, and a tag is text", "write it in quotes")
+            continue
         first = seen.setdefault(key.casefold(), key)
         if first != key:
             what = f"{key!r} and {first!r} are one tag to Azure, whose tag names know no case"
@@ -391,7 +421,17 @@ def _tags(at: Path, wish: Wish) -> Iterator[Problem]:
         if key.casefold() in _SOFTWARE_TAGS:
             what = f"{key} switches AKS's GPU software, which the pool's software decides"
             yield Problem(where, what, "leave it out", f"{_AKS}aks-managed-gpu-nodes")
-        if re.search(r"[<>%&\\?/]", key):
-            yield Problem(where, f"{key!r} has a character no tag name may have", "do without <>%&\\?/", _TAGS)
-        if len(value) > 256:
-            yield Problem(where, f"its value has {len(value)} characters; Azure takes 256", "shorten it", _TAGS)
+        if len(key) > _TAG_NAME:
+            yield Problem(where, f"has {len(key)} characters; Azure takes {_TAG_NAME}", "shorten it", _TAGS)
+        if re.search(r"[<>%&\\?/]", key) or not key.isprintable():
+            yield Problem(
+                where, f"{key!r} has a character no tag name may have", "do without <>%&\\?/ and line breaks", _TAGS
+            )
+        if len(value) > _TAG_VALUE:
+            what = f"its value has {len(value)} characters; Azure takes {_TAG_VALUE}"
+            yield Problem(where, what, "shorten it", _TAGS)
+        if not value.isprintable():
+            yield Problem(where, f"{shown(value)} has a character that cannot be seen", "leave it out", _TAGS)
+
+
+_TAG_NAME, _TAG_VALUE = 512, 256

@@ -4,15 +4,17 @@ Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the
 """
 
 from gpupools.cloud import Cloud, Owners, Software, when_called
+from gpupools.reserved import CONDITION_TAINTS, OPERATOR_LABELS, KeyRule
 from providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE
 from providers.gcp.cluster import GkeCluster
 from providers.gcp.conflicts import conflicts
 from providers.gcp.machines import INSTANCE_TYPES, find_instance_type
-from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SETTINGS
+from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, OVERRIDABLE, SETTINGS
 from providers.gcp.runtime import node_runtime
 from providers.gcp.settings import decide, refusals
 
-_GPUS = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
+_DOCS = "https://docs.cloud.google.com/kubernetes-engine/docs"
+_GPUS = f"{_DOCS}/how-to/gpus"
 _INSTALLER = "Google's driver installer DaemonSet"
 
 _ENVIRONMENT = "set {} where Pulumi runs"
@@ -78,18 +80,44 @@ CLOUD = Cloud(
     provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),
     settings=SETTINGS,
     node_runtime=node_runtime,
-    # GKE sets these itself; a documented list does not exist, the prefixes are those of
+    # A documented list of what GKE sets itself does not exist; the prefixes are those of
     # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/creating-managing-labels and of its device plugin.
     reserved_labels=(
-        "cloud.google.com/gke-*",
-        "cloud.google.com/machine-family",
-        NO_DEVICE_PLUGIN_LABEL,
-        "kubernetes.io/*",
-        "k8s.io/*",
-        "beta.kubernetes.io/*",
-        "topology.kubernetes.io/*",
-        "topology.gke.io/*",
-        "node.kubernetes.io/instance-type",
+        *(
+            KeyRule(pattern=pattern, why="is a label that GKE keeps for itself", on_nodes=True)
+            for pattern in (
+                *("cloud.google.com/gke-*", "cloud.google.com/machine-family", "topology.gke.io/*"),
+                *("sandbox.gke.io/runtime", NO_DEVICE_PLUGIN_LABEL),
+            )
+        ),
+        *(
+            KeyRule(
+                pattern=pattern,
+                why="is refused by GKE, which takes no label of kubernetes.io and k8s.io",
+                source="https://github.com/hashicorp/terraform-provider-google/issues/6003",
+                on_nodes=True,
+            )
+            for pattern in ("kubernetes.io/*", "*.kubernetes.io/*", "k8s.io/*", "*.k8s.io/*")
+        ),
+        *OPERATOR_LABELS,
     ),
+    reserved_taints=(
+        *CONDITION_TAINTS,
+        # Taints that Google's pages have people write themselves.
+        KeyRule(pattern="cloud.google.com/gke-spot", source=f"{_DOCS}/concepts/spot-vms"),
+        KeyRule(pattern="cloud.google.com/gke-preemptible", source=f"{_DOCS}/how-to/preemptible-vms"),
+        KeyRule(pattern="cloud.google.com/compute-class", source=f"{_DOCS}/concepts/about-custom-compute-classes"),
+        KeyRule(
+            pattern="cloud.google.com/gke-queued",
+            why="is the taint of queued pools, which GKE adds",
+            fix="write capacity: {mode: queued, …}",
+            source=f"{_DOCS}/how-to/provisioningrequest",
+        ),
+        *(
+            KeyRule(pattern=pattern, why="is one that GKE puts on nodes itself", source=f"{_DOCS}/how-to/node-taints")
+            for pattern in ("cloud.google.com/*", "kubernetes.io/*", "sandbox.gke.io/*")
+        ),
+    ),
+    overridable=OVERRIDABLE,
     find_instance_type=find_instance_type,
 )

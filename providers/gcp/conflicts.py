@@ -110,7 +110,8 @@ def conflicts(wish: Wish) -> list[Problem]:
 
 
 def _by_hand(wish: Wish) -> list[Problem]:
-    twice = [*_second_owners(wish), *_scopes(wish), *_surge_beside_blue_green(wish)]
+    twice = [*_second_owners(wish), *_scopes(wish), *_surge_beside_blue_green(wish), *_identity(wish)]
+    twice += _scaled_by_hand(wish)
     told = {problem.path for problem in twice}
     found = override_problems(("pools", wish.name), wish.spec.overrides.get("gcp", {}), "gcp", OVERRIDABLE)
     return [*twice, *(problem for problem in found if problem.path not in told)]
@@ -164,6 +165,24 @@ def _surge_beside_blue_green(wish: Wish) -> Iterator[Problem]:
         what = f"GKE takes no {' and '.join(surge)} with the strategy BLUE_GREEN"
         fix = "write upgrade: {strategy: blue-green}, and by hand blueGreenSettings alone"
         yield Problem(_at(wish, "overrides", "gcp", "NodePool", "upgradeSettings"), what, fix, _POOL_SCHEMA)
+
+
+def _identity(wish: Wish) -> Iterator[Problem]:
+    """Refuse Google's default account, which can do far more than a node needs; another one is a line of the plan."""
+    config = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
+    if isinstance(config, Mapping) and config.get("serviceAccount", "own") in (None, "", "default"):
+        what = "would run the nodes as Google's default account, which can do far more than a node needs"
+        fix = "leave it out, or name an account with roles/container.defaultNodeServiceAccount"
+        at = _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "serviceAccount")
+        yield Problem(at, what, fix, f"{_HOW_TO}/hardening-your-cluster")
+
+
+def _scaled_by_hand(wish: Wish) -> Iterator[Problem]:
+    fixed = wish.spec.nodes.fixed
+    if fixed is not None and wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("autoscaling") is not None:
+        what = f"would hand the number of nodes to an autoscaler, and nodes.fixed is {fixed}"
+        at = _at(wish, "overrides", "gcp", "NodePool", "autoscaling")
+        yield Problem(at, what, "leave it out, or write nodes: {max: …}", _POOL_SCHEMA)
 
 
 def _at(wish: Wish, *keys: str | int) -> Path:
@@ -374,12 +393,26 @@ def _upgrade(wish: Wish) -> Iterator[Problem]:
 
 
 def _tags(wish: Wish) -> Iterator[Problem]:
-    at = _at(wish, "tags")
-    if len(wish.spec.tags) > _MOST_LABELS:
-        what = f"{len(wish.spec.tags)} tags; a resource of Google Cloud has {_MOST_LABELS} labels at most"
+    yield from _resource_labels(_at(wish, "tags"), wish.spec.tags, {})
+    config = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
+    by_hand = config.get("resourceLabels") if isinstance(config, Mapping) else None
+    if isinstance(by_hand, Mapping):
+        given = {key: value for key, value in by_hand.items() if value is not None}
+        at = _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "resourceLabels")
+        yield from _resource_labels(at, given, wish.spec.tags)
+
+
+def _resource_labels(at: Path, labels: Mapping[str, object], beside: Mapping[str, str]) -> Iterator[Problem]:
+    """Say what is wrong with labels of Google Cloud, which stand beside others on the same pool."""
+    most = len({*labels, *beside})
+    if most > _MOST_LABELS:
+        what = f"{most} tags; a resource of Google Cloud has {_MOST_LABELS} labels at most"
         yield Problem(at, what, "drop some", _LABELS)
-    for key, value in wish.spec.tags.items():
-        if not _is_label(key) or not (key[0].isalpha()):
+    for key, value in labels.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            yield Problem((*at, str(key)), f"got {shown(value)}, and a label is text", "write it in quotes")
+            continue
+        if not key or not _is_label(key) or not key[0].isalpha():
             what = f"{shown(key)} is no label key of Google Cloud"
             fix = "start with a lower-case letter; then lower-case letters, digits, '_' and '-', 63 in all"
             yield Problem((*at, key), what, fix, _LABELS)

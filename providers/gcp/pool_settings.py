@@ -125,6 +125,16 @@ _PRIVATE = "the nodes of every pool are private; give the cluster's network Clou
 _CAPACITY = "write capacity: {mode: …}, which knows what goes with it"
 _NAMED_AFTER_THE_POOL = "the name follows from the pool's, so that a new pool can stand beside the old one"
 
+_COUNTED = "write nodes: {min: …, max: …} or nodes: {fixed: …}, which every bound counts"
+
+RESERVED_METADATA = (
+    *("cluster-location", "cluster-name", "cluster-uid", "configure-sh", "containerd-configure-sh", "enable-os-login"),
+    *("gci-ensure-gke-docker", "gci-metrics-enabled", "gci-update-strategy", "instance-template", "kube-env"),
+    *("startup-script", "user-data", "disable-address-manager", "windows-startup-script-ps1", "common-psm1"),
+    *("k8s-node-setup-psm1", "install-ssh-psm1", "user-profile-psm1"),
+)
+"""Keys of `metadata` that GKE refuses: https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/NodeConfig."""
+
 OVERRIDABLE: Mapping[str, Overridable] = MappingProxyType(
     {
         "NodePool": Overridable(
@@ -182,10 +192,32 @@ OVERRIDABLE: Mapping[str, Overridable] = MappingProxyType(
                     ("nodeLocations",): "write zones",
                     ("placementPolicy", "type"): "write network: {placement: compact}",
                     ("initialNodeCount",): "write nodes: {min: …}; a later change of it would replace the pool",
+                    ("autoscaling", "maxNodeCount"): _COUNTED,
+                    ("autoscaling", "minNodeCount"): _COUNTED,
+                    ("autoscaling", "totalMaxNodeCount"): _COUNTED,
+                    ("autoscaling", "totalMinNodeCount"): _COUNTED,
+                    ("ignoreNodeCountChanges",): _COUNTED,
+                    ("nodeCount",): _COUNTED,
+                    ("nodeConfig", "diskSizeGb"): "write disk_gib",
+                    ("nodeConfig", "bootDisk", "sizeGb"): "write disk_gib",
+                    ("deletionPolicy",): "write protect",
+                    ("nodeConfig", "workloadMetadataConfig"): "it is GKE_METADATA: with any other mode pods take the"
+                    " node's credentials",
+                    ("nodeConfig", "metadata", "disable-legacy-endpoints"): "it is true: the old endpoints ask nobody"
+                    " who they are",
+                    **{
+                        ("nodeConfig", "metadata", key): "GKE keeps this key of the metadata for itself"
+                        for key in RESERVED_METADATA
+                    },
+                    ("nodeConfig", "kubeletConfig", "insecureKubeletReadonlyPortEnabled"): "it is FALSE: the port"
+                    " answers anybody",
+                    ("nodeConfig", "shieldedInstanceConfig", "enableIntegrityMonitoring"): "it is true: without it"
+                    " nobody sees changes of the boot chain",
                     ("name",): _NAMED_AFTER_THE_POOL,
                     ("namePrefix",): _NAMED_AFTER_THE_POOL,
                 }
             ),
+            labels=("nodeConfig", "labels"),
         )
     }
 )

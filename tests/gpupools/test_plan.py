@@ -368,8 +368,8 @@ def test_labels_are_the_pools_the_clouds_and_the_users(plan: Plan) -> None:
         (
             "fake.example.com/accelerator",
             (
-                "pools.a.labels.fake.example.com/accelerator: Fake Kubernetes keeps 'fake.example.com/accelerator' for "
-                "itself; use a prefix of your own"
+                "pools.a.labels.fake.example.com/accelerator: 'fake.example.com/accelerator' is the cloud's own; use a "
+                "prefix of your own"
             ),
         ),
     ],

@@ -376,8 +376,8 @@ def test_the_plan_says_what_every_node_advertises(wish: dict[str, Any], capacity
             {"gpu": "L4", "labels": {"eks.amazonaws.com/nodegroup": "x"}},
             [
                 (
-                    "pools.a.labels.eks.amazonaws.com/nodegroup: Amazon EKS keeps 'eks.amazonaws.com/nodegroup'"
-                    " for itself; use a prefix of your own"
+                    "pools.a.labels.eks.amazonaws.com/nodegroup: 'eks.amazonaws.com/nodegroup' is of a name space that"
+                    " EKS keeps for itself; use a prefix of your own"
                 )
             ],
             id="a label of EKS",

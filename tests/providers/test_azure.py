@@ -274,7 +274,7 @@ def test_the_sizes_without_aks_driver_are_sizes_of_the_catalogue() -> None:
 
 
 def test_labels_of_aks_are_refused() -> None:
-    assert "AKS keeps 'kubernetes.azure.com/mode' for itself" in refused(
+    assert "'kubernetes.azure.com/mode' is of a name space that AKS keeps for itself" in refused(
         gpu="T4", labels={"kubernetes.azure.com/mode": "user"}
     )
 

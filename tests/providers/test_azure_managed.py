@@ -188,7 +188,7 @@ FULL: dict[str, Any] = {
     "labels": {"example.com/team": "vision"},
     "tags": {"owner": "vision"},
     "upgrade": {"max_surge": 2, "drain_timeout_min": 45},
-    "overrides": {"azure": {"AgentPool": {"kubeletConfig": {"podMaxPids": 4096}, "osDiskSizeGB": 600}}},
+    "overrides": {"azure": {"AgentPool": {"kubeletConfig": {"podMaxPids": 4096}, "kubeletDiskType": "OS"}}},
 }
 CLUSTER = {"subnet_id": "/subnets/gpu", "proximity_placement_group_id": "/groups/x"}
 
@@ -217,7 +217,7 @@ def test_a_managed_pool_has_every_input_the_typed_one_has() -> None:
 
     assert len(properties) > 20
     assert properties == expected
-    assert properties["osDiskSizeGB"] == 600
+    assert properties["kubeletDiskType"] == "OS"
     assert properties["kubeletConfig"] == {"podMaxPids": 4096}
 
 

@@ -180,7 +180,7 @@ def test_pulumi_waits_as_long_as_the_size_of_the_pool_calls_for(
         ({"network": {"max_pods": 60}}, True),
         ({"network": {"placement": "compact"}}, True),
         ({"overrides": {"azure": {"AgentPool": {"kubeletConfig": {"podMaxPids": 4096}}}}}, True),
-        ({"overrides": {"azure": {"AgentPool": {"osDiskSizeGB": 250}}}}, True),
+        ({"overrides": {"azure": {"AgentPool": {"kubeletDiskType": "OS"}}}}, True),
         ({"overrides": {"azure": {"AgentPool": {"orchestratorVersion": "1.35"}}}}, False),
         ({"disk": {"type": "Managed"}}, False),
         ({"image": {"fips": True}}, False),

@@ -250,8 +250,8 @@ def test_a_composed_name_gives_the_gpus_of_its_row_on_the_machine_it_names() -> 
         (
             {"gpu": "L4", "labels": {"cloud.google.com/gke-accelerator": "nvidia-l4"}},
             (
-                "pools.train.labels.cloud.google.com/gke-accelerator: GKE keeps 'cloud.google.com/gke-accelerator' "
-                "for itself; use a prefix of your own"
+                "pools.train.labels.cloud.google.com/gke-accelerator: 'cloud.google.com/gke-accelerator' is a label "
+                "that GKE keeps for itself; use a prefix of your own"
             ),
         ),
         (

@@ -609,7 +609,7 @@ def test_the_plan_and_the_preview_show_what_is_set_by_hand() -> None:
         (
             by_hand(nodeConfig=None),
             (
-                "overrides.gcp.NodePool.nodeConfig: would take nodeConfig.taints and 18 more inputs away, which cannot "
+                "overrides.gcp.NodePool.nodeConfig: would take nodeConfig.taints and 43 more inputs away, which cannot "
                 "be set by hand; give a map with the inputs to change; write the pool's taints; the GPU taint stays"
             ),
         ),

@@ -25,7 +25,6 @@ from tests.gpupools.runtime.combinations import A100, COMBINATIONS, Combination
 from tests.gpupools.runtime.conftest import Planner, pools_of
 
 EVERY = pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=COMBINATIONS)
-SPOT = "kubernetes.azure.com/scalesetpriority=spot:NoSchedule"
 
 
 @EVERY
@@ -115,7 +114,12 @@ def test_every_operand_takes_its_tolerations_from_a_value_its_chart_reads() -> N
     assert set(switches.values()) == {"bool"}
 
 
-CUSTOM = ["team=vision:NoSchedule", "example.com/maintenance=true:NoExecute", SPOT, "soft=yes:PreferNoSchedule"]
+CUSTOM = [
+    "team=vision:NoSchedule",
+    "example.com/maintenance=true:NoExecute",
+    "batch=yes:NoSchedule",
+    "soft=a:PreferNoSchedule",
+]
 
 
 def deaf(made: RuntimePlan, taints: tuple[Taint, ...]) -> list[str]:

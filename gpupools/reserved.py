@@ -1,0 +1,98 @@
+"""Rules by pattern for keys of node labels and taints that a stack file may not set; each cloud has its own. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyRule:
+    """What is said of the keys that fit one pattern; of several rules the first that fits counts."""
+
+    pattern: str
+    """Pattern (fnmatch) of the whole key."""
+    why: str = ""
+    """What the key is, to go behind it in a sentence; empty for keys that may be set."""
+    fix: str = "use a prefix of your own"
+    source: str = ""
+    on_nodes: bool = False
+    """Whether a node may have the key though no pool sets it: from the kubelet, the cloud, or a controller."""
+
+
+def refusal(key: str, rules: Iterable[KeyRule]) -> KeyRule | None:
+    """Return the rule against a key; None where it may be set."""
+    rule = first_rule(key, rules)
+    return rule if rule is not None and rule.why else None
+
+
+def first_rule(key: str, rules: Iterable[KeyRule]) -> KeyRule | None:
+    """Return the rule that counts for a key; None when there is none."""
+    return next((rule for rule in rules if fnmatchcase(key, rule.pattern)), None)
+
+
+_KUBELET = (
+    "https://github.com/kubernetes/kubernetes/blob/master/staging/src/k8s.io/kubelet/pkg/apis/well_known_labels.go"
+)
+
+
+def kubelet_labels(who: str, source: str = _KUBELET) -> tuple[KeyRule, ...]:
+    """Return the rules by which a kubelet takes labels for its own node.
+
+    Of the name spaces kubernetes.io and k8s.io it takes those that end in node.kubernetes.io and kubelet.kubernetes.io,
+    and does not start with any other.
+
+    Args:
+        who: Who says no.
+        source: Where that is seen.
+    """
+    known = (
+        *("kubernetes.io/hostname", "kubernetes.io/os", "kubernetes.io/arch", "node.kubernetes.io/instance-type"),
+        *("topology.kubernetes.io/zone", "topology.kubernetes.io/region"),
+        *("failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"),
+        *("beta.kubernetes.io/instance-type", "beta.kubernetes.io/os", "beta.kubernetes.io/arch"),
+    )
+    why = f"is refused by {who}, which takes no label of kubernetes.io and k8s.io but node.kubernetes.io and"
+    why += " kubelet.kubernetes.io"
+    return (
+        *(
+            KeyRule(pattern=key, why="says what the machine is", fix="leave it out", source=_KUBELET, on_nodes=True)
+            for key in known
+        ),
+        *(
+            KeyRule(pattern=pattern)
+            for name in ("node", "kubelet")
+            for pattern in (f"{name}.kubernetes.io/*", f"*.{name}.kubernetes.io/*")
+        ),
+        *(
+            KeyRule(
+                pattern=pattern,
+                why=why,
+                fix="use a prefix of your own, or node.kubernetes.io/…",
+                source=source,
+                on_nodes=True,
+            )
+            for pattern in ("kubernetes.io/*", "*.kubernetes.io/*", "k8s.io/*", "*.k8s.io/*")
+        ),
+    )
+
+
+OPERATOR_LABELS = tuple(
+    KeyRule(
+        pattern=pattern,
+        why="switches parts of the GPU Operator, which would leave nodes without what the pool's software says",
+        fix="leave it out; software says who brings each piece",
+        source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html",
+    )
+    for pattern in ("nvidia.com/gpu.deploy.*", "nvidia.com/gpu.workload.config")
+)
+"""Labels that take operands of a GPU Operator off a node, or put those for virtual machines there."""
+
+CONDITION_TAINTS = tuple(
+    KeyRule(
+        pattern=pattern,
+        why="is a taint that Kubernetes adds and takes off itself, by the state of the node",
+        source="https://kubernetes.io/docs/reference/labels-annotations-taints/",
+    )
+    for pattern in ("node.kubernetes.io/*", "node.cloudprovider.kubernetes.io/*")
+)
+"""Taints of Kubernetes' own controllers, which would remove one that is set by hand, or wait for it for ever."""

@@ -1,0 +1,136 @@
+"""Keys of labels and taints that each cloud's own API or kubelet refuses, and those beside them that it takes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gpupools.errors import Rejected
+from gpupools.stack import plan_config
+from providers import clouds
+
+CLOUDS = ("aws", "azure", "gcp")
+
+
+def said(cloud: str, **keys: Any) -> list[str]:
+    """Return what is wrong with a pool on a cloud."""
+    cluster = {**clouds()[cloud].example_cluster, "kubeconfig": {"path": "~/.kube/config"}}
+    pool: Mapping[str, Any] = {"clusters": ["here"], "gpu": "T4", "nodes": {"max": 2}, **keys}
+    try:
+        plan_config({"clusters": {"here": cluster}, "pools": {"p": pool}}, clouds())
+    except Rejected as rejected:
+        return [str(problem) for problem in rejected.problems]
+    return []
+
+
+KUBELET = "takes no label of kubernetes.io and k8s.io but node.kubernetes.io and kubelet.kubernetes.io"
+
+
+@pytest.mark.parametrize(
+    ("cloud", "key", "words"),
+    [
+        # AKS: https://github.com/Azure/AKS/issues/2866 quotes the API.
+        ("azure", "node-restriction.kubernetes.io/mvis", f"is refused by AKS, which {KUBELET}"),
+        ("azure", "x.k8s.io/y", "is refused by AKS"),
+        ("azure", "node-role.kubernetes.io/gpu", "is refused by AKS"),
+        ("azure", "kubernetes.azure.com/mode", "AKS keeps for itself"),
+        # GKE: https://github.com/hashicorp/terraform-provider-google/issues/6003
+        ("gcp", "node-role.kubernetes.io/gpu", "is refused by GKE"),
+        ("gcp", "node.kubernetes.io/team", "is refused by GKE"),
+        ("gcp", "x.k8s.io/y", "is refused by GKE"),
+        ("gcp", "cloud.google.com/gke-spot", "GKE keeps for itself"),
+        # EKS takes it, and the kubelet does not start: terraform-aws-modules/terraform-aws-eks issue 3346.
+        ("aws", "node-role.kubernetes.io/worker", f"is refused by the kubelet of an EKS node, which {KUBELET}"),
+        ("aws", "kubernetes.io/team", "is refused by the kubelet"),
+        ("aws", "eks.amazonaws.com/nodegroup", "EKS keeps for itself"),
+        *(
+            (cloud, key, "switches parts of the GPU Operator")
+            for cloud in CLOUDS
+            for key in (
+                "nvidia.com/gpu.deploy.driver",
+                "nvidia.com/gpu.deploy.device-plugin",
+                "nvidia.com/gpu.workload.config",
+            )
+        ),
+        *((cloud, "node.kubernetes.io/instance-type", "") for cloud in CLOUDS),
+        *((cloud, "kubernetes.io/arch", "") for cloud in CLOUDS),
+    ],
+)
+def test_a_label_that_the_cloud_or_its_kubelet_refuses_is_refused(cloud: str, key: str, words: str) -> None:
+    (problem,) = said(cloud, labels={key: "x"})
+    resource, path = {
+        "aws": ("NodeGroup", ("labels",)),
+        "azure": ("AgentPool", ("nodeLabels",)),
+        "gcp": ("NodePool", ("nodeConfig", "labels")),
+    }[cloud]
+    by_hand: Any = {key: "x"}
+    for part in reversed(path):
+        by_hand = {part: by_hand}
+    (again,) = said(cloud, overrides={cloud: {resource: by_hand}})
+
+    assert problem.startswith(f"pools.p.labels.{key}: ")
+    assert words in problem
+    assert again == f"pools.p.overrides.{cloud}.{resource}.{'.'.join(path)}.{key}" + problem.removeprefix(
+        f"pools.p.labels.{key}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cloud", "key"),
+    [
+        *(
+            (cloud, key)
+            for cloud in ("aws", "azure")
+            for key in (
+                "node.kubernetes.io/exclude-from-external-load-balancers",
+                "gpu.node.kubernetes.io/rack",
+                "kubelet.kubernetes.io/team",
+                "x.kubelet.kubernetes.io/team",
+            )
+        ),
+        *((cloud, key) for cloud in CLOUDS for key in ("example.com/team", "nvidia.com/vgpu.config", "ourk8s.io/x")),
+        ("gcp", "cloud.google.com/compute-class"),
+    ],
+)
+def test_a_label_that_the_cloud_and_its_kubelet_take_is_taken(cloud: str, key: str) -> None:
+    assert said(cloud, labels={key: "x"}) == []
+
+
+@pytest.mark.parametrize(
+    ("cloud", "taint", "words"),
+    [
+        ("azure", "kubernetes.azure.com/scalesetpriority=spot:NoSchedule", "write capacity: {mode: spot}"),
+        ("azure", "kubernetes.azure.com/mode=gateway:NoSchedule", "AKS takes no taints of"),
+        ("gcp", "cloud.google.com/gke-queued=true:NoSchedule", "write capacity: {mode: queued"),
+        ("gcp", "cloud.google.com/gke-quick-remove=true:NoSchedule", "GKE puts on nodes itself"),
+        ("gcp", "kubernetes.io/arch=arm64:NoSchedule", "GKE puts on nodes itself"),
+        ("aws", "eks.amazonaws.com/team=x:NoSchedule", "EKS takes no taints of"),
+        ("aws", "kubernetes.io/team=x:NoSchedule", "EKS takes no taints of"),
+        *(
+            (cloud, f"{key}=true:NoSchedule", "Kubernetes adds and takes off itself")
+            for cloud in CLOUDS
+            for key in ("node.kubernetes.io/unschedulable", "node.cloudprovider.kubernetes.io/uninitialized")
+        ),
+    ],
+)
+def test_a_taint_that_the_cloud_or_kubernetes_puts_itself_is_refused(cloud: str, taint: str, words: str) -> None:
+    (problem,) = said(cloud, taints=["team=vision:NoSchedule", taint])
+
+    assert problem.startswith("pools.p.taints[1]: ")
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    ("cloud", "taint", "keys"),
+    [
+        *((cloud, "node.cilium.io/agent-not-ready=true:NoExecute", {}) for cloud in CLOUDS),
+        *((cloud, "example.com/team=vision:NoSchedule", {}) for cloud in CLOUDS),
+        ("azure", "kubernetes.azure.com/scalesetpriority=spot:NoSchedule", {"capacity": {"mode": "spot"}}),
+        ("gcp", "cloud.google.com/gke-spot=true:NoSchedule", {"capacity": {"mode": "spot"}}),
+        ("gcp", "cloud.google.com/compute-class=train:NoSchedule", {}),
+    ],
+)
+def test_a_taint_of_ones_own_and_one_that_is_there_anyway_are_taken(
+    cloud: str, taint: str, keys: Mapping[str, Any]
+) -> None:
+    assert said(cloud, taints=[taint], **keys) == []

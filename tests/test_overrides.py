@@ -1,0 +1,398 @@
+"""What `overrides` may not touch on each cloud, and that everything else is taken: the one table, both ways round.
+
+The whole file is planned as `gpupools check` does it, so that a refusal names its key in the file.
+"""
+
+import base64
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from gpupools.cloud import Cloud
+from gpupools.errors import Rejected
+from gpupools.overrides import Overridable
+from gpupools.stack import plan_config
+from providers import clouds
+from providers.aws import pool_settings
+from providers.gcp.pool_settings import RESERVED_METADATA
+
+Keys = Mapping[str, Any]
+CLOUDS = ("aws", "azure", "gcp")
+BASE: Mapping[str, Keys] = {
+    "aws": {"gpu": "L4", "nodes": {"max": 2}, "software": "device-plugin"},
+    "azure": {"gpu": "T4", "nodes": {"max": 2}},
+    "gcp": {"gpu": "L4", "nodes": {"max": 2}},
+}
+
+
+def said(cloud: str, **keys: Any) -> list[str]:
+    """Return what is wrong with a pool on a cloud."""
+    cluster = {**clouds()[cloud].example_cluster, "kubeconfig": {"path": "~/.kube/config"}}
+    if cloud == "aws" and "network" in keys:
+        cluster.pop("subnet_ids")
+        cluster["subnets_by_zone"] = {"eu-central-1a": ["subnet-0a1b2c3d4e5f60718"]}
+    pool = {"clusters": ["here"], **BASE[cloud], **keys}
+    try:
+        plan_config({"clusters": {"here": cluster}, "pools": {"p": pool}}, clouds())
+    except Rejected as rejected:
+        return [str(problem) for problem in rejected.problems]
+    return []
+
+
+def by_hand(cloud: str, resource: str, path: tuple[str, ...], value: Any) -> dict[str, Any]:
+    for key in reversed(path):
+        value = {key: value}
+    keys: dict[str, Any] = {"overrides": {cloud: {resource: value}}}
+    if resource == "PlacementGroup":
+        keys |= {"network": {"placement": "compact"}, "zones": ["eu-central-1a"]}
+    return keys
+
+
+def resources() -> Iterator[tuple[str, str, Overridable]]:
+    for cloud in CLOUDS:
+        for name, resource in clouds()[cloud].overridable.items():
+            yield cloud, name, resource
+
+
+KEPT = [(cloud, name, path) for cloud, name, resource in resources() for path in resource.kept]
+FREE = [
+    (cloud, name, key)
+    for cloud, name, resource in resources()
+    for key in sorted(resource.inputs - {path[0] for path in resource.kept})
+]
+
+
+@pytest.mark.parametrize(("cloud", "resource", "path"), KEPT)
+@pytest.mark.parametrize("value", [7, None, {"a": 1}], ids=["a value", "null", "a map"])
+def test_what_stays_the_plans_is_refused_in_every_spelling(
+    cloud: str, resource: str, path: tuple[str, ...], value: Any
+) -> None:
+    instead = clouds()[cloud].overridable[resource].kept[path]
+    found = said(cloud, **by_hand(cloud, resource, path, value))
+    where = f"pools.p.overrides.{cloud}.{resource}.{'.'.join(path)}"
+
+    assert instead
+    assert any(problem.startswith(where) and instead in problem for problem in found), found
+
+
+@pytest.mark.parametrize(("cloud", "resource", "path"), [each for each in KEPT if len(each[2]) > 1])
+@pytest.mark.parametrize("value", [None, [], "text"], ids=["null", "a list", "text"])
+def test_nothing_above_it_can_be_taken_away_either(
+    cloud: str, resource: str, path: tuple[str, ...], value: Any
+) -> None:
+    found = said(cloud, **by_hand(cloud, resource, path[:-1], value))
+
+    assert any("which cannot be set by hand" in problem for problem in found), found
+
+
+@cache
+def example(cloud: str, resource: str, key: str) -> Any:
+    """Return a value that an input takes; text, unless the input needs another form."""
+    role = "arn:aws:iam::123456789012:role/other"
+    return {
+        ("aws", "blockDeviceMappings"): [{"deviceName": "/dev/xvda", "ebs": {"encrypted": "true", "volumeSize": 300}}],
+        ("aws", "userData"): mime("#!/bin/sh\ntrue\n"),
+        ("aws", "networkInterfaces"): [{"deviceIndex": 0, "securityGroups": ["sg-0a1b2c3d"]}],
+        ("aws", "nodeRoleArn"): role,
+        ("gcp", "autoscaling"): {"locationPolicy": "BALANCED"},
+        ("gcp", "management"): {"autoUpgrade": False},
+    }.get((cloud, key), "text")
+
+
+def mime(script: str, boundary: str = "BOUNDARY") -> str:
+    head = f'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="{boundary}"\n\n--{boundary}\n'
+    return encoded(f"{head}Content-Type: text/x-shellscript\n\n{script}--{boundary}--\n")
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize(("cloud", "resource", "key"), FREE)
+def test_everything_else_is_taken(cloud: str, resource: str, key: str) -> None:
+    assert said(cloud, **by_hand(cloud, resource, (key,), example(cloud, resource, key))) == []
+
+
+INSIDE = [
+    ("aws", "NodeGroup", ("labels", "example.com/team"), "vision"),
+    ("aws", "NodeGroup", ("tags", "team"), "vision"),
+    ("aws", "LaunchTemplate", ("metadataOptions", "instanceMetadataTags"), "enabled"),
+    ("azure", "AgentPool", ("nodeLabels", "example.com/team"), "vision"),
+    ("azure", "AgentPool", ("securityProfile", "sshAccess"), "Disabled"),
+    ("azure", "AgentPool", ("tags", "team"), "vision"),
+    ("gcp", "NodePool", ("autoscaling", "locationPolicy"), "BALANCED"),
+    ("gcp", "NodePool", ("nodeConfig", "bootDisk", "diskType"), "pd-ssd"),
+    ("gcp", "NodePool", ("nodeConfig", "metadata", "serial-port-logging-enable"), "true"),
+    ("gcp", "NodePool", ("nodeConfig", "kubeletConfig", "cpuManagerPolicy"), "static"),
+    ("gcp", "NodePool", ("nodeConfig", "resourceLabels", "team"), "vision"),
+    ("gcp", "NodePool", ("nodeConfig", "serviceAccount"), "other@ml-dev.iam.gserviceaccount.com"),
+]
+
+
+@pytest.mark.parametrize(("cloud", "resource", "path", "value"), INSIDE)
+def test_what_stands_beside_it_is_taken(cloud: str, resource: str, path: tuple[str, ...], value: Any) -> None:
+    assert said(cloud, **by_hand(cloud, resource, path, value)) == []
+
+
+@pytest.mark.parametrize(
+    ("cloud", "keys", "where", "words"),
+    [
+        # More nodes than the plan has, or a pool that the plan is not.
+        ("azure", {"AgentPool": {"maxCount": 500}}, "maxCount", "write nodes"),
+        ("azure", {"AgentPool": {"enableAutoScaling": None}}, "enableAutoScaling", "write nodes"),
+        ("azure", {"AgentPool": {"type": "VirtualMachines"}}, "type", "VirtualMachineScaleSets"),
+        ("azure", {"AgentPool": {"mode": "System"}}, "mode", "it is User"),
+        ("gcp", {"NodePool": {"nodeCount": 50}}, "nodeCount", "write nodes"),
+        ("gcp", {"NodePool": {"autoscaling": None}}, "autoscaling", "would take autoscaling.maxNodeCount"),
+        (
+            "gcp",
+            {"NodePool": {"autoscaling": {"totalMaxNodeCount": 500}}},
+            "autoscaling.totalMaxNodeCount",
+            "write nodes",
+        ),
+        ("aws", {"NodeGroup": {"warmPoolConfig": {"minSize": 5}}}, "warmPoolConfig", "no bound counts"),
+        # Against what a rule asks of every node.
+        (
+            "azure",
+            {"AgentPool": {"tags": {"SkipGPUDriverInstall": "true"}}},
+            "tags.SkipGPUDriverInstall",
+            "GPU software",
+        ),
+        (
+            "azure",
+            {"AgentPool": {"tags": {"skipgpudriverinstall": "true"}}},
+            "tags.skipgpudriverinstall",
+            "GPU software",
+        ),
+        ("gcp", {"NodePool": {"deletionPolicy": "DELETE"}}, "deletionPolicy", "write protect"),
+        ("gcp", {"NodePool": {"nodeConfig": {"serviceAccount": None}}}, "nodeConfig.serviceAccount", "default account"),
+        (
+            "gcp",
+            {"NodePool": {"nodeConfig": {"serviceAccount": "default"}}},
+            "nodeConfig.serviceAccount",
+            "default account",
+        ),
+        (
+            "gcp",
+            {"NodePool": {"nodeConfig": {"metadata": {"startup-script": "x"}}}},
+            "nodeConfig.metadata.startup-script",
+            "GKE keeps",
+        ),
+        ("aws", {"LaunchTemplate": {"metadataOptions": None}}, "metadataOptions", "would take metadataOptions.http"),
+        (
+            "aws",
+            {"LaunchTemplate": {"metadataOptions": {"httpTokens": "optional"}}},
+            "metadataOptions.httpTokens",
+            "it is required",
+        ),
+        (
+            "aws",
+            {"LaunchTemplate": {"blockDeviceMappings": None}},
+            "blockDeviceMappings",
+            "take the encrypted disks away",
+        ),
+        (
+            "aws",
+            {"LaunchTemplate": {"blockDeviceMappings": []}},
+            "blockDeviceMappings",
+            "take the encrypted disks away",
+        ),
+        (
+            "aws",
+            {"LaunchTemplate": {"blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"volumeSize": 9}}]}},
+            "blockDeviceMappings[0].ebs.encrypted",
+            "is not true",
+        ),
+    ],
+)
+def test_what_outgrows_the_plan_or_undoes_a_rule_is_refused(cloud: str, keys: Keys, where: str, words: str) -> None:
+    (resource,) = keys
+    (problem,) = said(cloud, overrides={cloud: keys})
+
+    assert problem.startswith(f"pools.p.overrides.{cloud}.{resource}.{where}: ")
+    assert words in problem
+
+
+def test_no_autoscaler_is_put_beside_a_fixed_number_of_nodes() -> None:
+    keys = by_hand("gcp", "NodePool", ("autoscaling", "locationPolicy"), "ANY")
+
+    (problem,) = said("gcp", **{**keys, "nodes": {"fixed": 3}, "zones": ["europe-west4-a"]})
+
+    assert "would hand the number of nodes to an autoscaler, and nodes.fixed is 3" in problem
+
+
+def test_the_metadata_that_gke_keeps_is_what_its_reference_names() -> None:
+    assert len(RESERVED_METADATA) == len(set(RESERVED_METADATA)) == 19
+
+
+# --- tags -------------------------------------------------------------------------------------------------------------
+
+TAGS: Mapping[str, list[tuple[str, ...]]] = {
+    "aws": [("NodeGroup", "tags"), ("LaunchTemplate", "tags")],
+    "azure": [("AgentPool", "tags")],
+    "gcp": [("NodePool", "nodeConfig", "resourceLabels")],
+}
+
+
+@pytest.mark.parametrize(
+    ("cloud", "key", "value", "words"),
+    [
+        # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions
+        ("aws", "team\n", "x", "is no tag key"),
+        ("aws", "team", "a\nb", "is no tag value"),
+        ("aws", "team\t", "x", "is no tag key"),
+        ("aws", "k" * 129, "x", "is no tag key"),
+        ("aws", "team", "x" * 257, "is no tag value"),
+        ("aws", "team?", "x", "is no tag key"),
+        ("aws", "AWS:team", "x", "begin with aws:"),
+        ("aws", "team", "aws:x", "begins with aws:"),
+        # https://learn.microsoft.com/azure/azure-resource-manager/management/tag-resources
+        ("azure", "team\n", "x", "no tag name may have"),
+        ("azure", "team", "a\nb", "cannot be seen"),
+        *(("azure", f"team{sign}", "x", "no tag name may have") for sign in "<>%&\\?/"),
+        ("azure", "team", "x" * 257, "Azure takes 256"),
+        ("azure", "EnableManagedGPUExperience", "true", "GPU software"),
+        # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/creating-managing-labels
+        ("gcp", "team\n", "x", "is no label key"),
+        ("gcp", "team", "a\nb", "is no label value"),
+        ("gcp", "Team", "x", "is no label key"),
+        ("gcp", "1team", "x", "is no label key"),
+        ("gcp", "k" * 64, "x", "is no label key"),
+        ("gcp", "team", "x" * 64, "is no label value"),
+        ("gcp", "goog-team", "x", "goog-"),
+    ],
+)
+def test_a_tag_that_the_cloud_does_not_take_is_refused(cloud: str, key: str, value: str, words: str) -> None:
+    (problem,) = said(cloud, tags={key: value})
+
+    assert words in problem
+    for resource, *path in TAGS[cloud]:
+        (again,) = said(cloud, **by_hand(cloud, resource, (*path, key), value))
+        assert again.startswith(f"pools.p.overrides.{cloud}.{resource}.")
+        assert words in again
+
+
+@pytest.mark.parametrize(
+    ("cloud", "key", "value"),
+    [
+        ("aws", "k" * 128, "x" * 256),
+        ("aws", "Kosten stelle+-=._:/@", ""),
+        ("aws", "équipe", "видение 7"),
+        ("azure", "k" * 512, "x" * 256),
+        ("azure", "Kosten stelle+-=._:@", "<>%&\\?/"),
+        ("gcp", "k" * 63, "x" * 63),
+        ("gcp", "équipe_a-1", ""),
+    ],
+)
+def test_a_tag_that_the_cloud_takes_is_taken(cloud: str, key: str, value: str) -> None:
+    assert said(cloud, tags={key: value}) == []
+    for resource, *path in TAGS[cloud]:
+        assert said(cloud, **by_hand(cloud, resource, (*path, key), value)) == []
+
+
+@pytest.mark.parametrize(("cloud", "most"), [("aws", 47), ("azure", 50), ("gcp", 64)])
+def test_tags_of_the_pool_and_by_hand_are_counted_together(cloud: str, most: int) -> None:
+    resource, *path = TAGS[cloud][0]
+    tags = {f"key{number}": "x" for number in range(most - 1)}
+
+    def beside(by: Keys) -> list[str]:
+        return said(cloud, **by_hand(cloud, resource, tuple(path), by), tags=tags)
+
+    assert beside({"one": "x", "key1": "y", "gone": None}) == []
+    assert str(most + 1) in beside({"one": "x", "two": "x"})[0]
+
+
+def test_azure_knows_no_case_in_tags_by_hand_either() -> None:
+    (problem,) = said("azure", tags={"owner": "a"}, **by_hand("azure", "AgentPool", ("tags", "Owner"), "b"))
+
+    assert "'Owner' and 'owner' are one tag to Azure" in problem
+
+
+def test_tags_of_the_machines_by_hand_keep_to_the_rules() -> None:
+    listed = [{"resourceType": "instance", "tags": {"team": "a", "team?": "b"}}]
+
+    (problem,) = said("aws", **by_hand("aws", "LaunchTemplate", ("tagSpecifications",), listed))
+
+    assert "tagSpecifications[0].tags.team?: is no tag key" in problem
+
+
+# --- user data --------------------------------------------------------------------------------------------------------
+
+AL2023: Keys = {"software": "device-plugin"}
+BOTTLEROCKET: Keys = {"software": "cloud-managed"}
+
+
+def user_data(given: str, image: Keys) -> list[str]:
+    return said("aws", **{**by_hand("aws", "LaunchTemplate", ("userData",), given), **image})
+
+
+@pytest.mark.parametrize(
+    ("given", "image", "words"),
+    [
+        (encoded("#!/bin/sh\ntrue\n"), AL2023, "is not in MIME parts"),
+        (encoded("[settings.kubernetes]\nmax-pods = 8\n"), AL2023, "is not in MIME parts"),
+        (encoded("MIME-Version: 1.0\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n"), AL2023, "is not in MIME parts"),
+        (encoded("#!/bin/sh\ntrue\n"), BOTTLEROCKET, "is not the TOML that EKS merges"),
+        (mime("#!/bin/sh\ntrue\n"), BOTTLEROCKET, "is not the TOML that EKS merges"),
+        (base64.b64encode(b"\xff\xfe").decode(), BOTTLEROCKET, "it is no text"),
+        (encoded("[setings.kubernetes]\nmax-pods = 8\n"), BOTTLEROCKET, "it has setings beside settings"),
+        (encoded('[settings.kubernetes."node-labels"]\na = "b"\n'), BOTTLEROCKET, "header has a quoted key"),
+        (mime("#!/bin/sh\n" + "# x\n" * 4096), AL2023, "bytes, and EC2 takes 16384"),
+        (encoded("[settings.kubernetes]\n" + "# x\n" * 4096), BOTTLEROCKET, "bytes, and EC2 takes 16384"),
+    ],
+)
+def test_user_data_that_makes_no_node_is_refused(given: str, image: Keys, words: str) -> None:
+    (problem,) = user_data(given, image)
+
+    assert problem.startswith("pools.p.overrides.aws.LaunchTemplate.userData: ")
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    ("given", "image"),
+    [
+        (mime("#!/bin/sh\ntrue\n"), AL2023),
+        (mime("#!/bin/sh\ntrue\n", "==MYBOUNDARY=="), AL2023),
+        (
+            encoded('[settings.kubernetes]\nmax-pods = 8\n[settings.kubernetes.node-labels]\n"a.b/c" = "d"\n'),
+            BOTTLEROCKET,
+        ),
+    ],
+)
+def test_user_data_that_eks_merges_is_taken(given: str, image: Keys) -> None:
+    assert user_data(given, image) == []
+
+
+@pytest.mark.parametrize(("size", "taken"), [(16384, True), (16385, False)])
+def test_the_limit_is_on_the_bytes_before_base64(size: int, taken: bool) -> None:
+    text = mime("#!/bin/sh\n")
+    padding = size - len(base64.b64decode(text))
+
+    found = user_data(mime("#!/bin/sh\n" + "#" * (padding - 1) + "\n"), AL2023)
+
+    assert (found == []) is taken
+
+
+@pytest.mark.parametrize(
+    ("keys", "key"),
+    [
+        ({"network": {"max_pods": 64}, **BOTTLEROCKET}, "network"),
+        ({"instance_type": "g6.12xlarge", "gpu": None, "disk": {"local_nvme": "raid0"}, **AL2023}, "disk"),
+    ],
+)
+def test_what_we_write_ourselves_is_measured_too(keys: Keys, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert said("aws", **keys) == []
+
+    monkeypatch.setattr(pool_settings, "MOST_USER_DATA", 20)
+    (problem,) = said("aws", **keys)
+
+    assert problem.startswith(f"pools.p.{key}: is ")
+    assert "EC2 takes 20" in problem
+
+
+def test_every_cloud_has_its_table() -> None:
+    empty: list[Cloud] = [cloud for cloud in clouds().values() if not cloud.overridable]
+
+    assert empty == []
