@@ -41,7 +41,7 @@ CLUSTERS: Mapping[str, Keys] = {
         "runtime": {"management": "external", "existing": EXISTING},
     },
     # A cluster whose software this tool installs, so that the driver is built on its nodes.
-    "managed": {"cloud": "azure", "name": "serve", "resource_group": "ml", "kubeconfig": {"path": "~/.kube/serve"}},
+    "managed": {"cloud": "azure", "name": "serve2", "resource_group": "ml", "kubeconfig": {"path": "~/.kube/serve"}},
 }
 MACHINES = {
     "aws": "g6e.12xlarge",
