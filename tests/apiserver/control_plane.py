@@ -1,6 +1,7 @@
 """A control plane without nodes: etcd, API server and scheduler on loopback, each ended by the process it was."""
 
 import json
+import os
 import shutil
 import socket
 import ssl
@@ -20,10 +21,10 @@ PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "openssl")
 
 _TOKEN = "admin"  # of a server that only this machine reaches, for as long as the tests run
 _STARTS_WITHIN_S = 60
-_PLURALS = {"RuntimeClass": "runtimeclasses", "DeviceClass": "deviceclasses"}
+_PLURALS = {"RuntimeClass": "runtimeclasses", "DeviceClass": "deviceclasses", "ClusterPolicy": "clusterpolicies"}
 _PLURALS |= {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
 _CLUSTER_WIDE = frozenset(
-    {"DeviceClass", "Namespace", "Node", "ResourceSlice", "RuntimeClass"}
+    {"ClusterPolicy", "CustomResourceDefinition", "DeviceClass", "Namespace", "Node", "ResourceSlice", "RuntimeClass"}
     | {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 )
 
@@ -67,11 +68,11 @@ class ControlPlane:
         subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
         tokens.write_text(f"{_TOKEN},admin,admin,system:masters\n", encoding="utf-8")
         etcd = f"http://127.0.0.1:{client}"
-        self._run(
+        self.run(
             "etcd", f"--data-dir={self.folder / 'etcd'}", f"--listen-client-urls={etcd}",
             f"--advertise-client-urls={etcd}", f"--listen-peer-urls=http://127.0.0.1:{peer}", "--unsafe-no-fsync",
         )  # fmt: skip
-        self._run(
+        self.run(
             "kube-apiserver", f"--etcd-servers={etcd}", "--bind-address=127.0.0.1", f"--secure-port={self._port}",
             f"--cert-dir={certificates}", "--endpoint-reconciler-type=none", f"--token-auth-file={tokens}",
             "--authorization-mode=RBAC", "--allow-privileged=true",
@@ -81,16 +82,16 @@ class ControlPlane:
             f"--service-account-signing-key-file={key}", "--service-cluster-ip-range=10.0.0.0/24",
         )  # fmt: skip
         self.wait("the API server", lambda: self._asked("GET", "/readyz", None, "") == (200, b"ok"))
-        kubeconfig, config = self.folder / "kubeconfig", self.folder / "scheduler.yaml"
-        kubeconfig.write_text(yaml.safe_dump(self._kubeconfig(certificates / "apiserver.crt")), encoding="utf-8")
+        config = self.folder / "scheduler.yaml"
+        self.kubeconfig.write_text(yaml.safe_dump(self._kubeconfig(certificates / "apiserver.crt")), encoding="utf-8")
         scheduler = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
-            "clientConnection": {"kubeconfig": str(kubeconfig)},
+            "clientConnection": {"kubeconfig": str(self.kubeconfig)},
             "leaderElection": {"leaderElect": False},
         }
         config.write_text(yaml.safe_dump(scheduler), encoding="utf-8")
-        self._run("kube-scheduler", f"--config={config}", "--bind-address=127.0.0.1", f"--secure-port={_free_port()}")
+        self.run("kube-scheduler", f"--config={config}", "--bind-address=127.0.0.1", f"--secure-port={_free_port()}")
 
     def stop(self) -> None:
         for process in reversed(self._running):
@@ -116,6 +117,10 @@ class ControlPlane:
         """Read an object back."""
         return self._ask("GET", path_of(manifest), None, "")
 
+    def items(self, path: str) -> list[Mapping[str, Any]]:
+        """Read all objects below a path such as `/api/v1/nodes`."""
+        return list(self._ask("GET", path, None, "").well()["items"])
+
     def merge(self, manifest: Mapping[str, Any], change: Mapping[str, Any], part: str = "") -> Answer:
         """Merge a change into an object, or into a part of it such as `/status`."""
         return self._ask("PATCH", path_of(manifest) + part, change, "application/merge-patch+json")
@@ -134,11 +139,19 @@ class ControlPlane:
                 raise TimeoutError(f"no {for_what} within {within_s} s; ended: {ended}\n{logs}")
             time.sleep(0.1)
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def run(self, program: str, *arguments: str, **environment: str) -> None:
+        """Start a program that ends with the control plane."""
         found = shutil.which(program)
         assert found is not None
         with (self.folder / f"{program}.log").open("wb") as log:
-            self._running.append(subprocess.Popen([found, *arguments], stdout=log, stderr=log, cwd=self.folder))
+            given = {**os.environ, **environment}
+            started = subprocess.Popen([found, *arguments], stdout=log, stderr=log, cwd=self.folder, env=given)
+            self._running.append(started)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The file with which a program reaches the server."""
+        return self.folder / "kubeconfig"
 
     def _kubeconfig(self, authority: Path) -> dict[str, Any]:
         cluster = {"server": f"https://127.0.0.1:{self._port}", "certificate-authority": str(authority)}

@@ -14,6 +14,7 @@ from gpupools.runtime.plan import Piece, Release
 from gpupools.spec import SHARING_KINDS
 from providers import clouds
 from tests.charts.clusters import CASES, Planned, planned
+from tests.charts.nodes import labels_at_first, taints
 from tests.charts.rendering import (
     INSTALLABLE,
     ChartRefused,
@@ -59,32 +60,6 @@ def objects_of(cluster: Planned) -> list[Object]:
     """Return all objects of a cluster: those of its charts, and those that the plan declares beside them."""
     own = [each.manifest for each in cluster.runtime.objects]
     return [*own, *(each for release in cluster.runtime.releases for each in rendered(release))]
-
-
-def taints(pool: PoolPlan) -> list[dict[str, str]]:
-    """Return the taints of a pool's nodes, with what its cloud adds whatever the plan says."""
-    found = [{"key": each.key, "value": each.value, "effect": each.effect.value} for each in pool.taints]
-    if pool.cloud == "gcp" and pool.instance.architecture == "arm64":
-        found.append({"key": "kubernetes.io/arch", "value": "arm64", "effect": "NoSchedule"})
-    if pool.cloud == "gcp" and getattr(pool.settings, "queued", False):
-        found.append({"key": "cloud.google.com/gke-queued", "value": "true", "effect": "NoSchedule"})
-    if pool.cloud == "azure" and "kubernetes.azure.com/scalesetpriority" in pool.labels:
-        found.append({"key": "kubernetes.azure.com/scalesetpriority", "value": "spot", "effect": "NoSchedule"})
-    return found
-
-
-def labels_at_first(pool: PoolPlan) -> dict[str, str]:
-    """Return the labels a node of the pool joins with: ours, the kubelet's and the cloud's."""
-    theirs = {
-        "kubernetes.io/os": "linux",
-        "kubernetes.io/arch": pool.instance.architecture,
-        "node.kubernetes.io/instance-type": pool.instance.name,
-    }
-    if pool.cloud == "gcp":
-        theirs["cloud.google.com/gke-accelerator"] = pool.instance.extra["accelerator_type"]
-        if getattr(pool.settings, "gpu_driver_version", "") == "DEFAULT":
-            theirs["cloud.google.com/gke-gpu-driver-version"] = "default"
-    return {**theirs, **pool.labels}
 
 
 def labels_left(pool: PoolPlan, cluster: Planned) -> dict[str, str]:
