@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import yaml
+
 from gpupools.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
 from gpupools.pool_facts import UNKNOWN, PoolFacts, Reference
 from gpupools.reading import joined, mapping
@@ -14,6 +16,8 @@ from policies.software import Software
 # Inputs that name a pool's cluster: aws.eks.NodeGroup and pulumi-eks, azure-native AgentPool, gcp.container.NodePool.
 _CLUSTER_INPUTS = ("clusterName", "cluster", "resourceName", "clusterIdentifier", "kubernetesClusterId")
 _PARENT = "parentResourcePath"
+KUBERNETES_PROVIDER = "pulumi:providers:kubernetes"
+STACK_REFERENCE = "pulumi:pulumi:StackReference"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +171,32 @@ class Stack:
             text = self._provider_texts[software.provider]
             if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text):
                 return True
-        return len(self._cluster_keys) == 1 and len({each.provider for each, _ in self.software}) == 1
+        return len(self._cluster_keys) == 1 and len({self.api(each) for each, _ in self.software}) == 1
+
+    def api(self, software: Declared) -> object:
+        """Return what tells the cluster that a chart or workload goes to from others: two providers may share one."""
+        if software.provider not in self._apis:
+            self._apis[software.provider] = self._api(software.provider)
+        return self._apis[software.provider]
+
+    def _api(self, provider: str) -> object:
+        declared = self.by_urn.get(provider)
+        if declared is None or declared.type != KUBERNETES_PROVIDER:
+            return provider
+        kubeconfig, context, cluster = (declared.inputs.get(key) for key in ("kubeconfig", "context", "cluster"))
+        if UNKNOWN in (context, cluster):
+            return provider
+        if isinstance(kubeconfig, str) and kubeconfig:
+            return api_server(kubeconfig, context, cluster) or (kubeconfig, context, cluster)
+        made_from = [self.by_urn.get(urn) for urn in declared.by_property.get("kubeconfig", ())]
+        # A cluster's own kubeconfig is known once it is there; a stack's outputs may be of several clusters.
+        if kubeconfig is UNKNOWN and len(made_from) == 1 and made_from[0] and made_from[0].type != STACK_REFERENCE:
+            return (made_from[0].urn, context, cluster)
+        return provider
+
+    @cached_property
+    def _apis(self) -> dict[str, object]:
+        return {}
 
     @cached_property
     def _cluster_keys(self) -> frozenset[object]:
@@ -184,7 +213,7 @@ class Stack:
         return {
             each.urn: " ".join(text for key in keys if isinstance(text := each.inputs.get(key), str))
             for each in self.resources
-            if each.type == "pulumi:providers:kubernetes"
+            if each.type == KUBERNETES_PROVIDER
         }
 
     def _behind(self, resource: Declared) -> frozenset[str]:
@@ -198,6 +227,33 @@ class Stack:
                 each = self.by_urn.get(urn)
                 waiting.extend(each.depends if each else ())
         return frozenset(seen)
+
+
+def api_server(kubeconfig: str, context: Any, cluster: Any) -> tuple[str, str] | None:
+    """Return the address of the API that a kubeconfig's text leads to; None for a path, and for what is no kubeconfig.
+
+    https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
+
+    Args:
+        kubeconfig: The provider's input: the text, or the path of a file, which is not opened.
+        context: The provider's input, in place of the current one.
+        cluster: The provider's input, in place of the context's.
+    """
+    try:
+        config = yaml.safe_load(kubeconfig)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    if not isinstance(config, Mapping):
+        return None
+    used = mapping(_named(config.get("contexts"), context or config.get("current-context")).get("context"))
+    server = mapping(_named(config.get("clusters"), cluster or used.get("cluster")).get("cluster")).get("server")
+    return ("server", server.rstrip("/").casefold()) if isinstance(server, str) and server else None
+
+
+def _named(entries: Any, name: Any) -> Mapping[str, Any]:
+    """Return the entry of a kubeconfig's list that has this name."""
+    listed = [mapping(each) for each in entries] if isinstance(entries, list) else []
+    return next((each for each in listed if each.get("name") == name), {})
 
 
 def _is(named: Named, by: Declared, resource: Declared) -> bool:

@@ -94,7 +94,7 @@ def _charts_against_charts(stack: Stack) -> Iterator[tuple[str, Finding]]:
     found = stack.software
     for index, (later, second) in enumerate(found):
         for earlier, first in found[:index]:
-            if earlier.provider != later.provider:
+            if stack.api(earlier) != stack.api(later):
                 continue
             for one, other in _TOGETHER:
                 if _meet(stack, (earlier, first, one), (later, second, other)):

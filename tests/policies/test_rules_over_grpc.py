@@ -1,6 +1,8 @@
 """Every rule from both sides, as the engine asks: inputs in wire form, over gRPC, one running pack for the module."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -678,6 +680,86 @@ def test_the_whole_stack_is_judged(
     pack: PolicyPackProcess, resources: list[tuple[str, str, dict[str, Any]]], said: list[tuple[str, str]]
 ) -> None:
     assert told(stack(pack, *((type_, name, wire, ()) for type_, name, wire in resources))) == said
+
+
+def kubeconfig(server: str = "https://203.0.113.7", name: str = "lab", other: str = "https://203.0.113.8") -> str:
+    """Return the text of a kubeconfig with two clusters, as the provider gets it."""
+    names = {name: server, f"{name}-2": other}
+    return json.dumps(
+        {
+            "clusters": [{"name": each, "cluster": {"server": at}} for each, at in names.items()],
+            "contexts": [{"name": each, "context": {"cluster": each, "user": "u"}} for each in names],
+            "current-context": name,
+        }
+    )
+
+
+SAME = [
+    pytest.param({"kubeconfig": "~/.kube/x"}, {"kubeconfig": "~/.kube/x"}, True, id="one path"),
+    pytest.param(
+        {"kubeconfig": "~/.kube/x", "context": "a"}, {"kubeconfig": "~/.kube/x", "context": "b"}, False, id="contexts"
+    ),
+    pytest.param({"kubeconfig": "~/.kube/x"}, {"kubeconfig": "~/.kube/y"}, False, id="two paths"),
+    pytest.param({"kubeconfig": kubeconfig()}, {"kubeconfig": kubeconfig(name="other")}, True, id="one server"),
+    pytest.param(
+        {"kubeconfig": kubeconfig()}, {"kubeconfig": kubeconfig(), "context": "lab-2"}, False, id="two of one"
+    ),
+    pytest.param({"kubeconfig": kubeconfig()}, {"kubeconfig": kubeconfig(), "cluster": "lab-2"}, False, id="a cluster"),
+    pytest.param({"kubeconfig": "{{"}, {"kubeconfig": "}"}, False, id="no kubeconfig"),
+    pytest.param({"kubeconfig": UNKNOWN}, {"kubeconfig": UNKNOWN}, False, id="late"),
+    pytest.param({"namespace": "a"}, {"namespace": "b"}, False, id="whatever the machine has"),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "same"), SAME)
+def test_two_providers_of_one_cluster_are_one_cluster(
+    pack: PolicyPackProcess, one: dict[str, Any], other: dict[str, Any], same: bool
+) -> None:
+    providers = [
+        analyzer_pb2.AnalyzerProviderResource(type=K8S, name=name, urn=urn(K8S, name), properties=struct(given))
+        for name, given in (("a", one), ("b", other))
+    ]
+    resources = [
+        StackResource(urn=each.urn, type=K8S, name=each.name, properties=each.properties) for each in providers
+    ] + [
+        StackResource(urn=urn(RELEASE, name), type=RELEASE, name=name, properties=struct(chart), provider=provider)
+        for name, chart, provider in (("operator", operator(), providers[0]), ("plugin", plugin(), providers[1]))
+    ]
+
+    assert told(pack.analyze_stack(resources)) == ([("gpu-software-one-owner", "plugin")] if same else [])
+
+
+def test_two_providers_made_from_one_new_cluster_are_one_cluster(pack: PolicyPackProcess) -> None:
+    cluster = StackResource(
+        urn=urn("eks:index:Cluster", "c"), type="eks:index:Cluster", name="c", properties=struct({})
+    )
+    elsewhere = replace(cluster, urn=urn("pulumi:pulumi:StackReference", "c"), type="pulumi:pulumi:StackReference")
+
+    def judged(source: StackResource) -> list[tuple[str, str]]:
+        late = {"kubeconfig": UNKNOWN}
+        providers = [
+            StackResource(
+                urn=urn(K8S, name),
+                type=K8S,
+                name=name,
+                properties=struct(late),
+                dependencies=(source.urn,),
+                property_dependencies={"kubeconfig": (source.urn,)},
+            )
+            for name in "ab"
+        ]
+        used = [
+            analyzer_pb2.AnalyzerProviderResource(type=K8S, name=each.name, urn=each.urn, properties=each.properties)
+            for each in providers
+        ]
+        charts = [
+            StackResource(urn=urn(RELEASE, name), type=RELEASE, name=name, properties=struct(chart), provider=provider)
+            for (name, chart), provider in zip((("operator", operator()), ("plugin", plugin())), used, strict=True)
+        ]
+        return told(pack.analyze_stack([source, *providers, *charts]))
+
+    assert judged(cluster) == [("gpu-software-one-owner", "plugin")]
+    assert judged(elsewhere) == []
 
 
 def test_a_chart_and_what_it_renders_are_one_owner(pack: PolicyPackProcess) -> None:
