@@ -24,6 +24,17 @@ def parse_cloud(name: object) -> Cloud:
     raise Rejected([Problem(("cloud",), f"no cloud is called {name!r}", nearest(name, known))])
 
 
+def unknown_arguments(args: Mapping[str, Any], typed: type) -> list[Problem]:
+    """Refuse arguments that a component does not have, which Python would drop without a word.
+
+    Args:
+        args: What the component was given.
+        typed: The `TypedDict` of its arguments.
+    """
+    known = typed.__annotations__
+    return [Problem((str(key),), "unknown argument", nearest(key, known)) for key in args if key not in known]
+
+
 def parse_cluster_argument(value: Any, cloud: Cloud) -> Cluster:
     """Check the argument `cluster` of a component.
 

@@ -6,7 +6,8 @@ from typing import Any, NotRequired, TypedDict
 
 import pulumi
 
-from components.arguments import input_error, known_values, parse_cloud, parse_cluster_argument
+from components.arguments import input_error, known_values, parse_cloud, parse_cluster_argument, unknown_arguments
+from components.declared import apart, place_of, pool_problems
 from gpupools.errors import Path, Problem, Rejected, shown
 from gpupools.guard import RECORD
 from gpupools.plan import PoolPlan, plan_pool
@@ -154,10 +155,17 @@ class GpuNodePool(pulumi.ComponentResource):
         super().__init__("gpupools:index:GpuNodePool", name, dict(args), _with_former_name(name, args, opts))
         try:
             plan = plan_args(name, args)
+            where = place_of(parse_cloud(args["cloud"]), args["cluster"])
+            # The stack program has compared the clusters and names of its file.
+            problems = list(pool_problems(name, plan.name, where)) if record is None else []
+            if problems:
+                raise Rejected(problems)
         except Rejected as rejected:
             raise input_error(rejected) from None
         create_pool = import_module(f"providers.{plan.cloud}.resources").create_pool
         addresses = {key: value for key, value in args["cluster"].items() if value is not None}
+        if record is None:
+            addresses["name"] = apart(name, plan.name, where, addresses["name"])
         # The engine hands what a component waits for to nothing inside it.
         below = pulumi.ResourceOptions(parent=self, depends_on=opts.depends_on if opts is not None else None)
         self.node_pool_name = create_pool(name, plan, addresses, below)
@@ -196,7 +204,8 @@ def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
     """
     cloud = parse_cloud(args.get("cloud"))
     pool_name = args.get("pool_name") or name
-    problems = [problem for problem in [bad_key(("pool_name",), pool_name)] if problem is not None]
+    problems = unknown_arguments(args, GpuNodePoolArgs)
+    problems += [problem for problem in [bad_key(("pool_name",), pool_name)] if problem is not None]
     if cloud.component_name_limit is not None and len(name) > cloud.component_name_limit:
         what = f"the component's name {shown(name)} has {len(name)} characters"
         fix = f"use {cloud.component_name_limit} or fewer, since {cloud.service} names the pool after it"

@@ -8,7 +8,8 @@ from typing import Any, TypedDict
 
 import pulumi
 
-from components.arguments import input_error, known_values, parse_cloud, parse_cluster_argument
+from components.arguments import input_error, known_values, parse_cloud, parse_cluster_argument, unknown_arguments
+from components.declared import place_of, runtime_problems
 from components.gpu_node_pool import PoolArgs
 from components.kubernetes_objects import declare_object, declare_release
 from gpupools.errors import Path, Problem, Rejected
@@ -65,6 +66,10 @@ class GpuRuntime(pulumi.ComponentResource):
         super().__init__("gpupools:index:GpuRuntime", name, dict(args), opts)
         try:
             plan = plan_args(args)
+            # The stack program hands in how its pools are declared, which are those of the plan.
+            problems = [] if declare_pool else list(runtime_problems(name, plan.pods, _place(args)))
+            if problems:
+                raise Rejected(problems)
             if plan.needs_kubernetes and self.get_provider("kubernetes:core/v1:Namespace") is None:
                 raise Rejected([_NO_PROVIDER])
         except Rejected as rejected:
@@ -90,7 +95,7 @@ def plan_args(args: GpuRuntimeArgs) -> RuntimePlan:
         Rejected: Every reason against it; paths start at the component's own arguments.
     """
     cloud = parse_cloud(args.get("cloud"))
-    problems: list[Problem] = []
+    problems = unknown_arguments(args, GpuRuntimeArgs)
     cluster = None
     try:
         cluster = parse_cluster_argument(args.get("cluster"), cloud)
@@ -118,6 +123,10 @@ def plan_args(args: GpuRuntimeArgs) -> RuntimePlan:
         raise Rejected(
             Problem(_argument(problem.path), problem.what, problem.fix, problem.source) for problem in rejected.problems
         ) from None
+
+
+def _place(args: GpuRuntimeArgs) -> Mapping[str, Any]:
+    return place_of(parse_cloud(args["cloud"]), args["cluster"])
 
 
 def _argument(path: Path) -> Path:

@@ -29,7 +29,8 @@ for name, wanted in pulumi.Config().require_object("pools").items():
         "pool": {key: value for key, value in pool.items() if key != "clusters"},
         "pool_name": "a",
     }
-    GpuNodePool(f"{name}-a", args, pulumi.ResourceOptions(providers=[providers[text]]))
+    # All are one pool of one cluster on purpose; with a record, the component takes the program's word.
+    GpuNodePool(f"{name}-a", args, pulumi.ResourceOptions(providers=[providers[text]]), {})
 """
 
 

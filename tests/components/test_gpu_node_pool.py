@@ -272,3 +272,94 @@ def test_typed_arguments_have_the_keys_of_a_stack_file(typed: Any, models: list[
     required = {key for key in always if any(model.model_fields[key].is_required() for model in models)}
     required -= {"max"}  # `fixed` may stand for it
     assert typed.__required_keys__ == required
+
+
+# --- several of them in one program ---
+
+PROGRAM = """
+import pulumi_aws as aws
+from components.gpu_runtime import GpuRuntime
+import pulumi_kubernetes as kubernetes
+role = {"node_role_arn": "arn:aws:iam::123456789012:role/gpu"}
+pool = {"gpu": "L4", "nodes": {"max": 4}, "software": "device-plugin"}
+cluster = {"region": "us-east-1", "name": "train", "subnet_ids": ["subnet-1"], **role}
+def make(name, pool_name, cluster=cluster):
+    return GpuNodePool(name, {"cloud": "aws", "cluster": cluster, "pool": pool, "pool_name": pool_name})
+def serve(name, *keys, cluster=cluster):
+    provider = kubernetes.Provider(name, kubeconfig="~/.kube/x")
+    args = {"cloud": "aws", "cluster": cluster, "pools": dict.fromkeys(keys, pool)}
+    return GpuRuntime(name, args, pulumi.ResourceOptions(providers=[provider]))
+"""
+TAKEN = "pool_name: 'l4' is the pool of 'a' on this cluster already; give one of the two another pool_name"
+
+
+def unserved(path: str, *keys: str) -> str:
+    return (
+        f"{path}: the pool 'l4' is none of GpuRuntime 'software' on this cluster, whose software goes to nodes with "
+        f"gpupools/pool: {', '.join(keys)}; use one name as the runtime's key and as the pool's pool_name"
+    )
+
+
+@pytest.mark.parametrize(
+    ("program", "said"),
+    [
+        pytest.param("make('a', 'l4'); make('b', 'l4')", [TAKEN], id="one name twice"),
+        pytest.param("make('a', 'l4'); make('b', 'l4-b')", [], id="two names"),
+        pytest.param("make('a', 'l4'); make('b', 'l4', {**cluster, 'name': 'other'})", [], id="on two clusters"),
+        pytest.param(
+            "o = pulumi.Output.from_input('x')\n"
+            "make('a', 'l4', {**cluster, 'name': o}); make('b', 'l4', {**cluster, 'name': o})",
+            [TAKEN],
+            id="one late name",
+        ),
+        pytest.param(
+            "make('a', 'l4', {**cluster, 'name': pulumi.Output.from_input('x')})\n"
+            "make('b', 'l4', {**cluster, 'name': pulumi.Output.from_input('x')})",
+            [TAKEN],
+            id="two late names that turn out to be one",
+        ),
+        pytest.param(
+            "make('a', 'l4', {**cluster, 'name': pulumi.Output.from_input('x')})\n"
+            "make('b', 'l4', {**cluster, 'name': pulumi.Output.from_input('y')})",
+            [],
+            id="two late names that turn out to be two",
+        ),
+        pytest.param("make('a', 'l4'); serve('software', 'l4')", [], id="software for the pool"),
+        pytest.param("make('a', 'l4'); serve('software', 'gpu')", [unserved("pools", "gpu")], id="another key"),
+        pytest.param(
+            "serve('software', 'gpu', 't4'); make('a', 'l4')", [unserved("pool_name", "gpu", "t4")], id="software first"
+        ),
+        pytest.param(
+            "make('a', 'l4', {**cluster, 'name': 'other'}); serve('software', 'gpu')", [], id="of another cluster"
+        ),
+    ],
+)
+def test_components_of_one_cluster_are_held_against_each_other(
+    preview: RunProgram, program: str, said: list[str]
+) -> None:
+    shown = preview(PROGRAM + program)
+
+    assert [str(problem).removeprefix("component_name: ") for problem in shown.problems] == said
+
+
+def test_two_programs_of_one_process_know_nothing_of_each_other(preview: RunProgram) -> None:
+    for name in "ab":
+        assert preview(f"{PROGRAM}make({name!r}, 'l4')").problems == []
+
+
+def test_unknown_arguments_are_refused() -> None:
+    assert refusals(pol_name="a") == ["pol_name: unknown argument; did you mean 'pool_name'?"]
+
+
+@pytest.mark.parametrize(("configured", "region"), [("us-west-2", "us-east-1"), ("us-east-1", "us-east-1")])
+def test_a_pool_is_in_its_clusters_region_whatever_the_programs_provider_has(
+    preview: RunProgram, configured: str, region: str
+) -> None:
+    own = f"pulumi.ResourceOptions(providers=[aws.Provider('own', region={configured!r})])"
+    pool = "{'cloud': 'aws', 'cluster': cluster, 'pool': {**pool, 'nodes': {'max': 4}}}"
+    shown = preview(f"{PROGRAM}GpuNodePool('a', {pool}, {own})")
+
+    assert shown.problems == []
+    made = [each for each in shown.resources if each.type.startswith("aws:")]
+    assert {each.type.rpartition(":")[2] for each in made} == {"LaunchTemplate", "NodeGroup", "Tag"}
+    assert {each.inputs["region"] for each in made} == {region}

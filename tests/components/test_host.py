@@ -82,3 +82,36 @@ def test_the_manifest_names_the_environment_the_project_uses() -> None:
     )
 
     assert manifest["runtime"]["options"]["virtualenv"] == f"../{project['runtime']['options']['virtualenv']}"
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        pytest.param({"polName": "a"}, "polName: unknown argument; did you mean 'poolName'?", id="at the top"),
+        pytest.param(
+            {"pool": {"gpu": "L4", "nodes": {"max": 1, "mn": 1}}},
+            "pool.nodes.mn: unknown argument; did you mean 'min'?",
+            id="inside",
+        ),
+    ],
+)
+def test_what_a_program_in_another_language_wrote_is_not_dropped(inputs: dict[str, Any], said: str) -> None:
+    given = {"cloud": "gcp", "cluster": {}, "pool": {"gpu": "L4", "nodes": {"max": 1}}, **inputs}
+
+    # In a process of its own: the SDK's provider and Google's client bring the same protocol buffers twice.
+    done = subprocess.run([sys.executable, "-c", MAP, json.dumps(given)], capture_output=True, text=True, check=False)
+
+    assert (done.stdout.strip(), done.stderr) == (said, "")
+
+
+MAP = """
+import json, sys
+import pulumi
+from components.gpu_node_pool import GpuNodePool
+from components.host import NothingDropped
+host = NothingDropped([GpuNodePool], "gpupools", None, "0.0.0")
+try:
+    host.map_inputs(json.loads(sys.argv[1]), host._component_defs["GpuNodePool"])
+except pulumi.InputPropertiesError as error:
+    print(error)
+"""
