@@ -140,6 +140,8 @@ class PoolFacts:
     """Properties that are not known at preview and could change the answer."""
     pool: str = ""
     """Name of the pool inside its resource; empty when the resource is the pool."""
+    name: str = ""
+    """What the cloud or Kubernetes calls a resource that is the pool, where the inputs say it."""
     where: str = ""
     """Path of the property that takes the taint, e.g. `agentPoolProfiles[1].nodeTaints`."""
     missing_taint: MissingTaint = MissingTaint(str(GPU_TAINT))

@@ -61,6 +61,15 @@ def mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else NOTHING
 
 
+_NAMES = ("nodeGroupName", "agentPoolName", "nodegroupName", "resourceName", "name", "metadata.name")
+
+
+def with_name(pool: PoolFacts, properties: Mapping[str, Any]) -> PoolFacts:
+    """Add the name that a resource gives itself, where the resource is the pool."""
+    name = "" if pool.pool else next((each for each in (text(at(properties, path)) for path in _NAMES) if each), "")
+    return replace(pool, name=name) if name else pool
+
+
 def is_list(value: object) -> bool:
     """Say whether a value is a list on the wire."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)

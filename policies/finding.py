@@ -178,6 +178,9 @@ def _found(value: Any) -> str:
         most = 3
         listed = ", ".join(_found(item) for item in value[:most])
         return f"{listed} and {len(value) - most} more" if len(value) > most else listed
+    if isinstance(value, Mapping) and not value.keys() & {"key", "effect"}:
+        named = [str(key) for key in value][:3]  # the values may be secret
+        return f"{{{', '.join(shown(key)[1:-1] for key in named)}{', …' if len(value) > len(named) else ''}}}"
     if isinstance(value, Mapping):
         return ":".join(_word(value.get(part)) for part in ("key", "effect"))
     return _word(re.sub(r"=[^:]*", "", value, count=1) if isinstance(value, str) else value)

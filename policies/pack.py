@@ -36,7 +36,7 @@ from pulumi_policy.secret import Secret
 
 from gpupools.kubernetes_pools import read_kubernetes_pools, read_template
 from gpupools.pool_facts import UNKNOWN, PoolFacts
-from gpupools.reading import with_taint
+from gpupools.reading import with_name, with_taint
 from policies.components import Said, repeats, said
 from policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
 from policies.rules import RULES, TAINTED, untainted
@@ -93,7 +93,7 @@ def read_pools(resource_type: str, inputs: Mapping[str, Any]) -> tuple[PoolFacts
     """
     known = clouds()
     pools = (pool for cloud in known.values() for pool in cloud.read_pools(resource_type, inputs))
-    return (*pools, *read_kubernetes_pools(resource_type, inputs, known))
+    return tuple(with_name(pool, inputs) for pool in (*pools, *read_kubernetes_pools(resource_type, inputs, known)))
 
 
 def complaints(resource_type: str, props: Mapping[str, Any]) -> list[str]:

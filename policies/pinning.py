@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpupools.pool_facts import UNKNOWN
+from gpupools.runtime.charts import charts
 from gpupools.version_floors import Floor, below_floor
 from policies.finding import Context, Finding
 from policies.software import CHARTS, IMAGES, Software, known_image, split_image, value_at
@@ -43,15 +44,21 @@ def _chart_pinned(software: Software) -> Iterator[Finding]:
     elif not isinstance(version, str) or not version.strip():
         if not (local or archive or digest):
             what = f"chart {software.kind} has no version, so each deployment takes the newest"
-            yield Finding(what=what, property="version", found="none", fix="name an exact version, e.g. 26.7.0")
+            yield Finding(what=what, property="version", found="none", fix=f"name an exact version{_example(software)}")
         elif archive and not _parts_image(software):
             yield from _old(CHARTS[software.kind].component, archive[1], "chart", f"chart {software.kind}")
     elif not _EXACT.fullmatch(version.strip()):
         what = f"version {version!r} of chart {software.kind} is not exact"
-        yield Finding(what=what, property="version", found=version, fix="name one exact version, e.g. 26.7.0")
+        yield Finding(what=what, property="version", found=version, fix=f"name one exact version{_example(software)}")
     elif not _parts_image(software):
         yield from _old(CHARTS[software.kind].component, version.strip(), "version", f"chart {software.kind}")
     yield from _from_where(software, chart, repository, local)
+
+
+def _example(software: Software) -> str:
+    """Show the form of the chart's versions by the one that is installed here; of others none is known."""
+    ours = charts().get(software.kind)
+    return f", e.g. {ours.version.removeprefix('v')}" if ours else ""
 
 
 def _from_where(software: Software, chart: str, repository: Any, local: bool) -> Iterator[Finding]:

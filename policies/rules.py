@@ -276,7 +276,7 @@ def _sharing_trusted(pool: PoolFacts, context: Context) -> Iterator[Finding]:
         return
     if SHARING_TRUSTED.option(context, "tenants") == "one":
         return
-    named = [name for name in (pool.labels.get(POOL_LABEL), pool.pool) if name]
+    named = [name for name in (pool.labels.get(POOL_LABEL), pool.pool, pool.name) if name]
     if any(fnmatchcase(name, pattern) for name in named for pattern in SHARING_TRUSTED.option(context, "waived")):
         return
     yield Finding(

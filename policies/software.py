@@ -111,15 +111,28 @@ IMAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "nvidia/driver": ("driver", DRIVER),
         "dra-driver-nvidia/dra-driver-nvidia-gpu": ("", CLAIMS),
         "nvidia/k8s-dra-driver-gpu": ("", CLAIMS),
+        # What pods run rather than what nodes need: no piece of the software, but as unknown tomorrow without a tag.
+        "nvidia/cuda": ("", ""),
+        "k8s/cuda-sample": ("", ""),
         # Google's installers for Container-Optimized OS; the first is part of the node image. Their tags are no driver
         # versions: https://github.com/GoogleCloudPlatform/container-engine-accelerators, nvidia-driver-installer/cos.
         "cos-nvidia-installer": ("", DRIVER),
         "cos-cloud/cos-gpu-installer": ("", DRIVER),
     }
 )
-_WORKLOADS = re.compile(
-    r"kubernetes:(?:apps|extensions)/v1(?:beta[12])?:(?:DaemonSet|Deployment|StatefulSet)(?:Patch)?"
+_STAYS = re.compile(
+    r"kubernetes:(?:apps|extensions)/v1(?:beta[12])?:(?:DaemonSet|Deployment|StatefulSet|ReplicaSet)(?:Patch)?"
+    r"|kubernetes:(?:core/)?v1:ReplicationController(?:Patch)?"
 )
+_RUNS_ONCE = re.compile(
+    r"kubernetes:batch/v1(?:beta1)?:(?:Job|CronJob)(?:Patch)?|kubernetes:(?:core/)?v1:Pod(?:Template)?(?:Patch)?"
+)
+"""Workloads whose images are judged, but that own no piece of a node's software."""
+_POD_AT = {
+    "Pod": ("spec",),
+    "PodTemplate": ("template", "spec"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
+}
 _HELM = re.compile(r"kubernetes:helm\.sh/v[34]:(?:Release|Chart)")
 
 
@@ -184,7 +197,7 @@ class Software:
 def is_software(type_token: str) -> bool:
     """Say whether a type can bring GPU software, without a look at its inputs."""
     return type_token.startswith("kubernetes:") and bool(
-        _HELM.fullmatch(type_token) or _WORKLOADS.fullmatch(type_token)
+        _HELM.fullmatch(type_token) or _STAYS.fullmatch(type_token) or _RUNS_ONCE.fullmatch(type_token)
     )
 
 
@@ -197,7 +210,9 @@ def read_software(type_token: str, properties: Mapping[str, Any]) -> Software | 
     """
     if not is_software(type_token) or not isinstance(properties, Mapping):
         return None
-    return _chart(properties) if _HELM.fullmatch(type_token) else _workload(properties)
+    if _HELM.fullmatch(type_token):
+        return _chart(properties)
+    return _workload(type_token, properties)
 
 
 def _chart(properties: Mapping[str, Any]) -> Software | None:
@@ -246,8 +261,9 @@ def chart_name(chart: str) -> str:
     return re.sub(r"[-@:]v?\d+\.\d+\.\d+.*$", "", name, count=1)
 
 
-def _workload(properties: Mapping[str, Any]) -> Software | None:
-    pod = value_at(properties, ("spec", "template", "spec"))
+def _workload(type_token: str, properties: Mapping[str, Any]) -> Software | None:
+    at = _POD_AT.get(type_token.rpartition(":")[2].removesuffix("Patch"), ("spec", "template", "spec"))
+    pod = value_at(properties, at)
     if not isinstance(pod, Mapping):
         return None
     images: list[tuple[str, str]] = []
@@ -257,7 +273,7 @@ def _workload(properties: Mapping[str, Any]) -> Software | None:
         for index, container in enumerate(listed if isinstance(listed, list) else ()):
             image = container.get("image") if isinstance(container, Mapping) else None
             if isinstance(image, str) and known_image(image):
-                images.append((f"spec.template.spec.{kind}[{index}].image", image))
+                images.append((f"{'.'.join(at)}.{kind}[{index}].image", image))
                 piece = IMAGES[known_image(image)][1]
                 if piece and (piece != CLAIMS or _runs(container, _HANDS_OUT_GPUS)):
                     pieces[piece] = None
@@ -267,7 +283,7 @@ def _workload(properties: Mapping[str, Any]) -> Software | None:
         kind=known_image(images[0][1]),
         is_chart=False,
         images=tuple(images),
-        brings=tuple(pieces),
+        brings=tuple(pieces) if _STAYS.fullmatch(type_token) else (),
         placement=_placement(pod),
     )
 

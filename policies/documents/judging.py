@@ -9,6 +9,7 @@ from typing import Any
 
 from gpupools.errors import Path, Problem, Rejected
 from gpupools.kubernetes_pools import read_kubernetes_pools, read_template
+from gpupools.reading import with_name
 from policies import configuration
 from policies.components import Said, repeats, said
 from policies.documents.document import Document, Resource
@@ -164,6 +165,7 @@ def _declared(address: str, resource: Resource) -> Declared:
     known = clouds()
     pools = [pool for cloud in known.values() for pool in cloud.read_pools(resource.type, resource.inputs)]
     pools += read_kubernetes_pools(resource.type, resource.inputs, known)
+    pools = [with_name(pool, resource.inputs) for pool in pools]
     if resource.takes_no_taints:
         pools = [replace(pool, no_taint_field=True) for pool in pools]
     templates = [cloud.read_template(resource.type, resource.inputs) for cloud in known.values()]

@@ -463,9 +463,11 @@ def test_a_rule_lets_pass_what_it_is_not_for(rule: str, facts: PoolFacts, config
 def test_a_waived_pool_may_be_shared_by_anyone() -> None:
     shared = pool(8, GPU_TAINT, sharing=SHARED, labels={"gpupools/pool": "notebooks"})
     inline = pool(8, GPU_TAINT, sharing=SHARED, pool="notebooks")
+    alone = pool(8, GPU_TAINT, sharing=SHARED, name="notebooks")
+    every = (shared, inline, alone)
 
-    assert [found(each, "gpu-sharing-trusted", waived=["note*"]) for each in (shared, inline)] == [[], []]
-    assert [len(found(each, "gpu-sharing-trusted", waived=["other"])) for each in (shared, inline)] == [1, 1]
+    assert [found(each, "gpu-sharing-trusted", waived=["note*"]) for each in every] == [[], [], []]
+    assert [len(found(each, "gpu-sharing-trusted", waived=["other"])) for each in every] == [1, 1, 1]
 
 
 def test_a_protected_pool_of_a_production_stack_passes() -> None:

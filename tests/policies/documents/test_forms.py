@@ -9,8 +9,11 @@ import pytest
 
 from gpupools.pool_facts import UNKNOWN
 from policies.documents import text
-from policies.documents.judging import Judged
+from policies.documents.judging import Config, Judged, read_config
 from policies.documents.reading import read_document
+from policies.finding import Context, Finding, told
+from policies.pinning import pinned
+from policies.software import read_software
 
 URN = "urn:pulumi:dev::ml::aws:eks/nodeGroup:NodeGroup::gpu"
 TYPE = "aws:eks/nodeGroup:NodeGroup"
@@ -324,3 +327,99 @@ def test_other_objects_pass(judge: Callable[..., Judged]) -> None:
     judged = judge(pod)
 
     assert (judged.found, judged.gpu_pools, judged.refuses) == ((), 0, False)
+
+
+POD = {"containers": [{"name": "a", "image": "nvcr.io/nvidia/cuda"}]}
+TEMPLATE = {"template": {"spec": POD}}
+OLD_EXPORTER = {"initContainers": [{"name": "a", "image": "nvcr.io/nvidia/k8s/dcgm-exporter:4.2.0"}]}
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "held", "path"),
+    [
+        ("v1", "Pod", {"spec": POD}, "spec.containers[0].image"),
+        ("v1", "Pod", {"spec": OLD_EXPORTER}, "spec.initContainers[0].image"),
+        ("v1", "PodTemplate", TEMPLATE, "template.spec.containers[0].image"),
+        ("v1", "ReplicationController", {"spec": TEMPLATE}, "spec.template.spec.containers[0].image"),
+        ("apps/v1", "ReplicaSet", {"spec": TEMPLATE}, "spec.template.spec.containers[0].image"),
+        ("apps/v1", "Deployment", {"spec": TEMPLATE}, "spec.template.spec.containers[0].image"),
+        ("batch/v1", "Job", {"spec": TEMPLATE}, "spec.template.spec.containers[0].image"),
+        (
+            "batch/v1",
+            "CronJob",
+            {"spec": {"jobTemplate": {"spec": TEMPLATE}}},
+            "spec.jobTemplate.spec.template.spec.containers[0].image",
+        ),
+    ],
+)
+def test_every_workload_pins_nvidias_images(
+    version: str, kind: str, held: dict[str, Any], path: str, judge: Callable[..., Judged]
+) -> None:
+    judged = judge({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, **held})
+
+    assert [(one.rule.name, one.finding.property) for one in judged.found] == [("gpu-software-pinned", path)]
+
+
+def test_a_pinned_image_of_cuda_passes_and_what_runs_once_owns_nothing(judge: Callable[..., Judged]) -> None:
+    exact = {"containers": [{"name": "a", "image": "nvidia/cuda:12.4.1-base-ubuntu22.04"}]}
+    plugin = {"containers": [{"name": "a", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}]}
+    for pod in (exact, plugin):
+        judged = judge({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": pod})
+
+        assert judged.found == ()
+
+
+@pytest.mark.parametrize(
+    ("chart", "example"), [("hami", "name an exact version ("), ("gpu-operator", "name an exact version, e.g. 26.")]
+)
+def test_an_example_of_a_version_is_one_of_that_chart(chart: str, example: str) -> None:
+    software = read_software("kubernetes:helm.sh/v3:Release", {"chart": f"https://example.com/{chart}"})
+    assert software is not None
+    (found,) = [one for one in pinned(software, Context()) if one.property == "version"]
+
+    assert f"{found.fix} (".startswith(example)
+
+
+def test_an_object_that_is_no_taint_is_told_by_its_keys() -> None:
+    finding = Finding(what="w", property="a", fix="f")
+
+    assert told(finding, {"a": {"b": "secret", "c": 1}}) == "w; found a: {b, c}; f"
+    assert (
+        told(finding, {"a": {"key": "k", "value": "secret", "effect": "NoSchedule"}}) == "w; found a: k:NoSchedule; f"
+    )
+
+
+def test_a_pool_is_waived_by_the_name_it_has_itself(judge: Callable[..., Judged], write: Callable[..., Path]) -> None:
+    change = {
+        "address": "google_container_node_pool.x",
+        "mode": "managed",
+        "type": "google_container_node_pool",
+        "change": {
+            "actions": ["create"],
+            "after": {
+                "name": "notebooks",
+                "node_config": [
+                    {
+                        "machine_type": "g2-standard-4",
+                        "guest_accelerator": [
+                            {
+                                "type": "nvidia-l4",
+                                "count": 1,
+                                "gpu_sharing_config": [
+                                    {"gpu_sharing_strategy": "TIME_SHARING", "max_shared_clients_per_gpu": 4}
+                                ],
+                            }
+                        ],
+                    }
+                ],
+            },
+        },
+    }
+    plan = {"format_version": "1.2", "resource_changes": [change]}
+
+    def trusted(config: Config | None = None) -> bool:
+        return "gpu-sharing-trusted" not in [one.rule.name for one in judge(plan, config).found]
+
+    assert not trusted()
+    assert trusted(read_config(write({"gpu-sharing-trusted": {"waived": ["note*"]}}, "config")))
+    assert not trusted(read_config(write({"gpu-sharing-trusted": {"waived": ["x"]}}, "config")))
