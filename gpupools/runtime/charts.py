@@ -136,6 +136,23 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     return result
 
 
+_NOTHING = object()
+
+
+def value_seen(chart: str, values: Mapping[str, Any], path: str) -> Any:
+    """Return what a chart's templates find at a path: what is sent above its own; None where there is neither."""
+    given = at(values, path, _NOTHING)
+    if given is _NOTHING:
+        return _own_value(chart, path)
+    own = _own_value(chart, path) if isinstance(given, Mapping) else None
+    return merged(own, given) if isinstance(own, Mapping) else given
+
+
+@cache
+def _own_value(chart: str, path: str) -> Any:
+    return at(default_values(chart), path)
+
+
 def value_paths(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Give every path of nested values with what stands there; an empty map counts as a value."""
     for key, value in values.items():

@@ -12,7 +12,7 @@ from gpupools.cloud import Cloud, Verdict
 from gpupools.errors import Path, Problem
 from gpupools.plan import SERVED_BY, PoolPlan
 from gpupools.reserved import first_rule
-from gpupools.runtime.charts import OPERANDS, Operand, at, default_values, merged
+from gpupools.runtime.charts import OPERANDS, Operand, value_seen
 from gpupools.runtime.dra import DRA_DRIVER
 from gpupools.runtime.facts import NodeRuntime
 from gpupools.runtime.labels import GPU_PRESENT_LABEL, OPERANDS_LABEL
@@ -162,18 +162,17 @@ def needed_pieces(pool: PoolPlan) -> tuple[Piece, ...]:
 
 def operands_of(release: Release) -> tuple[Operand, ...]:
     """Return the workloads of a release that run on GPU nodes with the values it has."""
-    values = _values(release)
     return tuple(
         operand
         for operand in OPERANDS
-        if operand.chart == release.chart and (not operand.runs or at(values, operand.runs))
+        if operand.chart == release.chart and (not operand.runs or _value(release, operand.runs))
     )
 
 
 def runs_on(release: Release, operand: Operand, labels: Mapping[str, str], taints: Iterable[Taint]) -> bool:
     """Say whether an operand's pods would be scheduled to nodes with these labels and taints."""
-    tolerations = at(_values(release), operand.tolerations, ()) if operand.tolerations else ()
-    return wants(release, operand, labels) and not untolerated(tolerations, taints)
+    tolerations = _value(release, operand.tolerations) if operand.tolerations else ()
+    return wants(release, operand, labels) and not untolerated(tolerations or (), taints)
 
 
 def wants(release: Release, operand: Operand, labels: Mapping[str, str]) -> bool:
@@ -181,13 +180,12 @@ def wants(release: Release, operand: Operand, labels: Mapping[str, str]) -> bool
     if release.chart == "gpu-operator" and operand.name != "NFD worker":
         return labels.get(OPERANDS_LABEL) != "false"
     prefix = operand.tolerations.removesuffix("tolerations")
-    values = _values(release)
-    return selects(at(values, f"{prefix}nodeSelector", {}), at(values, f"{prefix}affinity", {}), labels)
+    selector, affinity = _value(release, f"{prefix}nodeSelector"), _value(release, f"{prefix}affinity")
+    return selects(selector or {}, affinity or {}, labels)
 
 
-def _values(release: Release) -> Mapping[str, Any]:
-    """Return the values a release is rendered with, as far as the data has the chart's own."""
-    return merged(default_values(release.chart), release.values)
+def _value(release: Release, path: str) -> Any:
+    return value_seen(release.chart, release.values, path)
 
 
 def _from_node(pool: PoolPlan, node: NodeRuntime) -> Iterator[Claim]:
@@ -217,12 +215,11 @@ _GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"  # a label GKE itself sets
 
 
 def _from_release(pool: PoolPlan, release: Release, labels: Mapping[str, str]) -> Iterator[Claim]:
-    values = _values(release)
     on = {_PIECE_OF_OPERAND.get(each.name): each for each in operands_of(release)}
     owner = f"chart {release.chart}"
     for piece, switch in _SWITCHES.get(release.chart, ()):
         operand = on.get(piece)
-        switched_on = not switch or at(values, switch)
+        switched_on = not switch or _value(release, switch)
         if operand is not None and switched_on and runs_on(release, operand, labels, pool.taints):
             yield Claim(piece, owner, f"pools.{pool.name}.software")
     validator = next((each for each in operands_of(release) if each.name == "validator"), None)
