@@ -123,7 +123,7 @@ def test_floats_as_another_language_sends_them_make_the_same_pool(preview: RunPr
         "zones": ["europe-west4-a"],
         "sharing": sharing,
     }
-    whole["trust"] = {"team": "vision"}
+    whole |= {"trust": {"team": "vision"}, "zones": ["europe-west4-a"]}
     floats = whole | {
         "gpus_per_node": 2.0,
         "nodes": {"min": 1.0, "max": 4.0},

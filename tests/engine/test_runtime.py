@@ -44,6 +44,7 @@ STACK: dict[str, Any] = {
             "clusters": ["lab"],
             "gpu": "L4",
             "nodes": {"min": 1, "max": 2},
+            "zones": ["europe-west4-a"],
             "software": "dra-driver",
         },
     },
