@@ -11,7 +11,7 @@ from gpupools.cloud import Capability, Cloud, Owners, Settings, Verdict, Wish
 from gpupools.errors import Path, Problem, Rejected, nearest
 from gpupools.gpus import gpu_models, match_gpu_model
 from gpupools.overrides import flattened
-from gpupools.pool_settings import given_settings
+from gpupools.pool_settings import CapacityBlock, Queued, given_settings
 from gpupools.reserved import KeyRule, refusal
 from gpupools.runtime.dra import DRA_CHART, DRA_DRIVER, claim_template, claiming
 from gpupools.runtime.labels import OUR_LABELS, TRUST_LABEL, pool_labels
@@ -360,7 +360,12 @@ def _unclaimable(at: Path, spec: PoolSpec, software: str, instance: InstanceType
     """Refuse what pods could not claim through the DRA driver: nodes that no pod starts, GPUs without its driver."""
     if software != DRA_DRIVER:
         return
-    if spec.nodes.min == 0:
+    if isinstance(spec.capacity, CapacityBlock | Queued):
+        # Such a pool starts from no node, whatever its minimum, so that raising it would only be refused too.
+        what = f"{DRA_DRIVER} needs a node before the first pod; capacity.mode: {spec.capacity.mode} has none to keep"
+        fix = "use software: device-plugin or gpu-operator, or another capacity.mode"
+        yield Problem((*at, "software"), what, fix, _FROM_ZERO_SOURCE)
+    elif spec.nodes.min == 0:
         what = "no pod starts the first node: its claim waits for a ResourceSlice, which only a running node publishes"
         yield Problem((*at, "nodes", "min"), what, "keep at least one node (min: 1), or use fixed", _FROM_ZERO_SOURCE)
     needed, newest = requirement(DRA_CHART, "driver"), gpu_models()[instance.gpu_model].last_driver_branch
@@ -440,7 +445,9 @@ def _impossible_on_gpu(wish: Wish, cloud: Cloud) -> list[Problem]:
         able = sorted(_models_with_mig(wish, cloud))
         ways = f"{wish.software} on {cloud.name} cuts: {', '.join(able)}; or use" if able else "use"
         return [Problem((*at, "sharing", "mode"), what, f"{ways} time-slicing", _MIG_SOURCE)]
-    if instance.is_fraction:
+    # Containers may take turns on a part of a GPU too: NVIDIA has time-slicing on machines with vGPU,
+    # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html (2026-11-22).
+    if instance.is_fraction and not isinstance(sharing, TimeSlicing):
         what = f"{instance.name} has {instance.gpus} of an {instance.gpu_model}, which cannot be shared further"
         fix = "leave sharing out, or take a machine with a whole GPU"
         return [Problem((*at, "sharing", "mode"), what, fix, instance.source)]

@@ -19,7 +19,7 @@ from gpupools.spec import Address, Addresses
 from providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PLACEMENT_GROUP, SETTINGS
 from providers.aws.runtime import node_runtime
-from providers.aws.settings import decide, refusals
+from providers.aws.settings import conflicts, decide, refusals
 
 _ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::([0-9]{12}):role/.+")
 """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"""
@@ -132,6 +132,7 @@ CLOUD = Cloud(
     accelerator=when_called("providers.aws.read_back", "accelerator", _CATALOGUE),
     read_template=when_called("providers.aws.read_back", "read_template", _CATALOGUE),
     refusals=refusals,
+    conflicts=conflicts,
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
     settings=SETTINGS,
     node_runtime=node_runtime,

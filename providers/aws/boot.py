@@ -73,21 +73,20 @@ def _device_plugin(gpu_model: str, sharing: WholeGpu | TimeSlicing | Mps | Mig) 
     and MPS alike (https://github.com/bottlerocket-os/bottlerocket/issues/4250).
     """
     table = "settings.kubelet-device-plugins.nvidia"
-    if isinstance(sharing, TimeSlicing):
-        yield [f"[{table}]", 'device-sharing-strategy = "time-slicing"']
-        yield [
-            f"[{table}.time-slicing]",
-            f"replicas = {sharing.replicas}",
-            f"rename-by-default = {_toml(sharing.rename)}",
-            # A second replica may be on the same GPU, so asking for two gains nothing.
-            "fail-requests-greater-than-one = true",
-        ]
-    elif isinstance(sharing, Mps):
-        yield [f"[{table}]", 'device-sharing-strategy = "mps"']
-        yield [f"[{table}.mps]", f"replicas = {sharing.replicas}", f"rename-by-default = {_toml(sharing.rename)}"]
-    elif isinstance(sharing, Mig):
-        yield [f"[{table}]", 'device-partitioning-strategy = "mig"']
+    shared = sharing.share if isinstance(sharing, Mig) else sharing
+    strategies = ['device-partitioning-strategy = "mig"'] if isinstance(sharing, Mig) else []
+    if isinstance(shared, TimeSlicing | Mps):
+        strategies.append(f'device-sharing-strategy = "{shared.mode}"')
+    if strategies:
+        yield [f"[{table}]", *strategies]
+    if isinstance(sharing, Mig):
         yield [f"[{table}.mig.profile]", f'"{BOTTLEROCKET_MIG[gpu_model][0]}" = "{sharing.profile}"']
+    if isinstance(shared, TimeSlicing | Mps):
+        given = [f"replicas = {shared.replicas}", f"rename-by-default = {_toml(shared.rename)}"]
+        if isinstance(shared, TimeSlicing):
+            # A second replica may be on the same GPU, so asking for two gains nothing.
+            given.append("fail-requests-greater-than-one = true")
+        yield [f"[{table}.{shared.mode}]", *given]
 
 
 def _toml(value: bool) -> str:

@@ -23,9 +23,10 @@ class Image:
     """AMI type of the FIPS 140 variant by CPU architecture."""
 
 
-# Both images ship the 580 driver branch; g7 is in neither: https://github.com/awslabs/amazon-eks-ami,
-# doc/usage/g7-ami.md. The families are the table of
-# https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html.
+# The families are the table of https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html. Both images
+# ship the 580 driver branch. g7 needs 595, which AL2023 has beside it since release v20260917 and chooses at the first
+# boot (https://github.com/awslabs/amazon-eks-ami/issues/2768, 2026-09-21), and Bottlerocket has not
+# (https://docs.aws.amazon.com/eks/latest/userguide/bottlerocket-custom-variant.html, 2026-11-22).
 _AMD64_FAMILIES = frozenset(
     {"g4dn", "g5", "g6", "g6e", "g6f", "g7e", "gr6", "gr6f"}
     | {"p3", "p3dn", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300"}
@@ -34,7 +35,9 @@ _AMD64_FAMILIES = frozenset(
 AL2023 = Image(
     name="AL2023 NVIDIA",
     ami_types=MappingProxyType({"amd64": "AL2023_x86_64_NVIDIA", "arm64": "AL2023_ARM_64_NVIDIA"}),
-    families=MappingProxyType({"amd64": _AMD64_FAMILIES, "arm64": frozenset({"g5g", "p6e-gb200", "p6e-gb300"})}),
+    families=MappingProxyType(
+        {"amd64": _AMD64_FAMILIES | {"g7"}, "arm64": frozenset({"g5g", "p6e-gb200", "p6e-gb300"})}
+    ),
 )
 BOTTLEROCKET = Image(
     name="Bottlerocket NVIDIA",
@@ -71,3 +74,17 @@ def image_of(wish: Wish) -> Image:
     """Return the image the pool names, else the one that fits its software."""
     named = wish.spec.image.family
     return _BY_FAMILY.get(named or "", IMAGES[wish.software])
+
+
+RELEASE_OF_FAMILY: Mapping[str, int] = MappingProxyType({"g7": 20260917})
+"""The first AL2023 release, by its date, that drives a family (see `AL2023`); earlier than any pin for the others."""
+
+BOTTLEROCKET_SINCE: Mapping[str, tuple[int, int]] = MappingProxyType(
+    {"sharing.mode: time-slicing": (1, 25), "sharing.mode: mps": (1, 54), "sharing.mode: mig": (1, 34)}
+    | {"disk.local_nvme: raid0": (1, 22)}
+)
+"""The first Bottlerocket with the settings that a pool's key becomes (checked 2026-11-22).
+
+https://github.com/bottlerocket-os/bottlerocket, CHANGELOG.md: time-slicing (pull request 4230), bootstrap commands
+(4131), MIG (4418); https://bottlerocket.dev/en/os/1.54.x/api/settings/kubelet-device-plugins/ for MPS.
+"""

@@ -12,9 +12,18 @@ from gpupools.errors import Path, Problem, nearest, shown
 from gpupools.overrides import Kept, Overridable, override_problems
 from gpupools.pool_settings import CapacityBlock, Reservation
 from gpupools.runtime.labels import OUR_LABELS
-from gpupools.spec import WholeGpu
+from gpupools.spec import Mig, WholeGpu
 from gpupools.taints import GPU_TAINT
-from providers.aws.images import AL2023, BOTTLEROCKET, OWN, ULTRASERVER_FAMILIES, family, image_of
+from providers.aws.images import (
+    AL2023,
+    BOTTLEROCKET,
+    BOTTLEROCKET_SINCE,
+    OWN,
+    RELEASE_OF_FAMILY,
+    ULTRASERVER_FAMILIES,
+    family,
+    image_of,
+)
 
 _GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide"
 _NODE_GROUP_API = "https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html"
@@ -37,6 +46,9 @@ _NODEADM = "https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/#localstora
 _IMDS = "https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html"
 _SECURE_BOOT = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/launch-instance-with-uefi-sb.html"
 _REPAIR = f"{_GUIDE}/node-repair.html"
+_MAX_UNAVAILABLE = "https://github.com/hashicorp/terraform-provider-aws/issues/26535"
+_AMI_RELEASES = "https://github.com/awslabs/amazon-eks-ami/issues/2768"
+_BOTTLEROCKET_RELEASES = "https://github.com/bottlerocket-os/bottlerocket/blob/develop/CHANGELOG.md"
 _TAGS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions"
 _EKS_TAGS = "https://docs.aws.amazon.com/eks/latest/APIReference/API_TagResource.html"
 _PROVIDER = "https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go"
@@ -248,6 +260,8 @@ def setting_problems(wish: Wish) -> list[Problem]:
         *_zones(wish),
         *_disk(wish),
         *_network(wish),
+        *_upgrade(wish),
+        *_pinned_image(wish),
         *_tags(wish),
         *_set_by_hand(wish),
     ]
@@ -441,6 +455,50 @@ def _network(wish: Wish) -> Iterator[Problem]:
             fix = "leave placement out; a reservation made in a placement group goes into overrides.aws.LaunchTemplate"
             yield Problem((*at, "placement"), what, f"{fix}.placement", _RESERVED_PLACEMENT)
         yield from _one_zone(wish, ("network", "placement"), "placement: compact", _PLACEMENT)
+
+
+def _upgrade(wish: Wish) -> Iterator[Problem]:
+    """Refuse more nodes away at once than there may be: EKS takes no maxUnavailable above maxSize."""
+    at, most = ("pools", wish.name), wish.spec.nodes.max
+    by_hand = wish.spec.overrides.get("aws", {}).get("NodeGroup", {}).get("updateConfig")
+    given = by_hand.get("maxUnavailable") if isinstance(by_hand, Mapping) else None
+    key = "fixed" if wish.spec.nodes.fixed is not None else "max"
+    fix = f"write {most} or less"
+    if wish.spec.upgrade.max_unavailable > most:
+        what = f"got {wish.spec.upgrade.max_unavailable}, and EKS takes no more than nodes.{key}, which is {most}"
+        yield Problem((*at, "upgrade", "max_unavailable"), what, fix, _MAX_UNAVAILABLE)
+    if isinstance(given, int) and given > most:
+        what = f"got {given}, and EKS takes no more than nodes.{key}, which is {most}"
+        where = (*at, "overrides", "aws", "NodeGroup", "updateConfig", "maxUnavailable")
+        yield Problem(where, what, fix, _MAX_UNAVAILABLE)
+
+
+def _pinned_image(wish: Wish) -> Iterator[Problem]:
+    """Refuse an image release set by hand that is older than the pool's machine or settings need."""
+    given = wish.spec.overrides.get("aws", {}).get("NodeGroup", {}).get("releaseVersion")
+    where = ("pools", wish.name, "overrides", "aws", "NodeGroup", "releaseVersion")
+    image, needed = image_of(wish), RELEASE_OF_FAMILY.get(family(wish.instance.name), 0)
+    if image is AL2023:
+        # 1.34.1-20260917
+        dated = re.search(r"-(\d{8})$", str(given or ""))
+        if dated and int(dated[1]) < needed:
+            what = f"{given} does not drive {wish.instance.name}, which AL2023 does since v{needed}"
+            yield Problem(where, what, f"take a release of {needed} or later, or leave it out", _AMI_RELEASES)
+    if image is BOTTLEROCKET:
+        # 1.54.0-5043decc
+        pinned = re.match(r"v?(\d+)\.(\d+)\.", str(given or ""))
+        for key in _bottlerocket_keys(wish) if pinned else ():
+            least = BOTTLEROCKET_SINCE[key]
+            if pinned and (int(pinned[1]), int(pinned[2])) < least:
+                what = f"{given} does not know {key}, which Bottlerocket has since {least[0]}.{least[1]}"
+                yield Problem(where, what, "take a later release, or leave it out", _BOTTLEROCKET_RELEASES)
+
+
+def _bottlerocket_keys(wish: Wish) -> list[str]:
+    sharing = wish.spec.sharing
+    modes = [sharing.mode, *([sharing.share.mode] if isinstance(sharing, Mig) and sharing.share else [])]
+    wanted = [f"sharing.mode: {mode}" for mode in modes] + [f"disk.local_nvme: {wish.spec.disk.local_nvme}"]
+    return [key for key in wanted if key in BOTTLEROCKET_SINCE]
 
 
 _MOST_TAGS = 50 - len(_OUR_TAGS) - 1

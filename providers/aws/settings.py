@@ -13,7 +13,7 @@ from typing import Any, TypedDict
 from gpupools.capacity import GPU_RESOURCE
 from gpupools.capacity import capacity as offered_by
 from gpupools.cloud import Owners, Settings, Wish
-from gpupools.errors import Problem
+from gpupools.errors import Path, Problem
 from gpupools.pool_settings import CapacityBlock, Reservation
 from gpupools.runtime.dra import DRA_DRIVER
 from gpupools.runtime.labels import GPU_PRESENT_LABEL
@@ -260,9 +260,14 @@ def accelerator_name(gpu_model: str) -> str:
 
 
 def refusals(wish: Wish) -> list[Problem]:
-    """Refuse what EKS or the node image cannot carry out, beyond the capability matrix."""
-    found = [*_machine(wish), *_bottlerocket_mig(wish), *_names(wish), *pool_settings.setting_problems(wish)]
-    return found or list(_too_much_to_boot(wish))
+    """Refuse GPUs that the node image does not drive or cut, beyond the capability matrix."""
+    return [*_machine(wish), *_bottlerocket_mig(wish)]
+
+
+def conflicts(wish: Wish) -> list[Problem]:
+    """Refuse settings that EKS does not take, or not together, or not with the pool's machine."""
+    found = [*_only_in_blocks(wish), *_names(wish), *pool_settings.setting_problems(wish)]
+    return found if found or refusals(wish) else list(_too_much_to_boot(wish))
 
 
 def _too_much_to_boot(wish: Wish) -> Iterator[Problem]:
@@ -273,17 +278,23 @@ def _too_much_to_boot(wish: Wish) -> Iterator[Problem]:
         yield pool_settings.too_much_user_data(("pools", wish.name, key), size)
 
 
+def _only_in_blocks(wish: Wish) -> Iterator[Problem]:
+    if family(wish.instance.name) in ULTRASERVER_FAMILIES and wish.spec.capacity.mode != "capacity-block":
+        what = f"EC2 gives out {wish.instance.name} only through Capacity Blocks"
+        fix = "add capacity: {mode: capacity-block, name: cr-…}, or choose a type that EC2 starts on demand"
+        yield Problem(_at_machine(wish), what, fix, _ULTRASERVER_PAGE)
+
+
+def _at_machine(wish: Wish) -> Path:
+    return ("pools", wish.name, "gpu" if wish.spec.instance_type is None else "instance_type")
+
+
 def _machine(wish: Wish) -> Iterator[Problem]:
     machine, kind, image = wish.instance, family(wish.instance.name), image_of(wish)
-    path = ("pools", wish.name, "gpu" if wish.spec.instance_type is None else "instance_type")
-    if kind in ULTRASERVER_FAMILIES:
-        if wish.spec.capacity.mode != "capacity-block":
-            what = f"EC2 gives out {machine.name} only through Capacity Blocks"
-            fix = "add capacity: {mode: capacity-block, name: cr-…}, or choose a type that EC2 starts on demand"
-            yield Problem(path, what, fix, _ULTRASERVER_PAGE)
-        if isinstance(wish.spec.sharing, Mig) and image is not OWN:
-            what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which excludes MIG"
-            yield Problem(("pools", wish.name, "sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
+    path = _at_machine(wish)
+    if kind in ULTRASERVER_FAMILIES and isinstance(wish.spec.sharing, Mig) and image is not OWN:
+        what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which excludes MIG"
+        yield Problem(("pools", wish.name, "sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
     if image is not OWN and kind not in image.families[machine.architecture]:
         what = f"the EKS image {image.name} does not drive the {machine.gpu_model} of {machine.name}"
         ways = [name for name, other in IMAGES.items() if kind in other.families[machine.architecture]]

@@ -227,7 +227,13 @@ def _update_min(wish: Wish) -> int:
 
 def refusals(wish: Wish) -> list[Problem]:
     """Refuse what GKE's fields cannot express, GPUs it does not cut, and N1 machines too large for their GPUs."""
-    return [*_too_many_clients(wish), *_not_renamed(wish), *_inexpressible_mig(wish), *_too_large_n1(wish)]
+    return [
+        *_part_of_a_gpu(wish),
+        *_too_many_clients(wish),
+        *_not_renamed(wish),
+        *_inexpressible_mig(wish),
+        *_too_large_n1(wish),
+    ]
 
 
 def _labels(wish: Wish) -> dict[str, str]:
@@ -261,6 +267,15 @@ def _uniform_profile(sharing: Mig) -> str:
 
 def _at_sharing(wish: Wish, *keys: str) -> Path:
     return ("pools", wish.name, "sharing", *keys)
+
+
+def _part_of_a_gpu(wish: Wish) -> Iterator[Problem]:
+    if wish.instance.is_fraction and isinstance(wish.spec.sharing, TimeSlicing):
+        what = (
+            f"{wish.instance.name} has {wish.instance.gpus} of an {wish.instance.gpu_model}, which GKE does not share"
+        )
+        fix = "leave sharing out, or take a machine with a whole GPU"
+        yield Problem(_at_sharing(wish, "mode"), what, fix, wish.instance.source)
 
 
 def _too_many_clients(wish: Wish) -> Iterator[Problem]:

@@ -225,7 +225,7 @@ def test_software_may_be_chosen(plan: Plan) -> None:
             id="refused, native with other software",
         ),
         pytest.param(
-            {"gpu": "A10", "gpus_per_node": "1/4", "sharing": {"mode": "time-slicing", "replicas": 2}},
+            {"gpu": "A10", "gpus_per_node": "1/4", "sharing": {"mode": "mps", "replicas": 2}},
             [
                 (
                     "pools.a.sharing.mode: a10.part has 1/4 of an A10, which cannot be shared further; "

@@ -266,33 +266,21 @@ def test_the_plan_says_what_every_node_advertises(wish: dict[str, Any], capacity
             [
                 (
                     "pools.a.instance_type: the EKS image Bottlerocket NVIDIA does not drive the RTX-PRO-4500 of"
-                    " g7.2xlarge (No EKS image carries its driver: it needs 595 or later and the images ship 580);"
-                    " choose a type of another family"
+                    " g7.2xlarge; use software: device-plugin or gpu-operator or dra-driver"
                 )
             ],
-            id="a driver that no image has",
-        ),
-        pytest.param(
-            {"gpu": "RTX-PRO-4500", "software": "gpu-operator"},
-            [
-                (
-                    "pools.a.gpu: the EKS image AL2023 NVIDIA does not drive the RTX-PRO-4500 of"
-                    " g7.2xlarge (No EKS image carries its driver: it needs 595 or later and the images ship 580);"
-                    " choose a type of another family"
-                )
-            ],
-            id="the same, asked for by model",
+            id="a driver that Bottlerocket has not",
         ),
         pytest.param(
             {"gpu": "GB200", "gpus_per_node": 4},
             [
                 (
-                    "pools.a.gpu: EC2 gives out p6e-gb200.36xlarge only through Capacity Blocks; add capacity:"
-                    " {mode: capacity-block, name: cr-…}, or choose a type that EC2 starts on demand"
-                ),
-                (
                     "pools.a.gpu: the EKS image Bottlerocket NVIDIA does not drive the GB200 of p6e-gb200.36xlarge;"
                     " use software: device-plugin or gpu-operator or dra-driver"
+                ),
+                (
+                    "pools.a.gpu: EC2 gives out p6e-gb200.36xlarge only through Capacity Blocks; add capacity:"
+                    " {mode: capacity-block, name: cr-…}, or choose a type that EC2 starts on demand"
                 ),
             ],
             id="an UltraServer",
@@ -312,8 +300,7 @@ def test_the_plan_says_what_every_node_advertises(wish: dict[str, Any], capacity
             [
                 (
                     "pools.a.instance_type: the EKS image Bottlerocket NVIDIA does not drive the RTX-PRO-4500 of"
-                    " g7.2xlarge (No EKS image carries its driver: it needs 595 or later and the images ship 580);"
-                    " choose a type of another family"
+                    " g7.2xlarge; use software: device-plugin or gpu-operator or dra-driver"
                 ),
                 (
                     "pools.a.sharing.mode: Bottlerocket's MIG manager does not know the RTX-PRO-4500 of g7.2xlarge;"
@@ -396,6 +383,58 @@ def test_the_plan_says_what_every_node_advertises(wish: dict[str, Any], capacity
 )
 def test_what_eks_cannot_carry_out_is_refused(wish: dict[str, Any], problems: list[str]) -> None:
     assert rejected(**wish) == problems
+
+
+@pytest.mark.parametrize("software", ["device-plugin", "gpu-operator", "dra-driver"])
+def test_g7_runs_on_the_amazon_linux_image(software: str) -> None:
+    wish: dict[str, Any] = {"gpu": "RTX-PRO-4500", "software": software, "nodes": {"min": 1, "max": 2}}
+
+    assert (plan(**wish).instance.name, settings(**wish).ami_type) == ("g7.2xlarge", "AL2023_x86_64_NVIDIA")
+
+
+@pytest.mark.parametrize(
+    ("keys", "others"),
+    [
+        ({"tags": {"aws:x": "y"}}, ["pools.a.tags.aws:x: "]),
+        ({"upgrade": {"max_unavailable": 9}, "nodes": {"max": 3}}, ["pools.a.upgrade.max_unavailable: "]),
+        ({"disk": {"type": "floppy"}, "zones": ["eu-central-1a"]}, ["pools.a.zones: ", "pools.a.disk.type: "]),
+    ],
+    ids=["tags", "upgrade", "disk and zones"],
+)
+def test_sharing_that_a_gpu_cannot_do_hides_no_other_refusal(keys: dict[str, Any], others: list[str]) -> None:
+    alone = rejected(gpu="L4", sharing={"mode": "mig", "profile": "1g.5gb"})
+    (sharing, *rest) = rejected(gpu="L4", sharing={"mode": "mig", "profile": "1g.5gb"}, **keys)
+
+    assert [sharing] == alone  # the GPUs that can be cut are named whatever else is wrong
+    assert [each[: len(start)] for each, start in zip(rest, others, strict=True)] == others
+
+
+def test_slices_may_be_shared_on_bottlerocket() -> None:
+    wish: dict[str, Any] = {
+        "instance_type": "p4d.24xlarge",
+        "software": "cloud-managed",
+        "sharing": {"mode": "mig", "profile": "1g.5gb", "share": {"mode": "time-slicing", "replicas": 4}},
+        "trust": {"team": "vision"},
+    }
+    made = plan(**wish)
+    read = tomllib.loads(settings(**wish).user_data)["settings"]["kubelet-device-plugins"]["nvidia"]
+
+    assert made.capacity == {"nvidia.com/gpu": 8 * 7 * 4}
+    assert read == {
+        "device-partitioning-strategy": "mig",
+        "device-sharing-strategy": "time-slicing",
+        "mig": {"profile": {"a100.40gb": "1g.5gb"}},
+        "time-slicing": {"replicas": 4, "rename-by-default": False, "fail-requests-greater-than-one": True},
+    }
+    assert "4418" in made.capability.source
+    assert "device-management-nvidia-mig" in made.capability.why
+
+
+@pytest.mark.parametrize("machine", ["g6f.large", "gr6f.4xlarge"])
+def test_containers_take_turns_on_a_part_of_a_gpu(machine: str) -> None:
+    made = plan(instance_type=machine, sharing={"mode": "time-slicing", "replicas": 3}, trust={"team": "vision"})
+
+    assert made.capacity == {"nvidia.com/gpu": 3}
 
 
 def test_an_ultraserver_cannot_be_cut_on_the_images_of_eks() -> None:

@@ -18,6 +18,7 @@ from botocore.model import (  # type: ignore[import-untyped]
 from botocore.validate import ParamValidator  # type: ignore[import-untyped]
 
 from preview.schema import UNKNOWN
+from providers.aws import CLOUD
 from tests.providers import aws_pools
 
 Wire = Mapping[str, Any]
@@ -158,3 +159,12 @@ def test_an_auto_scaling_group_has_room_for_every_tag() -> None:
     counts = [sum(each.parent == group for each in resources if each.type == aws_pools.TAG) for group in groups]
 
     assert max(counts) <= 45
+
+
+def test_a_machine_that_ec2_does_not_name_says_so_in_its_row() -> None:
+    known = set(Loader().load_service_model("ec2", "service-2")["shapes"]["InstanceType"]["enum"])
+    unknown = {name: row for name, row in CLOUD.instance_types.items() if name not in known and row.vcpus is None}
+    sold = {name for name, row in CLOUD.instance_types.items() if row.lifecycle != "retired"}
+
+    assert sold - known == set(unknown) == {"p6e-gb300.36xlarge"}
+    assert all("not in EC2's API model" in row.kubernetes for row in unknown.values())

@@ -933,6 +933,52 @@ REFUSED: list[Any] = [
         id="a required input taken away",
     ),
     pytest.param(
+        {"upgrade": {"max_unavailable": 3}, "nodes": {"max": 2}},
+        [
+            "pools.a.upgrade.max_unavailable: got 3, and EKS takes no more than nodes.max, which is 2; write 2 or less",
+        ],
+        id="more nodes away than there may be",
+    ),
+    pytest.param(
+        {"nodes": {"fixed": 2}, **by_hand("NodeGroup", updateConfig={"maxUnavailable": 3})},
+        [
+            (
+                "pools.a.overrides.aws.NodeGroup.updateConfig.maxUnavailable: got 3, and EKS takes no more than"
+                " nodes.fixed, which is 2; write 2 or less"
+            ),
+        ],
+        id="the same by hand",
+    ),
+    pytest.param(
+        {
+            "instance_type": "g7.2xlarge",
+            "software": "device-plugin",
+            **by_hand("NodeGroup", releaseVersion="1.34.1-20260801"),
+        },
+        [
+            (
+                "pools.a.overrides.aws.NodeGroup.releaseVersion: 1.34.1-20260801 does not drive g7.2xlarge, which"
+                " AL2023 does since v20260917; take a release of 20260917 or later, or leave it out"
+            ),
+        ],
+        id="an image older than the driver of the machine",
+    ),
+    pytest.param(
+        {
+            "sharing": {"mode": "time-slicing", "replicas": 2},
+            "trust": {"team": "a"},
+            "software": "cloud-managed",
+            **by_hand("NodeGroup", releaseVersion="1.24.1-4fe8a8b3"),
+        },
+        [
+            (
+                "pools.a.overrides.aws.NodeGroup.releaseVersion: 1.24.1-4fe8a8b3 does not know sharing.mode:"
+                " time-slicing, which Bottlerocket has since 1.25; take a later release, or leave it out"
+            ),
+        ],
+        id="a Bottlerocket older than its settings",
+    ),
+    pytest.param(
         by_hand("PlacementGroup", name="x"),
         [
             (
@@ -1114,3 +1160,27 @@ def test_the_edit_table_says_what_becomes_a_new_version_of_the_template() -> Non
     template |= {name for name in edits() if name.startswith("LaunchTemplate.")}
 
     assert template - rolled == {f"LaunchTemplate.{name}" for name in stays}
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        {"software": "device-plugin", **by_hand("NodeGroup", releaseVersion="1.34.1-20260801")},
+        {
+            "instance_type": "g7.2xlarge",
+            "software": "device-plugin",
+            **by_hand("NodeGroup", releaseVersion="1.34.1-20260917"),
+        },
+        {"software": "cloud-managed", **by_hand("NodeGroup", releaseVersion="1.20.0-4fe8a8b3")},
+        {
+            "software": "cloud-managed",
+            "sharing": {"mode": "mps", "replicas": 2},
+            "trust": {"team": "a"},
+            **by_hand("NodeGroup", releaseVersion="1.54.0-4fe8a8b3"),
+        },
+        {"upgrade": {"max_unavailable": 2}, "nodes": {"max": 2}},
+    ],
+    ids=["older machine", "that release", "no settings", "that Bottlerocket", "all nodes at once"],
+)
+def test_what_is_pinned_late_enough_passes(wish: dict[str, Any]) -> None:
+    assert settings(**wish).ami_type

@@ -167,3 +167,20 @@ def test_every_requirement_names_its_source() -> None:
 )
 def test_a_version_is_compared_number_by_number(version: str, fails: bool) -> None:
     assert requirement("dra-driver-nvidia-gpu", "kubernetes").fails(version) is fails
+
+
+@pytest.mark.parametrize("least", [0, 1])
+@pytest.mark.parametrize(
+    ("cloud", "capacity"),
+    [("aws", {"mode": "capacity-block", "name": "cr-0123456789abcdef0"}), ("gcp", {"mode": "queued"})],
+    ids=["a Capacity Block", "queued"],
+)
+def test_capacity_that_starts_from_no_node_is_no_way_to_claim(
+    refused: Any, cloud: str, capacity: dict[str, Any], least: int
+) -> None:
+    machine = {"aws": "p4d.24xlarge", "gcp": "a2-highgpu-1g"}[cloud]
+    pool = {"instance_type": machine, "software": "dra-driver", "capacity": capacity, "nodes": {"min": least, "max": 2}}
+    problems = refused(cloud, {"a": pool})
+
+    assert not any("keep at least one node" in each for each in problems)
+    assert sum("use software: device-plugin or gpu-operator" in each for each in problems) == 1
