@@ -157,12 +157,11 @@ def missing_access(key: str, cluster: Cluster, installs: Collection[str]) -> lis
     return [Problem(("clusters", key), what, fix)]
 
 
-def check_secrets(clusters: Mapping[str, Cluster], encrypted: bool) -> None:
+def check_secrets(clusters: Mapping[str, Cluster]) -> None:
     """Refuse a kubeconfig that stands in the stack file as clear text.
 
     Args:
-        clusters: The clusters of the stack by key.
-        encrypted: Whether the configuration the clusters were read from holds encrypted values.
+        clusters: The clusters of the stack by key, with `LATE` for what is encrypted.
 
     Raises:
         Rejected: Such kubeconfigs; what they hold is not repeated.
@@ -170,9 +169,11 @@ def check_secrets(clusters: Mapping[str, Cluster], encrypted: bool) -> None:
     bare = [
         ("clusters", key, "kubeconfig", "secret")
         for key, cluster in clusters.items()
-        if isinstance(cluster, ReachableCluster) and isinstance(cluster.kubeconfig, KubeconfigSecret)
+        if isinstance(cluster, ReachableCluster)
+        and isinstance(cluster.kubeconfig, KubeconfigSecret)
+        and not isinstance(cluster.kubeconfig.secret, Late)
     ]
-    if bare and not encrypted:
+    if bare:
         fix = "write it with pulumi config set --secret --path 'gpupools:{}'"
         raise Rejected(Problem(path, "is clear text", fix.format(".".join(path))) for path in bare)
 
@@ -192,7 +193,7 @@ def check_kubeconfig_paths(clusters: Mapping[str, Cluster], is_inside: Callable[
     found = [
         Problem(
             ("clusters", key, "kubeconfig", "path"),
-            f"{shown(cluster.kubeconfig.path)} is inside the checkout, and a kubeconfig names programs that are run",
+            "is inside the checkout, and a kubeconfig names programs that are run",
             "keep it outside, or as a secret of the stack: {secret: {secure: …}}",
         )
         for key, cluster in clusters.items()

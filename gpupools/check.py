@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
-from gpupools.access import check_kubeconfig_paths
+from gpupools.access import check_kubeconfig_paths, check_secrets
 from gpupools.cloud import Cloud
 from gpupools.errors import Problem, Rejected
 from gpupools.identity import not_compared
@@ -54,6 +54,7 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile
     file = read_stack_file(path)
     try:
         stack, plans = plan_config(file.config, clouds, file.others)
+        check_secrets(stack.clusters)
         check_kubeconfig_paths(stack.clusters, lambda kubeconfig: is_in_checkout(kubeconfig, path.parent))
         return CheckedFile(file, stack, plans, plan_software(stack, plans, clouds))
     except Rejected as rejected:
@@ -67,8 +68,13 @@ def locate(path: FilePath, rejected: Rejected) -> list[Located]:
 
 def warnings(checked: CheckedFile) -> list[Located]:
     """Give what a file says but hardly means its lines, in the order of the file."""
-    found = [*not_compared(checked.stack.clusters), *(each for plan in checked.runtimes for each in plan.warnings)]
-    return _located(checked.file.path, checked.file, found)
+    file = checked.file
+    found = [
+        *([Problem(("environment",), file.note)] if file.note else []),
+        *not_compared(checked.stack.clusters),
+        *(each for plan in checked.runtimes for each in plan.warnings),
+    ]
+    return _located(file.path, file, found)
 
 
 def _located(path: FilePath, file: StackFile | None, problems: Iterable[Problem]) -> list[Located]:

@@ -1,7 +1,8 @@
 """What is wrong, where, and what to do about it; nothing here knows files, line numbers or colours."""
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,19 @@ def dotted(path: Path) -> str:
     return text
 
 
+_SECRET = re.compile(
+    r"secret|secure|token|passw|passphrase|credential|kubeconfig|certificate|private|auth|api_?key|licen[cs]e"
+    r"|(?:user|custom)_?data|startup|ssh",
+    re.IGNORECASE,
+)
+_GIVEN = re.compile(r"(?<=got ).*|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+
+
+def may_hold_secret(path: Path) -> bool:
+    """Say whether people keep secrets under a key of this name, or below it."""
+    return any(isinstance(part, str) and _SECRET.search(part[:_LONG]) for part in path)
+
+
 @dataclass(frozen=True)
 class Problem:
     """One thing that is wrong: `where: what; cure`."""
@@ -38,6 +52,11 @@ class Problem:
     """What the reader can do; empty only where `what` already says it."""
     source: str = ""
     """The public page the refusal rests on, where it rests on one."""
+
+    def __post_init__(self) -> None:
+        """Take the value out of what is said of a key that may hold a secret."""
+        if may_hold_secret(self.path):
+            object.__setattr__(self, "what", _GIVEN.sub("a value that is not shown", self.what))
 
     @property
     def key(self) -> str:
@@ -86,7 +105,17 @@ def nearest(word: object, known: Iterable[str], *, most: int = 12) -> str:
 
 
 def shown(value: object, *, most: int = 60) -> str:
-    """Write a value given by a reader, short enough for one line."""
+    """Write a value given by a reader, short enough for one line.
+
+    A long text may be a secret under a wrong key, and one inside a map may be too: of those the shape is told alone.
+    """
+    if isinstance(value, str) and len(value) > most:
+        return f"a text of {len(value)} characters"
+    if isinstance(value, Mapping):
+        keys = ", ".join(repr(str(key)[:most]) for key in list(value)[:4])
+        return f"a map with {keys}" + (" and more" if len(value) > 4 else "") if keys else "{}"
+    if isinstance(value, list | tuple):
+        return f"a list of {len(value)}" if value else "[]"
     try:
         text = repr(value)
     except ValueError:  # Python writes no whole number of more than 4300 digits

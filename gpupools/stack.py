@@ -334,7 +334,10 @@ def _parse_each(
     if isinstance(raw, Late):
         problems.append(Problem((section,), "is a secret", "only addresses inside a cluster may be secret"))
     elif not isinstance(raw, Mapping) or not raw:
-        what = f"got {shown(raw)}" if section in config else "is missing"
+        # A text may be the whole map in a form nobody reads, passwords included.
+        what = (
+            "is a text" if isinstance(raw, str) and raw else f"got {shown(raw)}" if section in config else "is missing"
+        )
         problems.append(Problem((section,), what, f"give gpupools:{section} a map of name to settings"))
     else:
         for key, value in raw.items():

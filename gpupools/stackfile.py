@@ -1,7 +1,6 @@
 """Reading a stack file: the one place in the domain that opens what a user names; keeps the line of every key."""
 
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,16 +9,25 @@ from typing import Any
 
 import yaml
 
+from gpupools.config_values import (
+    MAX_BYTES,
+    MAX_DEPTH,
+    MAX_VALUES,
+    TOO_MUCH,
+    Misread,
+    from_text,
+    plain_key,
+    plain_scalar,
+    rewritten_dates,
+)
 from gpupools.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.spec import LATE
 from gpupools.stack import KEYS
 
 NAMESPACE = "gpupools"
-MAX_BYTES = 1024 * 1024
-"""A stack file is written by people; a megabyte is thousands of pools."""
 _NEEDED = ("clusters", "pools")
-_MAX_VALUES = 100_000
-_MAX_DEPTH = 60
+_CONFIG = (("config",), ("environment", "values", "pulumiConfig"))
+"""Where keys of the configuration stand in a file."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,20 @@ class StackFile:
     """Values of all other namespaces, by whole key."""
     lines: Mapping[Path, int] = field(default_factory=dict)
     """Line (from 1) of every key and list item, by path."""
+    environments: tuple[str, ...] = ()
+    """ESC environments that the stack takes values from besides."""
+    is_configured: bool = True
+    """Whether it has a map `config:`."""
+
+    @property
+    def note(self) -> str:
+        """Say what of the configuration is not in the file; empty when all of it is."""
+        if not self.environments:
+            return ""
+        named = ", ".join(map(shown, self.environments))
+        return (
+            f"what the environment {named} adds is in Pulumi Cloud, where pulumi preview reads it and nothing here does"
+        )
 
     def line(self, path: Path) -> int:
         """Return the line of a key, or of the nearest thing around it that is in the file."""
@@ -59,7 +81,7 @@ class FileRejected(Rejected):
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads YAML as Pulumi's CLI does: yes, no, on and off are text (go-yaml v3), only true and false are not.
+    """Parses YAML, and leaves what a scalar means to `_Reader`.
 
     Nodes are put together in Python, from the events of the fast parser: libyaml's own composer has no limit of depth
     and ends the process on a hundred thousand brackets (measured with PyYAML 6.0.3).
@@ -67,7 +89,6 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
 
     get_single_node = yaml.composer.Composer.get_single_node
     compose_document = yaml.composer.Composer.compose_document
-    compose_scalar_node = yaml.composer.Composer.compose_scalar_node
     compose_sequence_node = yaml.composer.Composer.compose_sequence_node
     compose_mapping_node = yaml.composer.Composer.compose_mapping_node
 
@@ -79,43 +100,28 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         self._depth += 1
         self._nodes += 1
-        if self._depth > _MAX_DEPTH or self._nodes > _MAX_VALUES:
-            raise yaml.MarkedYAMLError(problem=_TOO_MUCH, problem_mark=self.peek_event().start_mark)
+        if self._depth > MAX_DEPTH or self._nodes > MAX_VALUES:
+            raise yaml.MarkedYAMLError(problem=TOO_MUCH, problem_mark=self.peek_event().start_mark)
         node: yaml.Node | None = yaml.composer.Composer.compose_node(self, parent, index)
         self._depth -= 1
         return node
 
+    def compose_scalar_node(self, anchor: str | None) -> yaml.ScalarNode:
+        event = self.get_event()
+        # `pulumi config set` writes every << with its tag.
+        plain = event.implicit[0] if event.tag is None else (event.tag, event.value) == (_MERGE_TAG, _MERGE)
+        tag = _PLAIN if plain else event.tag or _TEXT
+        node = yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark, style=event.style)
+        if anchor is not None:
+            self.anchors[anchor] = node
+        return node
 
-_TOO_MUCH = f"more than {_MAX_VALUES} values, or values nested deeper than {_MAX_DEPTH}"
+
 _ONE_DOCUMENT = "expected a single document in the stream"  # PyYAML's words
-_TAGS = {f"tag:yaml.org,2002:{name}" for name in ("str", "int", "float", "bool", "null", "map", "seq")}
+_PLAIN = "unquoted"
 _TEXT = "tag:yaml.org,2002:str"
-_MERGE = "tag:yaml.org,2002:merge"
-
-
-# As go-yaml v3 reads them: no base 60, which YAML 1.1 has and PyYAML with it, and 1e3 is a number.
-# https://github.com/go-yaml/yaml, resolve.go
-_NUMBERS = {
-    "int": re.compile(r"[-+]?(?:0b[01_]+|0o?[0-7_]+|0|[1-9][0-9_]*|0x[0-9a-fA-F_]+)$"),
-    "float": re.compile(
-        r"[-+]?(?:(?:\.[0-9]+|[0-9]+\.[0-9]*)(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+|\.(?:inf|Inf|INF))$"
-        r"|\.(?:nan|NaN|NAN)$"
-    ),
-}
-
-
-def _is_resolved(first: str, tag: str) -> bool:
-    """Say whether plain text that starts with `first` may be something else than text."""
-    kind = tag.rpartition(":")[2]
-    return kind not in ("timestamp", "value") and not (kind == "bool" and first in ("y", "Y", "n", "N", "o", "O"))
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [
-        (tag, _NUMBERS.get(tag.rpartition(":")[2], pattern)) for tag, pattern in resolvers if _is_resolved(first, tag)
-    ]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
+_TAGS = {_PLAIN, _TEXT, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
+_MERGE, _MERGE_TAG = "<<", "tag:yaml.org,2002:merge"
 
 
 def read_stack_file(path: FilePath) -> StackFile:
@@ -123,6 +129,24 @@ def read_stack_file(path: FilePath) -> StackFile:
 
     Raises:
         Rejected: It cannot be read, is no YAML, has a key twice, or has no configuration of ours.
+    """
+    file = read_values(path)
+    if file.config:
+        return file
+    what = f"has no {NAMESPACE}:clusters and no {NAMESPACE}:pools"
+    if file.environments:
+        raise FileRejected([Problem(("environment",), what, f"{file.note}, or put them under config:")], file)
+    if not file.is_configured:
+        raise Rejected([Problem((), "has no config: map", "put gpupools:clusters and gpupools:pools under config:")])
+    close = next((key for key in file.others if key.rpartition(":")[2] in _NEEDED), None)
+    raise FileRejected([Problem(("config",), what, nearest(close, [f"{NAMESPACE}:{key}" for key in _NEEDED]))], file)
+
+
+def read_values(path: FilePath) -> StackFile:
+    """Read what a stack file says under our namespace, which may be nothing.
+
+    Raises:
+        Rejected: It cannot be read, is no YAML, has a key twice, or has values that no two readers read alike.
     """
     text = _text(path)
     try:
@@ -136,31 +160,99 @@ def read_stack_file(path: FilePath) -> StackFile:
     file = StackFile(path, stack_name(path), {}, {}, reader.lines)
     if reader.problems:
         raise FileRejected(reader.problems, file)
-    config = document.get("config") if isinstance(document, dict) else None
-    if not isinstance(config, dict):
-        raise Rejected([Problem((), "has no config: map", "put gpupools:clusters and gpupools:pools under config:")])
+    document = document if isinstance(document, dict) else {}
+    environments, inline = _environment(document.get("environment"))
+    config = document.get("config")
+    try:
+        ours, others = _by_name(config, reader.lines)
+        below, others_below = _by_name(inline, reader.lines)
+        ours |= {name: merged(ours[name], value) if name in ours else value for name, value in below.items()}
+        handed_on = {name: _as_handed_on(name, value) for name, value in ours.items()}
+    except Rejected as rejected:
+        raise FileRejected(rejected.problems, file) from None
+    if dates := list(rewritten_dates(handed_on, ())):
+        raise FileRejected(dates, file)
+    others = others_below | others
+    return StackFile(
+        path, stack_name(path), handed_on, others, reader.lines, environments, is_configured=isinstance(config, dict)
+    )
+
+
+def _by_name(config: Any, lines: dict[Path, int]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the values under our namespace, by key without it, and all others, by whole key."""
     ours: dict[str, Any] = {}
     others: dict[str, Any] = {}
-    for key, value in config.items():
-        # Pulumi takes a key without a namespace as one of the project's own.
-        namespace, _, name = str(key).rpartition(":")
-        if namespace in (NAMESPACE, ""):
-            if name in ours:
-                what = f"is given twice, as {name} and as {NAMESPACE}:{name}"
-                raise FileRejected([Problem((name,), what, "keep one")], file)
-            ours[name] = value
-            if name not in KEYS:
-                reader.lines[f"{NAMESPACE}:{name}",] = reader.lines[_ours(("config", key))]
-        else:
-            others[str(key)] = value
-            reader.lines[str(key),] = reader.lines["config", key]
-    if not ours:
-        close = next((key for key in map(str, config) if key.rpartition(":")[2] in _NEEDED), None)
-        what = f"has no {NAMESPACE}:clusters and no {NAMESPACE}:pools"
-        raise FileRejected(
-            [Problem(("config",), what, nearest(close, [f"{NAMESPACE}:{key}" for key in _NEEDED]))], file
-        )
-    return StackFile(path, stack_name(path), ours, others, reader.lines)
+    for key, value in config.items() if isinstance(config, dict) else ():
+        name = _name(key)
+        if name is None:
+            others[key] = value
+            lines[key,] = next(lines[(*above, key)] for above in _CONFIG if (*above, key) in lines)
+            continue
+        if name in ours:
+            what = f"is given twice, as {name} and as {NAMESPACE}:{name}"
+            raise Rejected([Problem((name,), what, "keep one")])
+        ours[name] = value
+        if name not in KEYS:
+            lines[f"{NAMESPACE}:{name}",] = lines[name,]
+    return ours, others
+
+
+def _environment(value: Any) -> tuple[tuple[str, ...], Any]:
+    """Return the ESC environments a stack takes values from, and the values that stand in the file itself.
+
+    https://www.pulumi.com/docs/esc/environments/syntax/: `environment:` is a list of names, or a definition.
+    """
+    if isinstance(value, list):
+        return tuple(map(_imported, value)), {}
+    if not isinstance(value, dict):
+        return (), {}
+    imports, values = value.get("imports"), value.get("values")
+    config = values.get("pulumiConfig") if isinstance(values, dict) else None
+    return tuple(map(_imported, imports if isinstance(imports, list) else ())), _evaluated(config)
+
+
+def _imported(entry: Any) -> str:
+    """Return the name of an import: `name`, or `name: {merge: …}`."""
+    return str(next(iter(entry), "")) if isinstance(entry, dict) else str(entry)
+
+
+def _evaluated(value: Any) -> Any:
+    """Put `LATE` where only Pulumi Cloud says what a value of an environment is: secrets, functions, references."""
+    if isinstance(value, dict):
+        if any(key.startswith("fn::") for key in value):
+            return LATE
+        return {key: _evaluated(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_evaluated(item) for item in value]
+    return LATE if isinstance(value, str) and "${" in value else value
+
+
+def merged(value: Any, below: Any) -> Any:
+    """Lay a value of the stack's configuration over that of its environment, as Pulumi does: maps key by key.
+
+    https://github.com/pulumi/pulumi, sdk/go/common/resource/config/object.go, Merge.
+    """
+    if isinstance(value, dict) and isinstance(below, dict):
+        both = {key: merged(item, below[key]) if key in below else item for key, item in value.items()}
+        return {**both, **{key: item for key, item in below.items() if key not in value}}
+    return value
+
+
+def _name(key: str) -> str | None:
+    """Return a key of `config:` without our namespace; None for another's.
+
+    Pulumi takes a key without a namespace as one of the project's own, and `gpupools:config:x` as `gpupools:x`
+    (https://github.com/pulumi/pulumi, sdk/go/common/resource/config/key.go).
+    """
+    namespace, _, name = key.rpartition(":")
+    return name if namespace in ("", NAMESPACE, f"{NAMESPACE}:config") else None
+
+
+def _as_handed_on(name: str, value: Any) -> Any:
+    """Return a key's value as a program gets it: there, text that is JSON means what the JSON says."""
+    if value is None:
+        return ""  # https://github.com/pulumi/pulumi, sdk/go/common/workspace/loaders.go, checkForEmptyConfig
+    return from_text(name, value) if isinstance(value, str) else value
 
 
 def stack_name(path: FilePath) -> str:
@@ -196,7 +288,7 @@ def _broken(error: Exception) -> Problem:
     what = getattr(error, "problem", None) or str(error).splitlines()[0]
     if getattr(error, "context", None) == _ONE_DOCUMENT:
         return Problem((), f"{where}a second document begins", "keep one; a stack file holds one document")
-    if what == _TOO_MUCH:
+    if what == TOO_MUCH:
         return Problem((), f"{where}holds {what}", "split the environment into several stacks")
     return Problem((), f"{where}is not YAML: {what}", "check quotes, indentation and brackets there")
 
@@ -208,7 +300,6 @@ class _Reader:
         self.lines: dict[Path, int] = {}
         self.problems: list[Problem] = []
         self._values = self._depth = 0
-        self._scalars = yaml.constructor.SafeConstructor()
 
     def plain(self, node: yaml.Node, at: Path) -> Any:
         """Return the node's value."""
@@ -225,27 +316,31 @@ class _Reader:
     def _enter(self, node: yaml.Node, at: Path) -> bool:
         """Count a visit, so that aliases of aliases cannot grow without end."""
         self._values += 1
-        if self._values > _MAX_VALUES or self._depth >= _MAX_DEPTH:
-            if not any(problem.what.endswith(_TOO_MUCH) for problem in self.problems):
-                what, fix = f"holds {_TOO_MUCH}", "write the values out without nested aliases"
+        if self._values > MAX_VALUES or self._depth >= MAX_DEPTH:
+            if not any(problem.what.endswith(TOO_MUCH) for problem in self.problems):
+                what, fix = f"holds {TOO_MUCH}", "write the values out without nested aliases"
                 self.problems.append(Problem(_ours(at[:2]), what, fix))
             return False
-        if node.tag not in _TAGS and not (isinstance(node, yaml.ScalarNode) and node.tag == _MERGE):
+        if node.tag not in _TAGS:
             self.problems.append(Problem(_ours(at), f"has the tag {shown(node.tag)}", "leave the tag out"))
             return False
         self._depth += 1
         return True
 
     def _scalar(self, node: yaml.Node, at: Path) -> Any:
-        if node.tag in (_TEXT, _MERGE):
+        if node.tag != _PLAIN:
             return node.value
         try:
-            value = self._scalars.construct_object(node)
-            return value if not isinstance(value, int) or abs(value) < 2**64 else float(value)  # as go-yaml v3 does
-        except (yaml.YAMLError, LookupError, ValueError, OverflowError):
-            kind = node.tag.rpartition(":")[2]
-            self.problems.append(Problem(_ours(at), f"cannot read {shown(node.value)} as {kind}", "quote it"))
-            return None
+            return plain_scalar(node.value)
+        except Misread as error:
+            self._misread(error, at)
+            return node.value
+
+    def _misread(self, error: Misread, at: Path) -> None:
+        """Refuse a value that arrives otherwise than it is written, where it is ours to judge; it is not repeated."""
+        if _below_config(at) and _name(str(_below_config(at)[0])) is not None:
+            what, _, fix = str(error).partition("; ")
+            self.problems.append(Problem(_ours(at), what, fix))
 
     def _sequence(self, node: yaml.SequenceNode, at: Path) -> list[Any]:
         values = []
@@ -258,15 +353,14 @@ class _Reader:
         if not self._enter(node, at):
             return {}
         result = self._merged(node, at)
-        own: dict[Any, int] = {}
+        own: dict[str, int] = {}
         for key_node, value_node in node.value:
-            if key_node.tag == _MERGE:
+            if _merges(key_node):
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
                 self.problems.append(Problem(_ours(at), "has a key that is not text", "write keys as plain text"))
                 continue
-            key = self._scalar(key_node, at)
-            key = key if isinstance(key, str | int) and not isinstance(key, bool) else key_node.value
+            key = self._key(key_node, at)
             place = (*at, key)
             line = key_node.start_mark.line + 1
             if key in own:
@@ -277,26 +371,54 @@ class _Reader:
         self._depth -= 1
         return result
 
-    def _merged(self, node: yaml.MappingNode, at: Path) -> dict[Any, Any]:
+    def _key(self, node: yaml.ScalarNode, at: Path) -> str:
+        key: str = node.value
+        if node.tag not in (_PLAIN, _TEXT):
+            self.problems.append(Problem(_ours((*at, key)), f"has the tag {shown(node.tag)}", "leave the tag out"))
+        elif key == _MERGE:
+            # go-yaml merges for a quoted << as well.
+            self.problems.append(Problem(_ours(at), "has << in quotes as a key", "take the quotes off, or the key out"))
+        elif node.tag == _PLAIN:
+            try:
+                return plain_key(key)
+            except Misread as error:
+                self.lines.setdefault(_ours((*at, key)), node.start_mark.line + 1)
+                self._misread(error, (*at, key))
+        return key
+
+    def _merged(self, node: yaml.MappingNode, at: Path) -> dict[str, Any]:
         """Return what `<<` brings in: https://yaml.org/type/merge.html, where the first of several maps wins."""
-        result: dict[Any, Any] = {}
-        for key_node, value_node in node.value:
-            if key_node.tag == _MERGE:
-                sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
-                for source in reversed(sources):
-                    if isinstance(source, yaml.MappingNode):
-                        result |= self._mapping(source, at)
-                    else:
-                        self.problems.append(Problem(_ours(at), "<< merges something that is no map", "name a map"))
+        result: dict[str, Any] = {}
+        merges = [value for key, value in node.value if _merges(key)]
+        if len(merges) > 1:
+            self.problems.append(Problem(_ours(at), "has << twice", "write one: <<: [*first, *second]"))
+        for value_node in merges:
+            sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
+            for source in reversed(sources):
+                if isinstance(source, yaml.MappingNode):
+                    result |= self._mapping(source, at)
+                else:
+                    self.problems.append(Problem(_ours(at), "<< merges something that is no map", "name a map"))
         return result
+
+
+def _merges(key: yaml.Node) -> bool:
+    return isinstance(key, yaml.ScalarNode) and key.tag == _PLAIN and key.value == _MERGE
+
+
+def _below_config(path: Path) -> Path:
+    """Return a path from the top of the file without what leads to a key of the configuration; empty elsewhere."""
+    for prefix in _CONFIG:
+        if path[: len(prefix)] == prefix:
+            return path[len(prefix) :]
+    return ()
 
 
 def _ours(path: Path) -> Path:
     """Turn a path from the top of the file into one of the configuration: `config.gpupools:pools.a` to `pools.a`."""
-    if path[:1] == ("config",) and len(path) > 1:
-        name = str(path[1]).removeprefix(f"{NAMESPACE}:")
-        return (name, *path[2:]) if ":" not in name else path
-    return path
+    inner = _below_config(path)
+    name = _name(str(inner[0])) if inner else None
+    return (name, *inner[1:]) if name is not None else path
 
 
 def is_in_checkout(path: str, folder: FilePath) -> bool:

@@ -80,8 +80,8 @@ def preview_file(checked: CheckedFile, program: Path = PROGRAM, policies: Path =
         starting = other.submit(process.__enter__)
         try:
             preview: Preview = preview_program(program, checked.file.stack, NAMESPACE, config)
-            notes = [f"warning: {note}" for note in not_compared(checked.stack.clusters)]
-            preview = replace(preview, messages=[*preview.messages, *notes])
+            notes = [*not_compared(checked.stack.clusters), *filter(None, [checked.file.note])]
+            preview = replace(preview, messages=[*preview.messages, *(f"warning: {note}" for note in notes)])
             problems = list(preview.problems)
             try:
                 verdicts = tuple(judge(starting.result(), preview.resources))

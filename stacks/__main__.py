@@ -1,6 +1,5 @@
 """The program `pulumi up` runs: every pool of `Pulumi.<stack>.yaml` on every cluster it names."""
 
-import json
 import os
 import signal
 import sys
@@ -12,19 +11,19 @@ from typing import Any, cast
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import pulumi
-from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
 
 from components.clusters import addresses, provider, told_apart
 from components.gpu_node_pool import GpuNodePool, PoolArgs
 from components.gpu_runtime import GpuRuntime, Resources
 from components.kubernetes_access import create_kubernetes_provider
+from components.stack_config import decrypted, read_stack_config
 from gpupools.access import ACCESS_KEYS, check_kubeconfig_paths, check_secrets
 from gpupools.commands.diff import effects_of_inputs
 from gpupools.diff import Planned, record
 from gpupools.errors import Rejected
 from gpupools.guard import Judged, judge, read_earlier
 from gpupools.runtime.plan import RuntimePlan
-from gpupools.stack import KEYS, plan_config, plan_software
+from gpupools.stack import plan_config, plan_software
 from gpupools.stackfile import is_in_checkout
 from providers import clouds
 
@@ -34,16 +33,6 @@ SHOWN = 32
 
 # The engine interrupts the program when a mandatory policy fails; a KeyboardInterrupt's traceback would help nobody.
 signal.signal(signal.SIGINT, lambda *_: os._exit(SHOWN))
-
-NAMESPACE = "gpupools:"
-
-
-def value_of(text: str) -> Any:
-    """Read a configuration value, which for the engine is text or JSON."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def earlier_state() -> Mapping[str, Any] | None:
@@ -63,15 +52,15 @@ def earlier_state() -> Mapping[str, Any] | None:
     return cast("Mapping[str, Any] | None", (answer.value or {}).get("outputs"))
 
 
-encrypted = is_config_secret("gpupools:clusters")
-# Every key there is, not only those we know: a misspelt `production` would leave the pools without protection.
-configured = {**get_config_env(), **CONFIG.get()}
-given = {key.removeprefix(NAMESPACE): value_of(text) for key, text in configured.items() if key.startswith(NAMESPACE)}
 try:
+    config = read_stack_config()
+    given, encrypted = config.values, "clusters" in config.encrypted
     # Everything is decided before the first resource is declared.
-    stack, plans = plan_config(given, clouds(), [key for key in configured if not key.startswith(NAMESPACE)])
+    stack, plans = plan_config(config.marked, clouds(), config.others)
+    check_secrets(stack.clusters)
+    if config.encrypted:
+        stack, plans = decrypted(plan_config, given, clouds(), config.others)
     runtimes = plan_software(stack, plans, clouds())
-    check_secrets(stack.clusters, encrypted)
     check_kubeconfig_paths(stack.clusters, lambda path: is_in_checkout(path, Path(__file__).parent))
     state = earlier_state()
     judged = Judged() if state is None else judge(read_earlier(state), Planned(stack, plans), effects_of_inputs())
@@ -84,7 +73,7 @@ except Rejected as rejected:
 for warning in judged.warnings:
     pulumi.log.warn(warning)
 records: dict[str, Any] = {f"{plan.cluster}/{plan.name}": record(plan, stack).as_json() for plan in plans}
-if any(is_config_secret(f"gpupools:{key}") for key in KEYS):
+if config.encrypted:
     records = {key: pulumi.Output.secret(each) for key, each in records.items()}
 references: dict[str, pulumi.StackReference] = {}
 pools: dict[str, Any] = {}

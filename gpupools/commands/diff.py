@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import providers
-from gpupools.check import Located, check_stack_file, locate
+from gpupools.check import CheckedFile, Located, check_stack_file, locate
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.git import NotInGit, file_at
 from gpupools.diff import EditEffect, InputEffects, Planned, PoolChange, diff, input_effects
@@ -76,10 +76,12 @@ def compare(
             tell(f"gpupools diff: {error}", error=True)
         return 2
     old, new = planned
-    if not isinstance(old, Planned) or not isinstance(new, Planned):
-        return _refuse([each for side in planned if not isinstance(side, Planned) for each in side], as_json)
-    changes = diff(old, new, effects_of_inputs())
-    _print(changes, refusals(changes, new.stack.allow_destroy), list(idle_switch(changes, new.stack)), as_json)
+    if not isinstance(old, CheckedFile) or not isinstance(new, CheckedFile):
+        return _refuse([each for side in planned if not isinstance(side, CheckedFile) for each in side], as_json)
+    changes = diff(Planned(old.stack, old.plans), Planned(new.stack, new.plans), effects_of_inputs())
+    notes = [each.file.note for each in (old, new) if each.file.note]
+    warnings = [*dict.fromkeys(notes), *idle_switch(changes, new.stack)]
+    _print(changes, refusals(changes, new.stack.allow_destroy), warnings, as_json)
     return DESTROYS if exit_code and any(change.destroys for change in changes) else 0
 
 
@@ -141,7 +143,7 @@ def _print(
             tell(f"  pulumi up refuses that: {change.key} {refusal.reason}; {refusal.fix}")
 
 
-def _planned(side: _Side) -> Planned | list[Located]:
+def _planned(side: _Side) -> CheckedFile | list[Located]:
     """Plan a file; where it is refused return the reasons, under the name it is called by."""
     if side.text is None:
         return _planned_file(side.called, side.called)
@@ -151,12 +153,11 @@ def _planned(side: _Side) -> Planned | list[Located]:
         return _planned_file(copy, side.called)
 
 
-def _planned_file(file: Path, called: Path) -> Planned | list[Located]:
+def _planned_file(file: Path, called: Path) -> CheckedFile | list[Located]:
     try:
-        checked = check_stack_file(file, clouds())
+        return check_stack_file(file, clouds())
     except Rejected as rejected:
         return locate(called, rejected)
-    return Planned(checked.stack, checked.plans)
 
 
 def _only_stack_file() -> Path:

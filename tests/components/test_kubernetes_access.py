@@ -14,6 +14,7 @@ from preview.schema import UNKNOWN
 from providers import clouds
 
 RunProgram = Callable[[str], Preview]
+HIDDEN = "got a value that is not shown"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
 
 PROVIDER = """
@@ -140,7 +141,7 @@ def test_a_cluster_need_not_say_how_its_api_is_reached() -> None:
     [
         pytest.param(
             {"kubeconfig": {"path": "kubeconfig"}},
-            ".kubeconfig.path: got 'kubeconfig'; write the whole path, or one that begins with ~/",
+            f".kubeconfig.path: {HIDDEN}; write the whole path, or one that begins with ~/",
             id="a relative path",
         ),
         pytest.param(
@@ -150,12 +151,12 @@ def test_a_cluster_need_not_say_how_its_api_is_reached() -> None:
         ),
         pytest.param(
             {"kubeconfig": {"file": "/x"}},
-            ".kubeconfig: got {'file': '/x'}; write {path: …, context: …} or {secret: …, context: …} or {output: …}",
+            f".kubeconfig: {HIDDEN}; write {{path: …, context: …}} or {{secret: …, context: …}} or {{output: …}}",
             id="an unknown form",
         ),
         pytest.param(
             {"kubeconfig": {"secret": 3}},
-            ".kubeconfig.secret: got 3; write the kubeconfig as a secret of the stack: {secure: …}",
+            f".kubeconfig.secret: {HIDDEN}; write the kubeconfig as a secret of the stack: {{secure: …}}",
             id="no text",
         ),
         pytest.param(

@@ -77,12 +77,12 @@ class Engine:
             launcher.write_text(f'#!/bin/sh\nexec {started} "$@"\n', encoding="utf-8")
             launcher.chmod(0o755)
 
-    def run(self, *arguments: str, project: Path | None = None) -> Ran:
-        """Run `pulumi` in a project's folder, the repository's if none is given."""
-        command = ["pulumi", "--non-interactive", "--color=never", *arguments]
+    def gpupools(self, *arguments: str) -> Ran:
+        """Run `gpupools` of the copy."""
+        command = [sys.executable, "-m", "gpupools.cli", *arguments]
         ended = subprocess.run(
             command,
-            cwd=project or self.repository,
+            cwd=self.repository,
             env=self._environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -92,9 +92,24 @@ class Engine:
         )
         return Ran(shlex.join(command), ended.returncode, f"{ended.stdout}\n{ended.stderr}")
 
-    def up(self, stack: str, *arguments: str, project: Path | None = None) -> Ran:
+    def run(self, *arguments: str, project: Path | None = None, **environment: str) -> Ran:
+        """Run `pulumi` in a project's folder, the repository's if none is given."""
+        command = ["pulumi", "--non-interactive", "--color=never", *arguments]
+        ended = subprocess.run(
+            command,
+            cwd=project or self.repository,
+            env=self._environment() | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=300,
+            check=False,
+        )
+        return Ran(shlex.join(command), ended.returncode, f"{ended.stdout}\n{ended.stderr}")
+
+    def up(self, stack: str, *arguments: str, project: Path | None = None, **environment: str) -> Ran:
         """Run `pulumi up` without the preview before it."""
-        return self.run("up", "--yes", "--skip-preview", "--stack", stack, *arguments, project=project)
+        return self.run("up", "--yes", "--skip-preview", "--stack", stack, *arguments, project=project, **environment)
 
     def project(self, name: str, program: str, **keys: Any) -> Path:
         """Lay a project beside the repository: one program in the repository's environment."""

@@ -87,11 +87,40 @@ def test_the_order_of_known_names_does_not_matter() -> None:
         pytest.param(4, "4", id="a number"),
         pytest.param(None, "None", id="null"),
         pytest.param("a\nb\x1b", r"'a\nb\x1b'", id="what a terminal would obey"),
-        pytest.param("x" * 100, "'" + "x" * 58 + "…", id="long"),
+        pytest.param("x" * 58, f"'{'x' * 58}'", id="as long as a line takes"),
+        pytest.param("x" * 61, "a text of 61 characters", id="long, which may be a secret under a wrong key"),
         pytest.param(16**5000, "a int too long to show", id="a number Python cannot write"),
-        pytest.param([16**5000], "a list too long to show", id="such a number in a list"),
+        pytest.param(["hunter2"], "a list of 1", id="what is in a list may be a secret"),
+        pytest.param({"token": "hunter2"}, "a map with 'token'", id="what is in a map may be a secret"),
+        pytest.param(dict.fromkeys("abcde", 1), "a map with 'a', 'b', 'c', 'd' and more", id="a large map"),
+        pytest.param([], "[]", id="an empty list"),
+        pytest.param({}, "{}", id="an empty map"),
     ],
 )
 def test_a_value_is_shown_on_one_short_line(value: object, text: str) -> None:
     assert shown(value) == text
     assert len(shown(value)) <= 60
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "kubeconfig",
+        "certificate_authority",
+        "admin_password",
+        "apiKey",
+        "token",
+        "userData",
+        "licence",
+        "ssh-keys",
+        "secure",
+    ],
+)
+@pytest.mark.parametrize(
+    "what",
+    ["got 'hunter2'", "got hunter2", "'hunter2' is no text", 'has "hunter2", which is wrong', r"got 'a\'hunter2'"],
+)
+def test_a_value_under_a_key_that_may_hold_a_secret_is_not_shown(key: str, what: str) -> None:
+    for path in [("clusters", "lab", key), ("pools", "a", "tags", key), ("pools", "a", key, "inner", 0)]:
+        assert "hunter2" not in str(Problem(path, what, "write another"))
+    assert "hunter2" in str(Problem(("pools", "a", "gpu"), what, "write another"))

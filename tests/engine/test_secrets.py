@@ -1,0 +1,193 @@
+"""Secrets planted in every kind of key: what Pulumi marks stays marked, or is refused before anything is declared."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.engine.cli import Engine, Ran
+
+pytestmark = pytest.mark.engine
+
+CLUSTERS: dict[str, dict[str, Any]] = {
+    "train": {
+        "cloud": "aws",
+        "name": "train",
+        "region": "us-east-1",
+        "subnet_ids": ["subnet-0a1b2c3d4e5f60718", "subnet-1a1b2c3d4e5f60718"],
+        "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
+        "kubeconfig": {"path": "/nowhere"},
+    },
+    "serve": {"cloud": "azure", "name": "serve", "resource_group": "ml", "kubeconfig": {"path": "/nowhere"}},
+    "lab": {
+        "cloud": "gcp",
+        "name": "lab",
+        "project": "ml",
+        "location": "europe-west4",
+        "service_account": "gpu@ml.iam.gserviceaccount.com",
+    },
+}
+POOLS: dict[str, Any] = {
+    "a": {"clusters": ["train"], "gpu": "L4", "nodes": {"max": 2}, "tags": {"team": "vision"}},
+    "b": {"clusters": ["serve"], "gpu": "T4", "nodes": {"max": 2}},
+    "c": {"clusters": ["lab"], "gpu": "L4", "nodes": {"max": 2}},
+}
+PLANTED = {
+    "clusters.train.name": "hunter-name",
+    "clusters.train.node_role_arn": "arn:aws:iam::123456789012:role/hunter-role",
+    "clusters.train.subnet_ids[1]": "subnet-0000000000hunter1",
+    "clusters.train.kubeconfig.secret": "token: hunter-kubeconfig",
+    "clusters.serve.name": "hunter-aks",
+    "clusters.serve.resource_group": "hunter-group",
+    "clusters.serve.subnet_id": "/subscriptions/hunter-subnet/x",
+    "clusters.serve.endpoint": "hunter.azmk8s.io",
+    "clusters.serve.certificate_authority": "aHVudGVyLWNh",
+    "clusters.lab.name": "hunter-gke",
+    "clusters.lab.project": "hunter-project",
+    "clusters.lab.service_account": "hunter@ml.iam.gserviceaccount.com",
+}
+"""Addresses, which may be secrets."""
+REFUSED = {
+    "pools.a.tags.licence": "hunter-licence",
+    "pools.a.labels.rev": "hunter-label",
+    "pools.a.gpu": "hunter-gpu",
+    "pools.b.overrides.azure.AgentPool.osDiskType": "hunter-disk",
+    "pools.a.taints[0]": "hunter=a:NoSchedule",
+    "pools.a.unknown": "hunter-unknown",
+    "clusters.train.region": "hunter-region",
+    "clusters.train.password": "hunter-password-under-a-key-that-does-not-exist-and-is-long",
+    "clusters.train.kubeconfig.path": "/hunter-path",
+    "clusters.lab.location": "hunter-location",
+    "clusters.lab.runtime.kubernetes": "1.34",
+}
+"""What a plan depends on, or what nobody reads."""
+WHOLE = (
+    {"production": "true", "pools": json.dumps(POOLS | {"hunter": {}})},
+    {"clusters": json.dumps(CLUSTERS | {"hunter": {}})},
+)
+"""Keys that are one secret."""
+FORBIDDEN = ("hunter", "aHVudGVy")
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A stack file with one or several encrypted values."""
+
+    engine: Engine
+    name: str
+    file: Path
+
+    def plant(self, secrets: Mapping[str, str]) -> None:
+        """Let the CLI encrypt each value in the file."""
+        for path, secret in secrets.items():
+            flags = ["--secret", "--path"] if "." in path else ["--secret"]
+            self.engine.run("config", "set", *flags, "--stack", self.name, "--", f"gpupools:{path}", secret).well()
+        assert not any(each in self.file.read_text(encoding="utf-8") for each in FORBIDDEN)
+
+
+def laid(engine: Engine, name: str, clusters: Any = CLUSTERS) -> Stack:
+    file = engine.repository / "stacks" / f"Pulumi.{name}.yaml"
+    file.write_text(yaml.safe_dump({"config": {"gpupools:clusters": clusters, "gpupools:pools": POOLS}}))
+    engine.run("stack", "init", name).well()
+    return Stack(engine, name, file)
+
+
+def shown(stack: Stack, *ran: Ran) -> str:
+    """Return everything that Pulumi wrote of a stack: on the screen, in the state and in its history."""
+    state = stack.engine.run("stack", "export", "--stack", stack.name).well().output
+    backend = "".join(
+        path.read_text(encoding="utf-8", errors="replace")
+        for path in sorted((stack.engine.folder / "backend").rglob("*"))
+        if path.is_file() and stack.name in path.name
+    )
+    return state + backend + "".join(each.output for each in ran)
+
+
+def test_secret_addresses_are_in_the_state_and_on_the_screen_as_secrets_only(engine: Engine) -> None:
+    clusters = json.loads(json.dumps(CLUSTERS))
+    del clusters["train"]["kubeconfig"], clusters["serve"]["kubeconfig"]
+    stack = laid(engine, "planted", clusters)
+    stack.plant(PLANTED)
+    preview = engine.run("preview", "--diff", "--json", "--stack", "planted").well()
+    text = engine.run("preview", "--diff", "--show-config", "--stack", "planted").well()
+    up = engine.up("planted", "--logtostderr", "-v=1").well()
+    again = engine.run("preview", "--diff", "--show-sames", "--stack", "planted").well()
+    written = shown(stack, preview, text, up, again)
+
+    assert [each for each in PLANTED.values() if each in written] == []
+    assert not any(each in written for each in FORBIDDEN)
+    decrypted = engine.run("stack", "export", "--show-secrets", "--stack", "planted").well().output
+    assert all(json.dumps(each)[1:-1] in decrypted for each in PLANTED.values() if "kubeconfig" not in each)
+
+
+@pytest.fixture(scope="module")
+def refusals(engine: Engine) -> Stack:
+    return laid(engine, "refusals")
+
+
+@pytest.mark.parametrize("planted", [REFUSED, *WHOLE], ids=lambda each: ", ".join(each)[:40])
+def test_secrets_that_a_plan_depends_on_are_refused_as_check_refuses_them(
+    refusals: Stack, planted: Mapping[str, str]
+) -> None:
+    content = {"config": {"gpupools:clusters": CLUSTERS, "gpupools:pools": POOLS}}
+    refusals.file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    refusals.plant(planted)
+    up = refusals.engine.up("refusals", "--logtostderr", "-v=1").badly()
+    check = refusals.engine.gpupools("check", str(refusals.file)).badly()
+    said = [line.partition(".yaml:")[2].partition(": ")[2] for line in check.output.splitlines() if ".yaml:" in line]
+
+    assert "nothing was declared:" in up.output
+    assert [path for path in planted if not any(line.startswith(f"{path}: ") for line in said)] == []
+    assert [line for line in said if line not in up.output] == []
+    assert [each for each in FORBIDDEN if each in shown(refusals, up, check)] == []
+
+
+def test_a_secret_whose_place_no_file_tells_is_refused(refusals: Stack, tmp_path: Path) -> None:
+    content = {"config": {"gpupools:clusters": CLUSTERS, "gpupools:pools": POOLS}}
+    refusals.file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    refusals.plant({"clusters.lab.service_account": "hunter@ml.iam.gserviceaccount.com"})
+    elsewhere = tmp_path / "other.yaml"
+    refusals.file.rename(elsewhere)
+    up = refusals.engine.up("refusals", "--config-file", str(elsewhere)).badly()
+
+    assert (
+        "clusters: holds encrypted values, and Pulumi does not say which; "
+        "keep this key in Pulumi.refusals.yaml, or name its file in GPUPOOLS_STACK_FILE"
+    ) in up.output
+    assert not any(each in shown(refusals, up) for each in FORBIDDEN)
+    named = refusals.engine.up("refusals", "--config-file", str(elsewhere), GPUPOOLS_STACK_FILE=str(elsewhere))
+    assert not any(each in shown(refusals, named.well()) for each in FORBIDDEN)
+
+
+DATED = """
+config:
+  gpupools:clusters:
+    lab: {cloud: gcp, name: lab, project: ml, location: europe-west4, service_account: gpu@ml.iam.gserviceaccount.com}
+  gpupools:pools:
+    c: {clusters: [lab], gpu: L4, nodes: {max: 2}, tags: {expires: 2026-12-31}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("salted", "said"),
+    [
+        (True, "is a date for Pulumi, which hands it on as another text; write it in quotes"),
+        # The CLI adds the salt on its way to the program, and saves its own text for the date.
+        (False, "is Pulumi's text for a date without quotes; write the date in quotes"),
+    ],
+    ids=["as written", "rewritten by the CLI"],
+)
+def test_the_program_refuses_a_date_as_check_does(engine: Engine, salted: bool, said: str) -> None:
+    name = f"dated-{salted}".lower()
+    file = engine.repository / "stacks" / f"Pulumi.{name}.yaml"
+    engine.run("stack", "init", name).well()
+    file.write_text((file.read_text(encoding="utf-8") if salted else "") + DATED, encoding="utf-8")
+    up = engine.up(name).badly()
+    check = engine.gpupools("check", str(file)).badly()
+
+    assert f"pools.c.tags.expires: {said}" in up.output
+    assert f"pools.c.tags.expires: {said}" in check.output
