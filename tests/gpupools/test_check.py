@@ -4,8 +4,9 @@ import io
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,9 @@ from gpupools.cli import main
 from gpupools.cloud import Cloud
 from gpupools.commands import check as command
 from gpupools.errors import Rejected
+from gpupools.stack import plan_config
 from gpupools.stackfile import FileRejected
+from providers import clouds
 
 GOOD = """\
 config:
@@ -317,3 +320,78 @@ def test_what_is_done_but_hardly_meant_is_a_warning_on_its_line(
     shown = capsys.readouterr()
     assert shown.out.startswith(f"::warning file={name},line=6,title=pools.y.trust.quota::the quotas of x 2, y 3 all")
     assert shown.err == ""
+
+
+SECRET = "hunter2-" * 10
+"""Longer than a line of a message takes, as tokens and keys are."""
+
+
+def _with_each_leaf(value: Any) -> Iterator[Any]:
+    """Yield the value again and again, each time with a secret for one of its parts, or under one more key."""
+    yield SECRET
+    if isinstance(value, Mapping):
+        yield {**value, "hunter": SECRET}
+        for key, item in value.items():
+            yield from ({**value, key: each} for each in _with_each_leaf(item))
+    elif isinstance(value, list):
+        yield [*value, SECRET]
+        for index, item in enumerate(value):
+            yield from ([*value[:index], each, *value[index + 1 :]] for each in _with_each_leaf(item))
+    else:
+        yield [SECRET]
+        yield {"secret": SECRET}
+
+
+FULL_POOL = {
+    "clusters": ["train"],
+    "gpu": "L4",
+    "gpus_per_node": 1,
+    "nodes": {"min": 0, "max": 2},
+    "sharing": {"mode": "time-slicing", "replicas": 2},
+    "trust": {"namespaces": ["a"], "quota": 2},
+    "software": "device-plugin",
+    "disk_gib": 200,
+    "labels": {"team": "a"},
+    "taints": ["team=a:NoSchedule"],
+    "capacity": {"mode": "spot"},
+    "zones": ["eu-central-1a"],
+    "image": {"family": "al2023"},
+    "disk": {"type": "gp3", "encryption_key": "x"},
+    "network": {"rdma": False, "placement": "x", "security_group_ids": ["sg-0a1b2c3d"], "max_pods": 10},
+    "security": {"secure_boot": False, "imds_hop_limit": 1},
+    "upgrade": {"max_unavailable": 1},
+    "tags": {"team": "a"},
+    "renamed_from": "b",
+    "timeouts": {"create_min": 10},
+    "overrides": {"aws": {"LaunchTemplate": {"userData": "x", "keyName": "x", "tags": {"a": "b"}}}},
+}
+FULL_CLUSTER = {
+    "cloud": "aws",
+    "name": "train-dev",
+    "region": "eu-central-1",
+    "subnet_ids": ["subnet-0a1b2c3d4e5f60718"],
+    "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
+    "stack": "acme/net/dev",
+    "kubeconfig": {"path": "~/.kube/x", "context": "y"},
+    "runtime": {"management": "install", "kubernetes": "1.34", "existing": {"device_plugin": {"name": "x"}}},
+}
+
+
+def test_no_message_repeats_a_secret_that_stands_under_a_wrong_key() -> None:
+    shown = []
+    for cluster in _with_each_leaf(FULL_CLUSTER):
+        shown.append({"clusters": {"train": cluster}, "pools": {"a": FULL_POOL}})
+    for pool in _with_each_leaf(FULL_POOL):
+        shown.append({"clusters": {"train": FULL_CLUSTER}, "pools": {"a": pool}})
+    said = [_refusal(config) for config in shown]
+
+    assert sum(map(bool, said)) > 100
+    assert [each for each in said if "hunter2" in each] == []
+
+
+def _refusal(config: Mapping[str, object]) -> str:
+    try:
+        plan_config(config, clouds())
+    except Rejected as rejected:
+        return str(rejected)
+    return ""
