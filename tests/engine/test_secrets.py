@@ -22,7 +22,7 @@ CLUSTERS: dict[str, dict[str, Any]] = {
         "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
         "kubeconfig": {"path": "/nowhere"},
     },
-    "serve": {"cloud": "azure", "name": "serve", "resource_group": "ml", "kubeconfig": {"path": "/nowhere"}},
+    "serve": {"cloud": "azure", "name": "serve", "resource_group": "ml", "kubeconfig": {"path": "/elsewhere"}},
     "lab": {
         "cloud": "gcp",
         "name": "lab",
