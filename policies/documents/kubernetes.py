@@ -6,12 +6,13 @@ readers' business.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpupools.bounded_yaml import Value
 from gpupools.errors import Path, Problem, Rejected
 from policies.documents.document import Document, Resource
-from policies.documents.text import Text, Value
+from policies.documents.text import Text
 
 FORM = "Kubernetes manifest"
 
@@ -39,28 +40,29 @@ def read(text: Text) -> Document:
 
 def objects(value: Value, text: Text | None = None) -> Iterator[Resource]:
     """Read the object of one document, or those of a list."""
-    yield from _objects(value.data, (), value, text)
+    yield from _objects(value.data, value.lines, value.line, text)
 
 
-def _objects(data: Any, at: Path, value: Value, text: Text | None) -> Iterator[Resource]:
+def _objects(data: Any, lines: Mapping[Path, int], first: int | None, text: Text | None) -> Iterator[Resource]:
     if not recognises(data):
         return
     kind, items = data["kind"], data.get("items")
     # `kubectl get -o yaml` writes kind List; typed lists such as NodePoolList are as good to `kubectl apply`.
     if kind.endswith("List") and isinstance(items, list):
-        for index, item in enumerate(items):
-            yield from _objects(item, (*at, "items", index), value, text)
+        below: list[dict[Path, int]] = [{} for _ in items]
+        for path, line in lines.items():
+            if path[0] == "items" and len(path) > 1 and isinstance(path[1], int):
+                below[path[1]][path[2:]] = line
+        for item, within in zip(items, below, strict=True):
+            yield from _objects(item, within, within.pop((), first), text)
         return
     metadata = data.get("metadata") if isinstance(data.get("metadata"), dict) else {}
     names = [name for key in ("namespace", "name", "generateName") if isinstance(name := metadata.get(key), str)]
-    first = text.line_of(names[-1]) if text is not None and text.is_json and names else value.line
-    depth = len(at)
+    named = text.line_of(names[-1]) if text is not None and text.is_json and names else first
     yield Resource(
         address="/".join((kind, *names[:2])),
         type=f"kubernetes:{data['apiVersion']}:{kind}",
         inputs=data,
-        line=value.lines.get(at, first),
-        lines={path[depth:]: line for path, line in value.lines.items() if path[:depth] == at}
-        if depth
-        else value.lines,
+        line=named,
+        lines=lines,
     )

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from gpupools.bounded_yaml import Value, parse_yaml
 from gpupools.errors import Problem, Rejected, shown
 from gpupools.pool_facts import UNKNOWN
 from policies.documents import kubernetes
 from policies.documents.document import Document, Resource
 from policies.documents.terraform_names import terraform_names
-from policies.documents.text import Text, Value, all_maps, damaged, one_map, parse_yaml
+from policies.documents.text import Text, all_maps, damaged, one_map
 
 FORM = "Terraform plan"
 

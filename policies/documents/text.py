@@ -10,36 +10,19 @@ import codecs
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any
 
-import yaml
-
+from gpupools.bounded_yaml import MAX_DEPTH, Value, parse_yaml
 from gpupools.errors import Path, Problem, Rejected, shown
 
 MAX_BYTES = 64 * 1024 * 1024
 """A plan of ten thousand resources has about 40 MB."""
-MAX_DEPTH = 200
-"""Brackets inside brackets; a Terraform plan of modules in modules has about 40."""
-MAX_VALUES = 250_000
-"""Values of a YAML file, aliases written out; the largest bundles of manifests have about 100,000."""
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _ZIP = b"PK\x03\x04"
-
-
-@dataclass(frozen=True)
-class Value:
-    """One document of a file."""
-
-    data: Any
-    """dict, list, str, int, float, bool, None."""
-    line: int | None = None
-    """Where it begins, from 1; None for JSON."""
-    lines: Mapping[Path, int] = field(default_factory=dict)
-    """Line of every key and list item by path; empty for JSON, whose writers are programs."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +156,8 @@ def _json(text: str) -> Iterator[Any]:
 
 
 _NEXT = re.compile(r"\S")
-_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+# A text without an end reaches to the end: looking for one from each of its quotes takes the square of its size.
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 def _check_depth(text: str) -> None:
@@ -188,86 +172,3 @@ def _check_depth(text: str) -> None:
                 raise Rejected([Problem((), f"line {line}: values are nested deeper than {MAX_DEPTH}")])
         elif first in "]}":
             depth -= 1
-
-
-def parse_yaml(text: str) -> tuple[Value, ...]:
-    """Read the documents of a YAML text.
-
-    Raises:
-        Rejected: It is no YAML, or beyond the limits.
-    """
-    return tuple(_yaml(text))
-
-
-def _yaml(text: str) -> Iterator[Value]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        _check_events(text, loader)
-        budget = [MAX_VALUES]
-        for node in yaml.compose_all(text, Loader=loader):
-            if node is not None:
-                lines: dict[Path, int] = {}
-                data = _plain(node, (), lines, budget)
-                yield Value(data, node.start_mark.line + 1, lines)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
-        what = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise Rejected([Problem((), f"{where}is not YAML: {what}", "check quotes, indentation and brackets")]) from None
-    except (ValueError, RecursionError) as error:
-        raise Rejected([Problem((), f"is not YAML that can be read: {error}")]) from None
-
-
-def _check_events(text: str, loader: Any) -> None:
-    """Bound depth and number of nodes: libyaml's own composer ends the process on a hundred thousand brackets."""
-    depth = 0
-    for number, event in enumerate(yaml.parse(text, Loader=loader)):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
-        if depth > MAX_DEPTH or number > MAX_VALUES:
-            raise _too_much(event.start_mark.line + 1 if event.start_mark is not None else 1)
-
-
-def _too_much(line: int) -> Rejected:
-    what = f"line {line}: holds more than {MAX_VALUES} values, or values nested deeper than {MAX_DEPTH}"
-    return Rejected([Problem((), what, "judge the parts of it one by one")])
-
-
-_SCALARS = yaml.constructor.SafeConstructor()
-_PLAIN = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float")}
-_MERGE = "tag:yaml.org,2002:merge"
-
-
-def _plain(node: yaml.Node, at: Path, lines: dict[Path, int], budget: list[int]) -> Any:
-    """Turn a node into plain data, counting what aliases bring in again."""
-    budget[0] -= 1
-    if budget[0] < 0 or len(at) > MAX_DEPTH:
-        raise _too_much(node.start_mark.line + 1)
-    if isinstance(node, yaml.SequenceNode):
-        values = []
-        for index, item in enumerate(node.value):
-            lines[*at, index] = item.start_mark.line + 1
-            values.append(_plain(item, (*at, index), lines, budget))
-        return values
-    if isinstance(node, yaml.MappingNode):
-        merged: dict[str, Any] = {}
-        own: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            if key_node.tag == _MERGE:
-                sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
-                for source in reversed(sources):
-                    brought = _plain(source, (*at, "<<"), {}, budget)
-                    merged |= brought if isinstance(brought, dict) else {}
-                continue
-            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
-            lines[*at, key] = key_node.start_mark.line + 1
-            own[key] = _plain(value_node, (*at, key), lines, budget)
-        return merged | own
-    if node.tag in _PLAIN:
-        try:
-            return _SCALARS.construct_object(node)
-        except (yaml.YAMLError, LookupError, ValueError, OverflowError):
-            return node.value
-    return node.value

@@ -15,12 +15,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpupools.errors import Rejected
 from gpupools.pool_facts import SharingFacts
 from gpupools.reading import TaintsRead, at, flag, is_list, mapping, number, string_map, text
 from gpupools.taints import Effect, Taint
 
-# EC2 takes 16 KiB, https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html; unpacked it may be larger.
-_MOST_BYTES = 256 * 1024
+MOST_BYTES = 16 * 1024
+"""Of user data before base64: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html."""
+_MOST_UNPACKED = 256 * 1024
+_MOST_VALUES = 10_000
+_MOST_MULTIPARTS = 20  # Python's reader of them calls itself for each
+_MOST_DOTS = 200  # in a line of TOML: tomllib needs the square of a key's parts
 
 _MARKS = re.compile(r"bootstrap|nodeadm|node\.eks\.aws|kubelet|kubeadm|settings|k3s|rke2", re.IGNORECASE)
 _BOOTSTRAP = re.compile(
@@ -61,6 +66,9 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
     content = decoded(given)
     if not _MARKS.search(content):
         return UserData()
+    if _is_too_large(given) or content.casefold().count("multipart/") > _MOST_MULTIPARTS:
+        # No machine starts with too much, and what is not read may be the taint.
+        return UserData(joins=True, unknown=(path,))
     found = UserData()
     configured, flagged = TaintsRead(), TaintsRead()
     for kind, part in _parts(content):
@@ -85,21 +93,40 @@ def _kept(match: re.Match[str]) -> str:
 
 
 def decoded(given: str) -> str:
-    """Undo base64 and gzip, where user data is so encoded."""
-    raw = given.encode(errors="replace")[: 2 * _MOST_BYTES]
-    try:
-        unpacked = base64.b64decode(b"".join(raw.split()), validate=True)
-    except (binascii.Error, ValueError):
-        unpacked = raw
-    if unpacked.startswith(b"\x1f\x8b"):
+    """Undo base64 and gzip, where user data is so encoded; what is beyond the limits is cut off."""
+    raw = _without_base64(given[: 2 * _MOST_UNPACKED])
+    if raw.startswith(b"\x1f\x8b"):
         try:
-            unpacked = zlib.decompressobj(wbits=31).decompress(unpacked, _MOST_BYTES)
+            raw = zlib.decompressobj(wbits=31).decompress(raw, _MOST_UNPACKED)
         except zlib.error:
-            return given
+            return given[:_MOST_UNPACKED]
     try:
-        return unpacked[:_MOST_BYTES].decode()
+        return raw[:_MOST_UNPACKED].decode()
     except UnicodeDecodeError:
-        return given  # text that only looks like base64
+        return given[:_MOST_UNPACKED]  # text that only looks like base64
+
+
+def _without_base64(given: str) -> bytes:
+    raw = given.encode(errors="replace")
+    try:
+        return base64.b64decode(b"".join(raw.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return raw
+
+
+def _is_too_large(given: str) -> bool:
+    """Say whether user data has more bytes than EC2 takes, or unpacks to more than is read here."""
+    raw = _without_base64(given)
+    if len(raw) > MOST_BYTES:
+        return True
+    if not raw.startswith(b"\x1f\x8b"):
+        return False
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        unpacker.decompress(raw, _MOST_UNPACKED)
+    except zlib.error:
+        return False
+    return bool(unpacker.unconsumed_tail)
 
 
 def is_mime(raw: bytes) -> bool:
@@ -154,19 +181,22 @@ def _parts(content: str) -> Iterator[tuple[str, str]]:
 
 
 def _kind(content_type: str, body: str) -> str:
-    if content_type == "application/node.eks.aws" or re.search(
-        r"(?m)^\s*[{,]?\s*\"?apiVersion\"?:\s*\"?node\.eks\.aws/", body
-    ):
+    if content_type == "application/node.eks.aws" or _NODE_CONFIG.search(body):
         return "nodeadm"
-    return "toml" if re.search(r"(?m)^\s*\[+\s*\"?settings\b|^\s*settings\.", body) else ""
+    return "toml" if _SETTINGS.search(body) else ""
+
+
+# Each part of a line is passed over in one way only: on blank lines \s* in a row would take the cube of their number.
+_NODE_CONFIG = re.compile(r"(?m)^[ \t]*(?:[{,][ \t]*)?\"?apiVersion\"?:[ \t]*\"?node\.eks\.aws/")
+_SETTINGS = re.compile(r"(?m)^[ \t]*(?:\[+[ \t]*\"?settings\b|settings\.)")
 
 
 def _node_config(body: str, path: str, configured: TaintsRead, flagged: TaintsRead, found: UserData) -> None:
-    import yaml  # only here: most user data is a script
+    from gpupools.bounded_yaml import parse_yaml  # only here: most user data is a script
 
     try:
-        documents = [mapping(one) for one in yaml.safe_load_all(body)]
-    except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError):
+        documents = [mapping(one.data) for one in parse_yaml(body, _MOST_VALUES)]
+    except Rejected:
         # A script that writes the configuration itself: its arguments can be read, its text cannot.
         script = _COMMENT.sub(_kept, body)
         found.joins = found.joins or bool(_BOOTSTRAP.search(script))
@@ -190,6 +220,9 @@ def node_options(spec: Any, path: str, configured: TaintsRead, flagged: TaintsRe
 
 def _bottlerocket(body: str, path: str, read: TaintsRead, found: UserData) -> None:
     try:
+        if any(line.count(".") > _MOST_DOTS for line in body.splitlines()):
+            read.unknown.append(path)
+            return
         settings = tomllib.loads(body)
     except (tomllib.TOMLDecodeError, RecursionError):
         read.note(f"{path}: no valid TOML, so Bottlerocket takes none of it")
