@@ -79,7 +79,7 @@ def _check_events(text: str, loader: Any, most: int) -> None:
             raise _too_much(event.start_mark, most)
 
 
-def _too_much(mark: yaml.Mark | None, most: int) -> Rejected:
+def _too_much(mark: Any, most: int) -> Rejected:
     line = mark.line + 1 if mark is not None else 1
     what = f"line {line}: holds more than {most} values, or values nested deeper than {MAX_DEPTH}"
     return Rejected([Problem((), what, "judge the parts of it one by one")])

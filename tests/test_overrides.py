@@ -15,7 +15,7 @@ from gpupools.errors import Rejected
 from gpupools.overrides import Overridable
 from gpupools.stack import plan_config
 from providers import clouds
-from providers.aws import pool_settings
+from providers.aws import boot
 from providers.gcp.pool_settings import RESERVED_METADATA
 
 Keys = Mapping[str, Any]
@@ -386,7 +386,7 @@ def test_the_limit_is_on_the_bytes_before_base64(size: int, taken: bool) -> None
 def test_what_we_write_ourselves_is_measured_too(keys: Keys, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said("aws", **keys) == []
 
-    monkeypatch.setattr(pool_settings, "MOST_USER_DATA", 20)
+    monkeypatch.setattr(boot, "MOST_USER_DATA", 20)
     (problem,) = said("aws", **keys)
 
     assert problem.startswith(f"pools.p.{key}: is ")

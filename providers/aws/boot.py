@@ -29,6 +29,10 @@ pull request 136, RTX PRO 6000 with 300 (kit 4.5.0), B300 with 323 (kit 4.6.0 of
 """
 
 
+MOST_USER_DATA = 16384
+"""Bytes of user data that EC2 takes, before base64 (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html)."""
+
+
 def bottlerocket_settings(
     gpu_model: str,
     sharing: WholeGpu | TimeSlicing | Mps | Mig,

@@ -14,6 +14,7 @@ from gpupools.pool_settings import CapacityBlock, Reservation
 from gpupools.runtime.labels import OUR_LABELS
 from gpupools.spec import Mig, WholeGpu
 from gpupools.taints import GPU_TAINT
+from providers.aws import boot
 from providers.aws.images import (
     AL2023,
     BOTTLEROCKET,
@@ -641,9 +642,6 @@ def _disks_by_hand(wish: Wish, where: Path, template: Mapping[str, object]) -> I
             yield Problem(path, what, 'write encrypted: "true"', _DISK_ENCRYPTION)
 
 
-MOST_USER_DATA = 16384
-"""Bytes of user data that EC2 takes, before base64 (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html)."""
-
 _NO_TOML = "https://github.com/hashicorp/learn-terraform-provision-eks-cluster/issues/79"
 
 
@@ -652,7 +650,7 @@ def _user_data_by_hand(wish: Wish, at: Path, script: str) -> Iterator[Problem]:
     from providers.aws.user_data import is_mime, toml_fault  # only pools with user data of their own need the reader
 
     raw, image = b64decode(script.replace("\n", "")), image_of(wish)
-    if len(raw) > MOST_USER_DATA:
+    if len(raw) > boot.MOST_USER_DATA:
         yield too_much_user_data(at, len(raw))
         return
     fault = toml_fault(raw) if image is BOTTLEROCKET else ""
@@ -669,7 +667,7 @@ def _user_data_by_hand(wish: Wish, at: Path, script: str) -> Iterator[Problem]:
 
 def too_much_user_data(at: Path, size: int) -> Problem:
     """Say that user data is larger than EC2 takes."""
-    what = f"is {size} bytes, and EC2 takes {MOST_USER_DATA} (before base64, together with what EKS adds)"
+    what = f"is {size} bytes, and EC2 takes {boot.MOST_USER_DATA} (before base64, together with what EKS adds)"
     fix = "fetch what is large while the node starts, or put it into an image of your own"
     return Problem(at, what, fix, "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html")
 

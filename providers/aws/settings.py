@@ -19,7 +19,7 @@ from gpupools.runtime.dra import DRA_DRIVER
 from gpupools.runtime.labels import GPU_PRESENT_LABEL
 from gpupools.spec import Mig
 from gpupools.taints import GPU_TAINT
-from providers.aws import pool_settings
+from providers.aws import boot, pool_settings
 from providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
 from providers.aws.images import AL2023, BOTTLEROCKET, IMAGES, OWN, ULTRASERVER_FAMILIES, Image, family, image_of
 
@@ -273,7 +273,7 @@ def conflicts(wish: Wish) -> list[Problem]:
 def _too_much_to_boot(wish: Wish) -> Iterator[Problem]:
     """Refuse settings whose user data is larger than EC2 takes; what is written by hand is measured there."""
     size = len(_user_data(wish).encode())
-    if size > pool_settings.MOST_USER_DATA:
+    if size > boot.MOST_USER_DATA:
         key = "disk" if wish.spec.disk.local_nvme is not None else "network"
         yield pool_settings.too_much_user_data(("pools", wish.name, key), size)
 

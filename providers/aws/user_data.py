@@ -19,9 +19,8 @@ from gpupools.errors import Rejected
 from gpupools.pool_facts import SharingFacts
 from gpupools.reading import TaintsRead, at, flag, is_list, mapping, number, string_map, text
 from gpupools.taints import Effect, Taint
+from providers.aws.boot import MOST_USER_DATA
 
-MOST_BYTES = 16 * 1024
-"""Of user data before base64: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-add-user-data.html."""
 _MOST_UNPACKED = 256 * 1024
 _MOST_VALUES = 10_000
 _MOST_MULTIPARTS = 20  # Python's reader of them calls itself for each
@@ -117,7 +116,7 @@ def _without_base64(given: str) -> bytes:
 def _is_too_large(given: str) -> bool:
     """Say whether user data has more bytes than EC2 takes, or unpacks to more than is read here."""
     raw = _without_base64(given)
-    if len(raw) > MOST_BYTES:
+    if len(raw) > MOST_USER_DATA:
         return True
     if not raw.startswith(b"\x1f\x8b"):
         return False

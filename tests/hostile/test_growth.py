@@ -15,7 +15,8 @@ import pytest
 from gpupools.bounded_yaml import MAX_VALUES, parse_yaml
 from gpupools.errors import Rejected
 from policies.documents.judging import Config, judge_file
-from providers.aws.user_data import MOST_BYTES, read_user_data
+from providers.aws.boot import MOST_USER_DATA
+from providers.aws.user_data import read_user_data
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
 POOL = """\
@@ -157,7 +158,7 @@ def test_what_aliases_bring_in_again_is_counted(given: str) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        "bootstrap.sh x\n" + "#" * MOST_BYTES,
+        "bootstrap.sh x\n" + "#" * MOST_USER_DATA,
         "kubelet\n" * 100_000,
         "MIME-Version: 1.0\n"
         + "".join(f"Content-Type: multipart/mixed; boundary=B{i}\n\n--B{i}\n" for i in range(300))
@@ -173,6 +174,6 @@ def test_user_data_beyond_the_limits_cannot_be_verified(given: str) -> None:
 
 def test_user_data_of_the_size_that_ec2_takes_is_read() -> None:
     text = "bootstrap.sh x --kubelet-extra-args '--register-with-taints=a=b:NoSchedule'\n"
-    found = read_user_data(text + "#" * (MOST_BYTES - len(text)))
+    found = read_user_data(text + "#" * (MOST_USER_DATA - len(text)))
 
     assert [str(taint) for taint in found.taints] == ["a=b:NoSchedule"]
