@@ -1,6 +1,6 @@
 """What a cloud's folder must say about its cloud."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache, partial
@@ -17,7 +17,7 @@ from gpupools.spec import Cluster, PoolSpec
 from gpupools.taints import Taint
 
 if TYPE_CHECKING:  # planning a pool reads none back
-    from gpupools.pool_facts import Accelerator, PoolFacts
+    from gpupools.pool_facts import Accelerator, Customisation, PoolFacts
 
 
 class Verdict(StrEnum):
@@ -124,6 +124,11 @@ def no_refusals(wish: Wish) -> list[Problem]:
     return []
 
 
+def nothing_customised(resource: str, inputs: Mapping[str, Any]) -> "tuple[Customisation, ...]":
+    """Find nothing: a cloud whose inputs nobody sets by hand."""
+    return ()
+
+
 def no_template(type_token: str, properties: Mapping[str, Any]) -> "PoolFacts | None":
     """Read nothing: on this cloud every pool names its machine itself."""
     return None
@@ -174,6 +179,8 @@ class Cloud:
     """Which keys of node labels a pool may not set."""
     reserved_taints: tuple[KeyRule, ...] = ()
     """Which keys of taints a pool may not set."""
+    customised: "Callable[[str, Mapping[str, Any]], Iterable[Customisation]]" = nothing_customised
+    """Say which inputs of a resource, set by hand, run on the nodes, open them or decide whom they run as."""
     overridable: Mapping[str, Overridable] = field(default_factory=dict)
     """What a pool's resources take by hand, and what of it stays the plan's: the one table of that."""
     find_instance_type: Callable[[Catalogue, str], InstanceType | None] = field(

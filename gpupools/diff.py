@@ -169,7 +169,9 @@ class PoolChange:
         decisive = self.decisive()
         what = ", ".join(str(each) for each in decisive)
         # What pods have to do is said whatever the nodes go through.
+        # So is what by hand runs on the nodes or opens them.
         telling = [*decisive, *(each for each in self.fields if each.field.endswith(".rename"))]
+        telling += [each for each in self.fields if each.field.startswith("overrides.")]
         details = "; ".join(dict.fromkeys(each.detail for each in telling if each.detail))
         because = f"; {details}" if details else ""
         others = dict.fromkeys(each.short for each in self.fields if EditEffect.NONE != each.effect != self.effect)
@@ -448,8 +450,10 @@ def _compared(old: PoolRecord, new: PoolPlan, cluster: Cluster, inputs: InputEff
 def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, inputs: InputEffects) -> FieldChange:
     if name.startswith("overrides."):
         effect = _by_hand(name.removeprefix("overrides."), inputs[plan.cloud])
-        detail = "set by hand, and no table says what a change of it does" if effect is EditEffect.UNKNOWN else ""
-        return FieldChange(name, old, new, effect, detail)
+        details = ["set by hand, and no table says what a change of it does"] if effect is EditEffect.UNKNOWN else []
+        path = name.removeprefix("overrides.")
+        details += [f"{each} is {why}" for each, why in plan.customised.items() if f"{path}.".startswith(f"{each}.")]
+        return FieldChange(name, old, new, effect, "; ".join(details))
     row = edit_of(name, plan)
     if row.effect is not EditEffect.NONE and any(_is_output(value) for value in (old, new)):
         return FieldChange(name, old, new, EditEffect.UNKNOWN, "its value is known only while the program runs")

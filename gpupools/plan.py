@@ -58,6 +58,8 @@ class PoolPlan:
     """Directory of the host with the driver that pods mount themselves; empty where that is done for them."""
     set_by_hand: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of the cloud's own resources that the reader overrides: `NodePool.version` to its value."""
+    customised: Mapping[str, str] = field(default_factory=dict)
+    """Those of them that run on the nodes, open them or decide whom they run as: input to what it does to the nodes."""
 
     @property
     def sharing_kind(self) -> str:
@@ -119,6 +121,7 @@ class PoolPlan:
             "node_resources": dict(self.settings.beside_gpus()),
             "disk_gib": self.disk_gib,
             "set_by_hand": dict(self.set_by_hand),
+            "customised": dict(self.customised),
             "pod": self.pod(),
             **({"claim_template": dict(self.claim_template)} if self.claim_template else {}),
         }
@@ -236,6 +239,11 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
         runtime_class=node.pod_runtime_class,
         driver_directory=node.pod_driver_directory,
         set_by_hand=flattened(spec.overrides.get(cloud.name, {})),
+        customised={
+            f"{resource}.{each.property}": f"{each.kind}: {each.why}"
+            for resource, inputs in spec.overrides.get(cloud.name, {}).items()
+            for each in cloud.customised(resource, inputs)
+        },
     )
 
 

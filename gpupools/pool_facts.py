@@ -103,6 +103,28 @@ class Weakness:
     """True where the value is not known at preview."""
 
 
+CUSTOMISATIONS = (
+    *("user-data", "start-up-script", "boot-image", "ssh-keys", "node-identity", "host-ports", "sysctls"),
+    "container-runtime",
+)
+"""Stable words for what can be set by hand, the same on every cloud."""
+
+
+@dataclass(frozen=True)
+class Customisation:
+    """One input set by hand; its value is never told, since it may be a secret."""
+
+    kind: str
+    """One of `CUSTOMISATIONS`."""
+    property: str
+    """Path of the input."""
+    why: str
+    """What it does to the nodes."""
+    source: str
+    unverified: bool = False
+    """True where the value is not known at preview."""
+
+
 @dataclass(frozen=True)
 class Reference:
     """Another resource that decides part of a pool, such as a launch template."""
@@ -173,6 +195,10 @@ class PoolFacts:
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags (AWS, Azure) or resource labels (GCP) of the pool."""
     weaknesses: tuple[Weakness, ...] = ()
+    customised: tuple[Customisation, ...] = ()
+    """What somebody set by hand that runs on the nodes or opens them."""
+    identity: tuple[str, Any] | None = None
+    """The input that says whom the nodes run as, and its value, `UNKNOWN` if need be; None where none does."""
     deletion_protected: bool = False
     """True when a field of the resource itself makes the cloud refuse its deletion."""
     no_taint_field: bool = False

@@ -339,6 +339,8 @@ def relocated(pool: PoolFacts, place: Callable[[str], str], said: Callable[[str]
         other_accelerator=sentence(pool.other_accelerator),
         not_counted=tuple(sentence(one) for one in pool.not_counted),
         weaknesses=tuple(replace(one, property=place(one.property)) for one in pool.weaknesses),
+        customised=tuple(replace(one, property=place(one.property)) for one in pool.customised),
+        identity=(place(pool.identity[0]), pool.identity[1]) if pool.identity is not None else None,
         elsewhere=tuple(replace(one, property=place(one.property)) for one in pool.elsewhere),
         software=replace(software, said_by=tuple(sentence(one) for one in software.said_by)),
         sharing=replace(sharing, said_by=sentence(sharing.said_by)) if sharing is not None else None,

@@ -139,6 +139,9 @@ def _wanted(given: object, schema: Mapping[str, Any]) -> str:
     if schema["type"] == "integer":
         right = isinstance(given, int) and not isinstance(given, bool) and given >= schema["minimum"]
         return "" if right else f"use a whole number of {schema['minimum']} or more"
+    if schema["type"] == "object":
+        right = isinstance(given, Mapping) and all(isinstance(why, str) and why.strip() for why in given.values())
+        return "" if right else "use an object of <pool>/<kind> to a reason"
     right = isinstance(given, list) and all(isinstance(item, str) for item in given)
     return "" if right else "use a list of text"
 

@@ -117,6 +117,8 @@ def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool) and value == value and value >= 0
         case "array":
             return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        case "object":
+            return isinstance(value, Mapping) and all(isinstance(item, str) for item in value.values())
         case _:
             return isinstance(value, str)
 

@@ -18,7 +18,7 @@ from gpupools.errors import shown
 from gpupools.matrix import representatives
 from gpupools.mig import profiles
 from gpupools.plan import POOL_LABEL, refusals
-from gpupools.pool_facts import ZONES_OF_A_REGION, By, PoolFacts, Reference, SharingFacts
+from gpupools.pool_facts import CUSTOMISATIONS, ZONES_OF_A_REGION, By, Customisation, PoolFacts, Reference, SharingFacts
 from gpupools.runtime.dra import DRA_DRIVER
 from gpupools.runtime.labels import SOFTWARE_LABEL, TRUST_LABEL, WAIVER_LABEL
 from gpupools.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
@@ -316,6 +316,42 @@ def _hardening_advised(pool: PoolFacts, context: Context) -> Iterator[Finding]:
             yield finding
 
 
+def by_hand(pool: PoolFacts, rule: Rule, context: Context) -> Iterator[Finding]:
+    """Tell what somebody set by hand on the nodes of a pool or template, unless the configuration has a reason for it.
+
+    Values are never told: user data and metadata may hold secrets.
+    """
+    reasons = {each: why for each, why in rule.option(context, "reasons").items() if why.strip()}
+    named = [pool.labels.get(POOL_LABEL), pool.tags.get(_POOL_TAG), pool.pool]
+    names = [name for name in named if name] or [""]
+    found = [*pool.customised]
+    allowed = rule.option(context, "identities") if "identities" in rule.config else []
+    if allowed and pool.identity is not None:
+        path, identity = pool.identity
+        late = not isinstance(identity, str)
+        if late or not any(fnmatchcase(identity, pattern) for pattern in allowed):
+            found.append(Customisation("node-identity", path, "nodes run as none of identities", rule.url, late))
+    for each in found:
+        if not any(fnmatchcase(f"{name}/{each.kind}", pattern) for name in names for pattern in reasons):
+            yield Finding(
+                what=f"{each.kind} by hand: {each.why}",
+                property=each.property,
+                found="not known at preview" if each.unverified else "set",
+                fix=f"leave it out, or give the reason in the policy's configuration: {{reasons: "
+                f"{{'{names[0] or '*'}/{each.kind}': …}}}}",
+                source=each.source,
+                pool=pool.pool,
+                unverified=each.unverified,
+            )
+
+
+_POOL_TAG = "gpupools:pool"
+
+
+def _customised(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+    return by_hand(pool, CUSTOMISED, context) if pool.has_gpus else iter(())
+
+
 def _bounded(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     most = BOUNDED.option(context, "maxNodesPerPool")
     if most is None or not pool.has_gpus:
@@ -510,6 +546,35 @@ OWNED = Rule(
     },
     pool=_owned,
 )
+REASONS: Mapping[str, Mapping[str, Any]] = {
+    "reasons": {
+        "type": "object",
+        "additionalProperties": {"type": "string", "pattern": r"\S"},
+        "default": {},
+        "description": "What is set by hand and may be, with the reason: `<pool>/<kind>` as a pattern with * and ? to"
+        f" a sentence. Kinds: {', '.join(CUSTOMISATIONS)}.",
+    }
+}
+CUSTOMISED = Rule(
+    name="gpu-node-customised",
+    level=Level.ADVISORY,
+    severity="high",
+    why="What runs at boot or on nodes by hand has every GPU, every secret and every pod of them.",
+    fix="Leave it out, or name it with its reason in the policy's configuration.",
+    url="https://docs.aws.amazon.com/eks/latest/best-practices/protecting-the-infrastructure.html",
+    framework=HARDENING,
+    config={
+        **unknown_at_preview("advisory"),
+        **REASONS,
+        "identities": {
+            "type": "array",
+            "items": {"type": "string"},
+            "default": [],
+            "description": "Roles and service accounts that nodes may run as, as patterns with * and ?; [] allows any.",
+        },
+    },
+    pool=_customised,
+)
 ADVISED = Rule(
     name="gpu-node-hardening-advised",
     level=Level.ADVISORY,
@@ -577,6 +642,7 @@ RULES: tuple[Rule, ...] = (
         pool=_hardened,
     ),
     ADVISED,
+    CUSTOMISED,
     Rule(
         name="gpu-software-pinned",
         level=Level.MANDATORY,

@@ -1,10 +1,11 @@
 """Rules that no single resource decides: who else is in the stack, and what pools take from other resources. Pure."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpupools.pool_facts import UNKNOWN, By
 from policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
-from policies.rules import HARDENING, RULES, deciding_references, in_zones, untainted, weaknesses
+from policies.rules import HARDENING, REASONS, RULES, by_hand, deciding_references, in_zones, untainted, weaknesses
 from policies.software import CLAIMS, DRIVER, PLUGIN, TOOLKIT, Software
 from policies.stack import Declared, Stack
 
@@ -31,6 +32,23 @@ def _hardened_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, F
                 continue
             for other in stack.referred(resource, pool):
                 for finding in weaknesses(other.template, mandatory=True) if other.template else ():
+                    if (other.urn, finding.property) not in told:
+                        told.add((other.urn, finding.property))
+                        yield other.urn, finding
+
+
+def _customised_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+    told: set[tuple[str, str]] = set()
+    for resource in stack.resources:
+        for pool in resource.pools:
+            if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
+                continue
+            for other in stack.referred(resource, pool):
+                if other.template is None:
+                    continue
+                # A template has no labels; the pool that is made from it says what it is called.
+                template = replace(other.template, labels={**other.template.labels, **pool.labels})
+                for finding in by_hand(template, CUSTOMISED_ELSEWHERE, context):
                     if (other.urn, finding.property) not in told:
                         told.add((other.urn, finding.property))
                         yield other.urn, finding
@@ -208,8 +226,20 @@ STACK_BOUNDED = Rule(
     },
     stack=_stack_bounded,
 )
+CUSTOMISED_ELSEWHERE = Rule(
+    name="gpu-node-customised-elsewhere",
+    level=Level.ADVISORY,
+    severity="high",
+    why="What a launch template runs at boot runs on every node made from it.",
+    fix="Leave it out, or name it with its reason in the policy's configuration.",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
+    framework=HARDENING,
+    config={**unknown_at_preview("advisory"), **REASONS},
+    stack=_customised_elsewhere,
+)
 STACK_RULES: tuple[Rule, ...] = (
     TAINTED_ELSEWHERE,
+    CUSTOMISED_ELSEWHERE,
     Rule(
         name="gpu-node-hardened-elsewhere",
         level=Level.MANDATORY,

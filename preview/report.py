@@ -104,7 +104,8 @@ class Report:
         yield [pool_table(self.plans)]
         by_hand = list(by_hand_lines(self.plans))
         if by_hand:
-            yield [f"Set by hand, {_count(len(by_hand), 'input')}:", *by_hand]
+            count = sum(len(plan.set_by_hand) for plan in self.plans)
+            yield [f"Set by hand, {_count(count, 'input')}:", *by_hand]
         if self.runtimes:
             yield ["Owners of the GPU software, one for each piece on each node:", owner_table(self.runtimes)]
             yield from ([line, *notes] for line, notes in _notes(self.runtimes))
@@ -168,6 +169,8 @@ def by_hand_lines(plans: Iterable[PoolPlan]) -> Iterator[str]:
         for path, value in plan.set_by_hand.items():
             becomes = "is taken away" if value is None else f"= {json.dumps(value, ensure_ascii=False)}"
             yield f"  {plan.cluster}/{plan.name}: {path} {becomes}"
+        for path, why in plan.customised.items():
+            yield f"  {plan.cluster}/{plan.name}: {path} is {why} (gpu-node-customised)"
 
 
 def owner_table(runtimes: Iterable[RuntimePlan]) -> str:

@@ -131,6 +131,7 @@ CLOUD = Cloud(
     read_pools=when_called("providers.aws.read_back", "read_pools", _CATALOGUE),
     accelerator=when_called("providers.aws.read_back", "accelerator", _CATALOGUE),
     read_template=when_called("providers.aws.read_back", "read_template", _CATALOGUE),
+    customised=when_called("providers.aws.by_hand", "overridden"),
     refusals=refusals,
     conflicts=conflicts,
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),

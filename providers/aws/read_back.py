@@ -48,6 +48,7 @@ from gpupools.reading import (
 )
 from gpupools.taints import Effect
 from providers.aws import cloudformation
+from providers.aws.by_hand import customised
 from providers.aws.user_data import (
     KUBERNETES_EFFECTS,
     UserData,
@@ -163,6 +164,7 @@ def _node_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[Po
             labels=string_map(properties.get("labels")),
             tags=string_map(properties.get("tags")),
             weaknesses=tuple(hardening.found),
+            identity=next(((key, properties[key]) for key in ("nodeRoleArn", "nodeRole") if properties.get(key)), None),
         ),
     )
 
@@ -320,6 +322,7 @@ def _machine(catalogue: Catalogue, properties: Mapping[str, Any], prefix: str) -
         labels=user_data.labels,
         tags=tags,
         weaknesses=tuple(hardening.found),
+        customised=tuple(customised(data, prefix)),
     )
 
 

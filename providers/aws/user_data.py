@@ -70,7 +70,7 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
         return UserData(joins=True, unknown=(path,))
     found = UserData()
     configured, flagged = TaintsRead(), TaintsRead()
-    for kind, part in _parts(content):
+    for kind, part in parts(content):
         if kind == "toml":
             _bottlerocket(part, path, configured, found)
         elif kind == "nodeadm":
@@ -164,7 +164,7 @@ def kubelet_arguments(script: str, path: str, read: TaintsRead) -> None:
                 read.line(one, f"{path} --register-with-taints")
 
 
-def _parts(content: str) -> Iterator[tuple[str, str]]:
+def parts(content: str) -> Iterator[tuple[str, str]]:
     """Yield each part with its kind: `toml`, `nodeadm`, or empty for a script."""
     if re.match(r"(?i)\s*(?:mime-version|content-type)\s*:", content):
         from email import message_from_string  # slow to import and rarely needed

@@ -70,6 +70,7 @@ CLOUD = Cloud(
     decide=decide,
     read_pools=when_called("providers.azure.read_back", "read_pools", INSTANCE_TYPES),
     accelerator=when_called("providers.azure.read_back", "accelerator", INSTANCE_TYPES),
+    customised=when_called("providers.azure.by_hand", "overridden"),
     refusals=refusals,
     conflicts=conflicts,
     provider_settings=dict.fromkeys(("azure-native", "azure"), _PROVIDER_SETTINGS),

@@ -30,6 +30,7 @@ from gpupools.reading import (
 )
 from gpupools.taints import Effect, Taint
 from providers.azure.arm import GENERIC, aks_kind
+from providers.azure.by_hand import customised
 from providers.azure.machines import find_instance_type
 
 # Tokens of older API versions too, and of SDKs made with `pulumi package add azure-native containerservice <version>`.
@@ -209,6 +210,7 @@ def _pool(catalogue: Catalogue, given: Mapping[str, Any], names: _Names, prefix:
         labels=string_map(given.get("nodeLabels")),
         tags=string_map(given.get("tags")),
         weaknesses=tuple(hardening.found),
+        customised=tuple(customised(given, prefix)),
     )
 
 

@@ -75,6 +75,7 @@ CLOUD = Cloud(
     decide=decide,
     read_pools=when_called("providers.gcp.read_back", "read_pools"),
     accelerator=when_called("providers.gcp.read_back", "accelerator"),
+    customised=when_called("providers.gcp.by_hand", "overridden"),
     refusals=refusals,
     conflicts=conflicts,
     provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),

@@ -39,6 +39,7 @@ from gpupools.reading import (
 )
 from gpupools.taints import GPU_TAINT, Effect
 from providers.gcp.added_taints import ARM
+from providers.gcp.by_hand import customised
 from providers.gcp.cluster import ZONE
 from providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL
@@ -224,6 +225,8 @@ def _node_pool(pool: Mapping[str, Any], prefix: str, key: str) -> PoolFacts:
         labels=string_map(config.get("labels")),
         tags=string_map(config.get("resourceLabels")),
         weaknesses=tuple(hardening.found),
+        customised=tuple(customised(config, f"{path}.")),
+        identity=(f"{path}.serviceAccount", config["serviceAccount"]) if config.get("serviceAccount") else None,
         deletion_protected=pool.get("deletionPolicy") == "PREVENT",
     )
 

@@ -1,0 +1,38 @@
+"""What somebody set by hand that opens AKS nodes or changes their kernel. Pure, and never raises."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpupools.customised import InputRow, customisations
+from gpupools.pool_facts import Customisation
+
+_PORTS = "https://learn.microsoft.com/azure/aks/use-node-public-ips#allow-host-port-connections-and-add-node-pools-to-application-security-groups"
+_KERNEL = "https://learn.microsoft.com/azure/aks/custom-node-configuration"
+_OPENS = "AKS opens these ports of every node to whoever reaches it"
+_TUNES = "kernel settings act on every pod of the node"
+_UNSAFE = "pods may change kernel settings that reach beyond them"
+
+_ROWS = (
+    InputRow("networkProfile.allowedHostPorts", "host-ports", _OPENS, _PORTS),
+    InputRow("linuxOSConfig.sysctls", "sysctls", _TUNES, _KERNEL),
+    InputRow("kubeletConfig.allowedUnsafeSysctls", "sysctls", _UNSAFE, _KERNEL),
+    # The classic provider's names: hashicorp/terraform-provider-azurerm docs of kubernetes_cluster_node_pool.
+    InputRow("nodeNetworkProfile.allowedHostPorts", "host-ports", _OPENS, _PORTS),
+    InputRow("linuxOsConfig.sysctlConfig", "sysctls", _TUNES, _KERNEL),
+    InputRow("kubeletConfig.allowedUnsafeSysctl", "sysctls", _UNSAFE, _KERNEL),
+)
+
+
+def customised(inputs: Mapping[str, Any], prefix: str = "") -> Iterator[Customisation]:
+    """Yield what is set by hand in an agent pool.
+
+    Args:
+        inputs: By wire name; those of `overrides`, or all that are declared.
+        prefix: Where they are in their resource.
+    """
+    return customisations(inputs, _ROWS, prefix)
+
+
+def overridden(resource: str, inputs: Mapping[str, Any]) -> Iterator[Customisation]:
+    """Yield what `overrides` set."""
+    return customised(inputs)
