@@ -40,7 +40,8 @@ def _managed(what: str) -> Capability:
         verdict=Verdict.NATIVE,
         why=(
             f"{what}; a preview (subscription feature ManagedGPUExperiencePreview) without cluster autoscaler, so only "
-            "with nodes.fixed; not tried on AKS, which may refuse the location that the provider adds (docs/runtime.md)"
+            "with nodes.fixed; not tried here, and AKS is reported to refuse the location that the provider adds to it "
+            "(docs/runtime.md)"
         ),
         source=_MANAGED,
     )

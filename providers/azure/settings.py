@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 MIG_MODELS = frozenset({"A100-40GB", "A100-80GB", "H100-80GB", "H100-NVL-94GB", "H200-141GB"})
 """GPUs on whose sizes AKS offers a GPU instance profile (`_MIG_SOURCE`)."""
 
+COHERENT_MEMORY = frozenset({"GB200", "GB300"})
+"""GPUs with memory that is coherent with the CPU's, which the GPU Operator's driver container sets to be managed by the
+driver (`_COHERENT_SOURCE`); AWS and Google say the same of their images."""
+
 GRID_MODELS = frozenset({"A10", "RTX-PRO-6000"})
 """GPUs that Azure hands to a machine by SR-IOV, so that only NVIDIA's GRID driver drives them; any other fails to
 install (`_GRID_SOURCE`)."""
@@ -42,6 +46,9 @@ WITHOUT_AKS_DRIVER = frozenset(
 MAX_OS_DISK_GIB = 2048
 """Upper bound of `osDiskSizeGB`."""
 
+MAX_EPHEMERAL_GIB = 2040
+"""Largest ephemeral OS disk, whatever the machine's own disks (`_EPHEMERAL_SOURCE`, 2026-09-08)."""
+
 MANAGED_API_VERSION = "2026-08-01"
 """The first stable version of AKS's API with `gpuProfile.nvidia.managementMode`
 (azure-mgmt-containerservice 41.8.0 of 2026-10-19, models.NvidiaGPUProfile).
@@ -59,6 +66,8 @@ strategy. AKS switches a preview version off about a year after its date
 """
 
 _MIG_SOURCE = "https://learn.microsoft.com/azure/aks/gpu-multi-instance"
+_COHERENT_SOURCE = "https://github.com/NVIDIA/gpu-driver-container/pull/390"
+_EPHEMERAL_SOURCE = "https://learn.microsoft.com/azure/virtual-machines/ephemeral-os-disks"
 _GRID_SOURCE = "Azure/AgentBaker pkg/agent/datamodel/gpu_components.go"
 _TAINT_SOURCE = "Azure/azure-cli src/azure-cli/azure/cli/command_modules/acs/_validators.py, validate_taint"
 _DISK_SOURCE = "Azure/azure-sdk-for-python azure-mgmt-containerservice 16.0.0, class AgentPool"
@@ -260,22 +269,22 @@ def _plain(gpu: str) -> "tuple[Profile, ...]":
 
 
 def refusals(wish: Wish) -> list[Problem]:
-    """List what AKS cannot do for this wish although the matrix allows its way of sharing."""
+    """List the GPUs that AKS or the chosen software does not drive or cut, although the matrix allows the sharing."""
+    at: Path = ("pools", wish.name)
+    return [*_driver(at, wish), *_mig(at, wish)]
+
+
+def conflicts(wish: Wish) -> list[Problem]:
+    """List the settings that AKS does not take, or not together, or not with the pool's size and software."""
     at: Path = ("pools", wish.name)
     placement_group = getattr(wish.cluster, "proximity_placement_group_id", None) is not None
     return [
-        *_driver(at, wish),
-        *_mig(at, wish),
+        *(_without_autoscaler(at, wish) if wish.software == "cloud-managed" else ()),
         *_taints(at, wish),
         *_disk(at, wish),
         *setting_refusals(at, wish, placement_group=placement_group),
         *_by_hand(at, wish),
     ]
-
-
-def conflicts(wish: Wish) -> list[Problem]:
-    """List which of the pool's other settings the chosen software does not go with."""
-    return list(_without_autoscaler(("pools", wish.name), wish)) if wish.software == "cloud-managed" else []
 
 
 def _without_autoscaler(at: Path, wish: Wish) -> Iterator[Problem]:
@@ -321,6 +330,12 @@ def _driver(at: Path, wish: Wish) -> Iterator[Problem]:
 
 def _mig(at: Path, wish: Wish) -> Iterator[Problem]:
     sharing, size = wish.spec.sharing, wish.instance
+    if isinstance(sharing, Mig) and wish.software == "gpu-operator" and size.gpu_model in COHERENT_MEMORY:
+        what = (
+            f"the GPU Operator's driver manages the memory of {size.gpu_model} GPUs coherently (CDMM), where MIG is not"
+        )
+        fix = f"use whole GPUs, time-slicing or mps, or a size with {', '.join(sorted(MIG_MODELS))}"
+        yield Problem((*at, "sharing", "mode"), f"{what} supported", fix, _COHERENT_SOURCE)
     if not isinstance(sharing, Mig) or wish.software == "gpu-operator":
         return
     if size.gpu_model not in MIG_MODELS:
@@ -381,3 +396,18 @@ def _disk(at: Path, wish: Wish) -> Iterator[Problem]:
     if wish.spec.disk_gib > MAX_OS_DISK_GIB:
         what = f"got {wish.spec.disk_gib}; an AKS node's disk has at most {MAX_OS_DISK_GIB} GiB"
         yield Problem((*at, "disk_gib"), what, f"use {MAX_OS_DISK_GIB} or less", _DISK_SOURCE)
+    most, source = _largest_ephemeral_disk(wish)
+    if wish.spec.disk.type == "Ephemeral" and most < wish.spec.disk_gib <= MAX_OS_DISK_GIB:
+        own = f"{wish.instance.name}'s own disks, which take {most} GiB"
+        what = f"got {wish.spec.disk_gib}, and disk.type Ephemeral is on {own}"
+        fix = f"write disk_gib: {most} or less, or disk.type: Managed"
+        yield Problem((*at, "disk_gib"), what, fix, source)
+
+
+def _largest_ephemeral_disk(wish: Wish) -> tuple[int, str]:
+    """Return the most GiB of an ephemeral OS disk and who says so; the general limit where the size is not known."""
+    own = wish.instance.extra["ephemeral_gib"]
+    if not own or int(own) > MAX_EPHEMERAL_GIB:
+        return MAX_EPHEMERAL_GIB, _EPHEMERAL_SOURCE
+    guest_state = 1 if wish.spec.security.secure_boot else 0  # trusted launch keeps it on the same disk
+    return int(own) - guest_state, wish.instance.extra["ephemeral_source"]

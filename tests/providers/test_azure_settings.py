@@ -508,3 +508,59 @@ def test_the_stack_file_with_everything_has_every_setting_aks_takes() -> None:
 
 def without(pool: Any) -> dict[str, Any]:
     return {key: value for key, value in pool.items() if key != "clusters"}
+
+
+@pytest.mark.parametrize(
+    ("keys", "most"),
+    [
+        ({"gpu": None, "instance_type": "Standard_NC4as_T4_v3", "disk_gib": 177}, 176),
+        ({"gpu": None, "instance_type": "Standard_NV6ads_A10_v5"}, 180),
+        ({"gpu": None, "instance_type": "Standard_NC24ads_A100_v4", "disk_gib": 257}, 256),
+        (
+            {
+                "gpu": None,
+                "instance_type": "Standard_NC4as_T4_v3",
+                "disk_gib": 176,
+                "image": {"family": "azure-linux"},
+                "security": {"secure_boot": True},
+            },
+            175,
+        ),
+        ({"gpu": None, "instance_type": "Standard_NC64as_T4_v3", "disk_gib": 2041}, 2040),
+        ({"gpu": None, "instance_type": "Standard_ND96isr_H200_v5", "disk_gib": 2048}, 2040),
+    ],
+    ids=["temporary disk", "the default size", "cache", "trusted launch", "general limit", "size not known"],
+)
+def test_an_ephemeral_disk_fits_the_machines_own(keys: dict[str, Any], most: int) -> None:
+    ephemeral = {**keys, "disk": {"type": "Ephemeral"}}
+    said = refused(**ephemeral)
+
+    assert said.startswith("pools.train.disk_gib: ")
+    assert f"write disk_gib: {most} or less, or disk.type: Managed" in said
+    assert settings(plan(**ephemeral | {"disk_gib": most})).os_disk_type == "Ephemeral"
+    assert settings(plan(**keys)).os_disk_type == "Managed"
+
+
+@pytest.mark.parametrize("size", ["Standard_ND128isr_NDR_GB200_v6", "Standard_ND128isr_GB300_v6"])
+def test_gpus_with_coherent_memory_are_not_cut(size: str) -> None:
+    wish: dict[str, Any] = {"gpu": None, "instance_type": size, "software": "gpu-operator"}
+    said = refused(**wish, sharing={"mode": "mig", "profile": "1g.23gb" if "GB200" in size else "1g.35gb"})
+
+    assert said.startswith("pools.train.sharing.mode: ")
+    assert "coherently" in said
+    assert "https://github.com/NVIDIA/gpu-driver-container/pull/390" in said
+    assert plan(**wish).capacity == {"nvidia.com/gpu": 4}
+
+
+def test_sharing_that_a_gpu_cannot_do_hides_no_other_refusal() -> None:
+    said = refused(gpu="T4", sharing={"mode": "mig", "profile": "1g.5gb"}, disk={"type": "floppy"})
+
+    assert "pools.train.sharing.mode: T4" in said
+    assert "pools.train.disk.type: " in said
+
+
+@pytest.mark.parametrize("size", ["Standard_NV6ads_A10_v5", "Standard_NC24lds_xl_RTXPRO6000BSE_v6"])
+def test_containers_take_turns_on_a_part_of_a_gpu(size: str) -> None:
+    made = plan(gpu=None, instance_type=size, sharing={"mode": "time-slicing", "replicas": 3}, trust={"team": "a"})
+
+    assert made.capacity == {"nvidia.com/gpu": 3}
