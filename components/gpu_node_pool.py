@@ -8,10 +8,11 @@ import pulumi
 
 from components.arguments import input_error, known_values, parse_cloud, parse_cluster_argument, unknown_arguments
 from components.declared import apart, place_of, pool_problems
+from gpupools.diff import PoolRecord, in_recorded_order
 from gpupools.errors import Path, Problem, Rejected, shown
 from gpupools.guard import RECORD
 from gpupools.plan import PoolPlan, plan_pool
-from gpupools.stack import bad_key, parse_pool
+from gpupools.stack import bad_key, never_a_key, parse_pool
 
 # No `from __future__ import annotations`, no Literal and no other unions in the argument types below: Pulumi's schema
 # inference for components in other languages refuses them (pulumi/provider/experimental/analyzer.py in the SDK).
@@ -105,6 +106,11 @@ class PoolArgs(TypedDict):
     """Refuse to delete or replace the pool until this is taken away."""
     renamed_from: NotRequired[str]
     """The pool's name before it was renamed, so that the nodes stay."""
+    first_name: NotRequired[str]
+    """What the pool's name in the cloud is made of: the name it was made under.
+
+    Left out: renamed_from, or without that the pool's name.
+    """
     timeouts: NotRequired[dict[str, int]]
     """How long Pulumi waits, in minutes: create_min, update_min, delete_min."""
     overrides: NotRequired[dict[str, Any]]
@@ -130,7 +136,8 @@ class GpuNodePoolArgs(TypedDict):
 class GpuNodePool(pulumi.ComponentResource):
     """Declare one tainted GPU node pool on a cluster that already exists.
 
-    `record` is the stack program's: what its next run compares the pool with.
+    `record` and `earlier` are the stack program's: what its next run compares the pool with, and what it compared it
+    with itself.
 
     Raises:
         pulumi.InputPropertiesError: The pool cannot exist; the message holds every reason and its cure.
@@ -151,10 +158,11 @@ class GpuNodePool(pulumi.ComponentResource):
         args: GpuNodePoolArgs,
         opts: pulumi.ResourceOptions | None = None,
         record: pulumi.Input[Mapping[str, Any]] | None = None,
+        earlier: PoolRecord | None = None,
     ) -> None:
         super().__init__("gpupools:index:GpuNodePool", name, dict(args), _with_former_name(name, args, opts))
         try:
-            plan = plan_args(name, args)
+            plan = in_recorded_order(plan_args(name, args), earlier)
             where = place_of(parse_cloud(args["cloud"]), args["cluster"])
             # The stack program has compared the clusters and names of its file.
             problems = list(pool_problems(name, plan.name, where)) if record is None else []
@@ -217,6 +225,7 @@ def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
         problems += rejected.problems
     try:
         spec = parse_pool(("pool",), known_values(args.get("pool")))
+        problems += never_a_key(("pool",), spec)
     except Rejected as rejected:
         problems += rejected.problems
     if problems or cluster is None or spec is None:

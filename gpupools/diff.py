@@ -6,7 +6,7 @@ field becomes; what an edit of those does stands, with its source, in `providers
 
 import csv
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum, StrEnum
 from functools import cache
 from pathlib import Path
@@ -42,8 +42,17 @@ class EditEffect(StrEnum):
 
 _STRENGTH = {effect: strength for strength, effect in enumerate(EditEffect)}
 
-InputEffects = Mapping[str, Mapping[str, EditEffect]]
-"""Cloud → input of its resources, by dotted wire name → effect: the tables in `providers/<cloud>/edits.csv`."""
+
+@dataclass(frozen=True)
+class InputEdit:
+    """What an edit of one input of a cloud's own resource does, and what the reader has to know of it."""
+
+    effect: EditEffect
+    detail: str = ""
+
+
+InputEdits = Mapping[str, Mapping[str, InputEdit]]
+"""Cloud → input of its resources, by dotted wire name → edit: the tables in `providers/<cloud>/edits.csv`."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +277,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def diff(old: Planned, new: Planned, inputs: InputEffects) -> list[PoolChange]:
+def diff(old: Planned, new: Planned, inputs: InputEdits) -> list[PoolChange]:
     """Say what becomes of every pool, in the order of the new file; pools that go come last.
 
     Args:
@@ -279,7 +288,7 @@ def diff(old: Planned, new: Planned, inputs: InputEffects) -> list[PoolChange]:
     return compare([record(plan, old.stack) for plan in old.plans], new, inputs)
 
 
-def compare(old: Iterable[PoolRecord], new: Planned, inputs: InputEffects) -> list[PoolChange]:
+def compare(old: Iterable[PoolRecord], new: Planned, inputs: InputEdits) -> list[PoolChange]:
     """Say what becomes of every pool on record, as `diff` does.
 
     Args:
@@ -352,9 +361,17 @@ def _values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
         "disk_gib": plan.disk_gib,
         # The plan has the labels and taints of the settings among its own, and what is set by hand by its full path.
         **{each.name: getattr(plan.settings, each.name) for each in fields(plan.settings) if each.name not in _OWN},
-        **{f"overrides.{path}": value for path, value in plan.set_by_hand.items()},
+        **{f"overrides.{path}": _by_hand_as_value(value) for path, value in plan.set_by_hand.items() if "." in path},
         **{f"cluster.{key}": value for key, value in _addresses(plan, cluster).items()},
     }
+
+
+def _by_hand_as_value(value: Any) -> Any:
+    """Write `null` as a value: it takes an input away, which is as much an edit as setting it."""
+    return _TAKEN_AWAY if value is None else value
+
+
+_TAKEN_AWAY = "(taken away)"
 
 
 def _without_parts(name: str) -> str:
@@ -382,9 +399,11 @@ NO_ADDRESS = ("cloud", "stack", "runtime", *ACCESS_KEYS)
 """Keys of a cluster that no pool is told: what they change is compared elsewhere, or is inside the cluster."""
 
 _OWN = frozenset({"labels", "taints", "overrides"})
-_UNORDERED = frozenset({"security_group_ids"})
-# The provider keeps the groups of a launch template as a set:
-# https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/ec2/ec2_launch_template.go
+_UNORDERED = frozenset({"availability_zones", "cluster.node_locations", "security_group_ids", "zones"})
+# Sets in the cloud. The providers for EKS and GKE keep them as sets too (`schema.TypeSet` in
+# https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/ec2/ec2_launch_template.go and
+# https://github.com/hashicorp/terraform-provider-google-beta/blob/main/google-beta/services/container/resource_container_node_pool.go);
+# the one for AKS compares lists in order (pulumi/pulumi-azure-native provider/pkg/provider/diff.go).
 
 
 def _addresses(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
@@ -425,15 +444,14 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         for index, inner in enumerate(value):
             yield from _leaves(f"{name}.{index}", inner)
     elif isinstance(value, list | tuple):
-        items = [str(each) if isinstance(each, Taint) else each for each in value]
-        yield name, sorted(items) if name in _UNORDERED else items
+        yield name, [str(each) if isinstance(each, Taint) else each for each in value]
     elif isinstance(value, Enum):
         yield name, value.value
-    elif not isinstance(value, Mapping):
+    elif not isinstance(value, Mapping) or name.startswith("overrides."):  # an empty map set by hand is an input
         yield name, value
 
 
-def _compared(old: PoolRecord, new: PoolPlan, cluster: Cluster, inputs: InputEffects) -> tuple[FieldChange, ...]:
+def _compared(old: PoolRecord, new: PoolPlan, cluster: Cluster, inputs: InputEdits) -> tuple[FieldChange, ...]:
     if old.cloud != new.cloud:
         return (FieldChange("cluster.cloud", old.cloud, new.cloud, EditEffect.REPLACE),)
     before, after = old.values, planned_values(new, cluster)
@@ -442,22 +460,49 @@ def _compared(old: PoolRecord, new: PoolPlan, cluster: Cluster, inputs: InputEff
     found = [
         _field_change(name, before.get(name), after.get(name), new, inputs)
         for name in dict.fromkeys([*before, *after])
-        if before.get(name) != after.get(name) and _without_parts(name) in known
+        if not _same(name, before.get(name), after.get(name)) and _without_parts(name) in known
     ]
     return tuple(sorted(found, key=lambda each: -_STRENGTH[each.effect]))
 
 
-def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, inputs: InputEffects) -> FieldChange:
+def _same(name: str, old: Any, new: Any) -> bool:
+    if name in _UNORDERED and isinstance(old, list) and isinstance(new, list):
+        return sorted(map(str, old)) == sorted(map(str, new))
+    return bool(old == new)
+
+
+def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
+    """Return the plan of a pool with what is a set in the cloud in the order in which the pool was made.
+
+    A pool's name on AKS is made of its zones, too, so that in another order they would make another pool of it.
+
+    Args:
+        plan: What the stack file says.
+        earlier: The pool on record, if it is.
+    """
+    kept: dict[str, Any] = {
+        name: tuple(old)
+        for name in _UNORDERED
+        if earlier is not None
+        and isinstance(old := earlier.values.get(name), list)
+        and isinstance(new := getattr(plan.settings, name, None), tuple)
+        and _same(name, old, list(new))
+    }
+    return replace(plan, settings=replace(plan.settings, **kept)) if kept else plan
+
+
+def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, inputs: InputEdits) -> FieldChange:
     if name.startswith("overrides."):
-        effect = _by_hand(name.removeprefix("overrides."), inputs[plan.cloud])
-        details = ["set by hand, and no table says what a change of it does"] if effect is EditEffect.UNKNOWN else []
         path = name.removeprefix("overrides.")
+        edit = _by_hand(path, inputs[plan.cloud])
+        details = [edit.detail] if edit.detail else []
         details += [f"{each} is {why}" for each, why in plan.customised.items() if f"{path}.".startswith(f"{each}.")]
-        return FieldChange(name, old, new, effect, "; ".join(details))
+        return FieldChange(name, old, new, edit.effect, "; ".join(details))
     row = edit_of(name, plan)
     if row.effect is not EditEffect.NONE and any(_is_output(value) for value in (old, new)):
         return FieldChange(name, old, new, EditEffect.UNKNOWN, "its value is known only while the program runs")
-    return FieldChange(name, old, new, row.effect, row.detail)
+    keeps = f"; write first_name: {_shown(old)} to keep it" if name == "first_name" else ""
+    return FieldChange(name, old, new, row.effect, row.detail + keeps)
 
 
 def _is_output(value: object) -> bool:
@@ -484,11 +529,19 @@ def _counts(when: str, plan: PoolPlan) -> bool:
     return not when or str(getattr(plan.settings, key)) == value
 
 
-def _by_hand(path: str, inputs: Mapping[str, EditEffect]) -> EditEffect:
-    """Look an input set by hand up: `LaunchTemplate.…` where a cloud has several resources, else without the first."""
+def _by_hand(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:
+    """Look an input set by hand up: `LaunchTemplate.…` where a cloud has several resources, else without the first.
+
+    Of a whole map that has rows for its parts only, the strongest counts: to take it away takes them all.
+    """
     bare = path.partition(".")[2]
-    starts = [*_starts(path), *(_starts(bare) if bare else [])]
-    return next((inputs[start] for start in starts if start in inputs), EditEffect.UNKNOWN)
+    for start in (*_starts(path), *(_starts(bare) if bare else ())):
+        if start in inputs:
+            return inputs[start]
+    below = tuple(f"{each}." for each in (path, bare) if each)
+    parts = [edit for name, edit in inputs.items() if name.startswith(below)]
+    unknown = InputEdit(EditEffect.UNKNOWN, "set by hand, and no table says what a change of it does")
+    return max(parts, key=lambda edit: _STRENGTH[edit.effect], default=unknown)
 
 
 def _starts(name: str) -> Iterator[str]:
@@ -518,6 +571,6 @@ def _shown(value: Any) -> str:
 _LONG = 80
 
 
-def input_effects(rows: Iterable[Mapping[str, str]]) -> dict[str, EditEffect]:
-    """Read the rows of an `edits.csv`: input to effect."""
-    return {row["input"]: EditEffect(row["effect"]) for row in rows}
+def input_edits(rows: Iterable[Mapping[str, str]]) -> dict[str, InputEdit]:
+    """Read the rows of an `edits.csv`: input to what an edit of it does."""
+    return {row["input"]: InputEdit(EditEffect(row["effect"]), row["detail"]) for row in rows}

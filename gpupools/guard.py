@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpupools.diff import EditEffect, InputEffects, Planned, PoolChange, PoolRecord, compare
+from gpupools.diff import EditEffect, InputEdits, Planned, PoolChange, PoolRecord, compare
 from gpupools.errors import Problem
 from gpupools.stack import Stack
 
@@ -31,6 +31,11 @@ class Earlier:
     pools: tuple[PoolRecord, ...] = ()
     unrecorded: tuple[str, ...] = ()
     """Names of pools without a record, `<cluster>-<pool>`: of an older release, or never finished."""
+
+    def of(self, cluster: str, pool: str, former: str | None) -> PoolRecord | None:
+        """Return the record of a pool, under its name or the one it had before; None when there is none."""
+        known = {record.pool: record for record in self.pools if record.cluster == cluster}
+        return known.get(pool) or known.get(former or "")
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ def read_earlier(state: Mapping[str, Any]) -> Earlier:
     return Earlier(tuple(records), tuple(unrecorded))
 
 
-def judge(earlier: Earlier, new: Planned, inputs: InputEffects) -> Judged:
+def judge(earlier: Earlier, new: Planned, inputs: InputEdits) -> Judged:
     """Compare what is there with what is to be, and say what only the switch in the stack file allows.
 
     Args:
@@ -109,7 +114,10 @@ def refusals(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[st
     gone = [change for change in changes if change.change == "deleted"]
     there = [change for change in changes if change.change != "created"]
     most = f"is one of {len(gone)} of {len(there)} pools, more than half" if len(gone) * 2 > len(there) else ""
-    found = [_still_protected(change) if change.key in allowed else _not_allowed(change, most) for change in there]
+    found = [
+        _still_protected(change) if change.key in allowed else _forgets_first_name(change) or _not_allowed(change, most)
+        for change in there
+    ]
     return {refusal.pool: refusal for refusal in found if refusal is not None}
 
 
@@ -130,6 +138,19 @@ def _not_allowed(change: PoolChange, most: str) -> Refusal | None:
     if change.protected and _in_two_updates(change):
         return Refusal(change.key, reason, does, f"if that is meant: {_two_updates(change, f'add {change.key} to')}")
     return Refusal(change.key, reason, does, f"if that is meant, add {change.key} to {SWITCH}")
+
+
+def _forgets_first_name(change: PoolChange) -> Refusal | None:
+    """Refuse to replace a pool for nothing but its second rename: `renamed_from` says that it is to stay."""
+    decisive = change.decisive()
+    if (
+        not change.former
+        or change.effect is not EditEffect.REPLACE
+        or [each.field for each in decisive] != ["first_name"]
+    ):
+        return None
+    fix = f"write first_name: {decisive[0].old} beside renamed_from: {change.former}"
+    return Refusal(change.key, "was not made under the name in renamed_from", f"replace it ({change.nodes})", fix)
 
 
 def _still_protected(change: PoolChange) -> Refusal | None:

@@ -38,7 +38,7 @@ class PoolPlan:
     max_nodes: int
     """Over all zones."""
     taints: tuple[Taint, ...]
-    """The GPU taint first, then those the cloud adds, then the pool's own."""
+    """The GPU taint first, then those the cloud adds, then the pool's own, sorted: a node's taints have no order."""
     labels: Mapping[str, str]
     sharing: SharingMode
     software: str
@@ -226,7 +226,7 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
         instance=instance,
         min_nodes=spec.nodes.min,
         max_nodes=spec.nodes.max,
-        taints=tuple(dict.fromkeys((GPU_TAINT, *settings.taints, *trusted, *spec.taints))),
+        taints=tuple(dict.fromkeys((GPU_TAINT, *settings.taints, *trusted, *sorted(spec.taints, key=str)))),
         labels={POOL_LABEL: name, **ours, **settings.labels, **spec.labels},
         sharing=spec.sharing,
         software=software,

@@ -183,6 +183,7 @@ SETTING_KEYS = (
     "tags",
     "protect",
     "renamed_from",
+    "first_name",
     "timeouts",
     "overrides",
 )

@@ -411,10 +411,19 @@ class PoolSpec(Strict):
     """Refuse to delete or replace the pool; in a stack file left out: as `gpupools:production` says."""
     renamed_from: Word | None = None
     """The pool's key before it was renamed, so that the nodes stay."""
+    first_name: Word | None = None
+    """What the pool's name in the cloud is made of: the key it was made under.
+
+    Left out: `renamed_from`, or without that the pool's key.
+    """
     timeouts: Timeouts = Timeouts.model_construct()
     """How long Pulumi waits for the cloud."""
     overrides: Overrides = {}
     """Inputs of the cloud's own resources, set by hand: cloud → resource → input → value."""
+
+    def named_after(self, key: str) -> str:
+        """Return what the pool's name in the cloud is made of; a renamed pool keeps its first."""
+        return self.first_name or self.renamed_from or key
 
     @model_validator(mode="after")
     def _one_way_to_choose_a_machine(self) -> Self:

@@ -120,15 +120,47 @@ def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[
         if seen <= set(clusters):  # of a cluster that is itself wrong the cloud is not known
             used = {clusters[key].cloud for key in seen}
             problems += idle_overrides(("pools", name), pool.overrides, clouds, used)
-        former = pool.renamed_from
-        if former is not None and former in pools:
-            what = f"{former!r} is still a pool here" if former != name else "a pool is not its own former name"
-            problems.append(Problem(("pools", name, "renamed_from"), what, "name the key the pool had before"))
-        elif former is not None and bad_key((), former) is not None:
-            what = f"got {shown(former)}, which was never the key of a pool"
-            problems.append(Problem(("pools", name, "renamed_from"), what, "name the key the pool had before"))
+        problems += _former_names(name, pool, pools)
     problems += [*same_clusters(clusters), *ambiguous_names(pools)]
     return Stack(clusters, pools, _production(config, problems), _allow_destroy(config, problems)), problems
+
+
+def _former_names(name: str, pool: StackPool, pools: Mapping[str, StackPool]) -> Iterator[Problem]:
+    """Say which names of its past a pool cannot have: two pools of a cluster would be found, or called, by one name."""
+    at: Path = ("pools", name)
+    wrong = never_a_key(at, pool)
+    yield from wrong
+    former = pool.renamed_from
+    if wrong:
+        return
+    if former == name:
+        yield Problem((*at, "renamed_from"), "a pool is not its own former name", "name the key the pool had before")
+        return
+    others = {key: other for key, other in pools.items() if key != name and set(other.clusters) & set(pool.clusters)}
+    if former in others:
+        fix = f"name the key the pool had before; after the update that renamed it write first_name: {former} instead"
+        yield Problem((*at, "renamed_from"), f"{former!r} is still a pool of its cluster", fix)
+        return
+    before = list(pools)[: list(pools).index(name)]
+    for key in [key for key in before if key in others]:
+        other = others[key]
+        if former is not None and other.renamed_from == former:
+            what = f"{key!r} was renamed from {former!r} as well, and the pool of that name becomes one of them"
+            yield Problem((*at, "renamed_from"), what, "leave it out of one of the two, which is then a new pool")
+        elif other.named_after(key) == pool.named_after(name) and other.renamed_from != name:
+            newer, older = (name, key) if pool.named_after(name) == name else (key, name)
+            what = f"{newer!r} and {older!r} are both called {pool.named_after(name)} in the cloud"
+            yield Problem(("pools", newer, "first_name"), what, "write a name that no pool of the cluster had")
+
+
+def never_a_key(at: Path, pool: PoolSpec) -> list[Problem]:
+    """Say which names of a pool's past cannot have been the key of one."""
+    cures = {"renamed_from": "name the key the pool had before", "first_name": "name the key the pool was made under"}
+    return [
+        Problem((*at, key), f"got {shown(given)}, which was never the key of a pool", cure)
+        for key, cure in cures.items()
+        if (given := getattr(pool, key)) is not None and bad_key((), given) is not None
+    ]
 
 
 def _unknown_clusters(

@@ -19,7 +19,7 @@ from components.kubernetes_access import create_kubernetes_provider
 from components.stack_config import decrypted, read_stack_config
 from gpupools.access import ACCESS_KEYS, check_kubeconfig_paths, check_secrets
 from gpupools.commands.diff import effects_of_inputs
-from gpupools.diff import Planned, record
+from gpupools.diff import Planned, in_recorded_order, record
 from gpupools.errors import Rejected
 from gpupools.guard import Judged, judge, read_earlier
 from gpupools.runtime.plan import RuntimePlan
@@ -63,7 +63,8 @@ try:
     runtimes = plan_software(stack, plans, clouds())
     check_kubeconfig_paths(stack.clusters, lambda path: is_in_checkout(path, Path(__file__).parent))
     state = earlier_state()
-    judged = Judged() if state is None else judge(read_earlier(state), Planned(stack, plans), effects_of_inputs())
+    earlier = read_earlier(state or {})
+    judged = Judged() if state is None else judge(earlier, Planned(stack, plans), effects_of_inputs())
     if judged.refusals:
         raise Rejected(refusal.problem for refusal in judged.refusals.values())
 except Rejected as rejected:
@@ -72,7 +73,15 @@ except Rejected as rejected:
 
 for warning in judged.warnings:
     pulumi.log.warn(warning)
-records: dict[str, Any] = {f"{plan.cluster}/{plan.name}": record(plan, stack).as_json() for plan in plans}
+before = {
+    f"{plan.cluster}/{plan.name}": earlier.of(plan.cluster, plan.name, stack.pools[plan.name].renamed_from)
+    for plan in plans
+}
+records: dict[str, Any] = {
+    key: record(in_recorded_order(plan, before[key]), stack).as_json()
+    for plan in plans
+    for key in [f"{plan.cluster}/{plan.name}"]
+}
 if config.encrypted:
     records = {key: pulumi.Output.secret(each) for key, each in records.items()}
 references: dict[str, pulumi.StackReference] = {}
@@ -108,6 +117,7 @@ def declare(key: str, runtime: RuntimePlan) -> None:
             {"cloud": cloud, "cluster": cluster, "pool": mine[name], "pool_name": name},
             pulumi.ResourceOptions(providers=[own], depends_on=list(after)),
             records[f"{key}/{name}"],
+            before[f"{key}/{name}"],
         )
         shown = {"name": made.node_pool_name, "capacity": made.capacity, "pod": made.pod}
         claim = {"claim_template": made.claim_template} if name in runtime.claim_templates else {}

@@ -7,11 +7,13 @@ against the strict monitor.
 import csv
 import inspect
 import re
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import pytest
 import yaml
@@ -19,18 +21,22 @@ from azure.mgmt.containerservice import models as azure_models
 from botocore.loaders import Loader  # type: ignore[import-untyped]
 from botocore.model import ServiceModel  # type: ignore[import-untyped]
 from google.cloud import container_v1, container_v1beta1
+from pulumi import _types
 
 import providers
 from gpupools.commands.diff import effects_of_inputs
 from gpupools.diff import EditEffect, FieldChange, PlanEdit, Planned, PoolChange, diff, edit_of, plan_edits
 from gpupools.errors import Rejected
-from gpupools.overrides import apply_overrides
+from gpupools.overrides import Overridable, apply_overrides
 from gpupools.stack import plan_config
 from preview.command import PROGRAM
 from preview.monitor import DeclaredResource
 from preview.program import Preview, preview_program
 from preview.schema import UNKNOWN
 from providers import clouds
+from providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PLACEMENT_GROUP
+from providers.azure import pool_settings as azure_pool_settings
+from providers.gcp import pool_settings as gcp_pool_settings
 from tests.declared_pools import DeclaredPools, declare, sent, stack
 
 HERE = Path(__file__).parent
@@ -329,10 +335,60 @@ def test_every_input_that_is_sent_has_a_row(cloud: str, programs: Path) -> None:
     assert sorted(set(table(cloud)) - rows - kept) == []
 
 
+OVERRIDES: Mapping[str, Mapping[str, tuple[Overridable, str]]] = {
+    "aws": {
+        "NodeGroup": (NODE_GROUP, "pulumi_aws.eks"),
+        "LaunchTemplate": (LAUNCH_TEMPLATE, "pulumi_aws.ec2"),
+        "PlacementGroup": (PLACEMENT_GROUP, "pulumi_aws.ec2"),
+    },
+    "azure": {"AgentPool": (azure_pool_settings.OVERRIDABLE["AgentPool"], "pulumi_azure_native.containerservice")},
+    "gcp": {"NodePool": (gcp_pool_settings.OVERRIDABLE["NodePool"], "pulumi_gcp.container")},
+}
+"""What may be set by hand of each resource, and the SDK's module with its inputs."""
+
+
+def without_row(cloud: str, at: str, args: type, kept: frozenset[str]) -> Iterator[str]:
+    """Yield the inputs that no row covers: none of their own, of what they are part of, or of each of their parts."""
+    types = _types.input_type_types(args)
+    for wire in _types.input_type_py_to_pulumi_names(args).values():
+        path = f"{at}.{wire}" if at else wire
+        if path in table(cloud) or path in kept:
+            continue
+        parts = next((part for part in parts_of(types.get(wire)) if _types.is_input_type(part)), None)
+        if parts is not None and any(row.startswith(f"{path}.") for row in table(cloud)):
+            yield from without_row(cloud, path, parts, kept)
+        else:
+            yield path
+
+
+def parts_of(kind: Any) -> Iterator[type]:
+    """Yield the classes in a type that is no list."""
+    if isinstance(kind, type):
+        yield kind
+    elif get_origin(kind) not in (list, Sequence):
+        for each in get_args(kind):
+            yield from parts_of(each)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "resource"), [(cloud, resource) for cloud, resources in OVERRIDES.items() for resource in resources]
+)
+def test_every_input_that_may_be_set_by_hand_has_a_row(cloud: str, resource: str) -> None:
+    overridable, module = OVERRIDES[cloud][resource]
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):  # of the SDK's, for other resources
+        args: type = getattr(import_module(module), f"{resource}Args")
+    at = resource if cloud == "aws" else ""
+    kept = frozenset(".".join(filter(None, (at, *path))) for path in overridable.kept)
+
+    assert set(_types.input_type_py_to_pulumi_names(args).values()) == set(overridable.inputs)
+    assert list(without_row(cloud, at, args, kept)) == []
+
+
 @each_cloud
 def test_every_row_says_why_and_where_from(cloud: str) -> None:
     for row in table(cloud).values():
-        assert row["effect"] in ("in-place", "rolling", "replace", "refused")
+        assert row["effect"] in ("in-place", "rolling", "replace", "refused", "unknown")
+        assert row["detail"] or row["effect"] != "unknown", "what is not known is said"
         assert re.fullmatch(r"https://\S+|[\w.-]+/[\w.-]+ \S.*", row["source"]), row
 
 
@@ -448,6 +504,8 @@ GKE_FIELDS = {
 """The fields of Google's update request whose names are not the provider's."""
 
 PROVIDERS_OWN = {"deletionPolicy", "ignoreNodeCountChanges"}
+NEVER_SENT = {"maintenancePolicies"}
+"""Inputs the provider tells GKE when it makes the pool and never again, whose edit it yet calls an update."""
 
 
 @pytest.mark.parametrize("row", [name for name in table("gcp") if effect("gcp", name) is not EditEffect.REPLACE])
@@ -457,6 +515,9 @@ def test_gke_has_a_call_for_what_is_not_replaced(row: str) -> None:
         assert effect("gcp", row) is EditEffect.IN_PLACE
     if row in PROVIDERS_OWN:
         assert first not in {snake_to_camel(name) for name in container_v1.NodePool.meta.fields}
+    elif row in NEVER_SENT:
+        assert "maintenance_policy" not in container_v1.UpdateNodePoolRequest.meta.fields
+        assert effect("gcp", row) is EditEffect.IN_PLACE
     elif first in GKE_CALLS:
         name = {"autoscaling": "autoscaling", "management": "management", "nodeCount": "node_count"}[first]
         assert name in GKE_CALLS[first].meta.fields
@@ -487,7 +548,8 @@ NEW_NODES: Mapping[str, frozenset[str]] = {
     # A new image is laid on the machine: https://learn.microsoft.com/azure/aks/enable-fips-nodes,
     # https://learn.microsoft.com/azure/aks/use-trusted-launch, https://learn.microsoft.com/azure/aks/upgrade-os-version.
     "azure": frozenset(
-        {"enableFIPS", "osSKU", "orchestratorVersion"}
+        # https://learn.microsoft.com/azure/aks/node-pool-snapshot, https://learn.microsoft.com/azure/aks/localdns-custom
+        {"enableFIPS", "osSKU", "orchestratorVersion", "creationData", "localDNSProfile"}
         | {"securityProfile.enableSecureBoot", "securityProfile.enableVTPM"}
     ),
 }

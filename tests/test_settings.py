@@ -154,6 +154,7 @@ CASES: Mapping[str, Mapping[str, tuple[Keys, Keys]]] = {
     "tags": everywhere({"tags": {"team": "vision"}}),
     "protect": everywhere({"protect": True}),
     "renamed_from": everywhere({"renamed_from": "first"}),
+    "first_name": everywhere({"first_name": "first"}),
     "overrides": everywhere(
         {},
         aws={"overrides": {"aws": {"LaunchTemplate": {"keyName": "ops"}}}},
@@ -272,6 +273,9 @@ def test_a_setting_that_is_taken_changes_what_is_declared(cloud: str, name: str,
         assert before["options"] != after["options"]
     elif name == "renamed_from":
         assert "first" in json.dumps(after["options"])
+        assert before["inputs"] != after["inputs"]
+    elif name == "first_name":
+        assert "first" in json.dumps(after["inputs"])
         assert before["inputs"] != after["inputs"]
     else:
         assert told(before) != told(after)

@@ -11,7 +11,7 @@ import providers
 from gpupools.check import CheckedFile, Located, check_stack_file, locate
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.git import NotInGit, file_at
-from gpupools.diff import EditEffect, InputEffects, Planned, PoolChange, diff, input_effects
+from gpupools.diff import InputEdit, InputEdits, Planned, PoolChange, diff, input_edits
 from gpupools.errors import Problem, Rejected
 from gpupools.guard import Refusal, idle_switch, refusals
 from gpupools.output import answer, tell
@@ -115,12 +115,12 @@ def _sides(files: Sequence[Path], since: str | None) -> tuple[_Side, _Side]:
     return _Side(Path(f"{since}:{file}"), file_at(since, file)), _Side(file)
 
 
-def effects_of_inputs() -> InputEffects:
+def effects_of_inputs() -> InputEdits:
     """Read every cloud's `edits.csv`."""
-    found: dict[str, dict[str, EditEffect]] = {}
+    found: dict[str, dict[str, InputEdit]] = {}
     for name in clouds():
         with (Path(providers.__file__).parent / name / "edits.csv").open(newline="", encoding="utf-8") as file:
-            found[name] = input_effects(csv.DictReader(file))
+            found[name] = input_edits(csv.DictReader(file))
     return found
 
 

@@ -145,6 +145,9 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             "Pulumi's protect on node group, launch template and placement group", f"{_PULUMI_OPTIONS}/protect"
         ),
         "renamed_from": _taken("Pulumi aliases; node group and template stay", f"{_PULUMI_OPTIONS}/aliases"),
+        "first_name": _taken(
+            "the tags Name and gpupools:pool of the machines, and the template's description", _TEMPLATES
+        ),
         "timeouts.create_min": _taken("Pulumi's customTimeouts of the node group", _PROVIDER),
         "timeouts.update_min": _taken("Pulumi's customTimeouts of the node group", _PROVIDER),
         "timeouts.delete_min": _taken("Pulumi's customTimeouts of the node group", _PROVIDER),

@@ -163,7 +163,7 @@ def decide(wish: Wish) -> EksSettings:
         capacity_type=capacity_type,
         reservation_id=None if is_group else reserved,
         reservation_group_arn=reserved if is_group else None,
-        zones=tuple(dict.fromkeys(spec.zones)),
+        zones=tuple(sorted(set(spec.zones))),
         volumes=tuple(_volumes(wish)),
         user_data=_user_data(wish),
         interfaces=interfaces,
@@ -178,7 +178,7 @@ def decide(wish: Wish) -> EksSettings:
         auto_repair=spec.auto_repair,
         tags=spec.tags,
         protect=spec.protect,
-        first_name=spec.renamed_from or wish.name,
+        first_name=spec.named_after(wish.name),
         create_timeout_minutes=spec.timeouts.create_min or 60 + 30 * (spec.nodes.min // 100),
         # EKS gives the pods of each node 15 minutes to leave, then boots another one, as many nodes at a time as may be
         # unavailable: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html

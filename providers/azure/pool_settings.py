@@ -110,6 +110,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         "tags": Setting(True, "tags of the pool, its scale set and its machines", f"{_AKS}use-tags"),
         "protect": Setting(True, "Pulumi's protect on the agent pool", f"{_PULUMI}protect/"),
         "renamed_from": Setting(True, "Pulumi aliases; the agent pool keeps its name", f"{_PULUMI}aliases/"),
+        "first_name": Setting(True, "the agent pool's name begins with it", f"{_AKS}create-node-pools"),
         "overrides": Setting(True, "inputs of AgentPool, by wire name", _API),
         "nodes.fixed": Setting(True, "enableAutoScaling false and count", f"{_AKS}scale-cluster"),
     }

@@ -140,7 +140,7 @@ class AksSettings(Settings):
     """US dollars per hour, or -1 for the on-demand price; None for a pool that is not spot."""
     capacity_reservation_group_id: str | None = None
     availability_zones: tuple[str, ...] = ()
-    """Empty for a pool that Azure places anywhere in the region."""
+    """Empty for a pool that Azure places anywhere in the region. For Pulumi and the pool's name their order counts."""
     compact: bool = False
     """Whether the nodes go into the cluster's proximity placement group."""
     max_surge: int | None = 0
@@ -211,7 +211,7 @@ def decide(wish: Wish) -> AksSettings:
         autoscaled=spec.nodes.fixed is None,
         spot_max_price=(spot.max_price_usd_per_hour or -1) if spot else None,
         capacity_reservation_group_id=spec.capacity.name if isinstance(spec.capacity, Reservation) else None,
-        availability_zones=tuple(spec.zones),
+        availability_zones=tuple(sorted(spec.zones)),
         compact=spec.network.placement == "compact",
         # A surge node needs quota and capacity that scarce GPUs rarely have, so by default nodes are upgraded in
         # place, one by one: https://learn.microsoft.com/azure/aks/upgrade-aks-node-pools-rolling.
@@ -220,7 +220,7 @@ def decide(wish: Wish) -> AksSettings:
         drain_timeout_min=spec.upgrade.drain_timeout_min,
         tags=dict(spec.tags),
         protect=spec.protect,
-        first_name=spec.renamed_from or wish.name,
+        first_name=spec.named_after(wish.name),
         create_min=create,
         update_min=update,
         delete_min=delete,

@@ -115,6 +115,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             "Pulumi aliases; the node pool keeps its name",
             "https://www.pulumi.com/docs/iac/concepts/options/aliases/",
         ),
+        "first_name": Setting(True, "the node pool's name begins with it", _API),
         "overrides": Setting(True, "merged into the inputs of NodePool", _PROVIDER),
         "nodes.fixed": Setting(True, "nodeCount, which counts the nodes of each zone; no autoscaling", _TOOLKIT),
     }

@@ -76,7 +76,7 @@ def _node_pool(
         cluster=cluster["name"],
         project=cluster["project"],
         location=cluster["location"],
-        node_locations=list(settings.zones) if settings.zones else cluster.get("node_locations"),
+        node_locations=list(settings.zones) if settings.zones else _sorted(cluster.get("node_locations")),
         node_count=settings.fixed_nodes_per_zone,
         initial_node_count=settings.initial_nodes_per_zone,
         autoscaling=None
@@ -100,6 +100,11 @@ def _node_pool(
         deletion_policy="PREVENT" if settings.protect else "DELETE",
         node_config=_node_config(plan, settings, cluster["service_account"]),
     )
+
+
+def _sorted(zones: Any) -> Any:
+    """Sort zones, which are a set for GKE; those known only while the program runs stay as they are."""
+    return sorted(zones) if isinstance(zones, list) and all(isinstance(zone, str) for zone in zones) else zones
 
 
 def _upgrade_settings(settings: GkeSettings) -> gcp.container.NodePoolUpgradeSettingsArgs:

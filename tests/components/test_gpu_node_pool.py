@@ -82,6 +82,42 @@ def test_a_name_for_the_pool_takes_the_place_of_the_components_own(preview: RunP
     assert "team-a-train-nodes" in [resource.name for resource in shown.resources]
 
 
+@pytest.mark.parametrize(
+    ("cloud", "name", "pool_name", "former"),
+    [
+        *((cloud, "train", None, "batch") for cloud in clouds()),
+        ("gcp", "lab-train", "train", "lab-batch"),
+        ("gcp", "train-train", "train", "train-batch"),
+    ],
+)
+def test_a_renamed_pool_is_found_by_the_name_it_had(
+    preview: RunProgram, cloud: str, name: str, pool_name: str | None, former: str
+) -> None:
+    renamed = {"pool": {"gpu": "T4", "nodes": {"max": 4}, "renamed_from": "batch"}, "pool_name": pool_name}
+    before = preview(f"GpuNodePool({former!r}, {args(cloud)!r})")
+    after = preview(f"GpuNodePool({name!r}, {args(cloud, **renamed)!r})")
+
+    (old,), (new,) = ([each for each in shown.resources if each.type == COMPONENT] for shown in (before, after))
+    (alias,) = new.options["aliases"]
+    assert alias == {
+        "name": former,
+        "parent": "",
+    }  # of the component's own type, project and stack, below the same parent
+    assert new.urn.removesuffix(f"::{name}") + f"::{alias['name']}" == old.urn
+    # For what is inside the engine puts the former name where the child's begins with the component's:
+    # https://github.com/pulumi/pulumi/blob/master/pkg/resource/deploy/step_generator.go, inheritedChildAlias.
+    names = [{each.name for each in shown.resources if each.parent is not None} for shown in (before, after)]
+    assert names[0] == {each.replace(name, former, 1) for each in names[1] if each.startswith(name)}
+    assert len(names[0]) == len(names[1])
+
+
+def test_a_pool_that_was_never_renamed_has_no_alias(preview: RunProgram) -> None:
+    shown = preview(f"GpuNodePool('train', {args(pool={'gpu': 'T4', 'nodes': {'max': 4}, 'first_name': 'batch'})!r})")
+
+    (component,) = [each for each in shown.resources if each.type == COMPONENT]
+    assert "aliases" not in component.options
+
+
 def test_addresses_may_be_outputs_of_resources_in_the_same_program(preview: RunProgram) -> None:
     shown = preview(
         """

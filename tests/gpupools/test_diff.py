@@ -4,7 +4,7 @@ import csv
 import json
 import subprocess
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -20,13 +20,19 @@ from gpupools.diff import (
     NO_ADDRESS,
     PLAN_FIELDS,
     EditEffect,
+    InputEdit,
+    InputEdits,
     PlanEdit,
     Planned,
     PoolChange,
+    PoolRecord,
+    compare,
     diff,
     edit_of,
+    in_recorded_order,
     plan_edits,
     planned_values,
+    record,
 )
 from providers import clouds
 from tests.declared_pools import declare, sent
@@ -66,12 +72,14 @@ def written(folder: Path, name: str, content: Mapping[str, Any]) -> Path:
     return file
 
 
-def changes(folder: Path, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[PoolChange]:
+def changes(
+    folder: Path, old: Mapping[str, Any], new: Mapping[str, Any], table: InputEdits | None = None
+) -> list[PoolChange]:
     sides = []
     for name, content in (("old", old), ("new", new)):
         checked = check_stack_file(written(folder, name, content), clouds())
         sides.append(Planned(checked.stack, checked.plans))
-    return diff(sides[0], sides[1], effects_of_inputs())
+    return diff(sides[0], sides[1], effects_of_inputs() if table is None else table)
 
 
 def edit_rows(cloud: str) -> dict[str, dict[str, str]]:
@@ -230,7 +238,7 @@ CASES = [
         "lab",
         {},
         {"overrides": {"gcp": {"NodePool": {"nodeConfig": {"fastSocket": {"enabled": True}}}}}},
-        "rolling: overrides.NodePool.nodeConfig.fastSocket.enabled none → true",
+        "rolling: overrides.NodePool.nodeConfig.fastSocket.enabled none → true; GKE recreates every node",
         id="an input set by hand has the effect of the cloud's table",
     ),
     pytest.param(
@@ -335,7 +343,7 @@ def test_the_effect_is_that_of_the_inputs_the_program_then_declares_otherwise(
     told = {name for name in {**before, **after} if before.get(name) != after.get(name)}
     told -= {"agentPoolName", "name", "initialNodeCount"}
     known = effects_of_inputs()[CLUSTERS[cluster]["cloud"]]
-    effects = [known[next(start for start in starts(name) if start in known)] for name in told]
+    effects = [known[next(start for start in starts(name) if start in known)].effect for name in told]
     strength = list(EditEffect)
 
     assert changes(tmp_path, old, new)[0].effect is max(effects, key=strength.index, default=EditEffect.NONE)
@@ -455,13 +463,140 @@ def test_a_capacity_block_takes_another_machine_by_a_new_template(tmp_path: Path
 
 def test_an_input_set_by_hand_that_no_table_has_is_not_guessed(tmp_path: Path) -> None:
     by_hand = {"azure": {"AgentPool": {"messageOfTheDay": "aGVsbG8="}}}
-    found = changes(tmp_path, stack({"a": pool("serve")}), stack({"a": pool("serve", overrides=by_hand)}))[0]
+    table = {"azure": {"vmSize": InputEdit(EditEffect.REPLACE)}}
+    found = changes(tmp_path, stack({"a": pool("serve")}), stack({"a": pool("serve", overrides=by_hand)}), table)[0]
 
     assert found.effect is EditEffect.UNKNOWN
     assert found.destroys
-    assert str(found).startswith(
-        "serve/a: pulumi preview has to say what this does: overrides.AgentPool.messageOfTheDay"
+    assert str(found) == (
+        "serve/a: pulumi preview has to say what this does: overrides.AgentPool.messageOfTheDay none → aGVsbG8=; set by"
+        " hand, and no table says what a change of it does"
     )
+
+
+TAKEN_AWAY = [
+    pytest.param("serve", {"AgentPool": {"vnetSubnetID": None}}, "replace", id="subnet of an AKS pool"),
+    pytest.param("lab", {"NodePool": {"nodeConfig": {"oauthScopes": None}}}, "replace", id="scopes of a GKE pool"),
+    pytest.param("lab", {"NodePool": {"management": None}}, "in-place", id="a map with rows for its parts only"),
+    pytest.param("train", {"LaunchTemplate": {"tagSpecifications": None}}, "rolling", id="tags of EKS nodes"),
+    pytest.param("train", {"NodeGroup": {"nodeRepairConfig": None}}, "in-place", id="repair of EKS nodes"),
+    pytest.param("serve", {"AgentPool": {"kubeletConfig": {}}}, "replace", id="an empty map is an input too"),
+]
+
+
+@pytest.mark.parametrize(("cluster", "by_hand", "effect"), TAKEN_AWAY)
+def test_an_input_taken_away_by_hand_has_the_effect_of_its_row(
+    cluster: str, by_hand: dict[str, Any], effect: str, tmp_path: Path
+) -> None:
+    without = stack({"a": pool(cluster)})
+    taken = stack({"a": pool(cluster, overrides={CLUSTERS[cluster]["cloud"]: by_hand})})
+    (away,), (back,) = changes(tmp_path, without, taken), changes(tmp_path, taken, without)
+
+    assert (away.change, away.effect.value) == (back.change, back.effect.value) == ("changed", effect)
+    assert [change.change for change in changes(tmp_path, taken, taken)] == ["unchanged"]
+
+
+def test_what_is_taken_away_is_said_in_words_and_kept_on_record(tmp_path: Path) -> None:
+    taken = stack({"a": pool("serve", overrides={"azure": {"AgentPool": {"vnetSubnetID": None}}})})
+    (change,) = changes(tmp_path, stack({"a": pool("serve")}), taken)
+    checked = check_stack_file(written(tmp_path, "taken", taken), clouds())
+    kept = PoolRecord.from_json(json.loads(json.dumps(record(checked.plans[0], checked.stack).as_json())))
+
+    assert "overrides.AgentPool.vnetSubnetID none → (taken away)" in str(change)
+    assert kept is not None
+    assert [each.change for each in compare([kept], Planned(checked.stack, checked.plans), effects_of_inputs())] == [
+        "unchanged"
+    ]
+
+
+SETS = [
+    pytest.param("serve", {"zones": ["1", "2", "3"]}, {"zones": ["3", "1", "2"]}, id="zones on AKS"),
+    pytest.param(
+        "lab",
+        {"zones": ["europe-west4-a", "europe-west4-b"]},
+        {"zones": ["europe-west4-b", "europe-west4-a"]},
+        id="zones on GKE",
+    ),
+    pytest.param("train", {"zones": ["us-east-1a", "us-east-1b"]}, {"zones": ["us-east-1b", "us-east-1a"]}, id="EKS"),
+    *(
+        pytest.param(
+            cluster,
+            {"taints": ["a=b:NoSchedule", "c=d:NoSchedule"]},
+            {"taints": ["c=d:NoSchedule", "a=b:NoSchedule"]},
+            id=f"taints on {cluster}",
+        )
+        for cluster in CLUSTERS
+    ),
+]
+
+
+@pytest.mark.parametrize(("cluster", "keys", "turned"), SETS)
+def test_what_is_a_set_in_the_cloud_may_be_written_in_any_order(
+    cluster: str, keys: dict[str, Any], turned: dict[str, Any], tmp_path: Path
+) -> None:
+    found = changes(tmp_path, stack({"a": pool(cluster, **keys)}), stack({"a": pool(cluster, **turned)}))
+    pools = {
+        key: one_pool(CLUSTERS[cluster], {"instance_type": MACHINES[cluster], "nodes": {"max": 4}, **each})
+        for key, each in (("sorted", keys), ("turned", turned))
+    }
+    cloud, made = CLUSTERS[cluster]["cloud"], declare(pools, tmp_path / "programs").pools
+
+    assert [change.change for change in found] == ["unchanged"]
+    assert sent(cloud, "sorted", made["sorted"]) == sent(cloud, "turned", made["turned"])
+
+
+def test_the_clusters_zones_on_gke_may_be_written_in_any_order(tmp_path: Path) -> None:
+    zones = ["europe-west4-a", "europe-west4-b"]
+    files = [{"lab": {**CLUSTERS["lab"], "node_locations": each}} for each in (zones, zones[::-1])]
+    found = changes(tmp_path, *(stack({"a": pool("lab")}, each) for each in files))
+    keys = {"instance_type": MACHINES["lab"], "nodes": {"max": 4}}
+    made = declare(
+        {f"p{index}": one_pool(each["lab"], keys) for index, each in enumerate(files)}, tmp_path / "programs"
+    )
+
+    assert [change.change for change in found] == ["unchanged"]
+    assert [sent("gcp", key, each)["nodeLocations"] for key, each in made.pools.items()] == [zones, zones]
+
+
+def test_a_pool_made_with_its_zones_in_another_order_keeps_them_in_that_order(tmp_path: Path) -> None:
+    checked = check_stack_file(written(tmp_path, "new", stack({"a": pool("serve", zones=["1", "2"])})), clouds())
+    now = record(checked.plans[0], checked.stack)
+    old, other = (replace(now, values={**now.values, "availability_zones": each}) for each in (["2", "1"], ["3", "1"]))
+
+    orders = [in_recorded_order(checked.plans[0], each).settings for each in (None, old, other)]
+    assert [getattr(each, "availability_zones", None) for each in orders] == [("1", "2"), ("2", "1"), ("1", "2")]
+    assert [change.change for change in compare([old], Planned(checked.stack, checked.plans), effects_of_inputs())] == [
+        "unchanged"
+    ]
+
+
+FIXED = [
+    pytest.param("train", "EKS takes nodes above a lower number away and evicts their pods for 15 minutes at most"),
+    pytest.param("serve", "AKS drains nodes above a lower number and takes them away"),
+    pytest.param("lab", "GKE takes nodes above a lower number away"),
+]
+
+
+@pytest.mark.parametrize(("cluster", "detail"), FIXED)
+def test_fewer_fixed_nodes_are_said_to_go(cluster: str, detail: str, tmp_path: Path) -> None:
+    zone = {"zones": ["europe-west4-a"]} if cluster == "lab" else {}
+    old, new = (stack({"a": {**pool(cluster, **zone), "nodes": {"fixed": count}}}) for count in (4, 2))
+
+    assert [str(each) for each in changes(tmp_path, old, new)] == [f"{cluster}/a: in place: nodes.min 4 → 2; {detail}"]
+
+
+def test_what_the_table_warns_of_is_said_of_an_input_set_by_hand(tmp_path: Path) -> None:
+    old, new = (
+        stack({"a": pool("train", overrides={"aws": {"NodeGroup": {"version": version}}})})
+        for version in ("1.33", "1.32")
+    )
+
+    assert [str(each) for each in changes(tmp_path, old, new)] == [
+        (
+            "train/a: rolling: overrides.NodeGroup.version 1.33 → 1.32; another version of Kubernetes; an older one is"
+            " refused"
+        )
+    ]
 
 
 def test_json_has_every_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from gpupools.check import check_stack_file
 from gpupools.cli import main
 from gpupools.commands.diff import effects_of_inputs
-from gpupools.diff import Planned, PoolRecord, record
+from gpupools.diff import EditEffect, Planned, PoolRecord, record
 from gpupools.errors import Rejected
 from gpupools.guard import Earlier, Judged, judge, read_earlier
 from providers import clouds
@@ -370,6 +370,59 @@ def test_a_name_with_hyphens_is_taken_apart_as_the_file_would_write_it(tmp_path:
     ]
     allowed = planned(tmp_path, now, labs, production=True, allow_destroy=["gone-for/good", "lab-2/big"])
     assert judged(earlier, allowed).refusals == {}
+
+
+@pytest.mark.parametrize("cluster", ["serve", "lab"])
+def test_a_second_rename_that_forgets_the_first_name_is_refused_in_every_stack(cluster: str, tmp_path: Path) -> None:
+    was = planned(tmp_path, {"b": pool(cluster, renamed_from="a")})
+    again = {"c": pool(cluster, renamed_from="b")}
+    cure = {"c": pool(cluster, renamed_from="b", first_name="a")}
+
+    (reason,) = refused(was, planned(tmp_path, again))
+    assert reason.startswith(
+        f"{cluster}/c: was not made under the name in renamed_from, and this update would replace it (up to 4 nodes"
+    )
+    assert reason.endswith("write first_name: a beside renamed_from: b")
+    assert refused(was, planned(tmp_path, cure)) == []
+    assert [change.effect for change in judged(was, planned(tmp_path, cure)).changes] == [EditEffect.IN_PLACE]
+    assert refused(was, planned(tmp_path, again, allow_destroy=[f"{cluster}/c"])) == []
+
+
+def test_a_second_rename_on_eks_keeps_the_nodes_with_the_first_name(tmp_path: Path) -> None:
+    was = planned(tmp_path, {"b": pool("train", renamed_from="a")})
+    without, kept = (
+        judged(was, planned(tmp_path, {"c": pool("train", renamed_from="b", **each)})).changes[0]
+        for each in ({}, {"first_name": "a"})
+    )
+
+    assert (without.effect, kept.effect) == (EditEffect.ROLLING, EditEffect.IN_PLACE)
+    assert "write first_name: a to keep it" in str(without)
+
+
+@pytest.mark.parametrize("cluster", ["serve", "lab"])
+def test_after_a_rename_the_old_name_is_free(cluster: str, tmp_path: Path) -> None:
+    was = planned(tmp_path, {"b": pool(cluster, renamed_from="a")})
+    now = planned(tmp_path, {"b": pool(cluster, first_name="a"), "a": pool(cluster, first_name="a2")})
+
+    assert [(each.pool, each.change) for each in judged(was, now).changes] == [("b", "unchanged"), ("a", "created")]
+    assert refused(was, now) == []
+
+
+def test_an_input_taken_away_by_hand_is_refused_in_production(tmp_path: Path) -> None:
+    by_hand = {"azure": {"AgentPool": {"vnetSubnetID": None}}}
+    was = planned(tmp_path, {"b": pool("serve")}, production=True)
+    kept = read_earlier(
+        {
+            "urn:b": {
+                "type": "gpupools:index:GpuNodePool",
+                "outputs": {"record": record(was.plans[0], was.stack).as_json()},
+            }
+        }
+    )
+
+    (reason,) = refused(kept, planned(tmp_path, {"b": pool("serve", overrides=by_hand)}, production=True))
+    assert "would replace it" in reason
+    assert "overrides.AgentPool.vnetSubnetID none → (taken away)" in reason
 
 
 def test_a_renamed_pool_without_a_record_is_not_deleted(tmp_path: Path) -> None:

@@ -383,7 +383,7 @@ def test_labels_of_others_cannot_be_set(key: str, found: str, plan: Plan) -> Non
     [
         pytest.param([], [], id="none of its own"),
         pytest.param(["team=a:NoSchedule"], ["team=a:NoSchedule"], id="one more"),
-        pytest.param(["b:NoExecute", "a:NoSchedule"], ["b:NoExecute", "a:NoSchedule"], id="in the order given"),
+        pytest.param(["b:NoExecute", "a:NoSchedule"], ["a:NoSchedule", "b:NoExecute"], id="a node's have no order"),
         pytest.param(["nvidia.com/gpu=present:NoSchedule"], [], id="the GPU taint again"),
         pytest.param(["a:NoSchedule", "nvidia.com/gpu=present:NoSchedule"], ["a:NoSchedule"], id="the GPU taint last"),
         pytest.param(["nvidia.com/gpu=x:NoExecute"], ["nvidia.com/gpu=x:NoExecute"], id="its key with another effect"),
@@ -431,8 +431,8 @@ def test_the_pod_lands_on_the_pool_and_tolerates_its_taints(plan: Plan) -> None:
         "nodeSelector": {"gpupools/pool": "a"},
         "tolerations": [
             {"key": "nvidia.com/gpu", "operator": "Equal", "effect": "NoSchedule", "value": "present"},
-            {"key": "team", "operator": "Equal", "effect": "NoExecute", "value": "vision"},
             {"key": "quiet", "operator": "Exists", "effect": "NoSchedule"},
+            {"key": "team", "operator": "Equal", "effect": "NoExecute", "value": "vision"},
         ],
         "containers": [{"name": "main", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
     }

@@ -824,3 +824,71 @@ def test_a_right_configuration_is_planned_in_one_step(fake_clouds: Clouds) -> No
 
     assert list(stack.pools) == ["a"]
     assert plans == plan_stack(stack, fake_clouds)
+
+
+# --- names of the past ---
+
+
+def past(**pools: Mapping[str, Any]) -> dict[str, Any]:
+    clusters = {"lab": CLUSTER, "other": {**CLUSTER, "name": "other"}}
+    return {"clusters": clusters, "pools": {name: {**POOL, **keys} for name, keys in pools.items()}}
+
+
+PAST = [
+    pytest.param(past(c={"renamed_from": "b", "first_name": "a"}), [], id="a second rename"),
+    pytest.param(
+        past(b={"renamed_from": "a"}, a={}),
+        [
+            (
+                "pools.b.renamed_from: 'a' is still a pool of its cluster; name the key the pool had before; after the "
+                "update that renamed it write first_name: a instead"
+            )
+        ],
+        id="the old name is a pool again",
+    ),
+    pytest.param(past(b={"renamed_from": "a"}, a={"clusters": ["other"]}), [], id="the old name on another cluster"),
+    pytest.param(
+        past(c={"renamed_from": "a"}, d={"renamed_from": "a"}),
+        [
+            (
+                "pools.d.renamed_from: 'c' was renamed from 'a' as well, and the pool of that name becomes one of them;"
+                " leave it out of one of the two, which is then a new pool"
+            )
+        ],
+        id="one pool becomes two",
+    ),
+    pytest.param(
+        past(c={"renamed_from": "a"}, d={"renamed_from": "a", "clusters": ["other"]}),
+        [],
+        id="a pool of two clusters gets a name on each",
+    ),
+    *(
+        pytest.param(
+            past(**pools),
+            [
+                (
+                    "pools.a.first_name: 'a' and 'b' are both called a in the cloud; write a name that no pool of the"
+                    " cluster had"
+                )
+            ],
+            id=f"one name in the cloud for two, {', '.join(pools)}",
+        )
+        for pools in ({"b": {"first_name": "a"}, "a": {}}, {"a": {}, "b": {"first_name": "a"}})
+    ),
+    pytest.param(past(b={"first_name": "a"}, a={"first_name": "a2"}), [], id="the old name is free with another first"),
+    pytest.param(
+        past(b={"renamed_from": "b"}),
+        ["pools.b.renamed_from: a pool is not its own former name; name the key the pool had before"],
+        id="its own name",
+    ),
+    pytest.param(
+        past(b={"first_name": "Old Pool"}),
+        ["pools.b.first_name: got 'Old Pool', which was never the key of a pool; name the key the pool was made under"],
+        id="a first name that is none",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "wrong"), PAST)
+def test_names_of_a_pools_past(given: Mapping[str, Any], wrong: list[str], fake_clouds: Clouds) -> None:
+    assert problems(given, fake_clouds) == wrong
