@@ -192,5 +192,6 @@ def _word(value: Any) -> str:
     if value is UNKNOWN:
         return repr(value)
     if isinstance(value, str):
-        return shown(value)[1:-1] if value else "<empty>"
+        told = shown(value)
+        return (told if told.startswith("a text of ") else told[1:-1]) if value else "<empty>"
     return "<missing>" if value is None else f"<{type(value).__name__}>"

@@ -233,7 +233,7 @@ def test_what_another_resource_decides_is_left_to_the_rule_that_sees_the_stack(
             "a:NoSchedule, <empty>, b and 2 more",
             id="strings, without their values, three at most",
         ),
-        pytest.param({"nodeConfig": {"taints": ["x" * 500]}}, "x" * 58, id="a long one is cut"),
+        pytest.param({"nodeConfig": {"taints": ["x" * 500]}}, "a text of 500 characters", id="a long one is cut"),
     ],
 )
 def test_a_finding_shows_what_was_declared_but_no_values_of_taints(props: dict[str, object], found: str) -> None:
