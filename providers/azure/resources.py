@@ -1,6 +1,7 @@
 """The only place that speaks the Azure SDK: it translates a plan and decides nothing about GPUs."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
@@ -14,6 +15,8 @@ from gpupools.naming import replacement_name
 from gpupools.plan import PoolPlan
 from providers.azure.settings import AksSettings
 from providers.set_by_hand import keyword_arguments, wire_inputs
+
+_AGENT_POOL = "azure-native:containerservice:AgentPool"
 
 POOL_NAME_LIMIT = 12
 """Characters of a Linux pool's name: lower-case letters and digits, a letter first
@@ -104,10 +107,42 @@ def create_pool(
     settings = plan.settings
     if not isinstance(settings, AksSettings):
         raise TypeError(f"{plan.cluster}/{plan.name} was planned for {plan.cloud}, not for azure")
+    cluster = _in_its_subscription(cluster, opts)
     declare = _typed if settings.api_version is None else _untyped
     pool, pool_name = declare(f"{name}-pool", settings, _arguments(plan, settings, cluster), opts)
     # Through the URN, so that the name is known at preview and whoever uses it still waits for the pool.
     return pool.urn.apply(lambda _: pool_name)
+
+
+def _in_its_subscription(
+    cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
+) -> Mapping[str, pulumi.Input[Any]]:
+    """Return the cluster for use with the provider it gets: no resource says its subscription, the provider does.
+
+    A provider that a program declares is its word for it: the SDK does not tell what that was given.
+
+    Raises (while the program runs):
+        pulumi.RunError: The default provider is for another subscription than the cluster's `subscription_id`.
+    """
+    wanted = cluster.get("subscription_id")
+    if wanted is None or opts.parent is None or opts.parent.get_provider(_AGENT_POOL) is not None:
+        return cluster
+    found = pulumi.Config("azure-native").get("subscriptionId") or os.environ.get("ARM_SUBSCRIPTION_ID")
+
+    def compared(given: Sequence[Any]) -> Any:
+        subscription, name = given
+        if found is None or str(subscription).casefold() != found.casefold():
+            there = f"is for {found}" if found else "names none"
+            raise pulumi.RunError(
+                f"cluster.subscription_id: the default provider {there}, and this cluster is in another subscription; "
+                "give the component a provider: ResourceOptions(providers=[azure_native.Provider(…)])"
+            )
+        return name
+
+    if isinstance(wanted, pulumi.Output):
+        return {**cluster, "name": pulumi.Output.all(wanted, cluster["name"]).apply(compared)}
+    compared([wanted, cluster["name"]])
+    return cluster
 
 
 def _typed(

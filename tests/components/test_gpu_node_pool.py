@@ -399,3 +399,38 @@ def test_a_pool_is_in_its_clusters_region_whatever_the_programs_provider_has(
     made = [each for each in shown.resources if each.type.startswith("aws:")]
     assert {each.type.rpartition(":")[2] for each in made} == {"LaunchTemplate", "NodeGroup", "Tag"}
     assert {each.inputs["region"] for each in made} == {region}
+
+
+AKS = "{'cloud': 'azure', 'cluster': {'name': 'a', 'resource_group': 'ml', 'subscription_id': 'S1'}, 'pool': az}"
+OTHER = (
+    "cluster.subscription_id: the default provider {}, and this cluster is in another subscription; give the component "
+    "a provider: ResourceOptions(providers=[azure_native.Provider(…)])"
+)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["plain", "late"])
+@pytest.mark.parametrize(
+    ("given", "there", "said"),
+    [
+        pytest.param("", "s1", [], id="the cluster's"),
+        pytest.param("", "S2", [OTHER.format("is for S2")], id="another"),
+        pytest.param("", None, [OTHER.format("names none")], id="none"),
+        pytest.param("azure_native.Provider('p', subscription_id='S1')", None, [], id="a provider of its own"),
+    ],
+)
+def test_a_pool_on_aks_is_refused_the_default_provider_of_another_subscription(
+    preview: RunProgram, monkeypatch: pytest.MonkeyPatch, given: str, there: str | None, said: list[str], late: bool
+) -> None:
+    monkeypatch.delenv("ARM_SUBSCRIPTION_ID", raising=False)
+    if there is not None:
+        monkeypatch.setenv("ARM_SUBSCRIPTION_ID", there)
+    args = AKS.replace("'S1'", "pulumi.Output.from_input('S1')") if late else AKS
+    shown = preview(
+        f"""
+        import pulumi_azure_native as azure_native
+        az = {{"gpu": "T4", "nodes": {{"max": 4}}}}
+        GpuNodePool("a", {args}, pulumi.ResourceOptions(providers=[{given}]))
+        """
+    )
+
+    assert [str(problem) for problem in shown.problems] == said
