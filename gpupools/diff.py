@@ -64,7 +64,9 @@ class PlanEdit:
     field: str
     """A key of `planned_values`, or the start of one up to a dot."""
     when: str
-    """`<settings field>=<value>` for a row that counts only where the new plan has it; empty for any plan."""
+    """`<settings field>=<value>` for a row that counts only where the new plan has it, `raised` or `lowered` for one of a
+    number; empty for always.
+    """
     effect: EditEffect
     inputs: tuple[str, ...]
     """What the field becomes in the cloud; empty where nothing does."""
@@ -138,6 +140,8 @@ class PoolChange:
     """Whether it is a production pool, before the edit or after it."""
     protected: bool = False
     """Whether it was declared protected before the edit."""
+    recorded: bool = True
+    """Whether it is known what it was before the edit."""
 
     @property
     def destroys(self) -> bool:
@@ -498,7 +502,7 @@ def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, inputs: InputEd
         details = [edit.detail] if edit.detail else []
         details += [f"{each} is {why}" for each, why in plan.customised.items() if f"{path}.".startswith(f"{each}.")]
         return FieldChange(name, old, new, edit.effect, "; ".join(details))
-    row = edit_of(name, plan)
+    row = edit_of(name, plan, old, new)
     if row.effect is not EditEffect.NONE and any(_is_output(value) for value in (old, new)):
         return FieldChange(name, old, new, EditEffect.UNKNOWN, "its value is known only while the program runs")
     keeps = f"; write first_name: {_shown(old)} to keep it" if name == "first_name" else ""
@@ -511,20 +515,28 @@ def _is_output(value: object) -> bool:
     return isinstance(value, str) and value.startswith(_OUTPUT)
 
 
-def edit_of(name: str, plan: PoolPlan) -> PlanEdit:
+def edit_of(name: str, plan: PoolPlan, old: Any, new: Any) -> PlanEdit:
     """Return the row for a field of a plan: of the field itself, else of what it is part of.
+
+    Args:
+        name: A key of `planned_values`.
+        plan: The new plan.
+        old: The field's value before.
+        new: Its value now.
 
     Raises:
         LookupError: The table has no row; a test keeps it total.
     """
     for start in _starts(name):
         for row in plan_edits():
-            if row.field == start and row.cloud in (plan.cloud, "*") and _counts(row.when, plan):
+            if row.field == start and row.cloud in (plan.cloud, "*") and _counts(row.when, plan, old, new):
                 return row
     raise LookupError(f"plan_edits.csv has no row for {name} on {plan.cloud}")
 
 
-def _counts(when: str, plan: PoolPlan) -> bool:
+def _counts(when: str, plan: PoolPlan, old: Any, new: Any) -> bool:
+    if when in ("raised", "lowered"):
+        return old is not None and new is not None and (new > old if when == "raised" else new < old)
     key, _, value = when.partition("=")
     return not when or str(getattr(plan.settings, key)) == value
 

@@ -12,7 +12,7 @@ import pulumi
 from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime import mocks
 from pulumi.runtime.proto import resource_pb2
-from pulumi.runtime.settings import get_project, get_stack
+from pulumi.runtime.settings import get_organization, get_project, get_stack
 
 from gpupools.errors import Path, Problem
 from preview.schema import UNKNOWN, InputProblem, check_inputs, check_property_path, knows
@@ -189,7 +189,7 @@ class StrictMonitor(mocks.MockMonitor):
 
     def _own_state(self, stack: object) -> Any:
         """Answer what the program's own stack had before, as the engine does; without outputs when nobody knows."""
-        if stack != f"organization/{get_project()}/{get_stack()}":
+        if stack != f"{get_organization()}/{get_project()}/{get_stack()}":
             self._refuse((_READ_STATE,), f"asks for the state of {stack!r}", _PLAIN)
         response = resource_pb2.ResourceInvokeResponse()
         answer = getattr(response, "return")  # the field's name is a keyword of Python

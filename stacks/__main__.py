@@ -26,6 +26,7 @@ from gpupools.runtime.plan import RuntimePlan
 from gpupools.stack import plan_config, plan_software
 from gpupools.stackfile import is_in_checkout
 from providers import clouds
+from providers.last_update import last_update
 
 SHOWN = 32
 """Exit code after which Pulumi's language host prints nothing more: the reader has been told
@@ -36,20 +37,14 @@ signal.signal(signal.SIGINT, lambda *_: os._exit(SHOWN))
 
 
 def earlier_state() -> Mapping[str, Any] | None:
-    """Ask the engine what this stack's last update left: URN to type and outputs; None when nobody knows.
-
-    The function is the engine's own, pulumi/pulumi pkg/resource/deploy/builtins.go; it reads what `up` wrote last, also
-    while it is under way. `gpupools preview` has no engine and no state, and answers without outputs.
-    """
-    name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+    """Return what this stack's last update left, None when nobody knows."""
     try:
-        answer = pulumi.runtime.invoke("pulumi:pulumi:readStackResourceOutputs", {"stackName": name})
+        return last_update()
     except pulumi.RunError:
         raise
     except Exception as error:  # the SDK raises nothing narrower
         pulumi.log.warn(f"what this update replaces or deletes is left to Pulumi's own protect: {error}")
         return None
-    return cast("Mapping[str, Any] | None", (answer.value or {}).get("outputs"))
 
 
 try:

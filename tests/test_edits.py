@@ -161,7 +161,7 @@ def said(cloud: str, key: str) -> tuple[PoolChange, tuple[tuple[FieldChange, fro
             path = field.field.removeprefix("overrides.")
             inputs, row = {row_of(cloud, path if cloud == "aws" else path.partition(".")[2])}, None
         else:
-            row = edit_of(field.field, new.plans[0])
+            row = edit_of(field.field, new.plans[0], field.old, field.new)
             inputs = set(row.inputs)
         found.append((field, frozenset(inputs), row))
     return change, tuple(found)

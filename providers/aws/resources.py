@@ -7,6 +7,7 @@ import base64
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from itertools import chain
 from typing import Any, TypeVar
 
@@ -20,6 +21,7 @@ from gpupools.taints import Taint
 from providers.aws import account_of
 from providers.aws.read_back import EFFECTS
 from providers.aws.settings import EksSettings, Interface, Volume
+from providers.last_update import asked, left_of, unmoved
 
 with warnings.catch_warnings():
     # The SDK warns of a renamed resource of its own (EncryptionControl) when the module is first touched.
@@ -27,6 +29,10 @@ with warnings.catch_warnings():
     from pulumi_aws.ec2 import LaunchTemplate
 
 _EFFECT_NAMES = {effect: name for name, effect in EFFECTS.items()}
+
+_NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+_GET_NODE_GROUP = "aws:eks/getNodeGroup:getNodeGroup"
+_VERSION = version("pulumi_aws")
 
 _TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
 """Prefix of the tags from which cluster-autoscaler learns what an empty group's nodes would be.
@@ -77,6 +83,7 @@ def create_pool(
     kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if settings.protect else None))
     tags = {**settings.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": plan.name}
     template = _launch_template(name, plan, settings, cluster, kept)
+    desired, autoscaled = _desired_size(name, plan, settings, cluster["region"], opts)
     group = _declare(
         aws.eks.NodeGroup,
         f"{name}-nodes",
@@ -95,7 +102,7 @@ def create_pool(
                 # A number: `$Latest` would differ from what EKS reports at every preview.
                 "version": template.latest_version.apply(str),
             },
-            "scalingConfig": {"minSize": plan.min_nodes, "desiredSize": plan.min_nodes, "maxSize": plan.max_nodes},
+            "scalingConfig": {"minSize": plan.min_nodes, "desiredSize": desired, "maxSize": plan.max_nodes},
             "labels": dict(plan.labels),
             "taints": [
                 {"key": taint.key, "value": taint.value, "effect": _EFFECT_NAMES[taint.effect]} for taint in plan.taints
@@ -108,12 +115,8 @@ def create_pool(
         },
         settings,
         pulumi.ResourceOptions.merge(
-            kept,
+            pulumi.ResourceOptions.merge(kept, autoscaled),
             pulumi.ResourceOptions(
-                # Between min and max the autoscaler owns the number of nodes. A min above the desired size of the state
-                # is refused at `up` (https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3306): scale the
-                # group up first. Nested paths are taken in wire form only.
-                ignore_changes=["scalingConfig.desiredSize"] if plan.min_nodes < plan.max_nodes else None,
                 custom_timeouts=pulumi.CustomTimeouts(
                     create=f"{settings.create_timeout_minutes}m",
                     update=f"{settings.update_timeout_minutes}m",
@@ -141,6 +144,50 @@ def _where(cluster: Mapping[str, pulumi.Input[Any]]) -> dict[str, Any]:
     (https://hashicorp.github.io/terraform-provider-aws/enhanced-region-support).
     """
     return {"region": cluster["region"]}
+
+
+def _desired_size(
+    name: str, plan: PoolPlan, settings: EksSettings, region: pulumi.Input[str], opts: pulumi.ResourceOptions
+) -> tuple[int, pulumi.ResourceOptions]:
+    """Return the number of nodes to declare, and the options that leave it to the autoscaler.
+
+    The provider wants a number, and sends the whole scaling configuration when any part of it changes
+    (https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go). So a change of
+    minimum or maximum takes the number that runs along; EKS wants it between the two. Otherwise nothing is sent.
+    """
+    if plan.min_nodes == plan.max_nodes:
+        return plan.min_nodes, pulumi.ResourceOptions()
+    former = name.removesuffix(plan.name) + settings.first_name
+    has, there = left_of(_NODE_GROUP, (f"{name}-nodes", f"{former}-nodes"))
+    ends = {"minSize": plan.min_nodes, "maxSize": plan.max_nodes}
+    if has is not None and not _same_ends(ends, has["scalingConfig"]):
+        place = {"region": region, **{key: has[key] for key in ("clusterName", "nodeGroupName")}}
+        group = asked(_GET_NODE_GROUP, place, opts.parent, _VERSION)
+        if group:
+            return _between(plan, int(group["scalingConfigs"][0]["desiredSize"])), pulumi.ResourceOptions()
+
+    def sends(new: Mapping[str, Any], old: Mapping[str, Any]) -> int | None:
+        # The provider leaves an ignored path as it was read last (pulumi/pulumi-terraform-bridge
+        # pkg/tfshim/sdk-v2/provider2.go, processIgnoreChanges).
+        return None if _same_ends(new["scalingConfig"], old["scalingConfig"]) else old["scalingConfig"]["desiredSize"]
+
+    async def runs(new: Mapping[str, Any]) -> int:
+        options = pulumi.InvokeOutputOptions(parent=opts.parent)
+        group = aws.eks.get_node_group_output(new["clusterName"], new["nodeGroupName"], new["region"], opts=options)
+        return _between(plan, (await group.future()).scaling_configs[0].desired_size)
+
+    # Nested paths are taken in wire form only.
+    ignored = pulumi.ResourceOptions(ignore_changes=["scalingConfig.desiredSize"])
+    guard = unmoved(f"{name}-nodes", sends, runs) if there else None
+    return plan.min_nodes, pulumi.ResourceOptions.merge(ignored, guard)
+
+
+def _same_ends(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(one[end] == other[end] for end in ("minSize", "maxSize"))
+
+
+def _between(plan: PoolPlan, running: int) -> int:
+    return min(max(running, plan.min_nodes), plan.max_nodes)
 
 
 RESOURCE = TypeVar("RESOURCE", bound=pulumi.CustomResource)

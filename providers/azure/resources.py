@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any
 
 import pulumi
@@ -14,6 +16,7 @@ from pulumi_azure_native import containerservice
 from gpupools.naming import replacement_name
 from gpupools.plan import PoolPlan
 from providers.azure.settings import AksSettings
+from providers.last_update import asked, left_of, unmoved
 from providers.set_by_hand import keyword_arguments, wire_inputs
 
 _AGENT_POOL = "azure-native:containerservice:AgentPool"
@@ -55,6 +58,13 @@ provider/pkg/gen/replacement.go); for every other, preview would show an update 
 PropertyChangeNotAllowed (https://github.com/pulumi/pulumi-azure-native/issues/959). The list is the one of
 hashicorp/terraform-provider-azurerm website/docs/r/kubernetes_cluster_node_pool.html.markdown.
 """
+
+_RESOURCE = "azure-native:resources:Resource"
+_GET_AGENT_POOL = "azure-native:containerservice:getAgentPool"
+_VERSION = version("pulumi_azure_native")
+
+_PLACE = ("resourceName", "resourceGroupName")
+"""Inputs that say which cluster a pool is in."""
 
 _FIXED_LEAVES = {
     "gpuProfile": ("gpuProfile.driver", "gpuProfile.nvidia.managementMode", "gpuProfile.nvidia.migStrategy")
@@ -109,7 +119,9 @@ def create_pool(
         raise TypeError(f"{plan.cluster}/{plan.name} was planned for {plan.cloud}, not for azure")
     cluster = _in_its_subscription(cluster, opts)
     declare = _typed if settings.api_version is None else _untyped
-    pool, pool_name = declare(f"{name}-pool", settings, _arguments(plan, settings, cluster), opts)
+    former = name.removesuffix(plan.name) + settings.first_name
+    names = (f"{name}-pool", f"{former}-pool")
+    pool, pool_name = declare(names, settings, _arguments(plan, settings, cluster), opts)
     # Through the URN, so that the name is known at preview and whoever uses it still waits for the pool.
     return pool.urn.apply(lambda _: pool_name)
 
@@ -146,25 +158,34 @@ def _in_its_subscription(
 
 
 def _typed(
-    name: str, settings: AksSettings, arguments: containerservice.AgentPoolArgs, opts: pulumi.ResourceOptions
+    names: tuple[str, ...],
+    settings: AksSettings,
+    arguments: containerservice.AgentPoolArgs,
+    opts: pulumi.ResourceOptions,
 ) -> tuple[pulumi.Resource, pulumi.Input[str]]:
     """Declare the pool as the SDK's own agent pool."""
     inputs = keyword_arguments(arguments, settings.overrides)
     wire_names = input_type_py_to_pulumi_names(containerservice.AgentPoolArgs)
     pool_name = _pool_name(settings, {wire_names[key]: value for key, value in inputs.items()})
+    counted = _counted(names, settings, wire_inputs(arguments, settings.overrides), pool_name, opts)
+    if counted.running is not None:
+        inputs["count"] = counted.running
     pool = containerservice.AgentPool(
-        name,
+        names[0],
         agent_pool_name=pool_name,
         # The trailing underscore is the SDK's: Pulumi's own first argument is called resource_name.
         resource_name_=inputs.pop("resource_name"),
         **inputs,
-        opts=pulumi.ResourceOptions.merge(opts, _options(settings)),
+        opts=pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(opts, counted.options), _options(settings)),
     )
     return pool, pool_name
 
 
 def _untyped(
-    name: str, settings: AksSettings, arguments: containerservice.AgentPoolArgs, opts: pulumi.ResourceOptions
+    names: tuple[str, ...],
+    settings: AksSettings,
+    arguments: containerservice.AgentPoolArgs,
+    opts: pulumi.ResourceOptions,
 ) -> tuple[pulumi.Resource, pulumi.Input[str]]:
     """Declare the pool as a resource of Azure Resource Manager, in a version of the API that the SDK does not speak.
 
@@ -176,8 +197,12 @@ def _untyped(
     cluster, group = properties.pop("resourceName"), properties.pop("resourceGroupName")
     properties["gpuProfile"] = {**properties["gpuProfile"], "nvidia": _nvidia(settings)}
     pool_name = _pool_name(settings, properties)
+    place = {"resourceName": cluster, "resourceGroupName": group}
+    counted = _counted(names, settings, {**properties, **place}, pool_name, opts)
+    if counted.running is not None:
+        properties["count"] = counted.running
     pool = azure_native.resources.Resource(
-        name,
+        names[0],
         api_version=settings.api_version,
         resource_group_name=group,
         resource_provider_namespace="Microsoft.ContainerService",
@@ -187,7 +212,9 @@ def _untyped(
         resource_type="agentPools",
         resource_name_=pool_name,
         properties=properties,
-        opts=pulumi.ResourceOptions.merge(opts, _options(settings, "properties.")),
+        opts=pulumi.ResourceOptions.merge(
+            pulumi.ResourceOptions.merge(opts, counted.options), _options(settings, "properties.")
+        ),
     )
     return pool, pool_name
 
@@ -197,7 +224,6 @@ def _options(settings: AksSettings, below: str = "") -> pulumi.ResourceOptions:
     leaves = _FIXED_LEAVES if below else {}
     fixed = [path for name in FIXED_AT_CREATION for path in leaves.get(name, (name,))]
     return pulumi.ResourceOptions(
-        ignore_changes=[f"{below}count"] if settings.autoscaled else None,  # the autoscaler's
         replace_on_changes=[f"{below}{path}" for path in fixed],
         # The provider's Diff asks for deletion first whenever the name was given, even when it changed
         # (pulumi/pulumi-azure-native provider/pkg/provider/provider.go, `Diff`); our names change with whatever forces
@@ -210,6 +236,73 @@ def _options(settings: AksSettings, below: str = "") -> pulumi.ResourceOptions:
             delete=f"{settings.delete_min}m",
         ),
     )
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """How an update leaves the number of nodes to the autoscaler."""
+
+    running: int | None = None
+    """The number to declare in place of the plan's; None for the plan's own."""
+    options: pulumi.ResourceOptions | None = None
+
+
+def _counted(
+    names: tuple[str, ...],
+    settings: AksSettings,
+    inputs: Mapping[str, Any],
+    pool_name: pulumi.Input[str],
+    opts: pulumi.ResourceOptions,
+) -> _Counted:
+    """Find out which number of nodes to declare.
+
+    Every update sends the whole pool, `count` with it, and AKS takes none that differs from what runs while it switches
+    the autoscaler on (https://github.com/Azure/AKS/issues/1248). Left out, AKS keeps its own
+    (https://github.com/kubernetes-sigs/cluster-api-provider-azure/pull/1991), but a new pool needs it, and the state
+    would show a change for ever. So what runs is sent, also below a new minimum, which AKS's autoscaler does not
+    enforce (https://learn.microsoft.com/azure/aks/cluster-autoscaler), as the Azure CLI does it.
+
+    Args:
+        names: The names the pool's resource may have in the state.
+        settings: What the pool is to be.
+        inputs: Its inputs by wire name, all but the pool's name.
+        pool_name: That one; another than the state has is a new pool's, which starts as such.
+        opts: Those of every resource of the pool.
+    """
+    if not settings.autoscaled:
+        return _Counted()
+    generic = settings.api_version is not None
+    has, there = left_of(_RESOURCE if generic else _AGENT_POOL, names)
+    changes = {key: value for key, value in inputs.items() if key not in (*_PLACE, "count")}
+    if has is not None and "name" in has and not _contains(has["properties"] if generic else has, changes):
+        if isinstance(pool_name, str) and pool_name != has["name"]:
+            return _Counted()
+        place = {"agentPoolName": has["name"], **{key: inputs[key] for key in _PLACE}}
+        count = asked(_GET_AGENT_POOL, place, opts.parent, _VERSION).get("count")
+        if count is not None:
+            return _Counted(int(count))
+
+    def sends(new: Mapping[str, Any], old: Mapping[str, Any]) -> int | None:
+        return int((new["properties"] if generic else new)["count"])
+
+    async def runs(new: Mapping[str, Any]) -> int:
+        cluster = new["parentResourcePath"].rpartition("/")[2] if generic else new["resourceName"]
+        agent_pool = new["resourceName"] if generic else new["agentPoolName"]
+        options = pulumi.InvokeOutputOptions(parent=opts.parent)
+        found = containerservice.get_agent_pool_output(agent_pool, new["resourceGroupName"], cluster, options)
+        return int((await found.future()).count)
+
+    ignored = pulumi.ResourceOptions(ignore_changes=["properties.count" if generic else "count"])
+    return _Counted(None, pulumi.ResourceOptions.merge(ignored, unmoved(names[0], sends, runs) if there else None))
+
+
+def _contains(has: Any, wanted: Any) -> bool:
+    """Say whether what the cloud has is all that is wanted, as far as that is known before the program has run."""
+    if isinstance(wanted, pulumi.Output):
+        return True
+    if isinstance(wanted, Mapping):
+        return isinstance(has, Mapping) and all(_contains(has.get(key), value) for key, value in wanted.items())
+    return bool(has == wanted)
 
 
 def _nvidia(settings: AksSettings) -> dict[str, str]:

@@ -8,11 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from importlib.util import find_spec
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
-from tests.engine.stand_in import EMPTY
+from tests.engine.stand_in import EMPTY, NODES
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = Path(__file__).with_name("stand_in.py")
@@ -129,6 +131,24 @@ class Engine:
         """Return everything that was done in the clouds so far, in order: `{op, type, name, id}`."""
         done: list[dict[str, Any]] = self._kept()["journal"]
         return done
+
+    def nodes(self) -> dict[str, int]:
+        """Return how many nodes the clouds' pools have, by type."""
+        found = [each for each in self.resources() if each["type"] in NODES]
+        return {each["type"]: int(reduce(getitem, NODES[each["type"]], each["outputs"])) for each in found}
+
+    def autoscale(self, nodes: int, *kinds: str) -> None:
+        """Let the autoscalers have moved the pools of these types to this many nodes, without Pulumi knowing."""
+        kept = self._kept()
+        for each in kept["resources"].values():
+            if each["type"] in kinds:
+                *above, last = NODES[each["type"]]
+                reduce(getitem, above, each["outputs"])[last] = nodes
+        self.cloud.write_text(json.dumps(kept), encoding="utf-8")
+
+    def asked(self) -> list[str]:
+        """Return the functions with which programs asked the clouds so far."""
+        return list(self._kept().get("asked", []))
 
     def unreachable(self, *packages: str) -> None:
         """Let the APIs of these providers be out of reach from now on; without one, all answer again."""

@@ -201,7 +201,8 @@ def test_a_state_without_records_is_said_and_its_deletions_are_still_seen(stack:
     prod.engine.run("stack", "import", "--stack", prod.name, "--file", str(file)).well()
 
     said = prod.preview(production=True, pools=LAB).ran.well().output
-    assert said.count("the last update left no record of lab/d, lab/e, lab/f, lab/g") == 2  # live and at the end
+    # How often the live display repeats it depends on the machine.
+    assert said.partition("Diagnostics:")[2].count("the last update left no record of lab/d, lab/e, lab/f, lab/g") == 1
     (refused,) = prod.preview(production=True, pools={name: LAB[name] for name in "efg"}).refused()
     assert refused == (
         "lab/d: is a production pool, and this update would delete it; if that is meant, add lab/d to"

@@ -107,7 +107,8 @@ def test_every_field_of_a_plan_has_a_row(cloud: str) -> None:
 @pytest.mark.parametrize("cloud", clouds())
 def test_no_row_is_for_a_field_that_is_gone(cloud: str) -> None:
     rows = [row for row in plan_edits() if row.cloud in (cloud, "*")]
-    named = {row.field for row in rows} | {row.when.partition("=")[0] for row in rows if row.when}
+    conditions = {row.when for row in rows} - {"", "raised", "lowered"}
+    named = {row.field for row in rows} | {condition.partition("=")[0] for condition in conditions}
 
     assert sorted(named - fields_of(cloud)) == []
 
@@ -120,7 +121,7 @@ def test_everything_a_plan_is_compared_by_finds_its_row(cluster: str, tmp_path: 
         checked = check_stack_file(file, clouds())
         for plan in checked.plans:
             for name in planned_values(plan, checked.stack.clusters[plan.cluster]):
-                assert name.startswith("overrides.") or edit_of(name, plan)
+                assert name.startswith("overrides.") or edit_of(name, plan, None, None)
 
 
 @pytest.mark.parametrize("row", plan_edits(), ids=lambda row: " ".join(filter(None, (row.cloud, row.field, row.when))))
@@ -217,8 +218,15 @@ CASES = [
         "lab",
         {"nodes": {"max": 8}},
         {"nodes": {"max": 80}},
-        "in place: nodes.max 8 → 80; over all zones; nodes above a lower maximum stay until they can be drained",
+        "in place: nodes.max 8 → 80; over all zones; nodes that run stay",
         id="more nodes are in place",
+    ),
+    pytest.param(
+        "train",
+        {"nodes": {"max": 8}},
+        {"nodes": {"max": 4}},
+        "in place: nodes.max 8 → 4; EKS takes nodes above it away",
+        id="fewer nodes than run go at once on EKS",
     ),
     pytest.param(
         "serve",

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -89,8 +90,11 @@ def test_what_was_left_is_compared_and_refused_before_anything_is_declared(first
 def test_the_same_file_again_declares_the_same(first: Preview) -> None:
     found = run(CONFIG, first.state)
 
+    # What guards an update of pools that are there is not for their first one.
+    guarded = [replace(each, options={**each.options, "hooks": None}) for each in found.resources]
+
     assert found.problems == []
-    assert found.resources == first.resources
+    assert guarded == [replace(each, options={**each.options, "hooks": None}) for each in first.resources]
 
 
 def test_the_switch_goes_through_and_a_name_too_many_is_said(first: Preview) -> None:

@@ -60,6 +60,8 @@ class Recorder(pulumi.runtime.Mocks):
         return f"{args.name}-id", dict(args.inputs)
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
+        if args.token == "pulumi:pulumi:readStackResourceOutputs":
+            return {"outputs": {}}, None
         raise AssertionError(f"a test asked the cloud for {args.token}")
 
 

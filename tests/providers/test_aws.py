@@ -514,6 +514,8 @@ class Engine(pulumi.runtime.Mocks):
         return f"{args.name}-id", outputs
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
+        if args.token == "pulumi:pulumi:readStackResourceOutputs":
+            return {"outputs": {}}, None
         raise AssertionError(f"a test asked the cloud for {args.token}")
 
 
