@@ -64,8 +64,8 @@ class PlanEdit:
     field: str
     """A key of `planned_values`, or the start of one up to a dot."""
     when: str
-    """`<settings field>=<value>` for a row that counts only where the new plan has it, `raised` or `lowered` for one of a
-    number; empty for always.
+    """`<settings field>=<value>` for a row that counts only where the new plan has it; `raised` or `lowered` for one
+    that counts only for a higher or a lower number; empty for always.
     """
     effect: EditEffect
     inputs: tuple[str, ...]

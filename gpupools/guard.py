@@ -24,13 +24,19 @@ POOL_TYPE = "gpupools:index:GpuNodePool"
 _OLD_PROTECTION_COUNTS = frozenset({"gcp"})
 
 
+_UNRECORDED = "may be a production pool, since the last update left no record of it"
+
+
 @dataclass(frozen=True)
 class Earlier:
     """What the last update left of a stack's pools."""
 
     pools: tuple[PoolRecord, ...] = ()
     unrecorded: tuple[str, ...] = ()
-    """Names of pools without a record, `<cluster>-<pool>`: of an older release, or never finished."""
+    """Names of pools without a record, `<cluster>-<pool>`: of an older release, or never finished.
+
+    Without those of which nothing was made.
+    """
 
     def of(self, cluster: str, pool: str, former: str | None) -> PoolRecord | None:
         """Return the record of a pool, under its name or the one it had before; None when there is none."""
@@ -83,10 +89,11 @@ def read_earlier(state: Mapping[str, Any]) -> Earlier:
             continue
         outputs = resource.get("outputs") or {}
         record = PoolRecord.from_json(outputs.get(RECORD))
+        name = urn.rpartition("::")[2]
         if record is not None:
             records.append(record)
-        else:
-            unrecorded.append(urn.rpartition("::")[2])
+        elif any(f"{POOL_TYPE}$" in other and other.rpartition("::")[2].startswith(f"{name}-") for other in state):
+            unrecorded.append(name)
     return Earlier(tuple(records), tuple(unrecorded))
 
 
@@ -124,9 +131,10 @@ def refusals(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[st
 def _not_allowed(change: PoolChange, most: str) -> Refusal | None:
     """Refuse what becomes of a pool that `allow_destroy` does not name."""
     deleted = change.change == "deleted"
-    if not change.production and not (deleted and most):
+    unknown = _UNRECORDED if deleted and not change.recorded else ""
+    if not change.production and not unknown and not (deleted and most):
         return None
-    reason = "is a production pool" if change.production else most
+    reason = "is a production pool" if change.production else unknown or most
     if deleted:
         does = f"delete it ({change.nodes})" if change.nodes else "delete it"
     elif change.effect is EditEffect.REPLACE:
@@ -202,7 +210,8 @@ def _with_unrecorded(
         found.append(change)
     for name in sorted(left):
         cluster, pool = _split(name, stack)
-        found.append(PoolChange(cluster, pool, "deleted", EditEffect.REPLACE, (), "", production=stack.production))
+        gone = PoolChange(cluster, pool, "deleted", EditEffect.REPLACE, (), "", production=stack.production)
+        found.append(replace(gone, recorded=False))
     return missing, found
 
 

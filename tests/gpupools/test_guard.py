@@ -319,6 +319,9 @@ def state(was: Planned, leave_out: str = "") -> dict[str, Any]:
         )
         urn = f"urn:pulumi:s::gpupools::gpupools:index:GpuNodePool::{plan.cluster}-{plan.name}"
         found[urn] = {"type": "gpupools:index:GpuNodePool", "outputs": as_the_engine_returns(outputs)}
+        found[f"{urn.rpartition('::')[0]}$fake:index:Pool::{plan.cluster}-{plan.name}-pool"] = {
+            "type": "fake:index:Pool"
+        }
     return found
 
 
@@ -423,6 +426,30 @@ def test_an_input_taken_away_by_hand_is_refused_in_production(tmp_path: Path) ->
     (reason,) = refused(kept, planned(tmp_path, {"b": pool("serve", overrides=by_hand)}, production=True))
     assert "would replace it" in reason
     assert "overrides.AgentPool.vnetSubnetID none → (taken away)" in reason
+
+
+@pytest.mark.parametrize("protect", [{"protect": True}, {}], ids=["protected", "not"])
+def test_without_a_record_nobody_knows_that_a_pool_was_not_protected(
+    tmp_path: Path, protect: Mapping[str, Any]
+) -> None:
+    three = FOUR | {"d": FOUR["d"] | protect}
+    earlier = read_earlier(state(planned(tmp_path, three), leave_out="d"))
+    left = {name: FOUR[name] for name in "abc"}
+
+    assert refused(earlier, planned(tmp_path, left)) == [
+        (
+            "lab/d: may be a production pool, since the last update left no record of it, and this update would delete"
+            " it; if that is meant, add lab/d to gpupools:allow_destroy"
+        )
+    ]
+    assert refused(earlier, planned(tmp_path, left, allow_destroy=["lab/d"])) == []
+
+
+def test_a_pool_of_which_nothing_was_made_may_go(tmp_path: Path) -> None:
+    urn = "urn:pulumi:s::gpupools::gpupools:index:GpuNodePool::lab-d"
+    earlier = read_earlier({urn: {"type": "gpupools:index:GpuNodePool", "outputs": {}}})
+
+    assert refused(earlier, planned(tmp_path, {"a": FOUR["a"]})) == []
 
 
 def test_a_renamed_pool_without_a_record_is_not_deleted(tmp_path: Path) -> None:
