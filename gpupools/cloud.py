@@ -101,6 +101,14 @@ class Settings:
         """Say whether the autoscaler knows of an empty pool what its nodes will offer, beyond the machine's GPUs."""
         return False
 
+    def nodes_come_late(self) -> bool:
+        """Say whether a pod may wait for its node longer than an update can: for a reserved time, or for room."""
+        return False
+
+    def pods_bring_nodes(self) -> bool:
+        """Say whether a pod that waits is enough for the autoscaler to start a node."""
+        return True
+
     def beside_gpus(self) -> Mapping[str, str]:
         """Return what each node offers beside GPUs, RDMA interfaces and huge pages: resource name to quantity."""
         return {}

@@ -451,6 +451,7 @@ def _extras(draft: _Draft) -> None:
             quota = objects.critical_pods_quota(release.namespace, pods)
             draft.depends[release.name].add(draft.add(quota, f"namespace/{release.namespace}"))
     if spec.smoke_test:
+        _refuse_unreachable_smoke_tests(draft)
         space = draft.add(objects.smoke_namespace(draft.pools))
         for pool in draft.pools:
             serving = [release.name for release in draft.releases if pool.name in release.pools]
@@ -475,6 +476,18 @@ def _extras(draft: _Draft) -> None:
     for each in objects.trust_quotas(draft.pools):
         draft.add(each)
     draft.warnings += _quotas_that_meet(draft.pools)
+
+
+def _refuse_unreachable_smoke_tests(draft: _Draft) -> None:
+    for pool in draft.pools:
+        if pool.settings.pods_bring_nodes():
+            continue
+        what = (
+            f"the Job of pool {pool.name} would wait for ever, since no pod starts its nodes: capacity.mode is queued"
+        )
+        fix = "leave smoke_test out, or move that pool to another cluster"
+        source = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest"
+        draft.problems.append(Problem((*draft.at, "smoke_test"), what, fix, source))
 
 
 # --- checks -----------------------------------------------------------------------------------------------------------

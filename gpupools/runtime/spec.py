@@ -117,7 +117,7 @@ class RuntimeSpec(Strict):
     service_monitors: bool = False
     """The cluster has the ServiceMonitor CRD of the Prometheus operator, so the exporter's may be declared."""
     smoke_test: bool = False
-    """A Job per pool that runs one CUDA sample on it."""
+    """A Job per pool that runs one CUDA sample on it; `up` waits, but for a Capacity Block or flex-start nodes."""
     trust_policy: bool = False
     """An admission policy that keeps pods of other namespaces off pools that name whom they `trust`."""
     keep_crds: bool = False

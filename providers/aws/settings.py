@@ -109,6 +109,10 @@ class EksSettings(Settings):
         """Return the EFA interfaces and the huge pages set aside for them."""
         return self.node_resources
 
+    def nodes_come_late(self) -> bool:
+        """Say whether the nodes come out of a Capacity Block, which may begin weeks from now."""
+        return self.is_capacity_block
+
     @property
     def is_capacity_block(self) -> bool:
         """Say whether the nodes come out of a Capacity Block."""

@@ -146,6 +146,17 @@ class GkeSettings(Settings):
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of the node pool set by hand, by wire name."""
 
+    def nodes_come_late(self) -> bool:
+        """Say whether the nodes wait for room (https://docs.cloud.google.com/kubernetes-engine/docs/concepts/dws)."""
+        return self.flex_start
+
+    def pods_bring_nodes(self) -> bool:
+        """Say whether no ProvisioningRequest is needed.
+
+        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest
+        """
+        return not self.queued
+
     def autoscaler_is_told(self) -> bool:
         """Return True where GKE itself shares or cuts the GPUs, which its autoscaler reads from the node pool."""
         return self.gpu_sharing_strategy is not None or self.gpu_partition_size is not None

@@ -170,6 +170,39 @@ def test_a_smoke_test_runs_on_its_own_pool(combination: Combination, plan: Plann
     assert {"pool/a", *(each.name for each in made.releases if "a" in each.pools)} <= set(made.depends[job.name])
 
 
+LATE: tuple[tuple[str, Mapping[str, Any], bool], ...] = (
+    ("gcp", {"instance_type": "a3-highgpu-8g", "capacity": {"mode": "flex-start"}}, True),
+    (
+        "aws",
+        {
+            "gpu": "H100-80GB",
+            "gpus_per_node": 8,
+            "capacity": {"mode": "capacity-block", "name": "cr-0a1b2c3d4e5f60718"},
+        },
+        True,
+    ),
+    ("aws", {"gpu": "L4"}, False),
+)
+
+
+@pytest.mark.parametrize(("cloud", "pool", "late"), LATE, ids=["flex-start", "capacity block", "on demand"])
+def test_no_update_waits_for_nodes_that_may_come_in_weeks(
+    cloud: str, pool: Mapping[str, Any], late: bool, plan: Planner
+) -> None:
+    job = one(plan(cloud, {"a": {"nodes": {"max": 2}, **pool}}, smoke_test=True), "Job")
+
+    assert job.await_ready is not late
+    assert ("activeDeadlineSeconds" in job.manifest["spec"]) is not late
+
+
+def test_a_smoke_test_of_queued_nodes_is_refused(plan: Planner) -> None:
+    queued = {"instance_type": "a3-highgpu-8g", "nodes": {"max": 2}, "capacity": {"mode": "queued"}}
+
+    plan("gcp", {"a": queued})
+    with pytest.raises(Rejected, match=r"smoke_test: the Job of pool a would wait for ever, since no pod starts"):
+        plan("gcp", {"a": queued, "b": {"gpu": "L4", "nodes": {"max": 2}}}, smoke_test=True)
+
+
 ON_GKE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver")
 
 
