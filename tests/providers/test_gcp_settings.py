@@ -678,8 +678,8 @@ def test_the_table_of_edits_knows_every_input_of_the_node_pool() -> None:
     for name in nested:
         inputs |= {f"{name}.{each}" for each in input_type_py_to_pulumi_names(top[name]).values()}
 
-    # Three are never ours to send, and of the last Google's own request for an update has no field.
-    inputs -= {"namePrefix", "nodeConfig.effectiveTaints", "nodeConfig.preemptible", "maintenancePolicies"}
+    # Never ours to send.
+    inputs -= {"namePrefix", "nodeConfig.effectiveTaints", "nodeConfig.preemptible"}
 
     assert known - {"nodeConfig.confidentialNodes.confidentialInstanceType"} == inputs
     assert OVERRIDABLE["NodePool"].inputs == set(top)
