@@ -5,6 +5,7 @@ Imports no Pulumi until the stack file has been accepted: a refusal must be as f
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
@@ -81,7 +82,11 @@ def preview_file(checked: CheckedFile, program: Path = PROGRAM, policies: Path =
         try:
             preview: Preview = preview_program(program, checked.file.stack, NAMESPACE, config)
             notes = [*not_compared(checked.stack.clusters), *filter(None, [checked.file.note])]
-            preview = replace(preview, messages=[*preview.messages, *(f"warning: {note}" for note in notes)])
+            preview = replace(
+                preview,
+                messages=[*preview.messages, *(f"warning: {note}" for note in notes)],
+                resources=_by_cluster(preview.resources, list(checked.stack.clusters)),
+            )
             problems = list(preview.problems)
             try:
                 verdicts = tuple(judge(starting.result(), preview.resources))
@@ -91,6 +96,26 @@ def preview_file(checked: CheckedFile, program: Path = PROGRAM, policies: Path =
             starting.exception()  # waits: a process that is still starting would outlive its end
             process.close()
     return Report(str(checked.file.path), checked.plans, preview, verdicts, tuple(problems), checked.runtimes)
+
+
+def _by_cluster(resources: Iterable[DeclaredResource], clusters: Sequence[str]) -> list[DeclaredResource]:
+    """Order what stands beside each other by cluster, as in the file, providers first.
+
+    Resources that wait for another's value arrive later, in an order that tells a reader nothing.
+    """
+    ranks: dict[str, tuple[int, int]] = {}
+
+    def rank(resource: DeclaredResource) -> tuple[int, int]:
+        if resource.parent in ranks:
+            return ranks[str(resource.parent)]
+        named = [key for key in clusters if resource.name == key or resource.name.startswith(f"{key}-")]
+        place = clusters.index(max(named, key=len)) if named else -1
+        return (int(bool(named) and not resource.type.startswith("pulumi:providers:")), place)
+
+    found = list(resources)
+    for each in found:  # parents come first
+        ranks[each.urn] = rank(each)
+    return sorted(found, key=lambda each: ranks[each.urn])
 
 
 def judge(pack: PolicyPackProcess, resources: list[DeclaredResource]) -> list[PolicyVerdict]:

@@ -616,7 +616,7 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
         yield Problem((*where, "vpcSecurityGroupIds"), what, "use network.security_group_ids", _TEMPLATES)
     script = template.get("userData")
     if script and not _is_base64(script):
-        what = f"got {shown(script)}, which is not base64"
+        what = "is not base64"
         yield Problem((*where, "userData"), what, "write it encoded, as base64 -w0 prints it", _TEMPLATES)
     elif script:
         yield from _user_data_by_hand(wish, (*where, "userData"), script)

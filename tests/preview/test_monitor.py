@@ -286,7 +286,7 @@ def test_options_are_recorded_in_the_engines_words(preview: RunProgram) -> None:
         ),
         ("ignore_changes=['scalingConfig.desired']", "there is no 'desired'"),
         ("replace_on_changes=['amitype']", "replaceOnChanges: 'amitype' names no property"),
-        ("additional_secret_outputs=['secret']", "additionalSecretOutputs: 'secret' names no property"),
+        ("additional_secret_outputs=['licence']", "additionalSecretOutputs: 'licence' names no property"),
         ("transforms=[lambda args: None]", "has a transform, which only the engine runs"),
     ],
 )

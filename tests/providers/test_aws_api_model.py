@@ -67,7 +67,10 @@ def known(value: Any, path: str = "") -> Any:
 
 def create_node_group(inputs: Wire) -> Wire:
     renamed = {"subnetIds": "subnets", "nodeRoleArn": "nodeRole"}
-    return {"nodegroupName": "train-a", **{renamed.get(key, key): value for key, value in inputs.items()}}
+    return {
+        "nodegroupName": "train-a",
+        **{renamed.get(key, key): value for key, value in inputs.items() if key != "region"},
+    }
 
 
 _MEMBERS = {"VpcSecurityGroupIds": "SecurityGroupIds", "SecurityGroups": "Groups"}
@@ -92,7 +95,7 @@ def _tags(tags: Wire) -> list[dict[str, Any]]:
 
 
 def create_launch_template(inputs: Wire) -> Wire:
-    data = {key: value for key, value in inputs.items() if key not in ("description", "tags")}
+    data = {key: value for key, value in inputs.items() if key not in ("description", "region", "tags")}
     return {
         "LaunchTemplateName": "train-a",
         "VersionDescription": inputs["description"],

@@ -884,12 +884,7 @@ REFUSED: list[Any] = [
     ),
     pytest.param(
         by_hand("LaunchTemplate", userData="[settings]"),
-        [
-            (
-                "pools.a.overrides.aws.LaunchTemplate.userData: got '[settings]', which is not base64; write it"
-                " encoded, as base64 -w0 prints it"
-            )
-        ],
+        [("pools.a.overrides.aws.LaunchTemplate.userData: is not base64; write it encoded, as base64 -w0 prints it")],
         id="user data that is not encoded",
     ),
     pytest.param(

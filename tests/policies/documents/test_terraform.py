@@ -390,7 +390,7 @@ def test_malformed_parts_of_a_plan_never_raise(at: str, junk: Any, judge: Callab
         pytest.param({"planned_values": "x"}, "planned_values: got 'x'", id="planned values"),
         pytest.param({"mode": None}, "resource_changes[0].mode: got None", id="mode"),
         pytest.param({"type": 3}, "resource_changes[0].type: got 3", id="type"),
-        pytest.param({"change": [1]}, "resource_changes[0].change: got [1]", id="its change"),
+        pytest.param({"change": [1]}, "resource_changes[0].change: got a list of 1", id="its change"),
         pytest.param({"change": {}}, "resource_changes[0].change.actions: got None", id="actions"),
         pytest.param({"change": {"actions": ["create"]}}, "resource_changes[0].change.after: got None", id="after"),
     ],
