@@ -28,7 +28,7 @@ def dotted(path: Path) -> str:
 
 
 _SECRET = re.compile(
-    r"secret|secure|token|passw|passphrase|credential|kubeconfig|certificate|private|auth|api_?key|licen[cs]e"
+    r"secret(?!outputs)|secure|token|passw|passphrase|credential|kubeconfig|certificate|private|auth|api_?key|licen[cs]e"
     r"|(?:user|custom)_?data|startup|ssh",
     re.IGNORECASE,
 )
