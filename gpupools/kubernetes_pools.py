@@ -40,6 +40,7 @@ from gpupools.reading import (
 _TOKEN = re.compile(r"kubernetes:(?P<version>[^:]+):(?P<kind>[A-Za-z0-9]+)")
 
 Clouds = Mapping[str, Cloud]
+NO_CLOUDS: Clouds = MappingProxyType({})
 
 
 def read_kubernetes_pools(type_token: str, properties: Mapping[str, Any], clouds: Clouds) -> tuple[PoolFacts, ...]:
@@ -74,7 +75,7 @@ def read_manifest(manifest: Mapping[str, Any], clouds: Clouds) -> tuple[PoolFact
     return _read(text(manifest.get("apiVersion")), text(manifest.get("kind")), manifest, clouds)
 
 
-def read_template(type_token: str, properties: Mapping[str, Any]) -> PoolFacts | None:
+def read_template(type_token: str, properties: Mapping[str, Any], clouds: Clouds = NO_CLOUDS) -> PoolFacts | None:
     """Read what a pool refers to: Karpenter's EC2NodeClass or AKSNodeClass, Cluster API's bootstrap configurations.
 
     They name no machine, so they are no pools: a class adds image, driver and hardening to one, a configuration
@@ -83,13 +84,18 @@ def read_template(type_token: str, properties: Mapping[str, Any]) -> PoolFacts |
     Args:
         type_token: Pulumi type, or `<apiVersion>:<kind>` of a manifest with `kubernetes:` before it.
         properties: The object.
+        clouds: Know what of a class runs on nodes or opens them; without a class's cloud nothing is said of that.
     """
     match = _TOKEN.fullmatch(type_token) if isinstance(type_token, str) else None
     if match is None or not isinstance(properties, Mapping):
         return None
     spec = mapping(properties.get("spec"))
     reader = {"EC2NodeClass": _ec2_node_class, "AKSNodeClass": _aks_node_class}.get(match["kind"])
-    return reader(spec) if reader is not None else cluster_api.read_bootstrap(type_token, properties)
+    if reader is None:
+        return cluster_api.read_bootstrap(type_token, properties)
+    found = reader(spec)
+    cloud = clouds.get(found.cloud)
+    return replace(found, customised=tuple(cloud.customised(match["kind"], spec))) if cloud else found
 
 
 def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> tuple[PoolFacts, ...]:

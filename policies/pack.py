@@ -544,7 +544,7 @@ def _declared(resource: _Wired | _Given) -> Declared:
     inputs, type_ = resource.props, resource.resource_type
     pools, software = resource.before or (inputs.pools(type_), inputs.software(type_))
     templates = [cloud.read_template(type_, inputs) for cloud in clouds().values()]
-    templates.append(read_template(type_, inputs))
+    templates.append(read_template(type_, inputs, clouds()))
     return Declared(
         urn=resource.urn,
         type=type_,

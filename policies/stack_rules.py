@@ -44,8 +44,9 @@ def _customised_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str,
             if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
                 continue
             for other in stack.referred(resource, pool):
-                if other.template is None:
-                    continue
+                made_by = stack.component(resource)
+                if other.template is None or (made_by is not None and other.parent == made_by.urn):
+                    continue  # what a component makes is told of its own inputs
                 # A template has no labels; the pool that is made from it says what it is called.
                 template = replace(other.template, labels={**other.template.labels, **pool.labels})
                 for finding in by_hand(template, CUSTOMISED_ELSEWHERE, context):

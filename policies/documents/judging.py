@@ -169,7 +169,7 @@ def _declared(address: str, resource: Resource) -> Declared:
     if resource.takes_no_taints:
         pools = [replace(pool, no_taint_field=True) for pool in pools]
     templates = [cloud.read_template(resource.type, resource.inputs) for cloud in known.values()]
-    templates.append(read_template(resource.type, resource.inputs))
+    templates.append(read_template(resource.type, resource.inputs, known))
     return Declared(
         urn=address,
         type=resource.type,

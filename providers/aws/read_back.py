@@ -48,7 +48,7 @@ from gpupools.reading import (
 )
 from gpupools.taints import Effect
 from providers.aws import cloudformation
-from providers.aws.by_hand import customised
+from providers.aws.by_hand import customised, group_customised
 from providers.aws.user_data import (
     KUBERNETES_EFFECTS,
     UserData,
@@ -164,6 +164,7 @@ def _node_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[Po
             labels=string_map(properties.get("labels")),
             tags=string_map(properties.get("tags")),
             weaknesses=tuple(hardening.found),
+            customised=tuple(group_customised(properties)),
             identity=next(((key, properties[key]) for key in ("nodeRoleArn", "nodeRole") if properties.get(key)), None),
         ),
     )
@@ -621,6 +622,7 @@ def _self_managed(catalogue: Catalogue, properties: Mapping[str, Any], prefix: s
         labels=string_map(data.get("labels")),
         tags={**string_map(data.get("cloudFormationTags")), **string_map(data.get("autoScalingGroupTags"))},
         weaknesses=tuple(hardening.found),
+        customised=tuple(group_customised(data, prefix)),
     )
 
 

@@ -70,7 +70,7 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
         return UserData(joins=True, unknown=(path,))
     found = UserData()
     configured, flagged = TaintsRead(), TaintsRead()
-    for kind, part in parts(content):
+    for _, kind, part in parts(content):
         if kind == "toml":
             _bottlerocket(part, path, configured, found)
         elif kind == "nodeadm":
@@ -164,8 +164,8 @@ def kubelet_arguments(script: str, path: str, read: TaintsRead) -> None:
                 read.line(one, f"{path} --register-with-taints")
 
 
-def parts(content: str) -> Iterator[tuple[str, str]]:
-    """Yield each part with its kind: `toml`, `nodeadm`, or empty for a script."""
+def parts(content: str) -> Iterator[tuple[str, str, str]]:
+    """Yield each part with its MIME type, empty outside of MIME, and `toml`, `nodeadm`, or empty for a script."""
     if re.match(r"(?i)\s*(?:mime-version|content-type)\s*:", content):
         from email import message_from_string  # slow to import and rarely needed
 
@@ -174,9 +174,9 @@ def parts(content: str) -> Iterator[tuple[str, str]]:
                 continue
             payload = part.get_payload(decode=True)
             body = payload.decode(errors="replace") if isinstance(payload, bytes) else ""
-            yield _kind(part.get_content_type(), body), body
+            yield part.get_content_type(), _kind(part.get_content_type(), body), body
     else:
-        yield _kind("", content), content
+        yield "", _kind("", content), content
 
 
 def _kind(content_type: str, body: str) -> str:

@@ -22,6 +22,9 @@ _ROWS = (
     InputRow("kubeletConfig.allowedUnsafeSysctl", "sysctls", _UNSAFE, _KERNEL),
 )
 
+# Azure/karpenter-provider-azure pkg/apis/v1beta1/aksnodeclass.go
+_NODE_CLASS = InputRow("kubelet.allowedUnsafeSysctls", "sysctls", _UNSAFE, _KERNEL)
+
 
 def customised(inputs: Mapping[str, Any], prefix: str = "") -> Iterator[Customisation]:
     """Yield what is set by hand in an agent pool.
@@ -34,5 +37,7 @@ def customised(inputs: Mapping[str, Any], prefix: str = "") -> Iterator[Customis
 
 
 def overridden(resource: str, inputs: Mapping[str, Any]) -> Iterator[Customisation]:
-    """Yield what `overrides` set."""
+    """Yield what `overrides` set, or the specification of an AKSNodeClass."""
+    if resource == "AKSNodeClass":
+        return customisations(inputs, (_NODE_CLASS,), "spec.")
     return customised(inputs)

