@@ -15,6 +15,7 @@ from typing import Any, Self
 from pydantic import BaseModel
 
 from gpupools.access import ACCESS_KEYS
+from gpupools.overrides import tellable
 from gpupools.plan import POOL_LABEL, PoolPlan, gpus_as_json
 from gpupools.spec import Cluster, Late, StackOutput
 from gpupools.stack import Stack
@@ -104,7 +105,15 @@ class FieldChange:
     detail: str = ""
 
     def __str__(self) -> str:
-        return f"{self.field} {_shown(self.old)} → {_shown(self.new)}"
+        old, new = self._told
+        return f"{self.field} {_shown(old)} → {_shown(new)}"
+
+    @property
+    def _told(self) -> tuple[Any, Any]:
+        """The values as they may be printed."""
+        if not self.field.startswith("overrides."):
+            return self.old, self.new
+        return tellable(self.field, self.old), tellable(self.field, self.new)
 
     @property
     def short(self) -> str:
@@ -114,7 +123,8 @@ class FieldChange:
 
     def as_json(self) -> dict[str, Any]:
         """Return field, old, new and effect."""
-        return {"field": self.field, "old": self.old, "new": self.new, "effect": self.effect.value}
+        old, new = self._told
+        return {"field": self.field, "old": old, "new": new, "effect": self.effect.value}
 
 
 @dataclass(frozen=True)

@@ -29,15 +29,19 @@ def dotted(path: Path) -> str:
 
 _SECRET = re.compile(
     r"secret(?!outputs)|secure|token|passw|passphrase|credential|kubeconfig|certificate|private|auth|api_?key|licen[cs]e"
-    r"|(?:user|custom)_?data|startup|ssh",
+    r"|(?:user|custom)[_-]?data|startup|ssh",
     re.IGNORECASE,
 )
+_CHOICES = frozenset({"secure_boot", "ssh_access"})
+"""Keys of a stack file that sound like it and take one of a few words."""
 _GIVEN = re.compile(r"(?<=got ).*|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
 
 
 def may_hold_secret(path: Path) -> bool:
     """Say whether people keep secrets under a key of this name, or below it."""
-    return any(isinstance(part, str) and _SECRET.search(part[:_LONG]) for part in path)
+    # What people call their clusters and pools says nothing of the keys in them.
+    keys = path[2:] if len(path) > 2 and path[0] in ("clusters", "pools") else path
+    return any(isinstance(key, str) and key not in _CHOICES and _SECRET.search(key[:_LONG]) for key in keys)
 
 
 @dataclass(frozen=True)

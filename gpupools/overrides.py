@@ -1,11 +1,13 @@
 """Inputs of a cloud's own resource that a reader sets by hand: what they may not touch, how they are merged. Pure."""
 
+import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpupools.errors import Path, Problem, nearest, shown
+from gpupools.errors import Path, Problem, may_hold_secret, nearest, shown
+from gpupools.spec import Late
 
 Kept = Mapping[tuple[str, ...], str]
 """Path of an input that stays ours → what to use instead."""
@@ -56,6 +58,55 @@ def flattened(overrides: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[path] = value
     return flat
+
+
+def tellable(path: str, value: Any) -> Any:
+    """Return a value set by hand as it may be printed: itself, or words for its size where it is long or may be secret.
+
+    Args:
+        path: As `flattened` has it.
+        value: As JSON types.
+    """
+    if value is None or isinstance(value, bool | int | float) or value in ("true", "false", "", [], {}):
+        return value
+    # Metadata of a machine holds whatever programs on it read.
+    keys = tuple(path.split("."))
+    secret = may_hold_secret(keys) or "metadata" in keys[:-1] or any(map(may_hold_secret, _paths(value)))
+    size = len(json.dumps(value, ensure_ascii=False)) - (2 if isinstance(value, str) else 0)
+    if not secret and size <= _LONG:
+        return value
+    kind = "text" if isinstance(value, str) else "map" if isinstance(value, Mapping) else "list"
+    return f"(a {kind} of {size} characters, not shown)"
+
+
+_LONG = 80
+"""Characters shown of a value."""
+
+
+def _paths(value: Any) -> Iterator[Path]:
+    """Yield the path of every key inside a value."""
+    inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in inner:
+        yield (key,)
+        yield from ((key, *path) for path in _paths(below))
+
+
+def without_hidden(inputs: Any, set_by_hand: Mapping[str, Any], path: str = "") -> Any:
+    """Return inputs as they may be printed, wherever they hold what was set by hand: in a resource, or a pool's keys.
+
+    Args:
+        inputs: JSON types.
+        set_by_hand: What `flattened` returned.
+        path: Of the inputs.
+    """
+    if isinstance(inputs, Mapping):
+        return {
+            key: without_hidden(value, set_by_hand, f"{path}.{key}" if path else key) for key, value in inputs.items()
+        }
+    for full, given in set_by_hand.items():
+        if given == inputs and f".{path}".endswith((f".{full}", f".{full.partition('.')[2]}")):
+            return tellable(full, inputs)
+    return inputs
 
 
 def override_problems(
@@ -154,6 +205,8 @@ def _not_json(at: Path, value: object) -> Iterator[Problem]:
             yield from _not_json((*at, index), inner)
     elif isinstance(value, float) and not math.isfinite(value):
         yield Problem(at, f"got {shown(value)}, which no input can be", "write a number")
+    elif isinstance(value, Late):
+        yield Problem(at, "is a secret", "write it here as it is; only addresses inside a cluster may be secret")
     elif value is not None and not isinstance(value, str | int | float | bool):
         what = f"got a {type(value).__name__}, which no input can be"
         yield Problem(at, what, "write text, a number, true or false, a list or a map")

@@ -10,7 +10,7 @@ from gpupools.catalogue import InstanceType, smallest
 from gpupools.cloud import Capability, Cloud, Owners, Settings, Verdict, Wish
 from gpupools.errors import Path, Problem, Rejected, nearest
 from gpupools.gpus import gpu_models, match_gpu_model
-from gpupools.overrides import flattened
+from gpupools.overrides import flattened, tellable
 from gpupools.pool_settings import CapacityBlock, Queued, given_settings
 from gpupools.reserved import KeyRule, refusal
 from gpupools.runtime.dra import DRA_CHART, DRA_DRIVER, claim_template, claiming
@@ -120,7 +120,7 @@ class PoolPlan:
             "capacity": dict(self.capacity),
             "node_resources": dict(self.settings.beside_gpus()),
             "disk_gib": self.disk_gib,
-            "set_by_hand": dict(self.set_by_hand),
+            "set_by_hand": {path: tellable(path, value) for path, value in self.set_by_hand.items()},
             "customised": dict(self.customised),
             "pod": self.pod(),
             **({"claim_template": dict(self.claim_template)} if self.claim_template else {}),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupools.commands.tables import table_text
 from gpupools.output import printable
+from gpupools.overrides import tellable, without_hidden
 
 if TYPE_CHECKING:
     from gpupools.errors import Problem
@@ -84,13 +85,20 @@ class Report:
             "stack": preview.stack,
             "pools": [plan.as_json() for plan in self.plans],
             "runtimes": [runtime.as_json() for runtime in self.runtimes],
-            "resources": [resource.as_json() for resource in preview.resources],
+            "resources": [self._resource_as_json(resource) for resource in preview.resources],
             "outputs": preview.outputs,
             "stack_references": preview.stack_references,
             "policy": [verdict.as_json() for verdict in self.verdicts],
             "warnings": [warning.as_json(self.file) for warning in preview.warnings],
             "messages": preview.messages,
         }
+
+    def _resource_as_json(self, resource: DeclaredResource) -> dict[str, Any]:
+        found = resource.as_json()
+        for plan in self.plans:
+            if plan.set_by_hand:
+                found["inputs"] = without_hidden(found["inputs"], plan.set_by_hand)
+        return found
 
     def as_text(self) -> str:
         """Return the report for people."""
@@ -167,7 +175,9 @@ def by_hand_lines(plans: Iterable[PoolPlan]) -> Iterator[str]:
     """Write one line for each input that a pool's `overrides` set."""
     for plan in plans:
         for path, value in plan.set_by_hand.items():
-            becomes = "is taken away" if value is None else f"= {json.dumps(value, ensure_ascii=False)}"
+            told = tellable(path, value)
+            said = told if told is not value else json.dumps(value, ensure_ascii=False)
+            becomes = "is taken away" if value is None else f"= {said}"
             yield f"  {plan.cluster}/{plan.name}: {path} {becomes}"
         for path, why in plan.customised.items():
             yield f"  {plan.cluster}/{plan.name}: {path} is {why} (gpu-node-customised)"

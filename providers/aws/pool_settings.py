@@ -12,7 +12,7 @@ from gpupools.errors import Path, Problem, nearest, shown
 from gpupools.overrides import Kept, Overridable, override_problems
 from gpupools.pool_settings import CapacityBlock, Reservation
 from gpupools.runtime.labels import OUR_LABELS
-from gpupools.spec import Mig, WholeGpu
+from gpupools.spec import Late, Mig, WholeGpu
 from gpupools.taints import GPU_TAINT
 from providers.aws import boot
 from providers.aws.images import (
@@ -615,7 +615,9 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
         what = "cannot stand beside network.rdma, whose interfaces name their own security groups"
         yield Problem((*where, "vpcSecurityGroupIds"), what, "use network.security_group_ids", _TEMPLATES)
     script = template.get("userData")
-    if script and not _is_base64(script):
+    if isinstance(script, Late):
+        pass  # refused as every secret among overrides is
+    elif script and not _is_base64(script):
         what = "is not base64"
         yield Problem((*where, "userData"), what, "write it encoded, as base64 -w0 prints it", _TEMPLATES)
     elif script:

@@ -124,3 +124,24 @@ def test_a_value_under_a_key_that_may_hold_a_secret_is_not_shown(key: str, what:
     for path in [("clusters", "lab", key), ("pools", "a", "tags", key), ("pools", "a", key, "inner", 0)]:
         assert "hunter2" not in str(Problem(path, what, "write another"))
     assert "hunter2" in str(Problem(("pools", "a", "gpu"), what, "write another"))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("clusters", "private-eu", "region"),
+        ("clusters", "auth", "subnet_ids", 0),
+        ("clusters", "lab", "service_account"),
+        ("clusters", "serve", "ssh_access"),
+        ("clusters", "serve", "resource_group"),
+        ("pools", "tokens", "gpu"),
+        ("pools", "a", "security", "secure_boot"),
+    ],
+    ids=lambda path: ".".join(map(str, path[1:])),
+)
+def test_a_value_is_shown_under_any_other_key_whatever_its_cluster_or_pool_is_called(path: Path) -> None:
+    assert str(Problem(path, "got 'wrong'", "write another")).endswith(": got 'wrong'; write another")
+
+
+def test_a_secret_in_the_place_of_a_cluster_or_pool_is_not_shown() -> None:
+    assert "hunter2" not in str(Problem(("clusters", "password"), "got 'hunter2'", "write a map"))

@@ -6,7 +6,16 @@ from typing import Any
 import pytest
 
 from gpupools.errors import Rejected
-from gpupools.overrides import Overridable, apply_overrides, flattened, idle_overrides, override_problems
+from gpupools.overrides import (
+    Overridable,
+    apply_overrides,
+    flattened,
+    idle_overrides,
+    override_problems,
+    tellable,
+    without_hidden,
+)
+from gpupools.spec import LATE
 from gpupools.stack import parse_stack
 from providers import clouds
 
@@ -57,6 +66,46 @@ def test_maps_are_merged_and_everything_else_takes_the_place(overrides: dict[str
 
     assert apply_overrides(before, overrides) == merged
     assert before == {"a": 1, "b": {"c": [1, 2], "d": 3}}
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "told"),
+    [
+        ("NodeGroup.version", "1.33", "1.33"),
+        ("NodePool.nodeConfig.fastSocket.enabled", True, True),
+        ("AgentPool.vnetSubnetID", None, None),
+        ("LaunchTemplate.userData", None, None),
+        ("LaunchTemplate.userData", "aHVudGVyMg==", "(a text of 12 characters, not shown)"),
+        ("NodePool.nodeConfig.metadata.serial-port-enable", "true", "true"),
+        ("NodePool.nodeConfig.metadata.kube-env", "hunter2", "(a text of 7 characters, not shown)"),
+        ("AgentPool.messageOfTheDay", "x" * 80, "x" * 80),
+        ("AgentPool.messageOfTheDay", "x" * 81, "(a text of 81 characters, not shown)"),
+        ("NodePool.tags", ["a", "b"], ["a", "b"]),
+        ("NodePool.hosts", [{"name": "a", "clientSecret": "x"}], "(a list of 36 characters, not shown)"),
+        ("NodeGroup.tags", {}, {}),
+    ],
+)
+def test_what_is_long_or_may_be_secret_is_told_by_its_size(path: str, value: Any, told: Any) -> None:
+    assert tellable(path, value) == told
+
+
+def test_inputs_that_hold_what_was_set_by_hand_are_told_in_the_same_way() -> None:
+    by_hand = {"LaunchTemplate.userData": "aGk=", "LaunchTemplate.keyName": "ops"}
+    told = "(a text of 4 characters, not shown)"
+    inside = {"pool": {"overrides": {"aws": {"LaunchTemplate": {"userData": "aGk=", "keyName": "ops"}}}}}
+
+    assert without_hidden({"userData": "aGk=", "keyName": "ops"}, by_hand) == {"userData": told, "keyName": "ops"}
+    assert without_hidden({"properties": {"userData": "aGk="}}, by_hand) == {"properties": {"userData": told}}
+    assert without_hidden(inside, by_hand)["pool"]["overrides"]["aws"]["LaunchTemplate"]["userData"] == told
+    assert without_hidden({"userData": "aGk", "name": "aGk="}, by_hand) == {"userData": "aGk", "name": "aGk="}
+
+
+def test_a_secret_among_them_is_refused_in_words() -> None:
+    assert problems({"version": LATE, "nodeConfig": {"a": [LATE]}}) == [
+        f"pools.train.overrides.gcp.NodePool{at}: is a secret; "
+        "write it here as it is; only addresses inside a cluster may be secret"
+        for at in (".version", ".nodeConfig.a[0]")
+    ]
 
 
 def test_merging_twice_changes_nothing_more() -> None:

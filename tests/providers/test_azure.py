@@ -284,8 +284,8 @@ def test_labels_of_aks_are_refused() -> None:
     [
         ({"subscription": "x"}, "clusters.serve.subscription: unknown key; did you mean 'subscription_id'?"),
         (
-            {"ssh_access": "disabled"},  # what stands under a key of such a name is never repeated
-            "clusters.serve.ssh_access: got a value that is not shown; use one of 'LocalUser' or 'Disabled'",
+            {"ssh_access": "disabled"},
+            "clusters.serve.ssh_access: got 'disabled'; use one of 'LocalUser' or 'Disabled'",
         ),
     ],
     ids=["unknown-key", "wrong-case"],
