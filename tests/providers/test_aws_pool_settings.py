@@ -221,7 +221,7 @@ def test_the_operator_brings_everything_to_an_image_of_ones_own() -> None:
     made = plan(**OWN, overrides={"aws": {"LaunchTemplate": BY_HAND}})
 
     assert {made.owners.driver, made.owners.container_toolkit, made.owners.device_plugin} == {"GPU Operator"}
-    assert made.as_json()["set_by_hand"]["LaunchTemplate.userData"] == BY_HAND["userData"]
+    assert made.set_by_hand["LaunchTemplate.userData"] == BY_HAND["userData"]
 
 
 # Disks
