@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -38,21 +39,34 @@ PAUSE_IMAGE = "registry.k8s.io/pause:3.10"
 _METRICS = Path(__file__).parent.parent / "data" / "dcgm_metrics.csv"
 
 
-def namespace(name: str) -> KubernetesObject:
-    """Declare a namespace in which privileged pods may run: drivers and plugins need the host.
+SECURITY_NOTE = "gpupools/security"
+"""Annotation that says why an object has more rights than the `restricted` level of Pod Security."""
 
-    https://kubernetes.io/docs/concepts/security/pod-security-admission/
-    """
-    levels = {f"pod-security.kubernetes.io/{mode}": "privileged" for mode in ("enforce", "audit", "warn")}
-    return KubernetesObject(
-        name=f"namespace/{name}",
-        manifest={
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": name, "labels": {**_MANAGED_BY, **levels}},
-        },
-        why="holds pods that need the host, which a cluster with baseline pod security otherwise refuses",
-    )
+_RESTRICTED: Mapping[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+_UNPRIVILEGED: Mapping[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
+_NOBODY: Mapping[str, Any] = {
+    "runAsNonRoot": True,
+    "runAsUser": 65534,
+    "runAsGroup": 65534,
+    **_UNPRIVILEGED,
+}
+"""What the `restricted` level asks for
+(https://kubernetes.io/docs/concepts/security/pod-security-standards/)."""
+
+
+def namespace(name: str) -> KubernetesObject:
+    """Declare a namespace in which privileged pods may run: drivers and plugins need the host."""
+    why = "holds pods that need the host, which a cluster with baseline pod security otherwise refuses"
+    return _namespace(name, "privileged", why, f"privileged: {why}")
+
+
+def _namespace(name: str, level: str, why: str, note: str = "") -> KubernetesObject:
+    """Declare a namespace at a level of pod security: https://kubernetes.io/docs/concepts/security/pod-security-admission/."""
+    levels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "audit", "warn")}
+    notes = {"annotations": {SECURITY_NOTE: note}} if note else {}
+    metadata = {"name": name, "labels": {**_MANAGED_BY, **levels}, **notes}
+    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    return KubernetesObject(name=f"namespace/{name}", manifest=manifest, why=why)
 
 
 def critical_pods_quota(space: str, pods: int) -> KubernetesObject:
@@ -185,17 +199,27 @@ def cos_driver_installer(pools: Sequence[PoolPlan]) -> KubernetesObject:
         "securityContext": {"privileged": True},
         "volumeMounts": [{"name": name, "mountPath": inside} for name, _, inside, _ in _INSTALLER_MOUNTS],
     }
+    pause = {
+        "name": "pause",
+        "image": PAUSE_IMAGE,
+        "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}},
+        "securityContext": {**_NOBODY, **_RESTRICTED, "readOnlyRootFilesystem": True},
+    }
     pod = {
+        # It asks the API server for nothing.
+        "automountServiceAccountToken": False,
         "priorityClassName": "system-node-critical",
         "hostNetwork": True,
         "hostPID": True,
         "affinity": affinity,
         "tolerations": tolerations_for(pools),
         "initContainers": [installer],
-        "containers": [
-            {"name": "pause", "image": PAUSE_IMAGE, "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}}}
-        ],
+        "containers": [pause],
         "volumes": [{"name": name, "hostPath": {"path": host}} for name, host, _, _ in _INSTALLER_MOUNTS],
+    }
+    notes = {
+        SECURITY_NOTE: "install is privileged, with the network and processes of the host: it loads the driver into "
+        "the kernel, puts it into the host's files, and asks the machine's metadata server which image this is"
     }
     return KubernetesObject(
         name="driver-installer",
@@ -203,16 +227,31 @@ def cos_driver_installer(pools: Sequence[PoolPlan]) -> KubernetesObject:
             "apiVersion": "apps/v1",
             "kind": "DaemonSet",
             # kube-system admits system-critical pods on GKE without a quota.
-            "metadata": {"name": DRIVER_INSTALLER, "namespace": "kube-system", "labels": {**_MANAGED_BY, **labels}},
+            "metadata": {
+                "name": DRIVER_INSTALLER,
+                "namespace": "kube-system",
+                "labels": {**_MANAGED_BY, **labels},
+                "annotations": notes,
+            },
             "spec": {
                 "selector": {"matchLabels": labels},
                 "updateStrategy": {"type": "RollingUpdate"},
-                "template": {"metadata": {"labels": labels}, "spec": pod},
+                "template": {"metadata": {"labels": labels, "annotations": notes}, "spec": pod},
             },
         },
         why="brings the driver that fits the node's version of Container-Optimized OS",
         await_ready=False,
     )
+
+
+# https://github.com/NVIDIA/nvidia-container-toolkit/pull/1326
+_WRITABLE = "The root file system is writable: NVIDIA's container toolkit updates /etc/ld.so.cache in it."
+# https://docs.nvidia.com/deploy/mps/index.html, "Limitations"
+_AS_ROOT = "It runs as root: the MPS daemon serves clients of one user at a time, which is the one of most images."
+
+
+def _serves_one_user(pool: PoolPlan) -> bool:
+    return pool.sharing_kind.endswith("mps")
 
 
 def smoke_test(pool: PoolPlan) -> KubernetesObject:
@@ -221,7 +260,7 @@ def smoke_test(pool: PoolPlan) -> KubernetesObject:
     Where nodes may come long after the update, nothing waits for the Job: it runs when they do.
     """
     late = pool.settings.nodes_come_late()
-    pod = pool.pod()
+    pod, as_root = pool.pod(), _serves_one_user(pool)
     (asked,) = pod["containers"]
     container = {
         **asked,
@@ -231,15 +270,24 @@ def smoke_test(pool: PoolPlan) -> KubernetesObject:
             key: {name: str(count) for name, count in asks.items()} if key == "limits" else asks
             for key, asks in asked["resources"].items()
         },
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "securityContext": dict(_RESTRICTED),
     }
     spec = {
         "backoffLimit": 2,
         # A node from zero takes up to this long: machine, driver, plugin, image. The time a pod is pending counts.
         **({} if late else {"activeDeadlineSeconds": 1800}),
         "template": {
-            "metadata": {"labels": {"app.kubernetes.io/name": "gpupools-smoke-test", POOL_LABEL: pool.name}},
-            "spec": {**pod, "restartPolicy": "Never", "containers": [container]},
+            "metadata": {
+                "labels": {"app.kubernetes.io/name": "gpupools-smoke-test", POOL_LABEL: pool.name},
+                "annotations": {SECURITY_NOTE: " ".join((_WRITABLE, *((_AS_ROOT,) if as_root else ())))},
+            },
+            "spec": {
+                **pod,
+                "automountServiceAccountToken": False,
+                "securityContext": dict(_UNPRIVILEGED if as_root else _NOBODY),
+                "restartPolicy": "Never",
+                "containers": [container],
+            },
         },
     }
     base = f"smoke-{pool.name}"
@@ -273,123 +321,244 @@ def smoke_claims(pool: PoolPlan) -> list[KubernetesObject]:
 
 def smoke_namespace(pools: Iterable[PoolPlan]) -> KubernetesObject:
     """Declare the namespace of the smoke tests, whose pods need nothing of the host but, on some nodes, its driver."""
-    level = "privileged" if any(pool.driver_directory for pool in pools) else "baseline"
-    levels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "audit", "warn")}
-    return KubernetesObject(
-        name=f"namespace/{SMOKE_NAMESPACE}",
-        manifest={
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": SMOKE_NAMESPACE, "labels": {**_MANAGED_BY, **levels}},
-        },
-        why="holds the smoke tests apart from everything else",
-    )
+    pools = tuple(pools)
+    mounting = ", ".join(pool.name for pool in pools if pool.driver_directory)
+    as_root = ", ".join(pool.name for pool in pools if _serves_one_user(pool))
+    why = "holds the smoke tests apart from everything else"
+    if mounting:  # every lower level forbids hostPath
+        note = f"privileged: pods of {mounting} mount the driver from the host, for reading"
+        return _namespace(SMOKE_NAMESPACE, "privileged", why, note)
+    if as_root:
+        note = f"baseline: pods of {as_root} run as root, since an MPS daemon serves clients of one user at a time"
+        return _namespace(SMOKE_NAMESPACE, "baseline", why, note)
+    return _namespace(SMOKE_NAMESPACE, "restricted", why)
 
 
 # --- trust ------------------------------------------------------------------------------------------------------------
 
-_ASKS = (
-    "object.spec.containers.exists(c, "
-    "(has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(r, r.startsWith('nvidia.com/'))) || "
-    "(has(c.env) && c.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES')))"
-    " || (has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0)"
-    " || (has(object.spec.initContainers) && object.spec.initContainers.exists(c, "
-    "(has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(r, r.startsWith('nvidia.com/'))) || "
-    "(has(c.env) && c.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES'))))"
+SYSTEM_NAMESPACES = ("calico-system", "kube-system", "tigera-operator")
+"""Namespaces of a cluster's own software, which must reach every node: Calico's operator and Typha tolerate everything
+(https://github.com/tigera/operator, manifests; AKS installs both with network policy `calico`)."""
+
+
+def _part(name: str) -> str:
+    """Write the CEL that says whether a request is for this part of a pod; the key is missing where it is for all."""
+    return f"(has(request.subResource) && request.subResource == '{name}')"
+
+
+_CONTAINERS = (
+    f"{_part('ephemeralcontainers')}"
+    " ? (has(object.spec.ephemeralContainers) ? dyn(object.spec.ephemeralContainers) : [])"
+    " : dyn(object.spec.containers) + (has(object.spec.initContainers) ? dyn(object.spec.initContainers) : [])"
 )
-"""CEL: the pod asks for a GPU, through the scheduler, by a claim, or behind its back."""
+"""CEL: the containers to judge; those of a pod that is there are no news when a debug container joins them."""
+
+_ASKS = (
+    "variables.containers.exists(c, "
+    # The second is how a device class stands for a resource: https://kubernetes.io/docs/concepts/scheduling-eviction/
+    # dynamic-resource-allocation/#extended-resource.
+    "(has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(r, "
+    "r.startsWith('nvidia.com/') || r.startsWith('deviceclass.resource.kubernetes.io/')))"
+    " || (has(c.env) && c.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES' && !(has(e.value) && e.value == 'void')))"
+    # However it is spelled: the toolkit cleans the path before it looks.
+    " || (has(c.volumeMounts) && c.volumeMounts.exists(m, m.mountPath.contains('nvidia-container-devices'))))"
+    " || (has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0)"
+    " || (has(object.spec.runtimeClassName) && object.spec.runtimeClassName.startsWith('nvidia'))"
+    # The GPU Operator's prefix is nvidia.cdi.k8s.io/.
+    " || (has(object.metadata.annotations) && object.metadata.annotations.exists(a, a.contains('cdi.k8s.io/')))"
+)
+"""CEL: the pod asks for a GPU: of the scheduler, by a claim, or behind its back, in one of the ways of NVIDIA's toolkit
+(https://github.com/NVIDIA/nvidia-container-toolkit, internal/config/image and api/config/v1)."""
+
+_SEALED = (
+    "!variables.asks && variables.containers.all(c, "
+    "has(c.env) && c.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES')"
+    " && !(has(c.securityContext) && has(c.securityContext.privileged) && c.securityContext.privileged))"
+)
+"""CEL: no container sees a GPU, whatever its image or `envFrom` sets: `env` stands above both, and `void` is none."""
+
+_DAEMON = (
+    "request.operation == 'CREATE' && request.userInfo.username in"
+    " ['system:serviceaccount:kube-system:daemon-set-controller', 'system:kube-controller-manager']"
+    " && has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, o.kind == 'DaemonSet')"
+)
+"""CEL: Kubernetes' own controller makes the pod for a DaemonSet. A user may write such an owner, but not be it."""
+
+_NEWLY_INJECTED = (
+    "has(object.metadata.annotations) && object.metadata.annotations.exists(a, a.contains('cdi.k8s.io/') && "
+    "!(has(oldObject.metadata.annotations) && a in oldObject.metadata.annotations && "
+    "oldObject.metadata.annotations[a] == object.metadata.annotations[a]))"
+)
+"""CEL: an update adds or changes an annotation by which a container runtime injects devices."""
+
+_OTHER_IMAGES = (
+    "object.spec.containers.map(c, c.image) != oldObject.spec.containers.map(c, c.image)"
+    " || (has(object.spec.initContainers) && "
+    "object.spec.initContainers.map(c, c.image) != oldObject.spec.initContainers.map(c, c.image))"
+)
+"""CEL: an update changes an image, the one thing of a container that may change; names and number stay."""
+
+_CEL_VARIABLES = {"containers": _CONTAINERS, "asks": _ASKS, "sealed": _SEALED}
 
 
 def _tolerates(mark: str, *, by_name: bool) -> str:
     """Write the CEL that says whether a pod tolerates the taint of a pool with this mark, by its key or at all."""
     named = f"(has(t.key) && t.key == '{TRUST_LABEL}')"
     key = named if by_name else f"(!has(t.key) || t.key == '' || {named})"
-    value = f"((has(t.operator) && t.operator == 'Exists') || (has(t.value) && t.value == '{mark}'))"
+    any_value = "(has(t.operator) && !(t.operator in ['', 'Equal']))"
+    value = f"({any_value} || (has(t.value) && t.value == '{mark}'))"
     effect = "(!has(t.effect) || t.effect == '' || t.effect == 'NoSchedule')"
     return f"has(object.spec.tolerations) && object.spec.tolerations.exists(t, {key} && {value} && {effect})"
 
 
-def trust_objects(pools: Iterable[PoolPlan], own: Iterable[str]) -> list[KubernetesObject]:
+def trust_objects(
+    pools: Iterable[PoolPlan], own: Iterable[str], system: Sequence[str] | None = None
+) -> list[KubernetesObject]:
     """Declare what keeps pods of other namespaces off pools that name whom they trust.
 
-    The pool's taint keeps away who does not know it; the policy denies its toleration to everyone outside, and to pods
-    that ask for a GPU also the toleration of everything, which daemons have, and a node named by hand, which passes the
-    scheduler and with it the taint. It sees no variable that an image sets. Whoever may label namespaces, or create
-    `pods/binding`, stands above it. Pools with one mark share a policy.
+    The pool's taint keeps away who does not know it. A first policy denies its toleration to everyone outside, and the
+    toleration of everything to all but daemons that ask for no GPU and pods whose containers are sealed against GPUs. A
+    second one, with the pool's nodes as its parameters, denies what passes the scheduler: a node named by hand, a
+    binding by anyone but a scheduler, and a debug container, another image or an injected device in a daemon that is
+    there. They see no variable that the image of a daemon sets. Whoever may label namespaces stands above them. Pools
+    with one mark share the policies.
     https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
 
     Args:
         pools: The cluster's pools.
         own: Namespaces of software that must reach every node.
+        system: More of these, besides `SYSTEM_NAMESPACES`; None: daemons of every namespace are let through.
     """
     marked: dict[str, tuple[Trust, list[str]]] = {}
     for pool in pools:
         mark = pool.trust.mark(pool.name) if pool.trust is not None else None
         if pool.trust is not None and mark is not None:
             marked.setdefault(mark, (pool.trust, []))[1].append(pool.name)
+    inside = sorted({*SYSTEM_NAMESPACES, *own, *(system or ())})
     found: list[KubernetesObject] = []
     for mark, (trust, names) in marked.items():
-        found += _policy(mark, trust, names, sorted({"kube-system", *own}))
+        who = f"team {trust.team}" if trust.team is not None else f"namespaces {', '.join(trust.namespaces or [])}"
+        outside = _outside(trust, inside)
+        found += _pod_policy(mark, who, names, outside, daemons=system is None)
+        found += _node_policy(mark, who, names, outside, inside)
     return found
 
 
-def _policy(mark: str, trust: Trust, pools: Sequence[str], own: Sequence[str]) -> list[KubernetesObject]:
-    name = f"gpupools-trust-{mark}"
-    outside = [
-        {
-            "key": "kubernetes.io/metadata.name",
-            "operator": "NotIn",
-            "values": [*own, *(each for each in trust.namespaces or [] if each not in own)],
-        }
-    ]
-    if trust.team is not None:
-        outside.append({"key": TRUST_LABEL, "operator": "NotIn", "values": [trust.team]})
-    who = f"team {trust.team}" if trust.team is not None else f"namespaces {', '.join(trust.namespaces or [])}"
+def _outside(trust: Trust, inside: Sequence[str]) -> dict[str, Any]:
+    trusted = [each for each in trust.namespaces or [] if each not in inside]
+    named = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*inside, *trusted]}
+    team = {"key": TRUST_LABEL, "operator": "NotIn", "values": [trust.team]}
+    return {"matchExpressions": [named, *([team] if trust.team is not None else [])]}
+
+
+def _pod_policy(
+    mark: str, who: str, pools: Sequence[str], outside: Mapping[str, Any], *, daemons: bool
+) -> list[KubernetesObject]:
     names = ", ".join(sorted(pools))
-    message = f"pool {names} shares GPUs within {who}; take another pool, or ask its owner for access"
-    rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE", "UPDATE"], "resources": ["pods"]}
+    message = (
+        f"pool {names} shares GPUs within {who}; take another pool, or ask its owner for access; a pod that tolerates "
+        "every taint and needs no GPU sets NVIDIA_VISIBLE_DEVICES to void in the env of each container"
+    )
     created = "request.operation == 'CREATE'"
     changed = "(has(object.spec.tolerations) && (!has(oldObject.spec.tolerations) || "
     changed += "object.spec.tolerations != oldObject.spec.tolerations))"
+    passing = "variables.sealed || (variables.daemon && !variables.asks)" if daemons else "variables.sealed"
     policy = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicy",
-        "metadata": {"name": name, "labels": dict(_MANAGED_BY)},
-        "spec": {
-            "failurePolicy": "Fail",
-            "matchConstraints": {"resourceRules": [rule], "namespaceSelector": {"matchExpressions": outside}},
-            # A pod that was there before and only changes its labels is left alone.
-            "matchConditions": [{"name": "new-or-newly-tolerating", "expression": f"{created} || {changed}"}],
-            "variables": [
-                {"name": "asks", "expression": _ASKS},
-                {"name": "tolerates", "expression": _tolerates(mark, by_name=False)},
-                {"name": "names_the_taint", "expression": _tolerates(mark, by_name=True)},
-                {
-                    "name": "names_a_node",
-                    "expression": f"{created} && has(object.spec.nodeName) && object.spec.nodeName != ''",
-                },
+        "failurePolicy": "Fail",
+        "matchConstraints": {"resourceRules": [_on("pods", "CREATE", "UPDATE")], "namespaceSelector": outside},
+        # A pod that was there before and only changes its labels is left alone.
+        "matchConditions": [
+            {"name": "new-or-newly-tolerating", "expression": f"{created} || {changed} || ({_NEWLY_INJECTED})"}
+        ],
+        "variables": _variables(
+            **_CEL_VARIABLES,
+            daemon=_DAEMON,
+            tolerates=_tolerates(mark, by_name=False),
+            names_the_taint=_tolerates(mark, by_name=True),
+        ),
+        "validations": [
+            {
+                "expression": f"!variables.names_the_taint && (!variables.tolerates || {passing})",
+                "message": message,
+                "reason": "Forbidden",
+            }
+        ],
+    }
+    why = f"keeps pods outside {who} off {', '.join(pools)}"
+    return _admission(f"trust/{mark}", f"gpupools-trust-{mark}", policy, {}, why)
+
+
+def _node_policy(
+    mark: str, who: str, pools: Sequence[str], outside: Mapping[str, Any], inside: Sequence[str]
+) -> list[KubernetesObject]:
+    names = ", ".join(sorted(pools))
+    binds = f"{_part('binding')} || request.resource.resource == 'bindings'"
+    by_scheduler = (
+        "request.userInfo.username == 'system:kube-scheduler' || "
+        f"{list(inside)}.exists(n, request.userInfo.username.startsWith('system:serviceaccount:' + n + ':'))"
+    )
+    policy = {
+        "failurePolicy": "Fail",
+        "paramKind": {"apiVersion": "v1", "kind": "Node"},
+        "matchConstraints": {
+            "resourceRules": [
+                _on("pods", "CREATE", "UPDATE"),
+                _on("pods/ephemeralcontainers", "UPDATE"),
+                _on("pods/binding", "CREATE"),
+                _on("bindings", "CREATE"),
             ],
-            "validations": [
-                {
-                    "expression": (
-                        "!(variables.names_the_taint"
-                        " || (variables.asks && (variables.tolerates || variables.names_a_node)))"
-                    ),
-                    "message": message,
-                    "reason": "Forbidden",
-                }
-            ],
+            "namespaceSelector": outside,
         },
+        "variables": _variables(
+            binds=binds,
+            here=(
+                "variables.binds ? object.target.name == params.metadata.name"
+                " : has(object.spec.nodeName) && object.spec.nodeName == params.metadata.name"
+            ),
+            by_a_scheduler=by_scheduler,
+            **_CEL_VARIABLES,
+            changed=f"{_part('ephemeralcontainers')} || ({_OTHER_IMAGES}) || ({_NEWLY_INJECTED})",
+        ),
+        "validations": [
+            {
+                # A kubelet tells of the pods its own files start, with the node's name.
+                "expression": (
+                    "!variables.here || (variables.binds ? variables.by_a_scheduler"
+                    " : request.operation == 'CREATE' ? 'system:nodes' in request.userInfo.groups"
+                    " : !variables.changed || variables.sealed)"
+                ),
+                "message": (
+                    f"this is a node of pool {names}, which shares GPUs within {who}; leave the node "
+                    "to the scheduler, and set NVIDIA_VISIBLE_DEVICES to void in the env of a debug container"
+                ),
+                "reason": "Forbidden",
+            }
+        ],
     }
-    binding = {
-        "apiVersion": "admissionregistration.k8s.io/v1",
-        "kind": "ValidatingAdmissionPolicyBinding",
-        "metadata": {"name": name, "labels": dict(_MANAGED_BY)},
-        "spec": {"policyName": name, "validationActions": ["Deny", "Audit"]},
-    }
+    nodes = {"paramRef": {"selector": {"matchLabels": {TRUST_LABEL: mark}}, "parameterNotFoundAction": "Allow"}}
+    why = f"keeps what passes the scheduler off the nodes of {', '.join(pools)}"
+    return _admission(f"trust/{mark}/nodes", f"gpupools-trust-{mark}-nodes", policy, nodes, why)
+
+
+def _on(resource: str, *operations: str) -> dict[str, Any]:
+    return {"apiGroups": [""], "apiVersions": ["v1"], "operations": list(operations), "resources": [resource]}
+
+
+def _variables(**expressions: str) -> list[dict[str, str]]:
+    return [{"name": name, "expression": expression} for name, expression in expressions.items()]
+
+
+def _admission(
+    step: str, name: str, spec: Mapping[str, Any], parameters: Mapping[str, Any], why: str
+) -> list[KubernetesObject]:
+    metadata = {"name": name, "labels": dict(_MANAGED_BY)}
+    version = "admissionregistration.k8s.io/v1"
+    policy = {"apiVersion": version, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": dict(spec)}
+    bound = {"policyName": name, **parameters, "validationActions": ["Deny", "Audit"]}
+    binding = {"apiVersion": version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata, "spec": bound}
     return [
-        KubernetesObject(name=f"trust/{mark}", manifest=policy, why=f"keeps pods outside {who} off {', '.join(pools)}"),
-        KubernetesObject(name=f"trust/{mark}/binding", manifest=binding, why="puts the policy into force"),
+        KubernetesObject(name=step, manifest=policy, why=why),
+        KubernetesObject(name=f"{step}/binding", manifest=binding, why="puts the policy into force"),
     ]
 
 

@@ -460,13 +460,13 @@ def _extras(draft: _Draft) -> None:
     if spec.trust_policy:
         own = {*(release.namespace for release in draft.releases), *((objects.SMOKE_NAMESPACE,) * spec.smoke_test)}
         own |= {each.namespace for each in spec.existing.named().values() if each.namespace}
-        guards = objects.trust_objects(draft.pools, own)
+        guards = objects.trust_objects(draft.pools, own, spec.system_namespaces)
         for each in guards:
             policy = each.name.removesuffix("/binding")
             draft.add(each, *((policy,) if policy != each.name else ()))
             for pool in draft.pools:
                 mark = pool.trust.mark(pool.name) if pool.trust is not None else None
-                if mark is not None and policy == f"trust/{mark}":
+                if mark is not None and policy in (f"trust/{mark}", f"trust/{mark}/nodes"):
                     # Guarded before the first pod can land there.
                     draft.depends[f"pool/{pool.name}"].add(each.name)
         if not guards:

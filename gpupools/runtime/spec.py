@@ -120,6 +120,12 @@ class RuntimeSpec(Strict):
     """A Job per pool that runs one CUDA sample on it; `up` waits, but for a Capacity Block or flex-start nodes."""
     trust_policy: bool = False
     """An admission policy that keeps pods of other namespaces off pools that name whom they `trust`."""
+    system_namespaces: list[Name] | None = Field(default=None, max_length=64)
+    """With `trust_policy`: namespaces of the cluster's own software, let through as `kube-system` is.
+
+    Left out: daemons of every namespace that ask for no GPU are let through, and what their images ask for is not seen.
+    Given, `[]` too: only daemons of these, and those whose containers all set NVIDIA_VISIBLE_DEVICES to `void`.
+    """
     keep_crds: bool = False
     """Leave the GPU Operator's CRDs behind when it is deleted."""
     mig_reboot: bool | None = None
@@ -128,6 +134,12 @@ class RuntimeSpec(Strict):
     """GKE: most system-critical pods per namespace; left out: what the pools' largest size needs."""
     versions: dict[ChartName, Annotated[str, AfterValidator(_version)]] = {}
     """Other chart versions than the pinned ones, at or above the security floors."""
+
+    @model_validator(mode="after")
+    def _let_through_by_a_policy(self) -> Self:
+        if self.system_namespaces is not None and not self.trust_policy:
+            raise ValueError("system_namespaces are let through by trust_policy, which is off; turn it on or drop them")
+        return self
 
     @model_validator(mode="after")
     def _external_installs_nothing(self) -> Self:

@@ -12,7 +12,7 @@ import urllib.request
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -20,13 +20,31 @@ PROGRAMS = ("etcd", "kube-apiserver", "kube-scheduler", "openssl")
 """What has to be on PATH; Kubernetes 1.34 or later."""
 
 _TOKEN = "admin"  # of a server that only this machine reaches, for as long as the tests run
+_SCHEDULER = "scheduler"
 _STARTS_WITHIN_S = 60
 _PLURALS = {"RuntimeClass": "runtimeclasses", "DeviceClass": "deviceclasses", "ClusterPolicy": "clusterpolicies"}
 _PLURALS |= {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
 _CLUSTER_WIDE = frozenset(
-    {"ClusterPolicy", "CustomResourceDefinition", "DeviceClass", "Namespace", "Node", "ResourceSlice", "RuntimeClass"}
+    {
+        "ClusterPolicy",
+        "ClusterRoleBinding",
+        "CustomResourceDefinition",
+        "DeviceClass",
+        "Namespace",
+        "Node",
+        "ResourceSlice",
+        "RuntimeClass",
+    }
     | {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
 )
+
+
+class User(NamedTuple):
+    """Who asks, instead of the administrator."""
+
+    name: str
+    group: str = "system:masters"
+    """Who may do everything, so that what stops a user is admission."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +84,9 @@ class ControlPlane:
         client, peer, self._port = (_free_port() for _ in range(3))
         certificates, key, tokens = (self.folder / name for name in ("certificates", "service-account.key", "tokens"))
         subprocess.run(["openssl", "genrsa", "-out", str(key), "2048"], check=True, capture_output=True)
-        tokens.write_text(f"{_TOKEN},admin,admin,system:masters\n", encoding="utf-8")
+        # The scheduler goes by its own name, and may do here what it does without asking how RBAC grants it.
+        users = f"{_TOKEN},admin,admin,system:masters\n{_SCHEDULER},system:kube-scheduler,scheduler,system:masters\n"
+        tokens.write_text(users, encoding="utf-8")
         etcd = f"http://127.0.0.1:{client}"
         self.run(
             "etcd", f"--data-dir={self.folder / 'etcd'}", f"--listen-client-urls={etcd}",
@@ -83,11 +103,14 @@ class ControlPlane:
         )  # fmt: skip
         self.wait("the API server", lambda: self._asked("GET", "/readyz", None, "") == (200, b"ok"))
         config = self.folder / "scheduler.yaml"
-        self.kubeconfig.write_text(yaml.safe_dump(self._kubeconfig(certificates / "apiserver.crt")), encoding="utf-8")
+        authority = certificates / "apiserver.crt"
+        self.kubeconfig.write_text(yaml.safe_dump(self._kubeconfig(authority, _TOKEN)), encoding="utf-8")
+        own = self.folder / "scheduler.kubeconfig"
+        own.write_text(yaml.safe_dump(self._kubeconfig(authority, _SCHEDULER)), encoding="utf-8")
         scheduler = {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
-            "clientConnection": {"kubeconfig": str(self.kubeconfig)},
+            "clientConnection": {"kubeconfig": str(own)},
             "leaderElection": {"leaderElect": False},
         }
         config.write_text(yaml.safe_dump(scheduler), encoding="utf-8")
@@ -108,22 +131,34 @@ class ControlPlane:
         query = "fieldManager=gpupools&force=true&fieldValidation=Strict" + ("&dryRun=All" if dry_run else "")
         return self._ask("PATCH", f"{path_of(manifest)}?{query}", manifest, "application/apply-patch+yaml")
 
-    def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False) -> Answer:
+    def create(self, manifest: Mapping[str, Any], *, dry_run: bool = False, by: User | None = None) -> Answer:
         """Create an object; `generateName` is allowed."""
         query = "fieldValidation=Strict" + ("&dryRun=All" if dry_run else "")
-        return self._ask("POST", f"{path_of(manifest, collection=True)}?{query}", manifest, "application/json")
+        path = f"{path_of(manifest, collection=True)}?{query}"
+        return self._ask("POST", path, manifest, "application/json", by)
+
+    def bind(self, pod: Mapping[str, Any], node: str, *, dry_run: bool = False, by: User | None = None) -> Answer:
+        """Bind a pod to a node, as a scheduler does."""
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod["metadata"]["name"]}}
+        target = {"target": {"apiVersion": "v1", "kind": "Node", "name": node}}
+        path = f"{path_of(pod)}/binding" + ("?dryRun=All" if dry_run else "")
+        return self._ask("POST", path, {**binding, **target}, "application/json", by)
 
     def get(self, manifest: Mapping[str, Any]) -> Answer:
         """Read an object back."""
         return self._ask("GET", path_of(manifest), None, "")
+
+    def delete(self, manifest: Mapping[str, Any]) -> Answer:
+        """Delete an object."""
+        return self._ask("DELETE", path_of(manifest), None, "")
 
     def items(self, path: str) -> list[Mapping[str, Any]]:
         """Read all objects below a path such as `/api/v1/nodes`."""
         return list(self._ask("GET", path, None, "").well()["items"])
 
     def merge(self, manifest: Mapping[str, Any], change: Mapping[str, Any], part: str = "") -> Answer:
-        """Merge a change into an object, or into a part of it such as `/status`."""
-        return self._ask("PATCH", path_of(manifest) + part, change, "application/merge-patch+json")
+        """Merge a change into an object, or into a part of it such as `/status`; lists of named items item by item."""
+        return self._ask("PATCH", path_of(manifest) + part, change, "application/strategic-merge-patch+json")
 
     def wait(self, for_what: str, there: Callable[[], bool], within_s: float = _STARTS_WITHIN_S) -> None:
         """Wait until something is there.
@@ -153,23 +188,27 @@ class ControlPlane:
         """The file with which a program reaches the server."""
         return self.folder / "kubeconfig"
 
-    def _kubeconfig(self, authority: Path) -> dict[str, Any]:
+    def _kubeconfig(self, authority: Path, token: str) -> dict[str, Any]:
         cluster = {"server": f"https://127.0.0.1:{self._port}", "certificate-authority": str(authority)}
         return {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "own", "cluster": cluster}],
-            "users": [{"name": "own", "user": {"token": _TOKEN}}],
+            "users": [{"name": "own", "user": {"token": token}}],
             "contexts": [{"name": "own", "context": {"cluster": "own", "user": "own"}}],
             "current-context": "own",
         }
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, kind: str) -> Answer:
-        status, text = self._asked(method, path, body, kind)
+    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, kind: str, by: User | None = None) -> Answer:
+        status, text = self._asked(method, path, body, kind, by)
         return Answer(status, json.loads(text))
 
-    def _asked(self, method: str, path: str, body: Mapping[str, Any] | None, kind: str) -> tuple[int, bytes]:
+    def _asked(
+        self, method: str, path: str, body: Mapping[str, Any] | None, kind: str, by: User | None = None
+    ) -> tuple[int, bytes]:
         headers = {"Authorization": f"Bearer {_TOKEN}", "Accept": "application/json"}
+        if by is not None:  # https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation
+            headers |= {"Impersonate-User": by.name, "Impersonate-Group": by.group}
         data = json.dumps(body).encode() if body is not None else None
         request = urllib.request.Request(f"https://127.0.0.1:{self._port}{path}", data, method=method)
         for name, value in {**headers, **({"Content-Type": kind} if kind else {})}.items():

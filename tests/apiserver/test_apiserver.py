@@ -15,7 +15,7 @@ from gpupools.runtime.plan import RuntimePlan
 from gpupools.runtime.planning import plan_runtimes
 from gpupools.stack import plan_stack
 from providers import clouds
-from tests.apiserver.control_plane import ControlPlane
+from tests.apiserver.control_plane import ControlPlane, User
 from tests.gpupools.runtime.combinations import COMBINATIONS, Combination
 from tests.gpupools.runtime.conftest import pools_of, stack_of
 
@@ -42,7 +42,7 @@ def namespace(name: str, labels: Mapping[str, str] | None = None) -> dict[str, A
 
 def pod(name: str, space: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     spec = deepcopy(dict(spec))
-    for container in spec["containers"]:
+    for container in (*spec["containers"], *spec.get("initContainers", ())):
         container.setdefault("image", "registry.k8s.io/pause:3.10")
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": space}, "spec": spec}
 
@@ -117,145 +117,418 @@ def test_a_misspelt_key_would_have_been_seen(server: ControlPlane) -> None:
     assert "scopesSelector" in answer.message
 
 
-def test_the_pods_of_smoke_tests_are_admitted_to_their_namespace(server: ControlPlane) -> None:
-    combination = COMBINATIONS["eks-plugin-time-slicing"]
+@EVERY
+def test_the_pods_of_smoke_tests_are_admitted_to_their_namespace_and_nothing_above_its_level(
+    combination: Combination, server: ControlPlane
+) -> None:
     stack = stack_of(combination.cloud, combination.pools, {"smoke_test": True})
     (made,) = plan_runtimes(stack.clusters, plan_stack(stack, clouds()), clouds())
-    (job,) = (each.manifest for each in made.objects if each.kind == "Job")
+    job, *_ = (each.manifest for each in made.objects if each.kind == "Job")
     for each in made.objects:
         if each.kind == "Namespace":
             server.apply(each.manifest).well()
+            space = each.manifest
+    level = space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
     smoke = pod("smoke", job["metadata"]["namespace"], job["spec"]["template"]["spec"])
-    privileged = deepcopy(smoke)
-    privileged["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    above = deepcopy(smoke)
+    above["spec"]["securityContext" if level == "restricted" else "containers"] = (
+        {"seccompProfile": {"type": "Unconfined"}}
+        if level == "restricted"
+        else [{**smoke["spec"]["containers"][0], "securityContext": {"privileged": True}}]
+    )
 
+    assert space["metadata"]["name"] == job["metadata"]["namespace"]
     server.create(smoke, dry_run=True).well()
-    assert "violates PodSecurity" in server.create(privileged, dry_run=True).message
+    assert level == "privileged" or "violates PodSecurity" in server.create(above, dry_run=True).message
 
 
-# --- the admission policy ---
+# --- the admission policies ---
+
+DAEMON_SETS = User("system:serviceaccount:kube-system:daemon-set-controller", "system:masters")
+SEALED = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
+EVERYTHING = [{"operator": "Exists"}]
+KUBELETS: Mapping[str, Any] = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "kubelets"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:nodes"}],
+}
+"""Stands for the node authorizer, so that what stops a kubelet is admission."""
 
 
 @pytest.fixture(scope="module")
 def guarded(server: ControlPlane) -> ControlPlane:
     """Lay the policies of a team's pool and of a namespace's pool down, and wait until they are in force."""
-    for name, labels in (("ml", {"gpupools/trust": "vision"}), ("speech", {}), ("foreign", {})):
+    for name, labels in (("ml", {"gpupools/trust": "vision"}), ("speech", {}), ("foreign", {}), ("calico-system", {})):
         server.apply(namespace(name, labels)).well()
+    for handler in ("nvidia", "nvidia-cdi"):
+        runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": handler}}
+        server.apply({**runtime, "handler": handler}).well()
+    server.apply(KUBELETS).well()
+    kept = [{"key": "tests", "effect": "NoSchedule"}]
     for trust in ("vision", "speech"):
         made = planned("aws", "device-plugin", trust)
+        (plan,) = made.pods
+        mark = {"vision": "vision", "speech": "pool.speech-pool"}[trust]
+        server.create(bare_node(f"{trust}-node", {"gpupools/trust": mark}, kept, {})).well()
         for each in made.objects:
             if each.kind.startswith("ValidatingAdmissionPolicy"):
                 server.apply(each.manifest).well()
-        wanted = pod("early", "foreign", made.pods[f"{trust}-pool"])
-        server.wait("admission policy", partial(_is_refused, server, wanted))
+        by_name = {"containers": [{"name": "main"}], "nodeName": f"{trust}-node"}
+        for wanted in (made.pods[plan], by_name):
+            early = pod("early", "foreign", wanted)
+            server.wait("admission policy", partial(_is_refused, server, early, f"pool {trust}-pool"))
+    server.create(bare_node("other-node", {}, kept, {})).well()
     return server
 
 
-def _is_refused(server: ControlPlane, wanted: Mapping[str, Any]) -> bool:
-    return server.create(wanted, dry_run=True).status == 403
+def _is_refused(server: ControlPlane, wanted: Mapping[str, Any], by: str) -> bool:
+    answer = server.create(wanted, dry_run=True)
+    return answer.status == 403 and by in answer.message
 
 
-def by_the_name_of_shared_ones(spec: Mapping[str, Any]) -> dict[str, Any]:
-    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu.shared": 1}}}
-    return {**spec, "tolerations": [{"operator": "Exists"}], "containers": [container]}
+def asking(trust: str = "vision") -> dict[str, Any]:
+    """Return the pool's own snippet, which asks for a GPU and tolerates the pool's taints by their keys."""
+    return deepcopy(dict(planned("aws", "device-plugin", trust).pods[f"{trust}-pool"]))
+
+
+def main(**keys: Any) -> dict[str, Any]:
+    """Return a pod of one container that asks the scheduler for nothing and tolerates everything."""
+    return {"tolerations": EVERYTHING, "containers": [{"name": "main", **keys}]}
+
+
+def limit(name: str) -> dict[str, Any]:
+    return {"resources": {"limits": {name: 1}}}
+
+
+def env(value: str | None, **other: Any) -> dict[str, Any]:
+    return {"env": [{"name": "NVIDIA_VISIBLE_DEVICES", **({"value": value} if value is not None else {}), **other}]}
+
+
+def mount(path: str) -> dict[str, Any]:
+    return {**env("void"), "volumeMounts": [{"name": "devices", "mountPath": path}]}
+
+
+def mounting(path: str) -> dict[str, Any]:
+    volumes = [{"name": "devices", "hostPath": {"path": "/dev/null"}}]
+    return {**main(**mount(path)), "volumes": volumes}
 
 
 def without_tolerations(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in spec.items() if key != "tolerations"}
 
 
-def on_the_node_itself(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {**without_tolerations(spec), "nodeName": "gpu-node"}
+def by_key(**keys: str) -> dict[str, Any]:
+    """Return a pod for which its image may ask, and that names the taint of the team's pool."""
+    return {"tolerations": [{"key": "gpupools/trust", **keys}], "containers": [{"name": "main"}]}
 
 
-def in_an_init_container(spec: Mapping[str, Any]) -> dict[str, Any]:
-    (container,) = spec["containers"]
-    return {**spec, "initContainers": [{**container, "name": "first", "image": "x"}], "containers": [{"name": "main"}]}
+FROM_MAP = {"envFrom": [{"configMapRef": {"name": "mine"}}]}
+CLAIMS = [{"name": "gpu", "resourceClaimTemplateName": "mine"}]
+INJECTED = {"cdi.k8s.io/mine": "nvidia.com/gpu=all"}
+OPERATORS = {"nvidia.cdi.k8s.io/mine": "nvidia.com/gpu=all"}
+SECOND = {"name": "second"}
+CLASS = "deviceclass.resource.kubernetes.io/gpu.nvidia.com"
+
+# What somebody in a namespace that nobody trusts tries: the pod's spec, its annotations, who creates it.
+KEPT_OFF: Mapping[str, tuple[dict[str, Any], Mapping[str, str], User | None]] = {
+    # by the name of the taint
+    "the pool's own snippet": (asking(), {}, None),
+    "the snippet without its request": ({**asking(), "containers": [{"name": "main"}]}, {}, None),
+    "the taint's key with operator Exists": (by_key(operator="Exists"), {}, None),
+    "the taint's key and value": (by_key(value="vision"), {}, None),
+    "the taint, spelled out": (by_key(operator="Equal", value="vision", effect="NoSchedule"), {}, None),
+    "the taint, sealed": ({**by_key(operator="Exists"), "containers": [{"name": "main", "env": [SEALED]}]}, {}, None),
+    "a daemon that names the taint": (by_key(operator="Exists"), {}, DAEMON_SETS),
+    # tolerating everything
+    "a GPU": (main(**limit("nvidia.com/gpu")), {}, None),
+    "a shared GPU": (main(**limit("nvidia.com/gpu.shared")), {}, None),
+    "a MIG slice": (main(**limit("nvidia.com/mig-1g.5gb")), {}, None),
+    "a GPU by its device class": (main(**limit(CLASS)), {}, None),
+    "a GPU in an init container": (
+        {**main(), "initContainers": [{"name": "first", **limit("nvidia.com/gpu")}]},
+        {},
+        None,
+    ),
+    "a GPU in a second container": (
+        {
+            **main(env=[SEALED]),
+            "containers": [{"name": "main", "env": [SEALED]}, {**SECOND, **limit("nvidia.com/gpu")}],
+        },
+        {},
+        None,
+    ),
+    "a claim": ({**main(), "resourceClaims": CLAIMS}, {}, None),
+    "a sealed claim": ({**main(env=[SEALED]), "resourceClaims": CLAIMS}, {}, None),
+    "the variable": (main(**env("all")), {}, None),
+    "the variable with a number": (main(**env("0")), {}, None),
+    "the variable with a CDI name": (main(**env("nvidia.com/gpu=all")), {}, None),
+    "the variable, empty": (main(**env("")), {}, None),
+    "the variable from a field": (
+        main(**env(None, valueFrom={"fieldRef": {"fieldPath": "metadata.labels['x']"}})),
+        {},
+        None,
+    ),
+    "the variable, sealed first": (main(env=[SEALED, *env("all")["env"]]), {}, None),
+    "the variable, sealed last": (main(env=[*env("all")["env"], SEALED]), {}, None),
+    "the variable in an init container": ({**main(), "initContainers": [{"name": "first", **env("all")}]}, {}, None),
+    "the variable through envFrom": (main(**FROM_MAP), {}, None),
+    "the variable in the image": (main(), {}, None),
+    "the image of a second container": (
+        {**main(env=[SEALED]), "containers": [{"name": "main", "env": [SEALED]}, SECOND]},
+        {},
+        None,
+    ),
+    "the image of an init container": ({**main(env=[SEALED]), "initContainers": [SECOND]}, {}, None),
+    "everything with effect NoSchedule": (
+        {**main(), "tolerations": [{"operator": "Exists", "effect": "NoSchedule"}]},
+        {},
+        None,
+    ),
+    "a sealed container that is privileged": (main(env=[SEALED], securityContext={"privileged": True}), {}, None),
+    "the device list": (mounting("/var/run/nvidia-container-devices/all"), {}, None),
+    "the device list, spelled otherwise": (mounting("/var//run/./nvidia-container-devices/0"), {}, None),
+    "the device list, relative": (mounting("var/run/nvidia-container-devices/all"), {}, None),
+    "a CDI annotation": (main(), INJECTED, None),
+    "a CDI annotation, sealed": (main(env=[SEALED]), INJECTED, None),
+    "the operator's CDI annotation": (main(env=[SEALED]), OPERATORS, None),
+    "NVIDIA's runtime": ({**main(env=[SEALED]), "runtimeClassName": "nvidia"}, {}, None),
+    "a daemon with a GPU": (main(**limit("nvidia.com/gpu")), {}, DAEMON_SETS),
+    "a daemon with the variable": (main(**env("all")), {}, DAEMON_SETS),
+    "a daemon with the device list": (mounting("/var/run/nvidia-container-devices/all"), {}, DAEMON_SETS),
+    "a daemon with a CDI annotation": (main(), INJECTED, DAEMON_SETS),
+    "a daemon with NVIDIA's runtime": ({**main(), "runtimeClassName": "nvidia-cdi"}, {}, DAEMON_SETS),
+    "a pod that only says it is a daemon": (main(), {}, User("mallory")),
+    # past the scheduler
+    "a GPU on the node itself": ({**without_tolerations(asking()), "nodeName": "vision-node"}, {}, None),
+    "the image on the node itself": ({**without_tolerations(main()), "nodeName": "vision-node"}, {}, None),
+    "envFrom on the node itself": ({**without_tolerations(main(**FROM_MAP)), "nodeName": "vision-node"}, {}, None),
+    "a CDI annotation on the node itself": ({**without_tolerations(main()), "nodeName": "vision-node"}, INJECTED, None),
+    "a sealed pod on the node itself": ({**main(env=[SEALED]), "nodeName": "vision-node"}, {}, None),
+    "a daemon on the node itself": ({**main(), "nodeName": "vision-node"}, {}, DAEMON_SETS),
+}
+
+LET_THROUGH: Mapping[str, tuple[dict[str, Any], Mapping[str, str], User | None]] = {
+    "a pod that tolerates nothing": (without_tolerations(main()), {}, None),
+    "a GPU elsewhere": (
+        {**asking(), "tolerations": [each for each in asking()["tolerations"] if each["key"] != "gpupools/trust"]},
+        {},
+        None,
+    ),
+    "a CDI annotation elsewhere": (without_tolerations(main()), INJECTED, None),
+    "another team's taint": (by_key(value="language"), {}, None),
+    "everything with effect NoExecute": (
+        {**main(), "tolerations": [{"operator": "Exists", "effect": "NoExecute"}]},
+        {},
+        None,
+    ),
+    "everything, sealed": (main(env=[SEALED]), {}, None),
+    "everything, sealed against envFrom": (main(env=[SEALED], **FROM_MAP), {}, None),
+    "a daemon": (main(), {}, DAEMON_SETS),
+    "a daemon with envFrom": (main(**FROM_MAP), {}, DAEMON_SETS),
+    "a privileged daemon of the host": (
+        {**main(securityContext={"privileged": True}), "hostPID": True, "hostNetwork": True},
+        {},
+        DAEMON_SETS,
+    ),
+    "another node itself": ({**without_tolerations(main()), "nodeName": "other-node"}, {}, None),
+    "a kubelet's own pod": (
+        {**without_tolerations(main()), "nodeName": "vision-node"},
+        {},
+        User("system:node:vision-node", "system:nodes"),
+    ),
+}
 
 
-def behind_the_schedulers_back(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {**spec, "containers": [{"name": "main", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}]}
+def attempt(
+    name: str, space: str, spec: Mapping[str, Any], notes: Mapping[str, str], by: User | None
+) -> dict[str, Any]:
+    made = pod(name, space, spec)
+    made["metadata"]["annotations"] = dict(notes)
+    if by is not None and by.name.startswith(
+        "system:node:"
+    ):  # https://kubernetes.io/docs/concepts/workloads/pods/#static-pods
+        made["metadata"]["annotations"]["kubernetes.io/config.mirror"] = "0"
+    elif by is not None:
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "mine", "uid": "0", "controller": True}
+        made["metadata"]["ownerReferences"] = [owner]
+    return made
 
 
-def by_a_claim(spec: Mapping[str, Any]) -> dict[str, Any]:
-    claims = [{"name": "gpu", "resourceClaimTemplateName": "mine"}]
-    return {**spec, "containers": [{"name": "main"}], "resourceClaims": claims}
+@pytest.mark.parametrize("tried", KEPT_OFF)
+def test_a_foreign_namespaces_pod_is_kept_off(tried: str, guarded: ControlPlane) -> None:
+    spec, notes, by = KEPT_OFF[tried]
+    answer = guarded.create(attempt("intruder", "foreign", spec, notes, by), dry_run=True, by=by)
+
+    assert answer.status == 403, answer
+    assert "shares GPUs within" in answer.message
 
 
-def tolerating_everything(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {**spec, "tolerations": [{"operator": "Exists"}]}
+@pytest.mark.parametrize("tried", LET_THROUGH)
+def test_a_foreign_namespaces_pod_that_goes_elsewhere_or_sees_no_gpu_is_let_through(
+    tried: str, guarded: ControlPlane
+) -> None:
+    spec, notes, by = LET_THROUGH[tried]
+
+    guarded.create(attempt("visitor", "foreign", spec, notes, by), dry_run=True, by=by).well()
 
 
-def for_its_image_alone(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {**spec, "containers": [{"name": "main"}]}  # many images set NVIDIA_VISIBLE_DEVICES themselves
-
-
-def as_it_is(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(spec)
-
-
-REFUSED = (
-    as_it_is,
-    on_the_node_itself,
-    in_an_init_container,
-    behind_the_schedulers_back,
-    by_a_claim,
-    for_its_image_alone,
-    tolerating_everything,
-    by_the_name_of_shared_ones,
-)
-
-
-@pytest.mark.parametrize("asking", REFUSED, ids=lambda asking: asking.__name__)
 @pytest.mark.parametrize(("trust", "who"), [("vision", "team vision"), ("speech", "namespaces speech")])
-def test_a_foreign_namespaces_pod_is_kept_off(trust: str, who: str, asking: Any, guarded: ControlPlane) -> None:
-    spec = planned("aws", "device-plugin", trust).pods[f"{trust}-pool"]
-    answer = guarded.create(pod("intruder", "foreign", asking(spec)), dry_run=True)
+def test_a_refusal_names_the_pool_and_whom_it_trusts(trust: str, who: str, guarded: ControlPlane) -> None:
+    asked = guarded.create(pod("intruder", "foreign", asking(trust)), dry_run=True)
+    named = guarded.create(
+        pod("intruder", "foreign", {**without_tolerations(main()), "nodeName": f"{trust}-node"}), dry_run=True
+    )
 
-    assert answer.status == 403
-    either = on_the_node_itself, tolerating_everything, by_the_name_of_shared_ones  # either policy may answer first
-    assert asking in either or f"pool {trust}-pool shares GPUs within {who}; take another pool" in answer.message
+    assert f"pool {trust}-pool shares GPUs within {who}; take another pool" in asked.message
+    assert f"a node of pool {trust}-pool, which shares GPUs within {who}; leave the node" in named.message
 
 
-@pytest.mark.parametrize("space", ["ml", "kube-system", "nvidia-device-plugin"])
-@pytest.mark.parametrize("asking", REFUSED[:1] + REFUSED[2:-2], ids=lambda asking: asking.__name__)
-def test_the_trusted_team_and_our_own_software_are_let_in(space: str, asking: Any, guarded: ControlPlane) -> None:
-    guarded.apply(namespace(space, {"gpupools/trust": "vision"} if space == "ml" else {})).well()
+# What names this pool alone; all else tolerates the other pool's taint too, where the team is foreign.
+OURS = [
+    tried
+    for tried, (spec, _, _) in KEPT_OFF.items()
+    if all(
+        each.get("key") and (each["key"], each.get("operator")) != ("gpupools/trust", "Exists")
+        for each in spec.get("tolerations", ())
+    )
+]
 
-    guarded.create(
-        pod("member", space, asking(planned("aws", "device-plugin", "vision").pods["vision-pool"])), dry_run=True
-    ).well()
+
+@pytest.mark.parametrize("tried", OURS)
+def test_the_trusted_team_is_let_in(tried: str, guarded: ControlPlane) -> None:
+    spec, notes, by = KEPT_OFF[tried]
+
+    assert len(OURS) > 5
+    guarded.create(attempt("member", "ml", spec, notes, by), dry_run=True, by=by).well()
+
+
+@pytest.mark.parametrize("space", ["kube-system", "nvidia-device-plugin", "calico-system"])
+@pytest.mark.parametrize("tried", KEPT_OFF)
+def test_the_clusters_software_is_let_in(space: str, tried: str, guarded: ControlPlane) -> None:
+    guarded.apply(namespace(space)).well()
+    spec, notes, by = KEPT_OFF[tried]
+
+    guarded.create(attempt("member", space, spec, notes, by), dry_run=True, by=by).well()
 
 
 def test_a_named_namespace_is_let_in(guarded: ControlPlane) -> None:
-    spec = planned("aws", "device-plugin", "speech").pods["speech-pool"]
-
-    guarded.create(pod("member", "speech", spec), dry_run=True).well()
+    guarded.create(pod("member", "speech", asking("speech")), dry_run=True).well()
 
 
-def test_a_foreign_pod_that_goes_elsewhere_is_left_alone(guarded: ControlPlane) -> None:
-    spec = planned("aws", "device-plugin", "vision").pods["vision-pool"]
-    other = [each for each in spec["tolerations"] if each["key"] != "gpupools/trust"]
-    cpu = {**spec, "containers": [{"name": "main"}]}
+@pytest.fixture(scope="module")
+def daemon(guarded: ControlPlane) -> dict[str, Any]:
+    """Run a daemon of a foreign namespace on the pool's node, bound by the scheduler's name."""
+    running = attempt(
+        "daemon", "foreign", {**main(image="registry.example/agent:1"), "schedulerName": "by-hand"}, {}, DAEMON_SETS
+    )
+    guarded.create(running, by=DAEMON_SETS).well()
+    guarded.bind(running, "vision-node", by=User("system:kube-scheduler")).well()
+    return running
 
-    guarded.create(pod("elsewhere", "foreign", {**spec, "tolerations": other}), dry_run=True).well()
-    guarded.create(pod("daemon", "foreign", tolerating_everything(cpu)), dry_run=True).well()
+
+def ephemeral(**keys: Any) -> dict[str, Any]:
+    return {"spec": {"ephemeralContainers": [{"name": "debug", "image": "registry.example/debug:1", **keys}]}}
+
+
+@pytest.mark.parametrize(
+    ("part", "change"),
+    {
+        "a debug container with the image's variable": ("/ephemeralcontainers", ephemeral()),
+        "a debug container with the variable": ("/ephemeralcontainers", ephemeral(**env("all"))),
+        "a debug container with envFrom": ("/ephemeralcontainers", ephemeral(**FROM_MAP)),
+        "a privileged debug container": (
+            "/ephemeralcontainers",
+            ephemeral(env=[SEALED], securityContext={"privileged": True}),
+        ),
+        "another image": ("", {"spec": {"containers": [{"name": "main", "image": "registry.example/cuda:1"}]}}),
+        "a CDI annotation": ("", {"metadata": {"annotations": INJECTED}}),
+    }.values(),
+    ids=lambda value: value.strip("/") or "pod" if isinstance(value, str) else "",
+)
+def test_a_daemon_that_is_there_brings_nobody_a_gpu(
+    part: str, change: Mapping[str, Any], daemon: Mapping[str, Any], guarded: ControlPlane
+) -> None:
+    answer = guarded.merge(daemon, change, part)
+
+    assert answer.status == 403, answer
+    assert "shares GPUs within team vision" in answer.message
+
+
+def test_a_daemon_that_is_there_may_change_its_labels_and_be_debugged_without_gpus(
+    daemon: Mapping[str, Any], guarded: ControlPlane
+) -> None:
+    guarded.merge(daemon, {"metadata": {"labels": {"a": "b"}, "annotations": {"mine": "x"}}}).well()
+    guarded.merge(daemon, ephemeral(env=[SEALED]), "/ephemeralcontainers").well()
+
+
+def test_debug_containers_and_images_elsewhere_are_nobodys_business(guarded: ControlPlane) -> None:
+    running = pod("elsewhere", "foreign", without_tolerations(main(image="registry.example/agent:1")))
+    guarded.create({**running, "spec": {**running["spec"], "nodeName": "other-node"}}).well()
+
+    guarded.merge(running, ephemeral(), "/ephemeralcontainers").well()
+    guarded.merge(running, {"spec": {"containers": [{"name": "main", "image": "registry.example/cuda:1"}]}}).well()
+
+
+def test_only_a_scheduler_binds_a_foreign_pod_to_the_pools_node(guarded: ControlPlane) -> None:
+    waiting = pod("waiting", "foreign", {**without_tolerations(main()), "schedulerName": "mine"})
+    guarded.create(waiting).well()
+    mallory, theirs = User("mallory"), User("system:serviceaccount:foreign:scheduler")
+    old = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "waiting", "namespace": "foreign"}}
+    old["target"] = {"apiVersion": "v1", "kind": "Node", "name": "vision-node"}
+
+    assert [guarded.bind(waiting, "vision-node", dry_run=True, by=each).status for each in (mallory, theirs)] == [
+        403,
+        403,
+    ]
+    assert guarded.create(old, dry_run=True, by=mallory).status == 403
+    guarded.bind(waiting, "other-node", dry_run=True, by=mallory).well()
+    guarded.bind(
+        waiting, "vision-node", dry_run=True, by=User("system:serviceaccount:kube-system:gke-scheduler")
+    ).well()
 
 
 def test_a_running_foreign_pod_cannot_add_the_toleration_but_may_change_its_labels(guarded: ControlPlane) -> None:
-    spec = planned("aws", "device-plugin", "vision").pods["vision-pool"]
-    running = pod("running", "foreign", without_tolerations(spec))
+    running = pod("running", "foreign", without_tolerations(asking()))
     guarded.create(running).well()
     labelled = guarded.merge(running, {"metadata": {"labels": {"a": "b"}}})
-    added = guarded.merge(running, {"spec": {"tolerations": spec["tolerations"]}})
+    there = guarded.get(running).well()["spec"]["tolerations"]  # may not be taken away
+    more = (asking()["tolerations"], EVERYTHING)
+    added = [guarded.merge(running, {"spec": {"tolerations": [*there, *each]}}) for each in more]
 
     assert labelled.status == 200, labelled.message
-    assert added.status == 403
+    assert [each.status for each in added] == [403, 403]
+
+
+def test_daemons_of_namespaces_that_are_not_named_are_kept_off_where_some_are(server: ControlPlane) -> None:
+    pool = {"gpu": "T4", "software": "device-plugin", "sharing": {"mode": "time-slicing", "replicas": 4}}
+    runtime = {"trust_policy": True, "system_namespaces": ["agents"]}
+    stack = stack_of("aws", {"named": {**pool, "trust": {"team": "audio"}}}, runtime)
+    (made,) = plan_runtimes(stack.clusters, plan_stack(stack, clouds()), clouds())
+    for space in ("agents", "others"):
+        server.apply(namespace(space)).well()
+    guards = [each.manifest for each in made.objects if each.kind.startswith("ValidatingAdmissionPolicy")]
+    for each in guards:
+        server.apply(each).well()
+    try:
+        named, other, sealed = (
+            attempt("daemon", space, main(**keys), {}, DAEMON_SETS)
+            for space, keys in (("agents", {}), ("others", {}), ("others", {"env": [SEALED]}))
+        )
+        server.wait("admission policy", lambda: server.create(other, dry_run=True, by=DAEMON_SETS).status == 403)
+
+        server.create(named, dry_run=True, by=DAEMON_SETS).well()
+        server.create(sealed, dry_run=True, by=DAEMON_SETS).well()
+    finally:  # this one stands above every namespace of the tests that follow
+        for each in reversed(guards):
+            server.delete(each).well()
+        server.wait("end of the policy", lambda: server.create(other, dry_run=True, by=DAEMON_SETS).status < 300)
 
 
 def test_an_expression_that_does_not_compile_would_have_been_seen(server: ControlPlane) -> None:
     made = planned("aws", "device-plugin", "vision")
-    (policy,) = (each.manifest for each in made.objects if each.kind == "ValidatingAdmissionPolicy")
+    policy, _ = (each.manifest for each in made.objects if each.kind == "ValidatingAdmissionPolicy")
     broken = deepcopy(dict(policy))
     broken["spec"]["variables"][0]["expression"] = "object.spec.containers.exists("
     answer = server.apply(broken, dry_run=True)

@@ -9,7 +9,7 @@ import pytest
 from gpupools.errors import Rejected
 from gpupools.plan import PoolPlan
 from gpupools.runtime.charts import at
-from gpupools.runtime.objects import INSTALLER_SOURCE, SMOKE_NAMESPACE
+from gpupools.runtime.objects import INSTALLER_SOURCE, SMOKE_NAMESPACE, SYSTEM_NAMESPACES
 from gpupools.runtime.plan import KubernetesObject, RuntimePlan
 from gpupools.runtime.tolerations import selects, untolerated
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS, MIG, MIG_SIZES, TIME_SLICING, Combination
@@ -203,6 +203,56 @@ def test_a_smoke_test_of_queued_nodes_is_refused(plan: Planner) -> None:
         plan("gcp", {"a": queued, "b": {"gpu": "L4", "nodes": {"max": 2}}}, smoke_test=True)
 
 
+def workloads(made: RuntimePlan) -> dict[str, Mapping[str, Any]]:
+    return {
+        each.name: each.manifest["spec"]["template"]
+        for each in made.objects
+        if each.kind in ("DaemonSet", "Deployment", "Job")
+    }
+
+
+@EVERY
+def test_no_workload_of_ours_has_a_token_or_a_right_without_a_reason(combination: Combination, plan: Planner) -> None:
+    made = plan(combination.cloud, combination.pools, smoke_test=True)
+    found = workloads(made)
+    spaces = {each.manifest["metadata"]["name"]: each.manifest for each in made.objects if each.kind == "Namespace"}
+
+    assert found
+    assert {each.kind for each in made.objects} & {"ServiceAccount", "Role", "ClusterRole", "RoleBinding"} == set()
+    for name, template in found.items():
+        pod = template["spec"]
+        note = template["metadata"]["annotations"]["gpupools/security"]
+        assert pod["automountServiceAccountToken"] is False, name
+        for container in (*pod["containers"], *pod.get("initContainers", ())):
+            context = {**pod.get("securityContext", {}), **container["securityContext"]}
+            if context.get("privileged"):
+                assert f"{container['name']} is privileged" in note
+                continue
+            assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+            assert (context["allowPrivilegeEscalation"], context["capabilities"]) == (False, {"drop": ["ALL"]})
+            assert context.get("runAsNonRoot") or "It runs as root" in note
+            assert context.get("readOnlyRootFilesystem") or "root file system is writable" in note
+    for manifest in spaces.values():
+        labels = manifest["metadata"]["labels"]
+        levels = {labels[f"pod-security.kubernetes.io/{mode}"] for mode in ("enforce", "audit", "warn")}
+        (level,) = levels
+        note = manifest["metadata"].get("annotations", {}).get("gpupools/security", "restricted:")
+        assert note.startswith(f"{level}:")
+
+
+def test_only_a_smoke_test_under_mps_runs_as_root(plan: Planner) -> None:
+    roots = {}
+    for mode in ("time-slicing", "mps"):
+        sharing = {"mode": mode, "replicas": 4}
+        made = plan("aws", {"a": {"gpu": "T4", "sharing": sharing, "trust": {"team": "x"}}}, smoke_test=True)
+        (template,) = workloads(made).values()
+        (space,) = (each.manifest for each in made.objects if each.name == f"namespace/{SMOKE_NAMESPACE}")
+        level = space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
+        roots[mode] = (template["spec"]["securityContext"].get("runAsUser", 0), level)
+
+    assert roots == {"time-slicing": (65534, "restricted"), "mps": (0, "baseline")}
+
+
 ON_GKE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver")
 
 
@@ -217,7 +267,7 @@ def test_pods_mount_googles_driver_themselves_where_nobody_does_it_for_them(soft
     keys = ("nvidiaDriverRoot", "nvidiaDevRoot", "compatWithCPUManager")
 
     alone = software == "device-plugin"
-    level = "privileged" if alone else "baseline"
+    level = "privileged" if alone else "restricted"
     assert space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == level
     assert [plugin.get(key) for key in keys] == (
         ["/home/kubernetes/bin/nvidia", "/", True] if alone else [None, None, None]
@@ -405,6 +455,10 @@ def test_metrics_that_cannot_be_read_are_refused(refused: Callable[..., list[str
         ),
         ({"versions": {"gpu-operator": "26.7.0"}}, "clusters.c.runtime.versions.gpu-operator: no pool of the cluster"),
         ({"trust_policy": True}, "clusters.c.runtime.trust_policy: asks for an admission policy, but no pool"),
+        (
+            {"system_namespaces": ["datadog"]},
+            "clusters.c.runtime: system_namespaces are let through by trust_policy, which is off",
+        ),
         ({"kubernetes": "1.29", "versions": {}}, "clusters.c.runtime.kubernetes: nothing here depends on it"),
     ],
 )
@@ -515,19 +569,26 @@ def test_the_admission_policy_denies_the_tolerations_to_outsiders_before_the_poo
         found[name]["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
         for name in ("trust/vision", "trust/pool.b")
     )
-    not_ours = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "n1", "n2"]}
+    not_ours = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*SYSTEM_NAMESPACES, "n1", "n2"]}
 
-    assert sorted(found) == ["trust/pool.b", "trust/pool.b/binding", "trust/vision", "trust/vision/binding"]
+    assert sorted(found) == [
+        f"trust/{mark}{part}" for mark in ("pool.b", "vision") for part in ("", "/binding", "/nodes", "/nodes/binding")
+    ]
     assert {"key": "gpupools/trust", "operator": "NotIn", "values": ["vision"]} in team
     assert listed == [not_ours]
-    assert made.depends["pool/a"] == ("trust/vision", "trust/vision/binding")
+    assert sorted(made.depends["pool/a"]) == sorted(name for name in found if name.startswith("trust/vision"))
     assert made.before_pools() == frozenset(found)
     for name, manifest in found.items():
         if name.endswith("/binding"):
-            assert manifest["spec"] == {
+            spec = dict(manifest["spec"])
+            nodes = spec.pop("paramRef", None)
+            assert spec == {
                 "policyName": found[name.removesuffix("/binding")]["metadata"]["name"],
                 "validationActions": ["Deny", "Audit"],
             }
+            assert (nodes is not None) == ("/nodes" in name)
+            # Labels of the pools' own nodes.
+            assert nodes is None or nodes["selector"]["matchLabels"] == {"gpupools/trust": name.split("/")[1]}
         else:
             assert manifest["spec"]["failurePolicy"] == "Fail"
             assert manifest["spec"]["matchConstraints"]["resourceRules"][0]["operations"] == ["CREATE", "UPDATE"]
@@ -538,7 +599,7 @@ def test_software_of_ours_passes_the_admission_policy(plan: Planner) -> None:
     policy = policies(made)["trust/vision"]
     own, _ = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
 
-    assert set(own["values"]) == {"kube-system", "nvidia-device-plugin", "dcgm-exporter", SMOKE_NAMESPACE}
+    assert set(own["values"]) == {*SYSTEM_NAMESPACES, "nvidia-device-plugin", "dcgm-exporter", SMOKE_NAMESPACE}
 
 
 @pytest.mark.parametrize(("name", "space"), [("monitoring/dcgm", {"monitoring"}), ("eksctl", set()), ("A b/c", set())])
@@ -549,7 +610,16 @@ def test_software_of_the_teams_own_passes_where_its_namespace_is_said(
     made = plan("aws", pools, trust_policy=True, existing={"dcgm_exporter": name})
     own, _ = policies(made)["trust/vision"]["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
 
-    assert set(own["values"]) == {"kube-system", "nvidia-device-plugin", *space}
+    assert set(own["values"]) == {*SYSTEM_NAMESPACES, "nvidia-device-plugin", *space}
+
+
+def test_namespaces_of_the_clusters_own_software_pass_where_they_are_named(plan: Planner) -> None:
+    pools = {"a": shared({"team": "vision"})}
+    made = plan("aws", pools, trust_policy=True, system_namespaces=["datadog"])
+
+    for name in ("trust/vision", "trust/vision/nodes"):
+        own, _ = policies(made)[name]["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
+        assert {*SYSTEM_NAMESPACES, "datadog"} <= set(own["values"])
 
 
 def test_a_quota_limits_each_trusted_namespace(plan: Planner) -> None:
