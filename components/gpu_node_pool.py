@@ -175,7 +175,11 @@ class GpuNodePool(pulumi.ComponentResource):
         if record is None:
             addresses["name"] = apart(name, plan.name, where, addresses["name"])
         # The engine hands what a component waits for to nothing inside it.
-        below = pulumi.ResourceOptions(parent=self, depends_on=opts.depends_on if opts is not None else None)
+        below = pulumi.ResourceOptions(
+            parent=self,
+            depends_on=opts.depends_on if opts is not None else None,
+            transformations=self._with_former_names(name, args),
+        )
         self.node_pool_name = create_pool(name, plan, addresses, below)
         self.capacity = pulumi.Output.from_input(dict(plan.capacity))
         self.pod = pulumi.Output.from_input(plan.pod())
@@ -191,17 +195,41 @@ class GpuNodePool(pulumi.ComponentResource):
             },
         )
 
+    def _with_former_names(self, name: str, args: GpuNodePoolArgs) -> list[pulumi.ResourceTransformation] | None:
+        """Give what is below a renamed pool the alias of its own former name.
+
+        The engine hands a component's alias down only while it finds the component itself under it: where the update of
+        the renaming fails half-way, the next one finds the component under its new name, and would make its node pool
+        anew (pulumi/pulumi pkg/resource/deploy/step_generator.go, `generateAliases`).
+        """
+        former = _former_name(name, args)
+        if former is None:
+            return None
+        parent = self.urn.apply(lambda urn: urn.removesuffix(name) + former)
+
+        def with_alias(given: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult:
+            alias = pulumi.Alias(name=former + given.name.removeprefix(name), parent=parent)
+            opts = pulumi.ResourceOptions.merge(given.opts, pulumi.ResourceOptions(aliases=[alias]))
+            return pulumi.ResourceTransformationResult(props=given.props, opts=opts)
+
+        return [with_alias]
+
+
+def _former_name(name: str, args: GpuNodePoolArgs) -> str | None:
+    """Return the name the component had before its pool was renamed; None where it was not."""
+    pool = args.get("pool")
+    former = pool.get("renamed_from") if isinstance(pool, Mapping) else None
+    return name.removesuffix(args.get("pool_name") or name) + former if isinstance(former, str) else None
+
 
 def _with_former_name(
     name: str, args: GpuNodePoolArgs, opts: pulumi.ResourceOptions | None
 ) -> pulumi.ResourceOptions | None:
-    """Add the alias of a renamed pool; the engine hands it down, since the children's names begin with this one's."""
-    pool = args.get("pool")
-    former = pool.get("renamed_from") if isinstance(pool, Mapping) else None
-    if not isinstance(former, str):
+    """Add the alias of a renamed pool."""
+    former = _former_name(name, args)
+    if former is None:
         return opts
-    alias = pulumi.Alias(name=name.removesuffix(args.get("pool_name") or name) + former)
-    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[alias]))
+    return pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(aliases=[pulumi.Alias(name=former)]))
 
 
 def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:

@@ -109,6 +109,10 @@ def test_a_renamed_pool_is_found_by_the_name_it_had(
     names = [{each.name for each in shown.resources if each.parent is not None} for shown in (before, after)]
     assert names[0] == {each.replace(name, former, 1) for each in names[1] if each.startswith(name)}
     assert len(names[0]) == len(names[1])
+    # It does so only while it finds the component under its alias, so each has one of its own as well.
+    below = {each.name: each for each in after.resources if each.parent is not None}
+    for each in below.values():
+        assert {"name": each.name.replace(name, former, 1), "parent": old.urn} in each.options["aliases"]
 
 
 def test_a_pool_that_was_never_renamed_has_no_alias(preview: RunProgram) -> None:

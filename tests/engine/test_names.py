@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.engine.stand_in import AGENT_POOL, NODE_GROUP, NODE_POOL
-from tests.engine.test_production import POOLS, Stack, stack
+from tests.engine.test_production import KINDS, POOLS, Stack, stack
 
 __all__ = ["stack"]
 
@@ -71,3 +71,19 @@ def test_a_pool_made_with_unsorted_zones_keeps_them(stack: Callable[[str], Stack
         assert shop.up(production=True, pools=written).well() == []
     (refused,) = shop.preview(production=True, pools={"b": POOLS["b"] | {"zones": ["1", "3"]}}).refused()
     assert "availability_zones [2, 1] → [1, 3]" in refused
+
+
+@pytest.mark.parametrize("cloud", ["aws", "azure-native", "gcp"])
+def test_a_renaming_that_failed_half_way_ends_with_the_next_update(stack: Callable[[str], Stack], cloud: str) -> None:
+    shop = stack(f"half-{cloud}")
+    shop.up(production=True, pools=called(FIRST)).well()
+    shop.engine.unreachable(cloud)
+    renamed = called(SECOND, renamed_from=FIRST)
+    shop.up(production=True, pools=renamed).ran.badly()
+    shop.engine.unreachable()
+
+    (kind,) = (each for each in KINDS if each.startswith(f"{cloud}:"))
+    did = shop.up(production=True, pools=renamed).well()
+    assert ("update", kind) in did
+    assert {op for op, _ in did} == {"update"}
+    assert shop.up(production=True, pools=renamed).well() == []
