@@ -17,10 +17,16 @@ def same_clusters(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
     Args:
         clusters: The clusters of a stack by key, as the file says them.
     """
+    places = {key: place(cluster) for key, cluster in clusters.items()}
+    told: set[str] = set()
     for (first, one), (second, other) in combinations(clusters.items(), 2):
-        if same_place(place(one), place(other)):
-            yield second_key(first, second, place(one))
+        if second in told:
+            continue
+        if same_place(places[first], places[second]):
+            told.add(second)
+            yield second_key(first, second, places[first])
         elif same_access(one, other):
+            told.add(second)
             what = f"reaches the API of {first}, whose software would be installed there a second time"
             fix = f"give {second} the kubeconfig, context or endpoint of its own API, or its pools to {first}"
             yield Problem(("clusters", second, "kubeconfig" if _kubeconfig(other) else "endpoint"), what, fix)
@@ -45,8 +51,8 @@ def not_compared(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
     Args:
         clusters: The clusters of a stack by key, as the file says them.
     """
-    for (first, one), (second, other) in combinations(clusters.items(), 2):
-        here, there = place(one), place(other)
+    places = {key: place(cluster) for key, cluster in clusters.items()}
+    for (first, here), (second, there) in combinations(places.items(), 2):
         if same_place(here, there) is None:
             late = ", ".join(key for key in here if _same(here[key], there[key]) is None)
             what = f"nothing here tells whether it is the cluster that {first} is: {late} cannot be compared"

@@ -3,6 +3,7 @@
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -24,6 +25,12 @@ MODEL = TypeVar("MODEL", bound=BaseModel)
 
 KEYS = ("clusters", "pools", "production", "allow_destroy")
 """The keys of the namespace `gpupools:` in a stack file."""
+
+MOST_CLUSTERS = 250
+"""Clusters of a stack, each of which is compared with every other; EKS lets a region have 100."""
+
+_MOST_CURES = 100
+"""Problems for which the nearest name is looked for, which takes long among many names."""
 
 # A key becomes part of resource names and of the pool's name in the cloud; 20 keeps the two together below 63.
 _KEY_LIMIT = 20
@@ -108,24 +115,58 @@ def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[
     named = config.get("clusters")
     known = set(named) if isinstance(named, Mapping) else set()
     problems += _unknown_clusters(config, pools, known)
+    names = _Names({}, {}, {})
     for name, pool in pools.items():
         seen: set[str] = set()
         for index, key in enumerate(pool.clusters):
             at: Path = ("pools", name, "clusters", index)
             if key not in known:
-                problems.append(Problem(at, f"no cluster is called {shown(key)}", nearest(key, map(str, known))))
+                close = nearest(key, map(str, known)) if len(problems) < _MOST_CURES else "name a key of clusters"
+                problems.append(Problem(at, f"no cluster is called {shown(key)}", close))
             elif key in seen:
                 problems.append(Problem(at, f"{key!r} is named twice", "name each cluster once"))
             seen.add(key)
         if seen <= set(clusters):  # of a cluster that is itself wrong the cloud is not known
             used = {clusters[key].cloud for key in seen}
             problems += idle_overrides(("pools", name), pool.overrides, clouds, used)
-        problems += _former_names(name, pool, pools)
-    problems += [*same_clusters(clusters), *ambiguous_names(pools)]
+        problems += _former_names(name, pool, pools, names)
+        names.add(name, pool)
+    if len(known) > MOST_CLUSTERS:
+        what = f"holds {len(known)} clusters, more than {MOST_CLUSTERS}"
+        problems.append(Problem(("clusters",), what, "split the environment into several stacks"))
+    else:
+        problems += same_clusters(clusters)
+    problems += ambiguous_names(pools)
     return Stack(clusters, pools, _production(config, problems), _allow_destroy(config, problems)), problems
 
 
-def _former_names(name: str, pool: StackPool, pools: Mapping[str, StackPool]) -> Iterator[Problem]:
+@dataclass
+class _Names:
+    """Pools by a cluster they go to and a name they had, or have in the cloud."""
+
+    places: dict[str, int]
+    renamed_from: dict[tuple[str, str], list[str]]
+    named_after: dict[tuple[str, str], list[str]]
+
+    def add(self, name: str, pool: StackPool) -> None:
+        self.places[name] = len(self.places)
+        for cluster in dict.fromkeys(pool.clusters):
+            self.named_after.setdefault((cluster, pool.named_after(name)), []).append(name)
+            if pool.renamed_from is not None:
+                self.renamed_from.setdefault((cluster, pool.renamed_from), []).append(name)
+
+    def alike(self, name: str, pool: StackPool, pools: Mapping[str, StackPool]) -> list[str]:
+        """Return, of the pools added that share a cluster and such a name with another, the first of each cluster."""
+        found: set[str] = set()
+        for cluster in pool.clusters:
+            if pool.renamed_from is not None:
+                found.update(self.renamed_from.get((cluster, pool.renamed_from), ())[:1])
+            called = self.named_after.get((cluster, pool.named_after(name)), ())
+            found.update(islice((each for each in called if pools[each].renamed_from != name), 1))
+        return sorted(found, key=self.places.__getitem__)
+
+
+def _former_names(name: str, pool: StackPool, pools: Mapping[str, StackPool], names: _Names) -> Iterator[Problem]:
     """Say which names of its past a pool cannot have: two pools of a cluster would be found, or called, by one name."""
     at: Path = ("pools", name)
     wrong = never_a_key(at, pool)
@@ -136,18 +177,16 @@ def _former_names(name: str, pool: StackPool, pools: Mapping[str, StackPool]) ->
     if former == name:
         yield Problem((*at, "renamed_from"), "a pool is not its own former name", "name the key the pool had before")
         return
-    others = {key: other for key, other in pools.items() if key != name and set(other.clusters) & set(pool.clusters)}
-    if former in others:
+    if former is not None and former in pools and set(pools[former].clusters) & set(pool.clusters):
         fix = f"name the key the pool had before; after the update that renamed it write first_name: {former} instead"
         yield Problem((*at, "renamed_from"), f"{former!r} is still a pool of its cluster", fix)
         return
-    before = list(pools)[: list(pools).index(name)]
-    for key in [key for key in before if key in others]:
-        other = others[key]
+    for key in names.alike(name, pool, pools):
+        other = pools[key]
         if former is not None and other.renamed_from == former:
             what = f"{key!r} was renamed from {former!r} as well, and the pool of that name becomes one of them"
             yield Problem((*at, "renamed_from"), what, "leave it out of one of the two, which is then a new pool")
-        elif other.named_after(key) == pool.named_after(name) and other.renamed_from != name:
+        else:
             newer, older = (name, key) if pool.named_after(name) == name else (key, name)
             what = f"{newer!r} and {older!r} are both called {pool.named_after(name)} in the cloud"
             yield Problem(("pools", newer, "first_name"), what, "write a name that no pool of the cluster had")
@@ -168,12 +207,15 @@ def _unknown_clusters(
 ) -> Iterator[Problem]:
     """Say which clusters do not exist that pools name which are not read for another reason."""
     raw = config.get("pools")
+    cures = 0
     for name, pool in raw.items() if isinstance(raw, Mapping) else ():
         keys = pool.get("clusters") if isinstance(pool, Mapping) and name not in read else None
         for index, key in enumerate(keys if isinstance(keys, list) else ()):
             if isinstance(key, str) and key not in known:
                 what = f"no cluster is called {shown(key)}"
-                yield Problem(("pools", name, "clusters", index), what, nearest(key, map(str, known)))
+                cures += 1
+                close = nearest(key, map(str, known)) if cures < _MOST_CURES else "name a key of clusters"
+                yield Problem(("pools", name, "clusters", index), what, close)
 
 
 def _readable_in_part(
@@ -185,11 +227,14 @@ def _readable_in_part(
     """
     raw = config.get("pools")
     found: dict[str, StackPool] = {}
+    wrong: dict[Path, list[Path]] = {}
+    for problem in problems:
+        wrong.setdefault(problem.path[:2], []).append(problem.path[2:])
     for name, pool in raw.items() if isinstance(raw, Mapping) else ():
         if name in stack.pools or not isinstance(pool, Mapping):
             continue
         at: Path = ("pools", name)
-        rest = _without(pool, [problem.path[2:] for problem in problems if problem.path[:2] == at])
+        rest = _without(pool, wrong.get(at, ()))
         try:
             read = _parse(StackPool, at, rest)
         except Rejected:

@@ -5,7 +5,7 @@ Owns which chart or image brings which piece and where its values name versions.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,14 @@ from gpupools.pool_facts import UNKNOWN
 DRIVER, TOOLKIT, PLUGIN, CLAIMS = "driver", "container toolkit", "device plugin", "DRA driver"
 """The pieces that must have one owner on a node; of the last two, which both hand out GPUs, a node has one at all."""
 
-_PSEUDO_LABEL = "nvidia.com/gpu.deploy"
+_ALL_OPERANDS = "nvidia.com/gpu.deploy.operands"
+_OPERANDS = {
+    DRIVER: "nvidia.com/gpu.deploy.driver",
+    TOOLKIT: "nvidia.com/gpu.deploy.container-toolkit",
+    PLUGIN: "nvidia.com/gpu.deploy.device-plugin",
+    CLAIMS: "nvidia.com/gpu.deploy.dra-driver",
+}
+OPERAND_LABELS = (_ALL_OPERANDS, *_OPERANDS.values())
 """Node labels that switch the GPU Operator's operands off, where set to `false`.
 
 https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html
@@ -147,6 +154,11 @@ class Placement:
     narrowed: bool = False
     """True when something narrows it further that cannot be judged by labels known here."""
 
+    @property
+    def key(self) -> Hashable:
+        """What is equal for two that go to the same nodes."""
+        return frozenset(self.labels.items()), tuple(frozenset(term.items()) for term in self.terms), self.narrowed
+
     def reaches(self, labels: Mapping[str, str]) -> bool:
         """Say whether it surely lands on nodes with these labels; what cannot be seen counts as kept apart."""
         if self.narrowed or any(labels.get(key) != value for key, value in self.labels.items()):
@@ -189,9 +201,7 @@ class Software:
             return False
         if self.kind != "gpu-operator":
             return True
-        operands = {DRIVER: "driver", TOOLKIT: "container-toolkit", PLUGIN: "device-plugin", CLAIMS: "dra-driver"}
-        operand = operands[piece]
-        return "false" not in (labels.get(f"{_PSEUDO_LABEL}.operands"), labels.get(f"{_PSEUDO_LABEL}.{operand}"))
+        return "false" not in (labels.get(_ALL_OPERANDS), labels.get(_OPERANDS[piece]))
 
 
 def is_software(type_token: str) -> bool:

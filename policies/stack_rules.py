@@ -5,9 +5,10 @@ from dataclasses import replace
 
 from gpupools.pool_facts import UNKNOWN, By
 from policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
+from policies.owners import MOST_PAIRS, PIECES, Meetings, TooMany
 from policies.rules import HARDENING, REASONS, RULES, by_hand, deciding_references, in_zones, untainted, weaknesses
-from policies.software import CLAIMS, DRIVER, PLUGIN, TOOLKIT, Software
-from policies.stack import Declared, Stack
+from policies.software import CLAIMS, PLUGIN
+from policies.stack import Stack
 
 # --- the rules ---
 
@@ -25,12 +26,16 @@ def _tainted_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, Fi
 
 
 def _hardened_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+    seen: set[str] = set()
     told: set[tuple[str, str]] = set()
     for resource in stack.resources:
         for pool in resource.pools:
             if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
                 continue
             for other in stack.referred(resource, pool):
+                if other.urn in seen:
+                    continue
+                seen.add(other.urn)
                 for finding in weaknesses(other.template, mandatory=True) if other.template else ():
                     if (other.urn, finding.property) not in told:
                         told.add((other.urn, finding.property))
@@ -39,59 +44,54 @@ def _hardened_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, F
 
 def _customised_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
     told: set[tuple[str, str]] = set()
+    whole: set[str] = set()
+    """Templates of which everything was told."""
     for resource in stack.resources:
         for pool in resource.pools:
             if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
                 continue
             for other in stack.referred(resource, pool):
                 made_by = stack.component(resource)
-                if other.template is None or (made_by is not None and other.parent == made_by.urn):
+                if other.template is None or other.urn in whole:
+                    continue
+                if made_by is not None and other.parent == made_by.urn:
                     continue  # what a component makes is told of its own inputs
                 # A template has no labels; the pool that is made from it says what it is called.
                 template = replace(other.template, labels={**other.template.labels, **pool.labels})
-                for finding in by_hand(template, CUSTOMISED_ELSEWHERE, context):
+                found = list(by_hand(template, CUSTOMISED_ELSEWHERE, context))
+                if len(found) == len(template.customised):
+                    whole.add(other.urn)
+                for finding in found:
                     if (other.urn, finding.property) not in told:
                         told.add((other.urn, finding.property))
                         yield other.urn, finding
 
 
-_PIECES = (
-    (DRIVER, "driver"),
-    (TOOLKIT, "container_toolkit"),
-    (PLUGIN, "device_plugin"),
-    # A node's own plugin hands out what claims would: https://github.com/NVIDIA/aicr (recipes/components/gpu-operator).
-    (CLAIMS, "device_plugin"),
-)
-_TOGETHER = (
-    *((piece, piece) for piece, _ in _PIECES),
-    (PLUGIN, CLAIMS),
-    (CLAIMS, PLUGIN),
-)
-"""What two charts must not bring to the same nodes."""
-
-
 def _one_owner(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
-    yield from _charts_against_pools(stack)
-    yield from _charts_against_charts(stack)
+    meetings = Meetings(stack)
+    try:
+        yield from _charts_against_pools(stack, meetings)
+        yield from _charts_against_charts(stack, meetings)
+    except TooMany as too_many:
+        yield "", _not_compared(too_many, "whether a piece has two owners")
 
 
-def _charts_against_pools(stack: Stack) -> Iterator[tuple[str, Finding]]:
-    for resource, software in stack.software:
-        for piece, hint in _PIECES:
-            hit = [
-                (declared, pool)
-                for declared, pool in stack.gpu_pools
-                if pool.accelerator != "amd"
-                and getattr(pool.software, hint) is By.CLOUD
-                and software.lands_on(piece, pool.labels)
-                and stack.runs_on(declared, resource)
-            ]
-            if hit:
-                names = ", ".join(
-                    declared.name + (f" ({pool.pool})" if pool.pool else "") for declared, pool in hit[:3]
-                )
-                names += f" and {len(hit) - 3} more" if len(hit) > 3 else ""
-                said_by = ", ".join(hit[0][1].software.said_by)
+def _not_compared(too_many: TooMany, question: str) -> Finding:
+    return Finding(
+        what=f"{question} cannot be verified: the stack has {too_many.what}, more than {MOST_PAIRS:,} pairs",
+        fix="split the stack, or give what is alike the same node selector and provider",
+        unverified=True,
+    )
+
+
+def _charts_against_pools(stack: Stack, meetings: Meetings) -> Iterator[tuple[str, Finding]]:
+    for place, (resource, software) in enumerate(stack.software):
+        for piece, _ in PIECES:
+            count, first = meetings.with_pools(place, piece)
+            if first:
+                names = ", ".join(declared.name + (f" ({pool.pool})" if pool.pool else "") for declared, pool in first)
+                names += f" and {count - len(first)} more" if count > len(first) else ""
+                said_by = ", ".join(first[0][1].software.said_by)
                 switch = software.switch(piece)
                 cure = (
                     f"set values.{switch}: false" if switch else f"remove {software.kind}, or keep it off these nodes"
@@ -109,41 +109,34 @@ def _charts_against_pools(stack: Stack) -> Iterator[tuple[str, Finding]]:
                 )
 
 
-def _charts_against_charts(stack: Stack) -> Iterator[tuple[str, Finding]]:
-    found = stack.software
-    for index, (later, second) in enumerate(found):
-        for earlier, first in found[:index]:
-            if stack.api(earlier) != stack.api(later):
-                continue
-            for one, other in _TOGETHER:
-                if _meet(stack, (earlier, first, one), (later, second, other)):
-                    switch = second.switch(other) or first.switch(one)
-                    cure = (
-                        f"set values.{switch}: false" if switch else f"remove one of them or keep {second.kind} apart"
-                    )
-                    here, there = f"{second.kind} ({later.name})", f"{first.kind} ({earlier.name})"
-                    what = f"{here} and {there} both bring the {one}"
-                    if one != other:
-                        what = f"{here} brings the {other} and {there} the {one}"
-                    yield later.urn, Finding(what=f"{what} to the same nodes", fix=cure)
-
-
-def _meet(stack: Stack, *owners: tuple[Declared, Software, str]) -> bool:
-    nodes = [pool.labels for each, pool in stack.gpu_pools if all(stack.runs_on(each, owner) for owner, _, _ in owners)]
-    if not nodes:  # the pools are elsewhere: charts without any selector go to every GPU node
-        nodes = [{}]
-    return any(all(software.lands_on(piece, labels) for _, software, piece in owners) for labels in nodes)
+def _charts_against_charts(stack: Stack, meetings: Meetings) -> Iterator[tuple[str, Finding]]:
+    for place, earlier_place, count, one, other in meetings.with_software():
+        (earlier, first), (later, second) = stack.software[earlier_place], stack.software[place]
+        switch = second.switch(other) or first.switch(one)
+        several = "one" if count == 1 else "all but one"
+        cure = f"set values.{switch}: false" if switch else f"remove {several} of them or keep {second.kind} apart"
+        here, there = f"{second.kind} ({later.name})", f"{first.kind} ({earlier.name})"
+        there += f" and {count - 1} more" if count > 1 else ""
+        what = f"{here} and {there} {'both' if count == 1 else 'all'} bring the {one}"
+        if one != other:
+            what = f"{here} brings the {other} and {there} the {one}"
+        yield later.urn, Finding(what=f"{what} to the same nodes", fix=cure)
 
 
 def _driver_installed(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+    meetings = Meetings(stack)
     for resource, pool in stack.gpu_pools:
         if pool.software.driver is not By.NOBODY or pool.accelerator == "amd":
             continue
-        here = [software for each, software in stack.software if stack.runs_on(resource, each)]
-        if any(DRIVER in (*software.brings, *software.unsure) for software in here):
+        try:
+            kinds, installs = meetings.on(resource)
+        except TooMany as too_many:
+            yield "", _not_compared(too_many, "whether something installs a GPU driver")
+            return
+        if installs:
             continue
         said_by = ", ".join(pool.software.said_by) or "its image"
-        others = ", ".join(software.kind for software in here)
+        others = ", ".join(kinds)
         yield (
             resource.urn,
             Finding(
@@ -151,7 +144,7 @@ def _driver_installed(stack: Stack, context: Context) -> Iterator[tuple[str, Fin
                 + (f": {others} of this stack does not" if others else ", unless something outside this stack does"),
                 fix="take a node image with the driver, let the cloud install it, or install gpu-operator with driver",
                 pool=pool.pool,
-                unverified=not here,
+                unverified=not kinds,
             ),
         )
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from gpupools.bounded_yaml import Value, parse_yaml
@@ -197,7 +198,8 @@ def _release(values: Mapping[str, Any]) -> dict[str, Any]:
         _merge(merged, parsed[0].data if parsed else {})
     for setting in _list(values.get("set")):
         name = _map(setting).get("name")
-        if isinstance(name, str) and not re.search(r"[\\\[{]", name):  # escaped dots and lists switch no GPU software
+        # Escaped dots, lists and what lies deep down switch no GPU software.
+        if isinstance(name, str) and not re.search(r"[\\\[{]", name) and name.count(".") < _MAX_STEPS:
             *parents, last = name.split(".")
             value = setting.get("value")
             nested: Any = {last: {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value}
@@ -235,10 +237,10 @@ class _Plan:
 
     def resources(self) -> Iterator[Resource]:
         for found, unknown in zip(self.found, self.unknown, strict=True):
-            resource = self._configured.get((_calls(found.module), found.type, found.name))
-            given = None if resource is None else _map(resource.get("expressions"))
+            name = (_calls(found.module), found.type, found.name)
+            given = self._block(name)
             values = _known(found.values, unknown, given)
-            yield from resources_of(found, values, self._refers(found, resource, values), self.text)
+            yield from resources_of(found, values, self._refers(found, name, values), self.text)
 
     @cached_property
     def _configured(self) -> Mapping[_Name, Mapping[str, Any]]:
@@ -250,83 +252,164 @@ class _Plan:
             if isinstance(resource, dict)
         }
 
+    def _block(self, name: _Name) -> _Block | None:
+        """Return the expressions of a resource, the same for all its instances."""
+        if name not in self._blocks:
+            resource = self._configured.get(name)
+            self._blocks[name] = None if resource is None else _Block(_map(resource.get("expressions")))
+        return self._blocks[name]
+
     @cached_property
-    def _instances(self) -> Mapping[_Name, list[Found]]:
-        instances: dict[_Name, list[Found]] = {}
+    def _blocks(self) -> dict[_Name, _Block | None]:
+        return {}
+
+    @cached_property
+    def _instances(self) -> Mapping[_Name, _Alike]:
+        instances: dict[_Name, _Alike] = {}
         for found in self.found:
-            instances.setdefault((_calls(found.module), found.type, found.name), []).append(found)
+            name = (_calls(found.module), found.type, found.name)
+            instances.setdefault(name, _Alike(found.type)).add(found)
         return instances
 
     @cached_property
-    def _neighbours(self) -> Mapping[str, list[Found]]:
-        neighbours: dict[str, list[Found]] = {}
+    def _neighbours(self) -> Mapping[str, Mapping[str, _Alike]]:
+        """What stands in each module instance and can be referred to, by type."""
+        neighbours: dict[str, dict[str, _Alike]] = {}
         for found in self.found:
-            neighbours.setdefault(found.module, []).append(found)
+            if found.type in terraform_names():
+                module = neighbours.setdefault(found.module, {})
+                module.setdefault(found.type, _Alike(found.type)).add(found)
         return neighbours
 
-    def _refers(
-        self, found: Found, resource: Mapping[str, Any] | None, values: Mapping[str, Any]
-    ) -> Mapping[str, tuple[str, ...]]:
+    def _refers(self, found: Found, name: _Name, values: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
         """Return, for each input, the resources it was made from, where that is certain."""
+        resource = self._configured.get(name)
         if resource is None:
             return {}
         result: dict[str, tuple[str, ...]] = {}
-        given, calls = _map(resource.get("expressions")), _calls(found.module)
-        each = list(_references(resource.get("for_each_expression")))
         for key, value in values.items():
-            words = list(_references(given.get(key)))
-            if key in given and not any(word.startswith("local.") for word in words):
-                said = [other for word in words for other in (each if _EACH.match(word) else [word])]
-                names = dict.fromkeys(name for word in said for name in self._resolved(word, calls, 0))
-                others = [other for one in names for other in self._instances.get(one, [])]
+            names = self._names(name, resource, key)
+            if names is not None:
+                alike = [self._instances[one] for one in names if one in self._instances]
             elif not _holds_unknown(value):
                 continue
             else:
                 # Made from a local or in a dynamic block, which plans do not show, so the neighbours count.
-                others = [other for other in self._neighbours[found.module] if other is not found]
-            certain = tuple(other.address for other in _made_together(found, others))
+                alike = [each for each in self._neighbours.get(found.module, {}).values() if each.type != found.type]
+            certain = tuple(_made_together(found, alike))
             if certain:
                 result[key] = certain
         return result
 
-    def _resolved(self, said: str, calls: tuple[str, ...], depth: int) -> Iterator[_Name]:
+    def _names(self, name: _Name, resource: Mapping[str, Any], key: str) -> tuple[_Name, ...] | None:
+        """Return the resources that an input's expression names; None where the plan does not show them."""
+        asked = (name, key)
+        if asked not in self._named:
+            given = _map(resource.get("expressions"))
+            words = list(_references(given.get(key)))
+            if key in given and not any(word.startswith("local.") for word in words):
+                each = list(_references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
+                said = dict.fromkeys(other for word in words for other in (each if _EACH.match(word) else [word]))
+                names = dict.fromkeys(one for word in said for one in self._resolved(word, name[0], 0))
+                self._named[asked] = tuple(names) if len(names) <= _MAX_NAMES else ()
+            else:
+                self._named[asked] = None
+        return self._named[asked]
+
+    @cached_property
+    def _named(self) -> dict[tuple[_Name, str], tuple[_Name, ...] | None]:
+        return {}
+
+    def _resolved(self, said: str, calls: tuple[str, ...], depth: int) -> tuple[_Name, ...]:
         """Follow a reference through variables and outputs of modules to resources: (calls, type, name)."""
-        parts = [part.partition("[")[0] for part in said.split(".")]
+        parts = [part.partition("[")[0] for part in said.split(".", 3)[:3]]
         if depth > _MAX_STEPS or len(parts) < 2:
-            return
+            return ()
+        asked = (calls, *parts)
+        if asked not in self._resolved_before:
+            self._resolved_before[asked] = ()  # references that lead round in a circle end here
+            names = dict.fromkeys(islice(self._followed(parts, calls, depth), _MAX_NAMES + 1))
+            self._resolved_before[asked] = tuple(names)
+        return self._resolved_before[asked]
+
+    @cached_property
+    def _resolved_before(self) -> dict[tuple[Any, ...], tuple[_Name, ...]]:
+        return {}
+
+    def _followed(self, parts: list[str], calls: tuple[str, ...], depth: int) -> Iterator[_Name]:
         first, second = parts[0], parts[1]
         if first == "var":
             if calls:
                 call = _map(_map(_map(self.modules.get(calls[:-1])).get("module_calls")).get(calls[-1]))
-                for other in _references(_map(call.get("expressions")).get(second)):
+                for other in dict.fromkeys(_references(_map(call.get("expressions")).get(second))):
                     yield from self._resolved(other, calls[:-1], depth + 1)
         elif first == "module":
             if len(parts) > 2:
                 output = _map(_map(_map(self.modules.get((*calls, second))).get("outputs")).get(parts[2]))
-                for other in _references(output.get("expression")):
+                for other in dict.fromkeys(_references(output.get("expression"))):
                     yield from self._resolved(other, (*calls, second), depth + 1)
         elif first not in _NO_RESOURCES:
             yield calls, first, second
 
 
 _MAX_STEPS = 20
+_MAX_NAMES = 100
+"""Resources that one input may be made from; of more, none is certain."""
 _EACH = re.compile(r"each\.")
 _NO_RESOURCES = frozenset({"local", "each", "count", "path", "self", "terraform", "data"})
 
 
-def _made_together(found: Found, others: list[Found]) -> Iterator[Found]:
+@dataclass
+class _Alike:
+    """Instances of one type: how many there are and one of them, by what they may share with another resource."""
+
+    type: str
+    whole: dict[tuple[Any, ...], tuple[int, str]] = field(default_factory=dict)
+
+    def add(self, found: Found) -> None:
+        for key in _nearness(found):
+            self.whole[key] = (self.whole.get(key, (0, ""))[0] + 1, found.address)
+
+
+def _nearness(found: Found) -> tuple[tuple[Any, ...], ...]:
+    index = found.index if isinstance(found.index, str | int | None) else str(found.index)
+    return (found.module, index), (found.module,), ("", "", index), ()
+
+
+def _made_together(found: Found, others: list[_Alike]) -> Iterator[str]:
     """Yield of each type the one instance that belongs to a resource: same module instance, then same key, or alone."""
-    by_type: dict[str, list[Found]] = {}
+    by_type: dict[str, list[_Alike]] = {}
     for other in others:
         by_type.setdefault(other.type, []).append(other)
     for alike in by_type.values():
-        same_module = [other for other in alike if other.module == found.module] or alike
-        same_key = [other for other in same_module if other.index == found.index] or same_module
-        if len(same_key) == 1:
-            yield same_key[0]
+        for key in _nearness(found):
+            near = [count for each in alike if (count := each.whole.get(key)) is not None]
+            if near:
+                if len(near) == 1 and near[0][0] == 1:
+                    yield near[0][1]
+                break
 
 
-def _known(after: Any, unknown: Any, given: Mapping[str, Any] | None) -> dict[str, Any]:
+@dataclass
+class _Block:
+    """The expressions of a block; a block inside it is put together once."""
+
+    given: Mapping[str, Any]
+    inside: dict[str, _Block | None] = field(default_factory=dict)
+
+    def block(self, key: str) -> _Block | None:
+        """Return the keys a block gives in any of its occurrences, for a set has no order; None for an attribute."""
+        if key not in self.inside:
+            expressions = self.given.get(key)
+            blocks: list[Any] = expressions if isinstance(expressions, list) else [expressions]
+            if all(isinstance(one, dict) and not one.keys() & {"references", "constant_value"} for one in blocks):
+                self.inside[key] = _Block({name: value for block in blocks for name, value in block.items()})
+            else:
+                self.inside[key] = None
+        return self.inside[key]
+
+
+def _known(after: Any, unknown: Any, given: _Block | None) -> dict[str, Any]:
     """Put values and unknown marks of one block together.
 
     Args:
@@ -337,15 +420,14 @@ def _known(after: Any, unknown: Any, given: Mapping[str, Any] | None) -> dict[st
     values, marks = _map(after), _map(unknown)
     result: dict[str, Any] = {}
     for key in {**values, **marks}:
-        expressions = given.get(key) if given is not None else None
         mark = marks.get(key)
-        if mark is True and given is not None and key not in given and key not in _NEVER_COMPUTED:
+        if mark is True and given is not None and key not in given.given and key not in _NEVER_COMPUTED:
             continue
-        result[key] = _value(values.get(key), mark, _block(expressions))
+        result[key] = _value(values.get(key), mark, given.block(key) if given is not None else None)
     return result
 
 
-def _value(after: Any, mark: Any, given: Mapping[str, Any] | None) -> Any:
+def _value(after: Any, mark: Any, given: _Block | None) -> Any:
     if mark is True:
         return UNKNOWN
     if isinstance(mark, list):
@@ -361,14 +443,6 @@ def _value(after: Any, mark: Any, given: Mapping[str, Any] | None) -> Any:
 
 def _holds_unknown(block: Any) -> bool:
     return isinstance(block, list) and any(UNKNOWN in item.values() for item in block if isinstance(item, dict))
-
-
-def _block(expressions: Any) -> Mapping[str, Any] | None:
-    """Return the keys a block gives in any of its occurrences, for a set has no order; None for an attribute."""
-    blocks = expressions if isinstance(expressions, list) else [expressions]
-    if not all(isinstance(block, dict) and not block.keys() & {"references", "constant_value"} for block in blocks):
-        return None
-    return {key: value for block in blocks for key, value in block.items()}
 
 
 def _references(expression: Any) -> Iterator[str]:

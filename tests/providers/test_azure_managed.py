@@ -522,7 +522,8 @@ def test_typed_and_generic_pools_of_a_cluster_are_in_one_cluster() -> None:
 
     def runs(*declared: Declared) -> bool:
         pools = (replace(each, pools=CLOUD.read_pools(each.type, each.inputs)) for each in declared)
-        return Stack([*pools, chart]).runs_on(declared[0], chart)
+        stack = Stack([*pools, chart])
+        return stack.runs_on(stack.cluster_of(declared[0]), stack.origin_of(chart))
 
     assert runs(typed, generic)
     assert not runs(typed, other)
