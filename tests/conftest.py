@@ -153,7 +153,16 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
     venv.create(made, with_pip=False, symlinks=True)
     packages = next(made.glob("lib/python3*/site-packages"))
     own = Path(sys.prefix) / packages.relative_to(made)
-    for name in ("pydantic", "pydantic_core", "yaml", "_yaml", "tabulate", "annotated_types", "typing_inspection"):
+    for name in (
+        "pydantic",
+        "pydantic_core",
+        "yaml",
+        "_yaml",
+        "tabulate",
+        "annotated_types",
+        "typing_inspection",
+        "tomli_w",
+    ):
         (packages / name).symlink_to(own / name)
     (packages / "typing_extensions.py").symlink_to(own / "typing_extensions.py")
     return made
