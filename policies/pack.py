@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import pulumi
@@ -197,6 +197,28 @@ _call = _Call()
 
 _SDK: Any = sdk
 
+REPLACED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "": ("json_format", "deserialize_properties", "unknown_checking_proxy"),
+        "_PolicyAnalyzerServicer": (
+            *("Analyze", "AnalyzeStack", "Configure"),
+            *("_configure_runtime_settings", "_get_enforcement_level", "_get_policy_config"),
+        ),
+    }
+)
+"""The internals of `pulumi_policy.policy` that `judge_once` goes by: those of the module, and those of its server."""
+
+
+def gone() -> list[str]:
+    """Name what the installed SDK has no longer of what `judge_once` goes by."""
+    owners = {owner: getattr(_SDK, owner, None) if owner else _SDK for owner in REPLACED}
+    return [
+        f"pulumi_policy.policy.{owner}{'.' if owner else ''}{name}"
+        for owner, names in REPLACED.items()
+        for name in names
+        if not hasattr(owners[owner], name)
+    ]
+
 
 def judge_once() -> None:
     """Make the SDK's server decode a resource once, and only if its type can matter, and run what found something.
@@ -205,12 +227,9 @@ def judge_once() -> None:
     which for this many policies would cost a deployment more than everything else a pack does. What a policy reports
     stays what its `validate` reports. Where a later SDK has other names nothing is changed: right, and slower.
     """
-    servicer: Any = getattr(_SDK, "_PolicyAnalyzerServicer", None)
-    ours = ("json_format", "deserialize_properties", "unknown_checking_proxy")
-    theirs: tuple[str, ...] = ("Analyze", "AnalyzeStack", "Configure")
-    theirs += ("_configure_runtime_settings", "_get_enforcement_level", "_get_policy_config")
-    if not all(hasattr(_SDK, name) for name in ours) or not all(hasattr(servicer, name) for name in theirs):
+    if gone():
         return
+    servicer: Any = _SDK._PolicyAnalyzerServicer
     if isinstance(_SDK.json_format, SimpleNamespace):
         return  # done before
     to_dict, deserialize, proxy = (

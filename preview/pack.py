@@ -24,6 +24,8 @@ from google.protobuf.empty_pb2 import Empty
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE
 
+from preview.schema import SECRET, SIGNATURE
+
 POLICIES = Path(__file__).resolve().parent.parent / "policies"
 """The folder of this project's own pack."""
 
@@ -45,9 +47,7 @@ runpy.run_module("pulumi.policy", run_name="__main__", alter_sys=True)
 _STOP_TIMEOUT_S = 5.0
 _CALL_TIMEOUT_S = 60.0
 
-# Envelopes of the wire form: pulumi/pulumi `sdk/go/common/resource/sig/sig.go`.
-_SIGNATURE = "4dabf18193072939515e22adb298388d"
-_SECRET = "1b47061264138c4ac30d75fd1eb44270"
+# An envelope of the wire form: pulumi/pulumi `sdk/go/common/resource/sig/sig.go`.
 _OUTPUT_VALUE = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 
 
@@ -382,12 +382,12 @@ def _rewrite_outputs(value: struct_pb2.Value) -> None:
         fields = value.struct_value.fields
         for item in fields.values():
             _rewrite_outputs(item)
-        if _SIGNATURE in fields and fields[_SIGNATURE].string_value == _OUTPUT_VALUE:
+        if SIGNATURE in fields and fields[SIGNATURE].string_value == _OUTPUT_VALUE:
             inner = struct_pb2.Value(string_value=UNKNOWN_STRING_VALUE)
             if "value" in fields:
                 inner.CopyFrom(fields["value"])
             if "secret" in fields and fields["secret"].bool_value:
-                envelope = {_SIGNATURE: struct_pb2.Value(string_value=_SECRET), "value": inner}
+                envelope = {SIGNATURE: struct_pb2.Value(string_value=SECRET), "value": inner}
                 inner = struct_pb2.Value(struct_value=struct_pb2.Struct(fields=envelope))
             value.CopyFrom(inner)
 

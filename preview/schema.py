@@ -20,16 +20,26 @@ from importlib import import_module
 from typing import Any, Literal, Union, get_args, get_origin
 
 import pulumi
-from pulumi import _types
 from pulumi.runtime import rpc
 
 from gpupools.errors import Path, Problem, nearest, shown
+from providers.sdk_internals import (
+    input_types,
+    is_input_type,
+    output_names,
+    registered_modules,
+    registered_packages,
+    required_inputs,
+    wire_names,
+)
 
 UNKNOWN = rpc.UNKNOWN
 """What stands on the wire for a value that is known only after something has been created."""
-SIGNATURE = rpc._special_sig_key
+# Envelopes of the wire form: pulumi/pulumi `sdk/go/common/resource/sig/sig.go`.
+SIGNATURE = "4dabf18193072939515e22adb298388d"
 """The key that marks a map on the wire as an envelope: of a secret, an asset or a resource."""
-SECRET = rpc._special_secret_sig
+SECRET = "1b47061264138c4ac30d75fd1eb44270"
+RESOURCE = "5cf8f73096256a8f31e491e813e4eb8e"
 
 _PROVIDER = "pulumi:providers:"
 
@@ -275,7 +285,7 @@ def _described(member: Any) -> str:
 
 def _written(value: Any) -> str:
     if isinstance(value, Mapping) and SIGNATURE in value:
-        return "a resource" if value[SIGNATURE] == rpc._special_resource_sig else "an asset or archive"
+        return "a resource" if value[SIGNATURE] == RESOURCE else "an asset or archive"
     return shown(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
@@ -289,7 +299,7 @@ def _is_enum(member: Any) -> bool:
 
 
 def _is_input_class(member: Any) -> bool:
-    return inspect.isclass(member) and _types.is_input_type(member)
+    return inspect.isclass(member) and is_input_type(member)
 
 
 @functools.cache
@@ -368,8 +378,8 @@ def _joined(segments: Sequence[str | int]) -> str:
 
 @functools.cache
 def _shape_of_class(args: type) -> _Shape:
-    kinds, required = _types.input_type_types(args), _types._required_property_names(args)
-    names = _types.input_type_py_to_pulumi_names(args)
+    kinds, required = input_types(args), required_inputs(args)
+    names = wire_names(args)
     return _Shape(
         {name: _Property(kinds.get(name, Any), name in required) for name in names.values()},
         {python: wire for python, wire in names.items() if python != wire},
@@ -384,7 +394,7 @@ def _shape_of_token(token: str) -> _Shape | None:
 
 def _output_names(token: str) -> Iterable[str]:
     found = _resource_class(token)
-    return _types.resource_pulumi_to_py_names(found) if found is not None else ()
+    return output_names(found) if found is not None else ()
 
 
 @functools.cache
@@ -405,12 +415,12 @@ def _resource_class(token: str) -> type | None:
     package, _, rest = token.partition(":")
     if token.startswith(_PROVIDER):
         infos: list[Mapping[str, str]] = [
-            getattr(item, "pkg_info", {}) for item in rpc._RESOURCE_PACKAGES.get(token.removeprefix(_PROVIDER), ())
+            getattr(item, "pkg_info", {}) for item in registered_packages(token.removeprefix(_PROVIDER))
         ]
         places = [(info.get("fqn"), info.get("class")) for info in infos if info.get("token") == token]
     else:
         module = rest.rpartition(":")[0]
-        modules = [getattr(item, "mod_info", {}) for item in rpc._RESOURCE_MODULES.get(f"{package}:{module}", ())]
+        modules = [getattr(item, "mod_info", {}) for item in registered_modules(f"{package}:{module}")]
         places = [(info.get("fqn"), info.get("classes", {}).get(token)) for info in modules]
     for fqn, name in places:
         if fqn and name:

@@ -6,11 +6,14 @@ makes the URN of each out of several outputs; a stack trace of some thirty frame
 
 import contextlib
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import pulumi
-from pulumi.runtime import resource
 from pulumi.runtime.proto import source_pb2
+
+REPLACED = (("pulumi.resource", "collapse_alias_to_urn"), ("pulumi.runtime.resource", "_get_stack_trace"))
+"""The internals that are replaced meanwhile: module and name."""
 
 
 @contextlib.contextmanager
@@ -23,14 +26,16 @@ def without_what_only_an_engine_reads() -> Iterator[None]:
     """
     with contextlib.ExitStack() as restored:
 
-        def put(module: Any, name: str, instead: Callable[[Any], Any]) -> None:
+        def put(place: tuple[str, str], instead: Callable[[Any], Any]) -> None:
+            module, name = import_module(place[0]), place[1]
             before = getattr(module, name, None)
             if before is not None:
                 setattr(module, name, instead(before))
                 restored.callback(setattr, module, name, before)
 
-        put(pulumi.resource, "collapse_alias_to_urn", _urn_if_it_can_fail)
-        put(resource, "_get_stack_trace", lambda _: source_pb2.StackTrace)
+        aliases, traces = REPLACED
+        put(aliases, _urn_if_it_can_fail)
+        put(traces, lambda _: source_pb2.StackTrace)
         yield
 
 

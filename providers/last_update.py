@@ -16,7 +16,8 @@ from google.protobuf import struct_pb2
 from pulumi.runtime import rpc
 from pulumi.runtime.proto import resource_pb2
 from pulumi.runtime.settings import grpc_error_to_exception
-from pulumi.runtime.sync_await import _sync_await
+
+from providers.sdk_internals import wait_for
 
 _POOL = "gpupools:index:GpuNodePool"
 
@@ -53,7 +54,7 @@ def asked(function: str, arguments: Mapping[str, Any], parent: pulumi.Resource |
     """
     provider = parent.get_provider(function) if parent is not None else None
     waited = pulumi.Output.all(provider.urn if provider else None, provider.id if provider else None, arguments)
-    urn, identifier, known = _sync_await(waited.future(with_unknowns=False)) or (None, None, None)
+    urn, identifier, known = wait_for(waited.future(with_unknowns=False)) or (None, None, None)
     if known is None:
         return {}
     try:

@@ -6,14 +6,8 @@ Part of every cloud's `resources.py`, and like them never imported by the pure p
 from collections.abc import Mapping
 from typing import Any
 
-# The SDK's own map between Python and wire names; `pulumi.runtime.rpc` uses the same functions for every registration.
-from pulumi._types import (  # noqa: TID251 - see above
-    input_type_py_to_pulumi_names,
-    input_type_to_dict,
-    is_input_type,
-)
-
 from gpupools.overrides import apply_overrides
+from providers.sdk_internals import is_input_type, wire_names, wire_values
 
 
 def keyword_arguments(args: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -25,16 +19,25 @@ def keyword_arguments(args: object, overrides: Mapping[str, Any]) -> dict[str, A
     """
     if not overrides:
         return {key: value for key, value in vars(args).items() if value is not None}
-    merged = apply_overrides(_plain(args), overrides)
-    names = input_type_py_to_pulumi_names(type(args))
-    return {key: merged[wire] for key, wire in names.items() if merged.get(wire) is not None}
+    return by_python_name(type(args), wire_inputs(args, overrides))
+
+
+def by_python_name(kind: type, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments of a resource's constructor from its inputs by wire name; None means left out.
+
+    Args:
+        kind: The resource's `…Args` class. Nested inputs may be maps by wire name.
+        inputs: By wire name, with overrides merged in.
+    """
+    names = {wire: python for python, wire in wire_names(kind).items()}
+    return {names[wire]: value for wire, value in inputs.items() if value is not None}
 
 
 def wire_inputs(args: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return inputs by wire name, for a resource that has no class of its own, with overrides merged in.
+    """Return inputs by wire name with overrides merged in.
 
     Args:
-        args: An instance of the `…Args` class of the resource that does have one.
+        args: An instance of the resource's `…Args` class, or a map by wire name.
         overrides: Inputs by wire name, checked by `gpupools.overrides.override_problems`.
     """
     return {key: value for key, value in apply_overrides(_plain(args), overrides).items() if value is not None}
@@ -43,7 +46,7 @@ def wire_inputs(args: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     """Return maps by wire name in place of the SDK's classes; late values stay as they are."""
     if is_input_type(type(value)):
-        return {key: _plain(inner) for key, inner in input_type_to_dict(value).items()}
+        return {key: _plain(inner) for key, inner in wire_values(value).items()}
     if isinstance(value, Mapping):
         return {key: _plain(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):

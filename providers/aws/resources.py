@@ -4,7 +4,6 @@ Translates only: which image, disks and settings a pool gets is decided in `prov
 """
 
 import base64
-import re
 import warnings
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -15,13 +14,13 @@ import pulumi
 import pulumi_aws as aws
 
 from gpupools.capacity import GPU_RESOURCE
-from gpupools.overrides import apply_overrides
 from gpupools.plan import PoolPlan
 from gpupools.taints import Taint
 from providers.aws import account_of
 from providers.aws.read_back import EFFECTS
 from providers.aws.settings import EksSettings, Interface, Volume
 from providers.last_update import asked, left_of, unmoved
+from providers.set_by_hand import by_python_name, wire_inputs
 
 with warnings.catch_warnings():
     # The SDK warns of a renamed resource of its own (EncryptionControl) when the module is first touched.
@@ -86,6 +85,7 @@ def create_pool(
     desired, autoscaled = _desired_size(name, plan, settings, cluster["region"], opts)
     group = _declare(
         aws.eks.NodeGroup,
+        aws.eks.NodeGroupArgs,
         f"{name}-nodes",
         {
             **_where(cluster),
@@ -195,20 +195,15 @@ RESOURCE = TypeVar("RESOURCE", bound=pulumi.CustomResource)
 
 def _declare(
     kind: type[RESOURCE],
+    args: type,
     name: str,
     inputs: Mapping[str, Any],
     settings: EksSettings,
     opts: pulumi.ResourceOptions,
 ) -> RESOURCE:
     """Declare a resource from its inputs by wire name, with what was set by hand merged in; None means left out."""
-    merged = apply_overrides(inputs, settings.overrides.get(kind.__name__, {}))
-    given = {python_name(key): value for key, value in merged.items() if value is not None}
-    return kind(name, opts=opts, **given)
-
-
-def python_name(wire_name: str) -> str:
-    """Return the SDK's name of an input at the top (`ami_type` of `amiType`); below it takes wire names as well."""
-    return re.sub(r"(?<!^)(?=[A-Z])", "_", wire_name).lower()
+    merged = wire_inputs(inputs, settings.overrides.get(kind.__name__, {}))
+    return kind(name, opts=opts, **by_python_name(args, merged))
 
 
 def _subnets(cluster: Mapping[str, pulumi.Input[Any]], zones: Sequence[str]) -> pulumi.Input[Any]:
@@ -240,6 +235,7 @@ def _launch_template(
     if settings.placement_group:
         group = _declare(
             aws.ec2.PlacementGroup,
+            aws.ec2.PlacementGroupArgs,
             f"{name}-placement",
             {**_where(cluster), "strategy": "cluster", "tags": {"Name": stem, **tags}},
             settings,
@@ -273,7 +269,7 @@ def _launch_template(
         ],
         "tags": tags,
     }
-    return _declare(LaunchTemplate, f"{name}-template", inputs, settings, opts)
+    return _declare(LaunchTemplate, aws.ec2.LaunchTemplateArgs, f"{name}-template", inputs, settings, opts)
 
 
 def _reservation(settings: EksSettings) -> dict[str, Any] | None:

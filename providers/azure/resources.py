@@ -8,15 +8,13 @@ from typing import Any
 
 import pulumi
 import pulumi_azure_native as azure_native
-
-# The SDK's map between Python and wire names; `pulumi.runtime.rpc` uses the same function for every registration.
-from pulumi._types import input_type_py_to_pulumi_names
 from pulumi_azure_native import containerservice
 
 from gpupools.naming import replacement_name
 from gpupools.plan import PoolPlan
 from providers.azure.settings import AksSettings
 from providers.last_update import asked, left_of, unmoved
+from providers.sdk_internals import wire_names
 from providers.set_by_hand import keyword_arguments, wire_inputs
 
 _AGENT_POOL = "azure-native:containerservice:AgentPool"
@@ -165,8 +163,8 @@ def _typed(
 ) -> tuple[pulumi.Resource, pulumi.Input[str]]:
     """Declare the pool as the SDK's own agent pool."""
     inputs = keyword_arguments(arguments, settings.overrides)
-    wire_names = input_type_py_to_pulumi_names(containerservice.AgentPoolArgs)
-    pool_name = _pool_name(settings, {wire_names[key]: value for key, value in inputs.items()})
+    wire = wire_names(containerservice.AgentPoolArgs)
+    pool_name = _pool_name(settings, {wire[key]: value for key, value in inputs.items()})
     counted = _counted(names, settings, wire_inputs(arguments, settings.overrides), pool_name, opts)
     if counted.running is not None:
         inputs["count"] = counted.running

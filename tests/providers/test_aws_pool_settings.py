@@ -32,7 +32,7 @@ from providers.aws.pool_settings import (
     SETTINGS,
     VOLUME_TYPES,
 )
-from providers.aws.resources import python_name
+from providers.sdk_internals import wire_names
 from tests.providers import aws_pools
 from tests.providers.aws_pools import (
     BY_SUBNET,
@@ -1048,9 +1048,7 @@ def test_an_ultraserver_without_published_network_cards_gets_no_efa() -> None:
     ids=["node group", "launch template", "placement group"],
 )
 def test_every_input_that_can_be_set_by_hand_is_one_of_the_sdks(known: Overridable, resource: type, args: type) -> None:
-    parameters = {name for name in vars(args) if isinstance(vars(args)[name], property)}
-
-    assert {python_name(name) for name in known.inputs} == parameters
+    assert known.inputs == set(wire_names(args).values())
     assert {path[0] for path in known.kept} <= known.inputs
     assert resource.__name__ in ("NodeGroup", "LaunchTemplate", "PlacementGroup")
 

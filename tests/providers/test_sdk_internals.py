@@ -1,0 +1,114 @@
+"""The names of Pulumi's SDKs that their makers do not promise to keep: each is there, and has one user."""
+
+import ast
+import subprocess
+import sys
+import textwrap
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from policies import pack
+from preview import schema, sdk
+from providers import sdk_internals
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("gpupools", "providers", "components", "policies", "preview", "stacks")
+PLACES = {sdk_internals.__file__, sdk.__file__, pack.__file__}
+"""The modules that may use such names: the first says so in one sentence without them, the others go on without."""
+
+
+def test_the_installed_sdk_has_every_name_we_use() -> None:
+    names = [*(path.split(":") for path in sdk_internals.NAMES), *sdk.REPLACED]
+    missing = [f"{module}.{name}" for module, name in names if not hasattr(import_module(module), name)]
+
+    assert missing + pack.gone() == [], f"pulumi {version('pulumi')}, pulumi-policy {version('pulumi_policy')}"
+
+
+def test_the_version_named_is_the_one_that_is_tested() -> None:
+    assert version("pulumi") == sdk_internals.TESTED
+
+
+def test_the_envelopes_on_the_wire_are_those_of_the_sdk() -> None:
+    rpc = import_module("pulumi.runtime.rpc")
+
+    assert rpc._special_sig_key == schema.SIGNATURE
+    assert rpc._special_secret_sig == schema.SECRET
+    assert rpc._special_resource_sig == schema.RESOURCE
+
+
+def internals(path: Path) -> list[str]:
+    """Return the private names of Pulumi's SDKs that a module imports or reaches into."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    modules, found = set(), []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0].startswith("pulumi"):
+            names = [*str(node.module).split("."), *(each.name for each in node.names)]
+            found += [f"{node.module}.{name}" for name in names if name.startswith("_")]
+            modules |= {each.asname or each.name for each in node.names}
+        elif isinstance(node, ast.Import):
+            modules |= {each.asname or each.name.split(".")[0] for each in node.names if each.name.startswith("pulumi")}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr.startswith("_") and not node.attr.startswith("__"):
+            first = ast.unparse(node.value).split(".")[0]
+            found += [ast.unparse(node)] * (first in modules)
+    return found
+
+
+def test_nobody_else_uses_one() -> None:
+    others = [path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if str(path) not in PLACES]
+
+    assert len(others) > 100
+    assert {str(path.relative_to(ROOT)): used for path in others if (used := internals(path))} == {}
+
+
+def test_the_search_finds_one(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(
+        "import pulumi\nfrom pulumi._types import x\npulumi.runtime._y()\n", encoding="utf-8"
+    )
+
+    assert internals(tmp_path / "a.py") == ["pulumi._types._types", "pulumi.runtime._y"]
+
+
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", textwrap.dedent(program)], cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("name", ["pulumi.runtime.rpc:_RESOURCE_MODULES", "pulumi._types:_required_property_names"])
+def test_an_sdk_without_a_name_is_told_in_one_sentence(name: str) -> None:
+    attribute = name.rpartition(":")[2]
+    done = run(f"""
+        from types import SimpleNamespace
+        from gpupools.cli import main
+        from providers import sdk_internals
+        real = sdk_internals.import_module
+        def without(module):
+            names = vars(real(module)).items()
+            return SimpleNamespace(**{{name: value for name, value in names if name != {attribute!r}}})
+        sdk_internals.import_module = without
+        raise SystemExit(main(["preview", "stacks/Pulumi.dev.yaml"]))
+    """)
+    text = done.stdout + done.stderr
+
+    assert done.returncode != 0
+    assert f"the installed pulumi has no {name.replace(':', '.')}" in text
+    assert f"install pulumi=={sdk_internals.TESTED}" in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize("name", ["pulumi.runtime.resource:_get_stack_trace", "pulumi_policy.policy:json_format"])
+def test_a_preview_goes_on_without_what_only_saves_time(name: str) -> None:
+    module, _, attribute = name.partition(":")
+    done = run(f"""
+        import {module} as module
+        del module.{attribute}
+        from policies import pack
+        pack.judge_once()
+        from preview.sdk import without_what_only_an_engine_reads
+        with without_what_only_an_engine_reads():
+            print("on")
+    """)
+
+    assert done.stdout == "on\n", done.stderr
