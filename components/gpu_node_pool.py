@@ -1,14 +1,14 @@
 """The component `GpuNodePool`: one GPU pool on one existing cluster of any cloud."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
-from typing import Any, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import pulumi
 
 from components.arguments import input_error, known_values, parse_cloud, parse_cluster_argument, unknown_arguments
 from components.declared import apart, place_of, pool_problems
-from gpupools.diff import PoolRecord, in_recorded_order
 from gpupools.errors import Path, Problem, Rejected, shown
 from gpupools.guard import RECORD
 from gpupools.plan import PoolPlan, plan_pool
@@ -133,11 +133,16 @@ class GpuNodePoolArgs(TypedDict):
     """
 
 
+class DecidedPool(NamedTuple):
+    """What the stack program has decided about a pool beside all others of its file."""
+
+    plan: PoolPlan
+    record: pulumi.Input[Mapping[str, Any]]
+    """What the program's next run compares the pool with."""
+
+
 class GpuNodePool(pulumi.ComponentResource):
     """Declare one tainted GPU node pool on a cluster that already exists.
-
-    `record` and `earlier` are the stack program's: what its next run compares the pool with, and what it compared it
-    with itself.
 
     Raises:
         pulumi.InputPropertiesError: The pool cannot exist; the message holds every reason and its cure.
@@ -157,23 +162,12 @@ class GpuNodePool(pulumi.ComponentResource):
         name: str,
         args: GpuNodePoolArgs,
         opts: pulumi.ResourceOptions | None = None,
-        record: pulumi.Input[Mapping[str, Any]] | None = None,
-        earlier: PoolRecord | None = None,
+        decided: DecidedPool | None = None,
     ) -> None:
+        """Plan the pool from its arguments; where the stack program has `decided`, they give the addresses only."""
         super().__init__("gpupools:index:GpuNodePool", name, dict(args), _with_former_name(name, args, opts))
-        try:
-            plan = in_recorded_order(plan_args(name, args), earlier)
-            where = place_of(parse_cloud(args["cloud"]), args["cluster"])
-            # The stack program has compared the clusters and names of its file.
-            problems = list(pool_problems(name, plan.name, where)) if record is None else []
-            if problems:
-                raise Rejected(problems)
-        except Rejected as rejected:
-            raise input_error(rejected) from None
+        plan, addresses = (decided.plan, _addresses(args)) if decided is not None else _planned_alone(name, args)
         create_pool = import_module(f"providers.{plan.cloud}.resources").create_pool
-        addresses = {key: value for key, value in args["cluster"].items() if value is not None}
-        if record is None:
-            addresses["name"] = apart(name, plan.name, where, addresses["name"])
         # The engine hands what a component waits for to nothing inside it.
         below = pulumi.ResourceOptions(
             parent=self,
@@ -191,7 +185,7 @@ class GpuNodePool(pulumi.ComponentResource):
                 "pod": self.pod,
                 "claimTemplate": self.claim_template,
                 # Set once all resources of the pool are made: what fails half-way leaves no record.
-                **({RECORD: record} if record is not None else {}),
+                **({RECORD: decided.record} if decided is not None else {}),
             },
         )
 
@@ -220,6 +214,28 @@ def _former_name(name: str, args: GpuNodePoolArgs) -> str | None:
     pool = args.get("pool")
     former = pool.get("renamed_from") if isinstance(pool, Mapping) else None
     return name.removesuffix(args.get("pool_name") or name) + former if isinstance(former, str) else None
+
+
+def _addresses(args: GpuNodePoolArgs) -> dict[str, pulumi.Input[Any]]:
+    return {key: value for key, value in args["cluster"].items() if value is not None}
+
+
+def _planned_alone(name: str, args: GpuNodePoolArgs) -> tuple[PoolPlan, dict[str, pulumi.Input[Any]]]:
+    """Plan the pool of a program that has not compared its components, and compare it with the others.
+
+    Raises:
+        pulumi.InputPropertiesError: The pool cannot exist, or not beside them.
+    """
+    try:
+        plan = plan_args(name, args)
+        where = place_of(parse_cloud(args["cloud"]), args["cluster"])
+        problems = list(pool_problems(name, plan.name, where))
+        if problems:
+            raise Rejected(problems)
+    except Rejected as rejected:
+        raise input_error(rejected) from None
+    addresses = _addresses(args)
+    return plan, addresses | {"name": apart(name, plan.name, where, addresses["name"])}
 
 
 def _with_former_name(
@@ -261,9 +277,7 @@ def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
     try:
         return plan_pool(pool_name, spec, "", cluster, cloud)
     except Rejected as rejected:
-        raise Rejected(
-            Problem(_argument(problem.path), problem.what, problem.fix) for problem in rejected.problems
-        ) from None
+        raise Rejected(replace(problem, path=_argument(problem.path)) for problem in rejected.problems) from None
 
 
 def _argument(path: Path) -> Path:

@@ -4,7 +4,8 @@ Translates only: which charts, versions, values, objects and which order is deci
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypedDict
+from dataclasses import replace
+from typing import Any, NamedTuple, TypedDict
 
 import pulumi
 
@@ -41,11 +42,18 @@ class GpuRuntimeArgs(TypedDict):
     """Every GPU pool of the cluster by its key, as `GpuNodePool` takes them: a piece has one owner for all of them."""
 
 
+class DecidedRuntime(NamedTuple):
+    """What the stack program has decided about a cluster's software, and how it declares the pools in between."""
+
+    plan: RuntimePlan
+    declare_pool: DeclarePool
+
+
 class GpuRuntime(pulumi.ComponentResource):
     """Declare the GPU software of one cluster: charts, their configuration and what they need around them.
 
     Needs a Kubernetes provider for this cluster in `opts`: an ambient kubeconfig may be any cluster's. What must come
-    after the pools waits for `opts.depends_on`; a program that has `declare_pool` called gets the plan's own order.
+    after the pools waits for `opts.depends_on`.
 
     Raises:
         pulumi.InputPropertiesError: The pools cannot be served; the message holds every reason and its cure.
@@ -61,21 +69,19 @@ class GpuRuntime(pulumi.ComponentResource):
         name: str,
         args: GpuRuntimeArgs,
         opts: pulumi.ResourceOptions | None = None,
-        declare_pool: DeclarePool | None = None,
+        decided: DecidedRuntime | None = None,
     ) -> None:
+        """Plan the software from the arguments; where the stack program has `decided`, they are only shown."""
         super().__init__("gpupools:index:GpuRuntime", name, dict(args), opts)
         try:
-            plan = plan_args(args)
-            # The stack program hands in how its pools are declared, which are those of the plan.
-            problems = [] if declare_pool else list(runtime_problems(name, plan.pods, _place(args)))
-            if problems:
-                raise Rejected(problems)
+            plan = decided.plan if decided is not None else _planned_alone(name, args)
             if plan.needs_kubernetes and self.get_provider("kubernetes:core/v1:Namespace") is None:
                 raise Rejected([_NO_PROVIDER])
         except Rejected as rejected:
             raise input_error(rejected) from None
         shown = plan.as_json()
-        _declare(name, plan, pulumi.ResourceOptions(parent=self), declare_pool or _declared_by_the_caller(opts))
+        declare_pool = decided.declare_pool if decided is not None else _declared_by_the_caller(opts)
+        _declare(name, plan, pulumi.ResourceOptions(parent=self), declare_pool)
         self.owners = pulumi.Output.from_input(shown["owners"])
         self.pods = pulumi.Output.from_input(shown["pods"])
         self.register_outputs({"owners": self.owners, "pods": self.pods})
@@ -120,13 +126,20 @@ def plan_args(args: GpuRuntimeArgs) -> RuntimePlan:
     try:
         return plan_runtime("", cluster, cloud, plans)
     except Rejected as rejected:
-        raise Rejected(
-            Problem(_argument(problem.path), problem.what, problem.fix, problem.source) for problem in rejected.problems
-        ) from None
+        raise Rejected(replace(problem, path=_argument(problem.path)) for problem in rejected.problems) from None
 
 
-def _place(args: GpuRuntimeArgs) -> Mapping[str, Any]:
-    return place_of(parse_cloud(args["cloud"]), args["cluster"])
+def _planned_alone(name: str, args: GpuRuntimeArgs) -> RuntimePlan:
+    """Plan the software of a program that has not compared its components, and compare it with its pools.
+
+    Raises:
+        Rejected: Every reason against it.
+    """
+    plan = plan_args(args)
+    problems = list(runtime_problems(name, plan.pods, place_of(parse_cloud(args["cloud"]), args["cluster"])))
+    if problems:
+        raise Rejected(problems)
+    return plan
 
 
 def _argument(path: Path) -> Path:

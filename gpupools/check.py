@@ -8,9 +8,7 @@ from gpupools.access import check_kubeconfig_paths, check_secrets
 from gpupools.cloud import Cloud
 from gpupools.errors import Problem, Rejected
 from gpupools.identity import not_compared
-from gpupools.plan import PoolPlan
-from gpupools.runtime.plan import RuntimePlan
-from gpupools.stack import Stack, plan_config, plan_software
+from gpupools.stack import StackPlan, plan_config
 from gpupools.stackfile import FileRejected, StackFile, is_in_checkout, read_stack_file
 
 
@@ -18,10 +16,7 @@ class CheckedFile(NamedTuple):
     """A stack file nothing is wrong with."""
 
     file: StackFile
-    stack: Stack
-    plans: tuple[PoolPlan, ...]
-    runtimes: tuple[RuntimePlan, ...]
-    """What each cluster with pools needs in Kubernetes."""
+    plan: StackPlan
 
 
 class Located(NamedTuple):
@@ -53,10 +48,10 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile
     """
     file = read_stack_file(path)
     try:
-        stack, plans = plan_config(file.config, clouds, file.others)
-        check_secrets(stack.clusters)
-        check_kubeconfig_paths(stack.clusters, lambda kubeconfig: is_in_checkout(kubeconfig, path.parent))
-        return CheckedFile(file, stack, plans, plan_software(stack, plans, clouds))
+        plan = plan_config(file.config, clouds, file.others)
+        check_secrets(plan.stack.clusters)
+        check_kubeconfig_paths(plan.stack.clusters, lambda kubeconfig: is_in_checkout(kubeconfig, path.parent))
+        return CheckedFile(file, plan)
     except Rejected as rejected:
         raise FileRejected(rejected.problems, file) from None
 
@@ -71,8 +66,8 @@ def warnings(checked: CheckedFile) -> list[Located]:
     file = checked.file
     found = [
         *([Problem(("environment",), file.note)] if file.note else []),
-        *not_compared(checked.stack.clusters),
-        *(each for plan in checked.runtimes for each in plan.warnings),
+        *not_compared(checked.plan.stack.clusters),
+        *(each for runtime in checked.plan.runtimes for each in runtime.warnings),
     ]
     return _located(file.path, file, found)
 

@@ -5,7 +5,7 @@ field becomes; what an edit of those does stands, with its source, in `providers
 """
 
 import csv
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import Enum, StrEnum
 from functools import cache
@@ -18,7 +18,7 @@ from gpupools.access import ACCESS_KEYS
 from gpupools.overrides import tellable
 from gpupools.plan import POOL_LABEL, PoolPlan, gpus_as_json
 from gpupools.spec import Cluster, Late, StackOutput
-from gpupools.stack import Stack
+from gpupools.stack import Stack, StackPlan
 from gpupools.taints import Taint
 
 _DATA = Path(__file__).parent / "data" / "plan_edits.csv"
@@ -222,14 +222,6 @@ class PoolChange:
 
 
 @dataclass(frozen=True)
-class Planned:
-    """A stack file, checked and planned."""
-
-    stack: Stack
-    plans: Sequence[PoolPlan]
-
-
-@dataclass(frozen=True)
 class PoolRecord:
     """One pool as it was planned once, in JSON types: what a later plan of it is compared with."""
 
@@ -291,7 +283,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def diff(old: Planned, new: Planned, inputs: InputEdits) -> list[PoolChange]:
+def diff(old: StackPlan, new: StackPlan, inputs: InputEdits) -> list[PoolChange]:
     """Say what becomes of every pool, in the order of the new file; pools that go come last.
 
     Args:
@@ -299,10 +291,10 @@ def diff(old: Planned, new: Planned, inputs: InputEdits) -> list[PoolChange]:
         new: What it is to become.
         inputs: What an edit of each input does, for those set by hand.
     """
-    return compare([record(plan, old.stack) for plan in old.plans], new, inputs)
+    return compare([record(plan, old.stack) for plan in old.pools], new, inputs)
 
 
-def compare(old: Iterable[PoolRecord], new: Planned, inputs: InputEdits) -> list[PoolChange]:
+def compare(old: Iterable[PoolRecord], new: StackPlan, inputs: InputEdits) -> list[PoolChange]:
     """Say what becomes of every pool on record, as `diff` does.
 
     Args:
@@ -312,7 +304,7 @@ def compare(old: Iterable[PoolRecord], new: Planned, inputs: InputEdits) -> list
     """
     before = {(pool.cluster, pool.pool): pool for pool in old}
     changes: list[PoolChange] = []
-    for plan in new.plans:
+    for plan in new.pools:
         former = new.stack.pools[plan.name].renamed_from or ""
         was = before.pop((plan.cluster, plan.name), None)
         renamed = was is None and (plan.cluster, former) in before

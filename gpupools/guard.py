@@ -5,9 +5,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpupools.diff import EditEffect, InputEdits, Planned, PoolChange, PoolRecord, compare
+from gpupools.diff import EditEffect, InputEdits, PoolChange, PoolRecord, compare
 from gpupools.errors import Problem
-from gpupools.stack import Stack
+from gpupools.stack import Stack, StackPlan
 
 SWITCH = "gpupools:allow_destroy"
 """The key of a stack file that names the pools which an update may replace or delete."""
@@ -97,7 +97,7 @@ def read_earlier(state: Mapping[str, Any]) -> Earlier:
     return Earlier(tuple(records), tuple(unrecorded))
 
 
-def judge(earlier: Earlier, new: Planned, inputs: InputEdits) -> Judged:
+def judge(earlier: Earlier, new: StackPlan, inputs: InputEdits) -> Judged:
     """Compare what is there with what is to be, and say what only the switch in the stack file allows.
 
     Args:

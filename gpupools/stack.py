@@ -2,6 +2,8 @@
 
 import types
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -9,7 +11,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from gpupools.access import missing_access
+from gpupools.access import ReachableCluster, missing_access
 from gpupools.cloud import Cloud, Verdict
 from gpupools.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.identity import ambiguous_names, same_clusters
@@ -77,10 +79,19 @@ def parse_stack(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> St
     return stack
 
 
-def plan_config(
-    config: Mapping[str, object], clouds: Mapping[str, Cloud], others: Iterable[str] = ()
-) -> tuple[Stack, tuple[PoolPlan, ...]]:
-    """Check a configuration and plan every pool in it.
+@dataclass(frozen=True)
+class StackPlan:
+    """Everything that is decided about one environment: all that reads or declares it goes by this."""
+
+    stack: Stack
+    pools: tuple[PoolPlan, ...]
+    """Every pool on every cluster it goes to, by cluster and then pool, in the order of the file."""
+    runtimes: tuple[RuntimePlan, ...]
+    """What every cluster with pools needs in Kubernetes, in the order of the file."""
+
+
+def plan_config(config: Mapping[str, object], clouds: Mapping[str, Cloud], others: Iterable[str] = ()) -> StackPlan:
+    """Check a configuration and plan every pool in it, and what its clusters need.
 
     Args:
         config: As for `parse_stack`.
@@ -90,22 +101,74 @@ def plan_config(
     Raises:
         Rejected: Everything that is wrong, with the plans of the pools that are well written as well.
     """
+    given = _Given(config, clouds, tuple(others))
+    known = _PLANNED.get()
+    if known is not None and known[0].is_like(given):
+        return known[1]
     stack, problems = _parsed(config, clouds)
-    problems += idle_settings(others, clouds)
+    problems += idle_settings(given.others, clouds)
     if problems:
         try:
             plan_stack(replace(stack, pools=_readable_in_part(config, stack, problems)), clouds)
         except Rejected as rejected:
             problems += rejected.problems
     try:
-        plans = plan_stack(stack, clouds)
+        pools = plan_stack(stack, clouds)
         if not problems:
-            plan_software(stack, plans, clouds)  # what its pools ask for together, a cluster may not have
+            return StackPlan(stack, pools, plan_software(stack, pools, clouds))
     except Rejected as rejected:
         problems += rejected.problems
-    if problems:
-        raise Rejected(problems)
-    return stack, plans
+    raise Rejected(problems)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a plan of an environment is made of."""
+
+    config: Mapping[str, object]
+    clouds: Mapping[str, Cloud]
+    others: tuple[str, ...]
+
+    def is_like(self, other: "_Given") -> bool:
+        """Say whether another's plan cannot but be the same."""
+        return (
+            self.clouds is other.clouds
+            and sorted(self.others) == sorted(other.others)
+            and _alike(self.config, other.config)
+        )
+
+
+def _alike(one: object, other: object) -> bool:
+    """Say whether two values are equal, of the same types, and in the same order: pools are planned in the file's."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return list(one) == list(other) and all(_alike(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return type(one) is type(other) and one == other
+
+
+_PLANNED: ContextVar[tuple[_Given, StackPlan] | None] = ContextVar("planned", default=None)
+
+
+@contextmanager
+def planned(
+    plan: StackPlan, config: Mapping[str, object], clouds: Mapping[str, Cloud], others: Iterable[str] = ()
+) -> Iterator[None]:
+    """Let `plan_config` answer with a plan that has been made, when it is asked for the same again.
+
+    An offline preview checks the file, and then runs a program that has the configuration of its own to read.
+
+    Args:
+        plan: What `plan_config` made of the rest.
+        config: As for `plan_config`; so are the others.
+        clouds: The clouds by name.
+        others: The whole keys of all other namespaces.
+    """
+    before = _PLANNED.set((_Given(config, clouds, tuple(others)), plan))
+    try:
+        yield
+    finally:
+        _PLANNED.reset(before)
 
 
 def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[Stack, list[Problem]]:
@@ -335,21 +398,34 @@ def plan_software(stack: Stack, pools: Iterable[PoolPlan], clouds: Mapping[str, 
     found: list[RuntimePlan] = []
     problems: list[Problem] = []
     for key, cluster in stack.clusters.items():
+        own = [plan for plan in plans if plan.cluster == key]
         try:
-            here = plan_runtimes({key: cluster}, plans, clouds)
+            if _is_left_to_the_team(cluster, own):
+                found.append(_left_to_the_team(key, cluster, clouds[cluster.cloud], own))
+                continue
+            here = plan_runtimes({key: cluster}, own, clouds)
         except Rejected as rejected:
             problems += rejected.problems
             continue
-        missing = [problem for runtime in here for problem in missing_access(key, cluster, _installed(runtime))]
-        own = [plan for plan in plans if plan.cluster == key]
-        alone = len({plan.software for plan in own} & set(SERVED_BY)) == 1 and "runtime" not in cluster.model_fields_set
-        if missing and alone and not any(map(_shared_by_software, own)):
-            here, missing = (_left_to_the_team(key, cluster, clouds[cluster.cloud], own),), []
         found += here
-        problems += missing
+        problems += [problem for runtime in here for problem in missing_access(key, cluster, _installed(runtime))]
     if problems:
         raise Rejected(problems)
     return tuple(found)
+
+
+def _is_left_to_the_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
+    """Say whether the software of a cluster is not ours to install: nobody gave its API, or said a word about it.
+
+    A first preview should not need a kubeconfig; sharing that rests on our software does, and is refused without.
+    """
+    return (
+        isinstance(cluster, ReachableCluster)
+        and not cluster.has_access
+        and "runtime" not in cluster.model_fields_set
+        and len({plan.software for plan in pools} & set(SERVED_BY)) == 1
+        and not any(map(_shared_by_software, pools))
+    )
 
 
 def _shared_by_software(plan: PoolPlan) -> bool:
@@ -358,10 +434,7 @@ def _shared_by_software(plan: PoolPlan) -> bool:
 
 
 def _left_to_the_team(key: str, cluster: Cluster, cloud: Cloud, pools: Sequence[PoolPlan]) -> RuntimePlan:
-    """Plan a cluster whose API nobody gave: its pools are right as they are, and the team brings the device plugin.
-
-    A first preview should not need a kubeconfig; sharing that rests on our software does, and is refused without.
-    """
+    """Plan a cluster whose API nobody gave: its pools are right as they are, and the team brings the device plugin."""
     brought = {SERVED_BY[pool.software] for pool in pools if pool.software in SERVED_BY}
     yours = ExistingSoftware(name="yours")
     existing = Existing(**dict.fromkeys(sorted(brought), yours))

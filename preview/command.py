@@ -16,6 +16,7 @@ from gpupools.check import CheckedFile, check_stack_file, locate
 from gpupools.errors import Problem, Rejected
 from gpupools.identity import not_compared
 from gpupools.output import answer, tell, tell_lines
+from gpupools.stack import planned
 from gpupools.stackfile import NAMESPACE, stack_name
 from preview.report import PolicyVerdict, Report, Violation, no_report
 from providers import clouds
@@ -80,12 +81,13 @@ def preview_file(checked: CheckedFile, program: Path = PROGRAM, policies: Path =
         process: PolicyPackProcess = pack.PolicyPackProcess(policies, project=NAMESPACE, stack=checked.file.stack)
         starting = other.submit(process.__enter__)
         try:
-            preview: Preview = preview_program(program, checked.file.stack, NAMESPACE, config)
-            notes = [*not_compared(checked.stack.clusters), *filter(None, [checked.file.note])]
+            with planned(checked.plan, checked.file.config, clouds(), checked.file.others):
+                preview: Preview = preview_program(program, checked.file.stack, NAMESPACE, config)
+            notes = [*not_compared(checked.plan.stack.clusters), *filter(None, [checked.file.note])]
             preview = replace(
                 preview,
                 messages=[*preview.messages, *(f"warning: {note}" for note in notes)],
-                resources=_by_cluster(preview.resources, list(checked.stack.clusters)),
+                resources=_by_cluster(preview.resources, list(checked.plan.stack.clusters)),
             )
             problems = list(preview.problems)
             try:
@@ -95,7 +97,7 @@ def preview_file(checked: CheckedFile, program: Path = PROGRAM, policies: Path =
         finally:
             starting.exception()  # waits: a process that is still starting would outlive its end
             process.close()
-    return Report(str(checked.file.path), checked.plans, preview, verdicts, tuple(problems), checked.runtimes)
+    return Report(str(checked.file.path), checked.plan.pools, preview, verdicts, tuple(problems), checked.plan.runtimes)
 
 
 def _by_cluster(resources: Iterable[DeclaredResource], clusters: Sequence[str]) -> list[DeclaredResource]:

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,17 +14,17 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import pulumi
 
 from components.clusters import addresses, provider, told_apart
-from components.gpu_node_pool import GpuNodePool, PoolArgs
-from components.gpu_runtime import GpuRuntime, Resources
+from components.gpu_node_pool import DecidedPool, GpuNodePool, PoolArgs
+from components.gpu_runtime import DecidedRuntime, GpuRuntime, Resources
 from components.kubernetes_access import create_kubernetes_provider
 from components.stack_config import decrypted, read_stack_config
 from gpupools.access import ACCESS_KEYS, check_kubeconfig_paths, check_secrets
 from gpupools.commands.diff import effects_of_inputs
-from gpupools.diff import Planned, in_recorded_order, record
+from gpupools.diff import in_recorded_order, record
 from gpupools.errors import Rejected
 from gpupools.guard import Judged, judge, read_earlier
 from gpupools.runtime.plan import RuntimePlan
-from gpupools.stack import plan_config, plan_software
+from gpupools.stack import parse_stack, plan_config
 from gpupools.stackfile import is_in_checkout
 from providers import clouds
 from providers.last_update import last_update
@@ -49,17 +50,16 @@ def earlier_state() -> Mapping[str, Any] | None:
 
 try:
     config = read_stack_config()
-    given, encrypted = config.values, "clusters" in config.encrypted
-    # Everything is decided before the first resource is declared.
-    stack, plans = plan_config(config.marked, clouds(), config.others)
-    check_secrets(stack.clusters)
+    # Everything is decided before the first resource is declared, and once: what is encrypted is late to the plan.
+    plan = plan_config(config.marked, clouds(), config.others)
+    check_secrets(plan.stack.clusters)
     if config.encrypted:
-        stack, plans = decrypted(plan_config, given, clouds(), config.others)
-    runtimes = plan_software(stack, plans, clouds())
+        plan = replace(plan, stack=decrypted(parse_stack, config.values, clouds()))
+    stack = plan.stack
     check_kubeconfig_paths(stack.clusters, lambda path: is_in_checkout(path, Path(__file__).parent))
     state = earlier_state()
     earlier = read_earlier(state or {})
-    judged = Judged() if state is None else judge(earlier, Planned(stack, plans), effects_of_inputs())
+    judged = Judged() if state is None else judge(earlier, plan, effects_of_inputs())
     if judged.refusals:
         raise Rejected(refusal.problem for refusal in judged.refusals.values())
 except Rejected as rejected:
@@ -68,15 +68,14 @@ except Rejected as rejected:
 
 for warning in judged.warnings:
     pulumi.log.warn(warning)
-before = {
-    f"{plan.cluster}/{plan.name}": earlier.of(plan.cluster, plan.name, stack.pools[plan.name].renamed_from)
-    for plan in plans
+recorded = {
+    f"{each.cluster}/{each.name}": earlier.of(each.cluster, each.name, stack.pools[each.name].renamed_from)
+    for each in plan.pools
 }
-records: dict[str, Any] = {
-    key: record(in_recorded_order(plan, before[key]), stack).as_json()
-    for plan in plans
-    for key in [f"{plan.cluster}/{plan.name}"]
+planned = {
+    key: in_recorded_order(each, recorded[key]) for each in plan.pools for key in [f"{each.cluster}/{each.name}"]
 }
+records: dict[str, Any] = {key: record(each, stack).as_json() for key, each in planned.items()}
 if config.encrypted:
     records = {key: pulumi.Output.secret(each) for key, each in records.items()}
 references: dict[str, pulumi.StackReference] = {}
@@ -84,35 +83,34 @@ pools: dict[str, Any] = {}
 owners: dict[str, Any] = {}
 
 
-def protection(key: str, name: str) -> dict[str, bool]:
-    """Return the key `protect` where the stack decides otherwise than the pool's own text."""
+def as_written(key: str, name: str) -> PoolArgs:
+    """Return what a component's inputs show of a pool, for readers of the state: nothing is decided by it.
+
+    It is the pool's own text, and `protect` where the stack decides otherwise.
+    """
+    written = {k: value for k, value in config.values["pools"][name].items() if k != "clusters"}
     protect = stack.protects(key, name)
-    return {"protect": protect} if protect != stack.pools[name].protect else {}
+    return cast("PoolArgs", written | ({"protect": protect} if protect != stack.pools[name].protect else {}))
 
 
-def declare(key: str, runtime: RuntimePlan) -> None:
+def declare(runtime: RuntimePlan) -> None:
     """Declare a cluster's pools, and what they need in Kubernetes in the plan's order."""
-    cloud, where = stack.clusters[key].cloud, located[key]
+    key, cloud = runtime.cluster, runtime.cloud
+    where = located[key]
     own = provider(key, cloud, where)
     # How the API is reached, perhaps a secret, is the providers' business alone.
     cluster = {k: v for k, v in where.items() if k not in ("cloud", *ACCESS_KEYS)}
-    if "runtime" in given["clusters"][key]:
-        cluster["runtime"] = given["clusters"][key]["runtime"]
-    mine = {
-        name: cast(
-            "PoolArgs", {k: v for k, v in given["pools"][name].items() if k != "clusters"} | protection(key, name)
-        )
-        for name, pool in stack.pools.items()
-        if key in pool.clusters
-    }
+    written = config.values["clusters"][key]
+    if "runtime" in written:
+        cluster["runtime"] = written["runtime"]
+    mine = {each.name: as_written(key, each.name) for each in plan.pools if each.cluster == key}
 
     def declare_pool(name: str, after: Resources) -> Resources:
         made = GpuNodePool(
             f"{key}-{name}",
             {"cloud": cloud, "cluster": cluster, "pool": mine[name], "pool_name": name},
             pulumi.ResourceOptions(providers=[own], depends_on=list(after)),
-            records[f"{key}/{name}"],
-            before[f"{key}/{name}"],
+            DecidedPool(planned[f"{key}/{name}"], records[f"{key}/{name}"]),
         )
         shown = {"name": made.node_pool_name, "capacity": made.capacity, "pod": made.pod}
         claim = {"claim_template": made.claim_template} if name in runtime.claim_templates else {}
@@ -124,7 +122,7 @@ def declare(key: str, runtime: RuntimePlan) -> None:
             f"{key}-runtime",
             {"cloud": cloud, "cluster": cluster, "pools": mine},
             pulumi.ResourceOptions(providers=[create_kubernetes_provider(f"{key}-kubernetes", cloud, where)]),
-            declare_pool,
+            DecidedRuntime(runtime, declare_pool),
         )
         owners[key] = software.owners
     else:
@@ -135,9 +133,12 @@ def declare(key: str, runtime: RuntimePlan) -> None:
 
 located = told_apart(
     stack.clusters,
-    {each.cluster: addresses(stack.clusters[each.cluster], references, secret=encrypted) for each in runtimes},
+    {
+        each.cluster: addresses(stack.clusters[each.cluster], references, secret="clusters" in config.encrypted)
+        for each in plan.runtimes
+    },
 )
-for planned in runtimes:
-    declare(planned.cluster, planned)
+for runtime in plan.runtimes:
+    declare(runtime)
 pulumi.export("pools", pools)
 pulumi.export("owners", owners)

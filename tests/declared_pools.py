@@ -15,7 +15,7 @@ PROGRAM = """
 import json
 import pulumi
 from components.clusters import provider
-from components.gpu_node_pool import GpuNodePool
+from components.gpu_node_pool import DecidedPool, GpuNodePool, plan_args
 
 providers = {}
 for name, wanted in pulumi.Config().require_object("pools").items():
@@ -29,8 +29,9 @@ for name, wanted in pulumi.Config().require_object("pools").items():
         "pool": {key: value for key, value in pool.items() if key != "clusters"},
         "pool_name": "a",
     }
-    # All are one pool of one cluster on purpose; with a record, the component takes the program's word.
-    GpuNodePool(f"{name}-a", args, pulumi.ResourceOptions(providers=[providers[text]]), {})
+    # All are one pool of one cluster on purpose; of what is decided, the component takes the program's word.
+    decided = DecidedPool(plan_args(f"{name}-a", args), {})
+    GpuNodePool(f"{name}-a", args, pulumi.ResourceOptions(providers=[providers[text]]), decided)
 """
 
 

@@ -396,9 +396,9 @@ def test_a_pool_that_cannot_be_is_refused_with_both_fields_named(bad: Bad) -> No
 
 @pytest.mark.parametrize("bad", BAD, ids=lambda bad: f"{bad.cluster} {bad.name}")
 def test_it_is_that_alone_for_which_it_is_refused(bad: Bad) -> None:
-    _, plans = plan_config(stack({"a": {**bad.pool(), **bad.good}}), clouds())
+    plan = plan_config(stack({"a": {**bad.pool(), **bad.good}}), clouds())
 
-    assert [plan.name for plan in plans] == ["a"]
+    assert [pool.name for pool in plan.pools] == ["a"]
 
 
 def test_all_of_them_are_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,7 +25,7 @@ from pulumi import _types
 
 import providers
 from gpupools.commands.diff import effects_of_inputs
-from gpupools.diff import EditEffect, FieldChange, PlanEdit, Planned, PoolChange, diff, edit_of, plan_edits
+from gpupools.diff import EditEffect, FieldChange, PlanEdit, PoolChange, diff, edit_of, plan_edits
 from gpupools.errors import Rejected
 from gpupools.overrides import Overridable, apply_overrides
 from gpupools.stack import plan_config
@@ -153,7 +153,7 @@ def strongest(found: Any) -> EditEffect:
 def said(cloud: str, key: str) -> tuple[PoolChange, tuple[tuple[FieldChange, frozenset[str], PlanEdit | None], ...]]:
     """Return what `gpupools diff` says of an edit, and of each field the inputs that the tables say it becomes."""
     edit = next(each for each in edits(cloud) if each.key == key)
-    old, new = Planned(*plan_config(edit.old, clouds())), Planned(*plan_config(edit.new, clouds()))
+    old, new = plan_config(edit.old, clouds()), plan_config(edit.new, clouds())
     (change,) = diff(old, new, EFFECTS)
     found = []
     for field in change.fields:
@@ -161,7 +161,7 @@ def said(cloud: str, key: str) -> tuple[PoolChange, tuple[tuple[FieldChange, fro
             path = field.field.removeprefix("overrides.")
             inputs, row = {row_of(cloud, path if cloud == "aws" else path.partition(".")[2])}, None
         else:
-            row = edit_of(field.field, new.plans[0], field.old, field.new)
+            row = edit_of(field.field, new.pools[0], field.old, field.new)
             inputs = set(row.inputs)
         found.append((field, frozenset(inputs), row))
     return change, tuple(found)

@@ -73,7 +73,7 @@ def _checked(files: Sequence[Path], within: Path | None) -> Iterator[_Checked]:
         except Rejected as rejected:
             yield _Checked(path, locate(path, rejected))
         else:
-            yield _Checked(path, (), warnings(checked), [f"{plan.cluster}/{plan.name}" for plan in checked.plans])
+            yield _Checked(path, (), warnings(checked), [f"{pool.cluster}/{pool.name}" for pool in checked.plan.pools])
 
 
 def _tell(checked: _Checked, form: str) -> None:

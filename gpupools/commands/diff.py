@@ -11,7 +11,7 @@ import providers
 from gpupools.check import CheckedFile, Located, check_stack_file, locate
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.git import NotInGit, file_at
-from gpupools.diff import InputEdit, InputEdits, Planned, PoolChange, diff, input_edits
+from gpupools.diff import InputEdit, InputEdits, PoolChange, diff, input_edits
 from gpupools.errors import Problem, Rejected
 from gpupools.guard import Refusal, idle_switch, refusals
 from gpupools.output import answer, tell
@@ -78,10 +78,10 @@ def compare(
     old, new = planned
     if not isinstance(old, CheckedFile) or not isinstance(new, CheckedFile):
         return _refuse([each for side in planned if not isinstance(side, CheckedFile) for each in side], as_json)
-    changes = diff(Planned(old.stack, old.plans), Planned(new.stack, new.plans), effects_of_inputs())
+    changes = diff(old.plan, new.plan, effects_of_inputs())
     notes = [each.file.note for each in (old, new) if each.file.note]
-    warnings = [*dict.fromkeys(notes), *idle_switch(changes, new.stack)]
-    _print(changes, refusals(changes, new.stack.allow_destroy), warnings, as_json)
+    warnings = [*dict.fromkeys(notes), *idle_switch(changes, new.plan.stack)]
+    _print(changes, refusals(changes, new.plan.stack.allow_destroy), warnings, as_json)
     return DESTROYS if exit_code and any(change.destroys for change in changes) else 0
 
 

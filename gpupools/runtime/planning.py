@@ -1,7 +1,7 @@
 """The decision about a cluster's GPU software: one owner for each piece on each node, or every reason why not. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpupools.capacity import GPU_RESOURCE
@@ -11,7 +11,7 @@ from gpupools.gpus import gpu_models
 from gpupools.plan import PoolPlan
 from gpupools.runtime import objects
 from gpupools.runtime.charts import at, charts, check_values, nested, too_old
-from gpupools.runtime.configs import DEFAULT_CONFIG, client_limits
+from gpupools.runtime.configs import DEFAULT_CONFIG, mps_limits
 from gpupools.runtime.dra import DRA_CHART, DRA_DRIVER
 from gpupools.runtime.facts import NodeRuntime
 from gpupools.runtime.labels import GPU_PRESENT_LABEL, SOFTWARE_LABEL
@@ -20,7 +20,7 @@ from gpupools.runtime.plan import KubernetesObject, Piece, PoolOwners, Release, 
 from gpupools.runtime.requirements import requirement
 from gpupools.runtime.spec import RuntimeSpec
 from gpupools.runtime.tolerations import node_affinity, tolerations_for, untolerated
-from gpupools.spec import Cluster
+from gpupools.spec import Cluster, Mig, Mps, TimeSlicing
 
 EXPORTER_TAG = "4.6.0-4.8.3-distroless"
 """Tag of the DCGM exporter's image: the chart's own is older than the first fixed release (bulletin 5857); this is
@@ -84,7 +84,7 @@ class _Draft:
 
 
 def plan_runtime(
-    cluster_key: str, cluster: Cluster, cloud: Cloud, pools: Iterable[PoolPlan], spec: RuntimeSpec | None = None
+    cluster_key: str, cluster: Cluster, cloud: Cloud, pools: Iterable[PoolPlan], left_to: RuntimeSpec | None = None
 ) -> RuntimePlan:
     """Decide what a cluster needs in Kubernetes so that all its pools offer their GPUs.
 
@@ -93,7 +93,8 @@ def plan_runtime(
         cluster: The cluster; its addresses are never looked at.
         cloud: The cluster's cloud.
         pools: The plans of all its pools, in the order of the file.
-        spec: What the file says about the runtime; left out: the cluster's own.
+        left_to: Who brings the software where nothing can be installed, since nobody gave the cluster's API. What
+            would be installed is judged all the same: pools that it cannot serve are made once, and served later.
 
     Raises:
         Rejected: Every reason: pieces with two owners or none (both owners and the field to change are named), choices
@@ -101,7 +102,7 @@ def plan_runtime(
     """
     own = tuple(pools)
     nodes = {pool.name: cloud.node_runtime(pool.software, pool.settings) for pool in own}
-    draft = _Draft(cluster_key, cloud, spec or cluster.runtime, own, nodes)
+    draft = _Draft(cluster_key, cloud, cluster.runtime, own, nodes)
     for pool in own:
         draft.depends[f"pool/{pool.name}"] = set()
         if nodes[pool.name].refused:
@@ -116,6 +117,8 @@ def plan_runtime(
         _efa(draft)
         _installer(draft)
         _extras(draft)
+    if left_to is not None:
+        draft = _left(draft, left_to)
     table = _owner_table(draft)
     _check_reach(draft)
     _note(draft, {row.pool for row in table if Piece.DCGM_EXPORTER in row.owners})
@@ -133,6 +136,15 @@ def plan_runtime(
         notes=(*(str(warning) for warning in draft.warnings), *draft.notes),
         warnings=tuple(draft.warnings),
     )
+
+
+def _left(draft: _Draft, spec: RuntimeSpec) -> _Draft:
+    """Return a draft that installs nothing, with what speaks against all that would have been installed."""
+    _check_reach(draft)
+    steps: dict[str, set[str]] = {f"pool/{pool.name}": set() for pool in draft.pools}
+    left = replace(draft, spec=spec, releases=[], objects=[], depends=steps, notes=[], warnings=[])
+    _refuse_settings_without_effect(left)
+    return left
 
 
 def plan_runtimes(
@@ -171,7 +183,7 @@ def _operator(draft: _Draft) -> None:
         return
     spec, space = draft.spec, charts()["gpu-operator"].namespace
     brings = _common(draft, pools, "pieces", lambda node: {piece.value: "the node" for piece in _operator_skips(node)})
-    cut = [pool for pool in pools if pool.sharing.mig is not None and not _cut_by_the_cloud(pool)]
+    cut = [pool for pool in pools if isinstance(pool.sharing, Mig) and not _cut_by_the_cloud(pool)]
     values: dict[str, Any] = {
         "driver.enabled": Piece.DRIVER.value not in brings,
         "toolkit.enabled": Piece.CONTAINER_TOOLKIT.value not in brings,
@@ -246,7 +258,7 @@ def _driver(pools: Iterable[PoolPlan]) -> dict[str, Any]:
 
 def _strategy(draft: _Draft, pools: Iterable[PoolPlan]) -> str:
     """Return the operator's one MIG strategy; it reaches every node through the environment, above any config file."""
-    named = {pool.name: pool.sharing.mig.naming for pool in pools if pool.sharing.mig is not None}
+    named = {pool.name: pool.sharing.naming for pool in pools if isinstance(pool.sharing, Mig)}
     if not named:
         return "single"
     first, strategy = next(iter(named.items()))
@@ -499,7 +511,7 @@ def _refuse_settings_without_effect(draft: _Draft) -> None:
         what = f"got {spec.critical_pods}, but {draft.cloud.service} needs no quota for system-critical pods"
         draft.problems.append(Problem((*draft.at, "critical_pods"), what, "leave it out"))
     draft.problems += _too_old(draft)
-    cut = [pool for pool in draft.pools if pool.sharing.mig is not None and not _cut_by_the_cloud(pool)]
+    cut = [pool for pool in draft.pools if isinstance(pool.sharing, Mig) and not _cut_by_the_cloud(pool)]
     if spec.mig_reboot is not None and not cut:
         what = "no pool of the cluster is cut by the GPU Operator's MIG manager"
         draft.problems.append(Problem((*draft.at, "mig_reboot"), what, "leave it out"))
@@ -593,12 +605,11 @@ def _note(draft: _Draft, measured: set[str]) -> None:
         if brought:
             draft.notes.append(f"{existing.gpu_operator.name} must leave to the nodes: {', '.join(brought)}")
     for pool in draft.pools:
-        clients = pool.sharing.clients
-        if clients is not None and clients.facts.equal_parts and pool.sharing.mig is None:
-            gib, percent = client_limits(pool.instance, clients)
-            what = f"each {clients.facts.called} client gets at most {gib:g} GiB and {percent} % of a GPU"
-            draft.notes.append(f"pool {pool.name}: {what}")
-        if clients is not None and not clients.facts.seen_by_dcgm and pool.name in measured:
+        if isinstance(pool.sharing, Mps):
+            gib, percent = mps_limits(pool.instance, pool.sharing)
+            draft.notes.append(f"pool {pool.name}: each MPS client gets at most {gib:g} GiB and {percent} % of a GPU")
+        clients = pool.sharing.share if isinstance(pool.sharing, Mig) else pool.sharing
+        if isinstance(clients, TimeSlicing) and pool.name in measured:
             draft.notes.append(f"pool {pool.name}: DCGM cannot tell containers apart that take turns on a GPU")
         draft.notes += _unknown_to_the_autoscaler(pool)
         trusted = pool.trust is not None and pool.trust.waiver is None
@@ -663,7 +674,8 @@ def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:
 
 
 def _renamed(pool: PoolPlan) -> bool:
-    return pool.sharing.clients is not None and pool.sharing.clients.rename
+    clients = pool.sharing.share if isinstance(pool.sharing, Mig) else pool.sharing
+    return isinstance(clients, TimeSlicing | Mps) and clients.rename
 
 
 def _asked_of_others(pool: PoolPlan) -> Iterator[str]:

@@ -49,7 +49,7 @@ def _of(stack: Stack, plans: Iterable[PoolPlan]) -> tuple[Planned, ...]:
 
 def _file(path: Path) -> tuple[Planned, ...]:
     checked = check_stack_file(path, clouds())
-    return _of(checked.stack, checked.plans)
+    return _of(checked.plan.stack, checked.plan.pools)
 
 
 def _made(cloud: str, pools: Mapping[str, Mapping[str, Any]], runtime: Mapping[str, Any]) -> tuple[Planned, ...]:

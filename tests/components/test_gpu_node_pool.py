@@ -4,11 +4,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+import yaml
 
 from components.gpu_node_pool import GpuNodePoolArgs, NodesArgs, PoolArgs, SharingArgs, plan_args
 from gpupools.errors import Rejected
 from gpupools.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
-from preview.program import Preview
+from preview.command import PROGRAM as STACK_PROGRAM
+from preview.program import Preview, preview_program
 from preview.schema import UNKNOWN
 from providers import clouds
 
@@ -113,6 +115,24 @@ def test_a_renamed_pool_is_found_by_the_name_it_had(
     below = {each.name: each for each in after.resources if each.parent is not None}
     for each in below.values():
         assert {"name": each.name.replace(name, former, 1), "parent": old.urn} in each.options["aliases"]
+
+
+def test_a_pool_renamed_in_a_stack_file_is_found_by_the_name_it_had() -> None:
+    given: dict[str, Any] = yaml.safe_load((STACK_PROGRAM.parent / "Pulumi.dev.yaml").read_text(encoding="utf-8"))[
+        "config"
+    ]
+    pools = {"big" if name == "a100" else name: pool for name, pool in given["gpupools:pools"].items()}
+    pools["big"] = pools["big"] | {"renamed_from": "a100"}
+    before = preview_program(STACK_PROGRAM, "dev", "gpupools", given)
+    after = preview_program(STACK_PROGRAM, "dev", "gpupools", given | {"gpupools:pools": pools})
+
+    assert (before.problems, after.problems) == ([], [])
+    old = {each.name: each for each in before.resources if each.type == COMPONENT}
+    renamed = {each.name: each for each in after.resources if each.type == COMPONENT and each.name not in old}
+    assert {name: each.options["aliases"] for name, each in renamed.items()} == {
+        f"{cluster}-big": [{"name": f"{cluster}-a100", "parent": ""}] for cluster in ("train", "serve", "lab")
+    }
+    assert [each.options.get("aliases") for name, each in old.items() if not name.endswith("-a100")] == [None] * 4
 
 
 def test_a_pool_that_was_never_renamed_has_no_alias(preview: RunProgram) -> None:
@@ -235,6 +255,13 @@ def test_a_plan_that_cannot_be_is_refused_under_the_components_own_arguments() -
 
     assert {reason.partition(": ")[0] for reason in refusals(pool=pool)} >= {"pool.gpu"}
     assert [reason for reason in refusals(pool=pool) if not reason.startswith("pool.")] == []
+
+
+def test_a_reason_keeps_its_source_under_the_components_own_arguments() -> None:
+    (reason,) = refusals(pool={"gpu": "T4", "nodes": {"max": 2}, "sharing": {"mode": "time-slicing", "replicas": 2}})
+
+    assert reason.startswith("pool.trust: ")
+    assert reason.endswith("(see https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus)")
 
 
 @pytest.mark.parametrize(("cloud", "longest"), [("aws", 49), ("azure", 400), ("gcp", 400)])

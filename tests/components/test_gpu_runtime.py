@@ -15,9 +15,10 @@ from gpupools.check import check_stack_file
 from gpupools.cloud import Verdict
 from gpupools.errors import Rejected
 from gpupools.runtime.plan import RuntimePlan
+from gpupools.runtime.requirements import requirement
 from gpupools.runtime.spec import Trust
-from gpupools.spec import LATE, SHARING_KINDS
-from gpupools.stack import plan_config, plan_software
+from gpupools.spec import LATE, SHARING_KINDS, sharing_kind
+from gpupools.stack import plan_config
 from preview.command import preview_file
 from preview.monitor import DeclaredResource
 from preview.program import Preview, preview_program
@@ -41,8 +42,7 @@ def run(config: Mapping[str, Any]) -> Preview:
 
 def planned(config: Mapping[str, Any]) -> list[RuntimePlan]:
     keys = {key.removeprefix("gpupools:"): value for key, value in config.items()}
-    stack, plans = plan_config(keys, clouds())
-    return list(plan_software(stack, plans, clouds()))
+    return list(plan_config(keys, clouds()).runtimes)
 
 
 def of_type(shown: Preview, *types: str) -> list[DeclaredResource]:
@@ -73,8 +73,8 @@ def runtimes() -> list[RuntimePlan]:
 
 
 def test_every_way_the_matrix_has_is_in_the_example_stack() -> None:
-    stack, plans = plan_config({key.removeprefix("gpupools:"): value for key, value in MATRIX.items()}, clouds())
-    there = {(plan.cloud, plan.software, plan.sharing_kind) for plan in plans}
+    plan = plan_config({key.removeprefix("gpupools:"): value for key, value in MATRIX.items()}, clouds())
+    there = {(pool.cloud, pool.software, pool.sharing_kind) for pool in plan.pools}
 
     possible = {
         (cloud.name, software, kind)
@@ -84,7 +84,7 @@ def test_every_way_the_matrix_has_is_in_the_example_stack() -> None:
         if cloud.capabilities[software, kind].verdict is not Verdict.REFUSED
     }
     assert there >= possible
-    assert {pool.sharing.kind for pool in stack.pools.values()} >= {kind for _, _, kind in possible}
+    assert {sharing_kind(pool.sharing) for pool in plan.stack.pools.values()} >= {kind for _, _, kind in possible}
 
 
 def test_nothing_is_wrong_with_any_release_or_object(shown: Preview) -> None:
@@ -267,6 +267,22 @@ def test_whole_gpus_need_no_way_in_and_the_plan_says_who_then_brings_the_plugin(
     assert any("nothing is installed in serve" in note for note in runtime.notes)
 
 
+def test_pools_that_no_software_could_serve_together_are_refused_before_anybody_gives_a_way_in() -> None:
+    pool = {"clusters": ["lab"], "gpu": "T4", "nodes": {"max": 2}, "software": "gpu-operator"}
+    pools = {"a": pool, "b": {**pool, "image": {"family": "ubuntu"}}, "c": {**pool, "taints": ["team=x:NoExecute"]}}
+    cluster = dict(clouds()["gcp"].example_cluster)
+    reasons = []
+    for access in ({}, {"kubeconfig": {"path": "~/.kube/lab"}}):
+        with pytest.raises(Rejected) as rejected:
+            plan_config({"clusters": {"lab": cluster | access}, "pools": pools}, clouds())
+        reasons.append([str(problem) for problem in rejected.value.problems])
+
+    assert reasons[0] == reasons[1]
+    assert [reason.partition(" (")[0] for reason in reasons[0]][:1] == [
+        "pools.b.software: needs other pieces than pool a"
+    ]
+
+
 @pytest.mark.parametrize("cluster", ["train", "serve", "lab"])
 def test_a_cluster_whose_pools_need_nothing_in_it_has_no_runtime_and_needs_no_way_in(cluster: str) -> None:
     config = only(cluster, changed(cluster))
@@ -369,6 +385,25 @@ def test_two_owners_of_a_piece_are_refused_under_the_components_own_arguments() 
     assert "device plugin" in said
     assert "kube-system/nvidia-device-plugin-daemonset" in said
     assert {problem.path[0] for problem in rejected.value.problems} <= {"pools", "cluster"}
+
+
+def test_a_reason_keeps_its_source_under_the_components_own_arguments() -> None:
+    cluster = {**own_args()["cluster"], "runtime": {"kubernetes": "1.20", "trust_policy": True}}
+    trusted = {
+        "gpu": "T4",
+        "nodes": {"max": 2},
+        "software": "device-plugin",
+        "sharing": {"mode": "time-slicing", "replicas": 2},
+    }
+    with pytest.raises(Rejected) as of_software:
+        plan_args(own_args(cluster=cluster, pools={"a": trusted | {"trust": {"team": "research"}}}))
+    with pytest.raises(Rejected) as of_a_pool:
+        plan_args(own_args(pools={"a": trusted}))
+
+    old = next(each for each in of_software.value.problems if each.path == ("cluster", "runtime", "kubernetes"))
+    assert str(old).endswith(f"(see {requirement('ValidatingAdmissionPolicy', 'kubernetes').source})")
+    (untrusting,) = of_a_pool.value.problems
+    assert str(untrusting).endswith("(see https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus)")
 
 
 def test_the_typed_trust_has_the_keys_of_a_stack_file() -> None:

@@ -70,7 +70,7 @@ def test_a_right_file_becomes_plans(tmp_path: Path, fake_clouds: Mapping[str, Cl
     checked = check_stack_file(Path(name), fake_clouds)
 
     assert checked.file.stack == "dev"
-    assert [(plan.cluster, plan.name, plan.instance.name) for plan in checked.plans] == [("lab", "a", "l4.small")]
+    assert [(plan.cluster, plan.name, plan.instance.name) for plan in checked.plan.pools] == [("lab", "a", "l4.small")]
 
 
 def test_every_problem_has_its_line(tmp_path: Path, fake_clouds: Mapping[str, Cloud]) -> None:

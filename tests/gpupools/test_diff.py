@@ -23,7 +23,6 @@ from gpupools.diff import (
     InputEdit,
     InputEdits,
     PlanEdit,
-    Planned,
     PoolChange,
     PoolRecord,
     compare,
@@ -78,7 +77,7 @@ def changes(
     sides = []
     for name, content in (("old", old), ("new", new)):
         checked = check_stack_file(written(folder, name, content), clouds())
-        sides.append(Planned(checked.stack, checked.plans))
+        sides.append(checked.plan)
     return diff(sides[0], sides[1], effects_of_inputs() if table is None else table)
 
 
@@ -119,8 +118,8 @@ def test_everything_a_plan_is_compared_by_finds_its_row(cluster: str, tmp_path: 
     everything = Path(__file__).parents[1] / "stacks" / f"Pulumi.everything-{cloud}.yaml"
     for file in (written(tmp_path, "one", stack({"a": pool(cluster)}, {cluster: CLUSTERS[cluster]})), everything):
         checked = check_stack_file(file, clouds())
-        for plan in checked.plans:
-            for name in planned_values(plan, checked.stack.clusters[plan.cluster]):
+        for plan in checked.plan.pools:
+            for name in planned_values(plan, checked.plan.stack.clusters[plan.cluster]):
                 assert name.startswith("overrides.") or edit_of(name, plan, None, None)
 
 
@@ -508,13 +507,11 @@ def test_what_is_taken_away_is_said_in_words_and_kept_on_record(tmp_path: Path) 
     taken = stack({"a": pool("serve", overrides={"azure": {"AgentPool": {"vnetSubnetID": None}}})})
     (change,) = changes(tmp_path, stack({"a": pool("serve")}), taken)
     checked = check_stack_file(written(tmp_path, "taken", taken), clouds())
-    kept = PoolRecord.from_json(json.loads(json.dumps(record(checked.plans[0], checked.stack).as_json())))
+    kept = PoolRecord.from_json(json.loads(json.dumps(record(checked.plan.pools[0], checked.plan.stack).as_json())))
 
     assert "overrides.AgentPool.vnetSubnetID none → (taken away)" in str(change)
     assert kept is not None
-    assert [each.change for each in compare([kept], Planned(checked.stack, checked.plans), effects_of_inputs())] == [
-        "unchanged"
-    ]
+    assert [each.change for each in compare([kept], checked.plan, effects_of_inputs())] == ["unchanged"]
 
 
 SETS = [
@@ -568,14 +565,12 @@ def test_the_clusters_zones_on_gke_may_be_written_in_any_order(tmp_path: Path) -
 
 def test_a_pool_made_with_its_zones_in_another_order_keeps_them_in_that_order(tmp_path: Path) -> None:
     checked = check_stack_file(written(tmp_path, "new", stack({"a": pool("serve", zones=["1", "2"])})), clouds())
-    now = record(checked.plans[0], checked.stack)
+    now = record(checked.plan.pools[0], checked.plan.stack)
     old, other = (replace(now, values={**now.values, "availability_zones": each}) for each in (["2", "1"], ["3", "1"]))
 
-    orders = [in_recorded_order(checked.plans[0], each).settings for each in (None, old, other)]
+    orders = [in_recorded_order(checked.plan.pools[0], each).settings for each in (None, old, other)]
     assert [getattr(each, "availability_zones", None) for each in orders] == [("1", "2"), ("2", "1"), ("1", "2")]
-    assert [change.change for change in compare([old], Planned(checked.stack, checked.plans), effects_of_inputs())] == [
-        "unchanged"
-    ]
+    assert [change.change for change in compare([old], checked.plan, effects_of_inputs())] == ["unchanged"]
 
 
 FIXED = [

@@ -100,9 +100,9 @@ def spoil(given: dict[str, Any], chance: random.Random) -> None:
 
 
 def test_the_configuration_to_spoil_is_right(fake_clouds: Mapping[str, Cloud]) -> None:
-    _, plans = plan_config(RIGHT, fake_clouds)
+    plan = plan_config(RIGHT, fake_clouds)
 
-    assert len(plans) == 6
+    assert len(plan.pools) == 6
 
 
 def test_a_spoilt_configuration_is_planned_or_rejected(fake_clouds: Mapping[str, Cloud]) -> None:
@@ -117,8 +117,7 @@ def test_a_spoilt_configuration_is_planned_or_rejected(fake_clouds: Mapping[str,
         }
         spoil(given, chance)
         try:
-            _, plans = plan_config(given, fake_clouds)
-            json.dumps([plan.as_json() for plan in plans])
+            json.dumps([pool.as_json() for pool in plan_config(given, fake_clouds).pools])
         except Rejected as refusal:
             refusals.append(refusal)
 

@@ -11,31 +11,32 @@ import pytest
 from gpupools.check import check_stack_file
 from gpupools.cli import main
 from gpupools.commands.diff import effects_of_inputs
-from gpupools.diff import EditEffect, Planned, PoolRecord, record
+from gpupools.diff import EditEffect, PoolRecord, record
 from gpupools.errors import Rejected
 from gpupools.guard import Earlier, Judged, judge, read_earlier
+from gpupools.stack import StackPlan
 from providers import clouds
 from tests.gpupools.test_diff import CLUSTERS, pool, written
 
 Folder = Path
 
 
-def planned(folder: Folder, pools: Mapping[str, Any], clusters: Mapping[str, Any] = CLUSTERS, **keys: Any) -> Planned:
+def planned(folder: Folder, pools: Mapping[str, Any], clusters: Mapping[str, Any] = CLUSTERS, **keys: Any) -> StackPlan:
     config = {"clusters": dict(clusters), "pools": dict(pools), **keys}
     content = {"config": {f"gpupools:{key}": value for key, value in config.items()}}
     checked = check_stack_file(written(folder, "guard", content), clouds())
-    return Planned(checked.stack, checked.plans)
+    return checked.plan
 
 
-def recorded(was: Planned) -> Earlier:
-    return Earlier(tuple(record(plan, was.stack) for plan in was.plans))
+def recorded(was: StackPlan) -> Earlier:
+    return Earlier(tuple(record(plan, was.stack) for plan in was.pools))
 
 
-def judged(was: Planned | Earlier, now: Planned) -> Judged:
+def judged(was: StackPlan | Earlier, now: StackPlan) -> Judged:
     return judge(was if isinstance(was, Earlier) else recorded(was), now, effects_of_inputs())
 
 
-def refused(was: Planned | Earlier, now: Planned) -> list[str]:
+def refused(was: StackPlan | Earlier, now: StackPlan) -> list[str]:
     return [str(refusal.problem) for refusal in judged(was, now).refusals.values()]
 
 
@@ -147,8 +148,8 @@ def test_the_switch_lets_go_what_is_replaced_on_eks_and_aks(tmp_path: Path) -> N
     now = planned(tmp_path, EDITED | {"d": FOUR["d"]}, production=True, allow_destroy=["train/a", "serve/b"])
 
     assert refused(was, now) == REFUSED[2:3]
-    assert not any(plan.settings.protect for plan in now.plans if plan.name in "ab")  # type: ignore[attr-defined]
-    assert all(plan.settings.protect for plan in now.plans if plan.name in "cd")  # type: ignore[attr-defined]
+    assert not any(plan.settings.protect for plan in now.pools if plan.name in "ab")  # type: ignore[attr-defined]
+    assert all(plan.settings.protect for plan in now.pools if plan.name in "cd")  # type: ignore[attr-defined]
 
 
 STILL = "is protected until an update with it in gpupools:allow_destroy has ended, and this update would"
@@ -310,10 +311,10 @@ def as_the_engine_returns(value: Any) -> Any:
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-def state(was: Planned, leave_out: str = "") -> dict[str, Any]:
+def state(was: StackPlan, leave_out: str = "") -> dict[str, Any]:
     """Return what the engine has of a stack: URN to type and outputs."""
     found: dict[str, Any] = {"urn:pulumi:s::gpupools::pulumi:pulumi:Stack::x": {"type": "pulumi:pulumi:Stack"}}
-    for plan in was.plans:
+    for plan in was.pools:
         outputs = (
             {} if plan.name in leave_out else {"record": json.loads(json.dumps(record(plan, was.stack).as_json()))}
         )
@@ -329,7 +330,7 @@ def state(was: Planned, leave_out: str = "") -> dict[str, Any]:
 def test_a_record_comes_back_from_the_engine_as_it_was(cloud: str) -> None:
     file = Path(__file__).parents[1] / "stacks" / f"Pulumi.everything-{cloud}.yaml"
     checked = check_stack_file(file, clouds())
-    was = Planned(checked.stack, checked.plans)
+    was = checked.plan
 
     assert {change.change for change in judged(read_earlier(state(was)), was).changes} == {"unchanged"}
 
@@ -418,7 +419,7 @@ def test_an_input_taken_away_by_hand_is_refused_in_production(tmp_path: Path) ->
         {
             "urn:b": {
                 "type": "gpupools:index:GpuNodePool",
-                "outputs": {"record": record(was.plans[0], was.stack).as_json()},
+                "outputs": {"record": record(was.pools[0], was.stack).as_json()},
             }
         }
     )

@@ -19,8 +19,9 @@ from gpupools.spec import (
     StackPool,
     TimeSlicing,
     WholeGpu,
+    sharing_kind,
 )
-from gpupools.stack import Stack, parse_cluster, parse_pool, parse_stack, plan_config, plan_stack
+from gpupools.stack import Stack, parse_cluster, parse_pool, parse_stack, plan_config, plan_stack, planned
 from gpupools.taints import GPU_TAINT, Effect, Taint
 
 Clouds = Mapping[str, Cloud]
@@ -723,7 +724,7 @@ def test_what_is_wrong_with_sharing(sharing: object, found: list[str], fake_clou
     ],
 )
 def test_a_way_of_sharing_is_a_row_of_the_matrix(sharing: dict[str, Any], kind: str, fake_clouds: Clouds) -> None:
-    assert pool_of({"sharing": sharing}, fake_clouds).sharing.kind == kind
+    assert sharing_kind(pool_of({"sharing": sharing}, fake_clouds).sharing) == kind
 
 
 def test_a_layout_per_gpu_is_the_same_from_yaml_and_from_json(fake_clouds: Clouds) -> None:
@@ -819,10 +820,54 @@ def test_every_pool_that_cannot_be_is_told(fake_clouds: Clouds) -> None:
 
 
 def test_a_right_configuration_is_planned_in_one_step(fake_clouds: Clouds) -> None:
-    stack, plans = plan_config(config(), fake_clouds)
+    plan = plan_config(config(), fake_clouds)
 
-    assert list(stack.pools) == ["a"]
-    assert plans == plan_stack(stack, fake_clouds)
+    assert list(plan.stack.pools) == ["a"]
+    assert plan.pools == plan_stack(plan.stack, fake_clouds)
+
+
+def two_pools(**changes: Any) -> dict[str, Any]:
+    return {**config(), "pools": {"a": POOL, "b": POOL}, **changes}
+
+
+def test_what_has_been_planned_is_the_answer_to_the_same_question(fake_clouds: Clouds) -> None:
+    plan = plan_config(two_pools(), fake_clouds)
+    with planned(plan, two_pools(), fake_clouds, ["aws:region", "gcp:project"]):
+        asked_again = plan_config(two_pools(), fake_clouds, ["gcp:project", "aws:region"])
+
+    assert asked_again is plan
+    assert plan_config(two_pools(), fake_clouds) is not plan
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"pools": {"b": POOL, "a": POOL}},
+        {"pools": {"a": POOL}},
+        {"production": "false"},
+        {"allow_destroy": ["lab/a"]},
+        {"clusters": {"lab": {**CLUSTER, "subnet_ids": ["one", LATE]}}},
+        {"clusters": {"lab": {**CLUSTER, "subnet_ids": ["one"]}}},
+    ],
+    ids=["order", "pools", "text", "more keys", "a secret", "a shorter list"],
+)
+def test_what_has_been_planned_is_no_answer_to_another_question(fake_clouds: Clouds, other: dict[str, Any]) -> None:
+    given = two_pools(production=False, clusters={"lab": {**CLUSTER, "subnet_ids": ["one", "two"]}})
+    plan = plan_config(given, fake_clouds)
+    right = plan_config(given | other, fake_clouds)
+    with planned(plan, given, fake_clouds):
+        found = plan_config(given | other, fake_clouds)
+        elsewhere = plan_config(given, dict(fake_clouds))
+        beside = plan_config(given, fake_clouds, ["own:key"])
+
+    assert found == right
+    assert [each for each in (found, elsewhere, beside) if each is plan] == []
+
+
+def test_what_is_refused_is_refused_beside_a_plan_of_what_python_takes_for_equal(fake_clouds: Clouds) -> None:
+    plan = plan_config(two_pools(), fake_clouds)
+    with planned(plan, two_pools(), fake_clouds), pytest.raises(Rejected, match=r"pools\.a\.nodes\.max"):
+        plan_config(two_pools(pools={"a": {**POOL, "nodes": {"max": 4.0}}, "b": POOL}), fake_clouds)
 
 
 # --- names of the past ---

@@ -248,7 +248,7 @@ def test_a_configuration_without_a_reason_is_refused() -> None:
 def planned(cloud: str, overrides: Mapping[str, Any]) -> PoolPlan:
     cluster = {**clouds()[cloud].example_cluster, "kubeconfig": {"path": "~/.kube/config"}}
     pool = {"clusters": ["here"], "gpu": "T4", "nodes": {"max": 2}, "overrides": {cloud: overrides}}
-    return plan_config({"clusters": {"here": cluster}, "pools": {"p": pool}}, clouds())[1][0]
+    return plan_config({"clusters": {"here": cluster}, "pools": {"p": pool}}, clouds()).pools[0]
 
 
 @pytest.mark.parametrize(

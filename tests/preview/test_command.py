@@ -52,7 +52,7 @@ def test_every_pool_of_the_plan_is_declared_with_the_taint_read_back(dev: Checke
     ]
 
     assert sorted(facts.instance_types[0].split("+")[0] for facts in read) == sorted(
-        plan.instance.name.split("+")[0] for plan in dev.plans
+        plan.instance.name.split("+")[0] for plan in dev.plan.pools
     )
     assert ["nvidia.com/gpu=present:NoSchedule" in map(str, facts.taints) for facts in read] == [True] * len(read)
 
@@ -68,7 +68,7 @@ def test_the_report_is_one_json_document(dev: CheckedFile, dev_report: Report) -
     found: dict[str, Any] = json.loads(json.dumps(dev_report.as_json()))
 
     assert (found["project"], found["stack"], dev_report.problems) == ("gpupools", "dev", ())
-    assert [pool["name"] for pool in found["pools"]] == [plan.name for plan in dev.plans]
+    assert [pool["name"] for pool in found["pools"]] == [plan.name for plan in dev.plan.pools]
     assert {tuple(resource) for resource in found["resources"]} == {
         ("type", "name", "urn", "parent", "inputs", "options")
     }
@@ -80,7 +80,7 @@ def test_the_report_is_one_json_document(dev: CheckedFile, dev_report: Report) -
 def test_the_text_shows_pools_tree_and_policies(dev: CheckedFile, dev_report: Report) -> None:
     text = dev_report.as_text()
 
-    for plan in dev.plans:
+    for plan in dev.plan.pools:
         row = next(line.split() for line in text.splitlines() if line.split()[:2] == [plan.cluster, plan.name])
         assert row[2:4] == [plan.cloud, plan.instance.name]
         assert f"{plan.cluster}-{plan.name}" in text

@@ -1088,7 +1088,7 @@ def test_the_stack_with_everything_set_passes_the_strict_monitor() -> None:
 
 def test_the_stack_with_everything_set_uses_every_setting_eks_takes() -> None:
     checked = check_stack_file(EVERYTHING, clouds())
-    used = {name for pool in checked.stack.pools.values() for name in given_settings(pool)}
+    used = {name for pool in checked.plan.stack.pools.values() for name in given_settings(pool)}
 
     assert used == {name for name, setting in SETTINGS.items() if setting.taken}
 

@@ -291,6 +291,13 @@ def test_only_daemonsets_without_a_node_are_not_waited_for(
     assert {not release.skip_await for release in made.releases} == {waits}
 
 
+def test_daemonsets_are_waited_for_as_soon_as_one_of_their_pools_keeps_a_node(plan: Planner) -> None:
+    empty, kept = ({**A100, "software": "device-plugin", "nodes": {"min": least, "max": 2}} for least in (0, 1))
+    orders = [plan("aws", {"a": first, "b": second}) for first, second in ((empty, kept), (kept, empty))]
+
+    assert [release.skip_await for made in orders for release in made.releases] == [False] * 4
+
+
 def test_crds_go_with_the_operator_unless_asked(plan: Planner) -> None:
     pools = {"a": {**A100, "software": "gpu-operator"}}
     gone, kept = (plan("aws", pools, keep_crds=keep).releases[0] for keep in (False, True))

@@ -12,6 +12,7 @@ from gpupools.runtime.charts import at
 from gpupools.runtime.objects import INSTALLER_SOURCE, SMOKE_NAMESPACE, SYSTEM_NAMESPACES
 from gpupools.runtime.plan import KubernetesObject, RuntimePlan
 from gpupools.runtime.tolerations import selects, untolerated
+from providers import clouds
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS, MIG, MIG_SIZES, TIME_SLICING, Combination
 from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of
 
@@ -193,6 +194,14 @@ def test_no_update_waits_for_nodes_that_may_come_in_weeks(
 
     assert job.await_ready is not late
     assert ("activeDeadlineSeconds" in job.manifest["spec"]) is not late
+
+
+@pytest.mark.parametrize("cloud", clouds())
+def test_a_smoke_test_outlasts_the_start_of_a_node_and_its_driver(cloud: str, plan: Planner) -> None:
+    made = plan(cloud, {"a": {"gpu": "T4", "nodes": {"max": 2}, "software": "device-plugin"}}, smoke_test=True)
+    job = one(made, "Job")
+
+    assert (job.manifest["spec"]["activeDeadlineSeconds"], job.timeout_s) == (1800, 1800)
 
 
 def test_a_smoke_test_of_queued_nodes_is_refused(plan: Planner) -> None:

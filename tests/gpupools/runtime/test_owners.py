@@ -431,6 +431,21 @@ def test_what_a_cluster_has_once_is_used(key: str, piece: Piece, chart: str, pla
     assert any("monitoring/theirs is used" in note for note in made.notes)
 
 
+@pytest.mark.parametrize(
+    ("key", "piece"),
+    [
+        ("node_feature_discovery", Piece.NODE_FEATURE_DISCOVERY),
+        ("dcgm_exporter", Piece.DCGM_EXPORTER),
+    ],
+)
+def test_what_a_cluster_has_once_is_not_the_teams_operators_as_well(key: str, piece: Piece, plan: Planner) -> None:
+    existing = {"gpu_operator": "ops/gpu-operator", key: "monitoring/theirs"}
+    made = plan("aws", {"a": {"gpu": "L4", "software": "gpu-operator"}}, management="external", existing=existing)
+
+    assert made.owners[0].owners[piece] == "monitoring/theirs"
+    assert made.owners[0].owners[Piece.DEVICE_PLUGIN] == "ops/gpu-operator"
+
+
 EXTERNAL = pytest.mark.parametrize(
     ("cloud", "gpu", "software", "key"),
     [
