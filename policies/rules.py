@@ -587,10 +587,7 @@ ADVISED = Rule(
         "leaveOut": {
             "type": "array",
             "items": {"type": "string"},
-            # AKS refuses both in a subscription that has not registered a feature for it:
-            # https://learn.microsoft.com/azure/aks/enable-host-encryption,
-            # https://learn.microsoft.com/azure/aks/manage-ssh-node-access
-            "default": ["enableEncryptionAtHost", "securityProfile.sshAccess"],
+            "default": [],
             "description": "Ends of the paths of inputs about which to say nothing.",
         }
     },

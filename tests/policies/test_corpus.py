@@ -18,6 +18,7 @@ UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
 TAINTED = "gpu-pool-tainted"
+HARDENING = "gpu-node-hardening-advised"
 ADVICE = ("gpu-taint-tolerated-by-daemons", "other-accelerator-tainted")
 VERDICTS = ("pass", "violation", "unverified", "advisory")
 CLOUDS = ("aws", "azure", "gcp")
@@ -71,7 +72,8 @@ def test_a_case_gets_its_verdict(pack: PolicyPackProcess, case: Mapping[str, Any
     properties = struct_pb2.Struct()
     properties.update(wire(case["inputs"]))
     urn = f"urn:pulumi:preview::gpupools::{case['type']}::{case['id']}"
-    given, said = verdict(pack.analyze(urn, case["type"], case["id"], properties))
+    everything = pack.analyze(urn, case["type"], case["id"], properties)
+    given, said = verdict(everything)
     messages = [f"{each.policy}: {each.message}" for each in said]
 
     assert given == case["verdict"], (case["reason"], json.dumps(case["inputs"]), messages)
@@ -80,6 +82,10 @@ def test_a_case_gets_its_verdict(pack: PolicyPackProcess, case: Mapping[str, Any
     assert {each.urn for each in said} <= {urn}
     assert all(case.get("says", "") in each.message for each in said), messages
     assert {each.policy for each in said} <= {case.get("also", TAINTED)}
+    advised = [each.message for each in everything if each.policy == HARDENING]
+    wanted = case.get("advised", ())
+    assert "advised" not in case or len(advised) == len(wanted), advised
+    assert all(f"wanted {path}: " in message for path, message in zip(wanted, advised, strict=False)), advised
 
 
 def test_the_corpus_is_large_and_says_why() -> None:

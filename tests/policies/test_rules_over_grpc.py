@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,6 +81,7 @@ def aks(**more: Any) -> dict[str, Any]:
     return {
         "agentPoolName": "gpu",
         "enableAutoScaling": True,
+        "enableEncryptionAtHost": True,
         "enableNodePublicIP": False,
         "gpuProfile": {"driver": "Install"},
         "maxCount": 4,
@@ -88,6 +90,7 @@ def aks(**more: Any) -> dict[str, Any]:
         "nodeTaints": ["nvidia.com/gpu=present:NoSchedule"],
         "osSKU": "Ubuntu",
         "resourceName": "serve",
+        "securityProfile": {"sshAccess": "Disabled"},
         "vmSize": "Standard_NC24ads_A100_v4",
         **more,
     }
@@ -355,6 +358,32 @@ def test_a_rule_says_what_is_wrong_once(
     assert said[0].message.split("\n")[1].startswith("a: ")
     assert f"docs/policies.md#{policy})" in said[0].message
     assert said[0].urn.endswith("::a")
+
+
+POLICIES = Path(__file__).resolve().parents[2] / "policies"
+OPEN: Mapping[str, Mapping[str, Any]] = {
+    "enableEncryptionAtHost": {"enableEncryptionAtHost": False},
+    "securityProfile.sshAccess": {"securityProfile": {"sshAccess": "LocalUser"}},
+}
+
+
+@pytest.mark.parametrize("path", OPEN)
+@pytest.mark.parametrize(("environment", "level"), [("dev", "advisory"), ("prod", "mandatory")])
+def test_an_aks_pool_with_open_nodes_is_advised_against_and_stopped_in_production(
+    environment: str, level: str, path: str
+) -> None:
+    config = json.loads((POLICIES / f"policy-config.{environment}.json").read_text(encoding="utf-8"))
+    left_out = {"enforcementLevel": level, "leaveOut": [path]}
+    found = []
+    for each in (config, {**config, "gpu-node-hardening-advised": left_out}):
+        with PolicyPackProcess(config=each) as running:
+            assert ask(running, AKS, aks()) == []
+            found.append(ask(running, AKS, aks(**OPEN[path])))
+
+    (said,), left = found
+    assert (said.policy, said.level) == ("gpu-node-hardening-advised", level)
+    assert f"wanted {path}: " in said.message
+    assert left == []
 
 
 def test_pools_of_a_production_stack_are_protected(pack: PolicyPackProcess) -> None:
