@@ -268,7 +268,7 @@ def test_the_default_time_outs_follow_the_size(keys: dict[str, Any], create_min:
 def test_the_plan_and_the_preview_show_what_is_set_by_hand() -> None:
     made = plan(**by_hand(version="1.34.5-gke.1153000", nodeConfig={"gvnic": None}))
 
-    assert made.as_json()["set_by_hand"] == {
+    assert made.set_by_hand == {
         "NodePool.version": "1.34.5-gke.1153000",
         "NodePool.nodeConfig.gvnic": None,
     }
