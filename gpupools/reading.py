@@ -64,10 +64,17 @@ def mapping(value: object) -> Mapping[str, Any]:
 _NAMES = ("nodeGroupName", "agentPoolName", "nodegroupName", "resourceName", "name", "metadata.name")
 
 
-def with_name(pool: PoolFacts, properties: Mapping[str, Any]) -> PoolFacts:
-    """Add the name that a resource gives itself, where the resource is the pool."""
-    name = "" if pool.pool else next((each for each in (text(at(properties, path)) for path in _NAMES) if each), "")
-    return replace(pool, name=name) if name else pool
+def with_name(pool: PoolFacts, properties: Mapping[str, Any], logical: str = "") -> PoolFacts:
+    """Add the name that a resource gives itself, where the resource is the pool.
+
+    Args:
+        pool: As it was read.
+        properties: What it was read from.
+        logical: What the program calls the resource; its only name where the inputs have none, known or not yet.
+    """
+    given = [at(properties, path) for path in _NAMES]
+    name = next((each for each in map(text, given) if each), "") or (logical if set(given) == {None} else "")
+    return replace(pool, name=name) if name and not pool.pool else pool
 
 
 def is_list(value: object) -> bool:

@@ -87,12 +87,34 @@ OPERATOR_LABELS = tuple(
 )
 """Labels that take operands of a GPU Operator off a node, or put those for virtual machines there."""
 
-CONDITION_TAINTS = tuple(
+_TAINTS = "https://kubernetes.io/docs/reference/labels-annotations-taints/"
+
+CONDITION_TAINTS = (
+    *(
+        KeyRule(
+            pattern=pattern,
+            why="is a taint that Kubernetes adds and takes off itself, by the state of the node",
+            source=_TAINTS,
+        )
+        for pattern in (
+            *(
+                f"node.kubernetes.io/{state}"
+                for state in (
+                    *("not-ready", "unreachable", "unschedulable", "network-unavailable"),
+                    *("memory-pressure", "disk-pressure", "pid-pressure"),
+                )
+            ),
+            *("node.cloudprovider.kubernetes.io/uninitialized", "node.cloudprovider.kubernetes.io/shutdown"),
+        )
+    ),
     KeyRule(
-        pattern=pattern,
-        why="is a taint that Kubernetes adds and takes off itself, by the state of the node",
-        source="https://kubernetes.io/docs/reference/labels-annotations-taints/",
-    )
-    for pattern in ("node.kubernetes.io/*", "node.cloudprovider.kubernetes.io/*")
+        pattern="node.kubernetes.io/out-of-service",
+        why="says of one node that it is gone, and deletes its pods",
+        fix="leave it out",
+        source=_TAINTS,
+    ),
 )
-"""Taints of Kubernetes' own controllers, which would remove one that is set by hand, or wait for it for ever."""
+"""Taints of Kubernetes' own controllers, which would remove one that is set by hand, or wait for it for ever.
+
+The page lists every one; of other keys of its name spaces it says nothing.
+"""

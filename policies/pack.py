@@ -300,7 +300,7 @@ def _silent_where_nothing_is_found(method: Any) -> Any:
 
 def _judge_resource(servicer: Any, request: Any) -> None:
     inputs = _call.decode(request.properties)
-    pools, software = inputs.pools(request.type), inputs.software(request.type)
+    pools, software = _named(inputs, request.type, request.name), inputs.software(request.type)
     if not pools and software is None:
         return
     _seen[request.urn] = (request.type, request.properties, pools, software)
@@ -415,9 +415,14 @@ def _inputs(props: Any) -> Inputs:
     return props if isinstance(props, Inputs) else Inputs(plain(props))
 
 
-def _findings(rule: Rule, resource_type: str, inputs: Inputs, context: Context) -> Iterable[Finding]:
+def _named(inputs: Inputs, resource_type: str, name: str) -> tuple[PoolFacts, ...]:
+    """Return the pools of a resource; one without a name of its own has the name that the program gives it."""
+    return tuple(with_name(pool, inputs, name) for pool in inputs.pools(resource_type))
+
+
+def _findings(rule: Rule, resource_type: str, inputs: Inputs, context: Context, name: str = "") -> Iterable[Finding]:
     if rule.pool is not None:
-        for pool in inputs.pools(resource_type):
+        for pool in _named(inputs, resource_type, name):
             yield from rule.pool(pool, context)
     elif rule.software is not None:
         software = inputs.software(resource_type)
@@ -463,7 +468,7 @@ def _resource_policy(rule: Rule, left_open: _LeftOpen) -> ResourceValidationPoli
         if _call.running:
             findings: Iterable[Finding] = [finding for _, finding in _call.findings.get(rule.name, ())]
         else:
-            findings = _findings(rule, args.resource_type, inputs, context)
+            findings = _findings(rule, args.resource_type, inputs, context, args.name)
         for finding in findings:
             message = f"{args.name}: {told(finding, inputs.plain(), rule)}"
             if finding.unverified and _advisory(rule, context):
@@ -561,7 +566,7 @@ class _Given:
 
 def _declared(resource: _Wired | _Given) -> Declared:
     inputs, type_ = resource.props, resource.resource_type
-    pools, software = resource.before or (inputs.pools(type_), inputs.software(type_))
+    pools, software = resource.before or (_named(inputs, type_, resource.name), inputs.software(type_))
     templates = [cloud.read_template(type_, inputs) for cloud in clouds().values()]
     templates.append(read_template(type_, inputs, clouds()))
     return Declared(

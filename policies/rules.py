@@ -322,7 +322,7 @@ def by_hand(pool: PoolFacts, rule: Rule, context: Context) -> Iterator[Finding]:
     Values are never told: user data and metadata may hold secrets.
     """
     reasons = {each: why for each, why in rule.option(context, "reasons").items() if why.strip()}
-    named = [pool.labels.get(POOL_LABEL), pool.tags.get(_POOL_TAG), pool.pool]
+    named = [pool.labels.get(POOL_LABEL), pool.tags.get(_POOL_TAG), pool.pool, pool.name]
     names = [name for name in named if name] or [""]
     found = [*pool.customised]
     allowed = rule.option(context, "identities") if "identities" in rule.config else []

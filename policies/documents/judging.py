@@ -165,7 +165,8 @@ def _declared(address: str, resource: Resource) -> Declared:
     known = clouds()
     pools = [pool for cloud in known.values() for pool in cloud.read_pools(resource.type, resource.inputs)]
     pools += read_kubernetes_pools(resource.type, resource.inputs, known)
-    pools = [with_name(pool, resource.inputs) for pool in pools]
+    logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
+    pools = [with_name(pool, resource.inputs, logical) for pool in pools]
     if resource.takes_no_taints:
         pools = [replace(pool, no_taint_field=True) for pool in pools]
     templates = [cloud.read_template(resource.type, resource.inputs) for cloud in known.values()]

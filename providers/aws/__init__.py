@@ -112,6 +112,10 @@ _PROVIDER_SETTINGS = {
 
 _CATALOGUE = Catalogue(Path(__file__).parent)
 
+_GPU_LABEL = (
+    "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/aws_cloud_provider.go"
+)
+
 CLOUD = Cloud(
     name="aws",
     service="Amazon EKS",
@@ -143,27 +147,30 @@ CLOUD = Cloud(
     # EKS takes any label, and the kubelet then does not start:
     # https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3346, https://github.com/eksctl-io/eksctl/pull/6947.
     reserved_labels=(
-        *(
-            KeyRule(
-                pattern=pattern,
-                why="is of a name space that EKS keeps for itself",
-                source="https://github.com/kubernetes/cloud-provider-aws/issues/242",
-                on_nodes=True,
-            )
-            for pattern in ("eks.amazonaws.com/*", "k8s.amazonaws.com/*")
+        KeyRule(
+            pattern="eks.amazonaws.com/*",
+            why="is of a name space that EKS keeps for itself",
+            source="https://github.com/kubernetes/cloud-provider-aws/issues/242",
+            on_nodes=True,
         ),
+        KeyRule(
+            pattern="k8s.amazonaws.com/accelerator",
+            why="makes cluster-autoscaler wait for nvidia.com/gpu on every node",
+            fix="leave it out; it is there where the pool's software offers that",
+            source=_GPU_LABEL,
+            on_nodes=True,
+        ),
+        KeyRule(pattern="k8s.amazonaws.com/*", source=_GPU_LABEL, on_nodes=True),
         *kubelet_labels("the kubelet of an EKS node"),
         *OPERATOR_LABELS,
     ),
     reserved_taints=(
         *CONDITION_TAINTS,
-        *(
-            KeyRule(
-                pattern=pattern,
-                why="is of a name space that EKS takes no taints of",
-                source="https://github.com/alphagov/govuk-infrastructure/pull/1264",
-            )
-            for pattern in ("kubernetes.io/*", "eks.amazonaws.com/*")
+        # One report of what the API says; AWS's page on taints names no key (2026-11-22).
+        KeyRule(
+            pattern="kubernetes.io/*",
+            why="is of a name space that EKS takes no taints of",
+            source="https://github.com/alphagov/govuk-infrastructure/pull/1264",
         ),
     ),
     overridable={"NodeGroup": NODE_GROUP, "LaunchTemplate": LAUNCH_TEMPLATE, "PlacementGroup": PLACEMENT_GROUP},

@@ -144,6 +144,7 @@ KEY_LIMIT = 63
 TAG_LIMIT = 24
 """Labels and taints a pool may add: an Auto Scaling group holds 50 tags, of which EKS and this tool need the rest.
 
+"The maximum number of tags per resource is 50" (2026-11-22):
 https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
 """
 

@@ -79,9 +79,11 @@ CLOUD = Cloud(
         KeyRule(
             pattern="kubernetes.azure.com/*",
             why="is of a name space that AKS keeps for itself",
-            source="https://learn.microsoft.com/azure/aks/use-labels",
+            source="https://learn.microsoft.com/azure/aks/use-labels#reserved-prefixes",
             on_nodes=True,
         ),
+        # Refused until 2024 at least (https://github.com/Azure/AKS/issues/4613), and released since.
+        KeyRule(pattern="node-role.kubernetes.io/*", source="https://github.com/Azure/AKS/issues/4628", on_nodes=True),
         *kubelet_labels("AKS", "https://github.com/Azure/AKS/issues/2866"),
         *OPERATOR_LABELS,
     ),

@@ -5,6 +5,7 @@ Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the
 
 from gpupools.cloud import Cloud, Owners, Software, when_called
 from gpupools.reserved import CONDITION_TAINTS, OPERATOR_LABELS, KeyRule
+from providers.gcp.added_taints import ARM, QUEUED
 from providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE
 from providers.gcp.cluster import GkeCluster
 from providers.gcp.conflicts import conflicts
@@ -81,15 +82,35 @@ CLOUD = Cloud(
     provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),
     settings=SETTINGS,
     node_runtime=node_runtime,
-    # A documented list of what GKE sets itself does not exist; the prefixes are those of
-    # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/creating-managing-labels and of its device plugin.
+    # Google documents no list of what GKE sets itself. Its API refuses what it "manages": the pull request quotes it,
+    # of a key that Google's pages have people write by now. Labels for DRA drivers are people's own.
     reserved_labels=(
+        KeyRule(
+            pattern="cloud.google.com/gke-*-dra-driver",
+            source="https://github.com/modelplaneai/modelplane/pull/332",
+            on_nodes=True,
+        ),
         *(
-            KeyRule(pattern=pattern, why="is a label that GKE keeps for itself", on_nodes=True)
-            for pattern in (
-                *("cloud.google.com/gke-*", "cloud.google.com/machine-family", "topology.gke.io/*"),
-                *("sandbox.gke.io/runtime", NO_DEVICE_PLUGIN_LABEL),
+            KeyRule(
+                pattern=pattern,
+                why="is a label that GKE keeps for itself",
+                source="https://github.com/hashicorp/terraform-provider-google/pull/19677",
+                on_nodes=True,
             )
+            for pattern in ("cloud.google.com/gke-*", "cloud.google.com/machine-family", "topology.gke.io/*")
+        ),
+        KeyRule(
+            pattern="sandbox.gke.io/runtime",
+            why="is a label that GKE keeps for itself",
+            source="https://github.com/crossplane-contrib/provider-gcp/pull/187",
+            on_nodes=True,
+        ),
+        KeyRule(
+            pattern=NO_DEVICE_PLUGIN_LABEL,
+            why="switches GKE's device plugin off",
+            fix="leave it out; software says who brings it",
+            source=f"{_DOCS}/how-to/gpus",
+            on_nodes=True,
         ),
         *(
             KeyRule(
@@ -104,19 +125,23 @@ CLOUD = Cloud(
     ),
     reserved_taints=(
         *CONDITION_TAINTS,
-        # Taints that Google's pages have people write themselves.
-        KeyRule(pattern="cloud.google.com/gke-spot", source=f"{_DOCS}/concepts/spot-vms"),
-        KeyRule(pattern="cloud.google.com/gke-preemptible", source=f"{_DOCS}/how-to/preemptible-vms"),
-        KeyRule(pattern="cloud.google.com/compute-class", source=f"{_DOCS}/concepts/about-custom-compute-classes"),
         KeyRule(
             pattern="cloud.google.com/gke-queued",
             why="is the taint of queued pools, which GKE adds",
             fix="write capacity: {mode: queued, …}",
-            source=f"{_DOCS}/how-to/provisioningrequest",
+            source=QUEUED.source,
         ),
-        *(
-            KeyRule(pattern=pattern, why="is one that GKE puts on nodes itself", source=f"{_DOCS}/how-to/node-taints")
-            for pattern in ("cloud.google.com/*", "kubernetes.io/*", "sandbox.gke.io/*")
+        KeyRule(
+            pattern=ARM.taint.key,
+            why="is one that GKE puts on Arm nodes itself",
+            fix="leave it out",
+            source=ARM.source,
+        ),
+        KeyRule(
+            pattern="sandbox.gke.io/runtime",
+            why="is one that GKE puts on nodes itself",
+            fix="leave it out",
+            source="https://github.com/crossplane-contrib/provider-gcp/pull/187",
         ),
     ),
     overridable=OVERRIDABLE,

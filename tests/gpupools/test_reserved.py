@@ -32,17 +32,19 @@ KUBELET = "takes no label of kubernetes.io and k8s.io but node.kubernetes.io and
         # AKS: https://github.com/Azure/AKS/issues/2866 quotes the API.
         ("azure", "node-restriction.kubernetes.io/mvis", f"is refused by AKS, which {KUBELET}"),
         ("azure", "x.k8s.io/y", "is refused by AKS"),
-        ("azure", "node-role.kubernetes.io/gpu", "is refused by AKS"),
+        ("azure", "kubernetes.io/role", "is refused by AKS"),
         ("azure", "kubernetes.azure.com/mode", "AKS keeps for itself"),
         # GKE: https://github.com/hashicorp/terraform-provider-google/issues/6003
         ("gcp", "node-role.kubernetes.io/gpu", "is refused by GKE"),
         ("gcp", "node.kubernetes.io/team", "is refused by GKE"),
         ("gcp", "x.k8s.io/y", "is refused by GKE"),
         ("gcp", "cloud.google.com/gke-spot", "GKE keeps for itself"),
+        ("gcp", "sandbox.gke.io/runtime", "GKE keeps for itself"),
         # EKS takes it, and the kubelet does not start: terraform-aws-modules/terraform-aws-eks issue 3346.
         ("aws", "node-role.kubernetes.io/worker", f"is refused by the kubelet of an EKS node, which {KUBELET}"),
         ("aws", "kubernetes.io/team", "is refused by the kubelet"),
         ("aws", "eks.amazonaws.com/nodegroup", "EKS keeps for itself"),
+        ("aws", "k8s.amazonaws.com/accelerator", "makes cluster-autoscaler wait"),
         *(
             (cloud, key, "switches parts of the GPU Operator")
             for cloud in CLOUDS
@@ -90,6 +92,9 @@ def test_a_label_that_the_cloud_or_its_kubelet_refuses_is_refused(cloud: str, ke
         ),
         *((cloud, key) for cloud in CLOUDS for key in ("example.com/team", "nvidia.com/vgpu.config", "ourk8s.io/x")),
         ("gcp", "cloud.google.com/compute-class"),
+        ("gcp", "cloud.google.com/gke-nvidia-gpu-dra-driver"),
+        ("azure", "node-role.kubernetes.io/gpu"),
+        ("aws", "k8s.amazonaws.com/team"),
     ],
 )
 def test_a_label_that_the_cloud_and_its_kubelet_take_is_taken(cloud: str, key: str) -> None:
@@ -102,15 +107,15 @@ def test_a_label_that_the_cloud_and_its_kubelet_take_is_taken(cloud: str, key: s
         ("azure", "kubernetes.azure.com/scalesetpriority=spot:NoSchedule", "write capacity: {mode: spot}"),
         ("azure", "kubernetes.azure.com/mode=gateway:NoSchedule", "AKS takes no taints of"),
         ("gcp", "cloud.google.com/gke-queued=true:NoSchedule", "write capacity: {mode: queued"),
-        ("gcp", "cloud.google.com/gke-quick-remove=true:NoSchedule", "GKE puts on nodes itself"),
-        ("gcp", "kubernetes.io/arch=arm64:NoSchedule", "GKE puts on nodes itself"),
-        ("aws", "eks.amazonaws.com/team=x:NoSchedule", "EKS takes no taints of"),
+        ("gcp", "sandbox.gke.io/runtime=gvisor:NoSchedule", "GKE puts on nodes itself"),
+        ("gcp", "kubernetes.io/arch=arm64:NoSchedule", "GKE puts on Arm nodes itself"),
         ("aws", "kubernetes.io/team=x:NoSchedule", "EKS takes no taints of"),
         *(
             (cloud, f"{key}=true:NoSchedule", "Kubernetes adds and takes off itself")
             for cloud in CLOUDS
             for key in ("node.kubernetes.io/unschedulable", "node.cloudprovider.kubernetes.io/uninitialized")
         ),
+        *((cloud, "node.kubernetes.io/out-of-service=x:NoExecute", "deletes its pods") for cloud in CLOUDS),
     ],
 )
 def test_a_taint_that_the_cloud_or_kubernetes_puts_itself_is_refused(cloud: str, taint: str, words: str) -> None:
@@ -126,6 +131,10 @@ def test_a_taint_that_the_cloud_or_kubernetes_puts_itself_is_refused(cloud: str,
         *((cloud, "node.cilium.io/agent-not-ready=true:NoExecute", {}) for cloud in CLOUDS),
         *((cloud, "example.com/team=vision:NoSchedule", {}) for cloud in CLOUDS),
         ("azure", "kubernetes.azure.com/scalesetpriority=spot:NoSchedule", {"capacity": {"mode": "spot"}}),
+        *((cloud, "node.kubernetes.io/team=vision:NoSchedule", {}) for cloud in CLOUDS),
+        ("aws", "eks.amazonaws.com/team=vision:NoSchedule", {}),
+        ("gcp", "kubernetes.io/team=vision:NoSchedule", {}),
+        ("gcp", "cloud.google.com/gke-quick-remove=true:NoSchedule", {}),
         ("gcp", "cloud.google.com/gke-spot=true:NoSchedule", {"capacity": {"mode": "spot"}}),
         ("gcp", "cloud.google.com/compute-class=train:NoSchedule", {}),
     ],

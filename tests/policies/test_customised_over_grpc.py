@@ -206,3 +206,53 @@ def test_what_a_component_makes_of_its_inputs_is_told_of_the_component(productio
     of = [where for _, where, _ in told(production, [parent, template, group])]
 
     assert of == ["m"]
+
+
+SHARING = "gpu-sharing-trusted"
+SHARED = [{"type": "nvidia-l4", "count": 1, "gpuSharingConfig": {"gpuSharingStrategy": "TIME_SHARING"}}]
+NAMED: Mapping[str, Mapping[str, Any]] = {
+    AGENT_POOL: {"vmSize": "Standard_NC24ads_A100_v4", "linuxOSConfig": {"sysctls": {"vmSwappiness": 1}}},
+    NODE_POOL: {"nodeConfig": {**GPU_CONFIG, "guestAccelerators": SHARED}},
+    f"{TEMPLATE}, self-managed": {
+        "instanceType": "g6.xlarge",
+        "iamInstanceProfile": {"name": "nodes"},
+        "userData": encoded(
+            "[settings.kubernetes]\ncluster-name = 'train'\n"
+            "[settings.kubelet-device-plugins.nvidia]\ndevice-sharing-strategy = 'time-slicing'\n"
+        ),
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def notebooks() -> Iterator[PolicyPackProcess]:
+    """Run the pack where one pool is waived by name, and has a reason."""
+    config: dict[str, Mapping[str, Any]] = {
+        SHARING: {"waived": ["notebooks"]},
+        HERE: {"reasons": {"notebooks/sysctls": "ticket 42"}},
+    }
+    with PolicyPackProcess(config=config) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("logical", "own", "passes"),
+    [
+        ("notebooks", "", True),
+        ("others", "", False),
+        ("notebooks", "train", False),
+        ("others", "notebooks", True),
+        ("notebooks", UNKNOWN, False),
+    ],
+    ids=["its only name", "another", "it has one of its own", "its own", "its own is not known yet"],
+)
+@pytest.mark.parametrize("kind", NAMED)
+def test_a_pool_goes_by_the_name_of_its_resource_where_it_has_no_other(
+    notebooks: PolicyPackProcess, kind: str, logical: str, own: str, passes: bool
+) -> None:
+    type_ = kind.partition(",")[0]
+    given = {**NAMED[kind], **({"agentPoolName" if type_ == AGENT_POOL else "name": own} if own else {})}
+    said = notebooks.analyze(urn(type_, logical), type_, logical, struct(given))
+    found = [each.policy for each in said if each.policy in (SHARING, HERE)]
+
+    assert found == ([] if passes else [HERE if type_ == AGENT_POOL else SHARING])
