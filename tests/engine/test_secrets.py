@@ -124,6 +124,78 @@ def test_secret_addresses_are_in_the_state_and_on_the_screen_as_secrets_only(eng
     assert all(json.dumps(each)[1:-1] in decrypted for each in PLANTED.values() if "kubeconfig" not in each)
 
 
+OUTPUTS = {
+    "train": {
+        "name": "hunter-name",
+        "role": "arn:aws:iam::123456789012:role/hunter-role",
+        "subnets": ["subnet-0a1b2c3d4e5f60718", "subnet-0000000000hunter1"],
+        "kubeconfig": "token: hunter-kubeconfig",
+    },
+    "serve": {"name": "hunter-aks", "group": "hunter-group", "subnet": "/subscriptions/hunter-subnet/x"},
+    "lab": {"name": "hunter-gke", "project": "hunter-project", "account": "hunter@ml.iam.gserviceaccount.com"},
+}
+PLATFORM = f"""
+import pulumi
+
+for name, value in {OUTPUTS!r}.items():
+    pulumi.export(name, pulumi.Output.secret(value))
+"""
+
+
+def output(name: str) -> dict[str, str]:
+    return {"output": name}
+
+
+REFERRING: dict[str, dict[str, Any]] = {
+    "train": {
+        "cloud": "aws",
+        "region": "us-east-1",
+        "name": output("train.name"),
+        "subnet_ids": output("train.subnets"),
+        "node_role_arn": output("train.role"),
+        "kubeconfig": output("train.kubeconfig"),
+    },
+    "serve": {
+        "cloud": "azure",
+        "name": output("serve.name"),
+        "resource_group": output("serve.group"),
+        "subnet_id": output("serve.subnet"),
+    },
+    "lab": {
+        "cloud": "gcp",
+        "location": "europe-west4",
+        "name": output("lab.name"),
+        "project": output("lab.project"),
+        "service_account": output("lab.account"),
+    },
+}
+
+
+def test_secret_outputs_of_another_stack_stay_secrets(engine: Engine) -> None:
+    platform = engine.project("platform", PLATFORM)
+    engine.run("stack", "init", "base", project=platform).well()
+    engine.up("base", project=platform).well()
+    clusters = {key: {**given, "stack": "organization/platform/base"} for key, given in REFERRING.items()}
+    stack = laid(engine, "referring", clusters)
+    preview = engine.run("preview", "--diff", "--json", "--stack", "referring").well()
+    up = engine.up("referring", "--logtostderr", "-v=1").well()
+    outputs = engine.run("stack", "output", "--json", "--stack", "referring").well()
+    again = engine.run("preview", "--diff", "--show-sames", "--stack", "referring").well()
+    edited = json.loads(json.dumps(POOLS))
+    edited["c"]["nodes"]["max"] = 3
+    content = yaml.safe_load(stack.file.read_text(encoding="utf-8"))
+    content["config"]["gpupools:pools"] = edited
+    stack.file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    later = engine.up("referring").well()
+    written = shown(stack, preview, up, outputs, again, later)
+
+    assert [each for each in FORBIDDEN if each in written] == []
+    decrypted = engine.run("stack", "export", "--show-secrets", "--stack", "referring").well().output
+    planted = [value for given in OUTPUTS.values() for key, value in given.items() if key != "kubeconfig"]
+    every = [each for value in planted for each in (value if isinstance(value, list) else [value])]
+    assert [each for each in every if json.dumps(each)[1:-1] not in decrypted] == []
+
+
 @pytest.fixture(scope="module")
 def refusals(engine: Engine) -> Stack:
     return laid(engine, "refusals")
