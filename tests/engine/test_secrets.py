@@ -124,7 +124,7 @@ def test_secret_addresses_are_in_the_state_and_on_the_screen_as_secrets_only(eng
     assert all(json.dumps(each)[1:-1] in decrypted for each in PLANTED.values() if "kubeconfig" not in each)
 
 
-OUTPUTS = {
+OUTPUTS: dict[str, dict[str, Any]] = {
     "train": {
         "name": "hunter-name",
         "role": "arn:aws:iam::123456789012:role/hunter-role",
