@@ -6,7 +6,7 @@ One function for the plan, the pod snippet, scale-from-zero tags and policies, s
 from collections.abc import Mapping
 
 from gpupools.catalogue import InstanceType
-from gpupools.spec import Mig, Mps, SharingMode, TimeSlicing, WholeGpu
+from gpupools.spec import Mig, SharedGpu, SharingMode
 
 GPU_RESOURCE = "nvidia.com/gpu"
 """The resource of whole GPUs, of shared ones that keep their name, and of slices under the strategy single."""
@@ -25,23 +25,31 @@ def capacity(instance: InstanceType, sharing: SharingMode) -> Mapping[str, int]:
     Raises:
         UnknownProfile: A MIG profile the GPU does not have.
     """
-    if isinstance(sharing, WholeGpu):
-        return {GPU_RESOURCE: instance.devices}
-    if not isinstance(sharing, Mig):
-        return {_offered(GPU_RESOURCE, sharing): instance.devices * sharing.replicas}
-    from gpupools.mig import capacity as slices_per_node  # its tables are slow to load, and most pools cut nothing
-
-    counts = slices_per_node(instance.gpu_model, node_layouts(instance, sharing), sharing.naming)
-    share = sharing.share
-    if share is None:
+    counts, clients = unshared(instance, sharing), sharing.clients
+    if clients is None:
         return counts
     # Only slices are shared: under mixed, a GPU left whole beside sliced ones keeps its one client.
-    shared = {GPU_RESOURCE} if sharing.naming == "single" else set(counts) - {GPU_RESOURCE}
-    offered = {_offered(name, share): count * share.replicas for name, count in counts.items() if name in shared}
+    mixed = sharing.mig is not None and sharing.mig.naming == "mixed"
+    shared = set(counts) - {GPU_RESOURCE} if mixed else set(counts)
+    offered = {_offered(name, clients): count * clients.replicas for name, count in counts.items() if name in shared}
     return dict(sorted({**{name: count for name, count in counts.items() if name not in shared}, **offered}.items()))
 
 
-def _offered(resource: str, clients: TimeSlicing | Mps) -> str:
+def unshared(instance: InstanceType, sharing: SharingMode) -> Mapping[str, int]:
+    """Count the GPUs or slices of one node by the resources they would be if no containers shared them.
+
+    Raises:
+        UnknownProfile: A MIG profile the GPU does not have.
+    """
+    mig = sharing.mig
+    if mig is None:
+        return {GPU_RESOURCE: instance.devices}
+    from gpupools.mig import capacity as slices_per_node  # its tables are slow to load, and most pools cut nothing
+
+    return slices_per_node(instance.gpu_model, node_layouts(instance, mig), mig.naming)
+
+
+def _offered(resource: str, clients: SharedGpu) -> str:
     """Name the replicas of a resource."""
     return resource + _RENAMED if clients.rename else resource
 

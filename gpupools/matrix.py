@@ -7,9 +7,7 @@ from gpupools.catalogue import InstanceType
 from gpupools.cloud import Capability, Cloud, Verdict, Wish
 from gpupools.mig import fit, profiles
 from gpupools.plan import refusals
-from gpupools.spec import SHARING_KINDS, Cluster, Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
-
-Sharing = WholeGpu | TimeSlicing | Mps | Mig
+from gpupools.spec import MODES, SHARING_KINDS, Cluster, Mig, Nodes, PoolSpec, SharingMode, shared_mode
 
 
 @dataclass(frozen=True)
@@ -46,15 +44,13 @@ def matrix(cloud: Cloud, models: frozenset[str] | None = None) -> Iterator[Matri
                 yield _row(cloud, software, kind, model, rows)
 
 
-def representatives(kind: str, model: str) -> list[Sharing]:
+def representatives(kind: str, model: str) -> list[SharingMode]:
     """Return ways of sharing that stand for all of a kind on a GPU: the smallest numbers, every MIG profile."""
-    base, _, inner = kind.partition("+")
-    share = _clients(inner) if inner else None
-    if base == "none":
-        return [WholeGpu()]
-    if not base.startswith("mig-"):
-        return [_clients(base)]
-    naming = base.removeprefix("mig-")
+    clients = shared_mode(kind)
+    share = clients.with_replicas(2) if clients is not None else None
+    if not kind.startswith("mig-"):
+        return [share if share is not None else MODES[kind].model_validate({"mode": kind})]
+    naming = kind.partition("+")[0].removeprefix("mig-")
     names = [each.name for each in profiles(model)]
     # A model without profiles still has to be asked about, so that the refusal is the GPU's own.
     found = [Mig.model_validate({"mode": "mig", "profile": name, "strategy": naming}) for name in names or ["1g.5gb"]]
@@ -64,10 +60,6 @@ def representatives(kind: str, model: str) -> list[Sharing]:
         if layout is not None:
             found.insert(0, Mig.model_validate({"mode": "mig", "layout": layout, "strategy": naming}))
     return [sharing.model_copy(update={"share": share}) for sharing in found]
-
-
-def _clients(mode: str) -> TimeSlicing | Mps:
-    return TimeSlicing(mode="time-slicing", replicas=2) if mode == "time-slicing" else Mps(mode="mps", replicas=2)
 
 
 def _row(cloud: Cloud, software: str, kind: str, model: str, machines: list[InstanceType]) -> MatrixRow:
@@ -96,7 +88,7 @@ _ANY_POOL = PoolSpec.model_construct(nodes=Nodes(max=1))
 
 
 def _wish(
-    cluster: Cluster, software: str, kind: str, cell: Capability, machine: InstanceType, sharing: Sharing
+    cluster: Cluster, software: str, kind: str, cell: Capability, machine: InstanceType, sharing: SharingMode
 ) -> Wish:
     spec = _ANY_POOL.model_copy(update={"instance_type": machine.name, "sharing": sharing, "software": software})
     return Wish(machine.gpu_model.lower(), spec, cluster, machine, software, kind, cell)

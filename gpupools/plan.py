@@ -17,7 +17,7 @@ from gpupools.runtime.dra import DRA_CHART, DRA_DRIVER, claim_template, claiming
 from gpupools.runtime.labels import OUR_LABELS, TRUST_LABEL, pool_labels
 from gpupools.runtime.requirements import requirement
 from gpupools.runtime.spec import Trust
-from gpupools.spec import Cluster, Mig, Mps, PoolSpec, SharingMode, TimeSlicing, WholeGpu, sharing_kind
+from gpupools.spec import Cluster, Mig, PoolSpec, SharedGpu, SharingMode
 from gpupools.taints import GPU_TAINT, Effect, Taint
 
 POOL_LABEL = "gpupools/pool"
@@ -64,7 +64,7 @@ class PoolPlan:
     @property
     def sharing_kind(self) -> str:
         """The row of the capability matrix."""
-        return sharing_kind(self.sharing)
+        return self.sharing.kind
 
     def pod(self) -> dict[str, Any]:
         """Return the part of a pod's spec that puts it on this pool.
@@ -170,7 +170,7 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
     """
     at: Path = ("pools", name)
     problems: list[Problem] = []
-    kind = sharing_kind(spec.sharing)
+    kind = spec.sharing.kind
     software = spec.software or cloud.default_software[kind]
     capability = cloud.capabilities[software, kind]
 
@@ -340,20 +340,21 @@ SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator", "
 
 def _untrusting(at: Path, spec: PoolSpec, instance: InstanceType) -> Iterable[Problem]:
     """Refuse a pool whose containers share memory and faults while it does not say who may use it."""
-    clients = spec.sharing.share if isinstance(spec.sharing, Mig) else spec.sharing
-    shared = isinstance(clients, TimeSlicing | Mps)
-    if isinstance(clients, TimeSlicing | Mps) and spec.trust is None:
+    clients, cut = spec.sharing.clients, spec.sharing.mig is not None
+    needed = clients is not None and clients.facts.needs_trust
+    if clients is not None and needed and spec.trust is None:
         from gpupools.mig import profiles
 
-        on = "a MIG slice" if isinstance(spec.sharing, Mig) else "a GPU"
+        on = "a MIG slice" if cut else "a GPU"
         what = f"{clients.mode} shares the memory and the faults of {on} between containers; the pool names no one"
-        mig = isinstance(spec.sharing, Mig) or bool(profiles(instance.gpu_model))
-        isolated = "mode: mig, which isolates in hardware" if mig else "a GPU with MIG, which isolates in hardware"
-        drop = "leave share out of mig" if isinstance(spec.sharing, Mig) else f"use {isolated}"
+        possible = cut or bool(profiles(instance.gpu_model))
+        isolated = "mode: mig, which isolates in hardware" if possible else "a GPU with MIG, which isolates in hardware"
+        drop = "leave share out of mig" if cut else f"use {isolated}"
         fix = f"write trust: {{team: …}} or {{namespaces: […]}}, or {{waiver: …}} with the reason; or {drop}"
         yield Problem((*at, "trust"), what, fix, _TRUST_SOURCE)
-    if not shared and spec.trust is not None and spec.trust.waiver is not None:
-        what = "waives isolation, but no two containers share a GPU of this pool"
+    if not needed and spec.trust is not None and spec.trust.waiver is not None:
+        who = "no two containers share a GPU" if clients is None else f"{clients.mode} isolates the containers"
+        what = f"waives isolation, but {who} of this pool"
         yield Problem((*at, "trust", "waiver"), what, "leave trust out")
     for index, taint in enumerate(spec.taints):
         if taint.key == TRUST_LABEL:
@@ -435,46 +436,40 @@ def _reserved(where: Path, key: str, rules: Iterable[KeyRule]) -> Iterable[Probl
         yield Problem(where, f"{key!r} {rule.why}", rule.fix, rule.source)
 
 
-_MPS_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin cmd/mps-control-daemon/mps/device.go"
-_MPS_GUIDE = "https://docs.nvidia.com/deploy/mps/"
-_VOLTA = (7, 0)
 _MIG_SOURCE = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html"
 
 
 def _impossible_on_gpu(wish: Wish, cloud: Cloud) -> list[Problem]:
     at: Path = ("pools", wish.name)
     sharing, instance = wish.spec.sharing, wish.instance
-    if isinstance(sharing, WholeGpu):
+    mig, clients = sharing.mig, sharing.clients
+    if mig is None and clients is None:
         return []
     from gpupools.mig import profiles  # its tables are slow to load, and most pools share nothing
 
-    if isinstance(sharing, Mig) and not profiles(instance.gpu_model):
+    if mig is not None and not profiles(instance.gpu_model):
         what = f"{instance.gpu_model} ({instance.name}) cannot be cut into MIG instances"
         able = sorted(_models_with_mig(wish, cloud))
         ways = f"{wish.software} on {cloud.name} cuts: {', '.join(able)}; or use" if able else "use"
         return [Problem((*at, "sharing", "mode"), what, f"{ways} time-slicing", _MIG_SOURCE)]
-    # Containers may take turns on a part of a GPU too: NVIDIA has time-slicing on machines with vGPU,
-    # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html (2026-11-22).
-    if instance.is_fraction and not isinstance(sharing, TimeSlicing):
+    if instance.is_fraction and not (mig is None and clients is not None and clients.facts.on_part_of_a_gpu):
         what = f"{instance.name} has {instance.gpus} of an {instance.gpu_model}, which cannot be shared further"
         fix = "leave sharing out, or take a machine with a whole GPU"
         return [Problem((*at, "sharing", "mode"), what, fix, instance.source)]
-    if isinstance(sharing, Mig):
-        clients = sharing.share
-        found = _impossible_mig(at, sharing, instance)
-    else:
-        clients, found = sharing, []
-    if isinstance(clients, Mps):
-        model = gpu_models()[instance.gpu_model]
-        most = model.mps_max_clients
-        if model.compute_capability < _VOLTA:
-            what = f"{model.name} is older than Volta, where MPS clients see each other's memory"
-            found.append(Problem((*at, "sharing", "mode"), what, "use time-slicing, or a newer GPU", _MPS_GUIDE))
-        elif clients.replicas > most:
-            what = f"got {clients.replicas}; the MPS server of {instance.gpu_model} takes {most} clients"
-            where = (*at, "sharing", *(("share",) if isinstance(sharing, Mig) else ()), "replicas")
-            found.append(Problem(where, what, f"use {most} or fewer", _MPS_SOURCE))
+    found = _impossible_mig(at, mig, instance) if mig is not None else []
+    if clients is not None:
+        found += _impossible_clients((*at, "sharing"), clients, (*sharing.clients_at, "replicas"), instance)
     return found
+
+
+def _impossible_clients(at: Path, clients: SharedGpu, replicas: Path, instance: InstanceType) -> Iterator[Problem]:
+    model, facts = gpu_models()[instance.gpu_model], clients.facts
+    if facts.oldest is not None and model.compute_capability < facts.oldest.compute_capability:
+        yield Problem((*at, "mode"), f"{model.name} {facts.oldest.why}", facts.oldest.fix, facts.oldest.source)
+    elif facts.most_clients is not None and clients.replicas > facts.most_clients(model):
+        most = facts.most_clients(model)
+        what = f"got {clients.replicas}; the {facts.called} server of {instance.gpu_model} takes {most} clients"
+        yield Problem((*at, *replicas), what, f"use {most} or fewer", facts.most_clients_source)
 
 
 def _models_with_mig(wish: Wish, cloud: Cloud) -> set[str]:

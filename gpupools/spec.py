@@ -2,9 +2,11 @@
 
 import operator
 import re
-from collections.abc import Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
-from typing import Annotated, Any, Literal, Self, get_args
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
 
 from pydantic import (
     AfterValidator,
@@ -20,6 +22,7 @@ from pydantic import (
 )
 
 from gpupools.errors import shown
+from gpupools.gpus import GpuModel
 from gpupools.model import Strict
 from gpupools.pool_settings import Capacity, Disk, Image, Network, OnDemand, Overrides, Security, Timeouts, Upgrade
 from gpupools.runtime.spec import RuntimeSpec, Trust
@@ -176,30 +179,179 @@ class Nodes(Strict):
         return self
 
 
-class WholeGpu(Strict):
+class WayOfSharing(Strict):
+    """What every way of sharing says of itself, so that nobody has to ask which one it is."""
+
+    mode: str
+
+    @property
+    @abstractmethod
+    def clients(self) -> "SharedGpu | None":
+        """How containers share one GPU, or one slice of it; None where each has one to itself."""
+
+    @property
+    @abstractmethod
+    def mig(self) -> "Mig | None":
+        """How each GPU is cut into slices that are isolated in hardware; None where it stays whole."""
+
+    @property
+    def kind(self) -> str:
+        """The row of the capability matrix: one of `SHARING_KINDS`."""
+        return self.mode
+
+    @property
+    def clients_at(self) -> tuple[str, ...]:
+        """The keys between `sharing` and those of `clients` in a stack file."""
+        return ()
+
+    def details(self) -> list[str]:
+        """Return what `described` says beside kind and clients."""
+        return []
+
+    def described(self) -> str:
+        """Say it in a few words, for a table: `mig-single 1g.10gb × 2`."""
+        clients = self.clients
+        return " ".join([self.kind, *self.details()]) + (f" × {clients.replicas}" if clients is not None else "")
+
+
+class WholeGpu(WayOfSharing):
     """One container has one GPU to itself."""
 
     mode: Literal["none"] = "none"
 
+    @property
+    def clients(self) -> "SharedGpu | None":
+        """Nobody shares."""
+        return None
 
-class TimeSlicing(Strict):
+    @property
+    def mig(self) -> "Mig | None":
+        """Nothing is cut."""
+        return None
+
+
+class OldestGpu(NamedTuple):
+    """The first GPUs on which containers may share in some way."""
+
+    compute_capability: tuple[int, int]
+    why: str
+    """What an older one is and does, after its name."""
+    fix: str
+    source: str
+
+
+class SharedFacts(NamedTuple):
+    """What differs between the ways in which containers share one device; a new way has to say all of it."""
+
+    called: str
+    """Its name in sentences."""
+    plugin_block: str
+    """The key below `sharing` in the device plugin's configuration.
+
+    https://github.com/NVIDIA/k8s-device-plugin, api/config/v1/sharing.go.
+    """
+    needs_trust: bool
+    """Whether containers share memory or faults, so that a pool has to say who may use it."""
+    control_daemon: bool
+    """Whether a daemon of the device plugin's chart has to run on the node."""
+    equal_parts: bool
+    """Whether each container is held to an equal part of the GPU's memory and threads."""
+    seen_by_dcgm: bool
+    """Whether DCGM tells the containers on one GPU apart."""
+    on_part_of_a_gpu: bool
+    """Whether NVIDIA has it on machines with a part of a GPU."""
+    oldest: OldestGpu | None
+    """None where every GPU can."""
+    most_clients: Callable[[GpuModel], int] | None
+    """The most containers a GPU model takes; None where NVIDIA states no bound."""
+    most_clients_source: str
+    not_claimable: str
+    """Why NVIDIA's DRA driver does not offer it."""
+
+
+class SharedGpu(WayOfSharing):
+    """Several containers share one GPU, or one slice of it."""
+
+    facts: ClassVar[SharedFacts]
+
+    replicas: int = Field(ge=2, le=1000)
+    """Containers that share one GPU; the bound only keeps slips of the hand out, GPUs and clouds have lower ones."""
+    rename: bool = Field(default=False, exclude_if=operator.not_)
+    """Offer the replicas under another name, `nvidia.com/gpu.shared`, so that no pod gets one unasked."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        """Refuse a way that does not say its facts, before anything is decided without them."""
+        super().__pydantic_init_subclass__(**kwargs)
+        if not hasattr(cls, "facts"):
+            raise TypeError(f"{cls.__name__} has no facts; write facts: ClassVar[SharedFacts] = SharedFacts(…)")
+
+    @classmethod
+    def with_replicas(cls, replicas: int) -> Self:
+        """Return this way for so many containers, and all else as it is when left out."""
+        return cls.model_validate({"mode": get_args(cls.model_fields["mode"].annotation)[0], "replicas": replicas})
+
+    @property
+    def clients(self) -> "SharedGpu | None":
+        """Share as it says itself."""
+        return self
+
+    @property
+    def mig(self) -> "Mig | None":
+        """Nothing is cut."""
+        return None
+
+
+class TimeSlicing(SharedGpu):
     """Containers take turns on a GPU, without memory or fault isolation."""
 
+    facts: ClassVar[SharedFacts] = SharedFacts(
+        called="time-slicing",
+        plugin_block="timeSlicing",
+        needs_trust=True,
+        control_daemon=False,
+        equal_parts=False,
+        seen_by_dcgm=False,
+        # NVIDIA has time-slicing on machines with vGPU,
+        # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html (2026-11-22).
+        on_part_of_a_gpu=True,
+        oldest=None,
+        most_clients=None,
+        most_clients_source="",
+        not_claimable="NVIDIA's DRA driver offers no replicas of a GPU, and its time-slice setting is an alpha feature "
+        "gate",
+    )
+
     mode: Literal["time-slicing"]
-    replicas: int = Field(ge=2, le=1000)
-    """Containers that share one GPU; the bound only keeps slips of the hand out, GPUs and clouds have lower ones."""
-    rename: bool = Field(default=False, exclude_if=operator.not_)
-    """Offer the replicas under another name, `nvidia.com/gpu.shared`, so that no pod gets one unasked."""
 
 
-class Mps(Strict):
+class Mps(SharedGpu):
     """Containers run on a GPU at once through NVIDIA's Multi-Process Service, with a memory limit each."""
 
+    facts: ClassVar[SharedFacts] = SharedFacts(
+        called="MPS",
+        plugin_block="mps",
+        needs_trust=True,
+        control_daemon=True,
+        equal_parts=True,
+        seen_by_dcgm=True,
+        on_part_of_a_gpu=False,
+        oldest=OldestGpu(
+            (7, 0),
+            "is older than Volta, where MPS clients see each other's memory",
+            "use time-slicing, or a newer GPU",
+            "https://docs.nvidia.com/deploy/mps/",
+        ),
+        most_clients=lambda gpu: gpu.mps_max_clients,
+        most_clients_source="https://github.com/NVIDIA/k8s-device-plugin cmd/mps-control-daemon/mps/device.go",
+        not_claimable="MPS through NVIDIA's DRA driver is an alpha feature gate (MPSSupport)",
+    )
+
     mode: Literal["mps"]
-    replicas: int = Field(ge=2, le=1000)
-    """Containers that share one GPU; the bound only keeps slips of the hand out, GPUs and clouds have lower ones."""
-    rename: bool = Field(default=False, exclude_if=operator.not_)
-    """Offer the replicas under another name, `nvidia.com/gpu.shared`, so that no pod gets one unasked."""
+
+
+SharedMode = TimeSlicing | Mps
+"""A way in which containers share one GPU, or one slice of it."""
 
 
 def _gpu_index(value: object) -> object:
@@ -226,7 +378,7 @@ Word = Annotated[str, Field(min_length=1, max_length=100)]
 Profiles = Annotated[list[Word], Field(max_length=32)]
 
 
-class Mig(Strict):
+class Mig(WayOfSharing):
     """A GPU is cut in hardware into instances with memory and faults of their own."""
 
     mode: Literal["mig"]
@@ -246,8 +398,35 @@ class Mig(Strict):
 
     Left out: single for `profile`, mixed for `layout`.
     """
-    share: Annotated[TimeSlicing | Mps, Field(discriminator="mode")] | None = None
+    share: Annotated[SharedMode, Field(discriminator="mode")] | None = None
     """Sharing of each slice between containers."""
+
+    @property
+    def clients(self) -> SharedGpu | None:
+        """Share each slice as `share` says."""
+        return self.share
+
+    @property
+    def mig(self) -> "Mig | None":
+        """Cut as it says itself."""
+        return self
+
+    @property
+    def kind(self) -> str:
+        """The strategy in force is part of it, and so is how the slices are shared."""
+        return f"mig-{self.naming}" + (f"+{self.share.mode}" if self.share else "")
+
+    @property
+    def clients_at(self) -> tuple[str, ...]:
+        """The clients of a slice have a map of their own."""
+        return ("share",)
+
+    def details(self) -> list[str]:
+        """Name the profiles."""
+        if self.profile is not None:
+            return [self.profile]
+        layouts = self.gpu_layouts()
+        return [("" if index is None else f"GPU {index}: ") + "+".join(names) for index, names in layouts.items()]
 
     @model_validator(mode="after")
     def _profile_or_layout(self) -> Self:
@@ -278,30 +457,35 @@ class Mig(Strict):
         return self.strategy or ("single" if self.profile is not None else "mixed")
 
 
-SharingMode = WholeGpu | TimeSlicing | Mps | Mig
+SharingMode = WholeGpu | SharedMode | Mig
 """A way of sharing GPUs."""
 
 Sharing = Annotated[SharingMode, Field(discriminator="mode")]
 
-SHARING_KINDS = (
-    "none",
-    "time-slicing",
-    "mps",
-    "mig-single",
-    "mig-mixed",
-    "mig-single+time-slicing",
-    "mig-mixed+time-slicing",
-    "mig-single+mps",
-    "mig-mixed+mps",
+
+def _by_mode(union: Any) -> Mapping[str, Any]:
+    return MappingProxyType({get_args(way.model_fields["mode"].annotation)[0]: way for way in get_args(union)})
+
+
+MODES: Mapping[str, type[SharingMode]] = _by_mode(SharingMode)
+"""The models of `SharingMode` by their `mode`."""
+
+SHARED_MODES: Mapping[str, type[SharedMode]] = _by_mode(SharedMode)
+"""Those of them that share."""
+
+_CUT = ("mig-single", "mig-mixed")
+
+SHARING_KINDS: tuple[str, ...] = (
+    *(mode for mode in MODES if mode != "mig"),
+    *_CUT,
+    *(f"{cut}+{mode}" for mode in SHARED_MODES for cut in _CUT),
 )
 """Every way of sharing the capability matrix has a row for."""
 
 
-def sharing_kind(sharing: SharingMode) -> str:
-    """Return the row of the capability matrix for a way of sharing: one of `SHARING_KINDS`."""
-    if not isinstance(sharing, Mig):
-        return sharing.mode
-    return f"mig-{sharing.naming}" + (f"+{sharing.share.mode}" if sharing.share else "")
+def shared_mode(kind: str) -> type[SharedMode] | None:
+    """Return how containers share a device in a kind of `SHARING_KINDS`; None where each has one to itself."""
+    return SHARED_MODES.get(kind.rpartition("+")[2])
 
 
 _PART = re.compile(r"[0-9]{1,3}(/[1-9][0-9]{0,2})?")

@@ -21,7 +21,7 @@ from gpupools.plan import POOL_LABEL, refusals
 from gpupools.pool_facts import CUSTOMISATIONS, ZONES_OF_A_REGION, By, Customisation, PoolFacts, Reference, SharingFacts
 from gpupools.runtime.dra import DRA_DRIVER
 from gpupools.runtime.labels import SOFTWARE_LABEL, TRUST_LABEL, WAIVER_LABEL
-from gpupools.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
+from gpupools.spec import Mig, Nodes, PoolSpec, SharingMode, shared_mode
 from gpupools.taints import GPU_TAINT, repels_cpu_pods
 from policies.finding import Context, Finding, Framework, Level, Rule, told, unknown_at_preview
 from policies.pinning import pinned
@@ -226,28 +226,19 @@ def _example_cluster(cloud_name: str) -> Any:
     return cloud.cluster.model_validate(dict(cloud.example_cluster))
 
 
-Sharing = WholeGpu | TimeSlicing | Mps | Mig
-
-
 def _spelled_out(
     cloud: Cloud, instance: InstanceType, sharing: SharingFacts
-) -> tuple[list[Sharing], tuple[str, str, str] | None]:
+) -> tuple[list[SharingMode], tuple[str, str, str] | None]:
     """Write what a pool's inputs say of sharing as a stack file would: every reading, or why there is none."""
-    base, _, inner = sharing.kind.partition("+")
-    mode = inner or base
-    clients: TimeSlicing | Mps | None = None
-    if mode in ("time-slicing", "mps"):
+    base, mode = sharing.kind.partition("+")[0], shared_mode(sharing.kind)
+    clients = None
+    if mode is not None:
         if sharing.clients is not None and sharing.clients < 2:
             return [], (f"got {sharing.clients}; a shared GPU needs at least 2", "use 2 or more, or share no GPU", "")
-        replicas = 2 if sharing.clients is None else sharing.clients
-        clients = (
-            TimeSlicing(mode="time-slicing", replicas=replicas)
-            if mode == "time-slicing"
-            else Mps(mode="mps", replicas=replicas)
-        )
+        clients = mode.with_replicas(2 if sharing.clients is None else sharing.clients)
     if not base.startswith("mig-"):
         return ([clients] if clients else []), None
-    made = [each for each in representatives(sharing.kind, instance.gpu_model) if isinstance(each, Mig)]
+    made = [each.mig for each in representatives(sharing.kind, instance.gpu_model) if each.mig is not None]
     if sharing.profile and not sharing.profile.startswith("MIG"):
         try:
             naming = base.removeprefix("mig-")
@@ -270,7 +261,8 @@ def _spelled_out(
 
 def _sharing_trusted(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     sharing = pool.sharing
-    if sharing is None or not sharing.kind.endswith(("time-slicing", "mps")):
+    mode = shared_mode(sharing.kind) if sharing is not None else None
+    if sharing is None or mode is None or not mode.facts.needs_trust:
         return
     if pool.labels.get(TRUST_LABEL) or pool.labels.get(WAIVER_LABEL):
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -153,7 +153,7 @@ def pool_table(plans: Iterable[PoolPlan]) -> str:
             f"{plan.instance.gpus} × {plan.instance.gpu_model}",
             f"{plan.min_nodes}-{plan.max_nodes}" if plan.min_nodes < plan.max_nodes else str(plan.max_nodes),
             "\n".join(map(str, plan.taints)),
-            _sharing(plan),
+            plan.sharing.described(),
             "\n".join(offers(plan)),
         )
         for plan in plans
@@ -204,20 +204,6 @@ def _notes(runtimes: Iterable[RuntimePlan]) -> Iterator[tuple[str, list[str]]]:
     for runtime in runtimes:
         if runtime.notes:
             yield f"Notes on {runtime.cluster}:", [f"  {note}" for note in runtime.notes]
-
-
-def _sharing(plan: PoolPlan) -> str:
-    sharing: Mapping[str, Any] = plan.sharing.model_dump(exclude_none=True)
-    parts = [plan.sharing_kind]
-    if "profile" in sharing:
-        parts.append(sharing["profile"])
-    layout = sharing.get("layout")
-    if isinstance(layout, Mapping):
-        parts += [f"GPU {index}: {'+'.join(names)}" for index, names in layout.items()]
-    elif layout:
-        parts.append("+".join(layout))
-    replicas = sharing.get("replicas") or sharing.get("share", {}).get("replicas")
-    return " ".join(parts) + (f" × {replicas}" if replicas else "")
 
 
 def tree(preview: Preview) -> list[str]:

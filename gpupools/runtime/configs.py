@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import yaml
 from pydantic import Field
 
-from gpupools.capacity import GPU_RESOURCE, capacity, node_layouts
+from gpupools.capacity import GPU_RESOURCE, node_layouts, unshared
 from gpupools.catalogue import InstanceType
 from gpupools.model import Strict
-from gpupools.spec import Mig, Mps, SharingMode, TimeSlicing, WholeGpu
+from gpupools.spec import Mig, SharedGpu, SharingMode
 
 if TYPE_CHECKING:
     from gpupools.mig import MigParted
@@ -69,21 +69,14 @@ class PluginConfig(Strict):
 
 def plugin_config_name(instance: InstanceType, sharing: SharingMode) -> str:
     """Name the plugin's entry for a way of sharing; equal needs have equal names."""
-    if isinstance(sharing, WholeGpu):
-        return DEFAULT_CONFIG
-    if not isinstance(sharing, Mig):
-        return _clients_name(sharing)
-    name = f"mig-{sharing.naming}"
-    if sharing.share is None:
-        return name
-    name = f"{name}-{_clients_name(sharing.share)}"
-    if sharing.naming == "mixed":  # the entry lists the resources, so its name has to
+    mig, clients = sharing.mig, sharing.clients
+    parts = [f"mig-{mig.naming}"] if mig is not None else []
+    if clients is not None:
+        parts.append(f"{clients.mode}-{clients.replicas}" + ("-shared" if clients.rename else ""))
+    name = "-".join(parts) or DEFAULT_CONFIG
+    if mig is not None and clients is not None and mig.naming == "mixed":  # the entry lists the resources: so has it
         name = "-".join([name, *(each.removeprefix("nvidia.com/mig-") for each in _slices(instance, sharing))])
     return name if len(name) <= 63 else f"{name[:46]}-{_digest(name)}"
-
-
-def _clients_name(clients: TimeSlicing | Mps) -> str:
-    return f"{clients.mode}-{clients.replicas}" + ("-shared" if clients.rename else "")
 
 
 def plugin_config(instance: InstanceType, sharing: SharingMode) -> PluginConfig:
@@ -92,30 +85,28 @@ def plugin_config(instance: InstanceType, sharing: SharingMode) -> PluginConfig:
     The MPS daemon gives each client an equal part of the GPU's memory and threads, the replicas say which; there is
     no setting for it (https://github.com/NVIDIA/k8s-device-plugin#with-cuda-mps).
     """
-    flags = Flags(migStrategy=sharing.naming if isinstance(sharing, Mig) else "none")
-    shared = sharing.share if isinstance(sharing, Mig) else sharing
-    if not isinstance(shared, TimeSlicing | Mps):
+    mig, clients = sharing.mig, sharing.clients
+    flags = Flags(migStrategy=mig.naming if mig is not None else "none")
+    if clients is None:
         return PluginConfig(flags=flags)
-    names = _slices(instance, sharing) if isinstance(sharing, Mig) and sharing.naming == "mixed" else [GPU_RESOURCE]
-    resources = [SharedResource(name=name, replicas=shared.replicas) for name in names]
-    entry = Replicated(renameByDefault=shared.rename, resources=resources)
-    is_mps = isinstance(shared, Mps)
-    return PluginConfig(flags=flags, sharing=PluginSharing(mps=entry) if is_mps else PluginSharing(timeSlicing=entry))
+    names = _slices(instance, sharing) if mig is not None and mig.naming == "mixed" else [GPU_RESOURCE]
+    resources = [SharedResource(name=name, replicas=clients.replicas) for name in names]
+    entry = Replicated(renameByDefault=clients.rename, resources=resources)
+    return PluginConfig(flags=flags, sharing=PluginSharing.model_validate({clients.facts.plugin_block: entry}))
 
 
-def mps_limits(instance: InstanceType, sharing: Mps) -> tuple[float, int]:
-    """Return what each MPS client gets at most: GiB of the GPU's memory, and whole percent of its threads.
+def client_limits(instance: InstanceType, clients: SharedGpu) -> tuple[float, int]:
+    """Return what each client of a GPU shared in equal parts gets: GiB of its memory, and whole percent of its threads.
 
     https://github.com/NVIDIA/k8s-device-plugin, cmd/mps-control-daemon/mps/daemon.go;
     https://github.com/GoogleCloudPlatform/container-engine-accelerators, pkg/gpu/nvidia/manager.go.
     """
-    return round(instance.gpu_memory_gib / sharing.replicas, 1), 100 // sharing.replicas
+    return round(instance.gpu_memory_gib / clients.replicas, 1), 100 // clients.replicas
 
 
-def _slices(instance: InstanceType, sharing: Mig) -> list[str]:
+def _slices(instance: InstanceType, sharing: SharingMode) -> list[str]:
     """Return the resources of the slices by the names they have before they are shared."""
-    unshared = sharing.model_copy(update={"share": None})
-    return [name for name in capacity(instance, unshared) if name != GPU_RESOURCE]
+    return [name for name in unshared(instance, sharing) if name != GPU_RESOURCE]
 
 
 # --- MIG manager ------------------------------------------------------------------------------------------------------

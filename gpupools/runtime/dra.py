@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpupools.cloud import Capability, Verdict
-from gpupools.spec import SHARING_KINDS
+from gpupools.spec import SHARING_KINDS, shared_mode
 
 DRA_DRIVER = "dra-driver"
 """The pool's `software` whose GPUs pods claim."""
@@ -31,8 +31,6 @@ https://kubernetes.io/docs/concepts/policy/resource-quotas/.
 
 _REQUEST = "gpu"
 _GATES = "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu tag v0.4.1, pkg/featuregates/featuregates.go"
-_NO_REPLICAS = "NVIDIA's DRA driver offers no replicas of a GPU, and its time-slice setting is an alpha feature gate"
-_NO_MPS = "MPS through NVIDIA's DRA driver is an alpha feature gate (MPSSupport)"
 _NO_MIG = "NVIDIA's DRA driver cuts GPUs only by an alpha feature gate (DynamicMIG), and no MIG manager runs beside it"
 
 
@@ -47,7 +45,8 @@ def dra_capabilities(
     """
     found = {(DRA_DRIVER, "none"): whole}
     for kind in SHARING_KINDS[1:]:
-        why = _NO_MIG if kind.startswith("mig") else _NO_MPS if kind == "mps" else _NO_REPLICAS
+        clients = shared_mode(kind)
+        why = clients.facts.not_claimable if clients is not None and not kind.startswith("mig") else _NO_MIG
         ways = [name for (name, key), cell in others.items() if key == kind and cell.verdict is not Verdict.REFUSED]
         instead = f"use software: {' or '.join(ways)}" if ways else "leave sharing out for whole GPUs"
         found[DRA_DRIVER, kind] = Capability(Verdict.REFUSED, why, _GATES, instead)

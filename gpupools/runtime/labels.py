@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from gpupools.catalogue import InstanceType
 from gpupools.runtime.spec import Trust
-from gpupools.spec import Mig, Mps, SharingMode, WholeGpu
+from gpupools.spec import SharingMode
 
 SOFTWARE_LABEL = "gpupools/software"
 """Node label with the pool's `software`: what DaemonSets of ours select, so that each stays on its own nodes."""
@@ -79,18 +79,19 @@ def pool_labels(
     """
     # The configurations themselves are only loaded for a pool that shares its GPUs.
     labels = {SOFTWARE_LABEL: software}
+    mig, clients = sharing.mig, sharing.clients
     if software != "gpu-operator":
         labels[OPERANDS_LABEL] = "false"
-    if software in ("device-plugin", "gpu-operator") and not isinstance(sharing, WholeGpu):
+    if software in ("device-plugin", "gpu-operator") and (mig is not None or clients is not None):
         from gpupools.runtime.configs import plugin_config_name
 
         labels[PLUGIN_CONFIG_LABEL] = plugin_config_name(instance, sharing)
-    if software == "device-plugin" and isinstance(sharing, Mps):
+    if software == "device-plugin" and clients is not None and clients.facts.control_daemon:
         labels[MPS_CAPABLE_LABEL] = "true"
-    if software == "gpu-operator" and isinstance(sharing, Mig) and not native:
+    if software == "gpu-operator" and mig is not None and not native:
         from gpupools.runtime.configs import mig_config
 
-        labels[MIG_CONFIG_LABEL] = mig_config(instance, sharing).name
+        labels[MIG_CONFIG_LABEL] = mig_config(instance, mig).name
     mark = trust.mark(name) if trust is not None else None
     if mark is not None:
         labels[TRUST_LABEL] = mark

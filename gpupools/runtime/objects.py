@@ -24,7 +24,6 @@ from gpupools.runtime.owners import DRIVER_INSTALLER
 from gpupools.runtime.plan import KubernetesObject
 from gpupools.runtime.spec import Trust
 from gpupools.runtime.tolerations import node_affinity, tolerations_for
-from gpupools.spec import Mig
 
 _MANAGED_BY = {"app.kubernetes.io/managed-by": "gpupools"}
 
@@ -118,7 +117,7 @@ def plugin_configs(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | 
 
 def mig_layouts(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | None:
     """Declare the MIG manager's layouts for the pools it cuts; None when it cuts none."""
-    layouts = [mig_config(pool.instance, pool.sharing) for pool in pools if isinstance(pool.sharing, Mig)]
+    layouts = [mig_config(pool.instance, pool.sharing.mig) for pool in pools if pool.sharing.mig is not None]
     if not layouts:
         return None
     # The operator takes the key of this name only: NVIDIA/gpu-operator deployments/gpu-operator/values.yaml.

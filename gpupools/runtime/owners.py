@@ -19,7 +19,6 @@ from gpupools.runtime.labels import GPU_PRESENT_LABEL, OPERANDS_LABEL
 from gpupools.runtime.plan import KubernetesObject, Piece, PoolOwners, Release
 from gpupools.runtime.spec import ExistingSoftware, RuntimeSpec
 from gpupools.runtime.tolerations import selects, untolerated
-from gpupools.spec import Mig
 from gpupools.taints import Taint
 
 INSTALLER_OWNER = "Google's driver installer DaemonSet"
@@ -153,7 +152,7 @@ def needed_pieces(pool: PoolPlan) -> tuple[Piece, ...]:
     """Return the pieces without which a pool's nodes offer no GPU, or not the ones asked for."""
     serving = Piece.DRA_DRIVER if pool.software == DRA_DRIVER else Piece.DEVICE_PLUGIN
     needed = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, serving]
-    if isinstance(pool.sharing, Mig):
+    if pool.sharing.mig is not None:
         needed.append(Piece.MIG_MANAGER)
     if pool.software == "gpu-operator":  # it finds GPU nodes by their labels
         needed += [Piece.NODE_FEATURE_DISCOVERY, Piece.GPU_FEATURE_DISCOVERY]
@@ -190,8 +189,8 @@ def _value(release: Release, path: str) -> Any:
 
 def _from_node(pool: PoolPlan, node: NodeRuntime) -> Iterator[Claim]:
     for piece, owner in node.brings.items():
-        cuts = isinstance(pool.sharing, Mig) and pool.capability.verdict is Verdict.NATIVE
-        if piece is not Piece.MIG_MANAGER or cuts or (isinstance(pool.sharing, Mig) and _cut_by_the_pool(pool)):
+        cuts = pool.sharing.mig is not None and pool.capability.verdict is Verdict.NATIVE
+        if piece is not Piece.MIG_MANAGER or cuts or (pool.sharing.mig is not None and _cut_by_the_pool(pool)):
             yield Claim(piece, owner, "")
 
 
@@ -250,7 +249,7 @@ def _from_existing(
         Piece.NODE_FEATURE_DISCOVERY,
         Piece.GPU_FEATURE_DISCOVERY,
         Piece.DCGM_EXPORTER,
-        *((Piece.MIG_MANAGER,) if isinstance(pool.sharing, Mig) else ()),
+        *((Piece.MIG_MANAGER,) if pool.sharing.mig is not None else ()),
     ):
         # What the image brings, a working operator was told to leave alone; the plan's notes say so.
         left_alone = piece in node.brings and piece is not Piece.DEVICE_PLUGIN

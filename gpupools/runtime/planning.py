@@ -11,7 +11,7 @@ from gpupools.gpus import gpu_models
 from gpupools.plan import PoolPlan
 from gpupools.runtime import objects
 from gpupools.runtime.charts import at, charts, check_values, nested, too_old
-from gpupools.runtime.configs import DEFAULT_CONFIG, mps_limits
+from gpupools.runtime.configs import DEFAULT_CONFIG, client_limits
 from gpupools.runtime.dra import DRA_CHART, DRA_DRIVER
 from gpupools.runtime.facts import NodeRuntime
 from gpupools.runtime.labels import GPU_PRESENT_LABEL, SOFTWARE_LABEL
@@ -20,7 +20,7 @@ from gpupools.runtime.plan import KubernetesObject, Piece, PoolOwners, Release, 
 from gpupools.runtime.requirements import requirement
 from gpupools.runtime.spec import RuntimeSpec
 from gpupools.runtime.tolerations import node_affinity, tolerations_for, untolerated
-from gpupools.spec import Cluster, Mig, Mps, TimeSlicing
+from gpupools.spec import Cluster
 
 EXPORTER_TAG = "4.6.0-4.8.3-distroless"
 """Tag of the DCGM exporter's image: the chart's own is older than the first fixed release (bulletin 5857); this is
@@ -183,7 +183,7 @@ def _operator(draft: _Draft) -> None:
         return
     spec, space = draft.spec, charts()["gpu-operator"].namespace
     brings = _common(draft, pools, "pieces", lambda node: {piece.value: "the node" for piece in _operator_skips(node)})
-    cut = [pool for pool in pools if isinstance(pool.sharing, Mig) and not _cut_by_the_cloud(pool)]
+    cut = [pool for pool in pools if pool.sharing.mig is not None and not _cut_by_the_cloud(pool)]
     values: dict[str, Any] = {
         "driver.enabled": Piece.DRIVER.value not in brings,
         "toolkit.enabled": Piece.CONTAINER_TOOLKIT.value not in brings,
@@ -258,7 +258,7 @@ def _driver(pools: Iterable[PoolPlan]) -> dict[str, Any]:
 
 def _strategy(draft: _Draft, pools: Iterable[PoolPlan]) -> str:
     """Return the operator's one MIG strategy; it reaches every node through the environment, above any config file."""
-    named = {pool.name: pool.sharing.naming for pool in pools if isinstance(pool.sharing, Mig)}
+    named = {pool.name: pool.sharing.mig.naming for pool in pools if pool.sharing.mig is not None}
     if not named:
         return "single"
     first, strategy = next(iter(named.items()))
@@ -511,7 +511,7 @@ def _refuse_settings_without_effect(draft: _Draft) -> None:
         what = f"got {spec.critical_pods}, but {draft.cloud.service} needs no quota for system-critical pods"
         draft.problems.append(Problem((*draft.at, "critical_pods"), what, "leave it out"))
     draft.problems += _too_old(draft)
-    cut = [pool for pool in draft.pools if isinstance(pool.sharing, Mig) and not _cut_by_the_cloud(pool)]
+    cut = [pool for pool in draft.pools if pool.sharing.mig is not None and not _cut_by_the_cloud(pool)]
     if spec.mig_reboot is not None and not cut:
         what = "no pool of the cluster is cut by the GPU Operator's MIG manager"
         draft.problems.append(Problem((*draft.at, "mig_reboot"), what, "leave it out"))
@@ -605,11 +605,12 @@ def _note(draft: _Draft, measured: set[str]) -> None:
         if brought:
             draft.notes.append(f"{existing.gpu_operator.name} must leave to the nodes: {', '.join(brought)}")
     for pool in draft.pools:
-        if isinstance(pool.sharing, Mps):
-            gib, percent = mps_limits(pool.instance, pool.sharing)
-            draft.notes.append(f"pool {pool.name}: each MPS client gets at most {gib:g} GiB and {percent} % of a GPU")
-        clients = pool.sharing.share if isinstance(pool.sharing, Mig) else pool.sharing
-        if isinstance(clients, TimeSlicing) and pool.name in measured:
+        clients = pool.sharing.clients
+        if clients is not None and clients.facts.equal_parts and pool.sharing.mig is None:
+            gib, percent = client_limits(pool.instance, clients)
+            what = f"each {clients.facts.called} client gets at most {gib:g} GiB and {percent} % of a GPU"
+            draft.notes.append(f"pool {pool.name}: {what}")
+        if clients is not None and not clients.facts.seen_by_dcgm and pool.name in measured:
             draft.notes.append(f"pool {pool.name}: DCGM cannot tell containers apart that take turns on a GPU")
         draft.notes += _unknown_to_the_autoscaler(pool)
         trusted = pool.trust is not None and pool.trust.waiver is None
@@ -674,8 +675,7 @@ def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:
 
 
 def _renamed(pool: PoolPlan) -> bool:
-    clients = pool.sharing.share if isinstance(pool.sharing, Mig) else pool.sharing
-    return isinstance(clients, TimeSlicing | Mps) and clients.rename
+    return pool.sharing.clients is not None and pool.sharing.clients.rename
 
 
 def _asked_of_others(pool: PoolPlan) -> Iterator[str]:

@@ -5,10 +5,13 @@ https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-te
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
+from typing import Any
 
-from gpupools.spec import Mig, Mps, TimeSlicing, WholeGpu
+import tomli_w
+
+from gpupools.spec import SharingMode
 
 BOTTLEROCKET_MIG: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -33,9 +36,37 @@ MOST_USER_DATA = 16384
 """Bytes of user data that EC2 takes, before base64 (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html)."""
 
 
+BOTTLEROCKET_SHARING: Mapping[str, Mapping[str, bool]] = MappingProxyType(
+    {
+        # A second replica may be on the same GPU, so asking for two gains nothing.
+        "time-slicing": {"fail-requests-greater-than-one": True},
+        "mps": {},
+    }
+)
+"""The ways in which Bottlerocket's device plugin shares a GPU, and what its settings say of each beside the replicas.
+
+https://bottlerocket.dev/en/os/1.57.x/api/settings/kubelet-device-plugins/
+"""
+
+
+# The commands and folders are Karpenter's for the same purpose: https://github.com/aws/karpenter-provider-aws,
+# pkg/providers/amifamily/bootstrap/bottlerocket.go. `init` makes one array of all disks, `bind` puts it below the
+# folders, at every boot; `essential` keeps a node without its array out of the cluster.
+_FOLDERS = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
+_COMMANDS = {
+    "commands": [
+        ["apiclient", "ephemeral-storage", "init"],
+        ["apiclient", "ephemeral-storage", "bind", "--dirs", *_FOLDERS],
+    ]
+}
+# The library puts each item of an array on a line of its own; the nodes there are boot from one line, and other bytes
+# of the same meaning would renew them.
+_COMMANDS_ON_ONE_LINE = f"commands = {json.dumps(_COMMANDS['commands'])}\n"
+
+
 def bottlerocket_settings(
     gpu_model: str,
-    sharing: WholeGpu | TimeSlicing | Mps | Mig,
+    sharing: SharingMode,
     *,
     max_pods: int | None = None,
     local_nvme: bool = False,
@@ -45,56 +76,39 @@ def bottlerocket_settings(
     Keys that need quotes stay below a bare table header: EKS's merge of user data rejects quoted keys inside a header
     (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
     """
-    tables = list(_device_plugin(gpu_model, sharing))
+    settings: dict[str, Any] = {}
+    plugin = _device_plugin(gpu_model, sharing)
+    if plugin:
+        settings["kubelet-device-plugins"] = {"nvidia": plugin}
     if max_pods is not None:
         # What is set here replaces EKS's own number:
         # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
-        tables.append(["[settings.kubernetes]", f"max-pods = {max_pods}"])
+        settings["kubernetes"] = {"max-pods": max_pods}
     if local_nvme:
-        # The commands and folders are Karpenter's for the same purpose: https://github.com/aws/karpenter-provider-aws,
-        # pkg/providers/amifamily/bootstrap/bottlerocket.go. `init` makes one array of all disks, `bind` puts it below
-        # the folders, at every boot; `essential` keeps a node without its array out of the cluster.
-        folders = ["/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"]
-        commands = [["apiclient", "ephemeral-storage", "init"]]
-        commands.append(["apiclient", "ephemeral-storage", "bind", "--dirs", *folders])
-        tables.append(
-            [
-                "[settings.bootstrap-commands.local-nvme]",
-                f"commands = {json.dumps(commands)}",
-                "essential = true",
-                'mode = "always"',
-            ]
-        )
-    return "\n\n".join("\n".join(table) for table in tables) + "\n" if tables else ""
+        settings["bootstrap-commands"] = {"local-nvme": {**_COMMANDS, "essential": True, "mode": "always"}}
+    if not settings:
+        return ""
+    return tomli_w.dumps({"settings": settings}).replace(tomli_w.dumps(_COMMANDS), _COMMANDS_ON_ONE_LINE)
 
 
-def _device_plugin(gpu_model: str, sharing: WholeGpu | TimeSlicing | Mps | Mig) -> Iterator[list[str]]:
-    """Write the tables of the built-in device plugin.
-
-    https://bottlerocket.dev/en/os/1.57.x/api/settings/kubelet-device-plugins/
+def _device_plugin(gpu_model: str, sharing: SharingMode) -> dict[str, Any]:
+    """Return the settings of the built-in device plugin.
 
     The resource keeps its name unless the pool says `rename`; Bottlerocket's own default renames it, for time-slicing
     and MPS alike (https://github.com/bottlerocket-os/bottlerocket/issues/4250).
     """
-    table = "settings.kubelet-device-plugins.nvidia"
-    shared = sharing.share if isinstance(sharing, Mig) else sharing
-    strategies = ['device-partitioning-strategy = "mig"'] if isinstance(sharing, Mig) else []
-    if isinstance(shared, TimeSlicing | Mps):
-        strategies.append(f'device-sharing-strategy = "{shared.mode}"')
-    if strategies:
-        yield [f"[{table}]", *strategies]
-    if isinstance(sharing, Mig):
-        yield [f"[{table}.mig.profile]", f'"{BOTTLEROCKET_MIG[gpu_model][0]}" = "{sharing.profile}"']
-    if isinstance(shared, TimeSlicing | Mps):
-        given = [f"replicas = {shared.replicas}", f"rename-by-default = {_toml(shared.rename)}"]
-        if isinstance(shared, TimeSlicing):
-            # A second replica may be on the same GPU, so asking for two gains nothing.
-            given.append("fail-requests-greater-than-one = true")
-        yield [f"[{table}.{shared.mode}]", *given]
-
-
-def _toml(value: bool) -> str:
-    return "true" if value else "false"
+    mig, clients = sharing.mig, sharing.clients
+    plugin: dict[str, Any] = {}
+    if mig is not None:
+        plugin["device-partitioning-strategy"] = "mig"
+    if clients is not None:
+        plugin["device-sharing-strategy"] = clients.mode
+    if mig is not None:
+        plugin["mig"] = {"profile": {BOTTLEROCKET_MIG[gpu_model][0]: mig.profile}}
+    if clients is not None:
+        replicas = {"replicas": clients.replicas, "rename-by-default": clients.rename}
+        plugin[clients.mode] = {**replicas, **BOTTLEROCKET_SHARING[clients.mode]}
+    return plugin
 
 
 def al2023_user_data(*, max_pods: int | None = None, local_nvme: bool = False) -> str:
@@ -103,22 +117,30 @@ def al2023_user_data(*, max_pods: int | None = None, local_nvme: bool = False) -
     `NodeConfig` is nodeadm's (https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/); RAID0 puts containerd, the
     kubelet and the pods' logs on one array of the machine's own disks.
     """
-    parts = []
+    parts: dict[str, str] = {}
     if local_nvme:
-        node_config = _node_config({"instance": {"localStorage": {"strategy": "RAID0"}}})
-        parts.append(("application/node.eks.aws", node_config))
+        parts["application/node.eks.aws"] = _node_config({"instance": {"localStorage": {"strategy": "RAID0"}}})
     if max_pods is not None:
         # EKS appends a NodeConfig with its own maxPods, and the last one wins; a file in nodeadm.d wins over both.
         # https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/#overriding-configuration-with-drop-in-files
         content = _node_config({"kubelet": {"config": {"maxPods": max_pods}}})
         file = {"path": "/etc/eks/nodeadm.d/50-max-pods.json", "content": content}
-        parts.append(("text/cloud-config", "#cloud-config\n" + json.dumps({"write_files": [file]}, indent=2) + "\n"))
+        parts["text/cloud-config"] = "#cloud-config\n" + json.dumps({"write_files": [file]}, indent=2) + "\n"
     if not parts:
         return ""
-    lines = ["MIME-Version: 1.0", 'Content-Type: multipart/mixed; boundary="BOUNDARY"', ""]
-    for content_type, text in parts:
-        lines += ["--BOUNDARY", f"Content-Type: {content_type}", "", text]
-    return "\n".join([*lines, "--BOUNDARY--", ""])
+    from email.message import Message  # slow to load, and few pools set what goes there
+
+    # `Message` has the headers it is given and no others; the MIME classes below it order theirs otherwise, which would
+    # change the launch template of every pool there is.
+    whole = Message()
+    whole["MIME-Version"] = "1.0"
+    whole.add_header("Content-Type", "multipart/mixed", boundary="BOUNDARY")
+    for content_type, text in parts.items():
+        part = Message()
+        part["Content-Type"] = content_type
+        part.set_payload(text)
+        whole.attach(part)
+    return whole.as_string()
 
 
 def _node_config(spec: Mapping[str, object]) -> str:

@@ -12,7 +12,7 @@ from gpupools.errors import Path, Problem, nearest, shown
 from gpupools.overrides import Kept, Overridable, override_problems
 from gpupools.pool_settings import CapacityBlock, Reservation
 from gpupools.runtime.labels import OUR_LABELS
-from gpupools.spec import Late, Mig, WholeGpu
+from gpupools.spec import Late
 from gpupools.taints import GPU_TAINT
 from providers.aws import boot
 from providers.aws.images import (
@@ -500,7 +500,7 @@ def _pinned_image(wish: Wish) -> Iterator[Problem]:
 
 def _bottlerocket_keys(wish: Wish) -> list[str]:
     sharing = wish.spec.sharing
-    modes = [sharing.mode, *([sharing.share.mode] if isinstance(sharing, Mig) and sharing.share else [])]
+    modes = dict.fromkeys([sharing.mode, *([sharing.clients.mode] if sharing.clients else [])])
     wanted = [f"sharing.mode: {mode}" for mode in modes] + [f"disk.local_nvme: {wish.spec.disk.local_nvme}"]
     return [key for key in wanted if key in BOTTLEROCKET_SINCE]
 
@@ -624,7 +624,7 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
         yield from _user_data_by_hand(wish, (*where, "userData"), script)
     if "userData" in template and image_of(wish) is not OWN:
         for key, given in (
-            ("sharing", not isinstance(spec.sharing, WholeGpu) and image_of(wish) is BOTTLEROCKET),
+            ("sharing", spec.sharing.kind != "none" and image_of(wish) is BOTTLEROCKET),
             ("network.max_pods", spec.network.max_pods is not None),
             ("disk.local_nvme", spec.disk.local_nvme == "raid0"),
         ):

@@ -17,7 +17,6 @@ from gpupools.errors import Path, Problem
 from gpupools.pool_settings import CapacityBlock, Reservation
 from gpupools.runtime.dra import DRA_DRIVER
 from gpupools.runtime.labels import GPU_PRESENT_LABEL
-from gpupools.spec import Mig
 from gpupools.taints import GPU_TAINT
 from providers.aws import boot, pool_settings
 from providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
@@ -297,7 +296,7 @@ def _at_machine(wish: Wish) -> Path:
 def _machine(wish: Wish) -> Iterator[Problem]:
     machine, kind, image = wish.instance, family(wish.instance.name), image_of(wish)
     path = _at_machine(wish)
-    if kind in ULTRASERVER_FAMILIES and isinstance(wish.spec.sharing, Mig) and image is not OWN:
+    if kind in ULTRASERVER_FAMILIES and wish.spec.sharing.mig is not None and image is not OWN:
         what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which excludes MIG"
         yield Problem(("pools", wish.name, "sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
     if image is not OWN and kind not in image.families[machine.architecture]:
@@ -311,8 +310,8 @@ def _machine(wish: Wish) -> Iterator[Problem]:
 
 
 def _bottlerocket_mig(wish: Wish) -> Iterator[Problem]:
-    sharing, model = wish.spec.sharing, wish.instance.gpu_model
-    if image_of(wish) is not BOTTLEROCKET or not isinstance(sharing, Mig):
+    sharing, model = wish.spec.sharing.mig, wish.instance.gpu_model
+    if image_of(wish) is not BOTTLEROCKET or sharing is None:
         return
     if family(wish.instance.name) in ULTRASERVER_FAMILIES:
         return  # no image can cut these; `_machine` says so

@@ -19,7 +19,7 @@ from gpupools.errors import Rejected
 from gpupools.pool_facts import SharingFacts
 from gpupools.reading import TaintsRead, at, flag, is_list, mapping, number, string_map, text
 from gpupools.taints import Effect, Taint
-from providers.aws.boot import MOST_USER_DATA
+from providers.aws.boot import BOTTLEROCKET_SHARING, MOST_USER_DATA
 
 _MOST_UNPACKED = 256 * 1024
 _MOST_VALUES = 10_000
@@ -254,7 +254,7 @@ def _sharing(plugin: Mapping[str, Any]) -> SharingFacts | None:
     """Read how Bottlerocket's plugin shares: https://bottlerocket.dev/en/os/latest/api/settings/kubelet-device-plugins/."""
     cut = plugin.get("device-partitioning-strategy") == "mig"
     way = text(plugin.get("device-sharing-strategy"))
-    way = way if way in ("time-slicing", "mps") else ""
+    way = way if way in BOTTLEROCKET_SHARING else ""
     if not cut and not way:
         return SharingFacts("none", said_by=_NVIDIA) if plugin.get("device-sharing-strategy") == "none" else None
     profiles = string_map(at(plugin, "mig.profile"))

@@ -195,7 +195,7 @@ def decide(wish: Wish) -> AksSettings:
         gpu_driver="None" if operator else "Install",
         gpu_instance_profile=_pool_profile(wish),
         management_mode="Managed" if managed else None,
-        mig_strategy=_mig_strategy(spec.sharing) if managed else None,
+        mig_strategy=_mig_strategy(spec.sharing.mig) if managed else None,
         encryption_at_host=wish.cluster.encryption_at_host,
         ssh_access=wish.cluster.ssh_access,
         # Ubuntu has AKS's driver for every size and gets security patches by itself; Azure Linux has neither:
@@ -329,14 +329,14 @@ def _driver(at: Path, wish: Wish) -> Iterator[Problem]:
 
 
 def _mig(at: Path, wish: Wish) -> Iterator[Problem]:
-    sharing, size = wish.spec.sharing, wish.instance
-    if isinstance(sharing, Mig) and wish.software == "gpu-operator" and size.gpu_model in COHERENT_MEMORY:
+    sharing, size = wish.spec.sharing.mig, wish.instance
+    if sharing is not None and wish.software == "gpu-operator" and size.gpu_model in COHERENT_MEMORY:
         what = (
             f"the GPU Operator's driver manages the memory of {size.gpu_model} GPUs coherently (CDMM), where MIG is not"
         )
         fix = f"use whole GPUs, time-slicing or mps, or a size with {', '.join(sorted(MIG_MODELS))}"
         yield Problem((*at, "sharing", "mode"), f"{what} supported", fix, _COHERENT_SOURCE)
-    if not isinstance(sharing, Mig) or wish.software == "gpu-operator":
+    if sharing is None or wish.software == "gpu-operator":
         return
     if size.gpu_model not in MIG_MODELS:
         what = f"AKS offers no GPU instance profile on {size.name} ({size.gpu_model})"
@@ -356,8 +356,8 @@ def _mig(at: Path, wish: Wish) -> Iterator[Problem]:
         yield Problem((*at, "sharing", key), what, f"use one of {_offer(size.gpu_model)}", _MIG_SOURCE)
 
 
-def _mig_strategy(sharing: object) -> Literal["Single", "Mixed"] | None:
-    if not isinstance(sharing, Mig):
+def _mig_strategy(sharing: Mig | None) -> Literal["Single", "Mixed"] | None:
+    if sharing is None:
         return None
     return "Single" if sharing.naming == "single" else "Mixed"
 
@@ -367,8 +367,8 @@ def _offer(gpu: str) -> str:
 
 
 def _pool_profile(wish: Wish) -> str | None:
-    sharing = wish.spec.sharing
-    if not isinstance(sharing, Mig) or wish.software == "gpu-operator":
+    sharing = wish.spec.sharing.mig
+    if sharing is None or wish.software == "gpu-operator":
         return None
     whole = _whole_profile(wish.instance, sharing)
     return gpu_instance_profile(whole) if whole is not None else None

@@ -8,6 +8,12 @@ from gpupools.overrides import Overridable
 from gpupools.plan import POOL_LABEL
 from gpupools.runtime.labels import OUR_LABELS
 
+SHARING_STRATEGIES: Mapping[str, str] = MappingProxyType({"time-slicing": "TIME_SHARING", "mps": "MPS"})
+"""How the node pool calls each way in which containers share a GPU.
+
+https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/GPUSharingConfig
+"""
+
 NO_DEVICE_PLUGIN_LABEL = "gke-no-default-nvidia-gpu-device-plugin"
 """Node label, value `true`, that keeps GKE's own device plugin off.
 

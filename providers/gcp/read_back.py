@@ -42,7 +42,7 @@ from providers.gcp.added_taints import ARM
 from providers.gcp.by_hand import customised
 from providers.gcp.cluster import ZONE
 from providers.gcp.machines import INSTANCE_TYPES, find_instance_type
-from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL
+from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 
 NODE_POOL = "gcp:container/nodePool:NodePool"
 CLUSTER = "gcp:container/cluster:Cluster"
@@ -327,7 +327,7 @@ def _sharing(config: Mapping[str, Any], path: str) -> SharingFacts | None:
     """Read `gpuSharingConfig` and `gpuPartitionSize` of the first accelerator block that has one."""
     for where, item in _blocks(config, path, []):
         strategy = text(at(item, "gpuSharingConfig.gpuSharingStrategy"))
-        way = {"TIME_SHARING": "time-slicing", "MPS": "mps"}.get(strategy, "")
+        way = next((mode for mode, name in SHARING_STRATEGIES.items() if name == strategy), "")
         clients = number(at(item, "gpuSharingConfig.maxSharedClientsPerGpu"))
         size = text(item.get("gpuPartitionSize"))
         kind = "+".join(part for part in ("mig-single" if size else "", way) if part)

@@ -10,12 +10,12 @@ from gpupools.cloud import Owners, Settings, Verdict, Wish
 from gpupools.errors import Path, Problem
 from gpupools.pool_settings import FlexStart, Queued, Reservation, Spot, Upgrade
 from gpupools.runtime.labels import GPU_PRESENT_LABEL
-from gpupools.spec import Mig, Mps, TimeSlicing
+from gpupools.spec import Mig
 from providers.gcp.added_taints import QUEUED, added_taints
 from providers.gcp.capabilities import CAPABILITIES
 from providers.gcp.conflicts import IMAGE_TYPES, boot_disk_types, zones_of
 from providers.gcp.machines import n1_most_vcpus
-from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL
+from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 
 MOST_SHARED_CLIENTS = 48
 """Most containers per GPU under time-sharing or MPS; 2 is the least.
@@ -166,7 +166,7 @@ def decide(wish: Wish) -> GkeSettings:
     """Choose what the node pool of a wish needs; the wish is one that nothing refuses."""
     instance, sharing, spec = wish.instance, wish.spec.sharing, wish.spec
     native = wish.capability.verdict is Verdict.NATIVE
-    clients = _clients(sharing) if native else None
+    clients = sharing.clients if native else None
     capacity, machine = spec.capacity, instance.extra["machine_type"]
     short_lived = isinstance(capacity, FlexStart | Queued)
     fixed = spec.nodes.fixed
@@ -186,9 +186,9 @@ def decide(wish: Wish) -> GkeSettings:
         fixed_nodes_per_zone=each_zone if fixed is not None else None,
         local_ssd_count=(instance.local_disk_gb or 0) // _local_ssd_gb(instance),
         local_ssd_for_pods=spec.disk.local_nvme != "none",
-        gpu_sharing_strategy={TimeSlicing: "TIME_SHARING", Mps: "MPS"}[type(clients)] if clients else None,
+        gpu_sharing_strategy=SHARING_STRATEGIES[clients.mode] if clients else None,
         max_shared_clients_per_gpu=clients.replicas if clients else None,
-        gpu_partition_size=_uniform_profile(sharing) if native and isinstance(sharing, Mig) else None,
+        gpu_partition_size=_uniform_profile(sharing.mig) if native and sharing.mig else None,
         spot=isinstance(capacity, Spot),
         flex_start=short_lived,
         queued=isinstance(capacity, Queued),
@@ -266,11 +266,6 @@ def _local_ssd_gb(instance: InstanceType) -> int:
     return 3000 if instance.name.startswith("a4x-") else 375
 
 
-def _clients(sharing: object) -> TimeSlicing | Mps | None:
-    shared = sharing.share if isinstance(sharing, Mig) else sharing
-    return shared if isinstance(shared, TimeSlicing | Mps) else None
-
-
 def _uniform_profile(sharing: Mig) -> str:
     """Return the one profile of a uniform layout."""
     return sharing.profile if sharing.profile is not None else next(iter(sharing.gpu_layouts().values()))[0]
@@ -281,7 +276,7 @@ def _at_sharing(wish: Wish, *keys: str) -> Path:
 
 
 def _part_of_a_gpu(wish: Wish) -> Iterator[Problem]:
-    if wish.instance.is_fraction and isinstance(wish.spec.sharing, TimeSlicing):
+    if wish.instance.is_fraction and wish.spec.sharing.clients is not None:
         what = (
             f"{wish.instance.name} has {wish.instance.gpus} of an {wish.instance.gpu_model}, which GKE does not share"
         )
@@ -290,28 +285,28 @@ def _part_of_a_gpu(wish: Wish) -> Iterator[Problem]:
 
 
 def _too_many_clients(wish: Wish) -> Iterator[Problem]:
-    clients = _clients(wish.spec.sharing)
+    clients = wish.spec.sharing.clients
     if clients is not None and clients.replicas > MOST_SHARED_CLIENTS:
-        where = ("share", "replicas") if isinstance(wish.spec.sharing, Mig) else ("replicas",)
+        where = (*wish.spec.sharing.clients_at, "replicas")
         what = f"got {clients.replicas}; GKE shares a GPU between {MOST_SHARED_CLIENTS} containers at most"
         yield Problem(_at_sharing(wish, *where), what, f"use {MOST_SHARED_CLIENTS} or fewer", _CLIENTS_SOURCE)
 
 
 def _not_renamed(wish: Wish) -> Iterator[Problem]:
-    clients = _clients(wish.spec.sharing)
+    clients = wish.spec.sharing.clients
     if clients is None or not clients.rename or wish.software != "cloud-managed":
         return
     cells = {name: cell for (name, kind), cell in CAPABILITIES.items() if kind == wish.sharing}
     ways = [name for name, cell in cells.items() if cell.verdict is Verdict.IN_CLUSTER]
-    where = ("share", "rename") if isinstance(wish.spec.sharing, Mig) else ("rename",)
+    where = (*wish.spec.sharing.clients_at, "rename")
     what = "GKE's device plugin calls every replica nvidia.com/gpu, and the node pool has no field for another name"
     fix = f"leave it out, or use software: {' or '.join(ways)}" if ways else "leave it out; pods ask for nvidia.com/gpu"
     yield Problem(_at_sharing(wish, *where), what, fix, _NAME_SOURCE)
 
 
 def _inexpressible_mig(wish: Wish) -> Iterator[Problem]:
-    sharing, model = wish.spec.sharing, wish.instance.gpu_model
-    if not isinstance(sharing, Mig):
+    sharing, model = wish.spec.sharing.mig, wish.instance.gpu_model
+    if sharing is None:
         return
     if model in COHERENT_MEMORY:
         what = f"GKE cannot cut {model} GPUs: their driver manages memory coherently (CDMM), which rules MIG out"

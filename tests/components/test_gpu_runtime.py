@@ -17,7 +17,7 @@ from gpupools.errors import Rejected
 from gpupools.runtime.plan import RuntimePlan
 from gpupools.runtime.requirements import requirement
 from gpupools.runtime.spec import Trust
-from gpupools.spec import LATE, SHARING_KINDS, sharing_kind
+from gpupools.spec import LATE, SHARING_KINDS
 from gpupools.stack import plan_config
 from preview.command import preview_file
 from preview.monitor import DeclaredResource
@@ -84,7 +84,7 @@ def test_every_way_the_matrix_has_is_in_the_example_stack() -> None:
         if cloud.capabilities[software, kind].verdict is not Verdict.REFUSED
     }
     assert there >= possible
-    assert {sharing_kind(pool.sharing) for pool in plan.stack.pools.values()} >= {kind for _, _, kind in possible}
+    assert {pool.sharing.kind for pool in plan.stack.pools.values()} >= {kind for _, _, kind in possible}
 
 
 def test_nothing_is_wrong_with_any_release_or_object(shown: Preview) -> None:

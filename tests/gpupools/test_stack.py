@@ -19,7 +19,6 @@ from gpupools.spec import (
     StackPool,
     TimeSlicing,
     WholeGpu,
-    sharing_kind,
 )
 from gpupools.stack import Stack, parse_cluster, parse_pool, parse_stack, plan_config, plan_stack, planned
 from gpupools.taints import GPU_TAINT, Effect, Taint
@@ -724,7 +723,7 @@ def test_what_is_wrong_with_sharing(sharing: object, found: list[str], fake_clou
     ],
 )
 def test_a_way_of_sharing_is_a_row_of_the_matrix(sharing: dict[str, Any], kind: str, fake_clouds: Clouds) -> None:
-    assert sharing_kind(pool_of({"sharing": sharing}, fake_clouds).sharing) == kind
+    assert pool_of({"sharing": sharing}, fake_clouds).sharing.kind == kind
 
 
 def test_a_layout_per_gpu_is_the_same_from_yaml_and_from_json(fake_clouds: Clouds) -> None:

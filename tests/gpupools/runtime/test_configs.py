@@ -7,7 +7,7 @@ import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gpupools.runtime.configs import PluginConfig, content_name, mps_limits, plugin_config_name
+from gpupools.runtime.configs import PluginConfig, client_limits, content_name, plugin_config_name
 from gpupools.runtime.labels import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
 from gpupools.runtime.objects import metrics_csv
 from gpupools.runtime.plan import RuntimePlan
@@ -326,8 +326,8 @@ def test_plugin_pools_of_one_cluster_may_have_both_mig_strategies(plan: Planner)
 def test_an_mps_client_gets_its_part() -> None:
     (pool,) = pools_of("aws", {"a": {**A100, "software": "device-plugin", **MPS}})
 
-    assert mps_limits(pool.instance, Mps(mode="mps", replicas=4)) == (20.0, 25)
-    assert mps_limits(pool.instance, Mps(mode="mps", replicas=3)) == (26.7, 33)
+    assert client_limits(pool.instance, Mps(mode="mps", replicas=4)) == (20.0, 25)
+    assert client_limits(pool.instance, Mps(mode="mps", replicas=3)) == (26.7, 33)
     assert plugin_config_name(pool.instance, pool.sharing) == "mps-4"
 
 
