@@ -8,12 +8,13 @@ READY := $(VENV)/.ready
 CONFIGS := $(filter-out %.schema.json,$(wildcard policies/policy-config.*.json))
 
 .DEFAULT_GOAL := help
-.PHONY: help preview test lint format types types-sdk lock clean
+.PHONY: help preview test lint format types types-sdk fuzz lock clean
 
 help:
 	@echo "make preview [ENV=dev]  show what stacks/Pulumi.<ENV>.yaml would create, offline"
 	@echo "make test               lint, types, policy configurations and tests"
 	@echo "make format             rewrite the code in the project's format"
+	@echo "make fuzz [MINUTES=10]  spoil what each reader of other people's files reads, and keep what crashes it"
 	@echo "make types-sdk          types again, following the clouds' SDKs too (minutes, 7 GB)"
 	@echo "make lock               resolve requirements.txt anew (needs uv)"
 	@echo "make clean              remove the environment and caches"
@@ -47,9 +48,16 @@ lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/gpupools policy --check-config $(CONFIGS) >/dev/null
+	@$(BIN)/python tooling/licences.py --check
 
 types: $(READY)
 	@$(BIN)/mypy
+
+# Minutes for each reader; READERS="documents user-data" names some.
+MINUTES := 10
+READERS :=
+fuzz: $(READY)
+	@PYTHONPATH=. $(BIN)/python tooling/fuzz.py $(MINUTES) $(READERS)
 
 types-sdk: $(READY)
 	@$(BIN)/mypy --config-file tooling/mypy_sdk.ini

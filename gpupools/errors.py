@@ -94,7 +94,7 @@ def nearest(word: object, known: Iterable[str], *, most: int = 12) -> str:
         known: The words that would have been right.
         most: How many known words to list when none is close.
     """
-    words: Sequence[str] = sorted(set(known))
+    words: Sequence[str] = sorted({each for each in known if each.isprintable()})
     text = str(word)
     folded = {candidate.casefold(): candidate for candidate in words}
     from difflib import get_close_matches  # only on the way to an error, it would cost every start

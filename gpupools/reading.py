@@ -73,7 +73,9 @@ def with_name(pool: PoolFacts, properties: Mapping[str, Any], logical: str = "")
         logical: What the program calls the resource; its only name where the inputs have none, known or not yet.
     """
     given = [at(properties, path) for path in _NAMES]
-    name = next((each for each in map(text, given) if each), "") or (logical if set(given) == {None} else "")
+    name = next((each for each in map(text, given) if each), "") or (
+        logical if all(each is None for each in given) else ""
+    )
     return replace(pool, name=name) if name and not pool.pool else pool
 
 

@@ -1,0 +1,171 @@
+"""Lists everything the locks install with its licence, and refuses what may not be installed.
+
+    python tooling/licences.py           writes docs/licences.md
+    python tooling/licences.py --check   fails when the page is old, or a licence is not on the list
+
+Licences are those that the installed packages' own metadata names
+(https://packaging.python.org/en/latest/specifications/core-metadata/).
+"""
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Mapping
+from email.message import Message
+from importlib import metadata
+from pathlib import Path
+from typing import cast
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "licences.md"
+
+_SPELLED = {
+    "apache 2.0": "Apache-2.0",
+    "apache license 2.0": "Apache-2.0",
+    "apache software license": "Apache-2.0",
+    "3-clause bsd license": "BSD-3-Clause",
+    "bsd license": "BSD",
+    "isc license (iscl)": "ISC",
+    "mit license": "MIT",
+    "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0",
+    "python software foundation license": "PSF-2.0",
+}
+"""How metadata spells what SPDX has a name for; `BSD` is what some say without a number of clauses."""
+
+PERMISSIVE = frozenset({"0BSD", "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "PSF-2.0"})
+BY_FILE = frozenset({"MPL-2.0"})
+"""Asks for changes to its own files alone, which stay as published: https://www.mozilla.org/en-US/MPL/2.0/FAQ/."""
+ALLOWED = PERMISSIVE | BY_FILE
+
+_NOT_HERE = {"colorama": ("BSD-3-Clause", "https://github.com/tartley/colorama/blob/master/LICENSE.txt")}
+"""What the lock installs on other systems only: its licence, and where that is read."""
+
+_LOCKED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==", re.MULTILINE)
+_INTRODUCTION = """\
+# Licences
+
+Everything that `requirements.txt` and `requirements-check.txt` install, with the licence its own metadata names.
+`make lint` refuses any licence but these, in what is needed to run and in what is needed to develop alike:
+{permissive} and {by_file}.
+There is no GPL, LGPL or AGPL among them. MPL-2.0 asks for changes to its own files alone; they are installed as
+published.
+Where metadata names several licences, one on the list must be open to choice (`OR`), or all must be on it (`AND`).
+
+**Run**: the Pulumi program and the policy pack. **Check**: the hooks and the Action, which install nothing else.
+**Develop**: tests and tools. Written by `tooling/licences.py`.
+"""
+
+Installed = Mapping[str, metadata.Distribution]
+
+
+def installed(path: Iterable[str] | None = None) -> Installed:
+    """Return what is installed, by canonical name.
+
+    Args:
+        path: Folders to look in, instead of those Python looks in.
+    """
+    found = metadata.distributions() if path is None else metadata.distributions(path=list(path))
+    return {canonicalize_name(each.metadata["Name"]): each for each in found}
+
+
+def licence(package: metadata.Distribution) -> str:
+    """Return a package's licence as an SPDX expression where its metadata says enough for one, else as it says."""
+    said = cast("Message", package.metadata)
+    if expression := said.get("License-Expression"):
+        return str(expression)
+    named = str(said.get("License") or "").strip()
+    if _spdx(named) in ALLOWED:
+        return _spdx(named)
+    classified = [each.rpartition(" :: ")[2] for each in said.get_all("Classifier") or () if each.startswith("License")]
+    if classified:
+        return " AND ".join(sorted({_spdx(each) for each in classified}))
+    return (named.splitlines() or ["not named"])[0]
+
+
+def _spdx(name: str) -> str:
+    return _SPELLED.get(name.casefold(), name)
+
+
+def is_allowed(expression: str) -> bool:
+    """Say whether a licence may be installed."""
+    return any(all(one.strip(" ()") in ALLOWED for one in each.split(" AND ")) for each in expression.split(" OR "))
+
+
+def needed(wanted: Iterable[str], packages: Installed) -> set[str]:
+    """Return the names of what requirements bring with them on this system, themselves included."""
+    asked: set[tuple[str, str]] = set()
+    waiting = [Requirement(each) for each in wanted]
+    while waiting:
+        one = waiting.pop()
+        name = canonicalize_name(one.name)
+        for extra in ("", *one.extras):
+            if (name, extra) in asked or name not in packages:
+                continue
+            asked.add((name, extra))
+            for each in map(Requirement, packages[name].requires or ()):
+                if each.marker is None or each.marker.evaluate({"extra": extra}):
+                    waiting.append(each)
+    return {name for name, _ in asked}
+
+
+def locked(*files: Path) -> list[str]:
+    """Return the names of all that lock files install, sorted."""
+    return sorted({canonicalize_name(each) for file in files for each in _LOCKED.findall(file.read_text("utf-8"))})
+
+
+def listed(names: Iterable[str], packages: Installed) -> dict[str, str]:
+    """Return the licence of each package.
+
+    Raises:
+        LookupError: One is neither installed nor known.
+    """
+    found = {}
+    for name in names:
+        if name in packages:
+            found[name] = licence(packages[name])
+        elif name in _NOT_HERE:
+            found[name] = _NOT_HERE[name][0]
+        else:
+            raise LookupError(f"{name} is locked and not installed; run make lint, which installs the lock")
+    return found
+
+
+def page(licences: Mapping[str, str], packages: Installed) -> str:
+    """Write the page."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    run = needed(project["project"]["dependencies"], packages)
+    check = needed(project["dependency-groups"]["check"], packages)
+    rows = [
+        f"| {name} | {said} | {'Run, check' if name in check else 'Run' if name in run else 'Develop'} |"
+        for name, said in licences.items()
+    ]
+    introduction = _INTRODUCTION.format(permissive=", ".join(sorted(PERMISSIVE)), by_file=", ".join(sorted(BY_FILE)))
+    return "\n".join([introduction, "| Package | Licence | Needed to |", "| --- | --- | --- |", *rows, ""])
+
+
+def main(arguments: list[str]) -> int:
+    """Write the page, or with `--check` compare it; return the exit code."""
+    packages = installed()
+    try:
+        licences = listed(locked(ROOT / "requirements.txt", ROOT / "requirements-check.txt"), packages)
+    except LookupError as error:
+        print(error.args[0], file=sys.stderr)
+        return 1
+    refused = [
+        f"{name}: its licence {said} is not on the list" for name, said in licences.items() if not is_allowed(said)
+    ]
+    text = page(licences, packages)
+    if not refused and arguments != ["--check"]:
+        PAGE.write_text(text, encoding="utf-8")
+    elif not refused and (not PAGE.exists() or PAGE.read_text("utf-8") != text):
+        refused = ["docs/licences.md is not what the lock installs; write it with: python tooling/licences.py"]
+    for each in refused:
+        print(each, file=sys.stderr)
+    return 1 if refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
