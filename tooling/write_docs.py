@@ -10,6 +10,7 @@ a slower start of every command.
 import argparse
 import ast
 import inspect
+import json
 import re
 import sys
 import textwrap
@@ -35,6 +36,8 @@ from gpupools.pool_settings import SETTING_MODELS, SETTINGS, Capacity
 from gpupools.runtime.spec import RuntimeSpec, Trust
 from gpupools.spec import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
 from gpupools.taints import Taint
+from policies.finding import Rule
+from policies.stack_rules import ALL_RULES
 from providers import clouds
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -569,6 +572,43 @@ def _matrix_of(cloud: Cloud) -> str:
     return "\n\n".join([title, grid, ways, f"GPUs: {', '.join(notes.models)}.", "\n".join(notes.lines)])
 
 
+# --- the policies -----------------------------------------------------------------------------------------------------
+
+
+def _judges(rule: Rule) -> str:
+    return "a pool" if rule.pool is not None else "the stack" if rule.stack is not None else "a chart or workload"
+
+
+def _rules() -> str:
+    rows = [(f"[{rule.name}](#{rule.name})", rule.level.value, _judges(rule)) for rule in ALL_RULES]
+    return _table(("Rule", "Level", "Judges"), rows)
+
+
+def _rule(rule: Rule) -> str:
+    """Write what a rule says of itself: why, cure, whose guidance it carries out, and the keys of its configuration."""
+    guidance = rule.framework
+    asks = f"{guidance.specification} ({guidance.name}, {guidance.version}: {guidance.reference})"
+    lines = [
+        f"{rule.why} Cure: {rule.fix[0].lower()}{rule.fix[1:]}",
+        f"Level {rule.level.value}, severity {rule.severity}. Guidance: {asks}. {_linked(rule.url)}",
+    ]
+    if rule.config:
+        headers = ("Key", "Write", "Left out", "Meaning")
+        lines.append(_table(headers, (_rule_key(key, each) for key, each in rule.config.items())))
+    return "\n\n".join(lines)
+
+
+def _rule_key(key: str, schema: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    if "enum" in schema:
+        write = " or ".join(f"`{value}`" for value in schema["enum"])
+    else:
+        forms = {"integer": "whole number", "array": "list of text", "object": "map of text to text", "string": "text"}
+        write = forms[schema["type"]]
+    default = schema.get("default")
+    left_out = "not set" if default is None else f"`{json.dumps(default)}`" if default else "none"
+    return f"`{key}`", write, left_out, str(schema["description"])
+
+
 PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
     {
         "pool": _pool_keys,
@@ -589,6 +629,8 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "unverified-types": _unverified_types,
         "mig-per-cloud": _mig_per_cloud,
         "matrix": _matrix,
+        "rules": _rules,
+        **{rule.name: partial(_rule, rule) for rule in ALL_RULES},
     }
 )
 """Every generated part by the name its marker gives."""
