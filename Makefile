@@ -47,6 +47,7 @@ test: lint types
 lint: $(READY)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-cache >$(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 	@$(BIN)/gpupools policy --check-config $(CONFIGS) >/dev/null
 	@$(BIN)/python tooling/licences.py --check
 

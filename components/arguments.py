@@ -5,10 +5,10 @@ from typing import Any
 
 import pulumi
 
-from gpupools.cloud import Cloud
-from gpupools.errors import Problem, Rejected, dotted, nearest
-from gpupools.spec import LATE, Cluster
-from gpupools.stack import parse_cluster
+from gpupools.asked.spec import LATE, Cluster
+from gpupools.base.errors import Problem, Rejected, dotted, nearest
+from gpupools.environment.stack import parse_cluster
+from gpupools.planned.cloud import Cloud
 from providers import clouds
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pulumi
 
-from gpupools.identity import place, same_place, second_key
-from gpupools.spec import Cluster, StackOutput
+from gpupools.asked.identity import place, same_place, second_key
+from gpupools.asked.spec import Cluster, StackOutput
 
 
 def addresses(

@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary
 import pulumi
 from pulumi.runtime.settings import SETTINGS
 
-from gpupools.cloud import Cloud
-from gpupools.errors import Problem, shown
-from gpupools.identity import same_place
-from gpupools.plan import POOL_LABEL
+from gpupools.asked.identity import same_place
+from gpupools.base.errors import Problem, shown
+from gpupools.planned.cloud import Cloud
+from gpupools.planned.plan import POOL_LABEL
 
 
 @dataclass

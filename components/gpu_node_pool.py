@@ -9,10 +9,10 @@ import pulumi
 
 from components.arguments import input_error, known_values, parse_cloud, parse_cluster_argument, unknown_arguments
 from components.declared import apart, place_of, pool_problems
-from gpupools.errors import Path, Problem, Rejected, shown
-from gpupools.guard import RECORD
-from gpupools.plan import PoolPlan, plan_pool
-from gpupools.stack import bad_key, never_a_key, parse_pool
+from gpupools.base.errors import Path, Problem, Rejected, shown
+from gpupools.edits.guard import RECORD
+from gpupools.environment.stack import bad_key, never_a_key, parse_pool
+from gpupools.planned.plan import PoolPlan, plan_pool
 
 # No `from __future__ import annotations`, no Literal and no other unions in the argument types below: Pulumi's schema
 # inference for components in other languages refuses them (pulumi/provider/experimental/analyzer.py in the SDK).

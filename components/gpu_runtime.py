@@ -13,11 +13,11 @@ from components.arguments import input_error, known_values, parse_cloud, parse_c
 from components.declared import place_of, runtime_problems
 from components.gpu_node_pool import PoolArgs
 from components.kubernetes_objects import declare_object, declare_release
-from gpupools.errors import Path, Problem, Rejected
-from gpupools.plan import PoolPlan, plan_pool
-from gpupools.runtime.plan import RuntimePlan
+from gpupools.base.errors import Path, Problem, Rejected
+from gpupools.environment.stack import bad_key, parse_pool
+from gpupools.planned.plan import PoolPlan, plan_pool
+from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.runtime.planning import plan_runtime
-from gpupools.stack import bad_key, parse_pool
 
 # No `from __future__ import annotations`, no Literal and no other unions in the argument types: see gpu_node_pool.py.
 

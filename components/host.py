@@ -5,7 +5,7 @@ from typing import Any
 from pulumi.provider.experimental.component import ComponentProvider
 
 from components.arguments import input_error
-from gpupools.errors import Problem, Rejected, nearest
+from gpupools.base.errors import Problem, Rejected, nearest
 
 
 class NothingDropped(ComponentProvider):

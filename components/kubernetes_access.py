@@ -11,7 +11,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from gpupools.access import ExecPlugin, KubeconfigFile, KubeconfigSecret, api_url
+from gpupools.asked.access import ExecPlugin, KubeconfigFile, KubeconfigSecret, api_url
 
 _EXEC_API = "client.authentication.k8s.io/v1beta1"
 """The version all three clouds' plugins write; `v1` would need a newer `gke-gcloud-auth-plugin`.

@@ -10,10 +10,10 @@ import pulumi
 from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
 from pulumi.runtime.rpc import UNKNOWN
 
-from gpupools.config_values import Unlike, from_text, marked, rewritten_dates
-from gpupools.errors import Problem, Rejected, dotted
-from gpupools.spec import LATE
-from gpupools.stackfile import NAMESPACE, StackFile, read_values
+from gpupools.asked.spec import LATE
+from gpupools.base.errors import Problem, Rejected, dotted
+from gpupools.environment.config_values import Unlike, from_text, marked, rewritten_dates
+from gpupools.environment.stackfile import NAMESPACE, StackFile, read_values
 
 FILE = "GPUPOOLS_STACK_FILE"
 """Environment variable with the path of the stack file, where it is not beside the program (`--config-file`)."""

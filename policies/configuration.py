@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpupools.errors import Problem, nearest, shown
+from gpupools.base.errors import Problem, nearest, shown
 from policies.finding import Level
 from policies.stack_rules import ALL_RULES
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from gpupools.errors import shown
-from gpupools.pool_facts import UNKNOWN, PoolFacts
+from gpupools.base.errors import shown
+from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from policies.declared import Stack
 from policies.software import Software
-from policies.stack import Stack
 
 DOCS = "docs/policies.md"
 """The page with a section for every rule, by the rule's name."""

@@ -10,9 +10,9 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
-from gpupools.pool_facts import By, PoolFacts
+from gpupools.planned.pool_facts import By, PoolFacts
+from policies.declared import Cluster, Declared, Origin, Stack
 from policies.software import CLAIMS, DRIVER, OPERAND_LABELS, PLUGIN, TOOLKIT, Software
-from policies.stack import Cluster, Declared, Origin, Stack
 
 MOST_PAIRS = 100_000
 """Comparisons of a kind of software with a kind of pool, or with another kind of software.

@@ -34,14 +34,14 @@ from pulumi_policy.deserialize import serialize_properties
 from pulumi_policy.proxy import UnknownValueError
 from pulumi_policy.secret import Secret
 
-from gpupools.kubernetes_pools import read_kubernetes_pools, read_template
-from gpupools.pool_facts import UNKNOWN, PoolFacts
-from gpupools.reading import with_name, with_taint
+from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.read.inputs import with_name, with_taint
+from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
 from policies.components import Said, repeats, said
+from policies.declared import Declared, Stack, shows_gpus
 from policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
 from policies.rules import RULES, TAINTED, untainted
 from policies.software import Software, is_software, read_software
-from policies.stack import Declared, Stack, shows_gpus
 from policies.stack_rules import ALL_RULES, STACK_RULES
 from policies.wire import SECRET, SIGNATURE, decoded
 from policies.wire import plain as plain_wire

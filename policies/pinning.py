@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gpupools.pool_facts import UNKNOWN
+from gpupools.known.version_floors import Floor, below_floor
+from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.runtime.charts import charts
-from gpupools.version_floors import Floor, below_floor
 from policies.finding import Context, Finding
 from policies.software import CHARTS, IMAGES, Software, known_image, split_image, value_at
 

@@ -12,17 +12,25 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpupools.catalogue import InstanceType
-from gpupools.cloud import Cloud, Verdict, Wish
-from gpupools.errors import shown
-from gpupools.matrix import representatives
-from gpupools.mig import profiles
-from gpupools.plan import POOL_LABEL, refusals
-from gpupools.pool_facts import CUSTOMISATIONS, ZONES_OF_A_REGION, By, Customisation, PoolFacts, Reference, SharingFacts
-from gpupools.runtime.dra import DRA_DRIVER
-from gpupools.runtime.labels import SOFTWARE_LABEL, TRUST_LABEL, WAIVER_LABEL
-from gpupools.spec import Mig, Nodes, PoolSpec, SharingMode, shared_mode
-from gpupools.taints import GPU_TAINT, repels_cpu_pods
+from gpupools.asked.spec import Mig, Nodes, PoolSpec, SharingMode, shared_mode
+from gpupools.base.errors import shown
+from gpupools.base.taints import GPU_TAINT, repels_cpu_pods
+from gpupools.known.catalogue import InstanceType
+from gpupools.known.mig import profiles
+from gpupools.planned.cloud import Cloud, Verdict, Wish
+from gpupools.planned.dra import DRA_DRIVER
+from gpupools.planned.labels import SOFTWARE_LABEL, TRUST_LABEL, WAIVER_LABEL
+from gpupools.planned.matrix import representatives
+from gpupools.planned.plan import POOL_LABEL, refusals
+from gpupools.planned.pool_facts import (
+    CUSTOMISATIONS,
+    ZONES_OF_A_REGION,
+    By,
+    Customisation,
+    PoolFacts,
+    Reference,
+    SharingFacts,
+)
 from policies.finding import Context, Finding, Framework, Level, Rule, told, unknown_at_preview
 from policies.pinning import pinned
 from providers import clouds

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.pool_facts import UNKNOWN
+from gpupools.planned.pool_facts import UNKNOWN
 
 DRIVER, TOOLKIT, PLUGIN, CLAIMS = "driver", "container toolkit", "device plugin", "DRA driver"
 """The pieces that must have one owner on a node; of the last two, which both hand out GPUs, a node has one at all."""

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpupools.pool_facts import UNKNOWN, By
+from gpupools.planned.pool_facts import UNKNOWN, By
+from policies.declared import Stack
 from policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
 from policies.owners import MOST_PAIRS, PIECES, Meetings, TooMany
 from policies.rules import HARDENING, REASONS, RULES, by_hand, deciding_references, in_zones, untainted, weaknesses
 from policies.software import CLAIMS, PLUGIN
-from policies.stack import Stack
 
 # --- the rules ---
 

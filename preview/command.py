@@ -12,12 +12,12 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpupools.check import CheckedFile, check_stack_file, locate
-from gpupools.errors import Problem, Rejected
-from gpupools.identity import not_compared
-from gpupools.output import answer, tell, tell_lines
-from gpupools.stack import planned
-from gpupools.stackfile import NAMESPACE, stack_name
+from gpupools.asked.identity import not_compared
+from gpupools.base.errors import Problem, Rejected
+from gpupools.base.output import answer, tell, tell_lines
+from gpupools.environment.check import CheckedFile, check_stack_file, locate
+from gpupools.environment.stack import planned
+from gpupools.environment.stackfile import NAMESPACE, stack_name
 from preview.report import PolicyVerdict, Report, Violation, no_report
 from providers import clouds
 

@@ -29,8 +29,8 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import engine_pb2
 from pulumi.runtime.settings import SETTINGS
 
-from gpupools.errors import Problem
-from gpupools.spec import Late
+from gpupools.asked.spec import Late
+from gpupools.base.errors import Problem
 from preview.monitor import DeclaredResource, Refused, StrictMonitor
 from preview.schema import UNKNOWN
 from preview.sdk import without_what_only_an_engine_reads

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gpupools.commands.tables import table_text
-from gpupools.output import printable
-from gpupools.overrides import tellable, without_hidden
+from gpupools.asked.overrides import tellable, without_hidden
+from gpupools.base.output import printable
+from gpupools.base.tables import table_text
 
 if TYPE_CHECKING:
-    from gpupools.errors import Problem
-    from gpupools.plan import PoolPlan
-    from gpupools.runtime.plan import RuntimePlan
+    from gpupools.base.errors import Problem
+    from gpupools.planned.plan import PoolPlan
+    from gpupools.planned.runtime_plan import RuntimePlan
     from preview.monitor import DeclaredResource
     from preview.program import Preview
 

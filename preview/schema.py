@@ -22,7 +22,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 import pulumi
 from pulumi.runtime import rpc
 
-from gpupools.errors import Path, Problem, nearest, shown
+from gpupools.base.errors import Path, Problem, nearest, shown
 from providers.sdk_internals import (
     input_types,
     is_input_type,

@@ -5,7 +5,7 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
-from gpupools.cloud import Cloud
+from gpupools.planned.cloud import Cloud
 
 
 class Clouds(Mapping[str, Cloud]):

@@ -6,7 +6,7 @@ Part of every cloud's `resources.py`, and like them never imported by the pure p
 from collections.abc import Mapping
 from typing import Any
 
-from gpupools.overrides import apply_overrides
+from gpupools.asked.overrides import apply_overrides
 from providers.sdk_internals import is_input_type, wire_names, wire_values
 
 
@@ -15,7 +15,7 @@ def keyword_arguments(args: object, overrides: Mapping[str, Any]) -> dict[str, A
 
     Args:
         args: An instance of the resource's `…Args` class; nested values are `…Args` too, not dictionaries.
-        overrides: Inputs by wire name, checked by `gpupools.overrides.override_problems`.
+        overrides: Inputs by wire name, checked by `gpupools.asked.overrides.override_problems`.
     """
     if not overrides:
         return {key: value for key, value in vars(args).items() if value is not None}
@@ -38,7 +38,7 @@ def wire_inputs(args: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
 
     Args:
         args: An instance of the resource's `…Args` class, or a map by wire name.
-        overrides: Inputs by wire name, checked by `gpupools.overrides.override_problems`.
+        overrides: Inputs by wire name, checked by `gpupools.asked.overrides.override_problems`.
     """
     return {key: value for key, value in apply_overrides(_plain(args), overrides).items() if value is not None}
 

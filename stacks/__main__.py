@@ -18,14 +18,14 @@ from components.gpu_node_pool import DecidedPool, GpuNodePool, PoolArgs
 from components.gpu_runtime import DecidedRuntime, GpuRuntime, Resources
 from components.kubernetes_access import create_kubernetes_provider
 from components.stack_config import decrypted, read_stack_config
-from gpupools.access import ACCESS_KEYS, check_kubeconfig_paths, check_secrets
+from gpupools.asked.access import ACCESS_KEYS, check_kubeconfig_paths, check_secrets
+from gpupools.base.errors import Rejected
 from gpupools.commands.diff import effects_of_inputs
-from gpupools.diff import in_recorded_order, record
-from gpupools.errors import Rejected
-from gpupools.guard import Judged, judge, read_earlier
-from gpupools.runtime.plan import RuntimePlan
-from gpupools.stack import parse_stack, plan_config
-from gpupools.stackfile import is_in_checkout
+from gpupools.edits.diff import in_recorded_order, record
+from gpupools.edits.guard import Judged, judge, read_earlier
+from gpupools.environment.stack import parse_stack, plan_config
+from gpupools.environment.stackfile import is_in_checkout
+from gpupools.planned.runtime_plan import RuntimePlan
 from providers import clouds
 from providers.last_update import last_update
 

@@ -11,12 +11,12 @@ from typing import Any, Literal
 
 import pytest
 
-from gpupools.catalogue import COLUMNS, Catalogue
-from gpupools.cloud import Capability, Cloud, Owners, Settings, Software, Verdict, Wish
-from gpupools.errors import Problem
-from gpupools.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
-from gpupools.reserved import KeyRule
-from gpupools.spec import SHARING_KINDS, Address, Addresses, Cluster
+from gpupools.asked.spec import SHARING_KINDS, Address, Addresses, Cluster
+from gpupools.base.errors import Problem
+from gpupools.known.catalogue import COLUMNS, Catalogue
+from gpupools.known.reserved import KeyRule
+from gpupools.planned.cloud import Capability, Cloud, Owners, Settings, Software, Verdict, Wish
+from gpupools.planned.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
 
 # instance type, model, GPUs, GiB per GPU, vCPUs, GiB, lifecycle, date
 MACHINES = (

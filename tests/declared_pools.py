@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpupools.overrides import flattened
+from gpupools.asked.overrides import flattened
 from preview.monitor import DeclaredResource
 from preview.program import Preview, preview_program
 

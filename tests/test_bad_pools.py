@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.cli import main
-from gpupools.errors import Problem, Rejected
-from gpupools.stack import plan_config
+from gpupools.base.errors import Problem, Rejected
+from gpupools.commands.cli import main
+from gpupools.environment.stack import plan_config
 from providers import clouds
 
 Keys = Mapping[str, Any]

@@ -14,16 +14,16 @@ from typing import Any
 
 import pytest
 
-from gpupools.catalogue import InstanceType
-from gpupools.cloud import Cloud, Settings, Verdict
-from gpupools.errors import Rejected
-from gpupools.gpus import gpu_models
-from gpupools.matrix import representatives
-from gpupools.plan import POOL_LABEL, PoolPlan, plan_pool
-from gpupools.pool_facts import UNKNOWN, PoolFacts
-from gpupools.spec import SHARING_KINDS, Cluster, PoolSpec
-from gpupools.stack import parse_cluster, parse_pool
-from gpupools.taints import GPU_TAINT
+from gpupools.asked.spec import SHARING_KINDS, Cluster, PoolSpec
+from gpupools.base.errors import Rejected
+from gpupools.base.taints import GPU_TAINT
+from gpupools.environment.stack import parse_cluster, parse_pool
+from gpupools.known.catalogue import InstanceType
+from gpupools.known.gpus import gpu_models
+from gpupools.planned.cloud import Cloud, Settings, Verdict
+from gpupools.planned.matrix import representatives
+from gpupools.planned.plan import POOL_LABEL, PoolPlan, plan_pool
+from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from policies.rules import RULES, judge_pool
 from preview.program import Preview, preview_program
 from providers import clouds

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.cli import main
-from gpupools.plan import plan_pool
+from gpupools.asked.spec import LATE
+from gpupools.commands.cli import main
+from gpupools.environment.stack import plan_config
+from gpupools.planned.plan import plan_pool
 from gpupools.runtime.planning import plan_runtime
-from gpupools.spec import LATE
-from gpupools.stack import plan_config
 from preview.command import PROGRAM
 from preview.program import preview_program
 from providers import clouds

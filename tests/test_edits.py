@@ -24,11 +24,11 @@ from google.cloud import container_v1, container_v1beta1
 from pulumi import _types
 
 import providers
+from gpupools.asked.overrides import Overridable, apply_overrides
+from gpupools.base.errors import Rejected
 from gpupools.commands.diff import effects_of_inputs
-from gpupools.diff import EditEffect, FieldChange, PlanEdit, PoolChange, diff, edit_of, plan_edits
-from gpupools.errors import Rejected
-from gpupools.overrides import Overridable, apply_overrides
-from gpupools.stack import plan_config
+from gpupools.edits.diff import EditEffect, FieldChange, PlanEdit, PoolChange, diff, edit_of, plan_edits
+from gpupools.environment.stack import plan_config
 from preview.command import PROGRAM
 from preview.monitor import DeclaredResource
 from preview.program import Preview, preview_program

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from gpupools.cloud import Cloud
-from gpupools.errors import Rejected
-from gpupools.overrides import Overridable
-from gpupools.stack import plan_config
+from gpupools.asked.overrides import Overridable
+from gpupools.base.errors import Rejected
+from gpupools.environment.stack import plan_config
+from gpupools.planned.cloud import Cloud
 from providers import clouds
 from providers.aws import boot
 from providers.gcp.pool_settings import RESERVED_METADATA

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from gpupools.cloud import Setting
-from gpupools.errors import Problem, Rejected
-from gpupools.pool_settings import SETTINGS, given_settings
-from gpupools.stack import parse_pool, plan_config
+from gpupools.asked.pool_parts import SETTINGS, given_settings
+from gpupools.base.errors import Problem, Rejected
+from gpupools.environment.stack import parse_pool, plan_config
+from gpupools.planned.cloud import Setting
 from preview.monitor import DeclaredResource
 from providers import clouds
 from tests.declared_pools import DeclaredPools, declare, sent, stack

@@ -41,11 +41,11 @@ import pytest  # noqa: E402 - after the path
 
 MODULES: Mapping[str, str] = {
     "policies.rules": "policies/rules.py",
-    "gpupools.pool_facts": "gpupools/pool_facts.py",
-    "gpupools.reading": "gpupools/reading.py",
-    "gpupools.kubernetes_pools": "gpupools/kubernetes_pools.py",
-    "gpupools.cluster_api": "gpupools/cluster_api.py",
-    "gpupools.embedded_pools": "gpupools/embedded_pools.py",
+    "gpupools.planned.pool_facts": "gpupools/planned/pool_facts.py",
+    "gpupools.read.inputs": "gpupools/read/inputs.py",
+    "gpupools.read.kubernetes_pools": "gpupools/read/kubernetes_pools.py",
+    "gpupools.read.cluster_api": "gpupools/read/cluster_api.py",
+    "gpupools.read.embedded_pools": "gpupools/read/embedded_pools.py",
     "providers.aws.user_data": "providers/aws/user_data.py",
     "providers.aws.cloudformation": "providers/aws/cloudformation.py",
     "providers.aws.read_back": "providers/aws/read_back.py",
@@ -90,12 +90,12 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "not in_cluster and given is UNKNOWN -> given is UNKNOWN",
     ): "what is not known yet was not read, so it says nothing of a cluster",
     (
-        "gpupools/cluster_api.py",
+        "gpupools/read/cluster_api.py",
         'found = Accelerator("nvidia", Fraction(number(count) or 0), text(kind))',
         "0 -> 1",
     ): "a count above 0 is what the line is for",
     (
-        "gpupools/reading.py",
+        "gpupools/read/inputs.py",
         'taint = parse_taint(item if isinstance(item, str) else "")',
         "'' -> '-mutant'",
     ): "both are no taint, and what is no text gets a sentence of its own",
@@ -327,8 +327,8 @@ class PackInThisProcess:
     def analyze_stack(self, resources: Iterable[Any]) -> list[Any]:
         """Judge the whole stack by every rule that sees it."""
         from policies import pack, stack_rules
+        from policies.declared import Stack
         from policies.finding import Context, told
-        from policies.stack import Stack
         from preview.pack import Diagnostic, as_engine_sends
 
         def wired(given: Any) -> Any:

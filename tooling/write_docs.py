@@ -26,16 +26,16 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from gpupools.catalogue import InstanceType
-from gpupools.cloud import Cloud, Verdict, Wish
-from gpupools.gpus import gpu_models
-from gpupools.matrix import MatrixRow, matrix
-from gpupools.mig import profiles
-from gpupools.plan import refusals
-from gpupools.pool_settings import SETTING_MODELS, SETTINGS, Capacity
-from gpupools.runtime.spec import RuntimeSpec, Trust
-from gpupools.spec import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
-from gpupools.taints import Taint
+from gpupools.asked.pool_parts import SETTING_MODELS, SETTINGS, Capacity
+from gpupools.asked.runtime_spec import RuntimeSpec, Trust
+from gpupools.asked.spec import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
+from gpupools.base.taints import Taint
+from gpupools.known.catalogue import InstanceType
+from gpupools.known.gpus import gpu_models
+from gpupools.known.mig import profiles
+from gpupools.planned.cloud import Cloud, Verdict, Wish
+from gpupools.planned.matrix import MatrixRow, matrix
+from gpupools.planned.plan import refusals
 from policies.finding import Rule
 from policies.stack_rules import ALL_RULES
 from providers import clouds

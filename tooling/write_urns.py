@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpupools.stackfile import NAMESPACE, read_stack_file
+from gpupools.environment.stackfile import NAMESPACE, read_stack_file
 from preview.command import PROGRAM
 from preview.program import Preview, preview_program
 

@@ -4,12 +4,12 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from gpupools.catalogue import InstanceType
-from gpupools.commands.tables import table_text
+from gpupools.base.output import answer, tell, tell_lines
+from gpupools.base.tables import table_text
 from gpupools.commands.words import wrong_words
-from gpupools.gpus import gpu_models, match_gpu_model
-from gpupools.output import answer, tell, tell_lines
-from gpupools.plan import gpus_as_json
+from gpupools.known.catalogue import InstanceType
+from gpupools.known.gpus import gpu_models, match_gpu_model
+from gpupools.planned.plan import gpus_as_json
 from providers import clouds
 
 

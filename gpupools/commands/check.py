@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from gpupools.check import Located, check_stack_file, locate, warnings
+from gpupools.base.errors import Problem, Rejected
+from gpupools.base.output import annotate, answer, tell
 from gpupools.commands.files import add_within, links_out
-from gpupools.errors import Problem, Rejected
-from gpupools.output import annotate, answer, tell
+from gpupools.environment.check import Located, check_stack_file, locate, warnings
 from providers import clouds
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import providers
-from gpupools.check import CheckedFile, Located, check_stack_file, locate
+from gpupools.base.errors import Problem, Rejected
+from gpupools.base.output import answer, tell
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.git import NotInGit, file_at
-from gpupools.diff import InputEdit, InputEdits, PoolChange, diff, input_edits
-from gpupools.errors import Problem, Rejected
-from gpupools.guard import Refusal, idle_switch, refusals
-from gpupools.output import answer, tell
+from gpupools.edits.diff import InputEdit, InputEdits, PoolChange, diff, input_edits
+from gpupools.edits.guard import Refusal, idle_switch, refusals
+from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate
 from providers import clouds
 
 DESTROYS = 3

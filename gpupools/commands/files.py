@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gpupools.errors import Problem
+from gpupools.base.errors import Problem
 
 
 def add_within(parser: argparse.ArgumentParser) -> None:

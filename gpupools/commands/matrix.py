@@ -2,12 +2,12 @@
 
 import argparse
 
-from gpupools.cloud import Verdict
-from gpupools.commands.tables import table_text
+from gpupools.base.output import answer, tell, tell_lines
+from gpupools.base.tables import table_text
 from gpupools.commands.words import wrong_words
-from gpupools.gpus import match_gpu_model
-from gpupools.matrix import grouped, matrix
-from gpupools.output import answer, tell, tell_lines
+from gpupools.known.gpus import match_gpu_model
+from gpupools.planned.cloud import Verdict
+from gpupools.planned.matrix import grouped, matrix
 from providers import clouds
 
 

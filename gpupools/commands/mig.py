@@ -5,11 +5,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpupools.commands.tables import table_text
-from gpupools.errors import Problem, nearest
-from gpupools.gpus import gpu_models, match_gpu_model
-from gpupools.mig import Layout, MigError, fit, geometry, pack, profiles
-from gpupools.output import answer, tell, tell_lines
+from gpupools.base.errors import Problem, nearest
+from gpupools.base.output import answer, tell, tell_lines
+from gpupools.base.tables import table_text
+from gpupools.known.gpus import gpu_models, match_gpu_model
+from gpupools.known.mig import Layout, MigError, fit, geometry, pack, profiles
 
 
 def add(parser: argparse.ArgumentParser) -> None:

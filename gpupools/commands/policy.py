@@ -13,9 +13,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gpupools.base.errors import Problem, Rejected
+from gpupools.base.output import annotate, answer, tell, tell_json, tell_xml
 from gpupools.commands.files import add_within, links_out, write_whole
-from gpupools.errors import Problem, Rejected
-from gpupools.output import annotate, answer, tell, tell_json, tell_xml
 
 if TYPE_CHECKING:
     from policies.documents.judging import Found, Judged

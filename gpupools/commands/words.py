@@ -1,7 +1,7 @@
 """What `catalog` and `matrix` are asked for."""
 
-from gpupools.errors import Problem, nearest
-from gpupools.gpus import gpu_models, match_gpu_model
+from gpupools.base.errors import Problem, nearest
+from gpupools.known.gpus import gpu_models, match_gpu_model
 from providers import clouds
 
 

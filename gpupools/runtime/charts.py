@@ -14,10 +14,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gpupools.errors import nearest, shown
-from gpupools.version_floors import below_floor
+from gpupools.base.errors import nearest, shown
+from gpupools.known.version_floors import below_floor
 
-_DATA = Path(__file__).parent.parent / "data"
+_DATA = Path(__file__).parents[1] / "data"
 
 
 class UnknownValue(ValueError):

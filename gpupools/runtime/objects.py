@@ -7,9 +7,9 @@ from typing import Any
 
 import yaml
 
-from gpupools.capacity import GPU_RESOURCE
-from gpupools.plan import POOL_LABEL, PoolPlan
-from gpupools.runtime.configs import (
+from gpupools.asked.runtime_spec import Trust
+from gpupools.planned.capacity import GPU_RESOURCE
+from gpupools.planned.configs import (
     DEFAULT_CONFIG,
     PluginConfig,
     content_name,
@@ -18,12 +18,12 @@ from gpupools.runtime.configs import (
     plugin_config,
     plugin_config_name,
 )
-from gpupools.runtime.dra import CLAIM_QUOTA, claim_template
-from gpupools.runtime.labels import SOFTWARE_LABEL, TRUST_LABEL
+from gpupools.planned.dra import CLAIM_QUOTA, claim_template
+from gpupools.planned.labels import SOFTWARE_LABEL, TRUST_LABEL
+from gpupools.planned.plan import POOL_LABEL, PoolPlan
+from gpupools.planned.runtime_plan import KubernetesObject
+from gpupools.planned.tolerations import node_affinity, tolerations_for
 from gpupools.runtime.owners import DRIVER_INSTALLER
-from gpupools.runtime.plan import KubernetesObject
-from gpupools.runtime.spec import Trust
-from gpupools.runtime.tolerations import node_affinity, tolerations_for
 
 _MANAGED_BY = {"app.kubernetes.io/managed-by": "gpupools"}
 
@@ -35,7 +35,7 @@ SMOKE_IMAGE = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"
 PAUSE_IMAGE = "registry.k8s.io/pause:3.10"
 """Does nothing, for a DaemonSet whose work is done by its init container."""
 
-_METRICS = Path(__file__).parent.parent / "data" / "dcgm_metrics.csv"
+_METRICS = Path(__file__).parents[1] / "data" / "dcgm_metrics.csv"
 
 
 SECURITY_NOTE = "gpupools/security"

@@ -8,18 +8,18 @@ its switches turn on.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gpupools.cloud import Cloud, Verdict
-from gpupools.errors import Path, Problem
-from gpupools.plan import SERVED_BY, PoolPlan
-from gpupools.reserved import first_rule
+from gpupools.asked.runtime_spec import ExistingSoftware, RuntimeSpec
+from gpupools.base.errors import Path, Problem
+from gpupools.base.taints import Taint
+from gpupools.known.reserved import first_rule
+from gpupools.planned.cloud import Cloud, Verdict
+from gpupools.planned.dra import DRA_DRIVER
+from gpupools.planned.labels import GPU_PRESENT_LABEL, OPERANDS_LABEL
+from gpupools.planned.node_runtime import NodeRuntime
+from gpupools.planned.plan import SERVED_BY, PoolPlan
+from gpupools.planned.runtime_plan import KubernetesObject, Piece, PoolOwners, Release
+from gpupools.planned.tolerations import selects, untolerated
 from gpupools.runtime.charts import OPERANDS, Operand, value_seen
-from gpupools.runtime.dra import DRA_DRIVER
-from gpupools.runtime.facts import NodeRuntime
-from gpupools.runtime.labels import GPU_PRESENT_LABEL, OPERANDS_LABEL
-from gpupools.runtime.plan import KubernetesObject, Piece, PoolOwners, Release
-from gpupools.runtime.spec import ExistingSoftware, RuntimeSpec
-from gpupools.runtime.tolerations import selects, untolerated
-from gpupools.taints import Taint
 
 INSTALLER_OWNER = "Google's driver installer DaemonSet"
 DRIVER_INSTALLER = "gpupools-driver-installer"

@@ -4,23 +4,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpupools.capacity import GPU_RESOURCE
-from gpupools.cloud import Cloud, Verdict
-from gpupools.errors import Path, Problem, Rejected
-from gpupools.gpus import gpu_models
-from gpupools.plan import PoolPlan
+from gpupools.asked.runtime_spec import RuntimeSpec
+from gpupools.asked.spec import Cluster
+from gpupools.base.errors import Path, Problem, Rejected
+from gpupools.known.gpus import gpu_models
+from gpupools.known.requirements import requirement
+from gpupools.planned.capacity import GPU_RESOURCE
+from gpupools.planned.cloud import Cloud, Verdict
+from gpupools.planned.configs import DEFAULT_CONFIG, client_limits
+from gpupools.planned.dra import DRA_CHART, DRA_DRIVER
+from gpupools.planned.labels import GPU_PRESENT_LABEL, SOFTWARE_LABEL
+from gpupools.planned.node_runtime import NodeRuntime
+from gpupools.planned.plan import PoolPlan
+from gpupools.planned.runtime_plan import KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
+from gpupools.planned.tolerations import node_affinity, tolerations_for, untolerated
 from gpupools.runtime import objects
 from gpupools.runtime.charts import at, charts, check_values, nested, too_old
-from gpupools.runtime.configs import DEFAULT_CONFIG, client_limits
-from gpupools.runtime.dra import DRA_CHART, DRA_DRIVER
-from gpupools.runtime.facts import NodeRuntime
-from gpupools.runtime.labels import GPU_PRESENT_LABEL, SOFTWARE_LABEL
 from gpupools.runtime.owners import claims, labels_left, needed_pieces, operands_of, settle, wants
-from gpupools.runtime.plan import KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
-from gpupools.runtime.requirements import requirement
-from gpupools.runtime.spec import RuntimeSpec
-from gpupools.runtime.tolerations import node_affinity, tolerations_for, untolerated
-from gpupools.spec import Cluster
 
 EXPORTER_TAG = "4.6.0-4.8.3-distroless"
 """Tag of the DCGM exporter's image: the chart's own is older than the first fixed release (bulletin 5857); this is

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpupools.errors import Path
+from gpupools.base.errors import Path
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Resource:
     type: str
     """Pulumi type token."""
     inputs: Mapping[str, Any]
-    """Wire form, with `gpupools.cloud.UNKNOWN` for what is not known yet."""
+    """Wire form, with `gpupools.planned.cloud.UNKNOWN` for what is not known yet."""
     line: int | None = None
     """Where it stands in the file, from 1."""
     lines: Mapping[Path, int] = field(default_factory=dict)

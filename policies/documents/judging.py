@@ -7,16 +7,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
 
-from gpupools.errors import Path, Problem, Rejected
-from gpupools.kubernetes_pools import read_kubernetes_pools, read_template
-from gpupools.reading import with_name
+from gpupools.base.errors import Path, Problem, Rejected
+from gpupools.read.inputs import with_name
+from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
 from policies import configuration
 from policies.components import Said, repeats, said
+from policies.declared import Declared, Stack
 from policies.documents.document import Document, Resource
-from policies.documents.reading import read_document
+from policies.documents.forms import read_document
 from policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
 from policies.software import read_software
-from policies.stack import Declared, Stack
 from policies.stack_rules import ALL_RULES
 from providers import clouds
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as Xml
 
-from gpupools.output import printable
+from gpupools.base.output import printable
 from policies.documents.judging import Found, Judged
 from policies.finding import Level
 

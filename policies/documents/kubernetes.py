@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpupools.bounded_yaml import Value
-from gpupools.errors import Path, Problem, Rejected
+from gpupools.base.bounded_yaml import Value
+from gpupools.base.errors import Path, Problem, Rejected
 from policies.documents.document import Document, Resource
 from policies.documents.text import Text
 

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpupools.errors import Path, Problem, Rejected
+from gpupools.base.errors import Path, Problem, Rejected
 from policies.documents.document import Document, Resource
 from policies.documents.text import Text, all_maps, damaged, one_map
-from policies.documents.wire import plain
+from policies.documents.wire_values import plain
 
 FORM = "Pulumi preview"
 

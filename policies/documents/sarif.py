@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
-from gpupools.errors import Problem
-from gpupools.output import printable, sarif_text, uri
+from gpupools.base.errors import Problem
+from gpupools.base.output import printable, sarif_text, uri
 from policies.documents.judging import Found, Judged
 from policies.finding import Level, Rule
 

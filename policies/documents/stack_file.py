@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpupools.errors import Problem, Rejected
+from gpupools.base.errors import Problem, Rejected
 from policies.documents.document import Document
 from policies.documents.text import Text
 

@@ -13,9 +13,9 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from gpupools.bounded_yaml import Value, parse_yaml
-from gpupools.errors import Problem, Rejected, shown
-from gpupools.pool_facts import UNKNOWN
+from gpupools.base.bounded_yaml import Value, parse_yaml
+from gpupools.base.errors import Problem, Rejected, shown
+from gpupools.planned.pool_facts import UNKNOWN
 from policies.documents import kubernetes
 from policies.documents.document import Document, Resource
 from policies.documents.terraform_names import terraform_names

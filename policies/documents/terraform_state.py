@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpupools.errors import Path
+from gpupools.base.errors import Path
 from policies.documents.document import Document, Resource
 from policies.documents.terraform_plan import Found, check_version, resources_of
 from policies.documents.text import Text, all_maps, damaged, one_map

@@ -15,8 +15,8 @@ from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any
 
-from gpupools.bounded_yaml import MAX_DEPTH, Value, parse_yaml
-from gpupools.errors import Path, Problem, Rejected, shown
+from gpupools.base.bounded_yaml import MAX_DEPTH, Value, parse_yaml
+from gpupools.base.errors import Path, Problem, Rejected, shown
 
 MAX_BYTES = 64 * 1024 * 1024
 """A plan of ten thousand resources has about 40 MB."""

@@ -10,12 +10,12 @@ from typing import Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from gpupools.access import ReachableCluster
-from gpupools.catalogue import Catalogue
-from gpupools.cloud import Cloud, when_called
-from gpupools.errors import shown
-from gpupools.reserved import CONDITION_TAINTS, OPERATOR_LABELS, KeyRule, kubelet_labels
-from gpupools.spec import Address, Addresses
+from gpupools.asked.access import ReachableCluster
+from gpupools.asked.spec import Address, Addresses
+from gpupools.base.errors import shown
+from gpupools.known.catalogue import Catalogue
+from gpupools.known.reserved import CONDITION_TAINTS, OPERATOR_LABELS, KeyRule, kubelet_labels
+from gpupools.planned.cloud import Cloud, when_called
 from providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PLACEMENT_GROUP, SETTINGS
 from providers.aws.runtime import node_runtime

@@ -11,7 +11,7 @@ from typing import Any
 
 import tomli_w
 
-from gpupools.spec import SharingMode
+from gpupools.asked.spec import SharingMode
 
 BOTTLEROCKET_MIG: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
     {

@@ -8,11 +8,11 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from gpupools.customised import InputRow, customisations
-from gpupools.errors import Rejected
-from gpupools.pool_facts import UNKNOWN, Customisation
-from gpupools.reading import at, is_list, items, text
-from gpupools.spec import WholeGpu
+from gpupools.asked.spec import WholeGpu
+from gpupools.base.errors import Rejected
+from gpupools.planned.pool_facts import UNKNOWN, Customisation
+from gpupools.read.customised import InputRow, customisations
+from gpupools.read.inputs import at, is_list, items, text
 from providers.aws.boot import bottlerocket_settings
 from providers.aws.user_data import decoded, parts
 
@@ -119,7 +119,7 @@ def is_plain(given: str) -> bool:
 
 
 def _is_plain(mime: str, kind: str, body: str) -> bool:
-    from gpupools.bounded_yaml import parse_yaml  # only here: most user data is no YAML
+    from gpupools.base.bounded_yaml import parse_yaml  # only here: most user data is no YAML
 
     # The type, or outside of MIME the first words, say who reads a text: one text can be settings and a script.
     if kind and (mime not in ("", "application/node.eks.aws") or _CLOUD_INIT.match(body)):

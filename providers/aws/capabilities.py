@@ -8,8 +8,8 @@ driver and container toolkit only.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gpupools.cloud import Capability, Owners, Software, Verdict
-from gpupools.runtime.dra import dra_capabilities
+from gpupools.planned.cloud import Capability, Owners, Software, Verdict
+from gpupools.planned.dra import dra_capabilities
 
 _IMAGES = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
 _MIG = "https://docs.aws.amazon.com/eks/latest/userguide/device-management-nvidia-mig.html"

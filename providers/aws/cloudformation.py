@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpupools.pool_facts import UNKNOWN, MissingTaint, PoolFacts
-from gpupools.reading import is_list, mapping, relocated, text
+from gpupools.planned.pool_facts import UNKNOWN, MissingTaint, PoolFacts
+from gpupools.read.inputs import is_list, mapping, relocated, text
 
 CLOUD_CONTROL = "aws:cloudcontrol/resource:Resource"
 EXTENSION = "aws-native:index:ExtensionResource"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from gpupools.cloud import Wish
+from gpupools.planned.cloud import Wish
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.cloud import Setting, Wish
-from gpupools.errors import Path, Problem, nearest, shown
-from gpupools.overrides import Kept, Overridable, override_problems
-from gpupools.pool_settings import CapacityBlock, Reservation
-from gpupools.runtime.labels import OUR_LABELS
-from gpupools.spec import Late
-from gpupools.taints import GPU_TAINT
+from gpupools.asked.overrides import Kept, Overridable, override_problems
+from gpupools.asked.pool_parts import CapacityBlock, Reservation
+from gpupools.asked.spec import Late
+from gpupools.base.errors import Path, Problem, nearest, shown
+from gpupools.base.taints import GPU_TAINT
+from gpupools.planned.cloud import Setting, Wish
+from gpupools.planned.labels import OUR_LABELS
 from providers.aws import boot
 from providers.aws.images import (
     AL2023,
@@ -157,7 +157,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         ),
     }
 )
-"""What EKS makes of each setting; `gpupools.pool_settings.SETTINGS` names them."""
+"""What EKS makes of each setting; `gpupools.asked.pool_parts.SETTINGS` names them."""
 
 CAPACITY_BLOCK_FAMILIES = frozenset({"p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300"} | ULTRASERVER_FAMILIES)
 """Families with the usage class `capacity-block` in EC2's DescribeInstanceTypes, as in getmoto/moto

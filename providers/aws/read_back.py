@@ -17,8 +17,9 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.catalogue import Catalogue
-from gpupools.pool_facts import (
+from gpupools.base.taints import Effect
+from gpupools.known.catalogue import Catalogue
+from gpupools.planned.pool_facts import (
     NO_ACCELERATOR,
     UNKNOWN,
     Accelerator,
@@ -28,7 +29,7 @@ from gpupools.pool_facts import (
     Reference,
     SoftwareHints,
 )
-from gpupools.reading import (
+from gpupools.read.inputs import (
     Hardening,
     Machines,
     TaintsRead,
@@ -46,7 +47,6 @@ from gpupools.reading import (
     text,
     wanted_taint,
 )
-from gpupools.taints import Effect
 from providers.aws import cloudformation
 from providers.aws.by_hand import customised, group_customised
 from providers.aws.user_data import (

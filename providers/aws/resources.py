@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import pulumi
 import pulumi_aws as aws
 
-from gpupools.capacity import GPU_RESOURCE
-from gpupools.plan import PoolPlan
-from gpupools.taints import Taint
+from gpupools.base.taints import Taint
+from gpupools.planned.capacity import GPU_RESOURCE
+from gpupools.planned.plan import PoolPlan
 from providers.aws import account_of
 from providers.aws.read_back import EFFECTS
 from providers.aws.settings import EksSettings, Interface, Volume

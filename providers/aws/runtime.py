@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from gpupools.cloud import Settings
-from gpupools.runtime.facts import NodeRuntime
-from gpupools.runtime.plan import Piece
+from gpupools.planned.cloud import Settings
+from gpupools.planned.node_runtime import NodeRuntime
+from gpupools.planned.runtime_plan import Piece
 
 _IMAGES = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
 _BOTTLEROCKET = "https://bottlerocket.dev/en/os/1.57.x/api/settings/kubelet-device-plugins/"

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import Any, TypedDict
 
-from gpupools.capacity import GPU_RESOURCE
-from gpupools.capacity import capacity as offered_by
-from gpupools.cloud import Owners, Settings, Wish
-from gpupools.errors import Path, Problem
-from gpupools.pool_settings import CapacityBlock, Reservation
-from gpupools.runtime.dra import DRA_DRIVER
-from gpupools.runtime.labels import GPU_PRESENT_LABEL
-from gpupools.taints import GPU_TAINT
+from gpupools.asked.pool_parts import CapacityBlock, Reservation
+from gpupools.base.errors import Path, Problem
+from gpupools.base.taints import GPU_TAINT
+from gpupools.planned.capacity import GPU_RESOURCE
+from gpupools.planned.capacity import capacity as offered_by
+from gpupools.planned.cloud import Owners, Settings, Wish
+from gpupools.planned.dra import DRA_DRIVER
+from gpupools.planned.labels import GPU_PRESENT_LABEL
 from providers.aws import boot, pool_settings
 from providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
 from providers.aws.images import AL2023, BOTTLEROCKET, IMAGES, OWN, ULTRASERVER_FAMILIES, Image, family, image_of

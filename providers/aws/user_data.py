@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpupools.errors import Rejected
-from gpupools.pool_facts import SharingFacts
-from gpupools.reading import TaintsRead, at, flag, is_list, mapping, number, string_map, text
-from gpupools.taints import Effect, Taint
+from gpupools.base.errors import Rejected
+from gpupools.base.taints import Effect, Taint
+from gpupools.planned.pool_facts import SharingFacts
+from gpupools.read.inputs import TaintsRead, at, flag, is_list, mapping, number, string_map, text
 from providers.aws.boot import BOTTLEROCKET_SHARING, MOST_USER_DATA
 
 _MOST_UNPACKED = 256 * 1024
@@ -191,7 +191,7 @@ _SETTINGS = re.compile(r"(?m)^[ \t]*(?:\[+[ \t]*\"?settings\b|settings\.)")
 
 
 def _node_config(body: str, path: str, configured: TaintsRead, flagged: TaintsRead, found: UserData) -> None:
-    from gpupools.bounded_yaml import parse_yaml  # only here: most user data is a script
+    from gpupools.base.bounded_yaml import parse_yaml  # only here: most user data is a script
 
     try:
         documents = [mapping(one.data) for one in parse_yaml(body, _MOST_VALUES)]

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gpupools.cloud import Cloud, Owners, Software, when_called
-from gpupools.reserved import CONDITION_TAINTS, OPERATOR_LABELS, KeyRule, kubelet_labels
-from gpupools.spec import SHARING_KINDS
+from gpupools.asked.spec import SHARING_KINDS
+from gpupools.known.reserved import CONDITION_TAINTS, OPERATOR_LABELS, KeyRule, kubelet_labels
+from gpupools.planned.cloud import Cloud, Owners, Software, when_called
 from providers.azure.capabilities import CAPABILITIES
 from providers.azure.machines import INSTANCE_TYPES, find_instance_type
 from providers.azure.pool_settings import OVERRIDABLE, SETTINGS, SPOT_PAGE

@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpupools.customised import InputRow, customisations
-from gpupools.pool_facts import Customisation
+from gpupools.planned.pool_facts import Customisation
+from gpupools.read.customised import InputRow, customisations
 
 _PORTS = "https://learn.microsoft.com/azure/aks/use-node-public-ips#allow-host-port-connections-and-add-node-pools-to-application-security-groups"
 _KERNEL = "https://learn.microsoft.com/azure/aks/custom-node-configuration"

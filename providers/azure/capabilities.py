@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from gpupools.cloud import Capability, Verdict
-from gpupools.runtime.dra import dra_capabilities
+from gpupools.planned.cloud import Capability, Verdict
+from gpupools.planned.dra import dra_capabilities
 
 _AKS = "https://learn.microsoft.com/azure/aks/"
 _GPU = f"{_AKS}use-nvidia-gpu"

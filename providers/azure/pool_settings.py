@@ -5,12 +5,12 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from types import MappingProxyType
 
-from gpupools.cloud import Setting, Wish
-from gpupools.errors import Path, Problem, shown
-from gpupools.overrides import Overridable
-from gpupools.plan import POOL_LABEL
-from gpupools.pool_settings import Reservation, Spot, given_settings
-from gpupools.runtime.labels import OUR_LABELS
+from gpupools.asked.overrides import Overridable
+from gpupools.asked.pool_parts import Reservation, Spot, given_settings
+from gpupools.base.errors import Path, Problem, shown
+from gpupools.planned.cloud import Setting, Wish
+from gpupools.planned.labels import OUR_LABELS
+from gpupools.planned.plan import POOL_LABEL
 
 _AKS = "https://learn.microsoft.com/azure/aks/"
 _AZURE = "https://learn.microsoft.com/azure/"
@@ -115,7 +115,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         "nodes.fixed": Setting(True, "enableAutoScaling false and count", f"{_AKS}scale-cluster"),
     }
 )
-"""What AKS does with each of `gpupools.pool_settings.SETTINGS`."""
+"""What AKS does with each of `gpupools.asked.pool_parts.SETTINGS`."""
 
 _INPUTS = frozenset(
     {

@@ -9,9 +9,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpupools.catalogue import Catalogue
-from gpupools.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, By, PoolFacts, SharingFacts, SoftwareHints
-from gpupools.reading import (
+from gpupools.base.taints import Effect, Taint
+from gpupools.known.catalogue import Catalogue
+from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, By, PoolFacts, SharingFacts, SoftwareHints
+from gpupools.read.inputs import (
     Hardening,
     Machines,
     TaintsRead,
@@ -28,7 +29,6 @@ from gpupools.reading import (
     text,
     wanted_taint,
 )
-from gpupools.taints import Effect, Taint
 from providers.azure.arm import GENERIC, aks_kind
 from providers.azure.by_hand import customised
 from providers.azure.machines import find_instance_type

@@ -10,8 +10,8 @@ import pulumi
 import pulumi_azure_native as azure_native
 from pulumi_azure_native import containerservice
 
-from gpupools.naming import replacement_name
-from gpupools.plan import PoolPlan
+from gpupools.base.naming import replacement_name
+from gpupools.planned.plan import PoolPlan
 from providers.azure.settings import AksSettings
 from providers.last_update import asked, left_of, unmoved
 from providers.sdk_internals import wire_names

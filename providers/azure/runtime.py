@@ -1,8 +1,8 @@
 """What AKS nodes bring of the GPU software, by the pool's GPU profile. Pure."""
 
-from gpupools.cloud import Settings
-from gpupools.runtime.facts import NodeRuntime
-from gpupools.runtime.plan import Piece
+from gpupools.planned.cloud import Settings
+from gpupools.planned.node_runtime import NodeRuntime
+from gpupools.planned.runtime_plan import Piece
 
 _GPU = "https://learn.microsoft.com/azure/aks/use-nvidia-gpu"
 

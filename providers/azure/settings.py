@@ -5,20 +5,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from gpupools.access import ReachableCluster
-from gpupools.capacity import node_layouts
-from gpupools.catalogue import InstanceType
-from gpupools.cloud import Settings, Wish
-from gpupools.errors import Path, Problem
-from gpupools.overrides import override_problems
-from gpupools.pool_settings import Reservation, Spot
-from gpupools.runtime.labels import GPU_PRESENT_LABEL
-from gpupools.spec import Address, Mig
-from gpupools.taints import Effect, Taint
+from gpupools.asked.access import ReachableCluster
+from gpupools.asked.overrides import override_problems
+from gpupools.asked.pool_parts import Reservation, Spot
+from gpupools.asked.spec import Address, Mig
+from gpupools.base.errors import Path, Problem
+from gpupools.base.taints import Effect, Taint
+from gpupools.known.catalogue import InstanceType
+from gpupools.planned.capacity import node_layouts
+from gpupools.planned.cloud import Settings, Wish
+from gpupools.planned.labels import GPU_PRESENT_LABEL
 from providers.azure.pool_settings import OVERRIDABLE, RDMA_LABEL, SPOT_KEY, setting_refusals
 
 if TYPE_CHECKING:
-    from gpupools.mig import Profile
+    from gpupools.known.mig import Profile
 
 MIG_MODELS = frozenset({"A100-40GB", "A100-80GB", "H100-80GB", "H100-NVL-94GB", "H200-141GB"})
 """GPUs on whose sizes AKS offers a GPU instance profile (`_MIG_SOURCE`)."""
@@ -256,7 +256,7 @@ def gpu_instance_profile(wanted: "Profile") -> str | None:
 
 def _plain(gpu: str) -> "tuple[Profile, ...]":
     """Return the profiles without attributes that take the least memory for their compute slices."""
-    from gpupools.mig import profiles  # its tables are slow to load, and most pools cut nothing
+    from gpupools.known.mig import profiles  # its tables are slow to load, and most pools cut nothing
 
     bare = [each for each in profiles(gpu) if not each.plus and not each.minus]
     return tuple(
@@ -379,7 +379,7 @@ def _whole_profile(size: InstanceType, sharing: Mig) -> "Profile | None":
     first, *others = node_layouts(size, sharing)
     if any(layout != first for layout in others) or len(set(first)) != 1:
         return None
-    from gpupools.mig import profile
+    from gpupools.known.mig import profile
 
     found = profile(size.gpu_model, first[0])
     return found if len(first) == found.max_instances else None

@@ -3,8 +3,8 @@
 Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the only file that imports the SDK.
 """
 
-from gpupools.cloud import Cloud, Owners, Software, when_called
-from gpupools.reserved import CONDITION_TAINTS, OPERATOR_LABELS, KeyRule
+from gpupools.known.reserved import CONDITION_TAINTS, OPERATOR_LABELS, KeyRule
+from gpupools.planned.cloud import Cloud, Owners, Software, when_called
 from providers.gcp.added_taints import ARM, QUEUED
 from providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE
 from providers.gcp.cluster import GkeCluster

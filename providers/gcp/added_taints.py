@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from gpupools.taints import Effect, Taint
+from gpupools.base.taints import Effect, Taint
 
 
 class AddedTaint(NamedTuple):

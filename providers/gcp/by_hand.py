@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpupools.customised import InputRow, customisations
-from gpupools.pool_facts import UNKNOWN, Customisation
-from gpupools.reading import mapping
+from gpupools.planned.pool_facts import UNKNOWN, Customisation
+from gpupools.read.customised import InputRow, customisations
+from gpupools.read.inputs import mapping
 
 _METADATA = "https://docs.cloud.google.com/compute/docs/metadata/predefined-metadata-keys"
 _SYSTEM = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/node-system-config"

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gpupools.cloud import Capability, Verdict
-from gpupools.runtime.dra import dra_capabilities
+from gpupools.planned.cloud import Capability, Verdict
+from gpupools.planned.dra import dra_capabilities
 
 _DOCS = "https://docs.cloud.google.com/kubernetes-engine/docs"
 _GPUS = f"{_DOCS}/how-to/gpus"

@@ -6,9 +6,9 @@ from typing import Any, Literal, Self
 
 from pydantic import field_validator, model_validator
 
-from gpupools.access import ReachableCluster
-from gpupools.errors import shown
-from gpupools.spec import Address
+from gpupools.asked.access import ReachableCluster
+from gpupools.asked.spec import Address
+from gpupools.base.errors import shown
 
 ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-(?:[a-z]|ai[0-9]+[a-z])")
 """A zone: an ordinary one, or an AI zone (`us-central1-ai1a`), which node pools of GKE may use.

@@ -4,11 +4,11 @@ import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 
-from gpupools.cloud import Wish
-from gpupools.errors import Path, Problem, shown
-from gpupools.overrides import override_problems
-from gpupools.pool_settings import FlexStart, Queued, Reservation
-from gpupools.runtime.dra import DRA_DRIVER
+from gpupools.asked.overrides import override_problems
+from gpupools.asked.pool_parts import FlexStart, Queued, Reservation
+from gpupools.base.errors import Path, Problem, shown
+from gpupools.planned.cloud import Wish
+from gpupools.planned.dra import DRA_DRIVER
 from providers.gcp.cluster import ZONE, GkeCluster
 from providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, OVERRIDABLE
 

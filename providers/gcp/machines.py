@@ -12,7 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 
-from gpupools.catalogue import Catalogue, InstanceType
+from gpupools.known.catalogue import Catalogue, InstanceType
 
 # GiB per vCPU and sizes of the predefined N1 machines,
 # https://docs.cloud.google.com/compute/docs/general-purpose-machines#n1_machines.

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gpupools.cloud import Setting
-from gpupools.overrides import Overridable
-from gpupools.plan import POOL_LABEL
-from gpupools.runtime.labels import OUR_LABELS
+from gpupools.asked.overrides import Overridable
+from gpupools.planned.cloud import Setting
+from gpupools.planned.labels import OUR_LABELS
+from gpupools.planned.plan import POOL_LABEL
 
 SHARING_STRATEGIES: Mapping[str, str] = MappingProxyType({"time-slicing": "TIME_SHARING", "mps": "MPS"})
 """How the node pool calls each way in which containers share a GPU.

@@ -10,7 +10,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from gpupools.pool_facts import (
+from gpupools.base.taints import GPU_TAINT, Effect
+from gpupools.planned.pool_facts import (
     NO_ACCELERATOR,
     UNKNOWN,
     Accelerator,
@@ -20,7 +21,7 @@ from gpupools.pool_facts import (
     SharingFacts,
     SoftwareHints,
 )
-from gpupools.reading import (
+from gpupools.read.inputs import (
     Hardening,
     Machines,
     TaintsRead,
@@ -37,7 +38,6 @@ from gpupools.reading import (
     text,
     wanted_taint,
 )
-from gpupools.taints import GPU_TAINT, Effect
 from providers.gcp.added_taints import ARM
 from providers.gcp.by_hand import customised
 from providers.gcp.cluster import ZONE

@@ -6,8 +6,8 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from gpupools.naming import replacement_name
-from gpupools.plan import PoolPlan
+from gpupools.base.naming import replacement_name
+from gpupools.planned.plan import PoolPlan
 from providers.gcp.edits import replacing
 from providers.gcp.read_back import EFFECTS
 from providers.gcp.settings import GkeSettings

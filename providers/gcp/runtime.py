@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from gpupools.cloud import Settings
-from gpupools.runtime.facts import NodeRuntime
-from gpupools.runtime.plan import Piece
+from gpupools.planned.cloud import Settings
+from gpupools.planned.node_runtime import NodeRuntime
+from gpupools.planned.runtime_plan import Piece
 
 _GPUS = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
 _DCGM = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dcgm-metrics"

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.catalogue import InstanceType
-from gpupools.cloud import Owners, Settings, Verdict, Wish
-from gpupools.errors import Path, Problem
-from gpupools.pool_settings import FlexStart, Queued, Reservation, Spot, Upgrade
-from gpupools.runtime.labels import GPU_PRESENT_LABEL
-from gpupools.spec import Mig
+from gpupools.asked.pool_parts import FlexStart, Queued, Reservation, Spot, Upgrade
+from gpupools.asked.spec import Mig
+from gpupools.base.errors import Path, Problem
+from gpupools.known.catalogue import InstanceType
+from gpupools.planned.cloud import Owners, Settings, Verdict, Wish
+from gpupools.planned.labels import GPU_PRESENT_LABEL
 from providers.gcp.added_taints import QUEUED, added_taints
 from providers.gcp.capabilities import CAPABILITIES
 from providers.gcp.conflicts import IMAGE_TYPES, boot_disk_types, zones_of

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.plan import PoolPlan
-from gpupools.runtime.plan import RuntimePlan
+from gpupools.environment.stack import plan_stack
+from gpupools.planned.plan import PoolPlan
+from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.runtime.planning import plan_runtimes
-from gpupools.stack import plan_stack
 from providers import clouds
 from tests.apiserver.control_plane import ControlPlane, User
 from tests.gpupools.runtime.combinations import COMBINATIONS, Combination

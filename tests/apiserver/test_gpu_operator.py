@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from gpupools.plan import PoolPlan
+from gpupools.asked.runtime_spec import RuntimeSpec
+from gpupools.planned.plan import PoolPlan
+from gpupools.planned.runtime_plan import Piece
 from gpupools.runtime.owners import labels_left
-from gpupools.runtime.plan import Piece
-from gpupools.runtime.spec import RuntimeSpec
 from tests.apiserver.control_plane import ControlPlane
 from tests.charts.clusters import Planned, planned
 from tests.charts.nodes import labels_at_first, taints

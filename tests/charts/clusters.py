@@ -6,11 +6,11 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from gpupools.check import check_stack_file
-from gpupools.plan import PoolPlan
-from gpupools.runtime.plan import RuntimePlan
+from gpupools.environment.check import check_stack_file
+from gpupools.environment.stack import Stack, plan_stack
+from gpupools.planned.plan import PoolPlan
+from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.runtime.planning import plan_runtimes
-from gpupools.stack import Stack, plan_stack
 from providers import clouds
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS
 from tests.gpupools.runtime.conftest import stack_of

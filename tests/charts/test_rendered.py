@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.cloud import Verdict
-from gpupools.plan import PoolPlan
+from gpupools.asked.spec import SHARING_KINDS
+from gpupools.planned.cloud import Verdict
+from gpupools.planned.plan import PoolPlan
+from gpupools.planned.runtime_plan import Piece, Release
 from gpupools.runtime.charts import at, default_values, nested, value_paths
-from gpupools.runtime.plan import Piece, Release
-from gpupools.spec import SHARING_KINDS
 from providers import clouds
 from tests.charts.clusters import CASES, Planned, planned
 from tests.charts.nodes import labels_at_first, taints

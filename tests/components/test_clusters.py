@@ -12,7 +12,7 @@ from pulumi.runtime import mocks
 from pulumi.runtime.stack import run_pulumi_func
 
 from components.clusters import addresses, told_apart
-from gpupools.stack import parse_cluster
+from gpupools.environment.stack import parse_cluster
 from preview.program import preview_program
 from providers import clouds
 

@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from components.gpu_node_pool import GpuNodePoolArgs, NodesArgs, PoolArgs, SharingArgs, plan_args
-from gpupools.errors import Rejected
-from gpupools.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
+from gpupools.asked.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
+from gpupools.base.errors import Rejected
 from preview.command import PROGRAM as STACK_PROGRAM
 from preview.program import Preview, preview_program
 from preview.schema import UNKNOWN

@@ -11,14 +11,14 @@ import yaml
 
 from components.gpu_node_pool import TrustArgs
 from components.gpu_runtime import GpuRuntimeArgs, plan_args
-from gpupools.check import check_stack_file
-from gpupools.cloud import Verdict
-from gpupools.errors import Rejected
-from gpupools.runtime.plan import RuntimePlan
-from gpupools.runtime.requirements import requirement
-from gpupools.runtime.spec import Trust
-from gpupools.spec import LATE, SHARING_KINDS
-from gpupools.stack import plan_config
+from gpupools.asked.runtime_spec import Trust
+from gpupools.asked.spec import LATE, SHARING_KINDS
+from gpupools.base.errors import Rejected
+from gpupools.environment.check import check_stack_file
+from gpupools.environment.stack import plan_config
+from gpupools.known.requirements import requirement
+from gpupools.planned.cloud import Verdict
+from gpupools.planned.runtime_plan import RuntimePlan
 from preview.command import preview_file
 from preview.monitor import DeclaredResource
 from preview.program import Preview, preview_program

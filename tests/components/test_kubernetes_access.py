@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from gpupools.errors import Rejected
-from gpupools.spec import LATE
-from gpupools.stack import parse_cluster
+from gpupools.asked.spec import LATE
+from gpupools.base.errors import Rejected
+from gpupools.environment.stack import parse_cluster
 from preview.program import Preview
 from preview.schema import UNKNOWN
 from providers import clouds
@@ -19,7 +19,7 @@ SECRET = "1b47061264138c4ac30d75fd1eb44270"
 
 PROVIDER = """
 from components.kubernetes_access import create_kubernetes_provider
-from gpupools.access import KubeconfigFile, KubeconfigSecret
+from gpupools.asked.access import KubeconfigFile, KubeconfigSecret
 cluster = {"name": "lab", "region": "eu-west-1", "endpoint": "https://10.0.0.2", "certificate_authority": "Q0E="}
 """
 

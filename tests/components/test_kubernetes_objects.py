@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.runtime.plan import KubernetesObject, Release
+from gpupools.planned.runtime_plan import KubernetesObject, Release
 from preview.monitor import DeclaredResource
 from preview.program import Preview
 
@@ -102,7 +102,7 @@ def declared(preview: RunProgram, call: str) -> tuple[DeclaredResource, Preview]
     shown = preview(
         f"""
         from components.kubernetes_objects import declare_object, declare_release
-        from gpupools.runtime.plan import KubernetesObject, Release
+        from gpupools.planned.runtime_plan import KubernetesObject, Release
         {call}
         """
     )

@@ -16,9 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.cloud import Cloud
-from gpupools.matrix import matrix
-from gpupools.stackfile import read_stack_file
+from gpupools.environment.stackfile import read_stack_file
+from gpupools.planned.cloud import Cloud
+from gpupools.planned.matrix import matrix
 from providers import clouds
 from tooling import write_docs
 

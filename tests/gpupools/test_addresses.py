@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gpupools.access import api_url
-from gpupools.check import check_stack_file
-from gpupools.errors import Rejected
-from gpupools.stack import parse_cluster
-from gpupools.stackfile import is_in_checkout
+from gpupools.asked.access import api_url
+from gpupools.base.errors import Rejected
+from gpupools.environment.check import check_stack_file
+from gpupools.environment.stack import parse_cluster
+from gpupools.environment.stackfile import is_in_checkout
 from providers import clouds
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.cli import COMMANDS, main
+from gpupools.commands.cli import COMMANDS, main
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
 OWN = {

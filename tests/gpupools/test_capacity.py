@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gpupools.capacity import capacity
-from gpupools.catalogue import Catalogue
-from gpupools.mig import UnknownProfile
-from gpupools.spec import PoolSpec
-from gpupools.stack import parse_pool
+from gpupools.asked.spec import PoolSpec
+from gpupools.environment.stack import parse_pool
+from gpupools.known.catalogue import Catalogue
+from gpupools.known.mig import UnknownProfile
+from gpupools.planned.capacity import capacity
 
 GPU = "nvidia.com/gpu"
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gpupools.config_values import Unlike, from_text, marked
-from gpupools.errors import Rejected
-from gpupools.spec import LATE
+from gpupools.asked.spec import LATE
+from gpupools.base.errors import Rejected
+from gpupools.environment.config_values import Unlike, from_text, marked
 
 
 @pytest.mark.parametrize(

@@ -13,10 +13,9 @@ import pytest
 import yaml
 
 import providers
-from gpupools.check import check_stack_file
-from gpupools.cli import main
+from gpupools.commands.cli import main
 from gpupools.commands.diff import effects_of_inputs
-from gpupools.diff import (
+from gpupools.edits.diff import (
     NO_ADDRESS,
     PLAN_FIELDS,
     EditEffect,
@@ -33,6 +32,7 @@ from gpupools.diff import (
     planned_values,
     record,
 )
+from gpupools.environment.check import check_stack_file
 from providers import clouds
 from tests.declared_pools import declare, sent
 from tests.declared_pools import stack as one_pool

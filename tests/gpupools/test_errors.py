@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpupools.errors import Path, Problem, Rejected, dotted, nearest, shown
+from gpupools.base.errors import Path, Problem, Rejected, dotted, nearest, shown
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gpupools.check import check_stack_file, locate
-from gpupools.cloud import Cloud
-from gpupools.errors import Rejected
-from gpupools.spec import LATE
-from gpupools.stack import plan_config
+from gpupools.asked.spec import LATE
+from gpupools.base.errors import Rejected
+from gpupools.environment.check import check_stack_file, locate
+from gpupools.environment.stack import plan_config
+from gpupools.planned.cloud import Cloud
 
 CASES = 3000
 

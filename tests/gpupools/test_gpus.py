@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import gpupools.gpus
-from gpupools.gpus import gpu_models, match_gpu_model
+import gpupools.known.gpus
+from gpupools.known.gpus import gpu_models, match_gpu_model
 
 CANONICAL = set(
     """
@@ -32,7 +32,7 @@ def test_the_table_cannot_be_changed_by_a_reader() -> None:
 
 
 def test_the_file_has_no_double_names_and_no_empty_sources() -> None:
-    path = Path(gpupools.gpus.__file__).parent / "data" / "gpu_models.csv"
+    path = Path(gpupools.known.gpus.__file__).parents[1] / "data" / "gpu_models.csv"
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from gpupools.check import check_stack_file
-from gpupools.cli import main
+from gpupools.base.errors import Rejected
+from gpupools.commands.cli import main
 from gpupools.commands.diff import effects_of_inputs
-from gpupools.diff import EditEffect, PoolRecord, record
-from gpupools.errors import Rejected
-from gpupools.guard import Earlier, Judged, judge, read_earlier
-from gpupools.stack import StackPlan
+from gpupools.edits.diff import EditEffect, PoolRecord, record
+from gpupools.edits.guard import Earlier, Judged, judge, read_earlier
+from gpupools.environment.check import check_stack_file
+from gpupools.environment.stack import StackPlan
 from providers import clouds
 from tests.gpupools.test_diff import CLUSTERS, pool, written
 

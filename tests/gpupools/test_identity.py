@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.check import check_stack_file, warnings
-from gpupools.errors import Rejected
+from gpupools.base.errors import Rejected
+from gpupools.environment.check import check_stack_file, warnings
 from providers import clouds
 
 ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-import gpupools.mig
-from gpupools.gpus import gpu_models
-from gpupools.mig import (
+import gpupools.known.mig
+from gpupools.known.gpus import gpu_models
+from gpupools.known.mig import (
     BadLayout,
     MigError,
     NoMig,
@@ -126,7 +126,7 @@ def names_in(layout: Iterable[Placed]) -> list[str]:
 
 
 def rows() -> list[dict[str, str]]:
-    path = Path(gpupools.mig.__file__).parent / "data" / "mig_profiles.csv"
+    path = Path(gpupools.known.mig.__file__).parents[1] / "data" / "mig_profiles.csv"
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -547,10 +547,10 @@ def test_without_known_placements_only_equal_slices_count_as_fitting(gpu: str) -
 def test_where_sums_allow_but_starts_do_not_the_placement_is_named() -> None:
     middle = Profile(**{**_fields("A30", "2g.12gb"), "name": "2g.middle", "starts": (1,)})
     table = (middle, *(profile("A30", name) for name in ("2g.12gb", "4g.24gb")))
-    board = gpupools.mig._Board("A30", table)
+    board = gpupools.known.mig._Board("A30", table)
 
     assert (1, 1, 0) not in board.feasible
-    assert "no choice of starts" in gpupools.mig._obstacle(board, (1, 1, 0))
+    assert "no choice of starts" in gpupools.known.mig._obstacle(board, (1, 1, 0))
 
 
 def _fields(gpu: str, name: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.naming import replacement_name
+from gpupools.base.naming import replacement_name
 
 GOLDEN: dict[str, Any] = {"machine": "a2-ultragpu-8g", "disk_gib": 200, "zones": ["a", "b"], "spot": False}
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as Xml
 import pytest
 import yaml
 
-from gpupools.output import annotation, line, printable, sarif_text
+from gpupools.base.output import annotation, line, printable, sarif_text
 
 HOSTILE = {
     "runner command": "\n::stop-commands::x\n",
@@ -44,7 +44,7 @@ Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 def run(folder: Path, *arguments: str | bytes, **variables: str) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run(
-        [sys.executable, "-m", "gpupools.cli", *arguments],
+        [sys.executable, "-m", "gpupools.commands.cli", *arguments],
         cwd=folder,
         env={**os.environ, **variables},
         capture_output=True,

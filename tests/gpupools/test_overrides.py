@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.errors import Rejected
-from gpupools.overrides import (
+from gpupools.asked.overrides import (
     Overridable,
     apply_overrides,
     flattened,
@@ -15,8 +14,9 @@ from gpupools.overrides import (
     tellable,
     without_hidden,
 )
-from gpupools.spec import LATE
-from gpupools.stack import parse_stack
+from gpupools.asked.spec import LATE
+from gpupools.base.errors import Rejected
+from gpupools.environment.stack import parse_stack
 from providers import clouds
 
 RESOURCES = {

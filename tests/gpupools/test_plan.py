@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from gpupools.catalogue import Catalogue
-from gpupools.cloud import Cloud, Settings, Verdict, Wish
-from gpupools.errors import Problem, Rejected
-from gpupools.plan import POOL_LABEL, PoolPlan, gpus_as_json, plan_pool
-from gpupools.spec import LATE, Mig
-from gpupools.stack import parse_cluster, parse_pool
-from gpupools.taints import GPU_TAINT
+from gpupools.asked.spec import LATE, Mig
+from gpupools.base.errors import Problem, Rejected
+from gpupools.base.taints import GPU_TAINT
+from gpupools.environment.stack import parse_cluster, parse_pool
+from gpupools.known.catalogue import Catalogue
+from gpupools.planned.cloud import Cloud, Settings, Verdict, Wish
+from gpupools.planned.plan import POOL_LABEL, PoolPlan, gpus_as_json, plan_pool
 
 Plan = Callable[..., PoolPlan]
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.pool_facts import (
+from gpupools.base.taints import GPU_TAINT, Effect, Taint
+from gpupools.planned.pool_facts import (
     UNKNOWN,
     Accelerator,
     By,
@@ -16,7 +17,7 @@ from gpupools.pool_facts import (
     SoftwareHints,
     Weakness,
 )
-from gpupools.reading import (
+from gpupools.read.inputs import (
     KUBERNETES_EFFECTS,
     Hardening,
     Machines,
@@ -33,7 +34,6 @@ from gpupools.reading import (
     wanted_taint,
     with_taint,
 )
-from gpupools.taints import GPU_TAINT, Effect, Taint
 from providers import clouds
 
 SHOUTED = {"NO_SCHEDULE": Effect.NO_SCHEDULE, "NO_EXECUTE": Effect.NO_EXECUTE}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.errors import Rejected
-from gpupools.stack import plan_config
+from gpupools.base.errors import Rejected
+from gpupools.environment.stack import plan_config
 from providers import clouds
 
 CLOUDS = ("aws", "azure", "gcp")

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.cloud import Cloud
-from gpupools.errors import Rejected, nearest
-from gpupools.spec import (
+from gpupools.asked.spec import (
     LATE,
     Cluster,
     Mig,
@@ -20,8 +18,10 @@ from gpupools.spec import (
     TimeSlicing,
     WholeGpu,
 )
-from gpupools.stack import Stack, parse_cluster, parse_pool, parse_stack, plan_config, plan_stack, planned
-from gpupools.taints import GPU_TAINT, Effect, Taint
+from gpupools.base.errors import Rejected, nearest
+from gpupools.base.taints import GPU_TAINT, Effect, Taint
+from gpupools.environment.stack import Stack, parse_cluster, parse_pool, parse_stack, plan_config, plan_stack, planned
+from gpupools.planned.cloud import Cloud
 
 Clouds = Mapping[str, Cloud]
 

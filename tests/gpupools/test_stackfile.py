@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from gpupools.config_values import MAX_BYTES, from_text
-from gpupools.errors import Rejected
-from gpupools.spec import LATE
-from gpupools.stackfile import FileRejected, StackFile, read_stack_file, stack_name
+from gpupools.asked.spec import LATE
+from gpupools.base.errors import Rejected
+from gpupools.environment.config_values import MAX_BYTES, from_text
+from gpupools.environment.stackfile import FileRejected, StackFile, read_stack_file, stack_name
 from tests.gpupools.cli_readings import READINGS, Reading
 
 GOOD = """\

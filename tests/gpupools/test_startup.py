@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.startup import MANY
+from gpupools.base.startup import MANY
 
 STACK = """\
 config:
@@ -23,9 +23,9 @@ config:
 
 CHECK = """
 import sys
-from gpupools.startup import start_lightly
+from gpupools.base.startup import start_lightly
 start_lightly()
-from gpupools.cli import main
+from gpupools.commands.cli import main
 code = main(["check", sys.argv[1]])
 print(*sorted(sys.modules))
 """
@@ -54,10 +54,10 @@ def run(program: str, *arguments: str) -> str:
         "providers.gcp",
         "providers.aws.read_back",
         "providers.aws.resources",
-        "gpupools.reading",
-        "gpupools.pool_facts",
-        "gpupools.mig",
-        "gpupools.diff",
+        "gpupools.read.inputs",
+        "gpupools.planned.pool_facts",
+        "gpupools.known.mig",
+        "gpupools.edits.diff",
         "policies",
         "preview",
         "importlib.metadata._meta",
@@ -66,7 +66,7 @@ def run(program: str, *arguments: str) -> str:
     ],
 )
 def test_a_check_of_one_whole_gpu_pool_does_not_load(module: str, loaded: set[str]) -> None:
-    assert "gpupools.plan" in loaded
+    assert "gpupools.planned.plan" in loaded
 
     assert module not in loaded
 
@@ -84,7 +84,7 @@ def test_a_check_of_one_whole_gpu_pool_does_not_load(module: str, loaded: set[st
 def test_package_metadata_is_there_for_whoever_asks(use: str) -> None:
     import pydantic
 
-    printed = run(f"from gpupools.startup import start_lightly\nstart_lightly()\n{use}")
+    printed = run(f"from gpupools.base.startup import start_lightly\nstart_lightly()\n{use}")
 
     assert printed.strip() == pydantic.__version__
 
@@ -93,7 +93,7 @@ def test_a_plugin_of_pydantic_the_reader_asked_for_is_not_switched_off(monkeypat
     monkeypatch.setenv("PYDANTIC_DISABLE_PLUGINS", "some-plugin")
 
     printed = run(
-        "from gpupools.startup import start_lightly\nstart_lightly()\n"
+        "from gpupools.base.startup import start_lightly\nstart_lightly()\n"
         "import os; print(os.environ['PYDANTIC_DISABLE_PLUGINS'])"
     )
 
@@ -102,7 +102,7 @@ def test_a_plugin_of_pydantic_the_reader_asked_for_is_not_switched_off(monkeypat
 
 def test_garbage_is_still_collected() -> None:
     printed = run(
-        "from gpupools.startup import start_lightly\nstart_lightly()\n"
+        "from gpupools.base.startup import start_lightly\nstart_lightly()\n"
         "import gc, weakref\n"
         "class Ring: pass\n"
         "first = Ring(); first.itself = first; gone = weakref.ref(first); del first\n"
@@ -116,7 +116,7 @@ def test_garbage_is_still_collected() -> None:
 def test_the_process_ends_with_the_code_and_all_output_of_the_command(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.one.yaml"
     file.write_text(STACK.replace("gpu: L4", "gpu: L5"), encoding="utf-8")
-    command = [sys.executable, "-m", "gpupools.cli", "check", str(file)]
+    command = [sys.executable, "-m", "gpupools.commands.cli", "check", str(file)]
 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 

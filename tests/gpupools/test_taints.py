@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpupools.errors import shown
-from gpupools.taints import GPU_TAINT, HARD_EFFECTS, Effect, Taint, parse_taint, repels_cpu_pods
+from gpupools.base.errors import shown
+from gpupools.base.taints import GPU_TAINT, HARD_EFFECTS, Effect, Taint, parse_taint, repels_cpu_pods
 
 NO_SCHEDULE, PREFER, NO_EXECUTE = Effect.NO_SCHEDULE, Effect.PREFER_NO_SCHEDULE, Effect.NO_EXECUTE
 LONG = "x" * 63

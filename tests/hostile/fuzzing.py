@@ -18,14 +18,14 @@ from typing import Any
 
 import yaml
 
-from gpupools.bounded_yaml import parse_yaml
-from gpupools.check import check_stack_file, locate
+from gpupools.base.bounded_yaml import parse_yaml
+from gpupools.base.errors import Rejected, shown
+from gpupools.base.taints import parse_taint
 from gpupools.commands.diff import compare
-from gpupools.diff import PoolRecord, record
-from gpupools.errors import Rejected, shown
-from gpupools.mig import NoMig, UnknownProfile, capacity, fit, mig_parted_config, pack
-from gpupools.pool_facts import UNKNOWN
-from gpupools.taints import parse_taint
+from gpupools.edits.diff import PoolRecord, record
+from gpupools.environment.check import check_stack_file, locate
+from gpupools.known.mig import NoMig, UnknownProfile, capacity, fit, mig_parted_config, pack
+from gpupools.planned.pool_facts import UNKNOWN
 from policies.documents.document import Document, Resource
 from policies.documents.judging import Config, Judged, judge_document, judge_file, read_config
 from policies.documents.junit import junit

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.errors import Rejected
+from gpupools.base.errors import Rejected
 from tests.hostile.fuzzing import (
     CRASHERS,
     ODD_KEYS,

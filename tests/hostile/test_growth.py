@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from gpupools.bounded_yaml import MAX_VALUES, parse_yaml
-from gpupools.check import check_stack_file
+from gpupools.base.bounded_yaml import MAX_VALUES, parse_yaml
+from gpupools.base.errors import Rejected
 from gpupools.commands.diff import compare
-from gpupools.errors import Rejected
-from gpupools.stack import MOST_CLUSTERS
+from gpupools.environment.check import check_stack_file
+from gpupools.environment.stack import MOST_CLUSTERS
+from policies.declared import MOST_OWNERS
 from policies.documents.judging import Config, judge_file
 from policies.owners import MOST_PAIRS
-from policies.stack import MOST_OWNERS
 from providers import clouds
 from providers.aws.boot import MOST_USER_DATA
 from providers.aws.user_data import read_user_data

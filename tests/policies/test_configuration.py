@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.cli import main
+from gpupools.commands.cli import main
 from policies import configuration
 from policies.configuration import config_problems, read_config, schema
 from policies.finding import Level

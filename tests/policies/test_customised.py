@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from gpupools.plan import PoolPlan
-from gpupools.pool_facts import UNKNOWN
-from gpupools.spec import Mig, TimeSlicing
-from gpupools.stack import plan_config
+from gpupools.asked.spec import Mig, TimeSlicing
+from gpupools.environment.stack import plan_config
+from gpupools.planned.plan import PoolPlan
+from gpupools.planned.pool_facts import UNKNOWN
 from policies.configuration import config_problems
 from policies.finding import Context
 from policies.pack import read_pools

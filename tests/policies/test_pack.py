@@ -19,8 +19,8 @@ from pulumi_policy.policy import PolicyCustomTimeouts
 from pulumi_policy.proxy import UNKNOWN_ARRAY_VALUE, UNKNOWN_STRING_VALUE, unknown_checking_proxy
 from pulumi_policy.secret import Secret
 
-from gpupools.cloud import Cloud
-from gpupools.pool_facts import UNKNOWN, PoolFacts
+from gpupools.planned.cloud import Cloud
+from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from policies import pack
 from policies.pack import UNVERIFIED, UNVERIFIED_IN_STACK, complaints, judge_once, plain, policies
 from policies.rules import RULES

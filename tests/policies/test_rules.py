@@ -6,8 +6,17 @@ from typing import Any
 
 import pytest
 
-from gpupools.pool_facts import UNKNOWN, By, MissingTaint, PoolFacts, Reference, SharingFacts, SoftwareHints, Weakness
-from gpupools.taints import GPU_TAINT, Effect, Taint
+from gpupools.base.taints import GPU_TAINT, Effect, Taint
+from gpupools.planned.pool_facts import (
+    UNKNOWN,
+    By,
+    MissingTaint,
+    PoolFacts,
+    Reference,
+    SharingFacts,
+    SoftwareHints,
+    Weakness,
+)
 from policies.finding import Context, Finding, Level, told
 from policies.rules import RULES, gpu_pool_tainted, judge_pool
 from policies.stack_rules import ALL_RULES

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.check import CheckedFile, check_stack_file
+from gpupools.environment.check import CheckedFile, check_stack_file
 from preview.command import PROGRAM, preview_file, run
 from preview.report import Report
 from providers import clouds

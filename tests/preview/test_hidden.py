@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.cli import main
+from gpupools.commands.cli import main
 
 STACK = """\
 config:

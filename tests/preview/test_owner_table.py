@@ -1,6 +1,6 @@
 """The table of who brings which piece of GPU software."""
 
-from gpupools.runtime.plan import Piece, PoolOwners, RuntimePlan
+from gpupools.planned.runtime_plan import Piece, PoolOwners, RuntimePlan
 from preview.report import owner_table
 
 

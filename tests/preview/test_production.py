@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import pytest
 
-from gpupools.spec import LATE
+from gpupools.asked.spec import LATE
 from preview.command import PROGRAM
 from preview.monitor import StrictMonitor
 from preview.program import Preview, preview_program

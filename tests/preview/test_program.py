@@ -14,7 +14,7 @@ import pulumi
 import pytest
 from pulumi.runtime import resource as registration
 
-from gpupools.spec import LATE
+from gpupools.asked.spec import LATE
 from preview.program import preview_program
 from preview.schema import UNKNOWN
 from preview.sdk import without_what_only_an_engine_reads

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.stackfile import NAMESPACE, read_stack_file
+from gpupools.environment.stackfile import NAMESPACE, read_stack_file
 from preview.command import PROGRAM
 from preview.program import Preview, preview_program
 from tooling.write_urns import STACK_FILES, URNS, declared, urns

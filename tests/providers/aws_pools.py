@@ -13,11 +13,11 @@ import pulumi.runtime
 import pytest
 from pulumi.runtime.stack import run_pulumi_func
 
-from gpupools.check import check_stack_file
-from gpupools.errors import Rejected
-from gpupools.plan import PoolPlan, plan_pool
-from gpupools.spec import Cluster
-from gpupools.stack import parse_cluster, parse_pool
+from gpupools.asked.spec import Cluster
+from gpupools.base.errors import Rejected
+from gpupools.environment.check import check_stack_file
+from gpupools.environment.stack import parse_cluster, parse_pool
+from gpupools.planned.plan import PoolPlan, plan_pool
 from preview.command import PROGRAM
 from preview.monitor import DeclaredResource, StrictMonitor
 from preview.program import Preview, preview_program

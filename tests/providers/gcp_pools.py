@@ -8,10 +8,10 @@ import pulumi
 import pytest
 from pulumi.runtime.stack import run_pulumi_func
 
-from gpupools.errors import Problem, Rejected
-from gpupools.plan import PoolPlan, plan_pool
-from gpupools.spec import Cluster
-from gpupools.stack import parse_cluster, parse_pool
+from gpupools.asked.spec import Cluster
+from gpupools.base.errors import Problem, Rejected
+from gpupools.environment.stack import parse_cluster, parse_pool
+from gpupools.planned.plan import PoolPlan, plan_pool
 from providers.gcp import CLOUD
 from providers.gcp.resources import create_pool
 from providers.gcp.settings import GkeSettings

@@ -17,14 +17,14 @@ import pytest
 from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockMonitor
 
-from gpupools.cloud import Settings, Verdict
-from gpupools.errors import Rejected
-from gpupools.mig import profile
-from gpupools.plan import PoolPlan, plan_pool
-from gpupools.pool_facts import UNKNOWN, PoolFacts
-from gpupools.spec import SHARING_KINDS, Cluster
-from gpupools.stack import parse_cluster, parse_pool
-from gpupools.taints import GPU_TAINT, Effect, Taint
+from gpupools.asked.spec import SHARING_KINDS, Cluster
+from gpupools.base.errors import Rejected
+from gpupools.base.taints import GPU_TAINT, Effect, Taint
+from gpupools.environment.stack import parse_cluster, parse_pool
+from gpupools.known.mig import profile
+from gpupools.planned.cloud import Settings, Verdict
+from gpupools.planned.plan import PoolPlan, plan_pool
+from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from providers.aws import CLOUD
 from providers.aws.boot import BOTTLEROCKET_MIG
 from providers.aws.images import IMAGES, ULTRASERVER_FAMILIES, family

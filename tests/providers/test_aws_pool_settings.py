@@ -13,11 +13,11 @@ from typing import Any
 import pulumi_aws as aws
 import pytest
 
-from gpupools.check import check_stack_file
-from gpupools.errors import Rejected
-from gpupools.overrides import Overridable
-from gpupools.pool_settings import SETTINGS as NAMES
-from gpupools.pool_settings import given_settings
+from gpupools.asked.overrides import Overridable
+from gpupools.asked.pool_parts import SETTINGS as NAMES
+from gpupools.asked.pool_parts import given_settings
+from gpupools.base.errors import Rejected
+from gpupools.environment.check import check_stack_file
 from preview.schema import check_property_path
 from providers import aws as aws_provider
 from providers import clouds

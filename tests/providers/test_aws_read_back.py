@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from gpupools.pool_facts import UNKNOWN, By, PoolFacts, SharingFacts
-from gpupools.reading import joined, with_taint
-from gpupools.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
+from gpupools.base.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
+from gpupools.planned.pool_facts import UNKNOWN, By, PoolFacts, SharingFacts
+from gpupools.read.inputs import joined, with_taint
 from providers.aws import CLOUD
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"

@@ -8,14 +8,14 @@ from typing import Any
 import pulumi
 import pytest
 
-from gpupools.cloud import Settings, Verdict
-from gpupools.errors import Rejected
-from gpupools.gpus import gpu_models
-from gpupools.mig import profile, profiles
-from gpupools.plan import POOL_LABEL
-from gpupools.pool_facts import UNKNOWN, PoolFacts
-from gpupools.spec import LATE, SHARING_KINDS
-from gpupools.taints import GPU_TAINT, Effect, Taint
+from gpupools.asked.spec import LATE, SHARING_KINDS
+from gpupools.base.errors import Rejected
+from gpupools.base.taints import GPU_TAINT, Effect, Taint
+from gpupools.known.gpus import gpu_models
+from gpupools.known.mig import profile, profiles
+from gpupools.planned.cloud import Settings, Verdict
+from gpupools.planned.plan import POOL_LABEL
+from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from preview.schema import check_inputs, check_property_path
 from providers.azure import CLOUD
 from providers.azure.resources import FIXED_AT_CREATION, create_pool, create_provider

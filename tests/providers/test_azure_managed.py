@@ -9,17 +9,17 @@ import pulumi
 import pytest
 from azure.mgmt.containerservice import models
 
-from gpupools.cloud import Verdict
-from gpupools.plan import PoolPlan
-from gpupools.pool_facts import UNKNOWN, By
-from gpupools.reading import with_taint
-from gpupools.runtime.labels import GPU_PRESENT_LABEL
-from gpupools.spec import SHARING_KINDS
-from gpupools.taints import GPU_TAINT
+from gpupools.asked.spec import SHARING_KINDS
+from gpupools.base.taints import GPU_TAINT
+from gpupools.planned.cloud import Verdict
+from gpupools.planned.labels import GPU_PRESENT_LABEL
+from gpupools.planned.plan import PoolPlan
+from gpupools.planned.pool_facts import UNKNOWN, By
+from gpupools.read.inputs import with_taint
+from policies.declared import Declared, Stack
 from policies.finding import Context
 from policies.rules import judge_pool
 from policies.software import read_software
-from policies.stack import Declared, Stack
 from policies.stack_rules import STACK_RULES
 from preview.schema import SECRET, SIGNATURE, check_inputs, check_property_path
 from preview.schema import UNKNOWN as LATE

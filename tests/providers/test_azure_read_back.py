@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gpupools.pool_facts import UNKNOWN, By, PoolFacts, SharingFacts
-from gpupools.reading import with_taint
-from gpupools.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
+from gpupools.base.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
+from gpupools.planned.pool_facts import UNKNOWN, By, PoolFacts, SharingFacts
+from gpupools.read.inputs import with_taint
 from providers.azure import CLOUD
 
 POOL = "azure-native:containerservice:AgentPool"

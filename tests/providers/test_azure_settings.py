@@ -9,12 +9,12 @@ import pytest
 from pulumi._types import input_type_py_to_pulumi_names
 from pulumi_azure_native.containerservice import AgentPoolArgs
 
-from gpupools.check import check_stack_file
-from gpupools.plan import POOL_LABEL
-from gpupools.pool_settings import SETTINGS, given_settings
-from gpupools.runtime.tolerations import tolerations_for
-from gpupools.stack import parse_pool
-from gpupools.taints import GPU_TAINT
+from gpupools.asked.pool_parts import SETTINGS, given_settings
+from gpupools.base.taints import GPU_TAINT
+from gpupools.environment.check import check_stack_file
+from gpupools.environment.stack import parse_pool
+from gpupools.planned.plan import POOL_LABEL
+from gpupools.planned.tolerations import tolerations_for
 from preview.schema import check_inputs, check_property_path
 from providers import azure, clouds
 from providers.azure.pool_settings import OVERRIDABLE

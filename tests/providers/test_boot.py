@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from gpupools.spec import Mig, Mps, SharedMode, SharingMode, TimeSlicing, WholeGpu
+from gpupools.asked.spec import Mig, Mps, SharedMode, SharingMode, TimeSlicing, WholeGpu
 from providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
 
 BOTTLEROCKET = """\

@@ -14,15 +14,15 @@ import pulumi
 import pytest
 from pulumi.runtime.stack import run_pulumi_func
 
-from gpupools.cloud import Settings, Verdict
-from gpupools.errors import Problem, Rejected
-from gpupools.gpus import gpu_models
-from gpupools.mig import profile
-from gpupools.plan import PoolPlan, plan_pool
-from gpupools.pool_facts import UNKNOWN
-from gpupools.spec import LATE, SHARING_KINDS, Cluster, PoolSpec
-from gpupools.stack import parse_cluster, parse_pool
-from gpupools.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
+from gpupools.asked.spec import LATE, SHARING_KINDS, Cluster, PoolSpec
+from gpupools.base.errors import Problem, Rejected
+from gpupools.base.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
+from gpupools.environment.stack import parse_cluster, parse_pool
+from gpupools.known.gpus import gpu_models
+from gpupools.known.mig import profile
+from gpupools.planned.cloud import Settings, Verdict
+from gpupools.planned.plan import PoolPlan, plan_pool
+from gpupools.planned.pool_facts import UNKNOWN
 from providers import gcp
 from providers.gcp.machines import N1_MACHINES, N1_MOST_VCPUS, GceCatalogue
 from providers.gcp.read_back import NODE_POOL

@@ -8,8 +8,8 @@ import pytest
 from google.cloud import container_v1
 from google.protobuf import json_format
 
-from gpupools.check import check_stack_file
-from gpupools.pool_settings import given_settings
+from gpupools.asked.pool_parts import given_settings
+from gpupools.environment.check import check_stack_file
 from preview.monitor import DeclaredResource
 from preview.program import preview_program
 from providers import clouds

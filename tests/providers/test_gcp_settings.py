@@ -8,8 +8,8 @@ import pulumi_gcp
 import pytest
 from pulumi._types import input_type_py_to_pulumi_names, input_type_types
 
-from gpupools.pool_settings import SETTINGS
-from gpupools.taints import GPU_TAINT, Effect, Taint
+from gpupools.asked.pool_parts import SETTINGS
+from gpupools.base.taints import GPU_TAINT, Effect, Taint
 from preview.report import by_hand_lines
 from providers import gcp
 from providers.gcp.edits import effects, replacing

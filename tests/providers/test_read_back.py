@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from gpupools.kubernetes_pools import read_kubernetes_pools
-from gpupools.pool_facts import UNKNOWN, PoolFacts
-from gpupools.reading import at, joined, with_taint
-from gpupools.spec import SHARING_KINDS
-from gpupools.taints import repels_cpu_pods
+from gpupools.asked.spec import SHARING_KINDS
+from gpupools.base.taints import repels_cpu_pods
+from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.read.inputs import at, joined, with_taint
+from gpupools.read.kubernetes_pools import read_kubernetes_pools
 from providers import clouds
 
 TOKENS = {

@@ -81,7 +81,7 @@ def test_an_sdk_without_a_name_is_told_in_one_sentence(name: str) -> None:
     attribute = name.rpartition(":")[2]
     done = run(f"""
         from types import SimpleNamespace
-        from gpupools.cli import main
+        from gpupools.commands.cli import main
         from providers import sdk_internals
         real = sdk_internals.import_module
         def without(module):

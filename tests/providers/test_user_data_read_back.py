@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.pool_facts import SharingFacts
-from gpupools.taints import Effect, Taint
+from gpupools.base.taints import Effect, Taint
+from gpupools.planned.pool_facts import SharingFacts
 from providers.aws.user_data import UserData, read_user_data
 
 NVIDIA = "settings.kubelet-device-plugins.nvidia"

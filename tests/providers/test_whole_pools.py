@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.kubernetes_pools import read_kubernetes_pools, read_template
-from gpupools.pool_facts import UNKNOWN, PoolFacts, Weakness
+from gpupools.planned.pool_facts import UNKNOWN, PoolFacts, Weakness
+from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
 from providers import clouds
 
 POOLS = Path(__file__).with_name("whole_pools.yaml")

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpupools.cloud import Verdict
-from gpupools.runtime.configs import PluginSharing
-from gpupools.spec import SHARED_MODES, SHARING_KINDS
+from gpupools.asked.spec import SHARED_MODES, SHARING_KINDS
+from gpupools.planned.cloud import Verdict
+from gpupools.planned.configs import PluginSharing
 from providers import clouds
 from providers.aws.boot import BOTTLEROCKET_SHARING
 from providers.gcp.pool_settings import SHARING_STRATEGIES
@@ -25,7 +25,7 @@ def lacking() -> list[str]:
     found = []
     for mode, model in SHARED_MODES.items():
         if model.facts.plugin_block not in PluginSharing.model_fields:
-            found.append(f"gpupools/runtime/configs.py PluginSharing: {model.facts.plugin_block}")
+            found.append(f"gpupools/planned/configs.py PluginSharing: {model.facts.plugin_block}")
         for name, (words, place) in OWN_WORDS.items():
             its_own = clouds()[name].capabilities.get(("cloud-managed", mode))
             if mode not in words and (its_own is None or its_own.verdict is Verdict.NATIVE):

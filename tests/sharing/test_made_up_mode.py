@@ -13,13 +13,13 @@ from typing import Any, Literal
 import pytest
 import yaml
 
-import gpupools.spec
-from gpupools.spec import SharedFacts, SharedGpu, WayOfSharing
+import gpupools.asked.spec
+from gpupools.asked.spec import SharedFacts, SharedGpu, WayOfSharing
 from tests.sharing.places import lacking
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("gpupools", "providers", "components", "policies", "preview", "stacks")
-SPEC = Path(gpupools.spec.__file__)
+SPEC = Path(gpupools.asked.spec.__file__)
 
 LANES = '''
 class Lanes(SharedGpu):
@@ -46,7 +46,7 @@ SharedMode = TimeSlicing | Mps | Lanes
 '''
 
 # What stands for each row somebody would write by hand: the row of `mps`, under the new name.
-MODEL = {"gpupools/spec.py": ("\nSharedMode = TimeSlicing | Mps\n", LANES)}
+MODEL = {"gpupools/asked/spec.py": ("\nSharedMode = TimeSlicing | Mps\n", LANES)}
 CELLS = """
 for (software, kind), cell in list(_CAPABILITIES.items()):
     if "mps" in kind:
@@ -57,7 +57,7 @@ for kind in list(DEFAULT_SOFTWARE):
     DEFAULT_SOFTWARE = {**DEFAULT_SOFTWARE, kind.replace("mps", "lanes"): DEFAULT_SOFTWARE[kind]}
 """
 ROWS = {
-    "gpupools/runtime/configs.py": (
+    "gpupools/planned/configs.py": (
         "    mps: Replicated | None = None\n",
         "    mps: Replicated | None = None\n    lanes: Replicated | None = None\n",
     ),
@@ -97,7 +97,7 @@ def python(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def gpupools_in(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return python(tree, "-c", "from gpupools.cli import program; raise SystemExit(program())", *arguments)
+    return python(tree, "-c", "from gpupools.commands.cli import program; raise SystemExit(program())", *arguments)
 
 
 def places(tree: Path, *arguments: str) -> Any:
@@ -125,7 +125,7 @@ def test_a_model_alone_is_told_every_place_it_lacks_at_once(trees: tuple[Path, P
     found = places(trees[0])
 
     assert [each for each in found if not each.startswith("providers/")] == [
-        "gpupools/runtime/configs.py PluginSharing: lanes"
+        "gpupools/planned/configs.py PluginSharing: lanes"
     ]
     assert {each.partition(":")[0] for each in found if each.startswith("providers/")} == {
         "providers/gcp/pool_settings.py SHARING_STRATEGIES",

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gpupools.errors import Rejected
-from gpupools.plan import PoolPlan
-from gpupools.runtime.plan import RuntimePlan
+from gpupools.base.errors import Rejected
+from gpupools.environment.stack import Stack, parse_stack, plan_stack
+from gpupools.planned.plan import PoolPlan
+from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.runtime.planning import plan_runtimes
-from gpupools.stack import Stack, parse_stack, plan_stack
 from providers import clouds
 
 Pools = Mapping[str, Mapping[str, Any]]

@@ -5,6 +5,9 @@ from typing import Any
 
 import pytest
 
+from gpupools.base.taints import Effect, Taint
+from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.planned.tolerations import tolerates, tolerations_for, untolerated
 from gpupools.runtime.charts import (
     OPERANDS,
     UnknownValue,
@@ -18,9 +21,6 @@ from gpupools.runtime.charts import (
     too_old,
 )
 from gpupools.runtime.owners import operands_of
-from gpupools.runtime.plan import RuntimePlan
-from gpupools.runtime.tolerations import tolerates, tolerations_for, untolerated
-from gpupools.taints import Effect, Taint
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS, Combination
 from tests.gpupools.runtime.conftest import Planner, pools_of
 

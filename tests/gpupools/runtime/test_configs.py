@@ -7,11 +7,11 @@ import pytest
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from gpupools.runtime.configs import PluginConfig, client_limits, content_name, plugin_config_name
-from gpupools.runtime.labels import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
+from gpupools.asked.spec import Mps
+from gpupools.planned.configs import PluginConfig, client_limits, content_name, plugin_config_name
+from gpupools.planned.labels import MIG_CONFIG_LABEL, PLUGIN_CONFIG_LABEL
+from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.runtime.objects import metrics_csv
-from gpupools.runtime.plan import RuntimePlan
-from gpupools.spec import Mps
 from tests.gpupools.runtime.combinations import (
     A100,
     COMBINATIONS,

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gpupools.cloud import Verdict
-from gpupools.runtime.labels import SOFTWARE_LABEL
-from gpupools.runtime.requirements import Requirement, requirement, requirements
-from gpupools.runtime.tolerations import node_affinity
-from gpupools.spec import SHARING_KINDS
+from gpupools.asked.spec import SHARING_KINDS
+from gpupools.known.requirements import Requirement, requirement, requirements
+from gpupools.planned.cloud import Verdict
+from gpupools.planned.labels import SOFTWARE_LABEL
+from gpupools.planned.tolerations import node_affinity
 from providers import clouds
 from tests.gpupools.runtime.conftest import Planner, pools_of
 
@@ -147,7 +147,7 @@ def test_a_gpu_whose_last_driver_is_too_old_is_refused(
     refused: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     newer = Requirement("dra-driver-nvidia-gpu", "driver", "590", "NVIDIA's DRA driver 9", "https://example.com", "")
-    monkeypatch.setattr("gpupools.plan.requirement", lambda *_: newer)
+    monkeypatch.setattr("gpupools.planned.plan.requirement", lambda *_: newer)
     (problem,) = refused("azure", {"a": {**DRA, "gpu": None, "instance_type": "Standard_ND40rs_v2"}})
 
     assert problem == (

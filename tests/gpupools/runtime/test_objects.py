@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gpupools.errors import Rejected
-from gpupools.plan import PoolPlan
+from gpupools.base.errors import Rejected
+from gpupools.planned.plan import PoolPlan
+from gpupools.planned.runtime_plan import KubernetesObject, RuntimePlan
+from gpupools.planned.tolerations import selects, untolerated
 from gpupools.runtime.charts import at
 from gpupools.runtime.objects import INSTALLER_SOURCE, SMOKE_NAMESPACE, SYSTEM_NAMESPACES
-from gpupools.runtime.plan import KubernetesObject, RuntimePlan
-from gpupools.runtime.tolerations import selects, untolerated
 from providers import clouds
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS, MIG, MIG_SIZES, TIME_SLICING, Combination
 from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from gpupools.cloud import Verdict
-from gpupools.errors import Rejected
-from gpupools.plan import PoolPlan
+from gpupools.asked.runtime_spec import RuntimeSpec
+from gpupools.base.errors import Rejected
+from gpupools.planned.cloud import Verdict
+from gpupools.planned.labels import OPERANDS_LABEL
+from gpupools.planned.plan import PoolPlan
+from gpupools.planned.runtime_plan import KubernetesObject, Piece, Release, RuntimePlan
+from gpupools.planned.tolerations import node_affinity
 from gpupools.runtime.charts import at, nested, value_paths
-from gpupools.runtime.labels import OPERANDS_LABEL
 from gpupools.runtime.owners import claims, needed_pieces, settle
-from gpupools.runtime.plan import KubernetesObject, Piece, Release, RuntimePlan
 from gpupools.runtime.planning import plan_runtime
-from gpupools.runtime.spec import RuntimeSpec
-from gpupools.runtime.tolerations import node_affinity
 from providers import clouds
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS, Combination
 from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.cli import main
+from gpupools.commands.cli import main
 from policies.documents.judging import Config, Judged, judge_file
 
 Write = Callable[..., Path]

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpupools.pool_facts import UNKNOWN
+from gpupools.planned.pool_facts import UNKNOWN
 from policies.documents import text
+from policies.documents.forms import read_document
 from policies.documents.judging import Config, Judged, read_config
-from policies.documents.reading import read_document
 from policies.finding import Context, Finding, told
 from policies.pinning import pinned
 from policies.software import read_software

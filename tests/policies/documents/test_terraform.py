@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpupools.pool_facts import UNKNOWN
+from gpupools.planned.pool_facts import UNKNOWN
+from policies.documents.forms import read_document
 from policies.documents.judging import Config, Judged, judge_file
-from policies.documents.reading import read_document
 from policies.documents.terraform_names import terraform_names
 from preview.schema import check_inputs, knows
 from tooling.write_terraform_names import FILE, names

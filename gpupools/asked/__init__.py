@@ -1,0 +1,1 @@
+"""What a reader may write about pools and clusters."""

@@ -1,0 +1,196 @@
+"""What a reader may write about the GPU software of a cluster (`clusters.<key>.runtime`), and who may share a pool."""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from gpupools.base.errors import shown
+from gpupools.base.model import Strict
+from gpupools.base.taints import LABEL_VALUE, QUALIFIED_NAME
+
+ChartName = Literal["nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu"]
+"""The charts a plan may install."""
+
+
+def _label(key: str) -> str:
+    if not QUALIFIED_NAME.fullmatch(key):
+        raise ValueError(f"{shown(key)} is no label key; use a qualified name such as 'example.com/team'")
+    return key
+
+
+def _label_value(text: str) -> str:
+    if not LABEL_VALUE.fullmatch(text):
+        raise ValueError(f"{shown(text)} is no label value; use at most 63 letters, digits, '-', '_' and '.'")
+    return text
+
+
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names
+_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise ValueError(f"{shown(text)} cannot be this name; use at most 63 lower-case letters, digits and '-'")
+    return text
+
+
+def _version(text: str) -> str:
+    if not re.fullmatch(r"v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", text):
+        raise ValueError(f"{shown(text)} is no exact release; write three numbers such as '26.7.0'")
+    return text
+
+
+def _kubernetes(text: str) -> str:
+    if not re.fullmatch(r"1\.[1-9][0-9](?:\.[0-9]{1,3})?", text):
+        raise ValueError(f"{shown(text)} is no version of Kubernetes; write for example '1.34'")
+    return text
+
+
+Name = Annotated[str, AfterValidator(_name)]
+"""A DNS label: a namespace, a team."""
+
+
+class ExistingSoftware(Strict):
+    """Software the team runs already."""
+
+    name: str = Field(min_length=1, max_length=100)
+    """How people know it: `kube-system/nvidia-device-plugin-daemonset`, or `eksctl` for what eksctl installs."""
+    node_selector: dict[Annotated[str, AfterValidator(_label)], Annotated[str, AfterValidator(_label_value)]] = {}
+    """The labels its DaemonSet asks for; left out: it runs on every GPU node."""
+
+    @property
+    def namespace(self) -> str:
+        """The namespace, where the name says one: `kube-system` of `kube-system/nvidia-device-plugin-daemonset`."""
+        first, slash, _ = self.name.partition("/")
+        return first if slash and _NAME.fullmatch(first) else ""
+
+
+def _named(value: object) -> object:
+    return {"name": value} if isinstance(value, str) else value
+
+
+Software = Annotated[ExistingSoftware, BeforeValidator(_named)]
+"""A name, or a map with name and node_selector."""
+
+
+class Existing(Strict):
+    """GPU software that the cluster has and this tool did not install: ours is refused or left out because of it."""
+
+    device_plugin: Software | None = None
+    """A device plugin for NVIDIA GPUs."""
+    gpu_operator: Software | None = None
+    """A GPU Operator of the team's own."""
+    node_feature_discovery: Software | None = None
+    """Node Feature Discovery; a cluster has one, so it is used and ours left out."""
+    dcgm_exporter: Software | None = None
+    """A DCGM exporter; it is used and ours left out."""
+    dra_driver: Software | None = None
+    """NVIDIA's DRA driver."""
+
+    @model_validator(mode="after")
+    def _operator_goes_everywhere(self) -> Self:
+        if self.gpu_operator is not None and self.gpu_operator.node_selector:
+            raise ValueError(
+                "gpu_operator takes no node_selector, since an operator's daemons go to every GPU node; "
+                "give its name alone: pools of other software are labelled to keep them off"
+            )
+        return self
+
+    def named(self) -> Mapping[str, ExistingSoftware]:
+        """Return what is given, by key."""
+        return {key: value for key in type(self).model_fields if (value := getattr(self, key)) is not None}
+
+
+class RuntimeSpec(Strict):
+    """The GPU software of one cluster. Left out: what the pools need is installed, and nothing else."""
+
+    management: Literal["managed", "external"] = "managed"
+    """`external`: this tool installs nothing in the cluster, and `existing` names what serves the pools."""
+    existing: Existing = Existing.model_construct()
+    """GPU software the team already runs in the cluster."""
+    kubernetes: Annotated[str, AfterValidator(_kubernetes)] | None = None
+    """Version of the cluster, as text (`'1.34'`), for the floors of what is installed in it."""
+    metrics: bool | None = None
+    """DCGM exporter on every pool (true) or none (false); left out: on the pools that get software here anyway."""
+    service_monitors: bool = False
+    """The cluster has the ServiceMonitor CRD of the Prometheus operator, so the exporter's may be declared."""
+    smoke_test: bool = False
+    """A Job per pool that runs one CUDA sample on it; `up` waits, but for a Capacity Block or flex-start nodes."""
+    trust_policy: bool = False
+    """An admission policy that keeps pods of other namespaces off pools that name whom they `trust`."""
+    system_namespaces: list[Name] | None = Field(default=None, max_length=64)
+    """With `trust_policy`: namespaces of the cluster's own software, let through as `kube-system` is.
+
+    Left out: daemons of every namespace that ask for no GPU are let through, and what their images ask for is not seen.
+    Given, `[]` too: only daemons of these, and those whose containers all set NVIDIA_VISIBLE_DEVICES to `void`.
+    """
+    keep_crds: bool = False
+    """Leave the GPU Operator's CRDs behind when it is deleted."""
+    mig_reboot: bool | None = None
+    """Let the MIG manager reboot a node whose GPUs do not take a new layout; left out: where the cloud needs it."""
+    critical_pods: int | None = Field(default=None, ge=10, le=100_000)
+    """GKE: most system-critical pods per namespace; left out: what the pools' largest size needs."""
+    versions: dict[ChartName, Annotated[str, AfterValidator(_version)]] = {}
+    """Other chart versions than the pinned ones, at or above the security floors."""
+
+    @model_validator(mode="after")
+    def _let_through_by_a_policy(self) -> Self:
+        if self.system_namespaces is not None and not self.trust_policy:
+            raise ValueError("system_namespaces are let through by trust_policy, which is off; turn it on or drop them")
+        return self
+
+    @model_validator(mode="after")
+    def _external_installs_nothing(self) -> Self:
+        if self.management == "external":
+            wanted = {
+                "kubernetes": self.kubernetes,
+                "metrics": self.metrics,
+                "service_monitors": self.service_monitors,
+                "smoke_test": self.smoke_test,
+                "trust_policy": self.trust_policy,
+                "keep_crds": self.keep_crds,
+                "mig_reboot": self.mig_reboot,
+                "critical_pods": self.critical_pods,
+                "versions": self.versions,
+            }
+            set_anyway = next((key for key, value in wanted.items() if value), None)
+            if set_anyway is not None:
+                raise ValueError(
+                    f"{set_anyway} asks for software of ours, but management is external; drop one of them"
+                )
+        return self
+
+
+class Trust(Strict):
+    """Who may use a pool: pods of one team's namespaces, of listed namespaces, or, with a reason, anyone's."""
+
+    team: Name | None = None
+    """The namespaces labelled `gpupools/trust: <team>`."""
+    namespaces: list[Name] | None = Field(default=None, min_length=1, max_length=64)
+    """These namespaces."""
+    waiver: str | None = Field(default=None, min_length=10, max_length=200)
+    """Why containers of anyone may share the GPUs of this pool, in words."""
+    quota: int | None = Field(default=None, ge=1)
+    """With `namespaces`: most units of the pool's resource each of them may request at a time.
+
+    Kubernetes counts by the resource's name, so units of that name on other pools count too, and of the quotas of two
+    pools in one namespace the smaller binds both, which is a warning.
+    """
+
+    @model_validator(mode="after")
+    def _one_answer(self) -> Self:
+        given = [key for key in ("team", "namespaces", "waiver") if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError(f"got {' and '.join(given) or 'nobody'}; give one of team, namespaces and waiver")
+        if self.quota is not None and self.namespaces is None:
+            raise ValueError("quota is per namespace, and none is listed; give namespaces or leave quota out")
+        return self
+
+    def mark(self, pool: str) -> str | None:
+        """Return the value of the pool's label and taint `gpupools/trust`; None when anyone may use it."""
+        if self.waiver is not None:
+            return None
+        # A team's name has no dot, so no team can be taken for a pool.
+        return self.team if self.team is not None else f"pool.{pool}"

@@ -1,0 +1,1 @@
+"""What everything else speaks in: problems, strict models, taints, bounded YAML, and what is printed."""

@@ -1,0 +1,154 @@
+"""The command `gpupools`.
+
+This module and `commands/` are the only ones here that know the folders around the domain.
+Exit codes: 0 all is well, 1 the configuration or a policy refuses or the answer cannot be written, 2 the command was
+called wrongly.
+"""
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import NoReturn
+
+from gpupools.base.output import printable, tell, tell_lines
+from gpupools.base.startup import end_lightly, start_lightly
+
+COMMANDS = {
+    "check": "validate stack files, without Pulumi and without a cloud",
+    "preview": "show what a stack file would create, offline",
+    "diff": "say what an edit of a stack file does to the nodes that run",
+    "policy": "judge Terraform plans, Pulumi previews and states, and Kubernetes manifests by the policy pack's rules",
+    "catalog": "list the instance types with NVIDIA GPUs",
+    "mig": "MIG profiles of a GPU, what fits on it, the fewest GPUs for a wish",
+    "matrix": "what each cloud can share on which GPU, and by which software",
+}
+"""Each command and its line of help; its module in `commands/` is imported only when it is called."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    _make_writable()
+    parser = _Parser(prog="gpupools", description="GPU node pools as code on EKS, AKS and GKE.", formatter_class=_Help)
+    parser.add_argument("--version", action=_Version)
+    # With `prog` given, argparse does not lay out a usage text to find it.
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog=parser.prog)
+    called = next((word for word in words if word in COMMANDS), None)
+    if (file := _option_that_is_a_file(words)) is not None:
+        tell(f"gpupools: {file} is an option and a file here; put -- before the files, or write ./{file}", error=True)
+        return 2
+    try:
+        for name, text in COMMANDS.items():
+            description = f"{text[0].upper()}{text[1:]}."
+            command = commands.add_parser(name, help=text, description=description, formatter_class=_Help)
+            if name == called:
+                import_module(f"gpupools.commands.{name}").add(command)
+        given = parser.parse_args(words)
+        code: int = given.run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has gone: `gpupools … | head`
+        _discard_output()
+        return 1
+    except OSError as error:  # a full disk below standard output, no folder for temporary files
+        _discard_output()
+        about = f"{error.filename}: " if error.filename is not None else ""
+        tell(f"gpupools {called}: {about}{error.strerror or error}", error=True)
+        return 1
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _SDK:
+            raise
+        what = f"gpupools {called} needs Pulumi's SDKs, and this environment has no {error.name}"
+        tell(f"{what}; use the one that make preview sets up", error=True)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+_SDK = ("grpc", "google", "pulumi", "pulumi_policy")
+"""Top-level modules that come with Pulumi's SDKs and that only some commands need."""
+
+
+def _option_that_is_a_file(words: Sequence[str]) -> str | None:
+    """Return the first option that is also the name of a file here, None when there is none.
+
+    A hook or a pattern of the shell hands over the names a checkout has, and one may be `--config=weak.json`. Whoever
+    writes -- has told the two apart.
+    """
+    if "--" in words:
+        return None
+    return next((word for word in words if word.startswith("-") and word != "-" and os.path.lexists(word)), None)
+
+
+def _make_writable() -> None:
+    """Let every text be printed: a stream may be closed (`>&-`), or know no character beyond ASCII or Latin-1."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+
+
+def _discard_output() -> None:
+    """Send what is left in the buffer nowhere: Python would complain once more when it closes the stream."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Parser(argparse.ArgumentParser):
+    """Prints what it repeats of the words it was given the way every command prints."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        if message:
+            tell_lines(message, error=file is not sys.stdout)
+
+
+class _Version(argparse.Action):
+    """Prints the installed version, which is looked up only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="show the version and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        metadata = import_module("importlib.metadata")
+        try:
+            version = metadata.version("gpupools")
+        except metadata.PackageNotFoundError:  # run from its folder, as tooling/gpupools does
+            project = import_module("pathlib").Path(__file__).parents[2] / "pyproject.toml"
+            version = import_module("tomllib").loads(project.read_text(encoding="utf-8"))["project"]["version"]
+        tell(f"gpupools {version}")
+        parser.exit()
+
+
+class _Help(argparse.HelpFormatter):
+    """As wide as the terminal, like argparse's own, which imports `shutil` to ask for every argument declared."""
+
+    def __init__(self, prog: str) -> None:
+        try:
+            columns = int(os.environ["COLUMNS"])
+        except (KeyError, ValueError):
+            try:
+                columns = os.get_terminal_size().columns
+            except OSError:  # no terminal
+                columns = 80
+        super().__init__(prog, width=columns - 2)
+
+
+def program() -> int:
+    """Run the command as a process of its own, which ends with it."""
+    start_lightly()
+    # What an interrupt leaves half-made complains when it is thrown away, which tells the reader nothing.
+    sys.unraisablehook = lambda _: None
+    code = main()
+    end_lightly()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(program())

@@ -1,0 +1,590 @@
+"""What an edit of a stack file does to the nodes that run: two plans compared field by field. Pure.
+
+The effect of a field is a row of `data/plan_edits.csv`, which names the inputs of the cloud's own resources that the
+field becomes; what an edit of those does stands, with its source, in `providers/<cloud>/edits.csv`.
+"""
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum, StrEnum
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel
+
+from gpupools.asked.access import ACCESS_KEYS
+from gpupools.asked.overrides import tellable
+from gpupools.asked.spec import Cluster, Late, StackOutput
+from gpupools.base.taints import Taint
+from gpupools.environment.stack import Stack, StackPlan
+from gpupools.planned.plan import POOL_LABEL, PoolPlan, gpus_as_json
+
+_DATA = Path(__file__).parents[1] / "data" / "plan_edits.csv"
+
+
+class EditEffect(StrEnum):
+    """What an edit does to the nodes of a pool, the mildest first."""
+
+    NONE = "none"
+    """Nothing the cloud is told changes, or nothing that counts."""
+    IN_PLACE = "in-place"
+    """The pool changes, its nodes stay."""
+    ROLLING = "rolling"
+    """The cloud replaces the nodes of the pool, a few at a time."""
+    UNKNOWN = "unknown"
+    """Depends on a value known only while the program runs, or on an input set by hand that no table has."""
+    REPLACE = "replace"
+    """The pool is destroyed and made anew."""
+    REFUSED = "refused"
+    """The cloud's API refuses the change."""
+
+
+_STRENGTH = {effect: strength for strength, effect in enumerate(EditEffect)}
+
+
+@dataclass(frozen=True)
+class InputEdit:
+    """What an edit of one input of a cloud's own resource does, and what the reader has to know of it."""
+
+    effect: EditEffect
+    detail: str = ""
+
+
+InputEdits = Mapping[str, Mapping[str, InputEdit]]
+"""Cloud → input of its resources, by dotted wire name → edit: the tables in `providers/<cloud>/edits.csv`."""
+
+
+@dataclass(frozen=True)
+class PlanEdit:
+    """One row: what a change of one field of a plan does on one cloud."""
+
+    cloud: str
+    """`*` for every cloud."""
+    field: str
+    """A key of `planned_values`, or the start of one up to a dot."""
+    when: str
+    """`<settings field>=<value>` for a row that counts only where the new plan has it; `raised` or `lowered` for one
+    that counts only for a higher or a lower number; empty for always.
+    """
+    effect: EditEffect
+    inputs: tuple[str, ...]
+    """What the field becomes in the cloud; empty where nothing does."""
+    detail: str
+    source: str
+
+
+@cache
+def plan_edits() -> tuple[PlanEdit, ...]:
+    """Return the rows in the file's order; of several for one field the first that counts is taken."""
+    with _DATA.open(newline="", encoding="utf-8") as file:
+        return tuple(
+            PlanEdit(
+                row["cloud"],
+                row["field"],
+                row["when"],
+                EditEffect(row["effect"]),
+                tuple(filter(None, row["input"].split(";"))),
+                row["detail"],
+                row["source"],
+            )
+            for row in csv.DictReader(file)
+        )
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """One field of a plan that two stack files give different values."""
+
+    field: str
+    old: Any
+    """As JSON types; None where the old plan has no such field."""
+    new: Any
+    effect: EditEffect
+    detail: str = ""
+
+    def __str__(self) -> str:
+        old, new = self._told
+        return f"{self.field} {_shown(old)} → {_shown(new)}"
+
+    @property
+    def _told(self) -> tuple[Any, Any]:
+        """The values as they may be printed."""
+        if not self.field.startswith("overrides."):
+            return self.old, self.new
+        return tellable(self.field, self.old), tellable(self.field, self.new)
+
+    @property
+    def short(self) -> str:
+        """The field without its parts: `labels` of `labels.team`; addresses and what is set by hand stay whole."""
+        first = self.field.partition(".")[0]
+        return self.field if first in ("cluster", "overrides") else first
+
+    def as_json(self) -> dict[str, Any]:
+        """Return field, old, new and effect."""
+        old, new = self._told
+        return {"field": self.field, "old": old, "new": new, "effect": self.effect.value}
+
+
+@dataclass(frozen=True)
+class PoolChange:
+    """What becomes of one pool of one cluster."""
+
+    cluster: str
+    pool: str
+    """The pool's key in the new file, of a deleted pool in the old one."""
+    change: str
+    """`created`, `deleted`, `renamed`, `changed` or `unchanged`."""
+    effect: EditEffect
+    """The strongest of the fields; of a deleted pool `replace`, since its nodes go."""
+    fields: tuple[FieldChange, ...]
+    """The strongest first."""
+    nodes: str
+    """The nodes concerned, in words: `up to 4 nodes × 8 GPUs`."""
+    former: str = ""
+    """The key of a renamed pool in the old file."""
+    cloud: str = ""
+    """The cloud its nodes are in before the edit."""
+    production: bool = False
+    """Whether it is a production pool, before the edit or after it."""
+    protected: bool = False
+    """Whether it was declared protected before the edit."""
+    recorded: bool = True
+    """Whether it is known what it was before the edit."""
+
+    @property
+    def destroys(self) -> bool:
+        """Say whether the pool is replaced or deleted, or may be: then the values decide that are not in the file."""
+        return self.effect in (EditEffect.REPLACE, EditEffect.UNKNOWN)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return cluster, pool, change, effect and the fields."""
+        changed = [each.as_json() for each in self.fields]
+        return {
+            "cluster": self.cluster,
+            "pool": self.pool,
+            "change": self.change,
+            "effect": self.effect.value,
+            "fields": changed,
+        }
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self._words()}"
+
+    @property
+    def key(self) -> str:
+        """The pool as `gpupools:allow_destroy` names it: `<cluster>/<pool>`."""
+        return f"{self.cluster}/{self.pool}"
+
+    def _words(self) -> str:
+        if self.change == "created":
+            return f"creates {self.nodes}"
+        if self.change == "deleted":
+            return f"deletes {self.nodes}"
+        renamed = f"renamed from {self.former}; " if self.former else ""
+        if self.former and not self._beside_the_label():
+            label = " but their label" if self.fields else ""
+            return f"{renamed}no change for the nodes{label}"
+        return renamed + self._effect_in_words()
+
+    def _effect_in_words(self) -> str:
+        decisive = self.decisive()
+        what = ", ".join(str(each) for each in decisive)
+        # What pods have to do is said whatever the nodes go through.
+        # So is what by hand runs on the nodes or opens them.
+        telling = [*decisive, *(each for each in self.fields if each.field.endswith(".rename"))]
+        telling += [each for each in self.fields if each.field.startswith("overrides.")]
+        details = "; ".join(dict.fromkeys(each.detail for each in telling if each.detail))
+        because = f"; {details}" if details else ""
+        others = dict.fromkeys(each.short for each in self.fields if EditEffect.NONE != each.effect != self.effect)
+        beside = f" (and {', '.join(others)})" if others else ""
+        if self.effect is EditEffect.REPLACE:
+            return f"replaces {self.nodes}: {what}{beside}{because}; new pool first, then the old one"
+        if self.effect is EditEffect.UNKNOWN:
+            return f"pulumi preview has to say what this does: {what}{beside}{because}"
+        if self.effect is EditEffect.NONE:
+            return "no change for the nodes" + (f": {what}" if what else "")
+        names = {EditEffect.IN_PLACE: "in place", EditEffect.REFUSED: "refused by the cloud"}
+        return f"{names.get(self.effect, self.effect.value)}: {what}{beside}{because}"
+
+    def _beside_the_label(self) -> list[FieldChange]:
+        quiet = (f"labels.{POOL_LABEL}", "protect")
+        return [each for each in self.fields if each.field not in quiet and each.effect != EditEffect.NONE]
+
+    def decisive(self) -> list[FieldChange]:
+        """Return the fields with the strongest effect, without one that repeats another's values."""
+        seen: dict[tuple[str, str], FieldChange] = {}
+        for each in self.fields:
+            if each.effect is self.effect:
+                seen.setdefault((_shown(each.old), _shown(each.new)), each)
+        return list(seen.values())
+
+
+@dataclass(frozen=True)
+class PoolRecord:
+    """One pool as it was planned once, in JSON types: what a later plan of it is compared with."""
+
+    cluster: str
+    pool: str
+    cloud: str
+    nodes: str
+    """Its nodes in words: `up to 4 nodes × 8 GPUs`."""
+    production: bool
+    exempt: bool
+    """Whether it said `protect: false`, so that it is no production pool in a production stack either."""
+    protected: bool
+    """Whether it was declared protected: false for a production pool that `allow_destroy` named."""
+    fields: tuple[str, ...]
+    """Everything its plan said, as `planned_values` names it without parts: a later release may know other fields."""
+    values: Mapping[str, Any]
+    """`planned_values`; what is not there was None."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the record in JSON types, without values that are None."""
+        values = {name: value for name, value in self.values.items() if value is not None}
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {
+            "fields": list(self.fields),
+            "values": values,
+        }
+
+    @classmethod
+    def from_json(cls, raw: object) -> Self | None:
+        """Read what `as_json` wrote, with numbers as floats if need be; None when it is something else."""
+        known = {"fields": list, "values": Mapping, "production": bool, "exempt": bool, "protected": bool}
+        names = [each.name for each in fields(cls)]
+        if not isinstance(raw, Mapping) or any(not isinstance(raw.get(name), known.get(name, str)) for name in names):
+            return None
+        values = {str(name): _whole(value) for name, value in raw["values"].items()}
+        given = {name: raw[name] for name in names}
+        return cls(**given | {"fields": tuple(map(str, raw["fields"])), "values": values})
+
+
+def record(plan: PoolPlan, stack: Stack) -> PoolRecord:
+    """Return what a later plan of a pool is compared with."""
+    cluster = stack.clusters[plan.cluster]
+    return PoolRecord(
+        plan.cluster,
+        plan.name,
+        plan.cloud,
+        _nodes(plan),
+        stack.is_production(plan.name),
+        stack.is_exempt(plan.name),
+        stack.protects(plan.cluster, plan.name),
+        tuple(sorted(set(map(_without_parts, _values(plan, cluster))))),
+        planned_values(plan, cluster),
+    )
+
+
+def _whole(value: Any) -> Any:
+    """Write a float without a fraction as an int: Pulumi hands every number back as a float."""
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def diff(old: StackPlan, new: StackPlan, inputs: InputEdits) -> list[PoolChange]:
+    """Say what becomes of every pool, in the order of the new file; pools that go come last.
+
+    Args:
+        old: What the stack has now.
+        new: What it is to become.
+        inputs: What an edit of each input does, for those set by hand.
+    """
+    return compare([record(plan, old.stack) for plan in old.pools], new, inputs)
+
+
+def compare(old: Iterable[PoolRecord], new: StackPlan, inputs: InputEdits) -> list[PoolChange]:
+    """Say what becomes of every pool on record, as `diff` does.
+
+    Args:
+        old: What the stack has now.
+        new: What it is to become.
+        inputs: What an edit of each input does, for those set by hand.
+    """
+    before = {(pool.cluster, pool.pool): pool for pool in old}
+    changes: list[PoolChange] = []
+    for plan in new.pools:
+        former = new.stack.pools[plan.name].renamed_from or ""
+        was = before.pop((plan.cluster, plan.name), None)
+        renamed = was is None and (plan.cluster, former) in before
+        if renamed:
+            was = before.pop((plan.cluster, former))
+        if was is None:
+            changes.append(PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _nodes(plan)))
+            continue
+        changed = _compared(was, plan, new.stack.clusters[plan.cluster], inputs)
+        changes.append(
+            PoolChange(
+                plan.cluster,
+                plan.name,
+                "renamed" if renamed else "changed" if changed else "unchanged",
+                max((each.effect for each in changed), key=_STRENGTH.__getitem__, default=EditEffect.NONE),
+                changed,
+                was.nodes,
+                former if renamed else "",
+                was.cloud,
+                was.production or new.stack.is_production(plan.name),
+                was.protected,
+            )
+        )
+    for gone in before.values():
+        production = gone.production or (new.stack.production and not gone.exempt)
+        changes.append(
+            PoolChange(
+                gone.cluster,
+                gone.pool,
+                "deleted",
+                EditEffect.REPLACE,
+                (),
+                gone.nodes,
+                cloud=gone.cloud,
+                production=production,
+                protected=gone.protected,
+            )
+        )
+    return changes
+
+
+def planned_values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
+    """Return everything the cloud's resources are made from, by dotted name, as JSON types.
+
+    The portable part of the plan, the cloud's own settings, and as `cluster.…` the cluster's addresses; what the cloud
+    adds by itself is in none of them.
+    """
+    return dict(_leaves("", _values(plan, cluster)))
+
+
+def _values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
+    return {
+        "instance_type": plan.instance.name,
+        "software": plan.software,
+        "sharing": plan.sharing,
+        "trust": plan.trust,
+        "taints": sorted(map(str, plan.taints)),  # a node's taints have no order
+        "labels": plan.labels,
+        "nodes": {"min": plan.min_nodes, "max": plan.max_nodes},
+        "disk_gib": plan.disk_gib,
+        # The plan has the labels and taints of the settings among its own, and what is set by hand by its full path.
+        **{each.name: getattr(plan.settings, each.name) for each in fields(plan.settings) if each.name not in _OWN},
+        **{f"overrides.{path}": _by_hand_as_value(value) for path, value in plan.set_by_hand.items() if "." in path},
+        **{f"cluster.{key}": value for key, value in _addresses(plan, cluster).items()},
+    }
+
+
+def _by_hand_as_value(value: Any) -> Any:
+    """Write `null` as a value: it takes an input away, which is as much an edit as setting it."""
+    return _TAKEN_AWAY if value is None else value
+
+
+_TAKEN_AWAY = "(taken away)"
+
+
+def _without_parts(name: str) -> str:
+    """Return the field of a plan that a dotted name is of or is part of."""
+    first, _, rest = name.partition(".")
+    return f"{first}.{rest.partition('.')[0]}" if first == "cluster" else first
+
+
+PLAN_FIELDS = (
+    "instance_type",
+    "software",
+    "sharing",
+    "sharing.rename",
+    "sharing.share.rename",
+    "trust",
+    "taints",
+    "labels",
+    "nodes.min",
+    "nodes.max",
+    "disk_gib",
+)
+"""The portable fields of `planned_values`."""
+
+NO_ADDRESS = ("cloud", "stack", "runtime", *ACCESS_KEYS)
+"""Keys of a cluster that no pool is told: what they change is compared elsewhere, or is inside the cluster."""
+
+_OWN = frozenset({"labels", "taints", "overrides"})
+_UNORDERED = frozenset({"availability_zones", "cluster.node_locations", "security_group_ids", "zones"})
+# Sets in the cloud. The providers for EKS and GKE keep them as sets too (`schema.TypeSet` in
+# https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/ec2/ec2_launch_template.go and
+# https://github.com/hashicorp/terraform-provider-google-beta/blob/main/google-beta/services/container/resource_container_node_pool.go);
+# the one for AKS compares lists in order (pulumi/pulumi-azure-native provider/pkg/provider/diff.go).
+
+
+def _addresses(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
+    """Return what a pool is told of its cluster; of subnets those of its zones, however they are written."""
+    values = {key: getattr(cluster, key) for key in type(cluster).model_fields if key not in NO_ADDRESS}
+    by_zone = values.pop("subnets_by_zone", None)
+    if isinstance(by_zone, Mapping):
+        zones = getattr(plan.settings, "zones", ()) or by_zone
+        lists = [by_zone[zone] for zone in zones if zone in by_zone]
+        values["subnet_ids"] = [each for ids in lists for each in (ids if isinstance(ids, list) else [ids])]
+    known = {key: _with_stack(value, cluster.stack) for key, value in values.items()}
+    if isinstance(known.get("subnet_ids"), list):
+        known["subnet_ids"] = sorted(known["subnet_ids"], key=str)
+    return known
+
+
+def _with_stack(value: Any, stack: object) -> Any:
+    """Write an output of another stack as text that no address can be."""
+    if isinstance(value, StackOutput):
+        return f"{_OUTPUT}{stack}: {value.output}"
+    if isinstance(value, Late):
+        return f"{_OUTPUT}the configuration"
+    return [_with_stack(each, stack) for each in value] if isinstance(value, list) else value
+
+
+_OUTPUT = "output of "
+
+
+def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", exclude_none=True)
+    elif is_dataclass(value) and not isinstance(value, type | Taint):
+        value = {each.name: getattr(value, each.name) for each in fields(value)}
+    if isinstance(value, Mapping) and (value or not name):
+        for key, inner in value.items():
+            yield from _leaves(f"{name}.{key}" if name else str(key), inner)
+    elif isinstance(value, list | tuple) and any(is_dataclass(each) for each in value):
+        for index, inner in enumerate(value):
+            yield from _leaves(f"{name}.{index}", inner)
+    elif isinstance(value, list | tuple):
+        yield name, [str(each) if isinstance(each, Taint) else each for each in value]
+    elif isinstance(value, Enum):
+        yield name, value.value
+    elif not isinstance(value, Mapping) or name.startswith("overrides."):  # an empty map set by hand is an input
+        yield name, value
+
+
+def _compared(old: PoolRecord, new: PoolPlan, cluster: Cluster, inputs: InputEdits) -> tuple[FieldChange, ...]:
+    if old.cloud != new.cloud:
+        return (FieldChange("cluster.cloud", old.cloud, new.cloud, EditEffect.REPLACE),)
+    before, after = old.values, planned_values(new, cluster)
+    # A field that only one release knows cannot have been edited; the record may be another release's.
+    known = {*old.fields, "overrides"} & {*map(_without_parts, _values(new, cluster)), "overrides"}
+    found = [
+        _field_change(name, before.get(name), after.get(name), new, inputs)
+        for name in dict.fromkeys([*before, *after])
+        if not _same(name, before.get(name), after.get(name)) and _without_parts(name) in known
+    ]
+    return tuple(sorted(found, key=lambda each: -_STRENGTH[each.effect]))
+
+
+def _same(name: str, old: Any, new: Any) -> bool:
+    if name in _UNORDERED and isinstance(old, list) and isinstance(new, list):
+        return sorted(map(str, old)) == sorted(map(str, new))
+    return bool(old == new)
+
+
+def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
+    """Return the plan of a pool with what is a set in the cloud in the order in which the pool was made.
+
+    A pool's name on AKS is made of its zones, too, so that in another order they would make another pool of it.
+
+    Args:
+        plan: What the stack file says.
+        earlier: The pool on record, if it is.
+    """
+    kept: dict[str, Any] = {
+        name: tuple(old)
+        for name in _UNORDERED
+        if earlier is not None
+        and isinstance(old := earlier.values.get(name), list)
+        and isinstance(new := getattr(plan.settings, name, None), tuple)
+        and _same(name, old, list(new))
+    }
+    return replace(plan, settings=replace(plan.settings, **kept)) if kept else plan
+
+
+def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, inputs: InputEdits) -> FieldChange:
+    if name.startswith("overrides."):
+        path = name.removeprefix("overrides.")
+        edit = _by_hand(path, inputs[plan.cloud])
+        details = [edit.detail] if edit.detail else []
+        details += [f"{each} is {why}" for each, why in plan.customised.items() if f"{path}.".startswith(f"{each}.")]
+        return FieldChange(name, old, new, edit.effect, "; ".join(details))
+    row = edit_of(name, plan, old, new)
+    if row.effect is not EditEffect.NONE and any(_is_output(value) for value in (old, new)):
+        return FieldChange(name, old, new, EditEffect.UNKNOWN, "its value is known only while the program runs")
+    keeps = f"; write first_name: {_shown(old)} to keep it" if name == "first_name" else ""
+    return FieldChange(name, old, new, row.effect, row.detail + keeps)
+
+
+def _is_output(value: object) -> bool:
+    if isinstance(value, list):
+        return any(map(_is_output, value))
+    return isinstance(value, str) and value.startswith(_OUTPUT)
+
+
+def edit_of(name: str, plan: PoolPlan, old: Any, new: Any) -> PlanEdit:
+    """Return the row for a field of a plan: of the field itself, else of what it is part of.
+
+    Args:
+        name: A key of `planned_values`.
+        plan: The new plan.
+        old: The field's value before.
+        new: Its value now.
+
+    Raises:
+        LookupError: The table has no row; a test keeps it total.
+    """
+    for start in _starts(name):
+        for row in plan_edits():
+            if row.field == start and row.cloud in (plan.cloud, "*") and _counts(row.when, plan, old, new):
+                return row
+    raise LookupError(f"plan_edits.csv has no row for {name} on {plan.cloud}")
+
+
+def _counts(when: str, plan: PoolPlan, old: Any, new: Any) -> bool:
+    if when in ("raised", "lowered"):
+        return old is not None and new is not None and (new > old if when == "raised" else new < old)
+    key, _, value = when.partition("=")
+    return not when or str(getattr(plan.settings, key)) == value
+
+
+def _by_hand(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:
+    """Look an input set by hand up: `LaunchTemplate.…` where a cloud has several resources, else without the first.
+
+    Of a whole map that has rows for its parts only, the strongest counts: to take it away takes them all.
+    """
+    bare = path.partition(".")[2]
+    for start in (*_starts(path), *(_starts(bare) if bare else ())):
+        if start in inputs:
+            return inputs[start]
+    below = tuple(f"{each}." for each in (path, bare) if each)
+    parts = [edit for name, edit in inputs.items() if name.startswith(below)]
+    unknown = InputEdit(EditEffect.UNKNOWN, "set by hand, and no table says what a change of it does")
+    return max(parts, key=lambda edit: _STRENGTH[edit.effect], default=unknown)
+
+
+def _starts(name: str) -> Iterator[str]:
+    """Return a dotted name, then all it is part of, the longest first."""
+    parts = name.split(".")
+    yield from (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+
+
+def _nodes(plan: PoolPlan) -> str:
+    count = "" if plan.min_nodes == plan.max_nodes else "up to "
+    gpus = gpus_as_json(plan.instance.gpus)
+    nodes = "node" if plan.max_nodes == 1 else "nodes"
+    return f"{count}{plan.max_nodes} {nodes} × {gpus} {'GPU' if gpus == 1 else 'GPUs'}"
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
+    text = str(value)
+    return text if len(text) <= _LONG and text.isprintable() else f"({len(text)} characters)"
+
+
+_LONG = 80
+
+
+def input_edits(rows: Iterable[Mapping[str, str]]) -> dict[str, InputEdit]:
+    """Read the rows of an `edits.csv`: input to what an edit of it does."""
+    return {row["input"]: InputEdit(EditEffect(row["effect"]), row["detail"]) for row in rows}

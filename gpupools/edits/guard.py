@@ -1,0 +1,252 @@
+"""What an update may not destroy unless the stack file names it: decided before anything is declared. Pure."""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpupools.base.errors import Problem
+from gpupools.edits.diff import EditEffect, InputEdits, PoolChange, PoolRecord, compare
+from gpupools.environment.stack import Stack, StackPlan
+
+SWITCH = "gpupools:allow_destroy"
+"""The key of a stack file that names the pools which an update may replace or delete."""
+
+RECORD = "record"
+"""The output of a `GpuNodePool` in which the stack program keeps the pool's `PoolRecord`."""
+
+POOL_TYPE = "gpupools:index:GpuNodePool"
+
+# GKE's provider looks at the deletion policy of the last update, also when it deletes what was replaced:
+# https://github.com/hashicorp/terraform-provider-google-beta google-beta/services/container/
+# resource_container_node_pool.go, DeletionPolicyPreDelete. Pulumi's engine looks at the new `protect` for a
+# replacement and at the old one for a deletion: pulumi/pulumi pkg/resource/deploy/step_generator.go and step.go.
+_OLD_PROTECTION_COUNTS = frozenset({"gcp"})
+
+
+_UNRECORDED = "may be a production pool, since the last update left no record of it"
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What the last update left of a stack's pools."""
+
+    pools: tuple[PoolRecord, ...] = ()
+    unrecorded: tuple[str, ...] = ()
+    """Names of pools without a record, `<cluster>-<pool>`: of an older release, or never finished.
+
+    Without those of which nothing was made.
+    """
+
+    def of(self, cluster: str, pool: str, former: str | None) -> PoolRecord | None:
+        """Return the record of a pool, under its name or the one it had before; None when there is none."""
+        known = {record.pool: record for record in self.pools if record.cluster == cluster}
+        return known.get(pool) or known.get(former or "")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why an update must not do to one pool what it would do."""
+
+    pool: str
+    """As `<cluster>/<pool>`."""
+    reason: str
+    """What the pool is, after its name: `is a production pool`."""
+    does: str
+    """What the update would do, after `would`: `delete it (up to 4 nodes × 8 GPUs)`."""
+    fix: str
+
+    @property
+    def problem(self) -> Problem:
+        """The refusal as the reader of a stack file gets every other one."""
+        return Problem((self.pool,), f"{self.reason}, and this update would {self.does}", self.fix)
+
+    def as_json(self) -> dict[str, str]:
+        """Return reason and cure."""
+        return {"reason": self.reason, "fix": self.fix}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What an update would do to the pools there are, and what speaks against it."""
+
+    changes: tuple[PoolChange, ...] = ()
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    """By pool, as `<cluster>/<pool>`; where there is one, nothing may be declared."""
+    warnings: tuple[str, ...] = ()
+    """What the reader has to know, and can go on."""
+
+
+def read_earlier(state: Mapping[str, Any]) -> Earlier:
+    """Find the pools in what the engine knows of a stack.
+
+    Args:
+        state: URN to `{type, outputs}`, as the engine's function `pulumi:pulumi:readStackResourceOutputs` returns it.
+    """
+    records, unrecorded = [], []
+    for urn, resource in state.items():
+        if resource.get("type") != POOL_TYPE:
+            continue
+        outputs = resource.get("outputs") or {}
+        record = PoolRecord.from_json(outputs.get(RECORD))
+        name = urn.rpartition("::")[2]
+        if record is not None:
+            records.append(record)
+        elif any(f"{POOL_TYPE}$" in other and other.rpartition("::")[2].startswith(f"{name}-") for other in state):
+            unrecorded.append(name)
+    return Earlier(tuple(records), tuple(unrecorded))
+
+
+def judge(earlier: Earlier, new: StackPlan, inputs: InputEdits) -> Judged:
+    """Compare what is there with what is to be, and say what only the switch in the stack file allows.
+
+    Args:
+        earlier: What the last update left.
+        new: What is to be.
+        inputs: What an edit of each input does, for those set by hand.
+    """
+    changes = compare(earlier.pools, new, inputs)
+    missing, changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
+    warnings = [*_not_compared(missing), *idle_switch(changes, new.stack)]
+    return Judged(tuple(changes), refusals(changes, new.stack.allow_destroy), tuple(warnings))
+
+
+def refusals(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[str, Refusal]:
+    """Say which pools an update must leave alone, by `<cluster>/<pool>`.
+
+    Args:
+        changes: What becomes of every pool; those that are not there yet are among them as `created`.
+        allowed: The pools that `gpupools:allow_destroy` names.
+    """
+    gone = [change for change in changes if change.change == "deleted"]
+    there = [change for change in changes if change.change != "created"]
+    most = f"is one of {len(gone)} of {len(there)} pools, more than half" if len(gone) * 2 > len(there) else ""
+    found = [
+        _still_protected(change) if change.key in allowed else _forgets_first_name(change) or _not_allowed(change, most)
+        for change in there
+    ]
+    return {refusal.pool: refusal for refusal in found if refusal is not None}
+
+
+def _not_allowed(change: PoolChange, most: str) -> Refusal | None:
+    """Refuse what becomes of a pool that `allow_destroy` does not name."""
+    deleted = change.change == "deleted"
+    unknown = _UNRECORDED if deleted and not change.recorded else ""
+    if not change.production and not unknown and not (deleted and most):
+        return None
+    reason = "is a production pool" if change.production else unknown or most
+    if deleted:
+        does = f"delete it ({change.nodes})" if change.nodes else "delete it"
+    elif change.effect is EditEffect.REPLACE:
+        does = f"replace it ({change.nodes}): {_fields(change)}"
+    elif change.protected and _drops_placement_group(change):
+        does = "delete its placement group"
+    else:
+        return None
+    if change.protected and _in_two_updates(change):
+        return Refusal(change.key, reason, does, f"if that is meant: {_two_updates(change, f'add {change.key} to')}")
+    return Refusal(change.key, reason, does, f"if that is meant, add {change.key} to {SWITCH}")
+
+
+def _forgets_first_name(change: PoolChange) -> Refusal | None:
+    """Refuse to replace a pool for nothing but its second rename: `renamed_from` says that it is to stay."""
+    decisive = change.decisive()
+    if (
+        not change.former
+        or change.effect is not EditEffect.REPLACE
+        or [each.field for each in decisive] != ["first_name"]
+    ):
+        return None
+    fix = f"write first_name: {decisive[0].old} beside renamed_from: {change.former}"
+    return Refusal(change.key, "was not made under the name in renamed_from", f"replace it ({change.nodes})", fix)
+
+
+def _still_protected(change: PoolChange) -> Refusal | None:
+    """Refuse what an update cannot do yet to a pool that `allow_destroy` names."""
+    if not change.protected or not _in_two_updates(change):
+        return None
+    does = "delete" if change.change == "deleted" else "delete the placement group of"
+    if change.change != "deleted" and change.destroys:
+        does = "replace" if change.effect is EditEffect.REPLACE else "perhaps replace"
+    reason = f"is protected until an update with it in {SWITCH} has ended"
+    return Refusal(change.key, reason, f"{does} it", _two_updates(change, f"leave {change.key} in"))
+
+
+def _in_two_updates(change: PoolChange) -> bool:
+    if change.change == "deleted" or _drops_placement_group(change):
+        return True
+    return change.destroys and change.cloud in _OLD_PROTECTION_COUNTS
+
+
+def _two_updates(change: PoolChange, switch: str) -> str:
+    first, then = ("put the pool back", "delete it") if change.change == "deleted" else ("undo the edit", "edit again")
+    return f"{first}, {switch} {SWITCH}, run pulumi up, which takes the protection away; then {then} and run it again"
+
+
+def _drops_placement_group(change: PoolChange) -> bool:
+    """Say whether a group of the pool's own, protected as the pool is, would be deleted though the pool stays."""
+    return any(each.field == "placement_group" and each.old and not each.new for each in change.fields)
+
+
+def _fields(change: PoolChange) -> str:
+    """Say what is changed; an address may be a secret, so it is named without its values."""
+    return ", ".join(each.field if each.field.startswith("cluster.") else str(each) for each in change.decisive())
+
+
+def _with_unrecorded(
+    names: Iterable[str], stack: Stack, changes: Sequence[PoolChange]
+) -> tuple[list[PoolChange], list[PoolChange]]:
+    """Add the pools nothing is known of but their names; return those that stay, and all changes."""
+    left = set(names)
+    missing, found = [], []
+    for change in changes:
+        former = stack.pools[change.pool].renamed_from if change.pool in stack.pools else None
+        known = {f"{change.cluster}-{name}" for name in (change.pool, former) if name} & left
+        if change.change == "created" and known:
+            left -= known
+            production = stack.is_production(change.pool)
+            change = replace(change, change="changed", effect=EditEffect.UNKNOWN, production=production)
+            missing.append(change)
+        found.append(change)
+    for name in sorted(left):
+        cluster, pool = _split(name, stack)
+        gone = PoolChange(cluster, pool, "deleted", EditEffect.REPLACE, (), "", production=stack.production)
+        found.append(replace(gone, recorded=False))
+    return missing, found
+
+
+def _split(name: str, stack: Stack) -> tuple[str, str]:
+    """Take the name of a pool's component apart as the stack file would write it; both parts may have hyphens."""
+    ways = [(name[: at.start()], name[at.end() :]) for at in re.finditer("-", name)]
+    ways = [(cluster, pool) for cluster, pool in ways if cluster and pool]
+    named = [way for way in ways if "/".join(way) in stack.allow_destroy]
+    known = [way for way in ways if way[0] in stack.clusters]
+    return (named or known[::-1] or ways or [(name, "")])[0]
+
+
+def _not_compared(missing: Sequence[PoolChange]) -> Iterable[str]:
+    names = [change.key for change in missing if change.production]
+    if names:
+        yield (
+            f"the last update left no record of {', '.join(names)}, so whether this one replaces them is for Pulumi to "
+            "say, which refuses it while they are protected; the next update will know"
+        )
+
+
+def idle_switch(changes: Sequence[PoolChange], stack: Stack) -> Iterable[str]:
+    """Say which pools `gpupools:allow_destroy` names for nothing.
+
+    Args:
+        changes: What becomes of every pool.
+        stack: The stack file the changes lead to.
+    """
+    by_key = {change.key: change for change in changes}
+    for name in stack.allow_destroy:
+        change = by_key.get(name)
+        if change is None:
+            yield f"{SWITCH} names {name}, which is no pool of this stack; take it out"
+        elif change.change != "deleted" and not change.destroys and stack.is_production(change.pool):
+            yield (
+                f"{SWITCH} names {name}, which this update does not destroy; until that is taken out the pool is not"
+                " protected"
+            )

@@ -1,0 +1,1 @@
+"""One environment: its stack file, its clusters and pools together, and what is wrong with them."""

@@ -1,0 +1,650 @@
+"""From the configuration of one environment to checked clusters and pools, and on to their plans. Pure."""
+
+import types
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from gpupools.asked.access import ReachableCluster, missing_access
+from gpupools.asked.identity import ambiguous_names, same_clusters
+from gpupools.asked.overrides import idle_overrides
+from gpupools.asked.runtime_spec import Existing, ExistingSoftware, RuntimeSpec
+from gpupools.asked.spec import Cluster, Late, PoolSpec, StackPool, contradiction
+from gpupools.base.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.environment.provider_settings import idle_settings
+from gpupools.planned.cloud import Cloud, Verdict
+from gpupools.planned.plan import SERVED_BY, PoolPlan, plan_pool
+from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.runtime.planning import plan_runtime, plan_runtimes
+
+MODEL = TypeVar("MODEL", bound=BaseModel)
+
+KEYS = ("clusters", "pools", "production", "allow_destroy")
+"""The keys of the namespace `gpupools:` in a stack file."""
+
+MOST_CLUSTERS = 250
+"""Clusters of a stack, each of which is compared with every other; EKS lets a region have 100."""
+
+_MOST_CURES = 100
+"""Problems for which the nearest name is looked for, which takes long among many names."""
+
+# A key becomes part of resource names and of the pool's name in the cloud; 20 keeps the two together below 63.
+_KEY_LIMIT = 20
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The checked configuration of one environment."""
+
+    clusters: Mapping[str, Cluster]
+    pools: Mapping[str, StackPool]
+    production: bool = False
+    """Whether every pool is a production pool that does not say `protect: false`."""
+    allow_destroy: tuple[str, ...] = ()
+    """Pools that an update may replace or delete, as `<cluster>/<pool>`: they are declared without protection."""
+
+    def is_production(self, pool: str) -> bool:
+        """Say whether a pool is protected as soon as `allow_destroy` does not name it."""
+        return self.pools[pool].protect or (self.production and not self.is_exempt(pool))
+
+    def is_exempt(self, pool: str) -> bool:
+        """Say whether a pool says `protect: false`, and so is no production pool in a production stack either."""
+        spec = self.pools[pool]
+        return "protect" in spec.model_fields_set and not spec.protect
+
+    def protects(self, cluster: str, pool: str) -> bool:
+        """Say whether a pool is declared so that Pulumi refuses to replace or delete it."""
+        return self.is_production(pool) and f"{cluster}/{pool}" not in self.allow_destroy
+
+
+def parse_stack(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> Stack:
+    """Check the values of the keys `gpupools:clusters`, `pools`, `production` and `allow_destroy`.
+
+    Args:
+        config: Plain data by key without the namespace; values known only while the program runs are `LATE`.
+        clouds: The clouds by name.
+
+    Raises:
+        Rejected: Everything that is wrong.
+    """
+    stack, problems = _parsed(config, clouds)
+    if problems:
+        raise Rejected(problems)
+    return stack
+
+
+@dataclass(frozen=True)
+class StackPlan:
+    """Everything that is decided about one environment: all that reads or declares it goes by this."""
+
+    stack: Stack
+    pools: tuple[PoolPlan, ...]
+    """Every pool on every cluster it goes to, by cluster and then pool, in the order of the file."""
+    runtimes: tuple[RuntimePlan, ...]
+    """What every cluster with pools needs in Kubernetes, in the order of the file."""
+
+
+def plan_config(config: Mapping[str, object], clouds: Mapping[str, Cloud], others: Iterable[str] = ()) -> StackPlan:
+    """Check a configuration and plan every pool in it, and what its clusters need.
+
+    Args:
+        config: As for `parse_stack`.
+        clouds: The clouds by name.
+        others: The whole keys of all other namespaces in the stack's configuration.
+
+    Raises:
+        Rejected: Everything that is wrong, with the plans of the pools that are well written as well.
+    """
+    given = _Given(config, clouds, tuple(others))
+    known = _PLANNED.get()
+    if known is not None and known[0].is_like(given):
+        return known[1]
+    stack, problems = _parsed(config, clouds)
+    problems += idle_settings(given.others, clouds)
+    if problems:
+        try:
+            plan_stack(replace(stack, pools=_readable_in_part(config, stack, problems)), clouds)
+        except Rejected as rejected:
+            problems += rejected.problems
+    try:
+        pools = plan_stack(stack, clouds)
+        if not problems:
+            return StackPlan(stack, pools, plan_software(stack, pools, clouds))
+    except Rejected as rejected:
+        problems += rejected.problems
+    raise Rejected(problems)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What a plan of an environment is made of."""
+
+    config: Mapping[str, object]
+    clouds: Mapping[str, Cloud]
+    others: tuple[str, ...]
+
+    def is_like(self, other: "_Given") -> bool:
+        """Say whether another's plan cannot but be the same."""
+        return (
+            self.clouds is other.clouds
+            and sorted(self.others) == sorted(other.others)
+            and _alike(self.config, other.config)
+        )
+
+
+def _alike(one: object, other: object) -> bool:
+    """Say whether two values are equal, of the same types, and in the same order: pools are planned in the file's."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return list(one) == list(other) and all(_alike(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return type(one) is type(other) and one == other
+
+
+_PLANNED: ContextVar[tuple[_Given, StackPlan] | None] = ContextVar("planned", default=None)
+
+
+@contextmanager
+def planned(
+    plan: StackPlan, config: Mapping[str, object], clouds: Mapping[str, Cloud], others: Iterable[str] = ()
+) -> Iterator[None]:
+    """Let `plan_config` answer with a plan that has been made, when it is asked for the same again.
+
+    An offline preview checks the file, and then runs a program that has the configuration of its own to read.
+
+    Args:
+        plan: What `plan_config` made of the rest.
+        config: As for `plan_config`; so are the others.
+        clouds: The clouds by name.
+        others: The whole keys of all other namespaces.
+    """
+    before = _PLANNED.set((_Given(config, clouds, tuple(others)), plan))
+    try:
+        yield
+    finally:
+        _PLANNED.reset(before)
+
+
+def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[Stack, list[Problem]]:
+    problems = [Problem((f"gpupools:{key}",), "unknown key", nearest(key, KEYS)) for key in config if key not in KEYS]
+    clusters = dict(_parse_each("clusters", config, lambda at, raw: parse_cluster(at, raw, clouds), problems))
+    pools = dict(_parse_each("pools", config, lambda at, raw: _parse(StackPool, at, raw), problems))
+    named = config.get("clusters")
+    known = set(named) if isinstance(named, Mapping) else set()
+    problems += _unknown_clusters(config, pools, known)
+    names = _Names({}, {}, {})
+    for name, pool in pools.items():
+        seen: set[str] = set()
+        for index, key in enumerate(pool.clusters):
+            at: Path = ("pools", name, "clusters", index)
+            if key not in known:
+                close = nearest(key, map(str, known)) if len(problems) < _MOST_CURES else "name a key of clusters"
+                problems.append(Problem(at, f"no cluster is called {shown(key)}", close))
+            elif key in seen:
+                problems.append(Problem(at, f"{key!r} is named twice", "name each cluster once"))
+            seen.add(key)
+        if seen <= set(clusters):  # of a cluster that is itself wrong the cloud is not known
+            used = {clusters[key].cloud for key in seen}
+            problems += idle_overrides(("pools", name), pool.overrides, clouds, used)
+        problems += _former_names(name, pool, pools, names)
+        names.add(name, pool)
+    if len(known) > MOST_CLUSTERS:
+        what = f"holds {len(known)} clusters, more than {MOST_CLUSTERS}"
+        problems.append(Problem(("clusters",), what, "split the environment into several stacks"))
+    else:
+        problems += same_clusters(clusters)
+    problems += ambiguous_names(pools)
+    return Stack(clusters, pools, _production(config, problems), _allow_destroy(config, problems)), problems
+
+
+@dataclass
+class _Names:
+    """Pools by a cluster they go to and a name they had, or have in the cloud."""
+
+    places: dict[str, int]
+    renamed_from: dict[tuple[str, str], list[str]]
+    named_after: dict[tuple[str, str], list[str]]
+
+    def add(self, name: str, pool: StackPool) -> None:
+        self.places[name] = len(self.places)
+        for cluster in dict.fromkeys(pool.clusters):
+            self.named_after.setdefault((cluster, pool.named_after(name)), []).append(name)
+            if pool.renamed_from is not None:
+                self.renamed_from.setdefault((cluster, pool.renamed_from), []).append(name)
+
+    def alike(self, name: str, pool: StackPool, pools: Mapping[str, StackPool]) -> list[str]:
+        """Return, of the pools added that share a cluster and such a name with another, the first of each cluster."""
+        found: set[str] = set()
+        for cluster in pool.clusters:
+            if pool.renamed_from is not None:
+                found.update(self.renamed_from.get((cluster, pool.renamed_from), ())[:1])
+            called = self.named_after.get((cluster, pool.named_after(name)), ())
+            found.update(islice((each for each in called if pools[each].renamed_from != name), 1))
+        return sorted(found, key=self.places.__getitem__)
+
+
+def _former_names(name: str, pool: StackPool, pools: Mapping[str, StackPool], names: _Names) -> Iterator[Problem]:
+    """Say which names of its past a pool cannot have: two pools of a cluster would be found, or called, by one name."""
+    at: Path = ("pools", name)
+    wrong = never_a_key(at, pool)
+    yield from wrong
+    former = pool.renamed_from
+    if wrong:
+        return
+    if former == name:
+        yield Problem((*at, "renamed_from"), "a pool is not its own former name", "name the key the pool had before")
+        return
+    if former is not None and former in pools and set(pools[former].clusters) & set(pool.clusters):
+        fix = f"name the key the pool had before; after the update that renamed it write first_name: {former} instead"
+        yield Problem((*at, "renamed_from"), f"{former!r} is still a pool of its cluster", fix)
+        return
+    for key in names.alike(name, pool, pools):
+        other = pools[key]
+        if former is not None and other.renamed_from == former:
+            what = f"{key!r} was renamed from {former!r} as well, and the pool of that name becomes one of them"
+            yield Problem((*at, "renamed_from"), what, "leave it out of one of the two, which is then a new pool")
+        else:
+            newer, older = (name, key) if pool.named_after(name) == name else (key, name)
+            what = f"{newer!r} and {older!r} are both called {pool.named_after(name)} in the cloud"
+            yield Problem(("pools", newer, "first_name"), what, "write a name that no pool of the cluster had")
+
+
+def never_a_key(at: Path, pool: PoolSpec) -> list[Problem]:
+    """Say which names of a pool's past cannot have been the key of one."""
+    cures = {"renamed_from": "name the key the pool had before", "first_name": "name the key the pool was made under"}
+    return [
+        Problem((*at, key), f"got {shown(given)}, which was never the key of a pool", cure)
+        for key, cure in cures.items()
+        if (given := getattr(pool, key)) is not None and bad_key((), given) is not None
+    ]
+
+
+def _unknown_clusters(
+    config: Mapping[str, object], read: Mapping[str, StackPool], known: Collection[object]
+) -> Iterator[Problem]:
+    """Say which clusters do not exist that pools name which are not read for another reason."""
+    raw = config.get("pools")
+    cures = 0
+    for name, pool in raw.items() if isinstance(raw, Mapping) else ():
+        keys = pool.get("clusters") if isinstance(pool, Mapping) and name not in read else None
+        for index, key in enumerate(keys if isinstance(keys, list) else ()):
+            if isinstance(key, str) and key not in known:
+                what = f"no cluster is called {shown(key)}"
+                cures += 1
+                close = nearest(key, map(str, known)) if cures < _MOST_CURES else "name a key of clusters"
+                yield Problem(("pools", name, "clusters", index), what, close)
+
+
+def _readable_in_part(
+    config: Mapping[str, object], stack: Stack, problems: Iterable[Problem]
+) -> Mapping[str, StackPool]:
+    """Return the pools that cannot be read, without what keeps them from it, so that the rest is checked as well.
+
+    Only where the rest means the same without it: nothing else of a pool is judged by these keys' own contradictions.
+    """
+    raw = config.get("pools")
+    found: dict[str, StackPool] = {}
+    wrong: dict[Path, list[Path]] = {}
+    for problem in problems:
+        wrong.setdefault(problem.path[:2], []).append(problem.path[2:])
+    for name, pool in raw.items() if isinstance(raw, Mapping) else ():
+        if name in stack.pools or not isinstance(pool, Mapping):
+            continue
+        at: Path = ("pools", name)
+        rest = _without(pool, wrong.get(at, ()))
+        try:
+            read = _parse(StackPool, at, rest)
+        except Rejected:
+            continue
+        if set(read.clusters) <= set(stack.clusters):
+            found[name] = read
+    return found
+
+
+_APART = frozenset({"disk", "labels", "network", "security", "tags", "taints", "timeouts", "upgrade"})
+"""Keys of a pool without which nothing else of it is refused that is not refused with them."""
+
+
+def _without(pool: Mapping[str, object], paths: Iterable[Path]) -> Mapping[str, object] | None:
+    """Return a pool without the keys of `_APART`, or the keys of another capacity, that are wrong; None with others."""
+    left = dict(pool)
+    for first, *inner in (path or (None,) for path in paths):
+        capacity = left.get("capacity")
+        if first in _APART:
+            left.pop(str(first), None)
+        elif first == "capacity" and isinstance(capacity, Mapping) and len(inner) == 1:
+            kinds = _models(_walk(StackPool, ("capacity", str(capacity.get("mode"))))[1])
+            if len(kinds) != 1 or inner[0] in kinds[0].model_fields:
+                return None
+            left["capacity"] = {key: value for key, value in capacity.items() if key != inner[0]}
+        else:
+            return None
+    return left
+
+
+def _production(config: Mapping[str, object], problems: list[Problem]) -> bool:
+    raw = config.get("production", False)
+    # `pulumi config set` writes text, and a program is handed the same for text and truth value.
+    value = {"true": True, "false": False}.get(raw) if isinstance(raw, str) else raw
+    if isinstance(value, bool):
+        return value
+    what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
+    problems.append(Problem(("production",), what, "write true or false"))
+    return False
+
+
+def _allow_destroy(config: Mapping[str, object], problems: list[Problem]) -> tuple[str, ...]:
+    raw = config.get("allow_destroy", [])
+    if not isinstance(raw, list):
+        what = "is a secret" if isinstance(raw, Late) else f"got {shown(raw)}"
+        problems.append(Problem(("allow_destroy",), what, "write a list of pools: [<cluster>/<pool>, …]"))
+        return ()
+    found: dict[str, None] = {}
+    for index, name in enumerate(raw):
+        parts = name.split("/") if isinstance(name, str) else []
+        if len(parts) != 2 or any(bad_key((), part) for part in parts):
+            problems.append(Problem(("allow_destroy", index), f"got {shown(name)}", "write <cluster>/<pool>"))
+        elif name in found:
+            problems.append(Problem(("allow_destroy", index), f"{name!r} is named twice", "name each pool once"))
+        else:
+            found[name] = None
+    return tuple(found)
+
+
+def plan_stack(stack: Stack, clouds: Mapping[str, Cloud]) -> tuple[PoolPlan, ...]:
+    """Plan every pool on every cluster it goes to, by cluster and then pool, in the order of the file.
+
+    Raises:
+        Rejected: Every reason against every pool; the same reason for two clusters of a cloud only once.
+    """
+    plans: list[PoolPlan] = []
+    problems: dict[Problem, None] = {}
+    for key, cluster in stack.clusters.items():
+        for name, pool in stack.pools.items():
+            if key in pool.clusters:
+                try:
+                    plans.append(plan_pool(name, _asked(stack, key, name), key, cluster, clouds[cluster.cloud]))
+                except Rejected as rejected:
+                    problems |= dict.fromkeys(rejected.problems)
+    if problems:
+        raise Rejected(problems)
+    return tuple(plans)
+
+
+def _asked(stack: Stack, cluster: str, pool: str) -> PoolSpec:
+    """Return what is asked of one cluster, with the protection the stack gives the pool there."""
+    spec, protect = stack.pools[pool].pool(), stack.protects(cluster, pool)
+    return spec if spec.protect == protect else spec.model_copy(update={"protect": protect})
+
+
+def plan_software(stack: Stack, pools: Iterable[PoolPlan], clouds: Mapping[str, Cloud]) -> tuple[RuntimePlan, ...]:
+    """Plan what every cluster with pools needs in Kubernetes, in the order of the file.
+
+    Args:
+        stack: The checked configuration.
+        pools: The plans of all its pools.
+        clouds: The clouds by name.
+
+    Raises:
+        Rejected: Every reason, and every cluster that needs something but does not say how its API is reached.
+    """
+    plans = tuple(pools)
+    found: list[RuntimePlan] = []
+    problems: list[Problem] = []
+    for key, cluster in stack.clusters.items():
+        own = [plan for plan in plans if plan.cluster == key]
+        try:
+            if _is_left_to_the_team(cluster, own):
+                found.append(_left_to_the_team(key, cluster, clouds[cluster.cloud], own))
+                continue
+            here = plan_runtimes({key: cluster}, own, clouds)
+        except Rejected as rejected:
+            problems += rejected.problems
+            continue
+        found += here
+        problems += [problem for runtime in here for problem in missing_access(key, cluster, _installed(runtime))]
+    if problems:
+        raise Rejected(problems)
+    return tuple(found)
+
+
+def _is_left_to_the_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
+    """Say whether the software of a cluster is not ours to install: nobody gave its API, or said a word about it.
+
+    A first preview should not need a kubeconfig; sharing that rests on our software does, and is refused without.
+    """
+    return (
+        isinstance(cluster, ReachableCluster)
+        and not cluster.has_access
+        and "runtime" not in cluster.model_fields_set
+        and len({plan.software for plan in pools} & set(SERVED_BY)) == 1
+        and not any(map(_shared_by_software, pools))
+    )
+
+
+def _shared_by_software(plan: PoolPlan) -> bool:
+    """Say whether the pool's way of sharing exists only through software in the cluster."""
+    return plan.capability.verdict is Verdict.IN_CLUSTER and plan.sharing_kind != "none"
+
+
+def _left_to_the_team(key: str, cluster: Cluster, cloud: Cloud, pools: Sequence[PoolPlan]) -> RuntimePlan:
+    """Plan a cluster whose API nobody gave: its pools are right as they are, and the team brings the device plugin."""
+    brought = {SERVED_BY[pool.software] for pool in pools if pool.software in SERVED_BY}
+    yours = ExistingSoftware(name="yours")
+    existing = Existing(**dict.fromkeys(sorted(brought), yours))
+    runtime = plan_runtime(key, cluster, cloud, pools, RuntimeSpec(management="external", existing=existing))
+    software = " and ".join(sorted(brought)).replace("_", " ")
+    note = (
+        f"nothing is installed in {key}: its pools offer GPUs once a {software} of yours runs there, or give its access"
+    )
+    return replace(runtime, notes=(*runtime.notes, note))
+
+
+def _installed(runtime: RuntimePlan) -> list[str]:
+    """Name what would be installed: the charts, or where there are none the objects."""
+    charts = [f"chart {release.chart}" for release in runtime.releases]
+    return charts or [f"{each.kind} {each.manifest['metadata']['name']}" for each in runtime.objects]
+
+
+def parse_cluster(at: Path, raw: object, clouds: Mapping[str, Cloud]) -> Cluster:
+    """Check one cluster with the keys of its cloud.
+
+    Raises:
+        Rejected: Everything that is wrong with it.
+    """
+    if not isinstance(raw, Mapping):
+        raise Rejected([Problem(at, f"got {shown(raw)}", "a cluster is a map with cloud, name and where it is")])
+    cloud = raw.get("cloud")
+    if not isinstance(cloud, str) or cloud not in clouds:
+        what = f"no cloud is called {shown(cloud)}" if "cloud" in raw else "is missing"
+        fix = nearest(cloud, clouds) if isinstance(cloud, str) else f"use one of {', '.join(sorted(clouds))}"
+        raise Rejected([Problem((*at, "cloud"), what, fix)])
+    return _parse(clouds[cloud].cluster, at, raw)
+
+
+def parse_pool(at: Path, raw: object) -> PoolSpec:
+    """Check one pool that names no clusters: what a component takes.
+
+    Raises:
+        Rejected: Everything that is wrong with it.
+    """
+    return _parse(PoolSpec, at, raw)
+
+
+def _parse_each(
+    section: str, config: Mapping[str, object], parse: Any, problems: list[Problem]
+) -> Iterator[tuple[str, Any]]:
+    raw = config.get(section)
+    if isinstance(raw, Late):
+        problems.append(Problem((section,), "is a secret", "only addresses inside a cluster may be secret"))
+    elif not isinstance(raw, Mapping) or not raw:
+        # A text may be the whole map in a form nobody reads, passwords included.
+        what = (
+            "is a text" if isinstance(raw, str) and raw else f"got {shown(raw)}" if section in config else "is missing"
+        )
+        problems.append(Problem((section,), what, f"give gpupools:{section} a map of name to settings"))
+    else:
+        for key, value in raw.items():
+            bad = bad_key((section,), key)
+            if bad is not None:
+                problems.append(bad)
+                continue
+            try:
+                yield key, parse((section, key), value)
+            except Rejected as rejected:
+                problems.extend(rejected.problems)
+
+
+def bad_key(at: Path, key: object) -> Problem | None:
+    """Return what is wrong with a cluster's or pool's key, if anything is: it becomes part of resource names."""
+    good = (
+        isinstance(key, str)
+        and 0 < len(key) <= _KEY_LIMIT
+        and key.isascii()
+        and key[0].isalpha()
+        and not key.endswith("-")
+        and all(character.islower() or character.isdigit() or character == "-" for character in key)
+    )
+    if good:
+        return None
+    fix = f"use 1 to {_KEY_LIMIT} lower-case letters, digits and hyphens, a letter first and no hyphen last"
+    return Problem((*at, key if isinstance(key, str) else shown(key)), "cannot be part of a resource name", fix)
+
+
+def _parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        problems = [_problem(model, at, details) for details in error.errors(include_url=False)]
+        # pydantic looks at the keys together only when each is right by itself.
+        wrong = contradiction(raw) if issubclass(model, PoolSpec) and isinstance(raw, Mapping) else None
+        if wrong is not None and not any(problem.path == at for problem in problems):
+            what, _, fix = wrong.partition("; ")
+            problems.append(Problem(at, what, fix))
+        raise Rejected(problems) from None
+
+
+def _problem(model: type[BaseModel], at: Path, details: ErrorDetails) -> Problem:
+    """Say a pydantic error in the words of the file: without union tags, type names and `Value error,`."""
+    bare, kinds = _walk(model, details["loc"])
+    path: Path = (*at, *bare)
+    given, kind = details["input"], details["type"]
+    if kind in ("extra_forbidden", "invalid_key"):
+        *around, key = details["loc"]
+        above, parents = _walk(model, around)
+        known = {key for parent in _models(parents) for key in parent.model_fields}
+        return _of_another_mode(model, (*at, *above, key), around) or Problem(
+            (*at, *above, key), "unknown key", nearest(key, known)
+        )
+    if isinstance(given, Late):
+        what = "is a secret, or known only while the program runs"
+        return Problem(path, what, "write it here as it is; only addresses inside a cluster may be late")
+    if kind == "missing":
+        return Problem(path, "is missing", "add it")
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        tags = [tag for tag in map(_tag, kinds) if tag]
+        if not tags:
+            forms = dict.fromkeys(_form_name(form) for form in kinds if form not in (Late, types.NoneType))
+            return Problem(path, f"got {shown(given)}", f"write {' or '.join(forms)}")
+        mode = given.get("mode") if isinstance(given, Mapping) else None
+        what = f"got {shown(mode)}" if mode is not None else "is missing"
+        return Problem((*path, "mode"), what, f"use one of {', '.join(tags)}")
+    if kind == "value_error":
+        text = str(details.get("ctx", {}).get("error", details["msg"]))
+        what, _, fix = text.partition("; ")
+        return Problem(path, what, fix)
+    if kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):
+        keys = ", ".join(sorted({key for found in _models(kinds) for key in found.model_fields}))
+        return Problem(path, f"got {shown(given)}", f"write a map with {keys}" if keys else "write a map")
+    fix = _FIXES.get(kind, "{msg}").format(msg=details["msg"], **details.get("ctx", {}))
+    return Problem(path, f"got {shown(given)}", fix)
+
+
+def _of_another_mode(model: type[BaseModel], path: Path, around: list[Any]) -> Problem | None:
+    """Say which modes a key goes with that the mode in force does not have; None for a key of no mode."""
+    mode = around[-1] if around else None
+    others = [kind for kind in _models(_walk(model, around[:-1])[1]) if path[-1] in kind.model_fields]
+    tags = [tag for tag in map(_tag, others) if tag is not None]
+    if mode is None or mode in tags or not tags:
+        return None
+    what = f"goes with mode {' or '.join(tags)}, and mode is {mode}"
+    return Problem(path, what, "leave it out, or write the other mode")
+
+
+_FIXES = {
+    "greater_than_equal": "give {ge} or more",
+    "less_than_equal": "give {le} or less",
+    "int_type": "write a whole number, without quotes",
+    "int_from_float": "write a whole number",
+    "float_type": "write a number, without quotes",
+    "greater_than": "give more than {gt:g}",
+    "finite_number": "write a finite number",
+    "int_parsing": "write a whole number",
+    "bool_type": "write true or false",
+    "string_type": "write text",
+    "string_too_short": "write at least {min_length} character(s)",
+    "list_type": "write a list",
+    "string_too_long": "write at most {max_length} characters",
+    "too_short": "name at least {min_length}",
+    "too_long": "name at most {max_length}",
+    "literal_error": "use one of {expected}",
+}
+"""What to do about each of pydantic's errors, https://docs.pydantic.dev/latest/errors/validation_errors/."""
+
+
+def _form_name(kind: Any) -> str:
+    if _models([kind]):
+        return "{" + ", ".join(f"{key}: …" for key in kind.model_fields) + "}"
+    return {str: "text", list: "a list", dict: "a map"}.get(get_origin(kind) or kind, "a value")
+
+
+def _tag(kind: Any) -> str | None:
+    """Return the value of `mode` that picks this member of a union, None for anything else."""
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return None
+    field = kind.model_fields.get("mode")
+    literals = get_args(field.annotation) if field is not None and get_origin(field.annotation) is Literal else ()
+    return str(literals[0]) if literals else None
+
+
+def _walk(model: type[BaseModel], loc: Iterable[str | int]) -> tuple[list[str | int], list[Any]]:
+    """Follow a pydantic location; return the keys a reader wrote, and the types expected at its end."""
+    keys: list[str | int] = []
+    kinds: list[Any] = [model]
+    for part in loc:
+        tagged = [kind for kind in kinds if _tag(kind) == part]
+        if tagged:
+            kinds = tagged
+        elif part != "[key]" and not str(part).startswith("<"):  # the name of a form, see `gpupools.asked.spec`
+            keys.append(part)
+            kinds = [inner for kind in kinds for inner in _inside(kind, part)]
+    return keys, kinds
+
+
+def _models(kinds: Iterable[Any]) -> list[type[BaseModel]]:
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+
+
+def _inside(kind: Any, part: str | int) -> list[Any]:
+    """Return the member types found under a key of a model, or inside a list or map."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        field = kind.model_fields.get(str(part))
+        return _flat(field.annotation) if field is not None else []
+    arguments = get_args(kind)
+    return _flat(arguments[-1]) if get_origin(kind) in (list, dict) and arguments else []
+
+
+def _flat(annotation: Any) -> list[Any]:
+    """Take unions and `Annotated` apart."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return _flat(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        return [inner for member in get_args(annotation) for inner in _flat(member)]
+    return [annotation]

@@ -1,0 +1,1 @@
+"""What is known of GPUs, machines, charts and Kubernetes, as data with its sources."""

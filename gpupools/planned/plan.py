@@ -1,0 +1,520 @@
+"""The decision: what a pool becomes on one cluster, or every reason why it cannot be. Pure."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any
+
+from gpupools.asked.overrides import flattened, tellable
+from gpupools.asked.pool_parts import CapacityBlock, Queued, given_settings
+from gpupools.asked.runtime_spec import Trust
+from gpupools.asked.spec import Cluster, Mig, PoolSpec, SharedGpu, SharingMode
+from gpupools.base.errors import Path, Problem, Rejected, nearest
+from gpupools.base.taints import GPU_TAINT, Effect, Taint
+from gpupools.known.catalogue import InstanceType, smallest
+from gpupools.known.gpus import gpu_models, match_gpu_model
+from gpupools.known.requirements import requirement
+from gpupools.known.reserved import KeyRule, refusal
+from gpupools.planned.capacity import capacity
+from gpupools.planned.cloud import Capability, Cloud, Owners, Settings, Verdict, Wish
+from gpupools.planned.dra import DRA_CHART, DRA_DRIVER, claim_template, claiming
+from gpupools.planned.labels import OUR_LABELS, TRUST_LABEL, pool_labels
+
+POOL_LABEL = "gpupools/pool"
+"""Node label with the pool's name, for node selectors; the same on every cloud."""
+
+
+@dataclass(frozen=True)
+class PoolPlan:
+    """What one cloud must create for one pool on one cluster: plain data, nothing late."""
+
+    cluster: str
+    """The cluster's key in the stack file."""
+    cloud: str
+    name: str
+    """The pool's key in the stack file."""
+    instance: InstanceType
+    min_nodes: int
+    max_nodes: int
+    """Over all zones."""
+    taints: tuple[Taint, ...]
+    """The GPU taint first, then those the cloud adds, then the pool's own, sorted: a node's taints have no order."""
+    labels: Mapping[str, str]
+    sharing: SharingMode
+    software: str
+    owners: Owners
+    capability: Capability
+    """The cell of the matrix that allowed it."""
+    capacity: Mapping[str, int]
+    """Resource name to count, per node; empty where pods claim devices instead of asking for a resource."""
+    disk_gib: int
+    settings: Settings
+    """The cloud's own part; only its `resources.py` looks inside."""
+    trust: Trust | None = None
+    """Who may use the pool; None when the question does not arise."""
+    runtime_class: str | None = None
+    """RuntimeClass that pods must name; None where NVIDIA's runtime is the default or CDI does the work."""
+    driver_directory: str = ""
+    """Directory of the host with the driver that pods mount themselves; empty where that is done for them."""
+    set_by_hand: Mapping[str, Any] = field(default_factory=dict)
+    """Inputs of the cloud's own resources that the reader overrides: `NodePool.version` to its value."""
+    customised: Mapping[str, str] = field(default_factory=dict)
+    """Those of them that run on the nodes, open them or decide whom they run as: input to what it does to the nodes."""
+
+    @property
+    def sharing_kind(self) -> str:
+        """The row of the capability matrix."""
+        return self.sharing.kind
+
+    def pod(self) -> dict[str, Any]:
+        """Return the part of a pod's spec that puts it on this pool.
+
+        It asks for one unit of the pool's first resource, or for one GPU through the pool's `claim_template`.
+        ExtendedResourceToleration tolerates only a taint whose key is the requested resource, so the tolerations
+        are written out: https://github.com/kubernetes/kubernetes/pull/55839.
+        """
+        asks: Mapping[str, Any]
+        if self.software == DRA_DRIVER:
+            asks = claiming(self.name)
+        else:
+            container = {"name": "main", "resources": {"limits": {next(iter(self.capacity)): 1}}}
+            asks = {"containers": [container]}
+            if self.driver_directory:
+                asks = _mounting(container, self.driver_directory)
+        return {
+            "nodeSelector": {POOL_LABEL: self.name},
+            "tolerations": [_toleration(taint) for taint in self.taints if taint.effect != Effect.PREFER_NO_SCHEDULE],
+            **({"runtimeClassName": self.runtime_class} if self.runtime_class is not None else {}),
+            **asks,
+        }
+
+    @property
+    def claim_template(self) -> Mapping[str, Any]:
+        """The ResourceClaimTemplate that a pod's namespace needs; empty where pods ask for a resource."""
+        return claim_template(self.name) if self.software == DRA_DRIVER else {}
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the plan as JSON types, for `gpupools preview --json`."""
+        return {
+            "cluster": self.cluster,
+            "cloud": self.cloud,
+            "name": self.name,
+            "instance_type": self.instance.name,
+            "gpu_model": self.instance.gpu_model,
+            "gpus_per_node": gpus_as_json(self.instance.gpus),
+            "nodes": {"min": self.min_nodes, "max": self.max_nodes},
+            "taints": [str(taint) for taint in self.taints],
+            "labels": dict(self.labels),
+            "sharing": self.sharing.model_dump(mode="json", exclude_none=True),
+            "sharing_kind": self.sharing_kind,
+            **({"trust": self.trust.model_dump(mode="json", exclude_none=True)} if self.trust is not None else {}),
+            "software": self.software,
+            "owners": {
+                "driver": self.owners.driver,
+                "container_toolkit": self.owners.container_toolkit,
+                "device_plugin": self.owners.device_plugin,
+            },
+            "verdict": self.capability.verdict.value,
+            "why": self.capability.why,
+            "source": self.capability.source,
+            "capacity": dict(self.capacity),
+            "node_resources": dict(self.settings.beside_gpus()),
+            "disk_gib": self.disk_gib,
+            "set_by_hand": {path: tellable(path, value) for path, value in self.set_by_hand.items()},
+            "customised": dict(self.customised),
+            "pod": self.pod(),
+            **({"claim_template": dict(self.claim_template)} if self.claim_template else {}),
+        }
+
+
+def gpus_as_json(gpus: Fraction) -> int | float:
+    """Write a number of GPUs as JSON: whole ones as an integer, a part of one as a number below 1."""
+    return int(gpus) if gpus.denominator == 1 else float(gpus)
+
+
+def _toleration(taint: Taint) -> dict[str, str]:
+    toleration = {"key": taint.key, "operator": "Exists", "effect": taint.effect.value}
+    return toleration | ({"operator": "Equal", "value": taint.value} if taint.value else {})
+
+
+_DRIVER_MOUNT = "/usr/local/nvidia"
+"""Where GKE's own device plugin mounts the driver (https://github.com/GoogleCloudPlatform/container-engine-accelerators,
+cmd/nvidia_gpu/nvidia_gpu.go); CUDA images before 12.8.1 look for libraries there unasked."""
+
+
+def _mounting(container: Mapping[str, Any], directory: str) -> dict[str, Any]:
+    """Return the keys of a pod's spec whose first container finds the driver in this directory of the host.
+
+    https://github.com/GoogleCloudPlatform/compute-gpu-installation/issues/46 has the images that need the variable.
+    """
+    given = {
+        "env": [{"name": "LD_LIBRARY_PATH", "value": f"{_DRIVER_MOUNT}/lib64"}],
+        "volumeMounts": [{"name": "nvidia-driver", "mountPath": _DRIVER_MOUNT, "readOnly": True}],
+    }
+    host = {"name": "nvidia-driver", "hostPath": {"path": directory, "type": "Directory"}}
+    return {"containers": [{**container, **given}], "volumes": [host]}
+
+
+def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cloud: Cloud) -> PoolPlan:
+    """Decide what `cloud` must create for one pool on one cluster.
+
+    Args:
+        name: The pool's key in the stack file.
+        spec: What was asked for.
+        cluster_key: The cluster's key in the stack file.
+        cluster: The cluster; its addresses are never looked at.
+        cloud: The cluster's cloud.
+
+    Raises:
+        Rejected: Every reason why the pool cannot exist, not only the first.
+    """
+    at: Path = ("pools", name)
+    problems: list[Problem] = []
+    kind = spec.sharing.kind
+    software = spec.software or cloud.default_software[kind]
+    capability = cloud.capabilities[software, kind]
+
+    def wished(machine: InstanceType) -> Wish:
+        return Wish(name, spec, cluster, machine, software, kind, capability)
+
+    def possible(machine: InstanceType) -> bool:
+        return not refusals(wished(machine), cloud) and not cloud.conflicts(wished(machine))
+
+    if spec.instance_type is not None:
+        instance = _named_machine(at, spec.instance_type, cloud, problems)
+    else:
+        instance = _machine_with_gpu(at, spec, cloud, possible, problems)
+    problems += _refused(at, cluster_key, cluster, cloud, software, kind, capability)
+    problems += _reserved_labels(at, spec, cloud)
+    problems += _settings_not_taken(at, spec, cloud)
+    if instance is not None:
+        problems += refusals(wished(instance), cloud)
+        if not any(problem.path[2:3] == ("sharing",) for problem in problems):
+            problems += _untrusting(at, spec, instance)
+        problems += _unclaimable(at, spec, software, instance)
+        problems += cloud.conflicts(wished(instance))
+    if instance is None or problems:
+        raise Rejected(problems)
+    settings = cloud.decide(wished(instance))
+    problems += [
+        Problem(where, f"{key} is set to {settings.labels[key]!r} on this pool", "leave it out")
+        for where, key in (
+            *(((*at, "labels", key), key) for key in spec.labels),
+            *_labels_by_hand(at, spec, cloud),
+        )
+        if key in settings.labels
+    ]
+    problems += [
+        Problem((*at, "taints", index), f"{taint} stands against {own}, which is on this pool", "leave it out")
+        for index, taint in enumerate(spec.taints)
+        for own in settings.taints
+        if (taint.key, taint.effect) == (own.key, own.effect) and taint != own
+    ]
+    for index, taint in enumerate(spec.taints):
+        if not any(taint.key == own.key for own in settings.taints):  # those of the pool itself are met above
+            problems += _reserved((*at, "taints", index), taint.key, cloud.reserved_taints)
+    if problems:
+        raise Rejected(problems)
+    node = cloud.node_runtime(software, settings)
+    native = capability.verdict is Verdict.NATIVE
+    ours = pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)
+    trusted = (Taint(TRUST_LABEL, ours[TRUST_LABEL], Effect.NO_SCHEDULE),) if TRUST_LABEL in ours else ()
+    return PoolPlan(
+        cluster=cluster_key,
+        cloud=cloud.name,
+        name=name,
+        instance=instance,
+        min_nodes=spec.nodes.min,
+        max_nodes=spec.nodes.max,
+        taints=tuple(dict.fromkeys((GPU_TAINT, *settings.taints, *trusted, *sorted(spec.taints, key=str)))),
+        labels={POOL_LABEL: name, **ours, **settings.labels, **spec.labels},
+        sharing=spec.sharing,
+        software=software,
+        owners=settings.owners or cloud.software[software].owners,
+        capability=capability,
+        capacity=capacity(instance, spec.sharing) if software != DRA_DRIVER else {},
+        disk_gib=spec.disk_gib,
+        settings=settings,
+        trust=spec.trust,
+        runtime_class=node.pod_runtime_class,
+        driver_directory=node.pod_driver_directory,
+        set_by_hand=flattened(spec.overrides.get(cloud.name, {})),
+        customised={
+            f"{resource}.{each.property}": f"{each.kind}: {each.why}"
+            for resource, inputs in spec.overrides.get(cloud.name, {}).items()
+            for each in cloud.customised(resource, inputs)
+        },
+    )
+
+
+def refusals(wish: Wish, cloud: Cloud) -> list[Problem]:
+    """Return why this machine cannot share its GPUs this way: what the GPU cannot do, else what the cloud cannot."""
+    impossible = _impossible_on_gpu(wish, cloud)
+    if impossible or wish.capability.verdict is Verdict.REFUSED:
+        return impossible
+    return cloud.refusals(wish)
+
+
+def _named_machine(at: Path, wanted: str, cloud: Cloud, problems: list[Problem]) -> InstanceType | None:
+    where = (*at, "instance_type")
+    found = cloud.find_instance_type(cloud.instance_types, wanted)
+    if found is None:
+        other = cloud.instance_types.other_accelerator(wanted)
+        if other is not None:
+            what = f"{wanted!r} carries {other}, not an NVIDIA GPU"
+            fix = f"see gpupools catalog --cloud {cloud.name} for the types with NVIDIA GPUs"
+            problems.append(Problem(where, what, fix))
+        else:
+            what = f"{cloud.name} has no GPU instance type {wanted!r}"
+            problems.append(Problem(where, what, nearest(wanted, cloud.instance_types)))
+    elif found.lifecycle == "retired":
+        since = f" on {found.lifecycle_date}" if found.lifecycle_date else ""
+        same = [
+            row.name
+            for row in cloud.instance_types.values()
+            if row.gpus == found.gpus and row.lifecycle == "current" and row.gpu_memory_gib >= found.gpu_memory_gib
+        ]
+        fix = f"current types with as many GPUs: {', '.join(same[:6])}" if same else "choose a current type"
+        problems.append(Problem(where, f"{cloud.name} retired {found.name}{since}", fix, found.source))
+    return found
+
+
+def _machine_with_gpu(
+    at: Path, spec: PoolSpec, cloud: Cloud, possible: Callable[[InstanceType], bool], problems: list[Problem]
+) -> InstanceType | None:
+    wanted, gpus = str(spec.gpu), spec.gpus_per_node or Fraction(1)
+    models = match_gpu_model(wanted)
+    here = {row.gpu_model for row in cloud.instance_types.values() if row.lifecycle != "retired"}
+    if not models:
+        problems.append(Problem((*at, "gpu"), f"{wanted!r} is no NVIDIA GPU model", nearest(wanted, gpu_models())))
+        return None
+    offered = [model for model in models if model in here]
+    if not offered:
+        what = f"{cloud.name} offers no {'/'.join(models)}"
+        problems.append(Problem((*at, "gpu"), what, f"{cloud.name} has: {', '.join(sorted(here))}"))
+        return None
+    if len(offered) > 1:
+        what = f"{wanted!r} may mean {' or '.join(offered)} on {cloud.name}"
+        problems.append(Problem((*at, "gpu"), what, "name the one with the memory size you need"))
+        return None
+    model = offered[0]
+    machines = cloud.instance_types.with_gpus(model, gpus)
+    if not machines:
+        rows = [row for row in cloud.instance_types.values() if row.gpu_model == model and row.lifecycle != "retired"]
+        known = ", ".join(f"{row.name} ({row.gpus})" for row in rows)
+        what = f"{cloud.name} has no machine to choose with {gpus} × {model}"
+        problems.append(Problem((*at, "gpus_per_node"), what, f"machines with {model} (GPUs): {known}"))
+        return None
+    # A machine the cloud refuses for this software or sharing is no choice; if all are, the refusal is the answer.
+    alike = smallest(tuple(filter(possible, machines)) or machines)
+    if len(alike) > 1:
+        what = f"{cloud.name} has {len(alike)} machines of one size with {gpus} × {model}"
+        fix = f"name one of them as instance_type: {', '.join(row.name for row in alike)}"
+        problems.append(Problem((*at, "gpu"), what, fix))
+        return None
+    return alike[0]
+
+
+def _refused(
+    at: Path, cluster_key: str, cluster: Cluster, cloud: Cloud, software: str, kind: str, capability: Capability
+) -> Iterable[Problem]:
+    where = (*at, "software") if kind == "none" else (*at, "sharing", "mode")
+    what = f"{kind} with software {software} on {cloud.name}"
+    if capability.verdict is Verdict.REFUSED:
+        fix = capability.instead or _native_ways(cloud, kind)
+        yield Problem(where, f"{what} is refused: {capability.why}", fix, capability.source)
+    elif cluster.runtime.management == "external" and (
+        capability.verdict is Verdict.IN_CLUSTER or software in SERVED_BY
+    ):
+        needed = SERVED_BY.get(software, "")
+        if needed and getattr(cluster.runtime.existing, needed) is None:
+            key = f"clusters.{cluster_key}.runtime" if cluster_key else "cluster.runtime"
+            why = f"needs software in the cluster, and {key} is external without naming who brings it"
+            fix = f"name it under {key}.existing.{needed}, or leave management out to have it installed"
+            yield Problem(where, f"{what} {why} ({capability.why})", fix)
+
+
+SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator", "dra-driver": "dra_driver"}
+"""The key of `runtime.existing` that names who serves the pools of a software."""
+
+
+def _untrusting(at: Path, spec: PoolSpec, instance: InstanceType) -> Iterable[Problem]:
+    """Refuse a pool whose containers share memory and faults while it does not say who may use it."""
+    clients, cut = spec.sharing.clients, spec.sharing.mig is not None
+    needed = clients is not None and clients.facts.needs_trust
+    if clients is not None and needed and spec.trust is None:
+        from gpupools.known.mig import profiles
+
+        on = "a MIG slice" if cut else "a GPU"
+        what = f"{clients.mode} shares the memory and the faults of {on} between containers; the pool names no one"
+        possible = cut or bool(profiles(instance.gpu_model))
+        isolated = "mode: mig, which isolates in hardware" if possible else "a GPU with MIG, which isolates in hardware"
+        drop = "leave share out of mig" if cut else f"use {isolated}"
+        fix = f"write trust: {{team: …}} or {{namespaces: […]}}, or {{waiver: …}} with the reason; or {drop}"
+        yield Problem((*at, "trust"), what, fix, _TRUST_SOURCE)
+    if not needed and spec.trust is not None and spec.trust.waiver is not None:
+        who = "no two containers share a GPU" if clients is None else f"{clients.mode} isolates the containers"
+        what = f"waives isolation, but {who} of this pool"
+        yield Problem((*at, "trust", "waiver"), what, "leave trust out")
+    for index, taint in enumerate(spec.taints):
+        if taint.key == TRUST_LABEL:
+            what = f"{TRUST_LABEL} is set from trust"
+            yield Problem((*at, "taints", index), what, "leave it out, and write trust: {team: …}")
+
+
+_TRUST_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus"
+
+
+def _unclaimable(at: Path, spec: PoolSpec, software: str, instance: InstanceType) -> Iterable[Problem]:
+    """Refuse what pods could not claim through the DRA driver: nodes that no pod starts, GPUs without its driver."""
+    if software != DRA_DRIVER:
+        return
+    if isinstance(spec.capacity, CapacityBlock | Queued):
+        # Such a pool starts from no node, whatever its minimum, so that raising it would only be refused too.
+        what = f"{DRA_DRIVER} needs a node before the first pod; capacity.mode: {spec.capacity.mode} has none to keep"
+        fix = "use software: device-plugin or gpu-operator, or another capacity.mode"
+        yield Problem((*at, "software"), what, fix, _FROM_ZERO_SOURCE)
+    elif spec.nodes.min == 0:
+        what = "no pod starts the first node: its claim waits for a ResourceSlice, which only a running node publishes"
+        yield Problem((*at, "nodes", "min"), what, "keep at least one node (min: 1), or use fixed", _FROM_ZERO_SOURCE)
+    needed, newest = requirement(DRA_CHART, "driver"), gpu_models()[instance.gpu_model].last_driver_branch
+    if newest is not None and newest < int(needed.at_least):
+        what = f"{needed.what} needs driver {needed.at_least}, and {newest} is the last for {instance.gpu_model}"
+        yield Problem((*at, "software"), what, "use software: device-plugin, or a newer GPU", needed.source)
+
+
+_FROM_ZERO_SOURCE = "https://github.com/kubernetes/autoscaler (cluster-autoscaler/cloudprovider: TemplateNodeInfo)"
+
+
+def _native_ways(cloud: Cloud, kind: str) -> str:
+    ways = [name for name in cloud.software if cloud.capabilities[name, kind].verdict is Verdict.NATIVE]
+    if ways:
+        return f"{cloud.name} does {kind} in the pool itself with software: {' or '.join(ways)}"
+    natives = sorted({key for (_, key), cell in cloud.capabilities.items() if cell.verdict is Verdict.NATIVE})
+    offer = f"in the pool itself {cloud.name} does: {', '.join(natives)}" if natives else "share no GPU"
+    return f"{offer}; or leave sharing out for whole GPUs" if kind != "none" else offer
+
+
+def _settings_not_taken(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+    for name, path in given_settings(spec).items():
+        setting = cloud.settings.get(name)
+        if setting is None:
+            yield Problem((*at, *path), f"{name} does nothing on {cloud.name} yet", "leave it out")
+        elif not setting.taken:
+            what, _, fix = setting.why.partition("; ")
+            yield Problem((*at, *path), f"{cloud.name} has no {name}: {what}", fix or "leave it out", setting.source)
+
+
+def _reserved_labels(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+    for key in spec.labels:
+        if key == POOL_LABEL:
+            yield Problem((*at, "labels", key), f"{key} is set to the pool's name", "leave it out")
+        elif key in OUR_LABELS:
+            yield Problem((*at, "labels", key), f"{key} follows from software, sharing and trust", "leave it out")
+        else:
+            yield from _reserved((*at, "labels", key), key, cloud.reserved_labels)
+    for where, key in _labels_by_hand(at, spec, cloud):
+        yield from _reserved(where, key, cloud.reserved_labels)
+
+
+def _labels_by_hand(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[Path, str]]:
+    """Yield the labels that overrides set, but those that they cannot touch at all."""
+    for resource, inputs in spec.overrides.get(cloud.name, {}).items():
+        known = cloud.overridable.get(resource)
+        path = known.labels if known is not None else ()
+        labels: Any = inputs if path else {}
+        for key in path:
+            labels = labels.get(key) if isinstance(labels, Mapping) else None
+        for key in labels if isinstance(labels, Mapping) else ():
+            if known is not None and (*path, key) not in known.kept:
+                yield (*at, "overrides", cloud.name, resource, *path, key), str(key)
+
+
+def _reserved(where: Path, key: str, rules: Iterable[KeyRule]) -> Iterable[Problem]:
+    rule = refusal(key, rules)
+    if rule is not None:
+        yield Problem(where, f"{key!r} {rule.why}", rule.fix, rule.source)
+
+
+_MIG_SOURCE = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html"
+
+
+def _impossible_on_gpu(wish: Wish, cloud: Cloud) -> list[Problem]:
+    at: Path = ("pools", wish.name)
+    sharing, instance = wish.spec.sharing, wish.instance
+    mig, clients = sharing.mig, sharing.clients
+    if mig is None and clients is None:
+        return []
+    from gpupools.known.mig import profiles  # its tables are slow to load, and most pools share nothing
+
+    if mig is not None and not profiles(instance.gpu_model):
+        what = f"{instance.gpu_model} ({instance.name}) cannot be cut into MIG instances"
+        able = sorted(_models_with_mig(wish, cloud))
+        ways = f"{wish.software} on {cloud.name} cuts: {', '.join(able)}; or use" if able else "use"
+        return [Problem((*at, "sharing", "mode"), what, f"{ways} time-slicing", _MIG_SOURCE)]
+    if instance.is_fraction and not (mig is None and clients is not None and clients.facts.on_part_of_a_gpu):
+        what = f"{instance.name} has {instance.gpus} of an {instance.gpu_model}, which cannot be shared further"
+        fix = "leave sharing out, or take a machine with a whole GPU"
+        return [Problem((*at, "sharing", "mode"), what, fix, instance.source)]
+    found = _impossible_mig(at, mig, instance) if mig is not None else []
+    if clients is not None:
+        found += _impossible_clients((*at, "sharing"), clients, (*sharing.clients_at, "replicas"), instance)
+    return found
+
+
+def _impossible_clients(at: Path, clients: SharedGpu, replicas: Path, instance: InstanceType) -> Iterator[Problem]:
+    model, facts = gpu_models()[instance.gpu_model], clients.facts
+    if facts.oldest is not None and model.compute_capability < facts.oldest.compute_capability:
+        yield Problem((*at, "mode"), f"{model.name} {facts.oldest.why}", facts.oldest.fix, facts.oldest.source)
+    elif facts.most_clients is not None and clients.replicas > facts.most_clients(model):
+        most = facts.most_clients(model)
+        what = f"got {clients.replicas}; the {facts.called} server of {instance.gpu_model} takes {most} clients"
+        yield Problem((*at, *replicas), what, f"use {most} or fewer", facts.most_clients_source)
+
+
+def _models_with_mig(wish: Wish, cloud: Cloud) -> set[str]:
+    """Return the GPU models this cloud and software can really cut, judged by the refusals themselves."""
+    from gpupools.known.mig import profiles
+
+    able: set[str] = set()
+    for machine in cloud.instance_types.values():
+        if machine.gpu_model in able or machine.lifecycle == "retired" or machine.is_fraction:
+            continue
+        for each in profiles(machine.gpu_model):
+            spec = wish.spec.model_copy(update={"sharing": Mig(mode="mig", profile=each.name)})
+            found = refusals(replace(wish, instance=machine, spec=spec), cloud)
+            if not found:
+                able.add(machine.gpu_model)
+            if not any("profile" in problem.path for problem in found):
+                break  # what is refused for another reason is refused with every profile
+    return able
+
+
+def _impossible_mig(at: Path, sharing: Mig, instance: InstanceType) -> list[Problem]:
+    from gpupools.known.mig import UnknownProfile, fit, profile
+
+    model = instance.gpu_model
+    found: list[Problem] = []
+    if sharing.profile is not None:
+        wanted: dict[Path, list[str]] = {("profile",): [sharing.profile]}
+    else:
+        layouts = sharing.gpu_layouts()
+        beyond = [index for index in layouts if index is not None and index >= instance.devices]
+        for index in beyond:
+            what = f"{instance.name} has {instance.devices} GPUs, so there is no GPU {index}"
+            found.append(Problem((*at, "sharing", "layout", str(index)), what, f"use 0 to {instance.devices - 1}"))
+        wanted = {("layout",) if index is None else ("layout", str(index)): names for index, names in layouts.items()}
+    for key, names in wanted.items():
+        unknown = False
+        for name in names:
+            try:
+                profile(model, name)
+            except UnknownProfile as error:
+                unknown = True
+                found.append(Problem((*at, "sharing", *key), error.what, error.cure))
+        if not unknown:
+            result = fit(model, names)
+            if not result.fits:
+                part = ", ".join(placed.profile.name for placed in result.largest)
+                found.append(Problem((*at, "sharing", *key), result.why, f"the largest part that fits: {part}"))
+    return found

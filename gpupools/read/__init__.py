@@ -1,0 +1,1 @@
+"""What others declared, read back into facts."""

@@ -1,0 +1,402 @@
+"""Reads Cluster API and its kin: what names the machines, what bootstraps them as nodes, and what joins the two. Pure.
+
+A machine's object (AWSMachineTemplate, AzureMachinePool, …) names the machine. Where a cloud's Kubernetes service
+manages the pool it has the taints too; otherwise they are in the bootstrap configuration (KubeadmConfigTemplate,
+NodeadmConfig, …), another object. A Machine, MachineSet, MachineDeployment or MachinePool names both (`read_owner`).
+
+Sources, as repository and path: kubernetes-sigs/cluster-api api/core/v1beta2/machine_types.go and
+bootstrap/kubeadm/api; kubernetes-sigs/cluster-api-provider-aws api/v1beta2, exp/api/v1beta2 and bootstrap/eks/api;
+kubernetes-sigs/cluster-api-provider-azure api/v1beta1 and exp/api/v1beta1; kubernetes-sigs/cluster-api-provider-gcp
+api/v1beta1 and exp/api/v1beta1; rancher/cluster-api-provider-rke2 bootstrap/api; for OpenShift's machines openshift/api
+machine/v1beta1.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from gpupools.base.taints import GPU_TAINT, Effect
+from gpupools.planned.pool_facts import UNKNOWN, Accelerator, MissingTaint, PoolFacts, Reference
+from gpupools.read.inputs import (
+    KUBERNETES_EFFECTS,
+    Hardening,
+    Machines,
+    TaintsRead,
+    accelerator_by_name,
+    as_object,
+    at,
+    flag,
+    is_list,
+    items,
+    mapping,
+    number,
+    string_map,
+    text,
+    wanted_taint,
+)
+
+if TYPE_CHECKING:
+    from gpupools.planned.cloud import Cloud
+
+# The AWS provider has a spelling of its own: exp/api/v1beta2/types.go, `TaintEffect`.
+_CAPA_EFFECTS: Mapping[str, Effect] = {
+    "no-schedule": Effect.NO_SCHEDULE,
+    "no-execute": Effect.NO_EXECUTE,
+    "prefer-no-schedule": Effect.PREFER_NO_SCHEDULE,
+}
+
+BOOTSTRAP = "bootstrap configuration"
+"""Stands for the property that a machine's object does not have: what makes it a node is said by its owner."""
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """Where a kind keeps what is read; paths below `spec` and, where there is one, `below`."""
+
+    cloud: str
+    machine: tuple[str, ...]
+    below: str = ""
+    taints: str = ""
+    """Empty where the bootstrap configuration has them."""
+    effects: Mapping[str, Effect] = field(default_factory=lambda: KUBERNETES_EFFECTS)
+    labels: str = ""
+    bounds: tuple[str, str] = ("", "")
+    accelerators: str = ""
+    """List of `{type, count}` beside the machine type, as Google Cloud has it."""
+
+
+_AWS_MANAGED = _Kind(
+    "aws",
+    ("instanceType", "awsLaunchTemplate.instanceType"),
+    taints="taints",
+    effects=_CAPA_EFFECTS,
+    labels="labels",
+    bounds=("scaling.minSize", "scaling.maxSize"),
+)
+_AWS = _Kind("aws", ("instanceType",))
+_AZURE_MANAGED = _Kind(
+    "azure", ("sku",), taints="taints", labels="nodeLabels", bounds=("scaling.minSize", "scaling.maxSize")
+)
+_AZURE = _Kind("azure", ("vmSize",))
+_GCP_MANAGED = _Kind(
+    "gcp",
+    ("machineType", "instanceType"),
+    taints="kubernetesTaints",
+    labels="kubernetesLabels",
+    bounds=("scaling.minCount", "scaling.maxCount"),
+)
+_GCP = _Kind("gcp", ("instanceType",), accelerators="guestAccelerators")
+_TEMPLATE = "template.spec"
+_OPENSHIFT = _Kind(
+    "",
+    ("providerSpec.value.instanceType", "providerSpec.value.vmSize", "providerSpec.value.machineType"),
+    taints="taints",
+    labels="metadata.labels",
+    accelerators="providerSpec.value.gpus",
+)
+
+_INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
+
+KINDS: Mapping[tuple[str, str], _Kind] = MappingProxyType(
+    {
+        **{
+            (_INFRASTRUCTURE, kind): known
+            for kind, known in {
+                "AWSManagedMachinePool": _AWS_MANAGED,
+                "AWSMachinePool": _Kind("aws", ("awsLaunchTemplate.instanceType",), bounds=("minSize", "maxSize")),
+                "AWSMachineTemplate": replace(_AWS, below=_TEMPLATE),
+                "AWSMachine": _AWS,
+                "ROSAMachinePool": _Kind(
+                    "aws",
+                    ("instanceType",),
+                    taints="taints",
+                    labels="labels",
+                    bounds=("autoscaling.minReplicas", "autoscaling.maxReplicas"),
+                ),
+                "AzureManagedMachinePool": _AZURE_MANAGED,
+                "AzureManagedMachinePoolTemplate": replace(_AZURE_MANAGED, below=_TEMPLATE),
+                "AzureMachinePool": _Kind("azure", ("template.vmSize",)),
+                "AzureMachineTemplate": replace(_AZURE, below=_TEMPLATE),
+                "AzureMachine": _AZURE,
+                "GCPManagedMachinePool": _GCP_MANAGED,
+                "GCPManagedMachinePoolTemplate": replace(_GCP_MANAGED, below=_TEMPLATE),
+                "GCPMachinePool": _GCP,
+                "GCPMachineTemplate": replace(_GCP, below=_TEMPLATE),
+                "GCPMachine": _GCP,
+            }.items()
+        },
+        ("machine.openshift.io", "MachineSet"): replace(_OPENSHIFT, below=_TEMPLATE),
+        ("machine.openshift.io", "Machine"): _OPENSHIFT,
+    }
+)
+"""By group and kind."""
+
+
+def read_machines(spec: Mapping[str, Any], group: str, kind: str, clouds: Mapping[str, "Cloud"]) -> Iterator[PoolFacts]:
+    """Read an object that names machines.
+
+    Args:
+        spec: Of the object.
+        group: Of its API version.
+        kind: With `group` a key of `KINDS`.
+        clouds: Know the machines.
+    """
+    known = KINDS[group, kind]
+    path = f"spec.{known.below}" if known.below else "spec"
+    given = at(spec, known.below) if known.below else spec
+    data, machines = mapping(given), Machines()
+    if given is UNKNOWN:
+        machines.unknown.append(path)
+    _machines(data, path, known, machines, clouds)
+    read = TaintsRead()
+    missing = as_object(wanted_taint(machines.accelerator), known.effects)
+    elsewhere: tuple[Reference, ...] = ()
+    if known.taints:
+        read.objects(at(data, known.taints), f"{path}.{known.taints}", known.effects)
+    else:
+        elsewhere = (Reference(BOOTSTRAP, (), "", frozenset({"taints", "image"})),)
+        read.unknown.append(BOOTSTRAP)
+        missing = replace(missing, value=None)
+    hardening = Hardening("https://docs.aws.amazon.com/eks/latest/APIReference/API_RemoteAccessConfig.html")
+    key = at(data, "remoteAccess.sshKeyName")
+    why = "nodes need no SSH"
+    hardening.want("remote-access", f"{path}.remoteAccess", key, not key, "unset", why)
+    public = data.get("enableNodePublicIP")
+    why = "nodes need no public address"
+    hardening.want("public-address", f"{path}.enableNodePublicIP", public, flag(public) is not True, "false", why)
+    least, most = (number(at(data, bound)) if bound else None for bound in known.bounds)
+    yield PoolFacts(
+        cloud=known.cloud or "kubernetes",
+        instance_types=tuple(machines.names),
+        gpus_per_node=machines.gpus,
+        taints=tuple(read.taints),
+        evidence=machines.evidence,
+        unknown=(*machines.unknown, *read.unknown),
+        where=f"{path}.{known.taints}" if known.taints else BOOTSTRAP,
+        missing_taint=missing,
+        accelerator=machines.accelerator,
+        other_accelerator=machines.other,
+        not_counted=tuple(read.not_counted),
+        elsewhere=elsewhere,
+        min_nodes=least,
+        max_nodes=most,
+        labels=string_map(at(data, known.labels)) if known.labels else {},
+        weaknesses=tuple(hardening.found),
+    )
+
+
+def _machines(
+    data: Mapping[str, Any], path: str, known: _Kind, machines: Machines, clouds: Mapping[str, "Cloud"]
+) -> None:
+    named = [(f"{path}.{key}", at(data, key)) for key in known.machine]
+    overrides = f"{path}.mixedInstancesPolicy.overrides"
+    for where, one in items(at(data, "mixedInstancesPolicy.overrides"), overrides, machines.unknown):
+        named.append((f"{where}.instanceType", at(one, "instanceType")))
+    for where, name in named:
+        if name is UNKNOWN:
+            machines.unknown.append(where)
+        elif isinstance(name, str) and name:
+            machines.add(name, accelerator_by_name(name, known.cloud, clouds), where)
+    listed = at(data, known.accelerators) if known.accelerators else None
+    for where, one in items(listed, f"{path}.{known.accelerators}", machines.unknown):
+        kind, count = at(one, "type"), at(one, "count")
+        late = [f"{where}.{key}" for key, value in (("type", kind), ("count", count)) if value is UNKNOWN]
+        if late:
+            machines.unknown += late
+        elif "nvidia" in text(kind) and (number(count) or 0) > 0:
+            found = Accelerator("nvidia", Fraction(number(count) or 0), text(kind))
+            machines.show(found, f"{where} {number(count)} × {text(kind).rsplit('/', 1)[-1]}")
+    image = text(data.get("amiType"))
+    if re.fullmatch(r"AL2_x86_64_GPU|\w+_NVIDIA(?:_FIPS)?", image) and not machines.only_other:
+        machines.show(Accelerator("nvidia", None), f"{path}.amiType {image}")
+
+
+# --- what makes a node of a machine -----------------------------------------------------------------------------------
+
+_REGISTER = "register-with-taints"
+_TOKEN = re.compile(r"kubernetes:(?P<group>[^:/]+)/[^:/]+:(?P<kind>[A-Za-z0-9]+)")
+
+
+def read_bootstrap(type_token: str, properties: Mapping[str, Any]) -> PoolFacts | None:
+    """Read the taints of a bootstrap configuration or of a template for one; None for any other object.
+
+    Args:
+        type_token: Pulumi type, `kubernetes:<apiVersion>:<kind>`.
+        properties: The object.
+    """
+    match = _TOKEN.fullmatch(type_token)
+    if match is None or match["group"] != "bootstrap.cluster.x-k8s.io":
+        return None
+    template = match["kind"].endswith("Template")
+    reader = _BOOTSTRAPS.get(match["kind"].removesuffix("Template"))
+    if reader is None:
+        return None
+    path = "spec.template.spec" if template else "spec"
+    spec = at(properties, path)
+    read = TaintsRead()
+    where, missing = reader(mapping(spec), path, read)
+    return PoolFacts(
+        cloud="kubernetes",
+        instance_types=(),
+        gpus_per_node=Fraction(0),
+        taints=tuple(read.taints),
+        unknown=(path,) if spec is UNKNOWN else tuple(read.unknown),
+        where=where,
+        missing_taint=replace(missing, value=None),  # for another object than the one that is at fault
+        not_counted=tuple(read.not_counted),
+    )
+
+
+def _kubeadm(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
+    """Read a KubeadmConfig: workers join, and kubeadm lets its kubelet arguments win over its taints."""
+    path = f"{path}.joinConfiguration.nodeRegistration"
+    registration = at(spec, "joinConfiguration.nodeRegistration")
+    argument = _argument(at(registration, "kubeletExtraArgs"))
+    if registration is UNKNOWN:
+        read.unknown.append(path)
+    elif argument is None:
+        read.objects(at(registration, "taints"), f"{path}.taints", KUBERNETES_EFFECTS)
+    else:
+        return _registered(argument, f"{path}.kubeletExtraArgs", read)
+    return f"{path}.taints", as_object(GPU_TAINT, KUBERNETES_EFFECTS)
+
+
+def _eks(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
+    return _registered(_argument(spec.get("kubeletExtraArgs")), f"{path}.kubeletExtraArgs", read)
+
+
+def _nodeadm(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
+    """Read a NodeadmConfig; the kubelet's flags win over its configuration."""
+    flags = at(spec, "kubelet.flags")
+    listed = flags if is_list(flags) else []
+    arguments: list[Any] = [one for one in listed if isinstance(one, str) and one.startswith(f"--{_REGISTER}=")]
+    where = f"{path}.kubelet.config.registerWithTaints"
+    if not arguments:
+        read.objects(at(spec, "kubelet.config.registerWithTaints"), where, KUBERNETES_EFFECTS)
+    if flags is UNKNOWN or UNKNOWN in listed:
+        arguments.append(UNKNOWN)
+    if not arguments:
+        return where, as_object(GPU_TAINT, KUBERNETES_EFFECTS)
+    last = arguments[-1]
+    return _registered(last if last is UNKNOWN else last.partition("=")[2], f"{path}.kubelet.flags", read)
+
+
+def _rke2(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
+    where = f"{path}.agentConfig.nodeTaints"
+    read.texts(at(spec, "agentConfig.nodeTaints"), where)
+    return where, MissingTaint(f'"{GPU_TAINT}"')
+
+
+_BOOTSTRAPS = {
+    "KubeadmConfig": _kubeadm,
+    "EKSConfig": _eks,
+    "NodeadmConfig": _nodeadm,
+    "RKE2Config": _rke2,
+}
+
+
+def _argument(given: Any) -> Any:
+    """Return the kubelet's taints: from a map, or since v1beta2 of the kubeadm provider a list of name and value."""
+    if given is UNKNOWN or isinstance(given, Mapping):
+        return at(given, _REGISTER)
+    named = [one for _, one in items(given, "", []) if at(one, "name") == _REGISTER]
+    return at(named[-1], "value") if named else None
+
+
+def _registered(argument: Any, path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
+    """Read `key=value:Effect,…`, the kubelet's argument."""
+    where = f"{path}.{_REGISTER}"
+    if argument is UNKNOWN or "$" in text(argument) or "{{" in text(argument):
+        read.unknown.append(where)
+    else:
+        for one in filter(None, text(argument).split(",")):
+            read.line(one, where)
+    return where, MissingTaint(f'"{GPU_TAINT}"')
+
+
+# --- what joins them --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Named:
+    """An object that another one names; `UNKNOWN` where that is not known yet."""
+
+    kind: Any
+    name: Any
+    namespace: Any
+
+
+@dataclass(frozen=True)
+class Owner:
+    """A Machine, MachineSet, MachineDeployment or MachinePool, which makes nodes of machines."""
+
+    machine: Named
+    bootstrap: Named
+    facts: PoolFacts
+    """Its own taints."""
+
+
+def read_owner(type_token: str, properties: Mapping[str, Any]) -> Owner | None:
+    """Read what machines and which bootstrap configuration an object joins; None for any other object.
+
+    Taints of the object itself are put on its nodes and, however `propagation` is set, never taken away again:
+    kubernetes-sigs/cluster-api docs/proposals/20250513-propogate-taints.md.
+
+    Args:
+        type_token: Pulumi type, `kubernetes:<apiVersion>:<kind>`.
+        properties: The object.
+    """
+    match = _TOKEN.fullmatch(type_token)
+    kinds = ("Machine", "MachineSet", "MachineDeployment", "MachinePool")
+    if match is None or match["group"] != "cluster.x-k8s.io" or match["kind"] not in kinds:
+        return None
+    path = "spec" if match["kind"] == "Machine" else "spec.template.spec"
+    spec = at(properties, path)
+    namespace = at(properties, "metadata.namespace")
+    read = TaintsRead()
+    read.objects(at(spec, "taints"), f"{match['kind']} {path}.taints", KUBERNETES_EFFECTS)
+    return Owner(
+        machine=_named(at(spec, "infrastructureRef"), namespace),
+        bootstrap=_named(at(spec, "bootstrap.configRef"), namespace),
+        facts=PoolFacts(
+            cloud="kubernetes",
+            instance_types=(),
+            gpus_per_node=Fraction(0),
+            taints=tuple(read.taints),
+            unknown=tuple(read.unknown),
+            not_counted=tuple(read.not_counted),
+        ),
+    )
+
+
+def _named(reference: Any, namespace: Any) -> Named:
+    return Named(at(reference, "kind"), at(reference, "name"), at(reference, "namespace") or namespace)
+
+
+def bootstrapped(pool: PoolFacts, owner: Owner, config: PoolFacts | None, kind: str) -> PoolFacts:
+    """Add to machines the taints of their owner and of their bootstrap configuration.
+
+    Args:
+        pool: What the machines' own object says.
+        owner: Makes nodes of them.
+        config: What `read_bootstrap` read; None where the configuration is not at hand.
+        kind: Of the configuration, for messages.
+    """
+    prefix = f"{BOOTSTRAP} {kind} → "
+    where = f"{prefix}{config.where}" if config else BOOTSTRAP
+    own = owner.facts
+    late = [name for name in pool.unknown if name != BOOTSTRAP]
+    late += [f"{prefix}{name}" for name in config.unknown] if config else [BOOTSTRAP]
+    late += [where] if own.unknown else []
+    return replace(
+        pool,
+        taints=(*own.taints, *(config.taints if config else ())),
+        unknown=tuple(late),
+        where=where,
+        missing_taint=config.missing_taint if config else pool.missing_taint,
+        not_counted=(*own.not_counted, *(config.not_counted if config else ())),
+        elsewhere=tuple(one for one in pool.elsewhere if one.property != BOOTSTRAP),
+    )

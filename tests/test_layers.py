@@ -1,0 +1,90 @@
+"""Imports point one way: the contracts in pyproject.toml hold, break when an import goes against them, and are told."""
+
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+CONTRACTS: list[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
+    "importlinter"
+]["contracts"]
+PACKAGES = ("gpupools", "providers", "policies", "preview", "components")
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """Return a copy of what the contracts are about."""
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def lint(folder: Path) -> tuple[int, str]:
+    program = "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command as run; run()"
+    done = subprocess.run(
+        [sys.executable, "-I", "-c", program, "--no-cache"], cwd=folder, capture_output=True, text=True, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_contracts_hold(copy: Path) -> None:
+    code, said = lint(copy)
+
+    assert code == 0, said
+    assert f"Contracts: {len(CONTRACTS)} kept, 0 broken." in said
+
+
+@pytest.mark.parametrize(
+    ("file", "imported"),
+    [
+        ("gpupools/planned/plan.py", "policies.rules"),
+        ("gpupools/planned/plan.py", "preview.report"),
+        ("gpupools/planned/plan.py", "providers.aws"),
+        ("gpupools/planned/plan.py", "gpupools.environment.stack"),
+        ("gpupools/known/gpus.py", "gpupools.asked.spec"),
+        ("gpupools/base/errors.py", "gpupools.known.gpus"),
+        ("gpupools/read/inputs.py", "gpupools.runtime.owners"),
+        ("gpupools/environment/stack.py", "gpupools.edits.diff"),
+        ("gpupools/edits/guard.py", "gpupools.commands.check"),
+        ("gpupools/runtime/planning.py", "pulumi"),
+        ("providers/aws/settings.py", "policies.rules"),
+        ("providers/gcp/settings.py", "pulumi_gcp"),
+        ("policies/rules.py", "components.clusters"),
+        ("components/clusters.py", "policies.rules"),
+        ("policies/rules.py", "preview.report"),
+        ("preview/report.py", "gpupools.commands.check"),
+    ],
+)
+def test_an_import_against_the_flow_is_refused(file: str, imported: str, copy: Path) -> None:
+    with (copy / file).open("a", encoding="utf-8") as out:
+        out.write(f"\n\ndef _late() -> object:\n    import {imported} as other\n\n    return other\n")
+    code, said = lint(copy)
+    importer = file.removesuffix(".py").replace("/", ".")
+
+    assert code == 1
+    assert f"{importer} -> {imported}" in said
+
+
+def test_a_folder_without_a_place_among_the_layers_is_refused(copy: Path) -> None:
+    (copy / "gpupools" / "elsewhere").mkdir()
+    (copy / "gpupools" / "elsewhere" / "__init__.py").touch()
+    code, said = lint(copy)
+
+    assert code == 1
+    assert "elsewhere" in said
+
+
+def test_the_page_lists_the_folders_in_the_order_of_the_contract() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    listed = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
+    layers = [set(layer.split(" | ")) for layer in CONTRACTS[0]["layers"]][::-1]
+    places = {name: place for place, layer in enumerate(layers) for name in layer}
+
+    assert set(listed) == set().union(*layers)
+    assert [places[name] for name in listed] == sorted(places[name] for name in listed)
