@@ -219,6 +219,8 @@ def _names(gpu: str) -> list[str]:
         ("2g.48gb", "RTX-PRO-5000", 1),
         ("1g.23gb", "B200", 7),
         ("1g.23gb", "GB200", 7),
+        ("1g.24gb", "GB200-189GB", 7),
+        ("3g.95gb", "GB200-189GB", 2),
     ],
 )
 def test_one_name_has_its_own_count_on_every_model(name: str, gpu: str, count: int) -> None:

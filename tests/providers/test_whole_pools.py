@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts, Weakness
+from gpupools.planned.pool_facts import UNKNOWN, Customisation, PoolFacts, Weakness
 from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
 from providers import clouds
 
@@ -74,6 +74,8 @@ def _plain(value: Any) -> Any:
         return sorted(value)
     if value is None or isinstance(value, bool | int):
         return value
+    if isinstance(value, Customisation):
+        return f"{value.kind}: {value.property}" + (" (unknown)" if value.unverified else "")
     if type(value).__name__ in ("MissingTaint", "SoftwareHints", "SharingFacts", "Reference"):
         return {each.name: _plain(getattr(value, each.name)) for each in fields(value) if getattr(value, each.name)}
     return str(value)
