@@ -148,3 +148,28 @@ def uri(path: Path) -> str:
     relative = whole.is_relative_to(here)
     address = quote(os.fsencode((whole.relative_to(here) if relative else whole).as_posix()))
     return address if relative else f"file://{address}"
+
+
+# --- Markdown and HTML ---
+
+
+def markdown_code(text: object) -> str:
+    """Write a text as a code span: anywhere else GitHub makes mentions, references and links of it, escaped or not.
+
+    A span ends at as many backticks as it began with, and loses one blank at either end
+    (https://spec.commonmark.org/0.31.2/#code-spans).
+    """
+    shown = line(text) or " "
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    padding = " " if longest or shown != shown.strip() else ""
+    return f"{fence}{padding}{shown}{padding}{fence}"
+
+
+def html_text(text: object) -> str:
+    """Write a text for HTML, in an element or in an attribute with quotes around it."""
+    return printable(text).translate(_HTML)
+
+
+# https://html.spec.whatwg.org/multipage/parsing.html: what ends a text or a quoted value, and what begins a reference.
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})

@@ -3,13 +3,13 @@
 import argparse
 import csv
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import providers
 from gpupools.base.errors import Problem, Rejected
-from gpupools.base.output import answer, tell
+from gpupools.base.output import answer, markdown_code, tell
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.git import NotInGit, file_at
 from gpupools.edits.diff import InputEdit, InputEdits, PoolChange, diff, input_edits
@@ -35,23 +35,33 @@ class CallError(Exception):
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.usage = "gpupools diff [--json] [--exit-code] [--within DIR] (OLD NEW | --since GIT-REF [FILE])"
+    parser.usage = (
+        "gpupools diff [--format FORMAT] [--json] [--exit-code] [--within DIR] (OLD NEW | --since GIT-REF [FILE])"
+    )
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXITS
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument("--since", metavar="GIT-REF", help="compare the file with what it was in this commit")
-    parser.add_argument("--json", action="store_true", help="every changed field of every pool, as JSON")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "markdown"),
+        default="text",
+        help="default: text; json: every changed field of every pool; markdown: for a comment on a pull request",
+    )
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     parser.add_argument(
         "--exit-code", action="store_true", help=f"exit with {DESTROYS} when a pool is replaced or deleted"
     )
     add_within(parser)
-    parser.set_defaults(run=lambda given: compare(given.files, given.since, given.json, given.exit_code, given.within))
+    parser.set_defaults(
+        run=lambda given: compare(given.files, given.since, given.format, given.exit_code, given.within)
+    )
 
 
 def compare(
     files: Sequence[Path],
     since: str | None,
-    as_json: bool = False,
+    form: str = "text",
     exit_code: bool = False,
     within: Path | None = None,
 ) -> int:
@@ -60,10 +70,11 @@ def compare(
     Args:
         files: OLD and NEW; with `since` the one file, or none where the folder has a single stack file.
         since: Commit that has the old file.
-        as_json: Print JSON instead of lines.
+        form: `text`, `json` or `markdown`.
         exit_code: Return 3 when a pool is replaced or deleted.
         within: The checkout that no link of a file may lead out of.
     """
+    as_json = form == "json"
     outside = [Located(path, None, problem) for path, problem in links_out(files, within)]
     if outside:
         return _refuse(outside, as_json)
@@ -81,7 +92,7 @@ def compare(
     changes = diff(old.plan, new.plan, effects_of_inputs())
     notes = [each.file.note for each in (old, new) if each.file.note]
     warnings = [*dict.fromkeys(notes), *idle_switch(changes, new.plan.stack)]
-    _print(changes, refusals(changes, new.plan.stack.allow_destroy), warnings, as_json)
+    _PRINTERS[form](changes, refusals(changes, new.plan.stack.allow_destroy), warnings)
     return DESTROYS if exit_code and any(change.destroys for change in changes) else 0
 
 
@@ -124,23 +135,56 @@ def effects_of_inputs() -> InputEdits:
     return found
 
 
-def _print(
-    changes: Sequence[PoolChange], refused: Mapping[str, Refusal], warnings: Sequence[str], as_json: bool
-) -> None:
-    """Print what the edit does, and for each pool why `pulumi up` would refuse it, if it would."""
-    if as_json:
-        pools = [
-            change.as_json() | {"refused": refused[change.key].as_json() if change.key in refused else None}
-            for change in changes
-        ]
-        answer("diff", "accepted", [], {"pools": pools, "warnings": warnings})
-        return
+Refusals = Mapping[str, Refusal]
+"""Why `pulumi up` would refuse what becomes of a pool, by the pool's key."""
+
+
+def _json(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequence[str]) -> None:
+    pools = [
+        change.as_json() | {"refused": refused[change.key].as_json() if change.key in refused else None}
+        for change in changes
+    ]
+    answer("diff", "accepted", [], {"pools": pools, "warnings": warnings})
+
+
+def _text(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequence[str]) -> None:
     for warning in warnings:
         tell(f"warning: {warning}", error=True)
     for change in changes:
         tell(change)
         if (refusal := refused.get(change.key)) is not None:
             tell(f"  pulumi up refuses that: {change.key} {refusal.reason}; {refusal.fix}")
+
+
+def _markdown(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequence[str]) -> None:
+    """Print a comment for a pull request: what is touched first, the rest folded away."""
+    touched = [change for change in changes if change.change != "unchanged"]
+    destroyed = sum(change.destroys for change in touched)
+    count = f"{len(changes)} pool{'' if len(changes) == 1 else 's'}"
+    tell(f"### gpupools diff: {len(touched)} of {count} touched, {destroyed} replaced or deleted, or perhaps")
+    tell("")
+    for warning in warnings:
+        tell(f"- Warning: {markdown_code(warning)}")
+    for change in touched:
+        tell(f"- {markdown_code(change)}")
+        if (refusal := refused.get(change.key)) is not None:
+            tell(f"  - pulumi up refuses that: {markdown_code(f'{change.key} {refusal.reason}; {refusal.fix}')}")
+    rest = [change for change in changes if change.change == "unchanged"]
+    if rest:
+        tell("")
+        tell(f"<details><summary>{len(rest)} without a change</summary>")
+        tell("")
+        for change in rest:
+            tell(f"- {markdown_code(change)}")
+        tell("")
+        tell("</details>")
+
+
+_PRINTERS: Mapping[str, Callable[[Sequence[PoolChange], Refusals, Sequence[str]], None]] = {
+    "text": _text,
+    "json": _json,
+    "markdown": _markdown,
+}
 
 
 def _planned(side: _Side) -> CheckedFile | list[Located]:

@@ -7,13 +7,15 @@ import subprocess
 import sys
 import unicodedata
 from collections.abc import Callable
+from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree as Xml
 
 import pytest
 import yaml
+from markdown_it import MarkdownIt
 
-from gpupools.base.output import annotation, line, printable, sarif_text
+from gpupools.base.output import annotation, html_text, line, markdown_code, printable, sarif_text
 
 HOSTILE = {
     "runner command": "\n::stop-commands::x\n",
@@ -184,3 +186,83 @@ def test_a_hostile_name_on_the_command_line_is_no_command(arguments: list[str], 
     assert "Traceback" not in printed
     assert set(obeyed(printed)) <= ({"error"} if "github" in arguments else set())
     assert is_plain(printed)
+
+
+MARKED_UP = {
+    **HOSTILE,
+    "a span that ends": "a`b",
+    "backticks": "``",
+    "a mention": "@octocat #1 GH-1",
+    "a link": "[x](https://example.com) <https://example.com> www.example.com",
+    "a picture": "![x](https://example.com/x.png)",
+    "markup": "</code></li><script>alert('x')</script><img src=x onerror=\"y\">&amp;",
+    "a table": "a | b",
+    "a heading": "# a",
+    "blanks around": " a ",
+    "blanks": "  ",
+    "nothing": "",
+}
+
+
+class Texts(HTMLParser):
+    """Collects the elements of a page and the text in each."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[str] = []
+        self.code: list[str] = []
+        self.titles: list[str | None] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append(tag)
+        self.titles += [value for name, value in attrs if name == "title"]
+        if tag == "code":
+            self.code.append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.lasttag == "code":
+            self.code[-1] += data
+
+    def handle_endtag(self, tag: str) -> None:
+        self.lasttag = ""
+
+
+@pytest.mark.parametrize("given", MARKED_UP.values(), ids=MARKED_UP)
+def test_a_code_span_of_markdown_is_the_text_and_nothing_else(given: str) -> None:
+    page = Texts(MarkdownIt("commonmark").render(f"- {markdown_code(given)}"))
+
+    assert page.elements == ["ul", "li", "code"]
+    assert page.code[0].strip() == line(given).strip()
+
+
+@pytest.mark.parametrize("given", MARKED_UP.values(), ids=MARKED_UP)
+def test_a_text_of_html_is_the_text_and_nothing_else(given: str) -> None:
+    page = Texts(f'<p title="{html_text(given)}"><code>{html_text(given)}</code></p>')
+
+    assert page.elements == ["p", "code"]
+    assert page.titles == page.code == [printable(given)]
+
+
+def test_a_comment_of_a_diff_has_strangers_words_in_code_spans_alone(tmp_path: Path) -> None:
+    stack = """\
+config:
+  gpupools:clusters:
+    lab: {cloud: gcp, name: lab, project: example, location: europe-west4-a,
+      service_account: gpu@example.iam.gserviceaccount.com}
+  gpupools:pools:
+    one: {clusters: [lab], gpu: L4, nodes: {max: 3}, labels: {team: a}}
+    two: {clusters: [lab], gpu: L4, nodes: {max: 3}}
+"""
+    (tmp_path / "old.yaml").write_text(stack)
+    (tmp_path / "new.yaml").write_text(stack.replace("team: a", "team: b"))
+    done = run(tmp_path, "diff", "--format", "markdown", "old.yaml", "new.yaml")
+    page = Texts(MarkdownIt("commonmark").render(done.stdout.decode()))
+
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert page.elements == ["h3", "ul", "li", "code", "details", "summary", "ul", "li", "code"]
+    assert page.code == [
+        "lab/one: in place: labels.team a → b; nodes that run get them too",
+        "lab/two: no change for the nodes",
+    ]

@@ -251,7 +251,8 @@ def compare_stack_files(content: Any) -> None:
     old = _file(_stack_file(), "Pulumi.old.yaml")
     new = _file(content, "Pulumi.new.yaml")
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
-        compare([old, new], None, as_json=True)
+        compare([old, new], None, "json")
+        compare([old, new], None, "markdown")
         compare([new, old], None)
 
 
