@@ -131,8 +131,8 @@ OUTPUTS: dict[str, dict[str, Any]] = {
         "subnets": ["subnet-0a1b2c3d4e5f60718", "subnet-0000000000hunter1"],
         "kubeconfig": "token: hunter-kubeconfig",
     },
-    "serve": {"name": "hunter-aks", "group": "hunter-group", "subnet": "/subscriptions/hunter-subnet/x"},
-    "lab": {"name": "hunter-gke", "project": "hunter-project", "account": "hunter@ml.iam.gserviceaccount.com"},
+    "serve": {"name": "hunter-aks-too", "group": "hunter-group", "subnet": "/subscriptions/hunter-subnet/x"},
+    "lab": {"name": "hunter-gke-too", "project": "hunter-project", "account": "hunter@ml.iam.gserviceaccount.com"},
 }
 PLATFORM = f"""
 import pulumi
