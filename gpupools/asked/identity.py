@@ -19,13 +19,23 @@ def same_clusters(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
     """
     places = {key: place(cluster) for key, cluster in clusters.items()}
     told: set[str] = set()
-    for (first, one), (second, other) in combinations(clusters.items(), 2):
+    for first, second in combinations(clusters, 2):
         if second in told:
             continue
         if same_place(places[first], places[second]):
             told.add(second)
             yield second_key(first, second, places[first])
-        elif same_access(one, other):
+
+
+def same_apis(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
+    """Refuse a second cluster behind one API: what it needs would be installed where another's already is.
+
+    Args:
+        clusters: The clusters of a stack that software is installed in, by key; the access of others is not used.
+    """
+    told: set[str] = set()
+    for (first, one), (second, other) in combinations(clusters.items(), 2):
+        if second not in told and same_access(one, other):
             told.add(second)
             what = f"reaches the API of {first}, whose software would be installed there a second time"
             fix = f"give {second} the kubeconfig, context or endpoint of its own API, or its pools to {first}"

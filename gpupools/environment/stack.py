@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gpupools.asked.access import ReachableCluster, missing_access
-from gpupools.asked.identity import ambiguous_names, same_clusters
+from gpupools.asked.identity import ambiguous_names, same_apis, same_clusters
 from gpupools.asked.overrides import idle_overrides
 from gpupools.asked.runtime_spec import Existing, ExistingSoftware, RuntimeSpec
 from gpupools.asked.spec import Cluster, Late, PoolSpec, StackPool, contradiction
@@ -115,7 +115,11 @@ def plan_config(config: Mapping[str, object], clouds: Mapping[str, Cloud], other
     try:
         pools = plan_stack(stack, clouds)
         if not problems:
-            return StackPlan(stack, pools, plan_software(stack, pools, clouds))
+            runtimes = plan_software(stack, pools, clouds)
+            used = [runtime.cluster for runtime in runtimes if runtime.needs_kubernetes]
+            problems += same_apis({key: stack.clusters[key] for key in used})
+            if not problems:
+                return StackPlan(stack, pools, runtimes)
     except Rejected as rejected:
         problems += rejected.problems
     raise Rejected(problems)

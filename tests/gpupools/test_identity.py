@@ -113,8 +113,14 @@ def test_two_clusters_are_taken(tmp_path: Path, one: dict[str, Any], other: dict
 )
 def test_two_clusters_reached_by_one_api_are_refused(tmp_path: Path, access: list[dict[str, Any]], key: str) -> None:
     clusters = {"x": {**GKE, **access[0]}, "y": {**GKE, "name": "b", **access[1]}}
+    plain = {"gpu": "T4", "nodes": {"max": 1}}
+    served = {**plain, "software": "device-plugin"}
 
-    assert problems(tmp_path, clusters) == [
+    # What needs nothing in Kubernetes does not use the access.
+    assert problems(tmp_path, clusters) == []
+    one_served = {"p": {"clusters": ["x"], **served}, "q": {"clusters": ["y"], **plain}}
+    assert problems(tmp_path, clusters, one_served) == []
+    assert problems(tmp_path, clusters, {"p": {"clusters": ["x", "y"], **served}}) == [
         (
             f"clusters.y.{key}: reaches the API of x, whose software would be installed there a second time; "
             "give y the kubeconfig, context or endpoint of its own API, or its pools to x"
