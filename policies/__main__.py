@@ -3,13 +3,10 @@
 import sys
 from pathlib import Path
 
-# Run by path, only this folder is importable, and `pulumi install` installs the lock but not the project.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+# `pulumi install` installs the lock but not the project, so the source roots are named here too.
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / each) for each in (".", "components", "policies", "preview", "providers", "stacks")]
 
-from pulumi_policy import EnforcementLevel, PolicyPack
+from gpupools.policies.serve import serve
 
-from policies.pack import NAME, judge_once, policies
-
-judge_once()
-# Serves until the engine ends the process: nothing after this line runs.
-PolicyPack(name=NAME, policies=policies(), enforcement_level=EnforcementLevel.MANDATORY)
+serve()

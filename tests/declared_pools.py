@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from gpupools.asked.overrides import flattened
-from preview.monitor import DeclaredResource
-from preview.program import Preview, preview_program
+from gpupools.preview.monitor import DeclaredResource
+from gpupools.preview.program import Preview, preview_program
 
 PROGRAM = """
 import json
 import pulumi
-from components.clusters import provider
-from components.gpu_node_pool import DecidedPool, GpuNodePool, plan_args
+from gpupools.components.clusters import provider
+from gpupools.components.gpu_node_pool import DecidedPool, GpuNodePool, plan_args
 
 providers = {}
 for name, wanted in pulumi.Config().require_object("pools").items():

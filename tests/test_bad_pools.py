@@ -11,7 +11,7 @@ import yaml
 from gpupools.base.errors import Problem, Rejected
 from gpupools.commands.cli import main
 from gpupools.environment.stack import plan_config
-from providers import clouds
+from gpupools.providers import clouds
 
 Keys = Mapping[str, Any]
 

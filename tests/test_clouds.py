@@ -24,9 +24,9 @@ from gpupools.planned.cloud import Cloud, Settings, Verdict
 from gpupools.planned.matrix import representatives
 from gpupools.planned.plan import POOL_LABEL, PoolPlan, plan_pool
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
-from policies.rules import RULES, judge_pool
-from preview.program import Preview, preview_program
-from providers import clouds
+from gpupools.policies.rules import RULES, judge_pool
+from gpupools.preview.program import Preview, preview_program
+from gpupools.providers import clouds
 
 CLOUDS = list(clouds().values())
 SOFTWARE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver")
@@ -203,7 +203,7 @@ def test_names_that_are_none_are_not_found(cloud: Cloud) -> None:
 
 
 def _lines(cloud: Cloud, file: str) -> list[str]:
-    module = sys.modules[f"providers.{cloud.name}"]
+    module = sys.modules[f"gpupools.providers.{cloud.name}"]
     folder = Path(str(module.__file__)).parent
     return (folder / file).read_text(encoding="utf-8").splitlines()
 
@@ -281,8 +281,8 @@ def test_the_same_pool_has_the_same_plan(cloud: Cloud) -> None:
 
 PROGRAM = """
 import pulumi
-from components.clusters import provider
-from components.gpu_node_pool import GpuNodePool
+from gpupools.components.clusters import provider
+from gpupools.components.gpu_node_pool import GpuNodePool
 
 config = pulumi.Config()
 cluster = config.require_object("cluster")
@@ -385,7 +385,8 @@ def test_reading_survives_any_input(cloud: Cloud, value: object, programs: Path)
 
 def test_the_clouds_need_no_sdk() -> None:
     program = (
-        "import sys; from providers import clouds; rows = sum(len(c.instance_types) for c in clouds().values()); "
+        "import sys; from gpupools.providers import clouds\n"
+        "rows = sum(len(c.instance_types) for c in clouds().values()); "
         "found = [name for name in sys.modules if name.split('.')[0].startswith(('pulumi', 'grpc', 'google'))]; "
         "print(rows > 0, *found)"
     )

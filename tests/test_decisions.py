@@ -14,12 +14,12 @@ from gpupools.asked.spec import LATE
 from gpupools.commands.cli import main
 from gpupools.environment.stack import plan_config
 from gpupools.planned.plan import plan_pool
+from gpupools.preview.command import PROGRAM
+from gpupools.preview.program import preview_program
+from gpupools.providers import clouds
 from gpupools.runtime.planning import plan_runtime
-from preview.command import PROGRAM
-from preview.program import preview_program
-from providers import clouds
 
-STACKS = PROGRAM.parent
+STACKS = Path(__file__).resolve().parents[1] / "stacks"
 DEV, MATRIX = STACKS / "Pulumi.dev.yaml", STACKS / "Pulumi.matrix.yaml"
 EVERY_STACK = sorted([*STACKS.glob("Pulumi.*.yaml"), *(Path(__file__).parent / "stacks").glob("Pulumi.*.yaml")])
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -23,20 +24,19 @@ from botocore.model import ServiceModel  # type: ignore[import-untyped]
 from google.cloud import container_v1, container_v1beta1
 from pulumi import _types
 
-import providers
 from gpupools.asked.overrides import Overridable, apply_overrides
 from gpupools.base.errors import Rejected
 from gpupools.commands.diff import effects_of_inputs
 from gpupools.edits.diff import EditEffect, FieldChange, PlanEdit, PoolChange, diff, edit_of, plan_edits
 from gpupools.environment.stack import plan_config
-from preview.command import PROGRAM
-from preview.monitor import DeclaredResource
-from preview.program import Preview, preview_program
-from preview.schema import UNKNOWN
-from providers import clouds
-from providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PLACEMENT_GROUP
-from providers.azure import pool_settings as azure_pool_settings
-from providers.gcp import pool_settings as gcp_pool_settings
+from gpupools.preview.command import PROGRAM
+from gpupools.preview.monitor import DeclaredResource
+from gpupools.preview.program import Preview, preview_program
+from gpupools.preview.schema import UNKNOWN
+from gpupools.providers import clouds
+from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PLACEMENT_GROUP
+from gpupools.providers.azure import pool_settings as azure_pool_settings
+from gpupools.providers.gcp import pool_settings as gcp_pool_settings
 from tests.declared_pools import DeclaredPools, declare, sent, stack
 
 HERE = Path(__file__).parent
@@ -130,7 +130,7 @@ EDITS = [pytest.param(edit, id=f"{edit.cloud} {edit.key} {edit.reaches}") for cl
 
 @cache
 def table(cloud: str) -> Mapping[str, Mapping[str, str]]:
-    with (Path(providers.__file__).parent / cloud / "edits.csv").open(newline="", encoding="utf-8") as file:
+    with Path(str(files("gpupools.providers") / cloud / "edits.csv")).open(newline="", encoding="utf-8") as file:
         return {row["input"]: row for row in csv.DictReader(file)}
 
 

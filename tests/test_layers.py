@@ -9,27 +9,32 @@ from typing import Any
 
 import pytest
 
+from tests.source_roots import FOLDERS, python_path
+
 ROOT = Path(__file__).resolve().parents[1]
 CONTRACTS: list[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"][
     "importlinter"
 ]["contracts"]
-PACKAGES = ("gpupools", "providers", "policies", "preview", "components")
 
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     """Return a copy of what the contracts are about."""
-    for name in PACKAGES:
+    for name in FOLDERS:
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 
 
 def lint(folder: Path) -> tuple[int, str]:
-    program = "import sys; sys.path.insert(0, '.'); from importlinter.cli import lint_imports_command as run; run()"
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", program, "--no-cache"], cwd=folder, capture_output=True, text=True, check=False
+    # Not this checkout's own folders, which an editable installation adds to the same namespace.
+    program = (
+        "import sys; copy, here = (each.split(':') for each in (sys.argv.pop(1), sys.argv.pop(1)))\n"
+        "sys.path[:] = copy + [each for each in sys.path if each not in here]\n"
+        "from importlinter.cli import lint_imports_command as run; run()"
     )
+    command = [sys.executable, "-I", "-c", program, python_path(folder), python_path(ROOT), "--no-cache"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -43,9 +48,9 @@ def test_the_contracts_hold(copy: Path) -> None:
 @pytest.mark.parametrize(
     ("file", "imported"),
     [
-        ("gpupools/planned/plan.py", "policies.rules"),
-        ("gpupools/planned/plan.py", "preview.report"),
-        ("gpupools/planned/plan.py", "providers.aws"),
+        ("gpupools/planned/plan.py", "gpupools.policies.rules"),
+        ("gpupools/planned/plan.py", "gpupools.preview.report"),
+        ("gpupools/planned/plan.py", "gpupools.providers.aws"),
         ("gpupools/planned/plan.py", "gpupools.environment.stack"),
         ("gpupools/known/gpus.py", "gpupools.asked.spec"),
         ("gpupools/base/errors.py", "gpupools.known.gpus"),
@@ -53,19 +58,19 @@ def test_the_contracts_hold(copy: Path) -> None:
         ("gpupools/environment/stack.py", "gpupools.edits.diff"),
         ("gpupools/edits/guard.py", "gpupools.commands.check"),
         ("gpupools/runtime/planning.py", "pulumi"),
-        ("providers/aws/settings.py", "policies.rules"),
-        ("providers/gcp/settings.py", "pulumi_gcp"),
-        ("policies/rules.py", "components.clusters"),
-        ("components/clusters.py", "policies.rules"),
-        ("policies/rules.py", "preview.report"),
-        ("preview/report.py", "gpupools.commands.check"),
+        ("providers/gpupools/providers/aws/settings.py", "gpupools.policies.rules"),
+        ("providers/gpupools/providers/gcp/settings.py", "pulumi_gcp"),
+        ("policies/gpupools/policies/rules.py", "gpupools.components.clusters"),
+        ("components/gpupools/components/clusters.py", "gpupools.policies.rules"),
+        ("policies/gpupools/policies/rules.py", "gpupools.preview.report"),
+        ("preview/gpupools/preview/report.py", "gpupools.commands.check"),
     ],
 )
 def test_an_import_against_the_flow_is_refused(file: str, imported: str, copy: Path) -> None:
     with (copy / file).open("a", encoding="utf-8") as out:
         out.write(f"\n\ndef _late() -> object:\n    import {imported} as other\n\n    return other\n")
     code, said = lint(copy)
-    importer = file.removesuffix(".py").replace("/", ".")
+    importer = f"gpupools.{file.removesuffix('.py').rpartition('gpupools/')[2].replace('/', '.')}"
 
     assert code == 1
     assert f"{importer} -> {imported}" in said

@@ -14,9 +14,9 @@ from gpupools.asked.overrides import Overridable
 from gpupools.base.errors import Rejected
 from gpupools.environment.stack import plan_config
 from gpupools.planned.cloud import Cloud
-from providers import clouds
-from providers.aws import boot
-from providers.gcp.pool_settings import RESERVED_METADATA
+from gpupools.providers import clouds
+from gpupools.providers.aws import boot
+from gpupools.providers.gcp.pool_settings import RESERVED_METADATA
 
 Keys = Mapping[str, Any]
 CLOUDS = ("aws", "azure", "gcp")

@@ -16,8 +16,8 @@ from gpupools.asked.pool_parts import SETTINGS, given_settings
 from gpupools.base.errors import Problem, Rejected
 from gpupools.environment.stack import parse_pool, plan_config
 from gpupools.planned.cloud import Setting
-from preview.monitor import DeclaredResource
-from providers import clouds
+from gpupools.preview.monitor import DeclaredResource
+from gpupools.providers import clouds
 from tests.declared_pools import DeclaredPools, declare, sent, stack
 
 Keys = Mapping[str, Any]

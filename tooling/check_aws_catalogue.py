@@ -1,7 +1,7 @@
 """Compare the AWS catalogue with EC2's own instance data, as the package `moto` ships it.
 
-For maintainers, after editing `providers/aws/*.csv` and whenever moto has a release; users never run it and moto is no
-dependency of this project. From the repository root, in an environment that has moto:
+For maintainers, after editing `*.csv` of the cloud's folder and whenever moto has a release; users never run it and
+moto is no dependency of this project. From the repository root, in an environment that has moto:
 
     python -m venv /tmp/moto && /tmp/moto/bin/pip install moto && /tmp/moto/bin/python tooling/check_aws_catalogue.py
 
@@ -22,7 +22,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-FOLDER = Path(__file__).resolve().parent.parent / "providers" / "aws"
+FOLDER = Path(__file__).resolve().parent.parent / "providers" / "gpupools" / "providers" / "aws"
 SOURCE = "getmoto/moto moto/ec2/resources/instance_types.json.gz"
 
 MODELS = {

@@ -1,7 +1,7 @@
 """Compare the GPU model and memory of the Azure catalogue with what the package `gpuhunt` knows of Azure's sizes.
 
-For maintainers, after editing `providers/azure/instance_types.csv` and whenever gpuhunt has a release; users never run
-it and gpuhunt is no dependency of this project. From the repository root, in an environment that has gpuhunt:
+For maintainers, after editing `instance_types.csv` of the cloud's folder and whenever gpuhunt has a release; users
+never run it and gpuhunt is no dependency of this project. From the repository root, in an environment that has gpuhunt:
 
     python -m venv /tmp/gpuhunt && /tmp/gpuhunt/bin/pip install 'gpuhunt[azure]'
     /tmp/gpuhunt/bin/python tooling/check_azure_catalogue.py
@@ -17,9 +17,11 @@ import csv
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 
-CATALOGUE = Path(__file__).resolve().parent.parent / "providers" / "azure" / "instance_types.csv"
+CATALOGUE = Path(str(files("gpupools.providers") / "azure" / "instance_types.csv"))
+
 
 MODELS = {
     ("A10", 24.0): "A10",

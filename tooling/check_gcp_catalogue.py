@@ -1,4 +1,4 @@
-"""Compare providers/gcp/instance_types.csv with what public Python packages carry about the same machine types.
+"""Compare Google Cloud's `instance_types.csv` with what public Python packages carry about the same machine types.
 
 For maintainers; users never run it. It takes no arguments, prints one line per fact that disagrees and ends with 1
 when there is any, with 2 when a package is missing. The packages are read as text, never imported, so their own
@@ -22,7 +22,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-CATALOGUE = Path(__file__).parent.parent / "providers" / "gcp" / "instance_types.csv"
+CATALOGUE = Path(__file__).parent.parent / "providers" / "gpupools" / "providers" / "gcp" / "instance_types.csv"
 LOCAL_SSD_GB = 375
 """Size of one Local SSD outside the A4X series, https://docs.cloud.google.com/compute/docs/disks/local-ssd."""
 SKYPILOT_MODELS = {

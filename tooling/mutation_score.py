@@ -2,7 +2,7 @@
 
     python tooling/mutation_score.py --mutants 120 --seed 7
 
-A mutant is `policies/rules.py` or a reader (`MODULES`) with one change: another comparison,
+A mutant is `policies/gpupools/policies/rules.py` or a reader (`MODULES`) with one change: another comparison,
 `and` for `or`, a condition left out or turned round, another number or truth value, another string where it decides
 (effects, type tokens, names of properties, patterns), nothing returned. Texts for people, docstrings, annotations and
 the constants of class bodies stay. The mutants are drawn with the seed; each runs in a fork of one process that has
@@ -40,17 +40,17 @@ os.environ["GPUPOOLS_FUZZ_POOLS"] = "400"
 import pytest  # noqa: E402 - after the path
 
 MODULES: Mapping[str, str] = {
-    "policies.rules": "policies/rules.py",
+    "gpupools.policies.rules": "policies/gpupools/policies/rules.py",
     "gpupools.planned.pool_facts": "gpupools/planned/pool_facts.py",
     "gpupools.read.inputs": "gpupools/read/inputs.py",
     "gpupools.read.kubernetes_pools": "gpupools/read/kubernetes_pools.py",
     "gpupools.read.cluster_api": "gpupools/read/cluster_api.py",
     "gpupools.read.embedded_pools": "gpupools/read/embedded_pools.py",
-    "providers.aws.user_data": "providers/aws/user_data.py",
-    "providers.aws.cloudformation": "providers/aws/cloudformation.py",
-    "providers.aws.read_back": "providers/aws/read_back.py",
-    "providers.azure.read_back": "providers/azure/read_back.py",
-    "providers.gcp.read_back": "providers/gcp/read_back.py",
+    "gpupools.providers.aws.user_data": "providers/gpupools/providers/aws/user_data.py",
+    "gpupools.providers.aws.cloudformation": "providers/gpupools/providers/aws/cloudformation.py",
+    "gpupools.providers.aws.read_back": "providers/gpupools/providers/aws/read_back.py",
+    "gpupools.providers.azure.read_back": "providers/gpupools/providers/azure/read_back.py",
+    "gpupools.providers.gcp.read_back": "providers/gpupools/providers/gcp/read_back.py",
 }
 CLOUDS = ("aws", "azure", "gcp")
 
@@ -72,12 +72,12 @@ TESTS = (
 
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
     (
-        "policies/rules.py",
+        "policies/gpupools/policies/rules.py",
         'wish = Wish("pool", spec, _example_cluster(cloud_name), instance, software, sharing.kind, capability)',
         "'pool' -> 'pool-mutant'",
     ): "the name of an imagined pool is in no finding",
     (
-        "policies/rules.py",
+        "policies/gpupools/policies/rules.py",
         'return tuple(name for name in cloud.software if name != "cloud-managed") or tuple(cloud.software)',
         (
             "tuple((name for name in cloud.software if name != 'cloud-managed')) or tuple(cloud.software) -> "
@@ -85,7 +85,7 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         ),
     ): "every cloud has a way beside cloud-managed",
     (
-        "providers/aws/read_back.py",
+        "providers/gpupools/providers/aws/read_back.py",
         "if not in_cluster and given is UNKNOWN:",
         "not in_cluster and given is UNKNOWN -> given is UNKNOWN",
     ): "what is not known yet was not read, so it says nothing of a cluster",
@@ -281,7 +281,7 @@ def _take(old: Any, new: Any) -> bool:
 
 
 def _in_place(value: Any) -> bool:
-    from policies.finding import Rule
+    from gpupools.policies.finding import Rule
 
     return isinstance(value, Rule) or (isinstance(value, tuple) and any(isinstance(one, Rule) for one in value))
 
@@ -303,11 +303,11 @@ class PackInThisProcess:
 
     def analyze(self, urn: str, type_: str, name: str, properties: Any, options: Any = None) -> list[Any]:
         """Judge one resource by every rule that one resource decides."""
-        from policies import pack, rules
-        from policies.finding import Context, told
-        from policies.software import is_software, read_software
-        from policies.wire import decoded
-        from preview.pack import Diagnostic, as_engine_sends
+        from gpupools.policies import pack, rules
+        from gpupools.policies.finding import Context, told
+        from gpupools.policies.software import is_software, read_software
+        from gpupools.policies.wire import decoded
+        from gpupools.preview.pack import Diagnostic, as_engine_sends
 
         inputs = decoded(as_engine_sends(properties))
         pools, said = pack.read_pools(type_, inputs), []
@@ -326,10 +326,10 @@ class PackInThisProcess:
 
     def analyze_stack(self, resources: Iterable[Any]) -> list[Any]:
         """Judge the whole stack by every rule that sees it."""
-        from policies import pack, stack_rules
-        from policies.declared import Stack
-        from policies.finding import Context, told
-        from preview.pack import Diagnostic, as_engine_sends
+        from gpupools.policies import pack, stack_rules
+        from gpupools.policies.declared import Stack
+        from gpupools.policies.finding import Context, told
+        from gpupools.preview.pack import Diagnostic, as_engine_sends
 
         def wired(given: Any) -> Any:
             each: Any = SimpleNamespace(**{name: getattr(given, name) for name in ("urn", "name", "parent")})
@@ -357,7 +357,7 @@ class PackInThisProcess:
 
 def judged(content: Any, config: Any = None) -> Any:
     """Judge content as a file, as the fixture of that name in `tests/policies/documents` does."""
-    from policies.documents.judging import Config, judge_file
+    from gpupools.policies.documents.judging import Config, judge_file
 
     with NamedTemporaryFile("w", encoding="utf-8") as file:
         file.write(content if isinstance(content, str) else json.dumps(content))

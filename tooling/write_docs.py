@@ -36,9 +36,9 @@ from gpupools.known.mig import profiles
 from gpupools.planned.cloud import Cloud, Verdict, Wish
 from gpupools.planned.matrix import MatrixRow, matrix
 from gpupools.planned.plan import refusals
-from policies.finding import Rule
-from policies.stack_rules import ALL_RULES
-from providers import clouds
+from gpupools.policies.finding import Rule
+from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.providers import clouds
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

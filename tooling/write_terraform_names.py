@@ -1,10 +1,10 @@
-"""Write `policies/documents/terraform_names.json`: where Pulumi's names and shapes differ from Terraform's.
+"""Write `terraform_names.json` of the policies' documents: where Pulumi's names and shapes differ from Terraform's.
 
 Pulumi's AWS and Google Cloud providers are made from Terraform's, by two rules that cannot be undone without the
 schema (https://github.com/pulumi/pulumi-terraform-bridge, `pkg/tfbridge/names.go`): a block that may stand once becomes
 an object, and a list gets a plural name (`blocks`, `values`). The installed SDKs know which ones; everything else is
 snake case against camel case. Azure's resources are other ones, mapped by hand in
-`policies/documents/terraform_azure.json`.
+`policies/gpupools/policies/documents/terraform_azure.json`.
 
 Run it after an SDK was updated: `python -m tooling.write_terraform_names`.
 """
@@ -13,12 +13,13 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from importlib import import_module
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from preview.schema import _is_input_class, _members, _shape_of_class, _shape_of_token
+from gpupools.preview.schema import _is_input_class, _members, _shape_of_class, _shape_of_token
 
-FILE = Path(__file__).resolve().parent.parent / "policies" / "documents" / "terraform_names.json"
+FILE = Path(str(files("gpupools.policies.documents") / "terraform_names.json"))
 
 TOKENS = {
     "aws_autoscaling_group": "aws:autoscaling/group:Group",

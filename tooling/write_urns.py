@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from gpupools.environment.stackfile import NAMESPACE, read_stack_file
-from preview.command import PROGRAM
-from preview.program import Preview, preview_program
+from gpupools.preview.command import PROGRAM
+from gpupools.preview.program import Preview, preview_program
 
 ROOT = Path(__file__).resolve().parent.parent
 URNS = ROOT / "tests" / "urns.txt"

@@ -8,7 +8,7 @@ import json
 import pulumi
 import pulumi_aws as aws
 
-from components.gpu_node_pool import GpuNodePool
+from gpupools.components.gpu_node_pool import GpuNodePool
 
 config = pulumi.Config()
 region = pulumi.Config("aws").require("region")

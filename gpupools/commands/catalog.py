@@ -10,7 +10,7 @@ from gpupools.commands.words import wrong_words
 from gpupools.known.catalogue import InstanceType
 from gpupools.known.gpus import gpu_models, match_gpu_model
 from gpupools.planned.plan import gpus_as_json
-from providers import clouds
+from gpupools.providers import clouds
 
 
 def add(parser: argparse.ArgumentParser) -> None:

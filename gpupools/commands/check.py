@@ -9,7 +9,7 @@ from gpupools.base.errors import Problem, Rejected
 from gpupools.base.output import annotate, answer, tell
 from gpupools.commands.files import add_within, links_out
 from gpupools.environment.check import Located, check_stack_file, locate, warnings
-from providers import clouds
+from gpupools.providers import clouds
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -116,12 +116,7 @@ class _Version(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, help="show the version and exit")
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
-        metadata = import_module("importlib.metadata")
-        try:
-            version = metadata.version("gpupools")
-        except metadata.PackageNotFoundError:  # run from its folder, as tooling/gpupools does
-            project = import_module("pathlib").Path(__file__).parents[2] / "pyproject.toml"
-            version = import_module("tomllib").loads(project.read_text(encoding="utf-8"))["project"]["version"]
+        version = import_module("gpupools.base.version").version()
         tell(f"gpupools {version}")
         parser.exit()
 

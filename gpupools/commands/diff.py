@@ -4,10 +4,10 @@ import argparse
 import csv
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import providers
 from gpupools.base.errors import Problem, Rejected
 from gpupools.base.output import answer, markdown_code, tell
 from gpupools.commands.files import add_within, links_out
@@ -15,7 +15,7 @@ from gpupools.commands.git import NotInGit, file_at
 from gpupools.edits.diff import InputEdit, InputEdits, PoolChange, diff, input_edits
 from gpupools.edits.guard import Refusal, idle_switch, refusals
 from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate
-from providers import clouds
+from gpupools.providers import clouds
 
 DESTROYS = 3
 """Exit code with --exit-code when something is replaced or deleted, or may be."""
@@ -130,7 +130,7 @@ def effects_of_inputs() -> InputEdits:
     """Read every cloud's `edits.csv`."""
     found: dict[str, dict[str, InputEdit]] = {}
     for name in clouds():
-        with (Path(providers.__file__).parent / name / "edits.csv").open(newline="", encoding="utf-8") as file:
+        with Path(str(files("gpupools.providers") / name / "edits.csv")).open(newline="", encoding="utf-8") as file:
             found[name] = input_edits(csv.DictReader(file))
     return found
 

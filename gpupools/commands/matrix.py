@@ -8,7 +8,7 @@ from gpupools.commands.words import wrong_words
 from gpupools.known.gpus import match_gpu_model
 from gpupools.planned.cloud import Verdict
 from gpupools.planned.matrix import grouped, matrix
-from providers import clouds
+from gpupools.providers import clouds
 
 
 def add(parser: argparse.ArgumentParser) -> None:

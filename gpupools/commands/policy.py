@@ -18,7 +18,7 @@ from gpupools.base.output import annotate, answer, tell, tell_json, tell_xml
 from gpupools.commands.files import add_within, links_out, write_whole
 
 if TYPE_CHECKING:
-    from policies.documents.judging import Found, Judged
+    from gpupools.policies.documents.judging import Found, Judged
 
 _REPORTS = ("json", "sarif", "junit")
 FORMATS = ("text", *_REPORTS, "github")
@@ -63,11 +63,11 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if given.config_schema:
         if given.files or given.check_config or given.config:
             parser.error("--config-schema stands alone")
-        tell_json(import_module("policies.configuration").schema())
+        tell_json(import_module("gpupools.policies.configuration").schema())
         return 0
     outside = links_out([*given.files, given.config, *(file for _, file in given.report)], given.within)
     if outside:
-        judging = import_module("policies.documents.judging")
+        judging = import_module("gpupools.policies.documents.judging")
         _WRITERS[given.format]([judging.Judged(path, problems=(problem,)) for path, problem in outside])
         return 1
     if not given.files:
@@ -88,7 +88,7 @@ _CONFIG_FORMATS = ("text", "json", "github")
 
 def check_configs(files: Sequence[Path], form: str) -> int:
     """Print what is wrong with policy configurations; return 1 when one is, or weakens a mandatory rule."""
-    configuration = import_module("policies.configuration")
+    configuration = import_module("gpupools.policies.configuration")
     found: dict[Path, Sequence[Problem]] = {}
     for path in dict.fromkeys(files):
         document, problems = configuration.read_config(path)
@@ -125,7 +125,7 @@ def judge_files(files: Sequence[Path], form: str, config: Path | None, reports: 
         OSError: A report cannot be written.
     """
     # Imported only here: the other commands start fast without the rules.
-    judging = import_module("policies.documents.judging")
+    judging = import_module("gpupools.policies.documents.judging")
     judged: list[Judged]
     try:
         chosen = judging.read_config(config) if config is not None else judging.Config()
@@ -180,12 +180,12 @@ def _answer(files: Sequence[Mapping[str, Any]], refused: bool) -> None:
 
 
 def _sarif(judged: Sequence[Judged]) -> None:
-    rules = import_module("policies.stack_rules").ALL_RULES
-    tell_json(import_module("policies.documents.sarif").sarif(judged, rules))
+    rules = import_module("gpupools.policies.stack_rules").ALL_RULES
+    tell_json(import_module("gpupools.policies.documents.sarif").sarif(judged, rules))
 
 
 def _junit(judged: Sequence[Judged]) -> None:
-    tell_xml(import_module("policies.documents.junit").junit(judged))
+    tell_xml(import_module("gpupools.policies.documents.junit").junit(judged))
 
 
 def _github(judged: Sequence[Judged]) -> None:

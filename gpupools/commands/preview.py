@@ -17,5 +17,5 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def _run(file: Path, as_json: bool) -> int:
     # Imported by name and only here: the domain imports no Pulumi, and the other commands start fast without it.
-    run: Callable[[Path, bool], int] = import_module("preview.command").run
+    run: Callable[[Path, bool], int] = import_module("gpupools.preview.command").run
     return run(file, as_json)

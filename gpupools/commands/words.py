@@ -2,7 +2,7 @@
 
 from gpupools.base.errors import Problem, nearest
 from gpupools.known.gpus import gpu_models, match_gpu_model
-from providers import clouds
+from gpupools.providers import clouds
 
 
 def wrong_words(cloud: str | None, gpu: str | None) -> Problem | None:

@@ -1,7 +1,7 @@
 """What an edit of a stack file does to the nodes that run: two plans compared field by field. Pure.
 
 The effect of a field is a row of `data/plan_edits.csv`, which names the inputs of the cloud's own resources that the
-field becomes; what an edit of those does stands, with its source, in `providers/<cloud>/edits.csv`.
+field becomes; what an edit of those does stands, with its source, in `providers/gpupools/providers/<cloud>/edits.csv`.
 """
 
 import csv
@@ -53,7 +53,7 @@ class InputEdit:
 
 
 InputEdits = Mapping[str, Mapping[str, InputEdit]]
-"""Cloud → input of its resources, by dotted wire name → edit: the tables in `providers/<cloud>/edits.csv`."""
+"""Cloud → input of its resources, by dotted wire name → edit: each cloud's `edits.csv`."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The NVIDIA GPU models that the clouds offer, and what every sharing mode needs to know of each.
 
-Owns `data/gpu_models.csv`. MIG profiles are in `gpupools.known.mig`, instance types in `providers/<cloud>/`.
+Owns `data/gpu_models.csv`. MIG profiles are in `gpupools.known.mig`, instance types in each cloud's folder.
 """
 
 from __future__ import annotations

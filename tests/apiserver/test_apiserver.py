@@ -13,8 +13,8 @@ import yaml
 from gpupools.environment.stack import plan_stack
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.providers import clouds
 from gpupools.runtime.planning import plan_runtimes
-from providers import clouds
 from tests.apiserver.control_plane import ControlPlane, User
 from tests.gpupools.runtime.combinations import COMBINATIONS, Combination
 from tests.gpupools.runtime.conftest import pools_of, stack_of

@@ -10,8 +10,8 @@ from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import Stack, plan_stack
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.providers import clouds
 from gpupools.runtime.planning import plan_runtimes
-from providers import clouds
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS
 from tests.gpupools.runtime.conftest import stack_of
 

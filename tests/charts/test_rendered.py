@@ -11,8 +11,8 @@ from gpupools.asked.spec import SHARING_KINDS
 from gpupools.planned.cloud import Verdict
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import Piece, Release
+from gpupools.providers import clouds
 from gpupools.runtime.charts import at, default_values, nested, value_paths
-from providers import clouds
 from tests.charts.clusters import CASES, Planned, planned
 from tests.charts.nodes import labels_at_first, taints
 from tests.charts.rendering import (

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from preview.program import Preview, preview_program
+from gpupools.preview.program import Preview, preview_program
 
 RunProgram = Callable[[str], Preview]
 
 IMPORTS = """
 import pulumi
-from components.gpu_node_pool import GpuNodePool
-from providers import clouds
+from gpupools.components.gpu_node_pool import GpuNodePool
+from gpupools.providers import clouds
 """
 
 

@@ -11,10 +11,10 @@ import yaml
 from pulumi.runtime import mocks
 from pulumi.runtime.stack import run_pulumi_func
 
-from components.clusters import addresses, told_apart
+from gpupools.components.clusters import addresses, told_apart
 from gpupools.environment.stack import parse_cluster
-from preview.program import preview_program
-from providers import clouds
+from gpupools.preview.program import preview_program
+from gpupools.providers import clouds
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
-from policies.pack import complaints
-from preview.program import Preview, preview_program
-from preview.schema import UNKNOWN
+from gpupools.policies.pack import complaints
+from gpupools.preview.program import Preview, preview_program
+from gpupools.preview.schema import UNKNOWN
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*/Pulumi.yaml"))
 

@@ -1,18 +1,18 @@
 """The component in a program: what it declares and returns, and what it says when the pool cannot be."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from components.gpu_node_pool import GpuNodePoolArgs, NodesArgs, PoolArgs, SharingArgs, plan_args
 from gpupools.asked.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
 from gpupools.base.errors import Rejected
-from preview.command import PROGRAM as STACK_PROGRAM
-from preview.program import Preview, preview_program
-from preview.schema import UNKNOWN
-from providers import clouds
+from gpupools.components.gpu_node_pool import GpuNodePoolArgs, NodesArgs, PoolArgs, SharingArgs, plan_args
+from gpupools.preview.program import Preview, preview_program
+from gpupools.preview.schema import UNKNOWN
+from gpupools.providers import clouds
 
 RunProgram = Callable[[str], Preview]
 COMPONENT = "gpupools:index:GpuNodePool"
@@ -343,9 +343,10 @@ def test_typed_arguments_have_the_keys_of_a_stack_file(typed: Any, models: list[
 
 # --- several of them in one program ---
 
+STACK_PROGRAM = Path(__file__).resolve().parents[2] / "stacks" / "__main__.py"
 PROGRAM = """
 import pulumi_aws as aws
-from components.gpu_runtime import GpuRuntime
+from gpupools.components.gpu_runtime import GpuRuntime
 import pulumi_kubernetes as kubernetes
 role = {"node_role_arn": "arn:aws:iam::123456789012:role/gpu"}
 pool = {"gpu": "L4", "nodes": {"max": 4}, "software": "device-plugin"}

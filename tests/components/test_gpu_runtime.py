@@ -9,22 +9,22 @@ from typing import Any
 import pytest
 import yaml
 
-from components.gpu_node_pool import TrustArgs
-from components.gpu_runtime import GpuRuntimeArgs, plan_args
 from gpupools.asked.runtime_spec import Trust
 from gpupools.asked.spec import LATE, SHARING_KINDS
 from gpupools.base.errors import Rejected
+from gpupools.components.gpu_node_pool import TrustArgs
+from gpupools.components.gpu_runtime import GpuRuntimeArgs, plan_args
 from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import plan_config
 from gpupools.known.requirements import requirement
 from gpupools.planned.cloud import Verdict
 from gpupools.planned.runtime_plan import RuntimePlan
-from preview.command import preview_file
-from preview.monitor import DeclaredResource
-from preview.program import Preview, preview_program
-from preview.report import Report
-from preview.schema import UNKNOWN
-from providers import clouds
+from gpupools.preview.command import preview_file
+from gpupools.preview.monitor import DeclaredResource
+from gpupools.preview.program import Preview, preview_program
+from gpupools.preview.report import Report
+from gpupools.preview.schema import UNKNOWN
+from gpupools.providers import clouds
 
 RunProgram = Callable[[str], Preview]
 STACKS = Path(__file__).resolve().parents[2] / "stacks"
@@ -313,7 +313,7 @@ def own_args(**changes: Any) -> GpuRuntimeArgs:
 
 OWN = """
 import pulumi_kubernetes as kubernetes
-from components.gpu_runtime import GpuRuntime
+from gpupools.components.gpu_runtime import GpuRuntime
 api = kubernetes.Provider("api", kubeconfig="/etc/kubeconfig")
 """
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
-from components.gpu_node_pool import GpuNodePoolArgs, NodesArgs, PoolArgs, SharingArgs
-from components.gpu_runtime import GpuRuntimeArgs
+from gpupools.components.gpu_node_pool import GpuNodePoolArgs, NodesArgs, PoolArgs, SharingArgs
+from gpupools.components.gpu_runtime import GpuRuntimeArgs
 
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "gpupools:index:GpuNodePool"
@@ -107,8 +107,8 @@ def test_what_a_program_in_another_language_wrote_is_not_dropped(inputs: dict[st
 MAP = """
 import json, sys
 import pulumi
-from components.gpu_node_pool import GpuNodePool
-from components.host import NothingDropped
+from gpupools.components.gpu_node_pool import GpuNodePool
+from gpupools.components.host import NothingDropped
 host = NothingDropped([GpuNodePool], "gpupools", None, "0.0.0")
 try:
     host.map_inputs(json.loads(sys.argv[1]), host._component_defs["GpuNodePool"])

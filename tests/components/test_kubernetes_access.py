@@ -9,16 +9,16 @@ import pytest
 from gpupools.asked.spec import LATE
 from gpupools.base.errors import Rejected
 from gpupools.environment.stack import parse_cluster
-from preview.program import Preview
-from preview.schema import UNKNOWN
-from providers import clouds
+from gpupools.preview.program import Preview
+from gpupools.preview.schema import UNKNOWN
+from gpupools.providers import clouds
 
 RunProgram = Callable[[str], Preview]
 HIDDEN = "got a value that is not shown"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
 
 PROVIDER = """
-from components.kubernetes_access import create_kubernetes_provider
+from gpupools.components.kubernetes_access import create_kubernetes_provider
 from gpupools.asked.access import KubeconfigFile, KubeconfigSecret
 cluster = {"name": "lab", "region": "eu-west-1", "endpoint": "https://10.0.0.2", "certificate_authority": "Q0E="}
 """

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from gpupools.planned.runtime_plan import KubernetesObject, Release
-from preview.monitor import DeclaredResource
-from preview.program import Preview
+from gpupools.preview.monitor import DeclaredResource
+from gpupools.preview.program import Preview
 
 RunProgram = Callable[[str], Preview]
 
@@ -101,7 +101,7 @@ MONITOR: Manifest = {
 def declared(preview: RunProgram, call: str) -> tuple[DeclaredResource, Preview]:
     shown = preview(
         f"""
-        from components.kubernetes_objects import declare_object, declare_release
+        from gpupools.components.kubernetes_objects import declare_object, declare_release
         from gpupools.planned.runtime_plan import KubernetesObject, Release
         {call}
         """

@@ -19,7 +19,7 @@ import pytest
 from gpupools.environment.stackfile import read_stack_file
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.matrix import matrix
-from providers import clouds
+from gpupools.providers import clouds
 from tooling import write_docs
 
 ROOT = Path(__file__).resolve().parents[2]

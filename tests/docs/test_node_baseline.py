@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from google.protobuf import struct_pb2
 
-from policies.finding import steps
-from preview.monitor import DeclaredResource
-from preview.pack import PolicyPackProcess, StackResource
-from providers import clouds
+from gpupools.policies.finding import steps
+from gpupools.preview.monitor import DeclaredResource
+from gpupools.preview.pack import PolicyPackProcess, StackResource
+from gpupools.providers import clouds
 from tests.declared_pools import DeclaredPools, declare, stack
 
 ROOT = Path(__file__).resolve().parents[2]

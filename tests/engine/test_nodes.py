@@ -114,7 +114,7 @@ def test_only_the_file_moves_nodes(engine: Engine) -> None:
 # A program of one's own; `renamed` gives the components other names, with aliases that only the engine follows.
 OWN = """
 import pulumi
-from components.gpu_node_pool import GpuNodePool
+from gpupools.components.gpu_node_pool import GpuNodePool
 
 config = pulumi.Config()
 clusters = {

@@ -10,7 +10,7 @@ from gpupools.base.errors import Rejected
 from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import parse_cluster
 from gpupools.environment.stackfile import is_in_checkout
-from providers import clouds
+from gpupools.providers import clouds
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from gpupools.environment.check import check_stack_file, locate
 from gpupools.environment.stack import plan_config
 from gpupools.environment.stackfile import FileRejected
 from gpupools.planned.cloud import Cloud
-from providers import clouds
+from gpupools.providers import clouds
 
 GOOD = """\
 config:

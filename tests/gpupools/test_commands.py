@@ -12,7 +12,7 @@ import pytest
 from gpupools.asked.spec import SHARING_KINDS
 from gpupools.commands.cli import main
 from gpupools.known.gpus import gpu_models
-from providers import clouds
+from gpupools.providers import clouds
 
 
 def asked(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:

@@ -6,13 +6,13 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
 import yaml
 
-import providers
 from gpupools.commands.cli import main
 from gpupools.commands.diff import effects_of_inputs
 from gpupools.edits.diff import (
@@ -33,7 +33,7 @@ from gpupools.edits.diff import (
     record,
 )
 from gpupools.environment.check import check_stack_file
-from providers import clouds
+from gpupools.providers import clouds
 from tests.declared_pools import declare, sent
 from tests.declared_pools import stack as one_pool
 
@@ -82,7 +82,7 @@ def changes(
 
 
 def edit_rows(cloud: str) -> dict[str, dict[str, str]]:
-    with (Path(providers.__file__).parent / cloud / "edits.csv").open(newline="", encoding="utf-8") as file:
+    with Path(str(files("gpupools.providers") / cloud / "edits.csv")).open(newline="", encoding="utf-8") as file:
         return {row["input"]: row for row in csv.DictReader(file)}
 
 

@@ -15,7 +15,7 @@ from gpupools.edits.diff import EditEffect, PoolRecord, record
 from gpupools.edits.guard import Earlier, Judged, judge, read_earlier
 from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import StackPlan
-from providers import clouds
+from gpupools.providers import clouds
 from tests.gpupools.test_diff import CLUSTERS, pool, written
 
 Folder = Path

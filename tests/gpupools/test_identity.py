@@ -9,7 +9,7 @@ import yaml
 
 from gpupools.base.errors import Rejected
 from gpupools.environment.check import check_stack_file, warnings
-from providers import clouds
+from gpupools.providers import clouds
 
 ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"
 EKS = {"cloud": "aws", "name": "a", "region": "us-east-1", "subnet_ids": ["subnet-1"], "node_role_arn": ROLE}

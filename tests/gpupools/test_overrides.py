@@ -17,7 +17,7 @@ from gpupools.asked.overrides import (
 from gpupools.asked.spec import LATE
 from gpupools.base.errors import Rejected
 from gpupools.environment.stack import parse_stack
-from providers import clouds
+from gpupools.providers import clouds
 
 RESOURCES = {
     "NodePool": Overridable(

@@ -17,6 +17,7 @@ from gpupools.planned.pool_facts import (
     SoftwareHints,
     Weakness,
 )
+from gpupools.providers import clouds
 from gpupools.read.inputs import (
     KUBERNETES_EFFECTS,
     Hardening,
@@ -34,7 +35,6 @@ from gpupools.read.inputs import (
     wanted_taint,
     with_taint,
 )
-from providers import clouds
 
 SHOUTED = {"NO_SCHEDULE": Effect.NO_SCHEDULE, "NO_EXECUTE": Effect.NO_EXECUTE}
 

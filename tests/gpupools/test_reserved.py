@@ -7,7 +7,7 @@ import pytest
 
 from gpupools.base.errors import Rejected
 from gpupools.environment.stack import plan_config
-from providers import clouds
+from gpupools.providers import clouds
 
 CLOUDS = ("aws", "azure", "gcp")
 

@@ -26,13 +26,13 @@ from gpupools.edits.diff import PoolRecord, record
 from gpupools.environment.check import check_stack_file, locate
 from gpupools.known.mig import NoMig, UnknownProfile, capacity, fit, mig_parted_config, pack
 from gpupools.planned.pool_facts import UNKNOWN
-from policies.documents.document import Document, Resource
-from policies.documents.judging import Config, Judged, judge_document, judge_file, read_config
-from policies.documents.junit import junit
-from policies.documents.sarif import sarif
-from policies.stack_rules import ALL_RULES
-from providers import clouds
-from providers.aws.user_data import read_user_data
+from gpupools.policies.documents.document import Document, Resource
+from gpupools.policies.documents.judging import Config, Judged, judge_document, judge_file, read_config
+from gpupools.policies.documents.junit import junit
+from gpupools.policies.documents.sarif import sarif
+from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.providers import clouds
+from gpupools.providers.aws.user_data import read_user_data
 from tests.hostile import stacks
 
 ROOT = Path(__file__).resolve().parents[2]

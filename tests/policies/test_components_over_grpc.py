@@ -9,8 +9,8 @@ import pytest
 from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
-from policies.documents.judging import Config, judge_file
-from preview.pack import PolicyPackProcess, StackResource
+from gpupools.policies.documents.judging import Config, judge_file
+from gpupools.preview.pack import PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 MANAGED, SELF_MANAGED, CLUSTER = "eks:index:ManagedNodeGroup", "eks:index:NodeGroupV2", "eks:index:Cluster"

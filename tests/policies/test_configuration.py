@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from gpupools.commands.cli import main
-from policies import configuration
-from policies.configuration import config_problems, read_config, schema
-from policies.finding import Level
-from policies.stack_rules import ALL_RULES
+from gpupools.policies.configuration import config_problems, read_config, schema
+from gpupools.policies.finding import Level
+from gpupools.policies.stack_rules import ALL_RULES
 
-POLICIES = Path(configuration.__file__).parent
+POLICIES = Path(__file__).resolve().parents[2] / "policies"
 MANDATORY = [rule.name for rule in ALL_RULES if rule.level is Level.MANDATORY]
 
 

@@ -10,14 +10,14 @@ from gpupools.asked.spec import Mig, TimeSlicing
 from gpupools.environment.stack import plan_config
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.pool_facts import UNKNOWN
-from policies.configuration import config_problems
-from policies.finding import Context
-from policies.pack import read_pools
-from policies.rules import CUSTOMISED
-from preview.report import by_hand_lines
-from providers import clouds
-from providers.aws.boot import al2023_user_data, bottlerocket_settings
-from providers.aws.by_hand import is_plain
+from gpupools.policies.configuration import config_problems
+from gpupools.policies.finding import Context
+from gpupools.policies.pack import read_pools
+from gpupools.policies.rules import CUSTOMISED
+from gpupools.preview.report import by_hand_lines
+from gpupools.providers import clouds
+from gpupools.providers.aws.boot import al2023_user_data, bottlerocket_settings
+from gpupools.providers.aws.by_hand import is_plain
 
 Inputs = dict[str, Any]
 GROUP, TEMPLATE = "aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate"

@@ -14,11 +14,11 @@ from typing import Any
 
 from google.protobuf import struct_pb2
 
-from policies.finding import Context
-from policies.pack import read_pools
-from policies.rules import RULES
-from policies.wire import plain
-from preview.pack import PolicyPackProcess
+from gpupools.policies.finding import Context
+from gpupools.policies.pack import read_pools
+from gpupools.policies.rules import RULES
+from gpupools.policies.wire import plain
+from gpupools.preview.pack import PolicyPackProcess
 from tests.policies.oracle import (
     ADVISORY,
     PASS,

@@ -21,11 +21,11 @@ from pulumi_policy.secret import Secret
 
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
-from policies import pack
-from policies.pack import UNVERIFIED, UNVERIFIED_IN_STACK, complaints, judge_once, plain, policies
-from policies.rules import RULES
-from policies.stack_rules import STACK_RULES
-from providers import clouds
+from gpupools.policies import pack
+from gpupools.policies.pack import UNVERIFIED, UNVERIFIED_IN_STACK, complaints, judge_once, plain, policies
+from gpupools.policies.rules import RULES
+from gpupools.policies.stack_rules import STACK_RULES
+from gpupools.providers import clouds
 
 ROOT = Path(__file__).parents[2]
 SIGNATURE = "4dabf18193072939515e22adb298388d"
@@ -189,7 +189,7 @@ def test_an_sdk_with_other_names_is_left_as_it_is(monkeypatch: pytest.MonkeyPatc
 def test_the_locked_sdk_has_the_names_that_judging_once_needs() -> None:
     program = (
         "import pulumi_policy.policy as sdk\n"
-        "from policies.pack import judge_once\n"
+        "from gpupools.policies.pack import judge_once\n"
         "before = sdk._PolicyAnalyzerServicer.Analyze\n"
         "judge_once()\n"
         "once = sdk._PolicyAnalyzerServicer.Analyze\n"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from google.protobuf import struct_pb2
 
-from policies.stack_rules import ALL_RULES
-from preview.pack import Diagnostic, PolicyPackProcess, StackResource
+from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.preview.pack import Diagnostic, PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SIGNATURE = "4dabf18193072939515e22adb298388d"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from google.protobuf import json_format, struct_pb2
 
-from preview.pack import PolicyPackFailed, PolicyPackProcess, StackResource, as_engine_sends
+from gpupools.preview.pack import PolicyPackFailed, PolicyPackProcess, StackResource, as_engine_sends
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
@@ -82,7 +82,7 @@ def test_a_diagnostic_belongs_to_the_resource_that_was_judged(tmp_path: Path) ->
 
 def test_the_process_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     program = (
-        "import os, pathlib, signal, sys; from preview.pack import PolicyPackProcess\n"
+        "import os, pathlib, signal, sys; from gpupools.preview.pack import PolicyPackProcess\n"
         "with PolicyPackProcess(pathlib.Path(sys.argv[1])) as pack:\n"
         "    print(pack.pid, flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"

@@ -17,9 +17,9 @@ from gpupools.planned.pool_facts import (
     SoftwareHints,
     Weakness,
 )
-from policies.finding import Context, Finding, Level, told
-from policies.rules import RULES, gpu_pool_tainted, judge_pool
-from policies.stack_rules import ALL_RULES
+from gpupools.policies.finding import Context, Finding, Level, told
+from gpupools.policies.rules import RULES, gpu_pool_tainted, judge_pool
+from gpupools.policies.stack_rules import ALL_RULES
 
 OBJECT = MissingTaint(
     "{key: nvidia.com/gpu, value: present, effect: NO_SCHEDULE}",

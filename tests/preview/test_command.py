@@ -1,5 +1,6 @@
 """`gpupools preview` end to end: the real stack program, the real policy pack, no cloud."""
 
+import ast
 import io
 import json
 import shutil
@@ -12,9 +13,9 @@ from typing import Any
 import pytest
 
 from gpupools.environment.check import CheckedFile, check_stack_file
-from preview.command import PROGRAM, preview_file, run
-from preview.report import Report
-from providers import clouds
+from gpupools.preview.command import PROGRAM, preview_file, run
+from gpupools.preview.report import Report
+from gpupools.providers import clouds
 
 ROOT = Path(__file__).resolve().parents[2]
 DEV = ROOT / "stacks" / "Pulumi.dev.yaml"
@@ -165,7 +166,7 @@ def test_a_refused_file_never_imports_pulumi(tmp_path: Path) -> None:
     shutil.copy(DEV, file)
     file.write_text(file.read_text().replace("cloud: aws", "cloud: ows"))
     script = (
-        "import sys, pathlib; from preview.command import run; code = run(pathlib.Path(sys.argv[1]), False);"
+        "import sys, pathlib; from gpupools.preview.command import run; code = run(pathlib.Path(sys.argv[1]), False);"
         "print(code, sorted(name for name in sys.modules if name.partition('.')[0] in ('pulumi', 'grpc')))"
     )
     result = subprocess.run([sys.executable, "-c", script, str(file)], capture_output=True, text=True, check=True)
@@ -175,5 +176,8 @@ def test_a_refused_file_never_imports_pulumi(tmp_path: Path) -> None:
 
 
 def test_the_program_is_the_one_pulumi_runs() -> None:
-    assert PROGRAM == ROOT / "stacks" / "__main__.py"
-    assert PROGRAM.is_file()
+    programs = (PROGRAM, ROOT / "stacks" / "__main__.py")
+    ends = [[ast.unparse(each) for each in ast.parse(path.read_text(encoding="utf-8")).body[-2:]] for path in programs]
+
+    assert [imported for imported, _ in ends] == ["from gpupools.stacks.program import run"] * 2
+    assert all(called.startswith("run(") for _, called in ends)

@@ -8,9 +8,9 @@ import pulumi_gcp
 import pytest
 from pulumi.runtime.proto import resource_pb2
 
-from preview.monitor import DeclaredResource, Refused, StrictMonitor, plain_struct
-from preview.program import Preview
-from preview.schema import SECRET, SIGNATURE, UNKNOWN
+from gpupools.preview.monitor import DeclaredResource, Refused, StrictMonitor, plain_struct
+from gpupools.preview.program import Preview
+from gpupools.preview.schema import SECRET, SIGNATURE, UNKNOWN
 from tests.preview.conftest import RunProgram
 
 COMPONENT = """

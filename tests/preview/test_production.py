@@ -9,9 +9,9 @@ import grpc
 import pytest
 
 from gpupools.asked.spec import LATE
-from preview.command import PROGRAM
-from preview.monitor import StrictMonitor
-from preview.program import Preview, preview_program
+from gpupools.preview.command import PROGRAM
+from gpupools.preview.monitor import StrictMonitor
+from gpupools.preview.program import Preview, preview_program
 
 CONFIG: dict[str, Any] = {
     "gpupools:production": True,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from preview.report import PolicyVerdict, Violation, offers, policy_lines, short_type, tree
+from gpupools.preview.report import PolicyVerdict, Violation, offers, policy_lines, short_type, tree
 from tests.preview.conftest import RunProgram
 from tests.providers.aws_pools import plan
 

@@ -18,13 +18,13 @@ from gpupools.base.errors import Rejected
 from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool
-from preview.command import PROGRAM
-from preview.monitor import DeclaredResource, StrictMonitor
-from preview.program import Preview, preview_program
-from providers import clouds
-from providers.aws import CLOUD
-from providers.aws.resources import create_pool
-from providers.aws.settings import EksSettings
+from gpupools.preview.command import PROGRAM
+from gpupools.preview.monitor import DeclaredResource, StrictMonitor
+from gpupools.preview.program import Preview, preview_program
+from gpupools.providers import clouds
+from gpupools.providers.aws import CLOUD
+from gpupools.providers.aws.resources import create_pool
+from gpupools.providers.aws.settings import EksSettings
 
 EVERYTHING = Path(__file__).resolve().parents[1] / "stacks" / "Pulumi.everything-aws.yaml"
 

@@ -15,12 +15,12 @@ from gpupools.base.errors import Rejected
 from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool
-from preview.program import Preview, preview_program
-from preview.sdk import without_what_only_an_engine_reads
-from providers import clouds
-from providers.azure import CLOUD
-from providers.azure.resources import create_pool
-from providers.azure.settings import AksSettings
+from gpupools.preview.program import Preview, preview_program
+from gpupools.preview.sdk import without_what_only_an_engine_reads
+from gpupools.providers import clouds
+from gpupools.providers.azure import CLOUD
+from gpupools.providers.azure.resources import create_pool
+from gpupools.providers.azure.settings import AksSettings
 
 REPOSITORY = Path(__file__).parents[2]
 EVERYTHING = REPOSITORY / "tests" / "stacks" / "Pulumi.everything-azure.yaml"

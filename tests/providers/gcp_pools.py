@@ -12,9 +12,9 @@ from gpupools.asked.spec import Cluster
 from gpupools.base.errors import Problem, Rejected
 from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool
-from providers.gcp import CLOUD
-from providers.gcp.resources import create_pool
-from providers.gcp.settings import GkeSettings
+from gpupools.providers.gcp import CLOUD
+from gpupools.providers.gcp.resources import create_pool
+from gpupools.providers.gcp.settings import GkeSettings
 
 ADDRESSES: Mapping[str, Any] = {key: value for key, value in CLOUD.example_cluster.items() if key != "cloud"}
 ZONES = ["europe-west4-a", "europe-west4-b", "europe-west4-c"]

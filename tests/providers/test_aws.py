@@ -25,11 +25,11 @@ from gpupools.known.mig import profile
 from gpupools.planned.cloud import Settings, Verdict
 from gpupools.planned.plan import PoolPlan, plan_pool
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
-from providers.aws import CLOUD
-from providers.aws.boot import BOTTLEROCKET_MIG
-from providers.aws.images import IMAGES, ULTRASERVER_FAMILIES, family
-from providers.aws.resources import create_pool, create_provider
-from providers.aws.settings import EksSettings, accelerator_name
+from gpupools.providers.aws import CLOUD
+from gpupools.providers.aws.boot import BOTTLEROCKET_MIG
+from gpupools.providers.aws.images import IMAGES, ULTRASERVER_FAMILIES, family
+from gpupools.providers.aws.resources import create_pool, create_provider
+from gpupools.providers.aws.settings import EksSettings, accelerator_name
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -990,6 +990,6 @@ def test_no_nvidia_type_is_listed_as_another_accelerator() -> None:
 
 
 def test_the_pure_part_imports_no_sdk() -> None:
-    code = "import sys, providers.aws; sys.exit(any(name.startswith('pulumi') for name in sys.modules))"
+    code = "import sys, gpupools.providers.aws; sys.exit(any(name.startswith('pulumi') for name in sys.modules))"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -17,8 +17,8 @@ from botocore.model import (  # type: ignore[import-untyped]
 )
 from botocore.validate import ParamValidator  # type: ignore[import-untyped]
 
-from preview.schema import UNKNOWN
-from providers.aws import CLOUD
+from gpupools.preview.schema import UNKNOWN
+from gpupools.providers.aws import CLOUD
 from tests.providers import aws_pools
 
 Wire = Mapping[str, Any]

@@ -18,12 +18,12 @@ from gpupools.asked.pool_parts import SETTINGS as NAMES
 from gpupools.asked.pool_parts import given_settings
 from gpupools.base.errors import Rejected
 from gpupools.environment.check import check_stack_file
-from preview.schema import check_property_path
-from providers import aws as aws_provider
-from providers import clouds
-from providers.aws import CLOUD
-from providers.aws.images import BOTTLEROCKET, ULTRASERVER_FAMILIES, family
-from providers.aws.pool_settings import (
+from gpupools.preview.schema import check_property_path
+from gpupools.providers import aws as aws_provider
+from gpupools.providers import clouds
+from gpupools.providers.aws import CLOUD
+from gpupools.providers.aws.images import BOTTLEROCKET, ULTRASERVER_FAMILIES, family
+from gpupools.providers.aws.pool_settings import (
     CAPACITY_BLOCK_FAMILIES,
     LAUNCH_TEMPLATE,
     LISTS,
@@ -32,7 +32,7 @@ from providers.aws.pool_settings import (
     SETTINGS,
     VOLUME_TYPES,
 )
-from providers.sdk_internals import wire_names
+from gpupools.providers.sdk_internals import wire_names
 from tests.providers import aws_pools
 from tests.providers.aws_pools import (
     BY_SUBNET,

@@ -9,8 +9,8 @@ import pytest
 
 from gpupools.base.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
 from gpupools.planned.pool_facts import UNKNOWN, By, PoolFacts, SharingFacts
+from gpupools.providers.aws import CLOUD
 from gpupools.read.inputs import joined, with_taint
-from providers.aws import CLOUD
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"

@@ -16,10 +16,10 @@ from gpupools.known.mig import profile, profiles
 from gpupools.planned.cloud import Settings, Verdict
 from gpupools.planned.plan import POOL_LABEL
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
-from preview.schema import check_inputs, check_property_path
-from providers.azure import CLOUD
-from providers.azure.resources import FIXED_AT_CREATION, create_pool, create_provider
-from providers.azure.settings import MIG_MODELS, WITHOUT_AKS_DRIVER, AksCluster, gpu_instance_profile
+from gpupools.preview.schema import check_inputs, check_property_path
+from gpupools.providers.azure import CLOUD
+from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool, create_provider
+from gpupools.providers.azure.settings import MIG_MODELS, WITHOUT_AKS_DRIVER, AksCluster, gpu_instance_profile
 from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, run, settings, wire
 
 SIZES = CLOUD.instance_types

@@ -3,6 +3,8 @@
 import csv
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -15,19 +17,19 @@ from gpupools.planned.cloud import Verdict
 from gpupools.planned.labels import GPU_PRESENT_LABEL
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.pool_facts import UNKNOWN, By
+from gpupools.policies.declared import Declared, Stack
+from gpupools.policies.finding import Context
+from gpupools.policies.rules import judge_pool
+from gpupools.policies.software import read_software
+from gpupools.policies.stack_rules import STACK_RULES
+from gpupools.preview.schema import SECRET, SIGNATURE, check_inputs, check_property_path
+from gpupools.preview.schema import UNKNOWN as LATE
+from gpupools.providers.azure import CLOUD
+from gpupools.providers.azure.arm import NEWER, aks_kind, nvidia_problems
+from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool
+from gpupools.providers.azure.settings import MANAGED_API_VERSION, MANAGED_MIG_API_VERSION
 from gpupools.read.inputs import with_taint
-from policies.declared import Declared, Stack
-from policies.finding import Context
-from policies.rules import judge_pool
-from policies.software import read_software
-from policies.stack_rules import STACK_RULES
-from preview.schema import SECRET, SIGNATURE, check_inputs, check_property_path
-from preview.schema import UNKNOWN as LATE
-from providers.azure import CLOUD
-from providers.azure.arm import NEWER, aks_kind, nvidia_problems
-from providers.azure.resources import FIXED_AT_CREATION, create_pool
-from providers.azure.settings import MANAGED_API_VERSION, MANAGED_MIG_API_VERSION
-from tests.providers.azure_pools import ADDRESSES, REPOSITORY, TOKEN, aks, options, plan, refused, run, settings
+from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, run, settings
 from tests.providers.test_azure_api_model import wrong
 
 GENERIC = "azure-native:resources:Resource"
@@ -296,7 +298,7 @@ def test_the_two_ways_to_name_the_slices_are_two_pools() -> None:
 
 
 def test_every_input_has_a_row_in_the_edit_table() -> None:
-    with (REPOSITORY / "providers" / "azure" / "edits.csv").open(encoding="utf-8", newline="") as file:
+    with Path(str(files("gpupools.providers") / "azure" / "edits.csv")).open(encoding="utf-8", newline="") as file:
         rows = {row["input"].partition(".")[0] for row in csv.DictReader(file)}
 
     properties = declared(full("cloud-managed"), {**ADDRESSES, **CLUSTER})["properties"]

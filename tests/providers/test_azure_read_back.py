@@ -7,8 +7,8 @@ import pytest
 
 from gpupools.base.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
 from gpupools.planned.pool_facts import UNKNOWN, By, PoolFacts, SharingFacts
+from gpupools.providers.azure import CLOUD
 from gpupools.read.inputs import with_taint
-from providers.azure import CLOUD
 
 POOL = "azure-native:containerservice:AgentPool"
 CLUSTER = "azure-native:containerservice:ManagedCluster"

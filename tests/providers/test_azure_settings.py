@@ -2,6 +2,8 @@
 
 import csv
 from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -15,14 +17,13 @@ from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import parse_pool
 from gpupools.planned.plan import POOL_LABEL
 from gpupools.planned.tolerations import tolerations_for
-from preview.schema import check_inputs, check_property_path
-from providers import azure, clouds
-from providers.azure.pool_settings import OVERRIDABLE
-from providers.azure.resources import FIXED_AT_CREATION, create_pool
+from gpupools.preview.schema import check_inputs, check_property_path
+from gpupools.providers import azure, clouds
+from gpupools.providers.azure.pool_settings import OVERRIDABLE
+from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool
 from tests.providers.azure_pools import (
     ADDRESSES,
     EVERYTHING,
-    REPOSITORY,
     TOKEN,
     aks,
     everything,
@@ -471,7 +472,7 @@ def test_what_can_be_set_by_hand_are_the_sdks_inputs() -> None:
 
 
 def edits() -> Mapping[str, Mapping[str, str]]:
-    with (REPOSITORY / "providers" / "azure" / "edits.csv").open(encoding="utf-8", newline="") as file:
+    with Path(str(files("gpupools.providers") / "azure" / "edits.csv")).open(encoding="utf-8", newline="") as file:
         return {row["input"]: row for row in csv.DictReader(file)}
 
 

@@ -23,11 +23,11 @@ from gpupools.known.mig import profile
 from gpupools.planned.cloud import Settings, Verdict
 from gpupools.planned.plan import PoolPlan, plan_pool
 from gpupools.planned.pool_facts import UNKNOWN
-from providers import gcp
-from providers.gcp.machines import N1_MACHINES, N1_MOST_VCPUS, GceCatalogue
-from providers.gcp.read_back import NODE_POOL
-from providers.gcp.resources import create_pool, create_provider
-from providers.gcp.settings import COHERENT_MEMORY, MIG_PARTITIONS, GkeSettings
+from gpupools.providers import gcp
+from gpupools.providers.gcp.machines import N1_MACHINES, N1_MOST_VCPUS, GceCatalogue
+from gpupools.providers.gcp.read_back import NODE_POOL
+from gpupools.providers.gcp.resources import create_pool, create_provider
+from gpupools.providers.gcp.settings import COHERENT_MEMORY, MIG_PARTITIONS, GkeSettings
 
 CLUSTER = dict(gcp.CLOUD.example_cluster)
 

@@ -10,11 +10,11 @@ from google.protobuf import json_format
 
 from gpupools.asked.pool_parts import given_settings
 from gpupools.environment.check import check_stack_file
-from preview.monitor import DeclaredResource
-from preview.program import preview_program
-from providers import clouds
-from providers.gcp import CLOUD
-from providers.gcp.read_back import NODE_POOL
+from gpupools.preview.monitor import DeclaredResource
+from gpupools.preview.program import preview_program
+from gpupools.providers import clouds
+from gpupools.providers.gcp import CLOUD
+from gpupools.providers.gcp.read_back import NODE_POOL
 
 REPOSITORY = Path(__file__).parents[2]
 EVERYTHING = REPOSITORY / "tests" / "stacks" / "Pulumi.everything-gcp.yaml"

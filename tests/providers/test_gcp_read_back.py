@@ -7,8 +7,8 @@ import pytest
 
 from gpupools.base.taints import GPU_TAINT, repels_cpu_pods
 from gpupools.planned.pool_facts import UNKNOWN, By, PoolFacts, SharingFacts
+from gpupools.providers.gcp import CLOUD
 from gpupools.read.inputs import with_taint
-from providers.gcp import CLOUD
 
 POOL = "gcp:container/nodePool:NodePool"
 CLUSTER = "gcp:container/cluster:Cluster"

@@ -10,10 +10,10 @@ from pulumi._types import input_type_py_to_pulumi_names, input_type_types
 
 from gpupools.asked.pool_parts import SETTINGS
 from gpupools.base.taints import GPU_TAINT, Effect, Taint
-from preview.report import by_hand_lines
-from providers import gcp
-from providers.gcp.edits import effects, replacing
-from providers.gcp.pool_settings import OVERRIDABLE
+from gpupools.preview.report import by_hand_lines
+from gpupools.providers import gcp
+from gpupools.providers.gcp.edits import effects, replacing
+from gpupools.providers.gcp.pool_settings import OVERRIDABLE
 from tests.providers.gcp_pools import ZONES, gke, options, plan, refusals, settings, wire
 
 KEY = "projects/ml-dev/locations/europe-west4/keyRings/nodes/cryptoKeys/boot"

@@ -9,9 +9,9 @@ import pytest
 from gpupools.asked.spec import SHARING_KINDS
 from gpupools.base.taints import repels_cpu_pods
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.providers import clouds
 from gpupools.read.inputs import at, joined, with_taint
 from gpupools.read.kubernetes_pools import read_kubernetes_pools
-from providers import clouds
 
 TOKENS = {
     "aws": (

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from policies import pack
-from preview import schema, sdk
-from providers import sdk_internals
+from gpupools.policies import pack
+from gpupools.preview import schema, sdk
+from gpupools.providers import sdk_internals
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("gpupools", "providers", "components", "policies", "preview", "stacks")
@@ -82,7 +82,7 @@ def test_an_sdk_without_a_name_is_told_in_one_sentence(name: str) -> None:
     done = run(f"""
         from types import SimpleNamespace
         from gpupools.commands.cli import main
-        from providers import sdk_internals
+        from gpupools.providers import sdk_internals
         real = sdk_internals.import_module
         def without(module):
             names = vars(real(module)).items()
@@ -104,9 +104,9 @@ def test_a_preview_goes_on_without_what_only_saves_time(name: str) -> None:
     done = run(f"""
         import {module} as module
         del module.{attribute}
-        from policies import pack
+        from gpupools.policies import pack
         pack.judge_once()
-        from preview.sdk import without_what_only_an_engine_reads
+        from gpupools.preview.sdk import without_what_only_an_engine_reads
         with without_what_only_an_engine_reads():
             print("on")
     """)

@@ -6,7 +6,7 @@ import pytest
 
 from gpupools.base.taints import Effect, Taint
 from gpupools.planned.pool_facts import SharingFacts
-from providers.aws.user_data import UserData, read_user_data
+from gpupools.providers.aws.user_data import UserData, read_user_data
 
 NVIDIA = "settings.kubelet-device-plugins.nvidia"
 JOINS = '[settings.kubernetes]\ncluster-name = "x"\n'

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from gpupools.planned.pool_facts import UNKNOWN, Customisation, PoolFacts, Weakness
+from gpupools.providers import clouds
 from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
-from providers import clouds
 
 POOLS = Path(__file__).with_name("whole_pools.yaml")
 

@@ -9,13 +9,13 @@ from typing import Any
 from gpupools.asked.spec import SHARED_MODES, SHARING_KINDS
 from gpupools.planned.cloud import Verdict
 from gpupools.planned.configs import PluginSharing
-from providers import clouds
-from providers.aws.boot import BOTTLEROCKET_SHARING
-from providers.gcp.pool_settings import SHARING_STRATEGIES
+from gpupools.providers import clouds
+from gpupools.providers.aws.boot import BOTTLEROCKET_SHARING
+from gpupools.providers.gcp.pool_settings import SHARING_STRATEGIES
 
 OWN_WORDS = {
-    "gcp": (SHARING_STRATEGIES, "providers/gcp/pool_settings.py SHARING_STRATEGIES"),
-    "aws": (BOTTLEROCKET_SHARING, "providers/aws/boot.py BOTTLEROCKET_SHARING"),
+    "gcp": (SHARING_STRATEGIES, "providers/gpupools/providers/gcp/pool_settings.py SHARING_STRATEGIES"),
+    "aws": (BOTTLEROCKET_SHARING, "providers/gpupools/providers/aws/boot.py BOTTLEROCKET_SHARING"),
 }
 """How the node pools of a cloud call the ways in which they share a GPU themselves; AKS's share none."""
 
@@ -31,7 +31,7 @@ def lacking() -> list[str]:
             if mode not in words and (its_own is None or its_own.verdict is Verdict.NATIVE):
                 found.append(f"{place}: {mode}")
     for cloud in clouds().values():
-        place = f"providers/{cloud.name}/capabilities.py"
+        place = f"providers/gpupools/providers/{cloud.name}/capabilities.py"
         found += [f"{place} DEFAULT_SOFTWARE: {kind}" for kind in SHARING_KINDS if kind not in cloud.default_software]
         cells = {(software, kind) for software in cloud.software for kind in SHARING_KINDS}
         found += [f"{place} CAPABILITIES: {' '.join(cell)}" for cell in sorted(cells - set(cloud.capabilities))]

@@ -16,9 +16,9 @@ import yaml
 import gpupools.asked.spec
 from gpupools.asked.spec import SharedFacts, SharedGpu, WayOfSharing
 from tests.sharing.places import lacking
+from tests.source_roots import FOLDERS, python_path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("gpupools", "providers", "components", "policies", "preview", "stacks")
 SPEC = Path(gpupools.asked.spec.__file__)
 
 LANES = '''
@@ -61,10 +61,13 @@ ROWS = {
         "    mps: Replicated | None = None\n",
         "    mps: Replicated | None = None\n    lanes: Replicated | None = None\n",
     ),
-    "providers/gcp/pool_settings.py": ('"mps": "MPS"}', '"mps": "MPS", "lanes": "LANES"}'),
-    "providers/aws/boot.py": ('        "mps": {},\n', '        "mps": {},\n        "lanes": {},\n'),
+    "providers/gpupools/providers/gcp/pool_settings.py": ('"mps": "MPS"}', '"mps": "MPS", "lanes": "LANES"}'),
+    "providers/gpupools/providers/aws/boot.py": ('        "mps": {},\n', '        "mps": {},\n        "lanes": {},\n'),
     **{
-        f"providers/{cloud}/capabilities.py": ("\nCAPABILITIES: Mapping", CELLS + "\nCAPABILITIES: Mapping")
+        f"providers/gpupools/providers/{cloud}/capabilities.py": (
+            "\nCAPABILITIES: Mapping",
+            CELLS + "\nCAPABILITIES: Mapping",
+        )
         for cloud in ("aws", "azure", "gcp")
     },
 }
@@ -78,7 +81,7 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     base = tmp_path_factory.mktemp("lanes")
     alone, whole = base / "alone", base / "whole"
     for tree in (alone, whole):
-        for package in PACKAGES:
+        for package in FOLDERS:
             shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
     for tree, edits in ((alone, MODEL), (whole, {**MODEL, **ROWS})):
         for path, (old, new) in edits.items():
@@ -86,13 +89,13 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
             assert text.count(old) == 1, f"{path} no longer has {old!r}"
             (tree / path).write_text(text.replace(old, new), encoding="utf-8")
     for cloud in ("aws", "gcp"):
-        with (whole / f"providers/{cloud}/capabilities.py").open("a", encoding="utf-8") as file:
+        with (whole / f"providers/gpupools/providers/{cloud}/capabilities.py").open("a", encoding="utf-8") as file:
             file.write(DEFAULTS)
     return alone, whole
 
 
 def python(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {**os.environ, "PYTHONPATH": python_path(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     return subprocess.run([sys.executable, *arguments], cwd=tree, env=environment, capture_output=True, text=True)
 
 
@@ -128,13 +131,13 @@ def test_a_model_alone_is_told_every_place_it_lacks_at_once(trees: tuple[Path, P
         "gpupools/planned/configs.py PluginSharing: lanes"
     ]
     assert {each.partition(":")[0] for each in found if each.startswith("providers/")} == {
-        "providers/gcp/pool_settings.py SHARING_STRATEGIES",
-        "providers/aws/boot.py BOTTLEROCKET_SHARING",
-        "providers/aws/capabilities.py DEFAULT_SOFTWARE",
-        "providers/gcp/capabilities.py DEFAULT_SOFTWARE",
-        *(f"providers/{cloud}/capabilities.py CAPABILITIES" for cloud in ("aws", "azure", "gcp")),
+        "providers/gpupools/providers/gcp/pool_settings.py SHARING_STRATEGIES",
+        "providers/gpupools/providers/aws/boot.py BOTTLEROCKET_SHARING",
+        "providers/gpupools/providers/aws/capabilities.py DEFAULT_SOFTWARE",
+        "providers/gpupools/providers/gcp/capabilities.py DEFAULT_SOFTWARE",
+        *(f"providers/gpupools/providers/{cloud}/capabilities.py CAPABILITIES" for cloud in ("aws", "azure", "gcp")),
     }
-    assert "providers/azure/capabilities.py CAPABILITIES: device-plugin mig-mixed+lanes" in found
+    assert "providers/gpupools/providers/azure/capabilities.py CAPABILITIES: device-plugin mig-mixed+lanes" in found
 
 
 def test_with_its_rows_it_lacks_nothing(trees: tuple[Path, Path]) -> None:
@@ -230,7 +233,7 @@ def test_nobody_asks_which_way_of_sharing_it_is() -> None:
         if isinstance(each, ast.ClassDef) and {ast.unparse(base) for base in each.bases} & bases:
             bases.add(each.name)
     asked = []
-    for package in PACKAGES:
+    for package in FOLDERS:
         for path in sorted((ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 call = isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass")

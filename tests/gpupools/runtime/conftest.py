@@ -9,8 +9,8 @@ from gpupools.base.errors import Rejected
 from gpupools.environment.stack import Stack, parse_stack, plan_stack
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.providers import clouds
 from gpupools.runtime.planning import plan_runtimes
-from providers import clouds
 
 Pools = Mapping[str, Mapping[str, Any]]
 Planner = Callable[..., RuntimePlan]

@@ -10,7 +10,7 @@ from gpupools.known.requirements import Requirement, requirement, requirements
 from gpupools.planned.cloud import Verdict
 from gpupools.planned.labels import SOFTWARE_LABEL
 from gpupools.planned.tolerations import node_affinity
-from providers import clouds
+from gpupools.providers import clouds
 from tests.gpupools.runtime.conftest import Planner, pools_of
 
 DRA: Mapping[str, Any] = {"gpu": "T4", "software": "dra-driver", "nodes": {"min": 1, "max": 4}}

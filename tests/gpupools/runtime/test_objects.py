@@ -10,9 +10,9 @@ from gpupools.base.errors import Rejected
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import KubernetesObject, RuntimePlan
 from gpupools.planned.tolerations import selects, untolerated
+from gpupools.providers import clouds
 from gpupools.runtime.charts import at
 from gpupools.runtime.objects import INSTALLER_SOURCE, SMOKE_NAMESPACE, SYSTEM_NAMESPACES
-from providers import clouds
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS, MIG, MIG_SIZES, TIME_SLICING, Combination
 from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of
 

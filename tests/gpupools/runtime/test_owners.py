@@ -13,10 +13,10 @@ from gpupools.planned.labels import OPERANDS_LABEL
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import KubernetesObject, Piece, Release, RuntimePlan
 from gpupools.planned.tolerations import node_affinity
+from gpupools.providers import clouds
 from gpupools.runtime.charts import at, nested, value_paths
 from gpupools.runtime.owners import claims, needed_pieces, settle
 from gpupools.runtime.planning import plan_runtime
-from providers import clouds
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS, Combination
 from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of
 

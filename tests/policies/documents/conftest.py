@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gpupools.commands.cli import main
-from policies.documents.judging import Config, Judged, judge_file
+from gpupools.policies.documents.judging import Config, Judged, judge_file
 
 Write = Callable[..., Path]
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from policies.documents.judging import Config, Judged
+from gpupools.policies.documents.judging import Config, Judged
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 SOFT = {**TAINT, "effect": "PreferNoSchedule"}

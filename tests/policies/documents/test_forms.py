@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from gpupools.planned.pool_facts import UNKNOWN
-from policies.documents import text
-from policies.documents.forms import read_document
-from policies.documents.judging import Config, Judged, read_config
-from policies.finding import Context, Finding, told
-from policies.pinning import pinned
-from policies.software import read_software
+from gpupools.policies.documents import text
+from gpupools.policies.documents.forms import read_document
+from gpupools.policies.documents.judging import Config, Judged, read_config
+from gpupools.policies.finding import Context, Finding, told
+from gpupools.policies.pinning import pinned
+from gpupools.policies.software import read_software
 
 URN = "urn:pulumi:dev::ml::aws:eks/nodeGroup:NodeGroup::gpu"
 TYPE = "aws:eks/nodeGroup:NodeGroup"
@@ -88,7 +88,7 @@ def rules(judged: Judged) -> list[tuple[str, str]]:
 def test_the_form_is_seen_from_the_content_whatever_the_name(
     content: Any, form: str, address: str, name: str, write: Any
 ) -> None:
-    from policies.documents.judging import Config, judge_file
+    from gpupools.policies.documents.judging import Config, judge_file
 
     judged = judge_file(write(content, name), Config())
 
@@ -136,7 +136,7 @@ def test_what_cannot_be_judged_is_refused_with_the_reason(
     ids=["zip", "not UTF-8"],
 )
 def test_bytes_that_are_no_text_are_refused(content: bytes, what: str, write: Any) -> None:
-    from policies.documents.judging import Config, judge_file
+    from gpupools.policies.documents.judging import Config, judge_file
 
     path: Path = write("")
     path.write_bytes(content)
@@ -154,7 +154,7 @@ def test_a_file_in_the_encodings_of_windows_shells_is_read(encoding: str, write:
 
 @pytest.mark.parametrize("name", ["missing", "."], ids=["missing", "folder"])
 def test_a_path_that_is_no_file_is_refused(name: str, tmp_path: Path) -> None:
-    from policies.documents.judging import Config, judge_file
+    from gpupools.policies.documents.judging import Config, judge_file
 
     assert len(judge_file(tmp_path / name, Config()).problems) == 1
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from gpupools.planned.pool_facts import UNKNOWN
-from policies.documents.forms import read_document
-from policies.documents.judging import Config, Judged, judge_file
-from policies.documents.terraform_names import terraform_names
-from preview.schema import check_inputs, knows
+from gpupools.policies.documents.forms import read_document
+from gpupools.policies.documents.judging import Config, Judged, judge_file
+from gpupools.policies.documents.terraform_names import terraform_names
+from gpupools.preview.schema import check_inputs, knows
 from tooling.write_terraform_names import FILE, names
 
 HERE = Path(__file__).resolve().parent

@@ -1,0 +1,75 @@
+"""What the components share about their arguments: late values, and errors a program in any language sees."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from gpupools.asked.spec import LATE, Cluster
+from gpupools.base.errors import Problem, Rejected, dotted, nearest
+from gpupools.environment.stack import parse_cluster
+from gpupools.planned.cloud import Cloud
+from gpupools.providers import clouds
+
+
+def parse_cloud(name: object) -> Cloud:
+    """Return the cloud of this name.
+
+    Raises:
+        Rejected: There is none.
+    """
+    known = clouds()
+    if isinstance(name, str) and name in known:
+        return known[name]
+    raise Rejected([Problem(("cloud",), f"no cloud is called {name!r}", nearest(name, known))])
+
+
+def unknown_arguments(args: Mapping[str, Any], typed: type) -> list[Problem]:
+    """Refuse arguments that a component does not have, which Python would drop without a word.
+
+    Args:
+        args: What the component was given.
+        typed: The `TypedDict` of its arguments.
+    """
+    known = typed.__annotations__
+    return [Problem((str(key),), "unknown argument", nearest(key, known)) for key in args if key not in known]
+
+
+def parse_cluster_argument(value: Any, cloud: Cloud) -> Cluster:
+    """Check the argument `cluster` of a component.
+
+    Raises:
+        Rejected: Everything that is wrong with it.
+    """
+    known = known_values(value)
+    given = {**known, "cloud": cloud.name} if isinstance(known, Mapping) else known
+    cluster = parse_cluster(("cluster",), given, {cloud.name: cloud})
+    # Only the program behind a stack file resolves these.
+    keys = [*cluster.late_outputs(), *(["stack"] if cluster.stack is not None else [])]
+    if keys:
+        fix = "give an output: pulumi.StackReference(…).require_output(…)"
+        raise Rejected([Problem(("cluster", key), "goes into a stack file only", fix) for key in keys])
+    return cluster
+
+
+def known_values(value: Any) -> Any:
+    """Put `LATE` where an output is, and whole numbers where the engine's floats are.
+
+    A component called from another language gets every number as a float (measured with Pulumi 3.272).
+    """
+    if isinstance(value, pulumi.Output):
+        return LATE
+    if isinstance(value, Mapping):
+        return {key: known_values(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [known_values(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def input_error(rejected: Rejected) -> pulumi.InputPropertiesError:
+    """Return the error of a component: a program in this process sees only its message, others only its details."""
+    details = [
+        pulumi.InputPropertyErrorDetails(property_path=dotted(problem.path), reason=str(problem))
+        for problem in rejected.problems
+    ]
+    return pulumi.InputPropertiesError(str(rejected), details)

@@ -1,0 +1,181 @@
+"""Policy configuration per environment: what a `policy-config.<env>.json` may say, and what weakens it.
+
+The form is the one `pulumi preview --policy-pack-config` takes: policy name to a level, or to an object with
+`enforcementLevel` and the policy's own keys; `all` sets the level of the policies that are not named.
+https://www.pulumi.com/docs/iac/crossguard/configuration/. `gpupools policy --check-config` is the check that CI runs.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpupools.base.errors import Problem, nearest, shown
+from gpupools.policies.finding import Level
+from gpupools.policies.stack_rules import ALL_RULES
+
+ADVISORY_ONLY = ("unverified-at-preview", "unverified-in-stack")
+"""Policies beside the rules: they report what rules were configured to leave open."""
+
+_RANK = {"disabled": 0, "advisory": 1, "mandatory": 2, "remediate": 2}
+_LEVEL = {"type": "string", "enum": list(_RANK)}
+_RULES = {rule.name: rule for rule in ALL_RULES}
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of a configuration file; `policy-config.schema.json` is this, written down."""
+    properties: dict[str, Any] = {"all": {"description": "The level of every policy that is not named.", **_LEVEL}}
+    for name in (*_RULES, *ADVISORY_ONLY):
+        rule = _RULES.get(name)
+        own = {key: dict(each) for key, each in rule.config.items()} if rule else {}
+        properties[name] = {
+            "description": rule.why if rule else "Reports what rules were configured to leave open.",
+            "anyOf": [
+                _LEVEL,
+                {
+                    "type": "object",
+                    "properties": {"enforcementLevel": _LEVEL, **own},
+                    "additionalProperties": False,
+                },
+            ],
+        }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Configuration of the gpupools policy pack",
+        "type": "object",
+        "properties": properties,
+        "additionalProperties": False,
+    }
+
+
+def config_problems(document: object) -> list[Problem]:
+    """List what is wrong with a configuration: unknown names, wrong values, and mandatory rules that it weakens.
+
+    Args:
+        document: The parsed JSON; `read_config` keeps keys that are given twice apart.
+    """
+    if not isinstance(document, Mapping):
+        return [Problem((), f"got {shown(document)}", "write an object: policy name to level or to an object")]
+    return [problem for key, value in document.items() for problem in _of_policy(str(key), value, document)]
+
+
+def _of_policy(name: str, value: object, document: Mapping[Any, Any]) -> Iterator[Problem]:
+    if isinstance(value, _Twice):
+        yield Problem((name,), f"is given {len(value.values)} times, and only the last one counts", "keep one")
+        for each in value.values:
+            yield from _of_policy(name, each, document)
+        return
+    if name == "all":
+        yield from _of_all(value, document)
+        return
+    if name not in _RULES and name not in ADVISORY_ONLY:
+        yield Problem((name,), "is no policy of this pack", nearest(name, ("all", *_RULES, *ADVISORY_ONLY)))
+        return
+    if isinstance(value, str):
+        yield from _of_level((name,), name, value)
+    elif isinstance(value, Mapping):
+        for key, given in value.items():
+            yield from _of_key(name, str(key), given)
+    else:
+        yield Problem((name,), f"got {shown(value)}", f"write a level ({', '.join(_RANK)}) or an object")
+
+
+def _of_all(value: object, document: Mapping[Any, Any]) -> Iterator[Problem]:
+    level = value.get("enforcementLevel") if isinstance(value, Mapping) else value
+    if isinstance(value, Mapping):
+        for key in value:
+            if key != "enforcementLevel":
+                yield Problem(("all", str(key)), "all takes a level only", "set it on the policy that has it")
+    if not isinstance(level, str) or level not in _RANK:
+        yield Problem(("all",), f"got {shown(level)}", f"use one of: {', '.join(_RANK)}")
+        return
+    lowered = [
+        name
+        for name, rule in _RULES.items()
+        if rule.level is Level.MANDATORY and _RANK[level] < _RANK["mandatory"] and not _names_level(document.get(name))
+    ]
+    if lowered:
+        what = f"{level} lowers mandatory rules: {', '.join(lowered)}"
+        yield Problem(("all",), what, "set the level of each advisory policy by its name instead")
+
+
+def _names_level(value: object) -> bool:
+    return isinstance(value, str | _Twice) or (isinstance(value, Mapping) and "enforcementLevel" in value)
+
+
+def _of_key(name: str, key: str, given: object) -> Iterator[Problem]:
+    path = (name, key)
+    if isinstance(given, _Twice):
+        yield Problem(path, f"is given {len(given.values)} times, and only the last one counts", "keep one")
+        for each in given.values:
+            yield from _of_key(name, key, each)
+        return
+    if key == "enforcementLevel":
+        yield from _of_level(path, name, given)
+        return
+    own = _RULES[name].config if name in _RULES else {}
+    if key not in own:
+        yield Problem(path, f"{name} has no such key", nearest(key, ("enforcementLevel", *own)))
+        return
+    wanted = _wanted(given, own[key])
+    if wanted:
+        yield Problem(path, f"got {shown(given)}", wanted)
+
+
+def _of_level(path: tuple[str, ...], name: str, given: object) -> Iterator[Problem]:
+    if not isinstance(given, str) or given not in _RANK:
+        yield Problem(path, f"got {shown(given)}", f"use one of: {', '.join(_RANK)}")
+        return
+    rule = _RULES.get(name)
+    if rule is not None and rule.level is Level.MANDATORY and _RANK[given] < _RANK["mandatory"]:
+        verb = "disables" if given == "disabled" else "lowers"
+        yield Problem(path, f"{verb} a mandatory rule", "leave the level out, or make it mandatory")
+
+
+def _wanted(given: object, schema: Mapping[str, Any]) -> str:
+    """Say what a value should have been; empty when it is right."""
+    if "enum" in schema:
+        return "" if given in schema["enum"] else f"use one of: {', '.join(schema['enum'])}"
+    if schema["type"] == "integer":
+        right = isinstance(given, int) and not isinstance(given, bool) and given >= schema["minimum"]
+        return "" if right else f"use a whole number of {schema['minimum']} or more"
+    if schema["type"] == "object":
+        right = isinstance(given, Mapping) and all(isinstance(why, str) and why.strip() for why in given.values())
+        return "" if right else "use an object of <pool>/<kind> to a reason"
+    right = isinstance(given, list) and all(isinstance(item, str) for item in given)
+    return "" if right else "use a list of text"
+
+
+class _Twice:
+    """Every value of a key that an object has more than once."""
+
+    def __init__(self, values: Sequence[object]) -> None:
+        self.values = tuple(values)
+
+
+def _pairs(pairs: Sequence[tuple[str, object]]) -> dict[str, object]:
+    found: dict[str, list[object]] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    return {key: values[0] if len(values) == 1 else _Twice(values) for key, values in found.items()}
+
+
+_MAX_BYTES = 1_048_576
+
+
+def read_config(path: Path) -> tuple[object, list[Problem]]:
+    """Read a configuration file.
+
+    Returns:
+        What it says and no problem, or None and why it could not be read.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            return None, [Problem((), f"has more than {_MAX_BYTES} bytes", "name a policy configuration")]
+        return json.loads(content.decode("utf-8"), object_pairs_hook=_pairs), []
+    except OSError as error:
+        return None, [Problem((), f"cannot be read: {error.strerror}", "name a file that is there")]
+    except (ValueError, RecursionError) as error:
+        return None, [Problem((), f"is no JSON: {error}", "mend it; comments and trailing commas are not JSON")]

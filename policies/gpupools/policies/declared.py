@@ -1,0 +1,454 @@
+"""The resources of a stack seen together: what pools take from other resources, and which software meets them. Pure."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+from gpupools.base.bounded_yaml import parse_yaml
+from gpupools.base.errors import Rejected
+from gpupools.planned.pool_facts import UNKNOWN, PoolFacts, Reference
+from gpupools.policies.reach import reached
+from gpupools.policies.software import Software
+from gpupools.read.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
+from gpupools.read.inputs import joined, mapping
+
+# Inputs that name a pool's cluster: aws.eks.NodeGroup and pulumi-eks, azure-native AgentPool, gcp.container.NodePool.
+_CLUSTER_INPUTS = ("clusterName", "cluster", "resourceName", "clusterIdentifier", "kubernetesClusterId")
+_PARENT = "parentResourcePath"
+KUBERNETES_PROVIDER = "pulumi:providers:kubernetes"
+STACK_REFERENCE = "pulumi:pulumi:StackReference"
+
+MOST_OWNERS = 20
+"""Owners of one Cluster API machine object that are read; one template has one owner, or one per version of it."""
+MOST_NAMES = 50
+"""Inputs not known yet, and tags, that a template hands on to its pools; EC2 takes 50 tags."""
+MOST_OF_A_KUBECONFIG = 20_000
+"""Values; one of a hundred clusters has about 2,000."""
+_WORD = re.compile(r"[\w-]+")
+_LONG_WORD = re.compile(r"[\w./:@-]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declared:
+    """One resource of the stack, as far as rules look at it."""
+
+    urn: str
+    type: str
+    name: str = ""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """Plain data, with `UNKNOWN`."""
+    pools: tuple[PoolFacts, ...] = ()
+    template: PoolFacts | None = None
+    """What the resource decides for pools that refer to it."""
+    software: Software | None = None
+    parent: str = ""
+    provider: str = ""
+    """URN of its provider, empty for the default one."""
+    depends: tuple[str, ...] = ()
+    """URNs of what it depends on."""
+    by_property: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """URNs of what each of its inputs depends on."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What tells the cluster of a pool."""
+
+    bits: int
+    """The resources of the stack that are it."""
+    name: str
+    """As the pool's inputs give it."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What tells the cluster of a chart or workload."""
+
+    behind: int
+    """The clusters among what it, and its provider, was made from."""
+    provider: str
+    """URN of the provider whose inputs may name the cluster, empty when there is none."""
+
+
+class Stack:
+    """The resources of a stack, and what follows from seeing them together.
+
+    Args:
+        resources: In the order of their registration.
+    """
+
+    def __init__(self, resources: Iterable[Declared]) -> None:
+        self.resources = tuple(resources)
+
+    @cached_property
+    def by_urn(self) -> Mapping[str, Declared]:
+        """The resources by URN."""
+        return {each.urn: each for each in self.resources}
+
+    @cached_property
+    def pools(self) -> tuple[tuple[Declared, PoolFacts], ...]:
+        """Every pool once, with what the stack's other resources decide for it filled in."""
+        return tuple(
+            (each, self.joined(each, pool))
+            for each in self.resources
+            for pool in each.pools
+            if self.component(each) is None
+        )
+
+    @cached_property
+    def gpu_pools(self) -> tuple[tuple[Declared, PoolFacts], ...]:
+        """The pools that surely have GPUs."""
+        return tuple((each, pool) for each, pool in self.pools if pool.has_gpus)
+
+    @cached_property
+    def software(self) -> tuple[tuple[Declared, Software], ...]:
+        """Charts and workloads with GPU software; what a chart renders counts once, as the chart."""
+        found = [(each, each.software) for each in self.resources if each.software is not None]
+        known: dict[str, Declared | None] = {}
+        return tuple((each, software) for each, software in found if self._above(each, _is_chart, known) is None)
+
+    def component(self, resource: Declared) -> Declared | None:
+        """Return the component above a resource whose own inputs, and what they refer to, show the GPUs."""
+        return self._above(resource, self._shows_gpus, self._components) if resource.pools else None
+
+    @cached_property
+    def _components(self) -> dict[str, Declared | None]:
+        return {}
+
+    def _shows_gpus(self, resource: Declared) -> bool:
+        return shows_gpus(self.joined(resource, pool) for pool in resource.pools)
+
+    def _above(
+        self, resource: Declared, wanted: Callable[[Declared], bool], known: dict[str, Declared | None]
+    ) -> Declared | None:
+        """Return the nearest wanted resource above one.
+
+        Args:
+            resource: Whose parents are asked.
+            wanted: Says whether it is one.
+            known: What was found before, by the URN of the parent that was asked first.
+        """
+        passed = []
+        urn, found = resource.parent, None
+        while urn and found is None and urn not in known:
+            known[urn] = None  # parents that lead round in a circle end here
+            passed.append(urn)
+            above = self.by_urn.get(urn)
+            if above is not None and wanted(above):
+                found = above
+            urn = above.parent if above else ""
+        found = found or known.get(urn)
+        known.update(dict.fromkeys(passed, found))
+        return found
+
+    def joined(self, resource: Declared, pool: PoolFacts) -> PoolFacts:
+        """Add to a pool what the resources it refers to say, where they are in this stack."""
+        for reference in pool.elsewhere:
+            if reference.property == BOOTSTRAP:
+                pool = self._bootstrapped(resource, pool)
+                continue
+            other = self._referred(resource, reference)
+            if other is not None and other.template is not None:
+                pool = joined(pool, self._said_of_pools(other.urn, other.template), reference.property)
+        return pool
+
+    def _said_of_pools(self, urn: str, template: PoolFacts) -> PoolFacts:
+        """Return what a template says of each pool that refers to it; its weaknesses are told once, as its own."""
+        if urn not in self._templates_said:
+            unknown = template.unknown[:MOST_NAMES]
+            if len(template.unknown) > MOST_NAMES:
+                about_user_data = (name for name in template.unknown[MOST_NAMES:] if "userData" in name)
+                unknown += (f"{len(template.unknown) - MOST_NAMES} more", *islice(about_user_data, 1))
+            tags = dict(islice(template.tags.items(), MOST_NAMES))
+            said = replace(template, weaknesses=(), customised=(), unknown=unknown, tags=tags)
+            self._templates_said[urn] = said
+        return self._templates_said[urn]
+
+    @cached_property
+    def _templates_said(self) -> dict[str, PoolFacts]:
+        return {}
+
+    def _bootstrapped(self, resource: Declared, pool: PoolFacts) -> PoolFacts:
+        """Add what makes nodes of Cluster API's machines; of several owners the one that leaves them open counts."""
+        found: list[PoolFacts] = []
+        owners = self._owned.naming(resource, MOST_OWNERS + 1)
+        for _, owner, config in (self._owners[place] for place in owners[:MOST_OWNERS]):
+            kind = config.type.rpartition(":")[2] if config else ""
+            found.append(bootstrapped(pool, owner, config.template if config else None, kind))
+        result = next((each for each in found if each.lacks_taint), found[-1] if found else pool)
+        if len(owners) > MOST_OWNERS and not result.lacks_taint:
+            beyond = f"{BOOTSTRAP} of the owners after the first {MOST_OWNERS}"
+            return replace(result, taints=(), unknown=(*result.unknown, beyond), where=beyond)
+        return result
+
+    @cached_property
+    def _owners(self) -> tuple[tuple[Declared, Owner, Declared | None], ...]:
+        """What makes nodes of machines, with its bootstrap configuration."""
+        configs = _Objects(each for each in self._templates if ":bootstrap." in each.type)
+        read = ((each, read_owner(each.type, each.inputs)) for each in self.resources)
+        return tuple((each, owner, configs.named(owner.bootstrap, each)) for each, owner in read if owner is not None)
+
+    @cached_property
+    def _owned(self) -> "_Naming":
+        return _Naming([(each, owner.machine) for each, owner, _ in self._owners])
+
+    def referred(self, resource: Declared, pool: PoolFacts) -> Iterator[Declared]:
+        """Yield the resources of this stack that a pool refers to."""
+        for reference in pool.elsewhere:
+            other = self._referred(resource, reference)
+            if other is not None:
+                yield other
+
+    def _referred(self, resource: Declared, reference: Reference) -> Declared | None:
+        # Step one: what the input was made from. Step two: what bears the id or name that it holds.
+        key = re.split(r"[.\[]", reference.property, maxsplit=1)[0]
+        asked = (resource.urn, key, reference.types)
+        if asked not in self._made_from:
+            others = (self.by_urn.get(urn) for urn in resource.by_property.get(key, ()))
+            self._made_from[asked] = next((each for each in others if each and each.type in reference.types), None)
+        other = self._made_from[asked]
+        if other is None and reference.id:
+            bearing = [
+                place for type_ in reference.types if (place := self._bearers.get((type_, reference.id))) is not None
+            ]
+            other = self._templates[min(bearing)] if bearing else None
+        return other
+
+    @cached_property
+    def _made_from(self) -> dict[tuple[str, str, tuple[str, ...]], Declared | None]:
+        return {}
+
+    @cached_property
+    def _bearers(self) -> Mapping[tuple[str, str], int]:
+        """Place of the first template of a type that bears an id or name."""
+        found: dict[tuple[str, str], int] = {}
+        for place, each in enumerate(self._templates):
+            for key in ("id", "name", "arn", "launchTemplateName"):
+                name = each.inputs.get(key)
+                if isinstance(name, str):
+                    found.setdefault((each.type, name), place)
+        return found
+
+    @cached_property
+    def _templates(self) -> tuple[Declared, ...]:
+        return tuple(each for each in self.resources if each.template is not None)
+
+    # --- which software runs on which pools ---
+
+    def cluster_of(self, resource: Declared) -> Cluster:
+        """Return what tells a pool's cluster, for `runs_on`."""
+        if resource.urn not in self._clusters:
+            bits = 0
+            for urn in self._cluster_urns(resource):
+                bits |= self._bits.get(urn, 0)
+            self._clusters[resource.urn] = Cluster(bits, _cluster_name(resource))
+        return self._clusters[resource.urn]
+
+    def origin_of(self, software: Declared) -> Origin:
+        """Return what tells the cluster of a chart or workload, for `runs_on`."""
+        bits = 0
+        for urn in (*software.depends, software.provider):
+            bits |= self._behind.get(urn, 0)
+        return Origin(bits, software.provider if software.provider in self._provider_words else "")
+
+    def runs_on(self, cluster: Cluster, origin: Origin) -> bool:
+        """Say whether a pool's cluster surely is the one that a chart or workload goes to.
+
+        Proof is, in this order: the chart's provider was made from the pool's cluster, or names it; or the stack has
+        only one cluster with GPU pools and one provider with GPU software.
+        """
+        if cluster.bits:
+            if cluster.bits & origin.behind:
+                return True
+            if ~cluster.bits & origin.behind:
+                return False
+        if cluster.name and cluster.name in self._provider_words.get(origin.provider, ()):
+            return True
+        return self._one_cluster
+
+    def api(self, software: Declared) -> object:
+        """Return what tells the cluster that a chart or workload goes to from others: two providers may share one."""
+        if software.provider not in self._apis:
+            self._apis[software.provider] = self._api(software.provider)
+        return self._apis[software.provider]
+
+    def _api(self, provider: str) -> object:
+        declared = self.by_urn.get(provider)
+        if declared is None or declared.type != KUBERNETES_PROVIDER:
+            return provider
+        kubeconfig, context, cluster = (declared.inputs.get(key) for key in ("kubeconfig", "context", "cluster"))
+        if not all(each is None or isinstance(each, str) for each in (context, cluster)):
+            return provider
+        if isinstance(kubeconfig, str) and kubeconfig:
+            return api_server(kubeconfig, context, cluster) or (kubeconfig, context, cluster)
+        made_from = [self.by_urn.get(urn) for urn in declared.by_property.get("kubeconfig", ())]
+        # A cluster's own kubeconfig is known once it is there; a stack's outputs may be of several clusters.
+        if kubeconfig is UNKNOWN and len(made_from) == 1 and made_from[0] and made_from[0].type != STACK_REFERENCE:
+            return (made_from[0].urn, context, cluster)
+        return provider
+
+    @cached_property
+    def _apis(self) -> dict[str, object]:
+        return {}
+
+    @cached_property
+    def _clusters(self) -> dict[str, Cluster]:
+        return {}
+
+    @cached_property
+    def _one_cluster(self) -> bool:
+        keys = {(self._cluster_urns(each) or _cluster_name(each) or each.urn) for each, _ in self.gpu_pools}
+        return len(keys) == 1 and len({self.api(each) for each, _ in self.software}) == 1
+
+    def _cluster_urns(self, resource: Declared) -> frozenset[str]:
+        if resource.urn not in self._named_clusters:
+            named = frozenset(urn for key in _cluster_inputs(resource) for urn in resource.by_property.get(key, ()))
+            inline = any(pool.pool for pool in resource.pools)
+            self._named_clusters[resource.urn] = named | {resource.urn} if inline else named
+        return self._named_clusters[resource.urn]
+
+    @cached_property
+    def _named_clusters(self) -> dict[str, frozenset[str]]:
+        return {}
+
+    @cached_property
+    def _bits(self) -> Mapping[str, int]:
+        """A bit for each resource that is the cluster of a GPU pool."""
+        urns = dict.fromkeys(urn for each, _ in self.gpu_pools for urn in self._cluster_urns(each))
+        return {urn: 1 << place for place, urn in enumerate(urns)}
+
+    @cached_property
+    def _behind(self) -> Mapping[str, int]:
+        """The clusters that each resource is or was made from, as `_bits`."""
+        made_from = {each.urn: each.depends for each in self.resources}
+        return {**self._bits, **reached(made_from, self._bits)}
+
+    @cached_property
+    def _provider_words(self) -> Mapping[str, frozenset[str]]:
+        """What each provider's inputs name: words, and what holds dots, slashes and colons too."""
+        keys = ("kubeconfig", "context", "cluster")
+        texts = {
+            each.urn: " ".join(text for key in keys if isinstance(text := each.inputs.get(key), str))
+            for each in self.resources
+            if each.type == KUBERNETES_PROVIDER
+        }
+        return {urn: frozenset(_WORD.findall(text)).union(_LONG_WORD.findall(text)) for urn, text in texts.items()}
+
+
+def api_server(kubeconfig: str, context: Any, cluster: Any) -> tuple[str, str] | None:
+    """Return the address of the API that a kubeconfig's text leads to; None for a path, and for what is no kubeconfig.
+
+    https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/
+
+    Args:
+        kubeconfig: The provider's input: the text, or the path of a file, which is not opened.
+        context: The provider's input, in place of the current one.
+        cluster: The provider's input, in place of the context's.
+    """
+    try:
+        read = parse_yaml(kubeconfig, MOST_OF_A_KUBECONFIG)
+    except Rejected:
+        return None
+    config = read[0].data if len(read) == 1 else None
+    if not isinstance(config, Mapping):
+        return None
+    used = mapping(_named(config.get("contexts"), context or config.get("current-context")).get("context"))
+    server = mapping(_named(config.get("clusters"), cluster or used.get("cluster")).get("cluster")).get("server")
+    return ("server", server.rstrip("/").casefold()) if isinstance(server, str) and server else None
+
+
+def _named(entries: Any, name: Any) -> Mapping[str, Any]:
+    """Return the entry of a kubeconfig's list that has this name."""
+    listed = [mapping(each) for each in entries] if isinstance(entries, list) else []
+    return next((each for each in listed if each.get("name") == name), {})
+
+
+def _is_chart(resource: Declared) -> bool:
+    return resource.software is not None and resource.software.is_chart
+
+
+class _Objects:
+    """Kubernetes objects by what others name them by; one not named yet by what the other was made from."""
+
+    def __init__(self, resources: Iterable[Declared]) -> None:
+        self._all = tuple(resources)
+        self._by_urn = {each.urn: place for place, each in enumerate(self._all)}
+        self._by_name: dict[tuple[Any, ...], int] = {}
+        for place, each in enumerate(self._all):
+            for kind in (_kind(each), UNKNOWN):
+                self._by_name.setdefault((kind, *_own_name(each)), place)
+
+    def named(self, named: Named, by: Declared) -> Declared | None:
+        """Return the first object that another one names."""
+        places = []
+        for urn in by.by_property.get("spec", ()):
+            place = self._by_urn.get(urn)
+            if place is None or named.kind not in (_kind(self._all[place]), UNKNOWN):
+                continue
+            if UNKNOWN in (named.name, _own_name(self._all[place])[0]):
+                places.append(place)
+        known = self._by_name.get(_key(named)) if named.name is not UNKNOWN else None
+        places += [known] if known is not None else []
+        return self._all[min(places)] if places else None
+
+
+class _Naming:
+    """What names Kubernetes objects, by the object."""
+
+    def __init__(self, named: Iterable[tuple[Declared, Named]]) -> None:
+        self._by_name: dict[tuple[Any, ...], list[int]] = {}
+        self._by_urn: dict[str, list[tuple[int, Named]]] = {}
+        for place, (by, each) in enumerate(named):
+            if each.name is not UNKNOWN:
+                self._by_name.setdefault(_key(each), []).append(place)
+            for urn in dict.fromkeys(by.by_property.get("spec", ())):
+                self._by_urn.setdefault(urn, []).append((place, each))
+
+    def naming(self, resource: Declared, most: int) -> list[int]:
+        """Return the places of the first of those that name an object."""
+        kind, name = _kind(resource), _own_name(resource)
+        made_from_it = (
+            place
+            for place, named in self._by_urn.get(resource.urn, ())
+            if named.kind in (kind, UNKNOWN) and UNKNOWN in (named.name, name[0])
+        )
+        by_name = [] if name[0] is UNKNOWN else [self._by_name.get((each, *name), ()) for each in (kind, UNKNOWN)]
+        return list(islice(merge(made_from_it, *by_name), most))
+
+
+def _kind(resource: Declared) -> str:
+    return resource.type.rpartition(":")[2]
+
+
+def _own_name(resource: Declared) -> tuple[Any, Any]:
+    meta = mapping(resource.inputs.get("metadata"))
+    return _word(meta.get("name")), _word(meta.get("namespace"))
+
+
+def _key(named: Named) -> tuple[Any, Any, Any]:
+    return _word(named.kind), _word(named.name), _word(named.namespace)
+
+
+def _word(value: Any) -> Any:
+    """Return what can be looked up: text, nothing or `UNKNOWN`; the API takes no other name, so it names nothing."""
+    return value if value is None or value is UNKNOWN or isinstance(value, str) else object()
+
+
+def _cluster_inputs(resource: Declared) -> tuple[str, ...]:
+    # A generic resource of Azure says its cluster as `managedClusters/<name>`, and `resourceName` is its own name.
+    return (_PARENT,) if _PARENT in resource.inputs else _CLUSTER_INPUTS
+
+
+def _cluster_name(resource: Declared) -> str:
+    names = (resource.inputs.get(key) for key in _cluster_inputs(resource))
+    name = next((name for name in names if isinstance(name, str) and name), "")
+    return name.rstrip("/").rpartition("/")[2] if _PARENT in resource.inputs else name
+
+
+def shows_gpus(pools: Iterable[PoolFacts]) -> bool:
+    """Say whether these are a component's pools with GPUs (or another accelerator) by its own inputs."""
+    return any(pool.component and pool.evidence for pool in pools)

@@ -1,0 +1,243 @@
+"""Lets the rules judge files, as the policy pack lets them judge a Pulumi program."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path as FilePath
+from typing import Any
+
+from gpupools.base.errors import Path, Problem, Rejected
+from gpupools.policies import configuration
+from gpupools.policies.components import Said, repeats, said
+from gpupools.policies.declared import Declared, Stack
+from gpupools.policies.documents.document import Document, Resource
+from gpupools.policies.documents.forms import read_document
+from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
+from gpupools.policies.software import read_software
+from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.providers import clouds
+from gpupools.read.inputs import with_name
+from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
+
+
+@dataclass(frozen=True)
+class Config:
+    """What a policy configuration file says, in the form `pulumi preview --policy-pack-config` takes."""
+
+    levels: Mapping[str, str] = field(default_factory=dict)
+    """Level of each rule that is given one, in Pulumi's words."""
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Options of each rule."""
+
+    def level(self, rule: Rule, finding: Finding) -> Level | None:
+        """Return what a finding does, None for one of a rule that is switched off.
+
+        One that nothing proves may be configured to be an advisory.
+        """
+        given = self.levels.get(rule.name, rule.level.value)
+        if given == "disabled":
+            return None
+        if finding.unverified and UNKNOWN_AT_PREVIEW in rule.config:
+            context = Context(config=self.options.get(rule.name, {}))
+            if rule.option(context, UNKNOWN_AT_PREVIEW) == "advisory":
+                return Level.ADVISORY
+        return Level.ADVISORY if given == Level.ADVISORY else Level.MANDATORY
+
+
+@dataclass(frozen=True)
+class Found:
+    """One finding, ready to be shown."""
+
+    rule: Rule
+    level: Level
+    finding: Finding
+    address: str
+    """Of the resource at fault; empty when it is all of them together."""
+    type: str
+    line: int | None
+    message: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the finding as JSON types."""
+        return {
+            "rule": self.rule.name,
+            "level": self.level.value,
+            "severity": self.rule.severity,
+            "resource": self.address,
+            "type": self.type,
+            "pool": self.finding.pool,
+            "line": self.line,
+            "message": self.message,
+            "unverified": self.finding.unverified,
+            "url": self.finding.source or self.rule.url,
+        }
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What there is to say about one file."""
+
+    path: FilePath
+    form: str = ""
+    resources: int = 0
+    judged: tuple[str, ...] = ()
+    """Addresses of the resources that are node pools or bring GPU software."""
+    gpu_pools: int = 0
+    """Node pools that have GPUs, or may have."""
+    found: tuple[Found, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    """Why the file could not be judged."""
+
+    @property
+    def refuses(self) -> bool:
+        """Say whether the file must not pass: a mandatory rule is violated, or nobody could look."""
+        return bool(self.problems) or any(found.level is Level.MANDATORY for found in self.found)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the verdict as JSON types."""
+        return {
+            "file": str(self.path),
+            "form": self.form,
+            "resources": self.resources,
+            "judged": list(self.judged),
+            "gpu_pools": self.gpu_pools,
+            "findings": [found.as_json() for found in self.found],
+            "problems": [each.as_json(self.path) for each in self.problems],
+        }
+
+
+def judge_file(path: FilePath, config: Config) -> Judged:
+    """Read a file of any form and let every rule judge what it declares; never raises for what is in the file."""
+    try:
+        document = read_document(path)
+    except Rejected as rejected:
+        return Judged(path, problems=rejected.problems)
+    return judge_document(path, document, config)
+
+
+def judge_document(path: FilePath, document: Document, config: Config) -> Judged:
+    """Let every rule judge the resources of one document, each alone and then all together."""
+    resources = _with_own_addresses(document.resources)
+    declared = {address: _declared(address, resource) for address, resource in resources.items()}
+    found: dict[tuple[str, str, str], Found] = {}
+    for rule, address, finding in _findings(resources, declared, config):
+        level = config.level(rule, finding)
+        if level is None:
+            continue
+        resource = resources.get(address)
+        message = resource.spelled(told(finding, resource.inputs, rule)) if resource else told(finding, {}, rule)
+        found[rule.name, address, message] = Found(
+            rule=rule,
+            level=level,
+            finding=finding,
+            address=address if resource else "",
+            type=resource.type if resource else "",
+            line=_line(resource, finding) if resource else None,
+            message=message,
+        )
+    places = {address: place for place, address in enumerate(resources)}
+    pools = [pool for each in declared.values() for pool in each.pools]
+    return Judged(
+        path=path,
+        form=document.form,
+        resources=len(resources),
+        judged=tuple(address for address, each in declared.items() if each.pools or each.software),
+        gpu_pools=sum(pool.gpus_per_node != 0 and pool.accelerator != "other" for pool in pools),
+        found=tuple(sorted(found.values(), key=lambda each: places.get(each.address, len(places)))),
+    )
+
+
+def _with_own_addresses(resources: tuple[Resource, ...]) -> dict[str, Resource]:
+    """Key resources by address; a manifest may hold several objects of one name, which are numbered."""
+    found: dict[str, Resource] = {}
+    numbers: dict[str, int] = {}
+    for resource in resources:
+        address = resource.address
+        while address in found:
+            numbers[resource.address] = numbers.get(resource.address, 1) + 1
+            address = f"{resource.address} ({numbers[resource.address]})"
+        found[address] = resource
+    return found
+
+
+def _declared(address: str, resource: Resource) -> Declared:
+    known = clouds()
+    pools = [pool for cloud in known.values() for pool in cloud.read_pools(resource.type, resource.inputs)]
+    pools += read_kubernetes_pools(resource.type, resource.inputs, known)
+    logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
+    pools = [with_name(pool, resource.inputs, logical) for pool in pools]
+    if resource.takes_no_taints:
+        pools = [replace(pool, no_taint_field=True) for pool in pools]
+    templates = [cloud.read_template(resource.type, resource.inputs) for cloud in known.values()]
+    templates.append(read_template(resource.type, resource.inputs, known))
+    return Declared(
+        urn=address,
+        type=resource.type,
+        name=resource.address,
+        inputs={**resource.inputs, **({"id": resource.id} if resource.id else {})},
+        pools=tuple(pools),
+        template=next((template for template in templates if template is not None), None),
+        software=read_software(resource.type, resource.inputs),
+        parent=resource.parent,
+        provider=resource.provider,
+        depends=(*resource.depends, *(other for others in resource.refers.values() for other in others)),
+        by_property=resource.refers,
+    )
+
+
+def _findings(
+    resources: Mapping[str, Resource], declared: Mapping[str, Declared], config: Config
+) -> Iterator[tuple[Rule, str, Finding]]:
+    stack = Stack(declared.values())
+    above = {address: component.urn for address, each in declared.items() if (component := stack.component(each))}
+    found_on: dict[str, set[Said]] = {}
+    for rule in ALL_RULES:
+        options = config.options.get(rule.name, {})
+        for address, resource in resources.items():
+            context = Context(config=options, stack=resource.stack, protect=resource.protect)
+            each = declared[address]
+            for finding in (one for pool in each.pools for one in rule.pool(pool, context)) if rule.pool else ():
+                if address in above and repeats(rule.name, finding, found_on.get(above[address], ())):
+                    continue
+                found_on.setdefault(address, set()).add(said(rule.name, finding))
+                yield rule, address, finding
+            if rule.software is not None and each.software is not None:
+                yield from ((rule, address, finding) for finding in rule.software(each.software, context))
+        if rule.stack is not None:
+            yield from ((rule, address, finding) for address, finding in rule.stack(stack, Context(config=options)))
+
+
+def _line(resource: Resource, finding: Finding) -> int | None:
+    """Return the line of the input at fault, or of what is nearest around it."""
+    path: Path = tuple(steps(finding.property))
+    return next(
+        (resource.lines[path[:length]] for length in range(len(path), 0, -1) if path[:length] in resource.lines),
+        resource.line,
+    )
+
+
+def read_config(path: FilePath) -> Config:
+    """Read a policy configuration.
+
+    Raises:
+        Rejected: It is no such file, names rules or options that do not exist, or weakens a mandatory rule.
+    """
+    document, problems = configuration.read_config(path)
+    problems = problems or configuration.config_problems(document)
+    if problems or not isinstance(document, Mapping):
+        raise Rejected(problems)
+    levels: dict[str, str] = {}
+    options: dict[str, Mapping[str, Any]] = {}
+    for rule in ALL_RULES:
+        given = document.get(rule.name, document.get("all"))
+        options[rule.name] = given if isinstance(given, Mapping) else {"enforcementLevel": given}
+        level = options[rule.name].get("enforcementLevel") or _level(document.get("all"))
+        if level:
+            levels[rule.name] = level
+    return Config(levels, options)
+
+
+def _level(given: object) -> str:
+    level = given.get("enforcementLevel") if isinstance(given, Mapping) else given
+    return level if isinstance(level, str) else ""

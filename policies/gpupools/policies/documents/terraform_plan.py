@@ -1,0 +1,480 @@
+"""A Terraform or OpenTofu plan as JSON: https://developer.hashicorp.com/terraform/internals/json-format.
+
+Judges what will be there after the plan was applied, in every module. A value the plan does not know is `UNKNOWN`
+where the configuration gives it, and absent where only the provider computes it, as in a Pulumi program's inputs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from gpupools.base.bounded_yaml import Value, parse_yaml
+from gpupools.base.errors import Problem, Rejected, shown
+from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.policies.documents import kubernetes
+from gpupools.policies.documents.document import Document, Resource
+from gpupools.policies.documents.terraform_names import terraform_names
+from gpupools.policies.documents.text import Text, all_maps, damaged, one_map
+
+FORM = "Terraform plan"
+
+_NEVER_COMPUTED = frozenset({"taint", "node_taints"})
+"""No provider computes these, so one that is unknown was written in a dynamic block, which plans do not show."""
+
+
+_PLANNED = ("planned_values", "root_module")
+
+
+def recognises(data: Any) -> bool:
+    """Say whether this is a plan."""
+    return (
+        isinstance(data, dict) and "format_version" in data and ("resource_changes" in data or "planned_values" in data)
+    )
+
+
+def read(text: Text) -> Document:
+    """Read every managed resource that the plan leaves in place.
+
+    Raises:
+        Rejected: The format is newer than this reader, planning failed half-way, or the file is damaged.
+    """
+    data = text.values[0].data
+    check_version(data)
+    if data.get("errored") is True:
+        what = "is a plan that ended with an error, so resources are missing"
+        raise Rejected([Problem((), what, "cure that and plan again")])
+    changes = all_maps(data.get("resource_changes"), ("resource_changes",))
+    planned = one_map(one_map(data.get("planned_values"), _PLANNED[:1]).get("root_module"), _PLANNED)
+    if not changes and any(planned.get(key) for key in ("resources", "child_modules")):
+        raise damaged(("resource_changes",), data.get("resource_changes"))
+    plan = _Plan(text, _modules(_map(data.get("configuration")).get("root_module"), ()))
+    for index, change in enumerate(changes):
+        at = ("resource_changes", index)
+        for key in ("mode", "type"):
+            if not isinstance(change.get(key), str):
+                raise damaged((*at, key), change.get(key))
+        outcome = one_map(change.get("change"), (*at, "change"))
+        actions = outcome.get("actions")
+        if not isinstance(actions, list) or not actions:
+            raise damaged((*at, "change", "actions"), actions)
+        if change["mode"] == "managed" and actions not in (["delete"], ["forget"], ["read"]):
+            if not isinstance(outcome.get("after"), dict):
+                raise damaged((*at, "change", "after"), outcome.get("after"))
+            plan.found.append(
+                Found(
+                    type=change["type"],
+                    name=str(change.get("name")),
+                    address=str(change.get("address", "")),
+                    module=str(change.get("module_address", "")),
+                    index=change.get("index"),
+                    id=str(_map(outcome.get("before")).get("id") or "") if "create" not in actions else "",
+                    values=outcome["after"],
+                )
+            )
+            plan.unknown.append(outcome.get("after_unknown"))
+    return Document(FORM, tuple(plan.resources()))
+
+
+def check_version(data: Mapping[str, Any]) -> None:
+    """Refuse a major version of the format that is newer: minor ones only add.
+
+    Raises:
+        Rejected: It is newer.
+    """
+    version = data.get("format_version")
+    if not isinstance(version, str) or version.partition(".")[0] not in ("0", "1"):
+        what = f"has Terraform's JSON format {shown(version)}; 1 is the newest known here"
+        raise Rejected([Problem((), what, "write it with the Terraform this project was tested with, 1.x")])
+
+
+@dataclass(frozen=True)
+class Found:
+    """One resource instance of a plan or a state."""
+
+    type: str
+    name: str
+    address: str
+    module: str
+    """Address of the module instance, empty for the root."""
+    index: Any
+    """Its key under `count` or `for_each`."""
+    id: str
+    values: Mapping[str, Any]
+
+
+def resources_of(
+    found: Found, values: Mapping[str, Any], refers: Mapping[str, tuple[str, ...]], text: Text
+) -> Iterator[Resource]:
+    """Convert one resource instance; nothing for a type that holds no pools.
+
+    Args:
+        found: The instance.
+        values: Its values in Terraform's shape, with `UNKNOWN`.
+        refers: Addresses it refers to, by Terraform's names.
+        text: The file.
+    """
+    line = text.line_of(found.address)
+    names = terraform_names().get(found.type)
+    if names is not None:
+        inputs = names.wire(values)
+        if found.type == "azurerm_kubernetes_cluster":
+            _add_critical_addons_taint(inputs)
+        yield Resource(
+            address=found.address,
+            type=names.type,
+            inputs=inputs,
+            line=line,
+            id=found.id,
+            refers={next(iter(names.wire({key: "x"})), key): addresses for key, addresses in refers.items()},
+            spelled=names.says,
+            takes_no_taints=found.type == "azurerm_kubernetes_cluster",
+        )
+    elif found.type == "azapi_resource":
+        yield from _azapi(found, values, line)
+    elif found.type in ("kubernetes_manifest", "kubectl_manifest"):
+        yield from _manifests(found, values, line)
+    elif found.type == "helm_release":
+        yield Resource(address=found.address, type="kubernetes:helm.sh/v3:Release", inputs=_release(values), line=line)
+
+
+def _add_critical_addons_taint(inputs: Mapping[str, Any]) -> None:
+    """Add what `only_critical_addons_enabled` does, the only taint azurerm lets the default pool have.
+
+    https://registry.terraform.io/providers/hashicorp/azurerm/latest/docs/resources/kubernetes_cluster#only_critical_addons_enabled-1
+    """
+    for pool in _list(inputs.get("agentPoolProfiles")):
+        only = pool.pop("onlyCriticalAddonsEnabled", False) if isinstance(pool, dict) else False
+        if only is UNKNOWN:
+            pool["nodeTaints"] = UNKNOWN
+        elif only is True:
+            taints = pool.get("nodeTaints")
+            pool["nodeTaints"] = [*(taints if isinstance(taints, list) else []), "CriticalAddonsOnly=true:NoSchedule"]
+
+
+_AZAPI = {
+    "microsoft.containerservice/managedclusters": "azure-native:containerservice:ManagedCluster",
+    "microsoft.containerservice/managedclusters/agentpools": "azure-native:containerservice:AgentPool",
+}
+
+
+def _azapi(found: Found, values: Mapping[str, Any], line: int | None) -> Iterator[Resource]:
+    """Read a resource in ARM's own JSON: https://registry.terraform.io/providers/Azure/azapi/latest/docs."""
+    token = _AZAPI.get(str(values.get("type", "")).partition("@")[0].lower())
+    body = values.get("body")
+    if isinstance(body, str):  # azapi 1 takes text
+        parsed = parse_yaml(body)
+        body = parsed[0].data if parsed else None
+    properties = body if body is UNKNOWN else _map(body).get("properties")
+    if token is not None:
+        inputs = properties if isinstance(properties, dict) else {}
+        if properties is UNKNOWN:
+            inputs = {"vmSize": UNKNOWN, "nodeTaints": UNKNOWN, "agentPoolProfiles": UNKNOWN}
+        yield Resource(address=found.address, type=token, inputs=inputs, line=line, id=found.id)
+
+
+def _manifests(found: Found, values: Mapping[str, Any], line: int | None) -> Iterator[Resource]:
+    """Read the object that `kubernetes_manifest` or `kubectl_manifest` (of any maker) applies."""
+    if found.type == "kubernetes_manifest":
+        documents: tuple[Value, ...] = (Value(values.get("manifest")),)
+    else:
+        body = values.get("yaml_body")
+        documents = parse_yaml(body) if isinstance(body, str) else ()
+    for value in documents:
+        for read in kubernetes.objects(value):
+            yield Resource(address=found.address, type=read.type, inputs=read.inputs, line=line)
+
+
+def _release(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a Helm release: https://registry.terraform.io/providers/hashicorp/helm/latest/docs/resources/release."""
+    merged: dict[str, Any] = {}
+    written = values.get("values")
+    for text in _list(written):
+        parsed = parse_yaml(text) if isinstance(text, str) else ()
+        _merge(merged, parsed[0].data if parsed else {})
+    for setting in _list(values.get("set")):
+        name = _map(setting).get("name")
+        # Escaped dots, lists and what lies deep down switch no GPU software.
+        if isinstance(name, str) and not re.search(r"[\\\[{]", name) and name.count(".") < _MAX_STEPS:
+            *parents, last = name.split(".")
+            value = setting.get("value")
+            nested: Any = {last: {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value}
+            for parent in reversed(parents):
+                nested = {parent: nested}
+            _merge(merged, nested)
+    given = {key: values[key] for key in ("chart", "version", "devel", "name", "namespace") if values.get(key)}
+    unknown = written is UNKNOWN or UNKNOWN in _list(written)
+    return {
+        **given,
+        "values": UNKNOWN if unknown else merged,
+        **({"repositoryOpts": {"repo": values["repository"]}} if values.get("repository") else {}),
+    }
+
+
+def _merge(into: dict[str, Any], other: Any) -> None:
+    for key, value in _map(other).items():
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+_Name = tuple[tuple[str, ...], str, str]
+"""Calls, type and name of a resource in the configuration."""
+
+
+@dataclass
+class _Plan:
+    text: Text
+    modules: Mapping[tuple[str, ...], Mapping[str, Any]]
+    """Configuration of each module by the names of its calls."""
+    found: list[Found] = field(default_factory=list)
+    unknown: list[Any] = field(default_factory=list)
+
+    def resources(self) -> Iterator[Resource]:
+        for found, unknown in zip(self.found, self.unknown, strict=True):
+            name = (_calls(found.module), found.type, found.name)
+            given = self._block(name)
+            values = _known(found.values, unknown, given)
+            yield from resources_of(found, values, self._refers(found, name, values), self.text)
+
+    @cached_property
+    def _configured(self) -> Mapping[_Name, Mapping[str, Any]]:
+        """What the configuration says of each resource, by calls, type and name."""
+        return {
+            (calls, str(resource.get("type")), str(resource.get("name"))): resource
+            for calls, module in self.modules.items()
+            for resource in _list(module.get("resources"))
+            if isinstance(resource, dict)
+        }
+
+    def _block(self, name: _Name) -> _Block | None:
+        """Return the expressions of a resource, the same for all its instances."""
+        if name not in self._blocks:
+            resource = self._configured.get(name)
+            self._blocks[name] = None if resource is None else _Block(_map(resource.get("expressions")))
+        return self._blocks[name]
+
+    @cached_property
+    def _blocks(self) -> dict[_Name, _Block | None]:
+        return {}
+
+    @cached_property
+    def _instances(self) -> Mapping[_Name, _Alike]:
+        instances: dict[_Name, _Alike] = {}
+        for found in self.found:
+            name = (_calls(found.module), found.type, found.name)
+            instances.setdefault(name, _Alike(found.type)).add(found)
+        return instances
+
+    @cached_property
+    def _neighbours(self) -> Mapping[str, Mapping[str, _Alike]]:
+        """What stands in each module instance and can be referred to, by type."""
+        neighbours: dict[str, dict[str, _Alike]] = {}
+        for found in self.found:
+            if found.type in terraform_names():
+                module = neighbours.setdefault(found.module, {})
+                module.setdefault(found.type, _Alike(found.type)).add(found)
+        return neighbours
+
+    def _refers(self, found: Found, name: _Name, values: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
+        """Return, for each input, the resources it was made from, where that is certain."""
+        resource = self._configured.get(name)
+        if resource is None:
+            return {}
+        result: dict[str, tuple[str, ...]] = {}
+        for key, value in values.items():
+            names = self._names(name, resource, key)
+            if names is not None:
+                alike = [self._instances[one] for one in names if one in self._instances]
+            elif not _holds_unknown(value):
+                continue
+            else:
+                # Made from a local or in a dynamic block, which plans do not show, so the neighbours count.
+                alike = [each for each in self._neighbours.get(found.module, {}).values() if each.type != found.type]
+            certain = tuple(_made_together(found, alike))
+            if certain:
+                result[key] = certain
+        return result
+
+    def _names(self, name: _Name, resource: Mapping[str, Any], key: str) -> tuple[_Name, ...] | None:
+        """Return the resources that an input's expression names; None where the plan does not show them."""
+        asked = (name, key)
+        if asked not in self._named:
+            given = _map(resource.get("expressions"))
+            words = list(_references(given.get(key)))
+            if key in given and not any(word.startswith("local.") for word in words):
+                each = list(_references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
+                said = dict.fromkeys(other for word in words for other in (each if _EACH.match(word) else [word]))
+                names = dict.fromkeys(one for word in said for one in self._resolved(word, name[0], 0))
+                self._named[asked] = tuple(names) if len(names) <= _MAX_NAMES else ()
+            else:
+                self._named[asked] = None
+        return self._named[asked]
+
+    @cached_property
+    def _named(self) -> dict[tuple[_Name, str], tuple[_Name, ...] | None]:
+        return {}
+
+    def _resolved(self, said: str, calls: tuple[str, ...], depth: int) -> tuple[_Name, ...]:
+        """Follow a reference through variables and outputs of modules to resources: (calls, type, name)."""
+        parts = [part.partition("[")[0] for part in said.split(".", 3)[:3]]
+        if depth > _MAX_STEPS or len(parts) < 2:
+            return ()
+        asked = (calls, *parts)
+        if asked not in self._resolved_before:
+            self._resolved_before[asked] = ()  # references that lead round in a circle end here
+            names = dict.fromkeys(islice(self._followed(parts, calls, depth), _MAX_NAMES + 1))
+            self._resolved_before[asked] = tuple(names)
+        return self._resolved_before[asked]
+
+    @cached_property
+    def _resolved_before(self) -> dict[tuple[Any, ...], tuple[_Name, ...]]:
+        return {}
+
+    def _followed(self, parts: list[str], calls: tuple[str, ...], depth: int) -> Iterator[_Name]:
+        first, second = parts[0], parts[1]
+        if first == "var":
+            if calls:
+                call = _map(_map(_map(self.modules.get(calls[:-1])).get("module_calls")).get(calls[-1]))
+                for other in dict.fromkeys(_references(_map(call.get("expressions")).get(second))):
+                    yield from self._resolved(other, calls[:-1], depth + 1)
+        elif first == "module":
+            if len(parts) > 2:
+                output = _map(_map(_map(self.modules.get((*calls, second))).get("outputs")).get(parts[2]))
+                for other in dict.fromkeys(_references(output.get("expression"))):
+                    yield from self._resolved(other, (*calls, second), depth + 1)
+        elif first not in _NO_RESOURCES:
+            yield calls, first, second
+
+
+_MAX_STEPS = 20
+_MAX_NAMES = 100
+"""Resources that one input may be made from; of more, none is certain."""
+_EACH = re.compile(r"each\.")
+_NO_RESOURCES = frozenset({"local", "each", "count", "path", "self", "terraform", "data"})
+
+
+@dataclass
+class _Alike:
+    """Instances of one type: how many there are and one of them, by what they may share with another resource."""
+
+    type: str
+    whole: dict[tuple[Any, ...], tuple[int, str]] = field(default_factory=dict)
+
+    def add(self, found: Found) -> None:
+        for key in _nearness(found):
+            self.whole[key] = (self.whole.get(key, (0, ""))[0] + 1, found.address)
+
+
+def _nearness(found: Found) -> tuple[tuple[Any, ...], ...]:
+    index = found.index if isinstance(found.index, str | int | None) else str(found.index)
+    return (found.module, index), (found.module,), ("", "", index), ()
+
+
+def _made_together(found: Found, others: list[_Alike]) -> Iterator[str]:
+    """Yield of each type the one instance that belongs to a resource: same module instance, then same key, or alone."""
+    by_type: dict[str, list[_Alike]] = {}
+    for other in others:
+        by_type.setdefault(other.type, []).append(other)
+    for alike in by_type.values():
+        for key in _nearness(found):
+            near = [count for each in alike if (count := each.whole.get(key)) is not None]
+            if near:
+                if len(near) == 1 and near[0][0] == 1:
+                    yield near[0][1]
+                break
+
+
+@dataclass
+class _Block:
+    """The expressions of a block; a block inside it is put together once."""
+
+    given: Mapping[str, Any]
+    inside: dict[str, _Block | None] = field(default_factory=dict)
+
+    def block(self, key: str) -> _Block | None:
+        """Return the keys a block gives in any of its occurrences, for a set has no order; None for an attribute."""
+        if key not in self.inside:
+            expressions = self.given.get(key)
+            blocks: list[Any] = expressions if isinstance(expressions, list) else [expressions]
+            if all(isinstance(one, dict) and not one.keys() & {"references", "constant_value"} for one in blocks):
+                self.inside[key] = _Block({name: value for block in blocks for name, value in block.items()})
+            else:
+                self.inside[key] = None
+        return self.inside[key]
+
+
+def _known(after: Any, unknown: Any, given: _Block | None) -> dict[str, Any]:
+    """Put values and unknown marks of one block together.
+
+    Args:
+        after: The block's values; a key whose value is not known is missing.
+        unknown: True for each value that is not known, in the same shape.
+        given: The block's expressions; None when the plan does not show them.
+    """
+    values, marks = _map(after), _map(unknown)
+    result: dict[str, Any] = {}
+    for key in {**values, **marks}:
+        mark = marks.get(key)
+        if mark is True and given is not None and key not in given.given and key not in _NEVER_COMPUTED:
+            continue
+        result[key] = _value(values.get(key), mark, given.block(key) if given is not None else None)
+    return result
+
+
+def _value(after: Any, mark: Any, given: _Block | None) -> Any:
+    if mark is True:
+        return UNKNOWN
+    if isinstance(mark, list):
+        items, marks = _list(after), [*mark, *([None] * len(_list(after)))]
+        length = max(len(items), len(mark))
+        return [_value(items[i] if i < len(items) else None, marks[i], given) for i in range(length)]
+    if isinstance(mark, dict) or isinstance(after, dict):
+        return _known(after, mark, given)
+    if isinstance(after, list):
+        return [_value(item, None, given) for item in after]
+    return after
+
+
+def _holds_unknown(block: Any) -> bool:
+    return isinstance(block, list) and any(UNKNOWN in item.values() for item in block if isinstance(item, dict))
+
+
+def _references(expression: Any) -> Iterator[str]:
+    """Yield every reference in an expression, at any depth of blocks."""
+    inside = [expression]
+    while inside:
+        value = inside.pop()
+        if isinstance(value, dict):
+            yield from (said for said in _list(value.get("references")) if isinstance(said, str))
+            inside += [item for key, item in value.items() if key not in ("references", "constant_value")]
+        elif isinstance(value, list):
+            inside += value
+
+
+def _modules(module: Any, calls: tuple[str, ...]) -> dict[tuple[str, ...], Mapping[str, Any]]:
+    found = {calls: _map(module)}
+    for name, call in _map(_map(module).get("module_calls")).items():
+        found |= _modules(_map(call).get("module"), (*calls, name))
+    return found
+
+
+_CALL = re.compile(r'module\.([\w-]+)(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?(?:\.|$)')
+
+
+def _calls(module: str) -> tuple[str, ...]:
+    """Return the names in a module's address: `module.a["x"].module.b` is (a, b)."""
+    return tuple(_CALL.findall(module))
+
+
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,197 @@
+"""What a rule is and what it finds: data shared by every kind of rule, and the words a finding is told in."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from gpupools.base.errors import shown
+from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.policies.declared import Stack
+from gpupools.policies.software import Software
+
+DOCS = "docs/policies.md"
+"""The page with a section for every rule, by the rule's name."""
+
+UNKNOWN_AT_PREVIEW = "unknownAtPreview"
+"""Configuration of every rule that values unknown at preview can leave undecided: `violation` or `advisory`."""
+
+
+class Level(StrEnum):
+    """What a finding does to a deployment; the values are Pulumi's."""
+
+    ADVISORY = "advisory"
+    MANDATORY = "mandatory"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What a rule has against one pool, one piece of software or the stack."""
+
+    what: str
+    """What is wrong, with the input that says so."""
+    property: str = ""
+    """Path of the input to change, e.g. `nodeConfig.taints`; its declared value is shown to the reader."""
+    fix: str
+    pool: str = ""
+    """Name of the pool inside its resource; empty when the resource is the pool."""
+    found: str | None = None
+    """The declared value, for people; None where it is to be looked up at `property`."""
+    source: str = ""
+    """Public page the finding rests on, where it is not the rule's own."""
+    unverified: bool = False
+    """True when the inputs known at preview prove neither a violation nor safety."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What a rule may look at beside the inputs."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    """The rule's own configuration; what is left out has the default of `Rule.config`."""
+    stack: str = ""
+    """Name of the Pulumi stack."""
+    protect: bool = False
+    """The resource option of that name."""
+    options: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
+    """Configuration values already looked up, by rule and key."""
+
+
+@dataclass(frozen=True)
+class Framework:
+    """The public guidance a rule carries out."""
+
+    name: str
+    version: str
+    reference: str
+    """Number or name of the item."""
+    specification: str
+    """What the item asks for, in a few words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rule:
+    """One rule; exactly one of `pool`, `software` and `stack` judges."""
+
+    name: str
+    level: Level
+    severity: str
+    """`low`, `medium`, `high` or `critical`."""
+    why: str
+    """Why the rule exists, one sentence."""
+    fix: str
+    """What cures a violation, on any cloud."""
+    url: str
+    """Public page about what the rule asks for."""
+    framework: Framework
+    config: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """JSON schema of each configuration key, with its default."""
+    pool: Callable[[PoolFacts, Context], Iterable[Finding]] | None = None
+    """Judges one pool by what its own resource says."""
+    software: Callable[["Software", Context], Iterable[Finding]] | None = None
+    """Judges one chart or workload that brings GPU software."""
+    stack: Callable[["Stack", Context], Iterable[tuple[str, Finding]]] | None = None
+    """Judges the whole stack; findings with the URN of the resource at fault, empty for the stack itself."""
+
+    @property
+    def docs(self) -> str:
+        """Where this project explains the rule."""
+        return f"{DOCS}#{self.name}"
+
+    def option(self, context: Context, key: str) -> Any:
+        """Return a configuration value, its default when left out or of a type the schema does not take."""
+        known = (self.name, key)
+        if known not in context.options:
+            schema = self.config[key]
+            given = context.config.get(key, schema.get("default"))
+            context.options[known] = given if _fits(given, schema) else schema.get("default")
+        return context.options[known]
+
+
+def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+    if "enum" in schema:
+        return value in schema["enum"]
+    match schema["type"]:
+        case "integer":  # numbers come over the wire as floats
+            return isinstance(value, int | float) and not isinstance(value, bool) and value == value and value >= 0
+        case "array":
+            return isinstance(value, list) and all(isinstance(item, str) for item in value)
+        case "object":
+            return isinstance(value, Mapping) and all(isinstance(item, str) for item in value.values())
+        case _:
+            return isinstance(value, str)
+
+
+def unknown_at_preview(default: str = "violation") -> Mapping[str, Mapping[str, Any]]:
+    """Return the schema of the configuration key for what values unknown at preview leave undecided."""
+    return {
+        UNKNOWN_AT_PREVIEW: {
+            "type": "string",
+            "enum": ["violation", "advisory"],
+            "default": default,
+            "description": "What it is when values not known at preview keep the rule from deciding.",
+        }
+    }
+
+
+def told(finding: Finding, props: Mapping[str, Any], rule: Rule | None = None) -> str:
+    """Write a finding for people: what is wrong, the value found, the cure, and where to read on.
+
+    Args:
+        finding: From a rule.
+        props: The resource's inputs as plain data; values of taints are left out, since they may be secret.
+        rule: The rule, whose section of the documentation is named; None leaves it out.
+    """
+    text = f"pool {shown(finding.pool)}: {finding.what}" if finding.pool else finding.what
+    if finding.property:
+        found = _found(_at(props, finding.property)) if finding.found is None else finding.found
+        text += f"; found {finding.property}: {found}"
+    text += f"; {finding.fix}"
+    see = [place for place in (finding.source, rule.docs if rule else "") if place]
+    return f"{text} (see {', '.join(see)})" if see else text
+
+
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d{1,9})\]")
+
+
+def steps(path: str) -> list[str | int]:
+    """Split a path into keys and list positions: `agentPoolProfiles[1].nodeTaints`."""
+    return [int(index) if index else key for key, index in _STEP.findall(path)]
+
+
+def _at(value: Any, path: str) -> Any:
+    for step in steps(path):
+        if isinstance(step, int):
+            if not isinstance(value, list):
+                return value
+            value = value[step] if step < len(value) else None
+        elif value is UNKNOWN or not isinstance(value, Mapping):
+            return value
+        else:
+            value = value.get(step)
+    return value
+
+
+def _found(value: Any) -> str:
+    if value is None or value == [] or value == {}:
+        return "none"
+    if isinstance(value, list):
+        most = 3
+        listed = ", ".join(_found(item) for item in value[:most])
+        return f"{listed} and {len(value) - most} more" if len(value) > most else listed
+    if isinstance(value, Mapping) and not value.keys() & {"key", "effect"}:
+        named = [str(key) for key in value][:3]  # the values may be secret
+        return f"{{{', '.join(shown(key)[1:-1] for key in named)}{', …' if len(value) > len(named) else ''}}}"
+    if isinstance(value, Mapping):
+        return ":".join(_word(value.get(part)) for part in ("key", "effect"))
+    return _word(re.sub(r"=[^:]*", "", value, count=1) if isinstance(value, str) else value)
+
+
+def _word(value: Any) -> str:
+    if value is UNKNOWN:
+        return repr(value)
+    if isinstance(value, str):
+        told = shown(value)
+        return (told if told.startswith("a text of ") else told[1:-1]) if value else "<empty>"
+    return "<missing>" if value is None else f"<{type(value).__name__}>"

@@ -1,0 +1,623 @@
+"""Brings the rules to the Pulumi engine: plain data out of the policy SDK's inputs, findings into violations.
+
+Owns nothing about GPUs or clouds: `providers.clouds()` reads the pools, `policies.rules` and `policies.stack_rules`
+judge them.
+"""
+
+import copy
+import functools
+import json
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType, SimpleNamespace
+from typing import Any
+
+import pulumi
+import pulumi_policy.policy as sdk
+from google.protobuf import struct_pb2
+from pulumi.runtime.proto import analyzer_pb2
+from pulumi_policy import (
+    EnforcementLevel,
+    Policy,
+    PolicyComplianceFramework,
+    PolicyConfigSchema,
+    PolicyResource,
+    ReportViolation,
+    ResourceValidationArgs,
+    ResourceValidationPolicy,
+    Severity,
+    StackValidationArgs,
+    StackValidationPolicy,
+)
+from pulumi_policy.deserialize import serialize_properties
+from pulumi_policy.proxy import UnknownValueError
+from pulumi_policy.secret import Secret
+
+from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.policies.components import Said, repeats, said
+from gpupools.policies.declared import Declared, Stack, shows_gpus
+from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
+from gpupools.policies.rules import RULES, TAINTED, untainted
+from gpupools.policies.software import Software, is_software, read_software
+from gpupools.policies.stack_rules import ALL_RULES, STACK_RULES
+from gpupools.policies.wire import SECRET, SIGNATURE, decoded
+from gpupools.policies.wire import plain as plain_wire
+from gpupools.providers import clouds
+from gpupools.read.inputs import with_name, with_taint
+from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
+
+NAME = "gpupools"
+"""The pack's name, as the engine shows it."""
+
+UNVERIFIED = "unverified-at-preview"
+"""The advisory policy that reports what a rule was configured to leave open at preview."""
+
+UNVERIFIED_IN_STACK = "unverified-in-stack"
+"""The same for the rules that see the whole stack."""
+
+
+def plain(value: Any) -> Any:
+    """Turn a resource's inputs into plain data: dict, list, str, float, bool, None, and `UNKNOWN`.
+
+    Takes the policy SDK's proxies as well as the wire form, and looks through secrets. An asset or archive, which
+    no input of a pool can be, becomes an empty dict: neither absent nor a value that could satisfy a rule.
+    """
+    return plain_wire(_unwrapped(value))
+
+
+def _unwrapped(value: Any) -> Any:
+    """Take the policy SDK's own types apart; what is none of them stays."""
+    if isinstance(value, Secret):
+        return _unwrapped(value.value)
+    if isinstance(value, Mapping):
+        return {key: _item(value, key) for key in value}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_item(value, index) for index in range(len(value))]
+    return value
+
+
+def _item(container: Any, key: Any) -> Any:
+    try:
+        return _unwrapped(container[key])
+    except UnknownValueError:  # raised by the very look at it, before there is a value to compare
+        return UNKNOWN
+
+
+def read_pools(resource_type: str, inputs: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    """Read the pools that a resource of any cloud declares, Kubernetes objects included.
+
+    Args:
+        resource_type: Type token, e.g. `aws:eks/nodeGroup:NodeGroup`.
+        inputs: Plain data.
+    """
+    known = clouds()
+    pools = (pool for cloud in known.values() for pool in cloud.read_pools(resource_type, inputs))
+    return tuple(with_name(pool, inputs) for pool in (*pools, *read_kubernetes_pools(resource_type, inputs, known)))
+
+
+def complaints(resource_type: str, props: Mapping[str, Any]) -> list[str]:
+    """Say what every rule has against one resource, unverified findings and advice included.
+
+    Args:
+        resource_type: Type token, e.g. `aws:eks/nodeGroup:NodeGroup`.
+        props: Its inputs, camelCase: a proxy of the policy SDK, the wire form, or plain data.
+    """
+    inputs = Inputs(plain(props))
+    return [
+        told(finding, inputs.plain(), rule)
+        for rule in RULES
+        for finding in _findings(rule, resource_type, inputs, Context())
+    ]
+
+
+def policies() -> list[Policy]:
+    """Make one policy per rule, and for each scope the one that reports what its rules leave open."""
+    left_open, left_open_in_stack = _LeftOpen(), _LeftOpen()
+    return [
+        *(_resource_policy(rule, left_open) for rule in RULES),
+        _unverified(left_open),
+        *(_stack_policy(rule, left_open_in_stack) for rule in STACK_RULES),
+        _unverified_in_stack(left_open_in_stack),
+    ]
+
+
+# The SDK's server has several threads; each entry is the same whoever writes it.
+_LOOKED_INSIDE: dict[str, bool] = {}
+_MOST_TYPES = 10_000
+
+
+class Inputs(Mapping[str, Any]):
+    """A resource's inputs, decoded when the first rule looks, and what was read from them."""
+
+    def __init__(self, given: struct_pb2.Struct | dict[str, Any]) -> None:
+        self.given = given
+        self._plain = given if isinstance(given, dict) else None
+        self._pools: tuple[PoolFacts, ...] | None = None
+        self._software: tuple[Software | None] | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data."""
+        if self._plain is None:
+            assert isinstance(self.given, struct_pb2.Struct)
+            self._plain = decoded(self.given)
+        return self._plain
+
+    def pools(self, resource_type: str) -> tuple[PoolFacts, ...]:
+        """Return the pools in there; nothing is decoded for a type that holds none."""
+        if self._pools is None:
+            # Readers look at the type before they look inside, so a type is known by whether this was decoded.
+            inside = _LOOKED_INSIDE.get(resource_type)
+            self._pools = () if inside is False else read_pools(resource_type, self.plain() if inside else self)
+            if inside is None and len(_LOOKED_INSIDE) < _MOST_TYPES:
+                _LOOKED_INSIDE[resource_type] = self._plain is not None
+        return self._pools
+
+    def software(self, resource_type: str) -> Software | None:
+        """Return the GPU software in there."""
+        if self._software is None:
+            self._software = (read_software(resource_type, self.plain()) if is_software(resource_type) else None,)
+        return self._software[0]
+
+    def __getitem__(self, key: str) -> Any:
+        return self.plain()[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.plain())
+
+    def __len__(self) -> int:
+        return len(self.plain())
+
+
+class _Call(threading.local):
+    """What one call of the engine is about; the SDK's server answers each call on one thread."""
+
+    def __init__(self) -> None:
+        self.running = False
+        self.inputs: dict[int, Inputs] = {}
+        self.findings: dict[str, tuple[tuple[str, Finding], ...]] = {}
+        """URN and finding by the rule's name; only rules that found something."""
+        self.stack: Stack | None = None
+
+    def reset(self, *, running: bool) -> None:
+        self.running, self.inputs, self.findings, self.stack = running, {}, {}, None
+
+    def leaves_open(self) -> bool:
+        """Say whether some finding is not proven, which is what the policies beside the rules report."""
+        return any(finding.unverified for found in self.findings.values() for _, finding in found)
+
+    def decode(self, message: struct_pb2.Struct) -> Inputs:
+        found = self.inputs.get(id(message))
+        if found is None:
+            found = self.inputs[id(message)] = Inputs(message)  # keeps the message, so that its id stays its own
+        return found
+
+
+_call = _Call()
+
+_SDK: Any = sdk
+
+REPLACED: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "": ("json_format", "deserialize_properties", "unknown_checking_proxy"),
+        "_PolicyAnalyzerServicer": (
+            *("Analyze", "AnalyzeStack", "Configure"),
+            *("_configure_runtime_settings", "_get_enforcement_level", "_get_policy_config"),
+        ),
+    }
+)
+"""The internals of `pulumi_policy.policy` that `judge_once` goes by: those of the module, and those of its server."""
+
+
+def gone() -> list[str]:
+    """Name what the installed SDK has no longer of what `judge_once` goes by."""
+    owners = {owner: getattr(_SDK, owner, None) if owner else _SDK for owner in REPLACED}
+    return [
+        f"pulumi_policy.policy.{owner}{'.' if owner else ''}{name}"
+        for owner, names in REPLACED.items()
+        for name in names
+        if not hasattr(owners[owner], name)
+    ]
+
+
+def judge_once() -> None:
+    """Make the SDK's server decode a resource once, and only if its type can matter, and run what found something.
+
+    It decodes the properties anew for every policy (`_PolicyAnalyzerServicer.Analyze` in `pulumi_policy/policy.py`),
+    which for this many policies would cost a deployment more than everything else a pack does. What a policy reports
+    stays what its `validate` reports. Where a later SDK has other names nothing is changed: right, and slower.
+    """
+    if gone():
+        return
+    servicer: Any = _SDK._PolicyAnalyzerServicer
+    if isinstance(_SDK.json_format, SimpleNamespace):
+        return  # done before
+    to_dict, deserialize, proxy = (
+        _SDK.json_format.MessageToDict,
+        _SDK.deserialize_properties,
+        _SDK.unknown_checking_proxy,
+    )
+
+    def message_to_dict(message: Any, *args: Any, **kwargs: Any) -> Any:
+        asked = _call.running and isinstance(message, struct_pb2.Struct)
+        return _call.decode(message) if asked else to_dict(message, *args, **kwargs)
+
+    _SDK.json_format = SimpleNamespace(MessageToDict=message_to_dict)
+    _SDK.deserialize_properties = lambda props, *rest: props if isinstance(props, Inputs) else deserialize(props, *rest)
+    _SDK.unknown_checking_proxy = lambda props: props if isinstance(props, Inputs) else proxy(props)
+    servicer.Configure = _configured_anew(servicer.Configure)
+    servicer.Analyze = _judged_first(servicer.Analyze, _judge_resource)
+    servicer.AnalyzeStack = _judged_first(servicer.AnalyzeStack, _judge_stack)
+    servicer._get_enforcement_level = _silent_where_nothing_is_found(servicer._get_enforcement_level)
+
+
+def _judged_first(method: Any, judge: Callable[[Any, Any], None]) -> Any:
+    @functools.wraps(method)
+    def call(self: Any, request: Any, context: Any) -> Any:
+        _call.reset(running=True)
+        try:
+            judge(self, request)
+            return method(_asking_few(self), request, context) if _call.findings else analyzer_pb2.AnalyzeResponse()
+        finally:
+            _call.reset(running=False)
+
+    return call
+
+
+_POLICIES = "_PolicyAnalyzerServicer__policies"
+
+
+def _asking_few(servicer: Any) -> Any:
+    """Return the servicer with only the policies that have something to report, where it keeps them by this name."""
+    every = getattr(servicer, _POLICIES, None)
+    if every is None:
+        return servicer
+    few = copy.copy(servicer)
+    setattr(few, _POLICIES, [policy for policy in every if not _is_silent(policy)])
+    return few
+
+
+_OURS = frozenset(rule.name for rule in ALL_RULES)
+
+
+def _is_silent(policy: Policy) -> bool:
+    """Say whether a policy has nothing to report in the running call."""
+    if policy.name in _OURS:
+        return policy.name not in _call.findings
+    return policy.name in (UNVERIFIED, UNVERIFIED_IN_STACK) and not _call.leaves_open()
+
+
+def _silent_where_nothing_is_found(method: Any) -> Any:
+    @functools.wraps(method)
+    def level(self: Any, policy: Policy) -> EnforcementLevel:
+        if _call.running and _is_silent(policy):
+            return EnforcementLevel.DISABLED
+        found: EnforcementLevel = method(self, policy)
+        return found
+
+    return level
+
+
+def _judge_resource(servicer: Any, request: Any) -> None:
+    inputs = _call.decode(request.properties)
+    pools, software = _named(inputs, request.type, request.name), inputs.software(request.type)
+    if not pools and software is None:
+        return
+    _seen[request.urn] = (request.type, request.properties, pools, software)
+    contexts = _contexts(servicer, request.options.protect)
+    if not request.options.protect and _may_be_destroyed(request.options.parent):
+        contexts = _contexts(servicer, True)
+    component = _components.get(request.options.parent)
+    for rule in _POOL_RULES if pools else ():
+        assert rule.pool is not None
+        context = contexts[rule.name]
+        found = [(request.urn, finding) for pool in pools for finding in rule.pool(pool, context)]
+        if found and component is not None:
+            found = [each for each in found if not repeats(rule.name, each[1], component)]
+        if found:
+            _call.findings[rule.name] = tuple(found)
+    if shows_gpus(pools):
+        _components[request.urn] = {said(name, each) for name, found in _call.findings.items() for _, each in found}
+    for rule in _SOFTWARE_RULES if software is not None else ():
+        assert rule.software is not None
+        assert software is not None
+        found = [(request.urn, finding) for finding in rule.software(software, contexts[rule.name])]
+        if found:
+            _call.findings[rule.name] = tuple(found)
+
+
+_POOL_RULES = tuple(rule for rule in RULES if rule.pool is not None)
+_SOFTWARE_RULES = tuple(rule for rule in RULES if rule.software is not None)
+
+# What each resource was read as, by URN, with the inputs it was read from.
+_seen: dict[str, tuple[str, struct_pb2.Struct, tuple[PoolFacts, ...], Software | None]] = {}
+
+# What was found on each component that shows GPUs itself, by URN.
+_components: dict[str, set[Said]] = {}
+
+
+def _may_be_destroyed(parent: str) -> bool:
+    """Say whether the stack file's own switch takes the protection of the pool that is a resource's parent away.
+
+    The engine hands a pack the stack's configuration; a program without such a key gets no say in this.
+    """
+    kind, _, name = parent.rpartition("::")
+    if not kind.endswith("gpupools:index:GpuNodePool"):
+        return False
+    try:
+        named = json.loads(pulumi.Config("gpupools").get("allow_destroy") or "[]")
+    except ValueError:
+        return False
+    return isinstance(named, list) and name in {str(each).replace("/", "-") for each in named}
+
+
+# The rules' contexts by the resource option protect, until the engine configures anew.
+_configured: dict[bool, dict[str, Context]] = {}
+
+
+def _contexts(servicer: Any, protect: bool) -> dict[str, Context]:
+    found = _configured.get(protect)
+    if found is None:
+        servicer._configure_runtime_settings()
+        stack = pulumi.get_stack()
+        found = _configured[protect] = {
+            rule.name: Context(config=servicer._get_policy_config(rule.name) or {}, stack=stack, protect=protect)
+            for rule in ALL_RULES
+        }
+    return found
+
+
+def _configured_anew(method: Any) -> Any:
+    @functools.wraps(method)
+    def configure(self: Any, request: Any, context: Any) -> Any:
+        answer = method(self, request, context)
+        _configured.clear()
+        return answer
+
+    return configure
+
+
+def _judge_stack(servicer: Any, request: Any) -> None:
+    contexts = _contexts(servicer, False)
+    _call.stack = Stack([_declared(_Wired(resource)) for resource in request.resources])
+    for rule in STACK_RULES:
+        assert rule.stack is not None
+        findings = tuple(rule.stack(_call.stack, contexts[rule.name]))
+        if findings:
+            _call.findings[rule.name] = findings
+
+
+def _read_before(wire: Any) -> tuple[tuple[PoolFacts, ...], Software | None] | None:
+    """Return what a resource was read as before it existed, if its outputs are its inputs and more."""
+    before = _seen.get(wire.urn)
+    if before is None or before[0] != wire.type:
+        return None
+    inputs, outputs = before[1].fields, wire.properties.fields
+    if all(key in outputs and outputs[key] == value for key, value in inputs.items()):
+        return before[2], before[3]
+    return None
+
+
+class _Wired:
+    """A resource of an AnalyzeStack call, with the names that the SDK's `PolicyResource` has."""
+
+    def __init__(self, wire: Any) -> None:
+        self.urn, self.resource_type, self.name = wire.urn, wire.type, wire.name
+        self.props = _call.decode(wire.properties)
+        self.parent_urn = wire.parent
+        self.provider_urn = wire.provider.urn if wire.HasField("provider") else ""
+        self.depends = tuple(wire.dependencies)
+        self.by_property = {key: tuple(found.urns) for key, found in wire.propertyDependencies.items() if found.urns}
+        self.before = _read_before(wire)
+
+
+def _inputs(props: Any) -> Inputs:
+    return props if isinstance(props, Inputs) else Inputs(plain(props))
+
+
+def _named(inputs: Inputs, resource_type: str, name: str) -> tuple[PoolFacts, ...]:
+    """Return the pools of a resource; one without a name of its own has the name that the program gives it."""
+    return tuple(with_name(pool, inputs, name) for pool in inputs.pools(resource_type))
+
+
+def _findings(rule: Rule, resource_type: str, inputs: Inputs, context: Context, name: str = "") -> Iterable[Finding]:
+    if rule.pool is not None:
+        for pool in _named(inputs, resource_type, name):
+            yield from rule.pool(pool, context)
+    elif rule.software is not None:
+        software = inputs.software(resource_type)
+        if software is not None:
+            yield from rule.software(software, context)
+
+
+class _LeftOpen(threading.local):
+    """What the rules left open for the resource or stack a thread is at.
+
+    The SDK reports every violation of a policy at the policy's one level, so an advisory needs a second policy,
+    which cannot see the first one's configuration. One Analyze call asks all policies in their order on one
+    thread (pulumi/pulumi-policy `sdk/python/lib/pulumi_policy/policy.py`), so they can pass it on here.
+    """
+
+    def __init__(self) -> None:
+        self._about = ""
+        self._messages: tuple[tuple[str, str], ...] = ()
+
+    def add(self, about: str, urn: str, message: str) -> None:
+        self._messages = (*(self._messages if about == self._about else ()), (urn, message))
+        self._about = about
+
+    def take(self, about: str) -> tuple[tuple[str, str], ...]:
+        messages = self._messages if about == self._about else ()
+        self._messages = ()
+        return messages
+
+
+def _advisory(rule: Rule, context: Context) -> bool:
+    # The engine fills the schema's default in; a pack that is driven directly gets no configuration at all.
+    return UNKNOWN_AT_PREVIEW in rule.config and rule.option(context, UNKNOWN_AT_PREVIEW) == "advisory"
+
+
+def _resource_policy(rule: Rule, left_open: _LeftOpen) -> ResourceValidationPolicy:
+    def validate(args: ResourceValidationArgs, report_violation: ReportViolation) -> None:
+        inputs = _inputs(args.props)
+        context = Context(
+            config=args.get_config(),
+            stack=pulumi.get_stack(),
+            protect=bool(args.opts and (args.opts.protect or _may_be_destroyed(args.opts.parent or ""))),
+        )
+        if _call.running:
+            findings: Iterable[Finding] = [finding for _, finding in _call.findings.get(rule.name, ())]
+        else:
+            findings = _findings(rule, args.resource_type, inputs, context, args.name)
+        for finding in findings:
+            message = f"{args.name}: {told(finding, inputs.plain(), rule)}"
+            if finding.unverified and _advisory(rule, context):
+                left_open.add(args.urn, args.urn, f"{message} ({rule.name})")
+            else:
+                report_violation(message, args.urn)
+
+    remediate: dict[str, Any] = {"remediate": add_missing_taint} if rule is TAINTED else {}
+    return ResourceValidationPolicy(validate=validate, **remediate, **_described(rule))
+
+
+def _stack_policy(rule: Rule, left_open: _LeftOpen) -> StackValidationPolicy:
+    def validate(args: StackValidationArgs, report_violation: ReportViolation) -> None:
+        stack = _stack(args.resources)
+        context = Context(config=args.get_config(), stack=pulumi.get_stack())
+        assert rule.stack is not None
+        findings = _call.findings.get(rule.name, ()) if _call.running else rule.stack(stack, context)
+        for urn, finding in findings:
+            resource = stack.by_urn.get(urn)
+            message = told(finding, resource.inputs if resource else {}, rule)
+            message = f"{resource.name}: {message}" if resource else message
+            if finding.unverified and _advisory(rule, context):
+                left_open.add("", urn, f"{message} ({rule.name})")
+            else:
+                report_violation(message, urn or None)
+
+    return StackValidationPolicy(validate=validate, **_described(rule))
+
+
+def _described(rule: Rule) -> dict[str, Any]:
+    frame = rule.framework
+    return {
+        "name": rule.name,
+        "description": rule.why,
+        "enforcement_level": EnforcementLevel(rule.level.value),
+        "config_schema": PolicyConfigSchema(properties={key: dict(schema) for key, schema in rule.config.items()})
+        if rule.config
+        else None,
+        "severity": Severity(rule.severity),
+        "framework": PolicyComplianceFramework(frame.name, frame.version, frame.reference, frame.specification),
+        "tags": ["gpu", "kubernetes"],
+        "remediation_steps": rule.fix,
+        "url": rule.url,
+    }
+
+
+def _unverified(left_open: _LeftOpen) -> ResourceValidationPolicy:
+    def validate(args: ResourceValidationArgs, report_violation: ReportViolation) -> None:
+        for urn, message in left_open.take(args.urn):
+            report_violation(message, urn)
+
+    return ResourceValidationPolicy(
+        name=UNVERIFIED,
+        description="A rule could not decide at preview and was configured to leave it to the update.",
+        validate=validate,
+        enforcement_level=EnforcementLevel.ADVISORY,
+        severity=Severity.MEDIUM,
+        remediation_steps="Write the named inputs as plain values instead of outputs of other resources.",
+    )
+
+
+def _unverified_in_stack(left_open: _LeftOpen) -> StackValidationPolicy:
+    def validate(args: StackValidationArgs, report_violation: ReportViolation) -> None:
+        for urn, message in left_open.take(""):
+            report_violation(message, urn or None)
+
+    return StackValidationPolicy(
+        name=UNVERIFIED_IN_STACK,
+        description="A rule on the whole stack could not decide and was configured to say so only.",
+        validate=validate,
+        enforcement_level=EnforcementLevel.ADVISORY,
+        severity=Severity.MEDIUM,
+        remediation_steps="Declare what the rule asks for in this stack, or see that it is there.",
+    )
+
+
+def _stack(resources: Iterable[PolicyResource]) -> Stack:
+    return _call.stack or Stack([_declared(_Given(resource)) for resource in resources])
+
+
+class _Given:
+    """A resource as the SDK hands it to a stack policy, with the URNs that rules look at."""
+
+    def __init__(self, resource: PolicyResource) -> None:
+        self.urn, self.resource_type, self.name = resource.urn, resource.resource_type, resource.name
+        self.props = _inputs(resource.props)
+        self.parent_urn = resource.parent.urn if resource.parent else ""
+        self.provider_urn = resource.provider.urn if resource.provider else ""
+        self.depends = tuple(each.urn for each in resource.dependencies)
+        self.by_property = {
+            key: tuple(each.urn for each in others) for key, others in resource.property_dependencies.items() if others
+        }
+        self.before: tuple[tuple[PoolFacts, ...], Software | None] | None = None
+
+
+def _declared(resource: _Wired | _Given) -> Declared:
+    inputs, type_ = resource.props, resource.resource_type
+    pools, software = resource.before or (_named(inputs, type_, resource.name), inputs.software(type_))
+    templates = [cloud.read_template(type_, inputs) for cloud in clouds().values()]
+    templates.append(read_template(type_, inputs, clouds()))
+    return Declared(
+        urn=resource.urn,
+        type=type_,
+        name=resource.name,
+        inputs=inputs,
+        pools=pools,
+        template=next((found for found in templates if found is not None), None),
+        software=software,
+        parent=resource.parent_urn,
+        provider=resource.provider_urn,
+        depends=(*resource.depends, *(urn for urns in resource.by_property.values() for urn in urns)),
+        by_property=resource.by_property,
+    )
+
+
+def add_missing_taint(args: ResourceValidationArgs) -> Mapping[str, Any] | None:
+    """Return the resource's inputs with the taint that its GPU pools lack; None when nothing can or need be done.
+
+    The engine asks only where the policy's level is `remediate`, and shows what changed. What it must not guess (a
+    taint in user data, a list that is not known yet) stays as it is and is the violation that it was.
+    """
+    wire = serialize_properties(args.props)
+    changed: Mapping[str, Any] = wire
+    for pool in read_pools(args.resource_type, plain_wire(wire)):
+        finding = untainted(pool)
+        if finding is not None and not finding.unverified:
+            changed = _with_taint(changed, pool) or changed
+    return None if changed is wire else changed
+
+
+def _with_taint(wire: Mapping[str, Any], pool: PoolFacts) -> Mapping[str, Any] | None:
+    """Add the taint below any secret on its way, and leave the secret a secret."""
+    value: Any = wire
+    path = steps(pool.where)
+    for depth, step in enumerate(path):
+        value = value[step] if isinstance(step, int) else value.get(step)
+        if isinstance(value, Mapping) and value.get(SIGNATURE) == SECRET:
+            rest = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path[depth + 1 :])
+            inner = _with_taint({"value": value.get("value")}, replace(pool, where=f"value{rest}"))
+            return None if inner is None else _replaced(wire, path[: depth + 1], {**value, **inner})
+        if value is None or (depth + 1 < len(path) and not isinstance(value, Mapping | list)):
+            break
+    return with_taint(wire, pool)
+
+
+def _replaced(value: Any, path: Sequence[str | int], inner: Any) -> Any:
+    if not path:
+        return inner
+    step, rest = path[0], path[1:]
+    if isinstance(step, int):
+        return [*value[:step], _replaced(value[step], rest, inner), *value[step + 1 :]]
+    return {**value, step: _replaced(value[step], rest, inner)}

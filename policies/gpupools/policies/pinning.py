@@ -1,0 +1,123 @@
+"""Judges the versions of GPU software: named exactly, from a known place, above the published security fixes. Pure."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from gpupools.known.version_floors import Floor, below_floor
+from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.policies.finding import Context, Finding
+from gpupools.policies.software import CHARTS, IMAGES, Software, known_image, split_image, value_at
+from gpupools.runtime.charts import charts
+
+# A range as Helm takes it: https://github.com/Masterminds/semver#checking-version-constraints
+_EXACT = re.compile(r"v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
+_FLOATING = re.compile(r"(?:.*[-_.])?(?:latest|main|master|nightly|devel|edge|stable)", re.IGNORECASE)
+
+
+def pinned(software: Software, context: Context) -> Iterator[Finding]:
+    """Find a chart or image that may be another one tomorrow, or is older than a published security fix."""
+    if software.is_chart:
+        yield from _chart_pinned(software)
+        yield from _parts(software)
+        return
+    for path, image in software.images:
+        component = IMAGES[known_image(image)][0]
+        _, tag, digest = split_image(image)
+        if not digest and (not tag or _FLOATING.fullmatch(tag)):
+            what = f"the image is not pinned: {tag or 'no tag'}"
+            yield Finding(what=what, property=path, found=image, fix="name an exact tag or a digest")
+        elif tag:
+            yield from _old(component, tag, path, f"image {known_image(image)}")
+
+
+def _chart_pinned(software: Software) -> Iterator[Finding]:
+    chart, version, repository = software.chart, software.version, software.repository
+    if software.devel is True:
+        what = f"chart {software.kind} may be a development version"
+        yield Finding(what=what, property="devel", found="true", fix="leave devel out and name an exact version")
+    local = chart.startswith(("./", "../", "/"))
+    archive = re.search(r"[-@:](v?\d+\.\d+\.\d+[^/@]*?)(?:\.tgz|\.tar\.gz)?$", chart)
+    digest = "@sha256:" in chart
+    if version is UNKNOWN:
+        yield _unverified(f"version of chart {software.kind}", "version", "write the version as a plain value")
+    elif not isinstance(version, str) or not version.strip():
+        if not (local or archive or digest):
+            what = f"chart {software.kind} has no version, so each deployment takes the newest"
+            yield Finding(what=what, property="version", found="none", fix=f"name an exact version{_example(software)}")
+        elif archive and not _parts_image(software):
+            yield from _old(CHARTS[software.kind].component, archive[1], "chart", f"chart {software.kind}")
+    elif not _EXACT.fullmatch(version.strip()):
+        what = f"version {version!r} of chart {software.kind} is not exact"
+        yield Finding(what=what, property="version", found=version, fix=f"name one exact version{_example(software)}")
+    elif not _parts_image(software):
+        yield from _old(CHARTS[software.kind].component, version.strip(), "version", f"chart {software.kind}")
+    yield from _from_where(software, chart, repository, local)
+
+
+def _example(software: Software) -> str:
+    """Show the form of the chart's versions by the one that is installed here; of others none is known."""
+    ours = charts().get(software.kind)
+    return f", e.g. {ours.version.removeprefix('v')}" if ours else ""
+
+
+def _from_where(software: Software, chart: str, repository: Any, local: bool) -> Iterator[Finding]:
+    """Find a chart that comes neither over https or OCI nor out of the project's own files."""
+    fix = "name the chart's https or oci address, e.g. repositoryOpts.repo: https://helm.ngc.nvidia.com/nvidia"
+    scheme = re.match(r"[a-z][a-z0-9+.-]*://", chart, re.IGNORECASE)
+    if scheme:
+        if scheme[0].lower() not in ("https://", "oci://"):
+            what = f"chart {software.kind} comes over {scheme[0]}, which nothing protects"
+            yield Finding(what=what, property="chart", found=chart, fix=fix)
+    elif repository is UNKNOWN:
+        yield _unverified(f"repository of chart {software.kind}", "repositoryOpts.repo", fix)
+    elif isinstance(repository, str) and repository:
+        if not repository.lower().startswith(("https://", "oci://")):
+            what = f"chart {software.kind} comes from {repository.split('://')[0]}, which nothing protects"
+            yield Finding(what=what, property="repositoryOpts.repo", found=repository, fix=fix)
+    elif not local:
+        what = f"chart {software.kind} names no repository, so the machine that deploys decides where it comes from"
+        yield Finding(what=what, property="repositoryOpts.repo", found="none", fix=fix)
+
+
+def _unverified(what: str, path: str, fix: str) -> Finding:
+    return Finding(what=f"the {what} is not known yet", property=path, found=repr(UNKNOWN), fix=fix, unverified=True)
+
+
+def _parts_image(software: Software) -> bool:
+    """Say whether an image's tag takes the place of the chart's version."""
+    chart = CHARTS[software.kind]
+    tag = value_at(software.values, chart.parts[0].path) if chart.parts else None
+    return chart.image_decides and isinstance(tag, str) and bool(tag)
+
+
+def _parts(software: Software) -> Iterator[Finding]:
+    for part in CHARTS[software.kind].parts:
+        value, path = value_at(software.values, part.path), ".".join(("values", *part.path))
+        if value is UNKNOWN:
+            yield _unverified(f"version of {part.component or software.kind}", path, "write it as a plain value")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            what = f"{path} is a number, which Helm writes as it likes"
+            yield Finding(what=what, property=path, found=str(value), fix="write the version as text")
+        elif isinstance(value, str) and value:
+            if _FLOATING.fullmatch(value):
+                what = f"{path} is not pinned"
+                yield Finding(what=what, property=path, found=value, fix="name an exact tag or a digest")
+            else:
+                yield from _old(part.component, value, path, part.component)
+
+
+def _old(component: str, version: str, path: str, what: str) -> Iterator[Finding]:
+    row = below_floor(component, version) if component else None
+    if row is not None:
+        yield Finding(
+            what=f"{what} {version} lacks the fix of {row.cves.replace(' ', ', ')}",
+            property=path,
+            found=version,
+            fix=f"take {_least(row)} or newer",
+            source=row.source,
+        )
+
+
+def _least(row: Floor) -> str:
+    return f"{row.component} {row.floor}"

@@ -1,0 +1,11 @@
+"""Serves the policy pack to Pulumi's engine."""
+
+from pulumi_policy import EnforcementLevel, PolicyPack
+
+from gpupools.policies.pack import NAME, judge_once, policies
+
+
+def serve() -> None:
+    """Serve until the engine ends the process: nothing after the call runs."""
+    judge_once()
+    PolicyPack(name=NAME, policies=policies(), enforcement_level=EnforcementLevel.MANDATORY)

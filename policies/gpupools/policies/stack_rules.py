@@ -1,0 +1,283 @@
+"""Rules that no single resource decides: who else is in the stack, and what pools take from other resources. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpupools.planned.pool_facts import UNKNOWN, By
+from gpupools.policies.declared import Stack
+from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
+from gpupools.policies.owners import MOST_PAIRS, PIECES, Meetings, TooMany
+from gpupools.policies.rules import (
+    HARDENING,
+    REASONS,
+    RULES,
+    by_hand,
+    deciding_references,
+    in_zones,
+    untainted,
+    weaknesses,
+)
+from gpupools.policies.software import CLAIMS, PLUGIN
+
+# --- the rules ---
+
+
+def _tainted_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+    at_fault: set[str] = set()
+    for resource in stack.resources:
+        for pool in resource.pools:
+            if pool.elsewhere and deciding_references(pool) and untainted(pool) is not None:
+                finding = untainted(stack.joined(resource, pool))
+                component = stack.component(resource) if finding is not None else None
+                if finding is not None and not (component and (finding.unverified or component.urn in at_fault)):
+                    at_fault.add(resource.urn)
+                    yield resource.urn, finding
+
+
+def _hardened_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+    seen: set[str] = set()
+    told: set[tuple[str, str]] = set()
+    for resource in stack.resources:
+        for pool in resource.pools:
+            if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
+                continue
+            for other in stack.referred(resource, pool):
+                if other.urn in seen:
+                    continue
+                seen.add(other.urn)
+                for finding in weaknesses(other.template, mandatory=True) if other.template else ():
+                    if (other.urn, finding.property) not in told:
+                        told.add((other.urn, finding.property))
+                        yield other.urn, finding
+
+
+def _customised_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+    told: set[tuple[str, str]] = set()
+    whole: set[str] = set()
+    """Templates of which everything was told."""
+    for resource in stack.resources:
+        for pool in resource.pools:
+            if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
+                continue
+            for other in stack.referred(resource, pool):
+                made_by = stack.component(resource)
+                if other.template is None or other.urn in whole:
+                    continue
+                if made_by is not None and other.parent == made_by.urn:
+                    continue  # what a component makes is told of its own inputs
+                # A template has no labels; the pool that is made from it says what it is called.
+                template = replace(other.template, labels={**other.template.labels, **pool.labels})
+                found = list(by_hand(template, CUSTOMISED_ELSEWHERE, context))
+                if len(found) == len(template.customised):
+                    whole.add(other.urn)
+                for finding in found:
+                    if (other.urn, finding.property) not in told:
+                        told.add((other.urn, finding.property))
+                        yield other.urn, finding
+
+
+def _one_owner(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+    meetings = Meetings(stack)
+    try:
+        yield from _charts_against_pools(stack, meetings)
+        yield from _charts_against_charts(stack, meetings)
+    except TooMany as too_many:
+        yield "", _not_compared(too_many, "whether a piece has two owners")
+
+
+def _not_compared(too_many: TooMany, question: str) -> Finding:
+    return Finding(
+        what=f"{question} cannot be verified: the stack has {too_many.what}, more than {MOST_PAIRS:,} pairs",
+        fix="split the stack, or give what is alike the same node selector and provider",
+        unverified=True,
+    )
+
+
+def _charts_against_pools(stack: Stack, meetings: Meetings) -> Iterator[tuple[str, Finding]]:
+    for place, (resource, software) in enumerate(stack.software):
+        for piece, _ in PIECES:
+            count, first = meetings.with_pools(place, piece)
+            if first:
+                names = ", ".join(declared.name + (f" ({pool.pool})" if pool.pool else "") for declared, pool in first)
+                names += f" and {count - len(first)} more" if count > len(first) else ""
+                said_by = ", ".join(first[0][1].software.said_by)
+                switch = software.switch(piece)
+                cure = (
+                    f"set values.{switch}: false" if switch else f"remove {software.kind}, or keep it off these nodes"
+                )
+                theirs = "one" if piece != CLAIMS else f"a {PLUGIN}"
+                what = f"{software.kind} brings the {piece} to nodes that have {theirs} from the cloud: {names}"
+                yield (
+                    resource.urn,
+                    Finding(
+                        what=what + (f" ({said_by})" if said_by else ""),
+                        property=f"values.{switch}" if switch else "",
+                        found="on",
+                        fix=f"{cure}, or switch the cloud's own off",
+                    ),
+                )
+
+
+def _charts_against_charts(stack: Stack, meetings: Meetings) -> Iterator[tuple[str, Finding]]:
+    for place, earlier_place, count, one, other in meetings.with_software():
+        (earlier, first), (later, second) = stack.software[earlier_place], stack.software[place]
+        switch = second.switch(other) or first.switch(one)
+        several = "one" if count == 1 else "all but one"
+        cure = f"set values.{switch}: false" if switch else f"remove {several} of them or keep {second.kind} apart"
+        here, there = f"{second.kind} ({later.name})", f"{first.kind} ({earlier.name})"
+        there += f" and {count - 1} more" if count > 1 else ""
+        what = f"{here} and {there} {'both' if count == 1 else 'all'} bring the {one}"
+        if one != other:
+            what = f"{here} brings the {other} and {there} the {one}"
+        yield later.urn, Finding(what=f"{what} to the same nodes", fix=cure)
+
+
+def _driver_installed(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+    meetings = Meetings(stack)
+    for resource, pool in stack.gpu_pools:
+        if pool.software.driver is not By.NOBODY or pool.accelerator == "amd":
+            continue
+        try:
+            kinds, installs = meetings.on(resource)
+        except TooMany as too_many:
+            yield "", _not_compared(too_many, "whether something installs a GPU driver")
+            return
+        if installs:
+            continue
+        said_by = ", ".join(pool.software.said_by) or "its image"
+        others = ", ".join(kinds)
+        yield (
+            resource.urn,
+            Finding(
+                what=f"nothing installs a GPU driver on its nodes ({said_by})"
+                + (f": {others} of this stack does not" if others else ", unless something outside this stack does"),
+                fix="take a node image with the driver, let the cloud install it, or install gpu-operator with driver",
+                pool=pool.pool,
+                unverified=not kinds,
+            ),
+        )
+
+
+def _stack_bounded(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+    nodes_cap = STACK_BOUNDED.option(context, "maxNodes")
+    gpus_cap = STACK_BOUNDED.option(context, "maxGpus")
+    if nodes_cap is None and gpus_cap is None:
+        return
+    sizes = [(each, pool, pool.most_nodes or 0) for each, pool in stack.gpu_pools]
+    nodes = sum(most for _, _, most in sizes)
+    gpus = sum(most * (pool.gpus_per_node or 1) for _, pool, most in sizes)
+    # Counted with one zone where it is not known yet how many a pool has.
+    known = [(pool.max_nodes or 0 if pool.zones_unknown else most, pool) for _, pool, most in sizes]
+    sure = {"nodes": sum(most for most, _ in known), "GPUs": sum(most * (p.gpus_per_node or 1) for most, p in known)}
+    largest = ", ".join(
+        f"{each.name} {most}{in_zones(pool)}"
+        for each, pool, most in sorted(sizes, key=lambda size: size[2], reverse=True)[:3]
+    )
+    for total, cap, word in ((nodes, nodes_cap, "nodes"), (gpus, gpus_cap, "GPUs")):
+        if cap is not None and total > cap:
+            shown = int(total) if total == int(total) else float(total)
+            what = f"the GPU pools of this stack may grow to {shown} {word} together, and the cap is {int(cap)}"
+            fix = "lower the maximum of some pools"
+            what += f"; largest pools, in nodes: {largest}"
+            yield "", Finding(what=what, fix=fix, unverified=sure[word] <= cap)
+    for each, pool, _ in sizes:
+        if pool.max_nodes is None:
+            what = "has no bound that can be read here, so the stack's total has none"
+            fix = "set a maximum number of nodes"
+            yield each.urn, Finding(what=what, fix=fix, pool=pool.pool, unverified=UNKNOWN in each.inputs.values())
+
+
+_ONE_OWNER = Framework(
+    "NVIDIA GPU Operator documentation",
+    "26.7",
+    "Platform support, pre-installed drivers and toolkit",
+    "exactly one source for driver, toolkit and device plugin on each node",
+)
+TAINTED_ELSEWHERE = Rule(
+    name="gpu-pool-tainted-elsewhere",
+    level=Level.MANDATORY,
+    severity="high",
+    why="A launch template can hide the GPUs of a node that accepts pods without GPU work.",
+    fix="Give the pool a hard taint in its own inputs, as a plain value.",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
+    framework=RULES[0].framework,
+    config=unknown_at_preview(),
+    stack=_tainted_elsewhere,
+)
+STACK_BOUNDED = Rule(
+    name="gpu-stack-bounded",
+    level=Level.MANDATORY,
+    severity="medium",
+    why="All GPU pools of a stack together can cost as much as their largest sizes, every hour.",
+    fix="Lower the maximum of some pools, or raise the environment's cap.",
+    url="https://docs.aws.amazon.com/wellarchitected/latest/cost-optimization-pillar/welcome.html",
+    framework=Framework(
+        "AWS Well-Architected Framework", "2026", "Cost optimization", "bound what scarce resources cost"
+    ),
+    config={
+        **unknown_at_preview(),
+        "maxNodes": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "Most GPU nodes of a stack, over all its pools; without it nodes are not counted.",
+        },
+        "maxGpus": {
+            "type": "integer",
+            "minimum": 0,
+            "description": "Most GPUs of a stack, over all its pools; without it GPUs are not counted.",
+        },
+    },
+    stack=_stack_bounded,
+)
+CUSTOMISED_ELSEWHERE = Rule(
+    name="gpu-node-customised-elsewhere",
+    level=Level.ADVISORY,
+    severity="high",
+    why="What a launch template runs at boot runs on every node made from it.",
+    fix="Leave it out, or name it with its reason in the policy's configuration.",
+    url="https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html",
+    framework=HARDENING,
+    config={**unknown_at_preview("advisory"), **REASONS},
+    stack=_customised_elsewhere,
+)
+STACK_RULES: tuple[Rule, ...] = (
+    TAINTED_ELSEWHERE,
+    CUSTOMISED_ELSEWHERE,
+    Rule(
+        name="gpu-node-hardened-elsewhere",
+        level=Level.MANDATORY,
+        severity="high",
+        why="What a launch template leaves open is open on every node made from it.",
+        fix="Set the named input of the template to the wanted value.",
+        url="https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html",
+        framework=HARDENING,
+        config=unknown_at_preview("advisory"),
+        stack=_hardened_elsewhere,
+    ),
+    Rule(
+        name="gpu-software-one-owner",
+        level=Level.MANDATORY,
+        severity="high",
+        why="Two drivers on a node break each other, and two device plugins hand out the same GPU twice.",
+        fix="Switch all owners of the piece off but one.",
+        url="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html",
+        framework=_ONE_OWNER,
+        stack=_one_owner,
+    ),
+    Rule(
+        name="gpu-driver-installed",
+        level=Level.MANDATORY,
+        severity="medium",
+        why="Without a driver a GPU node has no GPU to schedule on and costs the same.",
+        fix="Take a node image with the driver, or install one with the GPU Operator.",
+        url="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html",
+        framework=_ONE_OWNER,
+        config=unknown_at_preview("advisory"),
+        stack=_driver_installed,
+    ),
+    STACK_BOUNDED,
+)
+"""The rules that see the whole stack, in the order in which they are asked."""
+
+ALL_RULES: tuple[Rule, ...] = (*RULES, *STACK_RULES)
+"""Every rule of the pack."""

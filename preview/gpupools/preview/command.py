@@ -1,0 +1,182 @@
+"""`gpupools preview`: from a stack file to a report, without cloud, account or CLI.
+
+Imports no Pulumi until the stack file has been accepted: a refusal must be as fast as `gpupools check`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib import import_module
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpupools.asked.identity import not_compared
+from gpupools.base.errors import Problem, Rejected
+from gpupools.base.output import answer, tell, tell_lines
+from gpupools.environment.check import CheckedFile, check_stack_file, locate
+from gpupools.environment.stack import planned
+from gpupools.environment.stackfile import NAMESPACE, stack_name
+from gpupools.preview.report import PolicyVerdict, Report, Violation, no_report
+from gpupools.providers import clouds
+
+if TYPE_CHECKING:
+    from gpupools.preview.monitor import DeclaredResource
+    from gpupools.preview.pack import PolicyPackProcess
+    from gpupools.preview.program import Preview
+
+PROGRAM = Path(str(files("gpupools.stacks") / "__main__.py"))
+"""The program `pulumi up` runs."""
+POLICIES = Path(str(files("gpupools.policies")))
+"""The policy pack."""
+
+
+def run(file: Path, as_json: bool) -> int:
+    """Preview one stack file and print the report.
+
+    Args:
+        file: The stack file.
+        as_json: Whether to print JSON instead of text.
+
+    Returns:
+        0 when the stack may be deployed; 1 when the file, the program or a mandatory policy refuses.
+    """
+    try:
+        checked = check_stack_file(file, clouds())
+    except Rejected as rejected:
+        located = locate(file, rejected)
+        if as_json:
+            problems = [each.as_json() for each in located]
+            answer("preview", "refused", problems, no_report(str(file), NAMESPACE, stack_name(file)))
+            return 1
+        for each in located:
+            tell(each, error=True)
+        tell(f"{file}: refused; nothing was declared", error=True)
+        return 1
+    report = preview_file(checked)
+    if as_json:
+        problems = [problem.as_json(file) for problem in report.problems]
+        answer("preview", "refused" if report.exit_code else "accepted", problems, report.as_json())
+    else:
+        tell_lines(report.as_text())
+    return report.exit_code
+
+
+def preview_file(checked: CheckedFile, program: Path = PROGRAM, policies: Path = POLICIES) -> Report:
+    """Run the stack program for an accepted stack file, and the policy pack on what it declares.
+
+    Args:
+        checked: The stack file.
+        program: The stack program.
+        policies: The folder of the policy pack.
+    """
+    config = {**checked.file.others, **{f"{NAMESPACE}:{key}": value for key, value in checked.file.config.items()}}
+    # One import after the other: two threads that import Pulumi at once can meet in one of its import cycles.
+    pack = import_module("gpupools.preview.pack")
+    preview_program = import_module("gpupools.preview.program").preview_program
+    verdicts: tuple[PolicyVerdict, ...] = ()
+    with ThreadPoolExecutor(1) as other:
+        # The pack is a process of its own; it starts while this one loads the clouds' SDKs and runs the program.
+        process: PolicyPackProcess = pack.PolicyPackProcess(policies, project=NAMESPACE, stack=checked.file.stack)
+        starting = other.submit(process.__enter__)
+        try:
+            with planned(checked.plan, checked.file.config, clouds(), checked.file.others):
+                preview: Preview = preview_program(program, checked.file.stack, NAMESPACE, config)
+            notes = [*not_compared(checked.plan.stack.clusters), *filter(None, [checked.file.note])]
+            preview = replace(
+                preview,
+                messages=[*preview.messages, *(f"warning: {note}" for note in notes)],
+                resources=_by_cluster(preview.resources, list(checked.plan.stack.clusters)),
+            )
+            problems = list(preview.problems)
+            try:
+                verdicts = tuple(judge(starting.result(), preview.resources))
+            except pack.PolicyPackFailed as error:
+                problems.append(Problem(("policies",), str(error)))
+        finally:
+            starting.exception()  # waits: a process that is still starting would outlive its end
+            process.close()
+    return Report(str(checked.file.path), checked.plan.pools, preview, verdicts, tuple(problems), checked.plan.runtimes)
+
+
+def _by_cluster(resources: Iterable[DeclaredResource], clusters: Sequence[str]) -> list[DeclaredResource]:
+    """Order what stands beside each other by cluster, as in the file, providers first.
+
+    Resources that wait for another's value arrive later, in an order that tells a reader nothing.
+    """
+    ranks: dict[str, tuple[int, int]] = {}
+
+    def rank(resource: DeclaredResource) -> tuple[int, int]:
+        if resource.parent in ranks:
+            return ranks[str(resource.parent)]
+        named = [key for key in clusters if resource.name == key or resource.name.startswith(f"{key}-")]
+        place = clusters.index(max(named, key=len)) if named else -1
+        return (int(bool(named) and not resource.type.startswith("pulumi:providers:")), place)
+
+    found = list(resources)
+    for each in found:  # parents come first
+        ranks[each.urn] = rank(each)
+    return sorted(found, key=lambda each: ranks[each.urn])
+
+
+def judge(pack: PolicyPackProcess, resources: list[DeclaredResource]) -> list[PolicyVerdict]:
+    """Let a running policy pack judge every resource, as the engine would.
+
+    Raises:
+        PolicyPackFailed: The pack died or failed.
+    """
+    found: dict[str, list[Violation]] = {}
+    policies = pack.info().policies
+    providers = {resource.urn: resource for resource in resources}
+    said = []
+    for resource in resources:
+        options, provider = _analyzer_options(resource), _analyzer_provider(resource, providers)
+        properties = resource.request.object
+        said += pack.analyze(resource.urn, resource.type, resource.name, properties, options, provider)
+    if any(policy.judges == "stack" for policy in policies):
+        make = import_module("gpupools.preview.pack").StackResource
+        said += pack.analyze_stack(
+            make(
+                urn=resource.urn,
+                type=resource.type,
+                name=resource.name,
+                properties=resource.request.object,
+                options=_analyzer_options(resource),
+                parent=resource.request.parent,
+                dependencies=tuple(resource.request.dependencies),
+                provider=_analyzer_provider(resource, providers),
+                property_dependencies={
+                    key: tuple(found.urns) for key, found in resource.request.propertyDependencies.items()
+                },
+            )
+            for resource in resources
+        )
+    for diagnostic in said:
+        found.setdefault(diagnostic.policy, []).append(Violation(diagnostic.urn, diagnostic.message))
+    return [
+        PolicyVerdict(policy.name, policy.level, policy.description, tuple(found.get(policy.name, ())))
+        for policy in policies
+    ]
+
+
+def _analyzer_options(resource: DeclaredResource) -> Any:
+    request = resource.request
+    return import_module("pulumi.runtime.proto.analyzer_pb2").AnalyzerResourceOptions(
+        protect=request.protect,
+        ignoreChanges=request.ignoreChanges,
+        deleteBeforeReplace=request.deleteBeforeReplace,
+        deleteBeforeReplaceDefined=request.deleteBeforeReplaceDefined,
+        additionalSecretOutputs=request.additionalSecretOutputs,
+        parent=request.parent,
+    )
+
+
+def _analyzer_provider(resource: DeclaredResource, declared: dict[str, DeclaredResource]) -> Any:
+    provider = declared.get(resource.request.provider.rpartition("::")[0])
+    if provider is None:
+        return None
+    return import_module("pulumi.runtime.proto.analyzer_pb2").AnalyzerProviderResource(
+        type=provider.type, properties=provider.request.object, urn=provider.urn, name=provider.name
+    )

@@ -1,0 +1,330 @@
+"""Declares a planned pool on EKS: a launch template, a managed node group and the tags that let it scale from zero.
+
+Translates only: which image, disks and settings a pool gets is decided in `settings.py`.
+"""
+
+import base64
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from itertools import chain
+from typing import Any, TypeVar
+
+import pulumi
+import pulumi_aws as aws
+
+from gpupools.base.taints import Taint
+from gpupools.planned.capacity import GPU_RESOURCE
+from gpupools.planned.plan import PoolPlan
+from gpupools.providers.aws import account_of
+from gpupools.providers.aws.read_back import EFFECTS
+from gpupools.providers.aws.settings import EksSettings, Interface, Volume
+from gpupools.providers.last_update import asked, left_of, unmoved
+from gpupools.providers.set_by_hand import by_python_name, wire_inputs
+
+with warnings.catch_warnings():
+    # The SDK warns of a renamed resource of its own (EncryptionControl) when the module is first touched.
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from pulumi_aws.ec2 import LaunchTemplate
+
+_EFFECT_NAMES = {effect: name for name, effect in EFFECTS.items()}
+
+_NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+_GET_NODE_GROUP = "aws:eks/getNodeGroup:getNodeGroup"
+_VERSION = version("pulumi_aws")
+
+_TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
+"""Prefix of the tags from which cluster-autoscaler learns what an empty group's nodes would be.
+
+https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md
+"""
+
+
+def create_provider(
+    name: str, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
+) -> pulumi.ProviderResource:
+    """Declare the AWS provider for a cluster's region and account; credentials come from the environment.
+
+    Those of another account are refused before anything is made. The provider changes in place when the account does:
+    only a setting marked `ForcesProviderReplace` replaces it (https://github.com/pulumi/pulumi-terraform-bridge
+    pkg/tfbridge/provider.go, configDiffer), and that is the region (https://github.com/pulumi/pulumi-aws/pull/4000).
+    """
+    role = cluster["node_role_arn"]
+    account = account_of(role) if isinstance(role, str) else pulumi.Output.from_input(role).apply(_late_account)
+    return aws.Provider(name, region=cluster["region"], allowed_account_ids=[account], opts=opts)
+
+
+def _late_account(role: Any) -> str:
+    """Return the account of a role that only now is known; it may be a secret, so it is not shown."""
+    try:
+        return account_of(role)
+    except (TypeError, ValueError):
+        raise pulumi.RunError("a node_role_arn is no role's ARN; give arn:aws:iam::<account>:role/<name>") from None
+
+
+def create_pool(
+    name: str, plan: PoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
+) -> pulumi.Output[str]:
+    """Declare the resources of one pool; returns the node group's name.
+
+    Args:
+        name: Prefix of every resource's name.
+        plan: The pool, planned for EKS.
+        cluster: The keys of `EksCluster`.
+        opts: Go to every resource: parent and provider.
+
+    Raises:
+        TypeError: The plan is for another cloud.
+    """
+    settings = plan.settings
+    if not isinstance(settings, EksSettings):
+        raise TypeError(f"the plan of pool {plan.name!r} is for {plan.cloud}, not for aws")
+    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if settings.protect else None))
+    tags = {**settings.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": plan.name}
+    template = _launch_template(name, plan, settings, cluster, kept)
+    desired, autoscaled = _desired_size(name, plan, settings, cluster["region"], opts)
+    group = _declare(
+        aws.eks.NodeGroup,
+        aws.eks.NodeGroupArgs,
+        f"{name}-nodes",
+        {
+            **_where(cluster),
+            "clusterName": cluster["name"],
+            "nodeRoleArn": cluster["node_role_arn"],
+            "subnetIds": _subnets(cluster, settings.zones),
+            "amiType": settings.ami_type or None,
+            "capacityType": settings.capacity_type,
+            # EKS wants the type of a Capacity Block in the launch template, and takes it in one place only.
+            # https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
+            "instanceTypes": None if settings.is_capacity_block else [plan.instance.name],
+            "launchTemplate": {
+                "id": template.id,
+                # A number: `$Latest` would differ from what EKS reports at every preview.
+                "version": template.latest_version.apply(str),
+            },
+            "scalingConfig": {"minSize": plan.min_nodes, "desiredSize": desired, "maxSize": plan.max_nodes},
+            "labels": dict(plan.labels),
+            "taints": [
+                {"key": taint.key, "value": taint.value, "effect": _EFFECT_NAMES[taint.effect]} for taint in plan.taints
+            ],
+            # MINIMAL stops the old node before it starts the new one: a spare GPU node is often not to be had.
+            # https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
+            "updateConfig": {"maxUnavailable": settings.max_unavailable, "updateStrategy": "MINIMAL"},
+            "nodeRepairConfig": {"enabled": settings.auto_repair},
+            "tags": tags,
+        },
+        settings,
+        pulumi.ResourceOptions.merge(
+            pulumi.ResourceOptions.merge(kept, autoscaled),
+            pulumi.ResourceOptions(
+                custom_timeouts=pulumi.CustomTimeouts(
+                    create=f"{settings.create_timeout_minutes}m",
+                    update=f"{settings.update_timeout_minutes}m",
+                    delete=f"{settings.delete_timeout_minutes}m",
+                ),
+            ),
+        ),
+    )
+    scaling_group = group.resources.apply(_autoscaling_group)
+    for key, value in _scale_from_zero(plan, settings).items():
+        aws.autoscaling.Tag(
+            f"{name}-{key.removeprefix(f'{_TEMPLATE}/')}",
+            autoscaling_group_name=scaling_group,
+            tag=aws.autoscaling.TagTagArgs(key=key, value=value, propagate_at_launch=False),
+            **_where(cluster),
+            opts=opts,
+        )
+    return group.node_group_name
+
+
+def _where(cluster: Mapping[str, pulumi.Input[Any]]) -> dict[str, Any]:
+    """Return the region as every resource takes it: the provider of a program of one's own may have another one.
+
+    The provider's own region, written out, changes nothing
+    (https://hashicorp.github.io/terraform-provider-aws/enhanced-region-support).
+    """
+    return {"region": cluster["region"]}
+
+
+def _desired_size(
+    name: str, plan: PoolPlan, settings: EksSettings, region: pulumi.Input[str], opts: pulumi.ResourceOptions
+) -> tuple[int, pulumi.ResourceOptions]:
+    """Return the number of nodes to declare, and the options that leave it to the autoscaler.
+
+    The provider wants a number, and sends the whole scaling configuration when any part of it changes
+    (https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go). So a change of
+    minimum or maximum takes the number that runs along; EKS wants it between the two. Otherwise nothing is sent.
+    """
+    if plan.min_nodes == plan.max_nodes:
+        return plan.min_nodes, pulumi.ResourceOptions()
+    former = name.removesuffix(plan.name) + settings.first_name
+    has, there = left_of(_NODE_GROUP, (f"{name}-nodes", f"{former}-nodes"))
+    ends = {"minSize": plan.min_nodes, "maxSize": plan.max_nodes}
+    if has is not None and not _same_ends(ends, has["scalingConfig"]):
+        place = {"region": region, **{key: has[key] for key in ("clusterName", "nodeGroupName")}}
+        group = asked(_GET_NODE_GROUP, place, opts.parent, _VERSION)
+        if group:
+            return _between(plan, int(group["scalingConfigs"][0]["desiredSize"])), pulumi.ResourceOptions()
+
+    def sends(new: Mapping[str, Any], old: Mapping[str, Any]) -> int | None:
+        # The provider leaves an ignored path as it was read last (pulumi/pulumi-terraform-bridge
+        # pkg/tfshim/sdk-v2/provider2.go, processIgnoreChanges).
+        return None if _same_ends(new["scalingConfig"], old["scalingConfig"]) else old["scalingConfig"]["desiredSize"]
+
+    async def runs(new: Mapping[str, Any]) -> int:
+        options = pulumi.InvokeOutputOptions(parent=opts.parent)
+        group = aws.eks.get_node_group_output(new["clusterName"], new["nodeGroupName"], new["region"], opts=options)
+        return _between(plan, (await group.future()).scaling_configs[0].desired_size)
+
+    # Nested paths are taken in wire form only.
+    ignored = pulumi.ResourceOptions(ignore_changes=["scalingConfig.desiredSize"])
+    guard = unmoved(f"{name}-nodes", sends, runs) if there else None
+    return plan.min_nodes, pulumi.ResourceOptions.merge(ignored, guard)
+
+
+def _same_ends(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(one[end] == other[end] for end in ("minSize", "maxSize"))
+
+
+def _between(plan: PoolPlan, running: int) -> int:
+    return min(max(running, plan.min_nodes), plan.max_nodes)
+
+
+RESOURCE = TypeVar("RESOURCE", bound=pulumi.CustomResource)
+
+
+def _declare(
+    kind: type[RESOURCE],
+    args: type,
+    name: str,
+    inputs: Mapping[str, Any],
+    settings: EksSettings,
+    opts: pulumi.ResourceOptions,
+) -> RESOURCE:
+    """Declare a resource from its inputs by wire name, with what was set by hand merged in; None means left out."""
+    merged = wire_inputs(inputs, settings.overrides.get(kind.__name__, {}))
+    return kind(name, opts=opts, **by_python_name(args, merged))
+
+
+def _subnets(cluster: Mapping[str, pulumi.Input[Any]], zones: Sequence[str]) -> pulumi.Input[Any]:
+    by_zone: Any = cluster.get("subnets_by_zone")
+    if by_zone is None:
+        return cluster["subnet_ids"]
+    lists = pulumi.Output.all(*(by_zone[zone] for zone in zones or sorted(by_zone)))
+    return lists.apply(lambda each: list(chain.from_iterable(each)))
+
+
+def _launch_template(
+    name: str,
+    plan: PoolPlan,
+    settings: EksSettings,
+    cluster: Mapping[str, pulumi.Input[Any]],
+    opts: pulumi.ResourceOptions,
+) -> LaunchTemplate:
+    """Declare the launch template, and the placement group it names.
+
+    Instance type (but see Capacity Blocks), subnets, disk size and remote access stay out: EKS refuses what is set in
+    both places, and a key pair without security groups would open port 22 to the world.
+    https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
+    """
+    # A renamed pool keeps the tags of its machines: any other text here would replace every node.
+    first = settings.first_name
+    stem = f"{name.removesuffix(plan.name)}{first}" if name.endswith(plan.name) else name
+    tags = {**settings.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": first}
+    placement = None
+    if settings.placement_group:
+        group = _declare(
+            aws.ec2.PlacementGroup,
+            aws.ec2.PlacementGroupArgs,
+            f"{name}-placement",
+            {**_where(cluster), "strategy": "cluster", "tags": {"Name": stem, **tags}},
+            settings,
+            opts,
+        )
+        placement = {"groupName": group.name}
+    inputs = {
+        **_where(cluster),
+        "description": f"Nodes of the GPU pool {stem}",
+        "imageId": settings.image_id,
+        "instanceType": plan.instance.name if settings.is_capacity_block else None,
+        "instanceMarketOptions": {"marketType": "capacity-block"} if settings.is_capacity_block else None,
+        "capacityReservationSpecification": _reservation(settings),
+        "metadataOptions": {
+            "httpEndpoint": "enabled",
+            "httpTokens": "required",
+            # With 1, pods are one hop too far away to get credentials of the node.
+            # https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html
+            "httpPutResponseHopLimit": settings.imds_hop_limit,
+        },
+        "blockDeviceMappings": [_block_device(volume) for volume in settings.volumes] or None,
+        "networkInterfaces": [_interface(each, settings) for each in settings.interfaces] or None,
+        # EC2 takes security groups of the machine or of its interfaces, not of both.
+        "vpcSecurityGroupIds": None if settings.interfaces else list(settings.security_group_ids) or None,
+        "placement": placement,
+        "userData": base64.b64encode(settings.user_data.encode()).decode() if settings.user_data else None,
+        # The node group's own tags reach neither instances nor volumes.
+        "tagSpecifications": [
+            {"resourceType": kind, "tags": {"Name": stem, **tags}}
+            for kind in ("instance", "volume", "network-interface")
+        ],
+        "tags": tags,
+    }
+    return _declare(LaunchTemplate, aws.ec2.LaunchTemplateArgs, f"{name}-template", inputs, settings, opts)
+
+
+def _reservation(settings: EksSettings) -> dict[str, Any] | None:
+    if settings.reservation_group_arn is not None:
+        return {"capacityReservationTarget": {"capacityReservationResourceGroupArn": settings.reservation_group_arn}}
+    if settings.reservation_id is not None:
+        return {"capacityReservationTarget": {"capacityReservationId": settings.reservation_id}}
+    return None
+
+
+def _block_device(volume: Volume) -> dict[str, Any]:
+    ebs = {
+        "encrypted": "true",
+        "volumeType": volume.type,
+        "volumeSize": volume.gib,
+        "iops": volume.iops,
+        "kmsKeyId": volume.kms_key,
+        "deleteOnTermination": "true",
+    }
+    return {"deviceName": volume.device, "ebs": {key: value for key, value in ebs.items() if value is not None}}
+
+
+def _interface(interface: Interface, settings: EksSettings) -> dict[str, Any]:
+    declared: dict[str, Any] = {
+        "networkCardIndex": interface.card,
+        "deviceIndex": interface.device,
+        "securityGroups": list(settings.security_group_ids),
+        "associatePublicIpAddress": "false",
+        "deleteOnTermination": "true",
+    }
+    return declared | ({"interfaceType": interface.type} if interface.type is not None else {})
+
+
+def _scale_from_zero(plan: PoolPlan, settings: EksSettings) -> dict[str, str]:
+    """Return the tags that describe a node of the pool; taints in Kubernetes' own spelling."""
+    if not settings.autoscaled:
+        return {}
+    # The autoscaler counts the GPUs of the instance type unless a tag says otherwise; sliced ones may all go by
+    # another name. kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/aws_manager.go, buildNodeFromTemplate.
+    offered = {GPU_RESOURCE: 0, **plan.capacity}
+    labels = {**plan.labels, **settings.node_labels}
+    resources = {**{name: str(count) for name, count in offered.items()}, **settings.node_resources}
+    return {
+        **{f"{_TEMPLATE}/label/{key}": value for key, value in labels.items()},
+        **{f"{_TEMPLATE}/taint/{taint.key}": _taint_value(taint) for taint in plan.taints},
+        **{f"{_TEMPLATE}/resources/{resource}": count for resource, count in resources.items()},
+    }
+
+
+def _taint_value(taint: Taint) -> str:
+    return f"{taint.value}:{taint.effect.value}"
+
+
+def _autoscaling_group(resources: Sequence[Any] | None) -> str:
+    """Name the group behind a node group; empty from an engine that stands in and creates none."""
+    if not resources:
+        return ""
+    return str(resources[0].autoscaling_groups[0].name)

@@ -1,0 +1,367 @@
+"""What a node group on EKS needs beyond the portable plan, and which pools it cannot be. Pure.
+
+Unless the pool names one, the node image follows from the software: `cloud-managed` takes Bottlerocket, the other two
+take Amazon Linux 2023.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, TypedDict
+
+from gpupools.asked.pool_parts import CapacityBlock, Reservation
+from gpupools.base.errors import Path, Problem
+from gpupools.base.taints import GPU_TAINT
+from gpupools.planned.capacity import GPU_RESOURCE
+from gpupools.planned.capacity import capacity as offered_by
+from gpupools.planned.cloud import Owners, Settings, Wish
+from gpupools.planned.dra import DRA_DRIVER
+from gpupools.planned.labels import GPU_PRESENT_LABEL
+from gpupools.providers.aws import boot, pool_settings
+from gpupools.providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
+from gpupools.providers.aws.images import (
+    AL2023,
+    BOTTLEROCKET,
+    IMAGES,
+    OWN,
+    ULTRASERVER_FAMILIES,
+    Image,
+    family,
+    image_of,
+)
+
+ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
+"""Tells cluster-autoscaler that a node will have GPUs, so that it waits for them instead of adding more nodes.
+
+It waits for `nvidia.com/gpu` alone: with the label, a node whose GPUs all go by other names, or are claimed, is never
+ready to it. For claimed ones it has a way out that only its GCE provider opens.
+https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md,
+processors/customresources/gpu_processor.go and cloudprovider/gce/dynamicresources.go
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Volume:
+    """An EBS volume of every node, encrypted."""
+
+    device: str
+    gib: int | None
+    """None keeps the size of the image's own snapshot."""
+    type: str = "gp3"
+    iops: int | None = None
+    """None where the type has a rate of its own."""
+    kms_key: str | None = None
+    """None for the account's default key of EBS."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interface:
+    """A network interface of every node."""
+
+    card: int
+    device: int
+    type: str | None
+    """`efa-only` (without an IP address), or None for an ordinary one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EksSettings(Settings):
+    """The part of a plan that only EKS has."""
+
+    ami_type: str
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html; empty for an image of one's own."""
+    image_id: str | None = None
+    """AMI of one's own."""
+    capacity_type: str | None = None
+    """`SPOT` or `CAPACITY_BLOCK`; None for EKS's default, on demand."""
+    reservation_id: str | None = None
+    reservation_group_arn: str | None = None
+    zones: tuple[str, ...] = ()
+    """Keys of the cluster's `subnets_by_zone` to use; empty for every subnet of the cluster."""
+    volumes: tuple[Volume, ...]
+    """Empty where a reader sets the block devices by hand."""
+    user_data: str
+    """What the launch template adds to EKS's own user data, not yet base64; empty for nothing."""
+    interfaces: tuple[Interface, ...] = ()
+    """Network interfaces, in order; empty for EKS's own single one."""
+    security_group_ids: tuple[str, ...] = ()
+    """Empty for the cluster's own security group, which EKS then adds."""
+    placement_group: bool = False
+    """Whether the nodes are in a cluster placement group of their own."""
+    node_resources: Mapping[str, str] = field(default_factory=dict)
+    """What a node offers beside GPUs and what its instance type tells the autoscaler."""
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that EKS itself puts on a node and the autoscaler must know of."""
+    autoscaled: bool = True
+    """False for a pool of fixed size."""
+    imds_hop_limit: int = 1
+    max_unavailable: int = 1
+    auto_repair: bool = True
+    tags: Mapping[str, str] = field(default_factory=dict)
+    protect: bool = False
+    first_name: str = ""
+    """The pool's key in the stack file when it was created; later ones do not reach what would replace the nodes."""
+    create_timeout_minutes: int = 60
+    update_timeout_minutes: int = 60
+    """How long an update that replaces every node may take."""
+    delete_timeout_minutes: int = 90
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Resource → input by wire name → value, set by hand."""
+
+    def autoscaler_is_told(self) -> bool:
+        """Return True: by tags of the Auto Scaling group (`_scale_from_zero` in resources.py)."""
+        return True
+
+    def beside_gpus(self) -> Mapping[str, str]:
+        """Return the EFA interfaces and the huge pages set aside for them."""
+        return self.node_resources
+
+    def nodes_come_late(self) -> bool:
+        """Say whether the nodes come out of a Capacity Block, which may begin weeks from now."""
+        return self.is_capacity_block
+
+    @property
+    def is_capacity_block(self) -> bool:
+        """Say whether the nodes come out of a Capacity Block."""
+        return self.capacity_type == "CAPACITY_BLOCK"
+
+
+_IMAGES_PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
+_ULTRASERVER_PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html"
+_MIG_MANAGER = "https://github.com/bottlerocket-os/bottlerocket-kernel-kit/tree/develop/sources/nvidia-migmanager"
+_NODE_GROUP_API = "https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html"
+_TAINT_API = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html"
+_AUTOSCALER_TAGS = "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md"
+_TAG_LIMITS = "https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html"
+
+NO_EFA_ON_FIRST_CARD = frozenset({"p6-b300"})
+"""Families whose network card 0 takes an ordinary interface only (EC2's DescribeInstanceTypes, InterfaceTypes of each
+network card, as in getmoto/moto moto/ec2/resources/instance_types.json.gz)."""
+
+EFA_RESOURCE = "vpc.amazonaws.com/efa"
+"""https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"""
+
+_IOPS = 3000
+"""What gp3 does without asking (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html); io1
+and io2 take no less than a number of their own."""
+
+KEY_LIMIT = 63
+"""Most characters of a label's or taint's key in the EKS API (botocore, data/eks, shapes labelKey and taintKey)."""
+
+TAG_LIMIT = 24
+"""Labels and taints a pool may add: an Auto Scaling group holds 50 tags, of which EKS and this tool need the rest.
+
+"The maximum number of tags per resource is 50" (2026-11-22):
+https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
+"""
+
+
+def decide(wish: Wish) -> EksSettings:
+    """Choose image, disks, node settings and labels for a pool that nothing refuses."""
+    spec, image, architecture = wish.spec, image_of(wish), wish.instance.architecture
+    capacity = spec.capacity
+    reserved = capacity.name if isinstance(capacity, Reservation | CapacityBlock) else None
+    is_group = reserved is not None and reserved.startswith("arn:")
+    interfaces = tuple(_efa_interfaces(wish)) if spec.network.rdma else ()
+    awaited = wish.software != DRA_DRIVER and GPU_RESOURCE in offered_by(wish.instance, spec.sharing)
+    labels = {ACCELERATOR_LABEL: accelerator_name(wish.instance.gpu_model)} if awaited else {}
+    if wish.software in ("device-plugin", DRA_DRIVER):
+        labels[GPU_PRESENT_LABEL] = "true"
+    capacity_type = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK"}.get(capacity.mode)
+    efas = sum(interface.type is not None for interface in interfaces)
+    return EksSettings(
+        ami_type=(image.fips_ami_types if spec.image.fips else image.ami_types).get(architecture, ""),
+        image_id=spec.image.id,
+        capacity_type=capacity_type,
+        reservation_id=None if is_group else reserved,
+        reservation_group_arn=reserved if is_group else None,
+        zones=tuple(sorted(set(spec.zones))),
+        volumes=tuple(_volumes(wish)),
+        user_data=_user_data(wish),
+        interfaces=interfaces,
+        security_group_ids=tuple(spec.network.security_group_ids),
+        placement_group=spec.network.placement == "compact",
+        node_resources=_node_resources(efas, image),
+        # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types
+        node_labels={"eks.amazonaws.com/capacityType": capacity_type} if capacity_type else {},
+        autoscaled=spec.nodes.fixed is None,
+        imds_hop_limit=spec.security.imds_hop_limit,
+        max_unavailable=spec.upgrade.max_unavailable,
+        auto_repair=spec.auto_repair,
+        tags=spec.tags,
+        protect=spec.protect,
+        first_name=spec.named_after(wish.name),
+        create_timeout_minutes=spec.timeouts.create_min or 60 + 30 * (spec.nodes.min // 100),
+        # EKS gives the pods of each node 15 minutes to leave, then boots another one, as many nodes at a time as may be
+        # unavailable: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
+        update_timeout_minutes=spec.timeouts.update_min
+        or min(60 + 30 * ceil(spec.nodes.max / spec.upgrade.max_unavailable), 24 * 60),
+        delete_timeout_minutes=spec.timeouts.delete_min or 90 + 30 * (spec.nodes.max // 100),
+        overrides=spec.overrides.get("aws", {}),
+        labels=labels,
+        owners=_OPERATOR if image is OWN else None,
+    )
+
+
+_OPERATOR = Owners("GPU Operator", "GPU Operator", "GPU Operator")
+
+
+def _node_resources(efas: int, image: Image) -> dict[str, str]:
+    if not efas:
+        return {}
+    # The EFA software of Amazon Linux sets 5128 huge pages of 2 MiB aside, and EFA's pods ask for them:
+    # https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html.
+    pages = {"hugepages-2Mi": f"{5128 * 2}Mi"} if image is AL2023 else {}
+    return {EFA_RESOURCE: str(efas), **pages}
+
+
+def _volumes(wish: Wish) -> Iterator[Volume]:
+    image, disk = image_of(wish), wish.spec.disk
+    if image is OWN:
+        return  # its root device has a name only its builder knows
+    kind = disk.type or "gp3"
+    iops = _IOPS if kind in ("io1", "io2") else None
+    if image is BOTTLEROCKET:
+        # The operating system is on xvda, too small for another type; images, logs and volumes of pods are on xvdb.
+        # https://github.com/bottlerocket-os/bottlerocket#default-volumes, https://github.com/eksctl-io/eksctl/issues/4434
+        yield Volume(device="/dev/xvda", gib=None, kms_key=disk.encryption_key)
+    device = "/dev/xvdb" if image is BOTTLEROCKET else "/dev/xvda"
+    yield Volume(device=device, gib=wish.spec.disk_gib, type=kind, iops=iops, kms_key=disk.encryption_key)
+
+
+def _user_data(wish: Wish) -> str:
+    image, spec = image_of(wish), wish.spec
+    if image is OWN:
+        return ""  # set by hand: only its builder knows how it starts
+    asked: _Boot = {"max_pods": spec.network.max_pods, "local_nvme": spec.disk.local_nvme == "raid0"}
+    if image is BOTTLEROCKET:
+        return bottlerocket_settings(wish.instance.gpu_model, spec.sharing, **asked)
+    return al2023_user_data(**asked)
+
+
+class _Boot(TypedDict):
+    max_pods: int | None
+    local_nvme: bool
+
+
+def _efa_interfaces(wish: Wish) -> Iterator[Interface]:
+    """Lay EFA out over the network cards: an ordinary first interface, and one that is EFA-only on every card with EFA.
+
+    The first interface has device index 0 of card 0, so EFA-only is at index 1 there and at 0 on every further card.
+    EFA-only interfaces use up no IP addresses.
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html,
+    https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3653
+    """
+    count = wish.instance.rdma_interfaces or 0
+    plain_first = family(wish.instance.name) in NO_EFA_ON_FIRST_CARD
+    yield Interface(card=0, device=0, type=None)
+    if not plain_first:
+        yield Interface(card=0, device=1, type="efa-only")
+    for card in range(1, count + plain_first):
+        yield Interface(card=card, device=0, type="efa-only")
+
+
+def accelerator_name(gpu_model: str) -> str:
+    """Name a GPU model as cluster-autoscaler's list of GPU types does: `nvidia-tesla-t4`, `nvidia-l40s`.
+
+    The list is in https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/aws_cloud_provider.go;
+    models it does not have yet are named alike, which its GPU metrics then count as unknown.
+    """
+    bare = re.sub(r"-\d+GB$", "", gpu_model).lower()
+    return f"nvidia-tesla-{bare}" if bare in ("a100", "k80", "p100", "t4", "v100") else f"nvidia-{bare}"
+
+
+def refusals(wish: Wish) -> list[Problem]:
+    """Refuse GPUs that the node image does not drive or cut, beyond the capability matrix."""
+    return [*_machine(wish), *_bottlerocket_mig(wish)]
+
+
+def conflicts(wish: Wish) -> list[Problem]:
+    """Refuse settings that EKS does not take, or not together, or not with the pool's machine."""
+    found = [*_only_in_blocks(wish), *_names(wish), *pool_settings.setting_problems(wish)]
+    return found if found or refusals(wish) else list(_too_much_to_boot(wish))
+
+
+def _too_much_to_boot(wish: Wish) -> Iterator[Problem]:
+    """Refuse settings whose user data is larger than EC2 takes; what is written by hand is measured there."""
+    size = len(_user_data(wish).encode())
+    if size > boot.MOST_USER_DATA:
+        key = "disk" if wish.spec.disk.local_nvme is not None else "network"
+        yield pool_settings.too_much_user_data(("pools", wish.name, key), size)
+
+
+def _only_in_blocks(wish: Wish) -> Iterator[Problem]:
+    if family(wish.instance.name) in ULTRASERVER_FAMILIES and wish.spec.capacity.mode != "capacity-block":
+        what = f"EC2 gives out {wish.instance.name} only through Capacity Blocks"
+        fix = "add capacity: {mode: capacity-block, name: cr-…}, or choose a type that EC2 starts on demand"
+        yield Problem(_at_machine(wish), what, fix, _ULTRASERVER_PAGE)
+
+
+def _at_machine(wish: Wish) -> Path:
+    return ("pools", wish.name, "gpu" if wish.spec.instance_type is None else "instance_type")
+
+
+def _machine(wish: Wish) -> Iterator[Problem]:
+    machine, kind, image = wish.instance, family(wish.instance.name), image_of(wish)
+    path = _at_machine(wish)
+    if kind in ULTRASERVER_FAMILIES and wish.spec.sharing.mig is not None and image is not OWN:
+        what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which excludes MIG"
+        yield Problem(("pools", wish.name, "sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
+    if image is not OWN and kind not in image.families[machine.architecture]:
+        what = f"the EKS image {image.name} does not drive the {machine.gpu_model} of {machine.name}"
+        ways = [name for name, other in IMAGES.items() if kind in other.families[machine.architecture]]
+        if ways:
+            yield Problem(path, what, f"use software: {' or '.join(ways)}", _IMAGES_PAGE)
+        else:
+            what = f"{what} ({machine.kubernetes.rstrip('.')})"
+            yield Problem(path, what, "choose a type of another family", _IMAGES_PAGE)
+
+
+def _bottlerocket_mig(wish: Wish) -> Iterator[Problem]:
+    sharing, model = wish.spec.sharing.mig, wish.instance.gpu_model
+    if image_of(wish) is not BOTTLEROCKET or sharing is None:
+        return
+    if family(wish.instance.name) in ULTRASERVER_FAMILIES:
+        return  # no image can cut these; `_machine` says so
+    at = ("pools", wish.name, "sharing")
+    if model not in BOTTLEROCKET_MIG:
+        what = f"Bottlerocket's MIG manager does not know the {model} of {wish.instance.name}"
+        yield Problem((*at, "mode"), what, "use software: gpu-operator", _MIG_MANAGER)
+    elif sharing.profile is None:
+        what = "Bottlerocket fills every GPU with slices of one profile and takes no layout"
+        yield Problem((*at, "layout"), what, "give profile instead, or use software: gpu-operator", _MIG_MANAGER)
+    elif sharing.profile not in BOTTLEROCKET_MIG[model][1]:
+        what = f"Bottlerocket takes {sharing.profile} for an {model} but leaves the GPU in one piece"
+        fix = f"use {', '.join(BOTTLEROCKET_MIG[model][1])}, or software: gpu-operator"
+        yield Problem((*at, "profile"), what, fix, _MIG_MANAGER)
+
+
+def _names(wish: Wish) -> Iterator[Problem]:
+    spec, at = wish.spec, ("pools", wish.name)
+    for key, value in spec.labels.items():
+        if len(key) > KEY_LIMIT:
+            what = f"is {len(key)} characters; EKS takes {KEY_LIMIT}"
+            yield Problem((*at, "labels", key), what, "shorten the key", _NODE_GROUP_API)
+        if not value:
+            what = "is empty; EKS takes no label without a value"
+            yield Problem((*at, "labels", key), what, "give it a value", _NODE_GROUP_API)
+    for index, taint in enumerate(spec.taints):
+        if len(taint.key) > KEY_LIMIT:
+            what = f"the key has {len(taint.key)} characters; EKS takes {KEY_LIMIT}"
+            yield Problem((*at, "taints", index), what, "shorten the key", _TAINT_API)
+    yield from _one_effect_per_key(wish)
+    wanted = len(spec.labels) + len(spec.taints)
+    if wanted > TAG_LIMIT:
+        what = f"{wanted} labels and taints; the Auto Scaling group has room for the tags of {TAG_LIMIT} more"
+        fix = "use fewer: without the tags the pool does not scale from zero"
+        yield Problem((*at, "labels"), what, fix, _TAG_LIMITS)
+
+
+def _one_effect_per_key(wish: Wish) -> Iterable[Problem]:
+    """Refuse a second taint of one key: the tag that tells cluster-autoscaler of it has the key as its name."""
+    seen = {GPU_TAINT.key: GPU_TAINT}
+    for index, taint in enumerate(wish.spec.taints):
+        if seen.setdefault(taint.key, taint) != taint:
+            what = f"{taint} is a second taint of the key {taint.key}; cluster-autoscaler's tags have room for one"
+            yield Problem(("pools", wish.name, "taints", index), what, "use another key", _AUTOSCALER_TAGS)

@@ -1,0 +1,413 @@
+"""What AKS needs to know beyond the portable plan, and what it refuses beyond the capability matrix. Pure."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from gpupools.asked.access import ReachableCluster
+from gpupools.asked.overrides import override_problems
+from gpupools.asked.pool_parts import Reservation, Spot
+from gpupools.asked.spec import Address, Mig
+from gpupools.base.errors import Path, Problem
+from gpupools.base.taints import Effect, Taint
+from gpupools.known.catalogue import InstanceType
+from gpupools.planned.capacity import node_layouts
+from gpupools.planned.cloud import Settings, Wish
+from gpupools.planned.labels import GPU_PRESENT_LABEL
+from gpupools.providers.azure.pool_settings import OVERRIDABLE, RDMA_LABEL, SPOT_KEY, setting_refusals
+
+if TYPE_CHECKING:
+    from gpupools.known.mig import Profile
+
+MIG_MODELS = frozenset({"A100-40GB", "A100-80GB", "H100-80GB", "H100-NVL-94GB", "H200-141GB"})
+"""GPUs on whose sizes AKS offers a GPU instance profile (`_MIG_SOURCE`)."""
+
+COHERENT_MEMORY = frozenset({"GB200", "GB300"})
+"""GPUs with memory that is coherent with the CPU's, which the GPU Operator's driver container sets to be managed by the
+driver (`_COHERENT_SOURCE`); AWS and Google say the same of their images."""
+
+GRID_MODELS = frozenset({"A10", "RTX-PRO-6000"})
+"""GPUs that Azure hands to a machine by SR-IOV, so that only NVIDIA's GRID driver drives them; any other fails to
+install (`_GRID_SOURCE`)."""
+
+WITHOUT_AKS_DRIVER = frozenset(
+    {
+        "Standard_NCC40ads_H100_v5",
+        "Standard_ND128isrG5_GB300_v6",
+        "Standard_NV6s_v2",
+        "Standard_NV12s_v2",
+        "Standard_NV24s_v2",
+    }
+)
+"""Sizes of the catalogue, retired ones aside, that AKS's own list leaves out, so that it installs no driver on them
+(Azure/karpenter-provider-azure pkg/utils/supported-gpus.yaml; https://learn.microsoft.com/azure/aks/use-nvidia-gpu)."""
+
+MAX_OS_DISK_GIB = 2048
+"""Upper bound of `osDiskSizeGB`."""
+
+MAX_EPHEMERAL_GIB = 2040
+"""Largest ephemeral OS disk, whatever the machine's own disks (`_EPHEMERAL_SOURCE`, 2026-09-08)."""
+
+MANAGED_API_VERSION = "2026-08-01"
+"""The first stable version of AKS's API with `gpuProfile.nvidia.managementMode`
+(azure-mgmt-containerservice 41.8.0 of 2026-10-19, models.NvidiaGPUProfile).
+
+AKS refuses a request with a field that the version does not know (https://github.com/Azure/azure-rest-api-specs/issues/40740);
+the typed agent pool of pulumi-azure-native 3.29.0 speaks 2025-09-01 and leaves such a field out.
+"""
+
+MANAGED_MIG_API_VERSION = "2026-06-02-preview"
+"""The version with `gpuProfile.nvidia.migStrategy`, which no stable one has (azure-mgmt-containerservice 41.7.0b1).
+
+The next preview adds `migProfiles`, which exclude the `gpuInstanceProfile` that Microsoft's page gives beside the
+strategy. AKS switches a preview version off about a year after its date
+(https://learn.microsoft.com/azure/aks/concepts-preview-api-life-cycle); another one is an update in place.
+"""
+
+_MIG_SOURCE = "https://learn.microsoft.com/azure/aks/gpu-multi-instance"
+_COHERENT_SOURCE = "https://github.com/NVIDIA/gpu-driver-container/pull/390"
+_EPHEMERAL_SOURCE = "https://learn.microsoft.com/azure/virtual-machines/ephemeral-os-disks"
+_GRID_SOURCE = "Azure/AgentBaker pkg/agent/datamodel/gpu_components.go"
+_TAINT_SOURCE = "Azure/azure-cli src/azure-cli/azure/cli/command_modules/acs/_validators.py, validate_taint"
+_DISK_SOURCE = "Azure/azure-sdk-for-python azure-mgmt-containerservice 16.0.0, class AgentPool"
+
+
+class AksCluster(ReachableCluster):
+    """An existing AKS cluster."""
+
+    cloud: Literal["azure"]
+    """Always `azure`."""
+    name: Address
+    """Name of the cluster."""
+    resource_group: Address
+    """Resource group of the cluster itself, not the `MC_…` group of its nodes."""
+    subscription_id: Address | None = None
+    """Subscription of the cluster; left out: the one the Azure credentials point at."""
+    subnet_id: Address | None = None
+    """ARM id of the subnet for the nodes; left out: the one AKS gives the cluster."""
+    proximity_placement_group_id: Address | None = None
+    """ARM id of the group for pools with `network.placement: compact`; the cluster's identity must be a contributor."""
+    encryption_at_host: bool = False
+    """Encrypt temporary disks and disk caches on the host too (managed disks always are encrypted at rest).
+
+    Off unless asked for: creation fails in a subscription that has not registered the feature
+    `Microsoft.Compute/EncryptionAtHost`, and not every size and region has it
+    (https://learn.microsoft.com/azure/aks/enable-host-encryption).
+    """
+    ssh_access: Literal["LocalUser", "Disabled"] = "LocalUser"
+    """`Disabled` turns the SSH service of the nodes off; `kubectl debug node` keeps working.
+
+    Not the default: it is a preview that needs the subscription feature `DisableSSHPreview`
+    (https://learn.microsoft.com/azure/aks/manage-ssh-node-access). Nodes have no public address either way.
+    """
+
+    @classmethod
+    def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return subscription, resource group and name, which Azure compares without case.
+
+        https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules
+        """
+        keys = ("subscription_id", "resource_group", "name")
+        found = {key: given.get(key) for key in keys}
+        return {key: value.casefold() if isinstance(value, str) else value for key, value in found.items()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AksSettings(Settings):
+    """The part of an agent pool that the portable plan does not have."""
+
+    gpu_driver: Literal["Install", "None"]
+    """Whether AKS installs its GPU driver; fixed for the life of the pool."""
+    gpu_instance_profile: str | None
+    """`MIG1g` to `MIG7g`: cuts every GPU of every node alike; None for whole GPUs."""
+    management_mode: Literal["Managed"] | None = None
+    """Whether AKS brings device plugin and DCGM exporter too: AKS-managed GPU nodes. Fixed for the life of the pool."""
+    mig_strategy: Literal["Single", "Mixed"] | None = None
+    """How AKS's own device plugin names the slices; None without slices, and where the plugin is not AKS's."""
+    encryption_at_host: bool
+    ssh_access: str
+    os_sku: Literal["Ubuntu", "AzureLinux"] = "Ubuntu"
+    fips: bool = False
+    secure_boot: bool = False
+    """With it comes the virtual TPM."""
+    os_disk_type: Literal["Managed", "Ephemeral"] = "Managed"
+    max_pods: int | None = None
+    """None leaves it to the cluster's network."""
+    autoscaled: bool = True
+    """False keeps the number of nodes at the plan's, which has min and max alike then."""
+    spot_max_price: float | None = None
+    """US dollars per hour, or -1 for the on-demand price; None for a pool that is not spot."""
+    capacity_reservation_group_id: str | None = None
+    availability_zones: tuple[str, ...] = ()
+    """Empty for a pool that Azure places anywhere in the region. For Pulumi and the pool's name their order counts."""
+    compact: bool = False
+    """Whether the nodes go into the cluster's proximity placement group."""
+    max_surge: int | None = 0
+    max_unavailable: int | None = 1
+    """Both None on a spot pool, which AKS refuses to have them on."""
+    drain_timeout_min: int | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    protect: bool = False
+    first_name: str
+    """The pool's key in the stack file when it was created, which its name in AKS is made of."""
+    create_min: int = 60
+    update_min: int = 360
+    delete_min: int = 60
+    """Minutes Pulumi waits."""
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    """Inputs of the agent pool set by hand, by wire name."""
+
+    @property
+    def api_version(self) -> str | None:
+        """Version of AKS's API that knows every input of the pool; None where the SDK's own does."""
+        if self.management_mode is None:
+            return None
+        return MANAGED_API_VERSION if self.mig_strategy is None else MANAGED_MIG_API_VERSION
+
+
+def decide(wish: Wish) -> AksSettings:
+    """Choose driver, MIG profile, hardening, capacity, image, disks and upgrades of the pool.
+
+    Raises:
+        TypeError: The wish's cluster is not an AKS cluster.
+    """
+    if not isinstance(wish.cluster, AksCluster):
+        raise TypeError(f"an AKS pool needs an AksCluster, got {type(wish.cluster).__name__}")
+    spec, operator, managed = wish.spec, wish.software == "gpu-operator", wish.software == "cloud-managed"
+    spot = spec.capacity if isinstance(spec.capacity, Spot) else None
+    surge, unavailable = spec.upgrade.max_surge, spec.upgrade.max_unavailable
+    if surge > 0 and "max_unavailable" not in spec.upgrade.model_fields_set:
+        unavailable = 0  # AKS has the two together as a preview only (`_upgrade` in pool_settings.py)
+    create, update, delete = _timeouts_min(wish, 1 if spot else max(1, surge + unavailable))
+    return AksSettings(
+        labels={
+            # The label calls a team's own plugin, which these nodes have no place for when AKS brings one.
+            **({} if operator or managed else {GPU_PRESENT_LABEL: "true"}),
+            **({SPOT_KEY: "spot"} if spot else {}),
+            **({RDMA_LABEL: "infiniband"} if spec.network.rdma else {}),
+        },
+        # AKS adds both to a spot pool; undeclared they would be drift, and an update without them is refused
+        # (https://github.com/pulumi/pulumi-azure-native/issues/959).
+        taints=(Taint(SPOT_KEY, "spot", Effect.NO_SCHEDULE),) if spot else (),
+        # The operator brings its own driver, and two drivers on a node break each other:
+        # https://learn.microsoft.com/azure/aks/nvidia-gpu-operator, https://github.com/NVIDIA/gpu-operator/issues/525.
+        gpu_driver="None" if operator else "Install",
+        gpu_instance_profile=_pool_profile(wish),
+        management_mode="Managed" if managed else None,
+        mig_strategy=_mig_strategy(spec.sharing.mig) if managed else None,
+        encryption_at_host=wish.cluster.encryption_at_host,
+        ssh_access=wish.cluster.ssh_access,
+        # Ubuntu has AKS's driver for every size and gets security patches by itself; Azure Linux has neither:
+        # https://learn.microsoft.com/azure/aks/use-nvidia-gpu, Azure/karpenter-provider-azure
+        # pkg/utils/supported-gpus.yaml.
+        os_sku="AzureLinux" if spec.image.family == "azure-linux" else "Ubuntu",
+        fips=spec.image.fips,
+        secure_boot=spec.security.secure_boot,
+        # Without a type AKS takes an ephemeral disk where this size fits the local one; what a preview shows should
+        # not depend on the machine.
+        os_disk_type="Ephemeral" if spec.disk.type == "Ephemeral" else "Managed",
+        max_pods=spec.network.max_pods,
+        autoscaled=spec.nodes.fixed is None,
+        spot_max_price=(spot.max_price_usd_per_hour or -1) if spot else None,
+        capacity_reservation_group_id=spec.capacity.name if isinstance(spec.capacity, Reservation) else None,
+        availability_zones=tuple(sorted(spec.zones)),
+        compact=spec.network.placement == "compact",
+        # A surge node needs quota and capacity that scarce GPUs rarely have, so by default nodes are upgraded in
+        # place, one by one: https://learn.microsoft.com/azure/aks/upgrade-aks-node-pools-rolling.
+        max_surge=None if spot else surge,
+        max_unavailable=None if spot else unavailable,
+        drain_timeout_min=spec.upgrade.drain_timeout_min,
+        tags=dict(spec.tags),
+        protect=spec.protect,
+        first_name=spec.named_after(wish.name),
+        create_min=create,
+        update_min=update,
+        delete_min=delete,
+        overrides=dict(spec.overrides.get("azure", {}).get("AgentPool", {})),
+    )
+
+
+def _timeouts_min(wish: Wish, at_once: int) -> tuple[int, int, int]:
+    """Return the minutes for creation, update and deletion: what is written, else what the pool's size calls for.
+
+    Driver installation and a MIG reboot precede readiness; an upgrade goes through the nodes, `at_once` at a time,
+    and waits for each to drain (30 minutes unless told, https://learn.microsoft.com/azure/aks/upgrade-aks-node-pools-rolling).
+    """
+    nodes, written = wish.spec.nodes, wish.spec.timeouts
+    per_round = (wish.spec.upgrade.drain_timeout_min or 30) + 15
+    create = 60 + 30 * (nodes.min // 100)
+    update = max(360, per_round * math.ceil(nodes.max / at_once))
+    delete = 60 + 30 * (nodes.max // 100)
+    return written.create_min or create, written.update_min or update, written.delete_min or delete
+
+
+def gpu_instance_profile(wanted: "Profile") -> str | None:
+    """Name the GPU instance profile that makes slices of this MIG profile, None when AKS has none.
+
+    AKS's names carry the compute slices only, and its nodes create the plain profile with that many (GPU instance
+    profile ids 19, 14, 9, 5 and 0: Azure/AgentBaker parts/linux/cloud-init/artifacts/mig-partition.sh): no double
+    memory (`1g.20gb` of an 80 GB card) and no attributes such as `+me`.
+    """
+    if wanted.gpu not in MIG_MODELS or wanted not in _plain(wanted.gpu):
+        return None
+    return f"MIG{wanted.compute_slices}g"
+
+
+def _plain(gpu: str) -> "tuple[Profile, ...]":
+    """Return the profiles without attributes that take the least memory for their compute slices."""
+    from gpupools.known.mig import profiles  # its tables are slow to load, and most pools cut nothing
+
+    bare = [each for each in profiles(gpu) if not each.plus and not each.minus]
+    return tuple(
+        each
+        for each in bare
+        if all(
+            each.memory_slices <= other.memory_slices for other in bare if other.compute_slices == each.compute_slices
+        )
+    )
+
+
+def refusals(wish: Wish) -> list[Problem]:
+    """List the GPUs that AKS or the chosen software does not drive or cut, although the matrix allows the sharing."""
+    at: Path = ("pools", wish.name)
+    return [*_driver(at, wish), *_mig(at, wish)]
+
+
+def conflicts(wish: Wish) -> list[Problem]:
+    """List the settings that AKS does not take, or not together, or not with the pool's size and software."""
+    at: Path = ("pools", wish.name)
+    placement_group = getattr(wish.cluster, "proximity_placement_group_id", None) is not None
+    return [
+        *(_without_autoscaler(at, wish) if wish.software == "cloud-managed" else ()),
+        *_taints(at, wish),
+        *_disk(at, wish),
+        *setting_refusals(at, wish, placement_group=placement_group),
+        *_by_hand(at, wish),
+    ]
+
+
+def _without_autoscaler(at: Path, wish: Wish) -> Iterator[Problem]:
+    source = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
+    none = "AKS has no cluster autoscaler for AKS-managed GPU nodes"
+    if isinstance(wish.spec.capacity, Spot):
+        what = f"{none}, so capacity.mode spot does not go with software cloud-managed: evicted nodes would stay away"
+        yield Problem((*at, "capacity", "mode"), what, "use software: device-plugin, or leave capacity out", source)
+    elif wish.spec.nodes.fixed is None:
+        what = f"{none}, so software cloud-managed keeps one number of nodes"
+        yield Problem((*at, "nodes"), what, "write nodes: {fixed: …}, or use software: device-plugin", source)
+
+
+def _by_hand(at: Path, wish: Wish) -> list[Problem]:
+    """Check the inputs set by hand; name both owners where one makes AKS manage GPUs that other software owns."""
+    given = wish.spec.overrides.get("azure", {})
+    found = override_problems(at, given, "azure", OVERRIDABLE)
+    profile = given.get("AgentPool", {}).get("gpuProfile")
+    nvidia = profile.get("nvidia") if isinstance(profile, Mapping) else None
+    mode = nvidia.get("managementMode") if isinstance(nvidia, Mapping) else None
+    if wish.software == "cloud-managed" or mode != "Managed":
+        return found
+    where: Path = (*at, "overrides", "azure", "AgentPool", "gpuProfile")
+    what = f"AKS (managementMode {mode}) and software: {wish.software} would both own the GPUs"
+    twice = Problem(where, what, "leave it out, or use software: cloud-managed", _MANAGED_SOURCE)
+    return [twice, *(problem for problem in found if problem.path != where)]
+
+
+_MANAGED_SOURCE = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
+
+
+def _driver(at: Path, wish: Wish) -> Iterator[Problem]:
+    size, operator = wish.instance, wish.software == "gpu-operator"
+    if operator and size.gpu_model in GRID_MODELS:
+        what = f"{size.name} needs NVIDIA's GRID driver, which the GPU Operator does not bring"
+        yield Problem((*at, "software"), what, "use software: device-plugin, with which AKS installs it", _GRID_SOURCE)
+    if not operator and size.name in WITHOUT_AKS_DRIVER:
+        where = "instance_type" if wish.spec.instance_type else "gpu"
+        what = f"AKS installs no GPU driver on {size.name}"
+        fix = "use software: gpu-operator, which brings a driver, or another size"
+        yield Problem((*at, where), what, fix, "https://learn.microsoft.com/azure/aks/use-nvidia-gpu")
+
+
+def _mig(at: Path, wish: Wish) -> Iterator[Problem]:
+    sharing, size = wish.spec.sharing.mig, wish.instance
+    if sharing is not None and wish.software == "gpu-operator" and size.gpu_model in COHERENT_MEMORY:
+        what = (
+            f"the GPU Operator's driver manages the memory of {size.gpu_model} GPUs coherently (CDMM), where MIG is not"
+        )
+        fix = f"use whole GPUs, time-slicing or mps, or a size with {', '.join(sorted(MIG_MODELS))}"
+        yield Problem((*at, "sharing", "mode"), f"{what} supported", fix, _COHERENT_SOURCE)
+    if sharing is None or wish.software == "gpu-operator":
+        return
+    if size.gpu_model not in MIG_MODELS:
+        what = f"AKS offers no GPU instance profile on {size.name} ({size.gpu_model})"
+        yield Problem((*at, "sharing", "mode"), what, f"take a size with {', '.join(sorted(MIG_MODELS))}", _MIG_SOURCE)
+        return
+    whole = _whole_profile(size, sharing)
+    if whole is None:
+        what = "AKS fills every GPU of a pool with slices of one profile, and this layout is another"
+        fix = f"give a profile instead: {_offer(size.gpu_model)}"
+        if wish.software == "device-plugin":
+            fix += "; or use software: gpu-operator, whose MIG manager cuts several sizes"
+        yield Problem((*at, "sharing", "layout"), what, fix, _MIG_SOURCE)
+    elif gpu_instance_profile(whole) is None:
+        key = "profile" if sharing.profile is not None else "layout"
+        made = next(each.name for each in _plain(size.gpu_model) if each.compute_slices == whole.compute_slices)
+        what = f"AKS cannot make {whole.name}: its MIG{whole.compute_slices}g is {made} on an {size.gpu_model}"
+        yield Problem((*at, "sharing", key), what, f"use one of {_offer(size.gpu_model)}", _MIG_SOURCE)
+
+
+def _mig_strategy(sharing: Mig | None) -> Literal["Single", "Mixed"] | None:
+    if sharing is None:
+        return None
+    return "Single" if sharing.naming == "single" else "Mixed"
+
+
+def _offer(gpu: str) -> str:
+    return ", ".join(each.name for each in _plain(gpu))
+
+
+def _pool_profile(wish: Wish) -> str | None:
+    sharing = wish.spec.sharing.mig
+    if sharing is None or wish.software == "gpu-operator":
+        return None
+    whole = _whole_profile(wish.instance, sharing)
+    return gpu_instance_profile(whole) if whole is not None else None
+
+
+def _whole_profile(size: InstanceType, sharing: Mig) -> "Profile | None":
+    """Return the one profile that fills every GPU of the node, None when the GPUs are cut in any other way."""
+    first, *others = node_layouts(size, sharing)
+    if any(layout != first for layout in others) or len(set(first)) != 1:
+        return None
+    from gpupools.known.mig import profile
+
+    found = profile(size.gpu_model, first[0])
+    return found if len(first) == found.max_instances else None
+
+
+def _taints(at: Path, wish: Wish) -> Iterator[Problem]:
+    for index, taint in enumerate(wish.spec.taints):
+        if not taint.value:
+            what = f"got '{taint}'; AKS takes no taint without a value"
+            yield Problem((*at, "taints", index), what, f"write '{taint.key}=true:{taint.effect.value}'", _TAINT_SOURCE)
+
+
+def _disk(at: Path, wish: Wish) -> Iterator[Problem]:
+    if wish.spec.disk_gib > MAX_OS_DISK_GIB:
+        what = f"got {wish.spec.disk_gib}; an AKS node's disk has at most {MAX_OS_DISK_GIB} GiB"
+        yield Problem((*at, "disk_gib"), what, f"use {MAX_OS_DISK_GIB} or less", _DISK_SOURCE)
+    most, source = _largest_ephemeral_disk(wish)
+    if wish.spec.disk.type == "Ephemeral" and most < wish.spec.disk_gib <= MAX_OS_DISK_GIB:
+        own = f"{wish.instance.name}'s own disks, which take {most} GiB"
+        what = f"got {wish.spec.disk_gib}, and disk.type Ephemeral is on {own}"
+        fix = f"write disk_gib: {most} or less, or disk.type: Managed"
+        yield Problem((*at, "disk_gib"), what, fix, source)
+
+
+def _largest_ephemeral_disk(wish: Wish) -> tuple[int, str]:
+    """Return the most GiB of an ephemeral OS disk and who says so; the general limit where the size is not known."""
+    own = wish.instance.extra["ephemeral_gib"]
+    if not own or int(own) > MAX_EPHEMERAL_GIB:
+        return MAX_EPHEMERAL_GIB, _EPHEMERAL_SOURCE
+    guest_state = 1 if wish.spec.security.secure_boot else 0  # trusted launch keeps it on the same disk
+    return int(own) - guest_state, wish.instance.extra["ephemeral_source"]

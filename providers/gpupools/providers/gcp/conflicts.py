@@ -1,0 +1,430 @@
+"""Settings of a pool that GKE does not take together, or not with this machine, each with what would work. Pure."""
+
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+
+from gpupools.asked.overrides import override_problems
+from gpupools.asked.pool_parts import FlexStart, Queued, Reservation
+from gpupools.base.errors import Path, Problem, shown
+from gpupools.planned.cloud import Wish
+from gpupools.planned.dra import DRA_DRIVER
+from gpupools.providers.gcp.cluster import ZONE, GkeCluster
+from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, OVERRIDABLE
+
+_HOW_TO = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to"
+_MACHINES = "https://docs.cloud.google.com/compute/docs/accelerator-optimized-machines"
+# Google's own toolkit refuses the same combinations as preconditions of its node pool.
+_UPGRADE_STRATEGIES = "https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pool-upgrade-strategies"
+_TOOLKIT = "https://github.com/GoogleCloudPlatform/cluster-toolkit/blob/main/modules/compute/gke-node-pool/main.tf"
+_NETWORKS = f"{_HOW_TO}/config-auto-net-for-accelerators"
+_LABELS = f"{_HOW_TO}/creating-managing-labels"
+_SHIELDED = f"{_HOW_TO}/shielded-gke-nodes"
+_NODE_IMAGES = "https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-images"
+_REGIONS = "https://docs.cloud.google.com/compute/docs/regions-zones"
+_KEYS = f"{_HOW_TO}/using-cmek"
+_RESERVATIONS = f"{_HOW_TO}/consuming-reservations"
+_AUTOSCALER = "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md"
+_POOL_SCHEMA = (
+    "https://github.com/hashicorp/terraform-provider-google/blob/main/google/services/container/"
+    "resource_container_node_pool.go"
+)
+
+IMAGE_TYPES = {"cos": "COS_CONTAINERD", "ubuntu": "UBUNTU_CONTAINERD"}
+"""GKE's Linux images by the portable name."""
+
+# How capacity for a machine can be had, where not in every way; each row is a note of the page in `_MACHINES`.
+_SOLD_AS = (
+    (re.compile(r"a3-highgpu-[124]g"), ("spot", "flex-start", "queued")),
+    (re.compile(r"a3-ultragpu-|a4-"), ("reservation", "spot", "flex-start", "queued")),
+    (re.compile(r"a4x-"), ("reservation",)),
+    (re.compile(r"a3-edgegpu-"), ("on-demand", "reservation", "spot")),
+)
+
+# Boot disks by series, from the same page and https://docs.cloud.google.com/compute/docs/disks/persistent-disks.
+_BOOT_DISKS = (
+    (re.compile(r"a3-ultragpu-|a4-|a4x-|g4-"), ("hyperdisk-balanced",)),
+    (re.compile(r"a3-"), ("pd-balanced", "pd-ssd", "hyperdisk-balanced")),
+    (re.compile(r"g2-"), ("pd-balanced", "pd-ssd")),
+    (re.compile(r"a2-|n1-"), ("pd-balanced", "pd-ssd", "pd-standard")),
+)
+
+# Machines for which GKE makes the networks itself; A3 High and A3 Edge are not on the page.
+_NETWORKED = re.compile(r"a3-megagpu-|a3-ultragpu-|a4-|a4x-")
+
+# Machines of the third generation and later have no VirtIO interface; G2 and older have both kinds.
+# https://docs.cloud.google.com/compute/docs/networking/using-gvnic, https://github.com/siderolabs/pkgs/issues/1295
+# (2026-11-22)
+_GVNIC_ALONE = re.compile(r"a3-|a4-|a4x-|g4-")
+
+_COMPACT_FLEX_START = re.compile(r"a3-ultragpu-|a4-")
+
+_MOST_AT_A_TIME = 20
+_MOST_LABELS = 64
+_LABEL_LENGTH = 63
+_KMS_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
+_RESERVATION = re.compile(
+    r"(?:projects/[a-z0-9.:-]+/reservations/)?[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
+    r"(?:/reservationBlocks/[-a-z0-9]+(?:/reservationSubBlocks/[-a-z0-9]+)?)?"
+)
+
+
+def zones_of(wish: Wish) -> tuple[str, ...]:
+    """Return the zones that the pool's nodes will be in; empty when only the cluster in the cloud knows them."""
+    cluster = gke_cluster(wish)
+    if wish.spec.zones:
+        return tuple(wish.spec.zones)
+    if cluster.node_locations:
+        return tuple(cluster.node_locations)
+    return (cluster.location,) if ZONE.fullmatch(cluster.location) else ()
+
+
+def gke_cluster(wish: Wish) -> GkeCluster:
+    """Return the wish's cluster.
+
+    Raises:
+        TypeError: It is another cloud's.
+    """
+    if not isinstance(wish.cluster, GkeCluster):
+        raise TypeError(f"pool {wish.name} goes to a cluster on {wish.cluster.cloud}, not to GKE")
+    return wish.cluster
+
+
+def conflicts(wish: Wish) -> list[Problem]:
+    """Say which settings of the pool GKE will not take together, or not with the pool's machine."""
+    return [
+        *_not_sold_this_way(wish),
+        *_capacity(wish),
+        *_reserved_by_hand(wish),
+        *_zones(wish),
+        *_first_nodes(wish),
+        *_image(wish),
+        *_disk(wish),
+        *_rdma(wish),
+        *_placement(wish),
+        *_secure_boot(wish),
+        *_upgrade(wish),
+        *_tags(wish),
+        *_by_hand(wish),
+    ]
+
+
+def _by_hand(wish: Wish) -> list[Problem]:
+    twice = [*_second_owners(wish), *_scopes(wish), *_surge_beside_blue_green(wish), *_identity(wish)]
+    twice += _scaled_by_hand(wish)
+    told = {problem.path for problem in twice}
+    found = override_problems(("pools", wish.name), wish.spec.overrides.get("gcp", {}), "gcp", OVERRIDABLE)
+    return [*twice, *(problem for problem in found if problem.path not in told)]
+
+
+def _second_owners(wish: Wish) -> Iterator[Problem]:
+    """Name both owners where an input set by hand switches GKE's own software on beside the pool's."""
+    config = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
+    if wish.software == "cloud-managed" or not isinstance(config, Mapping):
+        return
+    accelerators, labels = config.get("guestAccelerators"), config.get("labels")
+    where = ("overrides", "gcp", "NodePool", "nodeConfig")
+    for each in accelerators if isinstance(accelerators, list) else []:
+        driver = each.get("gpuDriverInstallationConfig") if isinstance(each, Mapping) else None
+        version = driver.get("gpuDriverVersion") if isinstance(driver, Mapping) else None
+        if version not in (None, "INSTALLATION_DISABLED"):
+            what = f"GKE's driver ({shown(version)}) and software: {wish.software} would both own the driver"
+            fix = "leave it out, or use software: cloud-managed"
+            yield Problem(_at(wish, *where, "guestAccelerators"), what, fix, f"{_HOW_TO}/gpus")
+    if isinstance(labels, Mapping) and NO_DEVICE_PLUGIN_LABEL in labels:
+        what = f"GKE's device plugin and software: {wish.software} would both own the GPUs"
+        fix = "leave it out, or use software: cloud-managed"
+        yield Problem(_at(wish, *where, "labels", NO_DEVICE_PLUGIN_LABEL), what, fix, f"{_HOW_TO}/gpus")
+
+
+_DRIVER_SCOPES = ("cloud-platform", "devstorage.read_only", "devstorage.read_write", "devstorage.full_control")
+
+
+def _scopes(wish: Wish) -> Iterator[Problem]:
+    """Refuse scopes with which the node cannot fetch the driver, which lies in Cloud Storage."""
+    config = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
+    scopes = config.get("oauthScopes") if isinstance(config, Mapping) else None
+    if isinstance(scopes, list) and not any(str(scope).endswith(_DRIVER_SCOPES) for scope in scopes):
+        what = "lets no node read Cloud Storage, from where GKE's installer fetches the GPU driver"
+        fix = "add https://www.googleapis.com/auth/devstorage.read_only, or leave it out"
+        yield Problem(
+            _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "oauthScopes"), what, fix, f"{_HOW_TO}/gpus"
+        )
+
+
+def _surge_beside_blue_green(wish: Wish) -> Iterator[Problem]:
+    """Refuse what the two ways to upgrade become together; GKE's API refuses a surge beside the second set of nodes."""
+    given = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("upgradeSettings")
+    if not isinstance(given, Mapping):
+        return
+    planned = wish.spec.upgrade.strategy == "blue-green"
+    if given.get("strategy", "BLUE_GREEN" if planned else "SURGE") != "BLUE_GREEN":
+        return
+    surge = [key for key in ("maxSurge", "maxUnavailable") if given.get(key, None if planned else 0) is not None]
+    if surge:
+        what = f"GKE takes no {' and '.join(surge)} with the strategy BLUE_GREEN"
+        fix = "write upgrade: {strategy: blue-green}, and by hand blueGreenSettings alone"
+        yield Problem(_at(wish, "overrides", "gcp", "NodePool", "upgradeSettings"), what, fix, _POOL_SCHEMA)
+
+
+def _identity(wish: Wish) -> Iterator[Problem]:
+    """Refuse Google's default account, which can do far more than a node needs; another one is a line of the plan."""
+    config = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
+    if isinstance(config, Mapping) and config.get("serviceAccount", "own") in (None, "", "default"):
+        what = "would run the nodes as Google's default account, which can do far more than a node needs"
+        fix = "leave it out, or name an account with roles/container.defaultNodeServiceAccount"
+        at = _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "serviceAccount")
+        yield Problem(at, what, fix, f"{_HOW_TO}/hardening-your-cluster")
+
+
+def _scaled_by_hand(wish: Wish) -> Iterator[Problem]:
+    fixed = wish.spec.nodes.fixed
+    if fixed is not None and wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("autoscaling") is not None:
+        what = f"would hand the number of nodes to an autoscaler, and nodes.fixed is {fixed}"
+        at = _at(wish, "overrides", "gcp", "NodePool", "autoscaling")
+        yield Problem(at, what, "leave it out, or write nodes: {max: …}", _POOL_SCHEMA)
+
+
+def _at(wish: Wish, *keys: str | int) -> Path:
+    return ("pools", wish.name, *keys)
+
+
+def _machine(wish: Wish) -> str:
+    return wish.instance.extra["machine_type"]
+
+
+def _not_sold_this_way(wish: Wish) -> Iterator[Problem]:
+    machine, mode = _machine(wish), wish.spec.capacity.mode
+    ways = next((ways for pattern, ways in _SOLD_AS if pattern.match(machine)), None)
+    if ways is None or mode in ways or mode == "capacity-block":
+        return
+    keys = "reservation, name: …" if ways[0] == "reservation" else ways[0]
+    others = f" (or {', '.join(ways[1:])})" if len(ways) > 1 else ""
+    instead = "; or take a3-highgpu-8g" if machine.startswith("a3-highgpu-") and mode == "on-demand" else ""
+    what = f"Google does not sell {machine} (instance_type) as {mode}"
+    yield Problem(_at(wish, "capacity", "mode"), what, f"write capacity: {{mode: {keys}}}{others}{instead}", _MACHINES)
+
+
+def _capacity(wish: Wish) -> Iterator[Problem]:
+    spec, capacity = wish.spec, wish.spec.capacity
+    at = _at(wish, "capacity", "mode")
+    if isinstance(capacity, Reservation):
+        if not _RESERVATION.fullmatch(capacity.name):
+            what = f"{shown(capacity.name)} names no reservation of Compute Engine"
+            fix = "write its name, or projects/<project>/reservations/<name> for one shared by another project"
+            yield Problem(_at(wish, "capacity", "name"), what, fix, _RESERVATIONS)
+        if not zones_of(wish):
+            what = "a reservation belongs to zones, and the pool names none (zones)"
+            yield Problem(at, what, "write zones: […], each with a reservation of this name", _RESERVATIONS)
+    if not isinstance(capacity, FlexStart | Queued):
+        return
+    mode = capacity.mode
+    if spec.nodes.fixed is not None:
+        what = f"nodes.fixed asks for {spec.nodes.fixed} nodes at once, while {mode} gives them when there are some"
+        yield Problem(at, what, "write nodes: {max: …} in place of fixed", _TOOLKIT)
+    elif isinstance(capacity, Queued) and spec.nodes.min > 0:
+        what = f"queued nodes come and go with the jobs that wait for them; nodes.min is {spec.nodes.min}"
+        yield Problem(at, what, "leave nodes.min out", _TOOLKIT)
+    if spec.auto_repair and "auto_repair" in spec.model_fields_set:
+        what = f"{mode} goes without node repair, and auto_repair is true"
+        yield Problem(at, what, "leave auto_repair out", _TOOLKIT)
+    for key in sorted(spec.upgrade.model_fields_set):
+        what = f"GKE lets {mode} nodes (capacity.mode) run until they end and upgrades none, so {key} says nothing"
+        yield Problem(_at(wish, "upgrade", key), what, "leave it out", _UPGRADE_STRATEGIES)
+
+
+def _reserved_by_hand(wish: Wish) -> Iterator[Problem]:
+    """Refuse to take machines out of a reservation that are bought another way: Google has no such machines."""
+    mode, config = wish.spec.capacity.mode, wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
+    affinity = config.get("reservationAffinity") if isinstance(config, Mapping) else None
+    if affinity is None or mode == "on-demand":
+        return
+    kind = affinity.get("consumeReservationType", "NO_RESERVATION") if isinstance(affinity, Mapping) else affinity
+    if mode == "reservation" or kind != "NO_RESERVATION":
+        at = _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "reservationAffinity")
+        what = f"stands against capacity.mode {mode}, which decides whether a reservation is used"
+        yield Problem(at, what, "leave one of them out", _RESERVATIONS)
+
+
+def _zones(wish: Wish) -> Iterator[Problem]:
+    location = gke_cluster(wish).location
+    zone = ZONE.fullmatch(location)
+    region = zone["region"] if zone else location
+    for index, name in enumerate(wish.spec.zones):
+        found = ZONE.fullmatch(name)
+        where = _at(wish, "zones", index)
+        if found is None:
+            yield Problem(where, f"{shown(name)} is no zone of Google Cloud", f"write e.g. {region}-a", _REGIONS)
+        elif found["region"] != region:
+            what = f"{name} is in {found['region']}; the cluster's location is {location}"
+            yield Problem(where, what, f"use zones of {region}", _REGIONS)
+        elif name in wish.spec.zones[:index]:
+            yield Problem(where, f"{name} is given twice", "name each zone once")
+
+
+def _first_nodes(wish: Wish) -> Iterator[Problem]:
+    """Refuse a number of nodes that GKE cannot make: `nodeCount` and `initialNodeCount` count the nodes of each zone.
+
+    A pool has to start at its minimum, since the cluster autoscaler does not lift it there by itself
+    (`enforce-node-group-min-size` is off, _AUTOSCALER).
+    """
+    nodes, zones = wish.spec.nodes, zones_of(wish)
+    if not nodes.min or (isinstance(wish.spec.capacity, Queued) and nodes.fixed is None):
+        return  # queued nodes have no minimum, which `_capacity` says
+    key, word = ("min", "the first") if nodes.fixed is None else ("fixed", "fixed")
+    at, source = _at(wish, "nodes", key), _POOL_SCHEMA if nodes.fixed is not None else _AUTOSCALER
+    if not zones:
+        what = f"GKE counts {word} nodes per zone, and neither zones nor the cluster's node_locations names them"
+        yield Problem(at, what, "write zones: […]", source)
+    elif nodes.min % len(zones):
+        lower = nodes.min // len(zones) * len(zones)
+        near = [lower] if lower or (nodes.fixed is None and wish.software != DRA_DRIVER) else []
+        near += [lower + len(zones)] if nodes.fixed is not None or lower + len(zones) <= nodes.max else []
+        even = f"write {' or '.join(map(str, near))}, or name fewer zones" if near else "name fewer zones"
+        count = f"{nodes.min} nodes do" if nodes.min > 1 else "1 node does"
+        what = f"{count} not spread evenly over {len(zones)} zones ({', '.join(zones)}), as GKE wants it"
+        yield Problem(at, what, even, source)
+
+
+def _image(wish: Wish) -> Iterator[Problem]:
+    family, at = wish.spec.image.family, _at(wish, "image", "family")
+    if family is not None and family not in IMAGE_TYPES:
+        if family != "custom":  # image.id is refused already, and the two go together
+            yield Problem(at, f"GKE has no image {family}", f"use {' or '.join(IMAGE_TYPES)}", _NODE_IMAGES)
+        return
+    if family != "ubuntu":
+        return
+    if wish.software in ("device-plugin", "dra-driver"):
+        what = f"Google's installer of the driver runs on cos alone, and software: {wish.software} brings none"
+        yield Problem(at, what, "use family: cos, or software: cloud-managed or gpu-operator", f"{_HOW_TO}/gpus")
+    if wish.instance.is_fraction:
+        what = f"a part of a GPU ({wish.instance.name}) needs the image cos"
+        yield Problem(at, what, "use family: cos", f"{_HOW_TO}/gpus")
+    elif _GVNIC_ALONE.match(_machine(wish)):
+        what = f"{_machine(wish)} (instance_type) has gVNIC interfaces alone, which GKE drives on cos alone"
+        yield Problem(at, what, "use family: cos", f"{_HOW_TO}/using-gvnic")
+
+
+def _disk(wish: Wish) -> Iterator[Problem]:
+    disk, machine = wish.spec.disk, _machine(wish)
+    kinds = boot_disk_types(machine)
+    if disk.type is not None and disk.type not in kinds:
+        what = f"{machine} (instance_type) does not boot from {shown(disk.type)}"
+        yield Problem(_at(wish, "disk", "type"), what, f"use {' or '.join(kinds)}", _MACHINES)
+    if disk.encryption_key is not None and not _KMS_KEY.fullmatch(disk.encryption_key):
+        what = f"{shown(disk.encryption_key)} is no key of Cloud KMS"
+        fix = "write projects/<project>/locations/<location>/keyRings/<ring>/cryptoKeys/<key>"
+        yield Problem(_at(wish, "disk", "encryption_key"), what, fix, _KEYS)
+    if disk.local_nvme == "raid0" and not wish.instance.local_disk_gb:
+        what = f"{machine} (instance_type) comes without Local SSD, and how many to add is not said here"
+        fix = "set overrides.gcp.NodePool.nodeConfig.ephemeralStorageLocalSsdConfig.localSsdCount"
+        yield Problem(
+            _at(wish, "disk", "local_nvme"), what, fix, "https://docs.cloud.google.com/compute/docs/disks/local-ssd"
+        )
+
+
+def boot_disk_types(machine: str) -> tuple[str, ...]:
+    """Return the disk types a machine type can boot from, the usual one first."""
+    return next(kinds for pattern, kinds in _BOOT_DISKS if pattern.match(machine))
+
+
+def _rdma(wish: Wish) -> Iterator[Problem]:
+    if not wish.spec.network.rdma:
+        return
+    at, machine, zones = _at(wish, "network", "rdma"), _machine(wish), zones_of(wish)
+    if not wish.instance.rdma:
+        able = "a3-megagpu-8g, a3-ultragpu-8g, a4-highgpu-8g, a4x-highgpu-4g, a4x-maxgpu-4g-metal"
+        yield Problem(at, f"{machine} (instance_type) has no GPUDirect interfaces", f"take one of {able}", _MACHINES)
+    elif not _NETWORKED.match(machine):
+        what = f"GKE makes no networks for {machine} (instance_type); GPUDirect-TCPX needs four of your own"
+        fix = "name them as overrides.gcp.NodePool.networkConfig.additionalNodeNetworkConfigs and leave rdma out"
+        yield Problem(at, what, fix, f"{_HOW_TO}/gpu-bandwidth-gpudirect-tcpx")
+    if len(zones) != 1:
+        what = f"the nodes are in {'several zones' if zones else 'zones that only the cluster knows'} (zones)"
+        yield Problem(at, f"GPUDirect networks are of one zone; {what}", "name one zone under zones", _NETWORKS)
+
+
+def _placement(wish: Wish) -> Iterator[Problem]:
+    spec, zones = wish.spec, zones_of(wish)
+    if spec.network.placement is None:
+        return
+    at = _at(wish, "network", "placement")
+    if len(zones) != 1:
+        what = f"compact nodes are in one zone; these are in {len(zones) or 'an unknown number of'} zones (zones)"
+        yield Problem(at, what, "name one zone under zones", _TOOLKIT)
+    if spec.upgrade.strategy == "blue-green":
+        what = "compact placement and upgrade.strategy blue-green exclude each other"
+        yield Problem(at, what, "use strategy: surge", _TOOLKIT)
+    if isinstance(spec.capacity, Queued):
+        what = "queued nodes (capacity.mode) cannot be placed compactly"
+        yield Problem(at, what, "leave placement out", _TOOLKIT)
+    if isinstance(spec.capacity, FlexStart) and not _COMPACT_FLEX_START.match(_machine(wish)):
+        what = f"flex-start (capacity.mode) places {_machine(wish)} not compactly, only A3 Ultra and A4"
+        yield Problem(at, what, "leave placement out", _TOOLKIT)
+
+
+def _secure_boot(wish: Wish) -> Iterator[Problem]:
+    """Allow Secure Boot where every kernel module is signed by Google: its driver, on its image."""
+    if not wish.spec.security.secure_boot:
+        return
+    at = _at(wish, "security", "secure_boot")
+    if wish.software != "cloud-managed":
+        what = (
+            f"Secure Boot refuses unsigned drivers, and with software {wish.software} GKE does not bring its signed one"
+        )
+        yield Problem(at, what, "use software: cloud-managed", _SHIELDED)
+    if wish.spec.image.family == "ubuntu":
+        what = "Secure Boot refuses unsigned drivers, and on image.family ubuntu the driver is built on the node"
+        yield Problem(at, what, "use image: {family: cos}", _SHIELDED)
+
+
+def _upgrade(wish: Wish) -> Iterator[Problem]:
+    upgrade = wish.spec.upgrade
+    if upgrade.strategy == "blue-green":
+        if "max_surge" in upgrade.model_fields_set:
+            what = "upgrade.strategy blue-green makes a whole second set of nodes, so max_surge says nothing"
+            yield Problem(_at(wish, "upgrade", "max_surge"), what, "leave it out", _POOL_SCHEMA)
+        if not upgrade.max_unavailable:
+            what = "with upgrade.strategy blue-green it is the number of nodes drained at a time, at least 1"
+            yield Problem(_at(wish, "upgrade", "max_unavailable"), what, "write 1 or more", _POOL_SCHEMA)
+    elif upgrade.max_surge + upgrade.max_unavailable > _MOST_AT_A_TIME:
+        what = f"max_surge {upgrade.max_surge} and max_unavailable {upgrade.max_unavailable} are more than GKE upgrades"
+        yield Problem(_at(wish, "upgrade", "max_surge"), what, f"keep the sum at {_MOST_AT_A_TIME}", _POOL_SCHEMA)
+
+
+def _tags(wish: Wish) -> Iterator[Problem]:
+    yield from _resource_labels(_at(wish, "tags"), wish.spec.tags, {})
+    config = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
+    by_hand = config.get("resourceLabels") if isinstance(config, Mapping) else None
+    if isinstance(by_hand, Mapping):
+        given = {key: value for key, value in by_hand.items() if value is not None}
+        at = _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "resourceLabels")
+        yield from _resource_labels(at, given, wish.spec.tags)
+
+
+def _resource_labels(at: Path, labels: Mapping[str, object], beside: Mapping[str, str]) -> Iterator[Problem]:
+    """Say what is wrong with labels of Google Cloud, which stand beside others on the same pool."""
+    most = len({*labels, *beside})
+    if most > _MOST_LABELS:
+        what = f"{most} tags; a resource of Google Cloud has {_MOST_LABELS} labels at most"
+        yield Problem(at, what, "drop some", _LABELS)
+    for key, value in labels.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            yield Problem((*at, str(key)), f"got {shown(value)}, and a label is text", "write it in quotes")
+            continue
+        if not key or not _is_label(key) or not key[0].isalpha():
+            what = f"{shown(key)} is no label key of Google Cloud"
+            fix = "start with a lower-case letter; then lower-case letters, digits, '_' and '-', 63 in all"
+            yield Problem((*at, key), what, fix, _LABELS)
+        elif key.startswith("goog-"):
+            yield Problem((*at, key), "Google keeps labels that start with goog- for itself", "rename it", _LABELS)
+        if value and not _is_label(value):
+            what = f"{shown(value)} is no label value of Google Cloud"
+            fix = "use at most 63 lower-case letters, digits, '_' and '-'"
+            yield Problem((*at, key), what, fix, _LABELS)
+
+
+def _is_label(text: str) -> bool:
+    """Say whether Google Cloud takes the characters: letters without capitals of any script, digits, `_` and `-`."""
+    kinds = {"Ll", "Lo", "Nd"}
+    return len(text) <= _LABEL_LENGTH and all(each in "_-" or unicodedata.category(each) in kinds for each in text)

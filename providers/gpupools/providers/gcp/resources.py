@@ -1,0 +1,260 @@
+"""Turns a plan into a GKE node pool. Translates only: every decision is in the plan."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+import pulumi_gcp as gcp
+
+from gpupools.base.naming import replacement_name
+from gpupools.planned.plan import PoolPlan
+from gpupools.providers.gcp.edits import replacing
+from gpupools.providers.gcp.read_back import EFFECTS
+from gpupools.providers.gcp.settings import GkeSettings
+from gpupools.providers.set_by_hand import keyword_arguments
+
+# Nodes read images, logs and drivers with it; what they may do is limited by the roles of their own service account.
+# Narrower scopes break the driver download: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus.
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+
+_NAME_LIMIT = 40
+# https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools
+
+
+def create_provider(
+    name: str, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
+) -> pulumi.ProviderResource:
+    """Declare a provider for the cluster's project."""
+    return gcp.Provider(name, opts, project=cluster["project"])
+
+
+def create_pool(
+    name: str, plan: PoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
+) -> pulumi.Output[str]:
+    """Declare the node pool of a plan.
+
+    Args:
+        name: Prefix of the resource's name in Pulumi.
+        plan: The decision, made for GKE.
+        cluster: The keys of `GkeCluster`.
+        opts: Options for the resource; the component's parent.
+
+    Returns:
+        The pool's name in the cloud.
+
+    Raises:
+        TypeError: The plan was made for another cloud.
+    """
+    settings = plan.settings
+    if not isinstance(settings, GkeSettings):
+        raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for gcp")
+    protect = pulumi.ResourceOptions(protect=True) if settings.protect else None
+    pool = gcp.container.NodePool(
+        f"{name}-nodes",
+        **keyword_arguments(_node_pool(plan, settings, cluster), settings.overrides),
+        opts=pulumi.ResourceOptions.merge(
+            pulumi.ResourceOptions.merge(opts, protect),
+            pulumi.ResourceOptions(
+                ignore_changes=["initialNodeCount"],  # resizing a pool changes it, and a change replaces
+                custom_timeouts=pulumi.CustomTimeouts(
+                    create=f"{settings.create_min}m",
+                    update=f"{settings.update_min}m",
+                    delete=f"{settings.delete_min}m",
+                ),
+            ),
+        ),
+    )
+    return pool.name
+
+
+def _node_pool(
+    plan: PoolPlan, settings: GkeSettings, cluster: Mapping[str, pulumi.Input[Any]]
+) -> gcp.container.NodePoolArgs:
+    fixed = settings.fixed_nodes_per_zone is not None
+    return gcp.container.NodePoolArgs(
+        name=_pool_name(plan, settings, cluster["service_account"]),
+        cluster=cluster["name"],
+        project=cluster["project"],
+        location=cluster["location"],
+        node_locations=list(settings.zones) if settings.zones else _sorted(cluster.get("node_locations")),
+        node_count=settings.fixed_nodes_per_zone,
+        initial_node_count=settings.initial_nodes_per_zone,
+        autoscaling=None
+        if fixed
+        else gcp.container.NodePoolAutoscalingArgs(
+            # The totals count all zones together; minNodeCount and maxNodeCount would count each.
+            total_min_node_count=plan.min_nodes,
+            total_max_node_count=plan.max_nodes,
+            location_policy="ANY",  # takes GPUs where they are; BALANCED would wait for the zone that has none
+        ),
+        management=gcp.container.NodePoolManagementArgs(auto_repair=settings.auto_repair, auto_upgrade=True),
+        upgrade_settings=_upgrade_settings(settings),
+        node_drain_configs=_drain_configs(settings),
+        network_config=gcp.container.NodePoolNetworkConfigArgs(
+            enable_private_nodes=True, accelerator_network_profile=settings.network_profile
+        ),
+        placement_policy=gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT") if settings.compact else None,
+        queued_provisioning=gcp.container.NodePoolQueuedProvisioningArgs(enabled=True) if settings.queued else None,
+        max_pods_per_node=settings.max_pods,
+        # Written out, since the provider keeps PREVENT when the field is only left out again.
+        deletion_policy="PREVENT" if settings.protect else "DELETE",
+        node_config=_node_config(plan, settings, cluster["service_account"]),
+    )
+
+
+def _sorted(zones: Any) -> Any:
+    """Sort zones, which are a set for GKE; those known only while the program runs stay as they are."""
+    return sorted(zones) if isinstance(zones, list) and all(isinstance(zone, str) for zone in zones) else zones
+
+
+def _upgrade_settings(settings: GkeSettings) -> gcp.container.NodePoolUpgradeSettingsArgs:
+    upgrade = settings.upgrade
+    batches = None
+    if upgrade.batch_node_count is not None:
+        batches = gcp.container.NodePoolUpgradeSettingsBlueGreenSettingsArgs(
+            standard_rollout_policy=gcp.container.NodePoolUpgradeSettingsBlueGreenSettingsStandardRolloutPolicyArgs(
+                batch_node_count=upgrade.batch_node_count
+            )
+        )
+    return gcp.container.NodePoolUpgradeSettingsArgs(
+        strategy=upgrade.strategy,
+        max_surge=upgrade.max_surge,
+        max_unavailable=upgrade.max_unavailable,
+        blue_green_settings=batches,
+    )
+
+
+def _drain_configs(settings: GkeSettings) -> list[gcp.container.NodePoolNodeDrainConfigArgs] | None:
+    if settings.upgrade.drain_timeout_s is None:
+        return None
+    longest = f"{settings.upgrade.drain_timeout_s}s"
+    drain = gcp.container.NodePoolNodeDrainConfigArgs(pdb_timeout_duration=longest, grace_termination_duration=longest)
+    return [drain]
+
+
+def _node_config(
+    plan: PoolPlan, settings: GkeSettings, service_account: pulumi.Input[str]
+) -> gcp.container.NodePoolNodeConfigArgs:
+    return gcp.container.NodePoolNodeConfigArgs(
+        machine_type=settings.machine_type,
+        guest_accelerators=[_accelerator(settings)],
+        spot=settings.spot or None,
+        flex_start=settings.flex_start or None,
+        max_run_duration=f"{settings.max_run_s}s" if settings.max_run_s is not None else None,
+        reservation_affinity=_reservation_affinity(settings),
+        image_type=settings.image_type,
+        disk_size_gb=plan.disk_gib,
+        disk_type=settings.boot_disk_type,
+        boot_disk_kms_key=settings.boot_disk_key,
+        ephemeral_storage_local_ssd_config=_ephemeral_storage(settings),
+        local_nvme_ssd_block_config=_raw_disks(settings),
+        labels=dict(plan.labels),
+        resource_labels=dict(settings.resource_labels) or None,
+        taints=[
+            gcp.container.NodePoolNodeConfigTaintArgs(key=taint.key, value=taint.value, effect=EFFECTS[taint.effect])
+            for taint in plan.taints
+            if taint not in settings.taints  # GKE adds those itself
+        ],
+        service_account=service_account,
+        oauth_scopes=[_SCOPE],
+        metadata={"disable-legacy-endpoints": "true"},  # setting any metadata drops this default of the API
+        workload_metadata_config=gcp.container.NodePoolNodeConfigWorkloadMetadataConfigArgs(mode="GKE_METADATA"),
+        shielded_instance_config=gcp.container.NodePoolNodeConfigShieldedInstanceConfigArgs(
+            enable_integrity_monitoring=True,
+            # Secure Boot refuses kernel modules that Google did not sign, so every driver but GKE's own; a later
+            # change replaces the pool. CIS GKE Benchmark 5.5.7 names the same impact.
+            enable_secure_boot=settings.secure_boot,
+        ),
+        kubelet_config=gcp.container.NodePoolNodeConfigKubeletConfigArgs(
+            insecure_kubelet_readonly_port_enabled="FALSE",
+            # The provider used to send false for an absent value, which switches CPU limits off:
+            # https://github.com/hashicorp/terraform-provider-google/issues/15767
+            cpu_cfs_quota=True,
+        ),
+        # gVNIC is for Container-Optimized OS alone: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/using-gvnic
+        gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True)
+        if settings.image_type.startswith("COS")
+        else None,
+    )
+
+
+def _accelerator(settings: GkeSettings) -> gcp.container.NodePoolNodeConfigGuestAcceleratorArgs:
+    sharing = None
+    if settings.gpu_sharing_strategy is not None and settings.max_shared_clients_per_gpu is not None:
+        sharing = gcp.container.NodePoolNodeConfigGuestAcceleratorGpuSharingConfigArgs(
+            gpu_sharing_strategy=settings.gpu_sharing_strategy,
+            max_shared_clients_per_gpu=settings.max_shared_clients_per_gpu,
+        )
+    return gcp.container.NodePoolNodeConfigGuestAcceleratorArgs(
+        type=settings.accelerator_type,
+        count=settings.accelerator_count,
+        gpu_driver_installation_config=gcp.container.NodePoolNodeConfigGuestAcceleratorGpuDriverInstallationConfigArgs(
+            gpu_driver_version=settings.gpu_driver_version
+        ),
+        gpu_sharing_config=sharing,
+        gpu_partition_size=settings.gpu_partition_size,
+    )
+
+
+def _reservation_affinity(settings: GkeSettings) -> gcp.container.NodePoolNodeConfigReservationAffinityArgs | None:
+    if settings.reservation is not None:
+        return gcp.container.NodePoolNodeConfigReservationAffinityArgs(
+            consume_reservation_type="SPECIFIC_RESERVATION",
+            key="compute.googleapis.com/reservation-name",
+            values=[settings.reservation],
+        )
+    if settings.no_reservation:
+        return gcp.container.NodePoolNodeConfigReservationAffinityArgs(consume_reservation_type="NO_RESERVATION")
+    return None
+
+
+# GKE attaches a machine's own Local SSDs whether asked or not; left out, the next preview would plan a replacement.
+def _ephemeral_storage(
+    settings: GkeSettings,
+) -> gcp.container.NodePoolNodeConfigEphemeralStorageLocalSsdConfigArgs | None:
+    if not settings.local_ssd_count or not settings.local_ssd_for_pods:
+        return None
+    return gcp.container.NodePoolNodeConfigEphemeralStorageLocalSsdConfigArgs(local_ssd_count=settings.local_ssd_count)
+
+
+def _raw_disks(settings: GkeSettings) -> gcp.container.NodePoolNodeConfigLocalNvmeSsdBlockConfigArgs | None:
+    if not settings.local_ssd_count or settings.local_ssd_for_pods:
+        return None
+    return gcp.container.NodePoolNodeConfigLocalNvmeSsdBlockConfigArgs(local_ssd_count=settings.local_ssd_count)
+
+
+def _pool_name(plan: PoolPlan, settings: GkeSettings, service_account: pulumi.Input[str]) -> pulumi.Input[str]:
+    """Name the pool after everything that makes the provider replace it, so that the new one can be made first.
+
+    The list is the provider's: google/services/container/node_config.go of
+    https://github.com/hashicorp/terraform-provider-google. Machine, disk, labels and taints change in place.
+    """
+
+    def named(account: str) -> str:
+        decisive = {
+            "accelerator_type": settings.accelerator_type,
+            "accelerator_count": settings.accelerator_count,
+            "gpu_driver_version": settings.gpu_driver_version,
+            "gpu_sharing_strategy": settings.gpu_sharing_strategy,
+            "max_shared_clients_per_gpu": settings.max_shared_clients_per_gpu,
+            "gpu_partition_size": settings.gpu_partition_size,
+            "local_ssd_count": settings.local_ssd_count or None,
+            "local_nvme_block": True if settings.local_ssd_count and not settings.local_ssd_for_pods else None,
+            "service_account": account,
+            "spot": settings.spot or None,
+            "flex_start": settings.flex_start or None,
+            "queued": settings.queued or None,
+            "max_run_s": settings.max_run_s,
+            "reservation": settings.reservation,
+            "boot_disk_key": settings.boot_disk_key,
+            "network_profile": settings.network_profile,
+            "compact": settings.compact or None,
+            "max_pods": settings.max_pods,
+            "secure_boot": settings.secure_boot or None,
+            "set_by_hand": replacing(settings.overrides) or None,
+        }
+        return replacement_name(settings.first_name, decisive, limit=_NAME_LIMIT)
+
+    if isinstance(service_account, str):
+        return named(service_account)
+    return pulumi.Output.all(service_account).apply(lambda known: named(known[0]))

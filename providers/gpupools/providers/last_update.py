@@ -1,0 +1,134 @@
+"""What the last update left of a stack, and what keeps the next one from moving nodes that an autoscaler owns.
+
+Pulumi's `ignore_changes` keeps what was said before, not what the cloud has now: an update that has to send a number
+of nodes would send an old one (https://github.com/pulumi/pulumi, pkg/resource/deploy/step_generator.go,
+processIgnoreChanges). Used by `resources.py` of the clouds whose API wants the number.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import grpc
+import pulumi
+from google.protobuf import struct_pb2
+from pulumi.runtime import rpc
+from pulumi.runtime.proto import resource_pb2
+from pulumi.runtime.settings import grpc_error_to_exception
+
+from gpupools.providers.sdk_internals import wait_for
+
+_POOL = "gpupools:index:GpuNodePool"
+
+_read: WeakKeyDictionary[Any, Mapping[str, Any] | None] = WeakKeyDictionary()
+"""By the connection to the engine: one process may run several updates, each of which starts from another state."""
+
+_numbers = count()
+
+
+def last_update() -> Mapping[str, Any] | None:
+    """Ask the engine what this stack's last update left: URN to type and outputs; None when nobody knows.
+
+    The function is the engine's own, pulumi/pulumi pkg/resource/deploy/builtins.go; it reads what `up` wrote last, also
+    while it is under way. `gpupools preview` has no engine and no state, and answers without outputs.
+
+    Raises:
+        Exception: The state cannot be read; the SDK raises nothing narrower.
+    """
+    monitor = pulumi.runtime.settings.get_monitor()
+    if monitor not in _read:
+        name = f"{pulumi.get_organization()}/{pulumi.get_project()}/{pulumi.get_stack()}"
+        _read[monitor] = _called("pulumi:pulumi:readStackResourceOutputs", {"stackName": name}).get("outputs")
+    return _read[monitor]
+
+
+def asked(function: str, arguments: Mapping[str, Any], parent: pulumi.Resource | None, version: str) -> dict[str, Any]:
+    """Call a cloud's function while the program runs; empty when an argument is not known yet.
+
+    Args:
+        function: Its token.
+        arguments: By wire name.
+        parent: The component, whose provider is asked.
+        version: That of the SDK, for a program that leaves the provider to Pulumi.
+    """
+    provider = parent.get_provider(function) if parent is not None else None
+    waited = pulumi.Output.all(provider.urn if provider else None, provider.id if provider else None, arguments)
+    urn, identifier, known = wait_for(waited.future(with_unknowns=False)) or (None, None, None)
+    if known is None:
+        return {}
+    try:
+        return _called(function, known, provider=f"{urn}::{identifier}" if provider else "", version=version)
+    except Exception as error:  # the SDK raises nothing narrower
+        what = (
+            f"{', '.join(map(str, known.values()))}: how many nodes run is not known, since {function} failed: {error}"
+        )
+        raise pulumi.RunError(
+            f"{what}; let the credentials read the pool, or run pulumi refresh if it is gone"
+        ) from None
+
+
+def _called(function: str, arguments: Mapping[str, Any], provider: str = "", version: str = "") -> dict[str, Any]:
+    """Call a function and wait for nothing else: several hosted components share one loop and one set of settings."""
+    given = struct_pb2.Struct()
+    given.update(arguments)
+    request = resource_pb2.ResourceInvokeRequest(tok=function, args=given, provider=provider, version=version)
+    try:
+        monitor: Any = pulumi.runtime.settings.get_monitor()
+        answer = monitor.Invoke(request)
+    except grpc.RpcError as error:
+        raise grpc_error_to_exception(error) from None
+    if answer.failures:
+        raise ValueError("; ".join(each.reason for each in answer.failures))
+    found = rpc.deserialize_properties(getattr(answer, "return"))  # the field's name is a keyword of Python
+    return {key: rpc.unwrap_rpc_secret(value) for key, value in found.items()}
+
+
+def left_of(kind: str, names: tuple[str, ...]) -> tuple[Mapping[str, Any] | None, bool]:
+    """Find what the last update left of a resource of a pool.
+
+    Args:
+        kind: The resource's type token.
+        names: The names it may have, the likeliest first: a renamed pool still has its former one.
+
+    Returns:
+        Its outputs, None when it is not found; and whether the stack may have it all the same, under a name that only
+        an alias of the program's own knows or since nobody could read the state.
+    """
+    try:
+        resources = last_update() or {}
+    except Exception:  # the hook asks instead
+        return None, True
+    ours = {urn: each.get("outputs") or {} for urn, each in resources.items() if each.get("type") == kind}
+    for name in names:
+        found = [outputs for urn, outputs in ours.items() if urn.endswith(f"{_POOL}${kind}::{name}")]
+        if len(found) == 1:
+            return found[0], True
+    return None, bool(ours)
+
+
+def unmoved(
+    name: str,
+    sends: Callable[[Mapping[str, Any], Mapping[str, Any]], int | None],
+    runs: Callable[[Mapping[str, Any]], Awaitable[int]],
+) -> pulumi.ResourceOptions:
+    """Refuse an update of a resource that would send another number of nodes than the cloud has.
+
+    Args:
+        name: The resource's name.
+        sends: The number an update sends, from its new inputs and the old outputs; None where it sends none.
+        runs: Asks the cloud, from the new inputs.
+    """
+
+    async def refuse(args: pulumi.ResourceHookArgs) -> None:
+        sent = sends(args.new_inputs or {}, args.old_outputs or {})
+        if sent is None:
+            return
+        running = await runs(args.new_inputs or {})
+        if running != sent:
+            what = f"{name}: has {running} nodes, and this update would ask for {sent}, which Pulumi's state still says"
+            raise pulumi.RunError(f"{what}; run pulumi up --refresh")
+
+    # Two pools of one name may stand below different parents; a hook's name is the engine's alone.
+    hook = pulumi.ResourceHook(f"gpupools:{name}:{next(_numbers)}", refuse)
+    return pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_update=[hook]))

@@ -1,0 +1,1 @@
+"""The program that `pulumi up` runs for a stack file (`program`)."""

@@ -1,0 +1,150 @@
+"""What `pulumi up` runs: every pool of `Pulumi.<stack>.yaml` on every cluster it names."""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+import pulumi
+
+from gpupools.asked.access import ACCESS_KEYS, check_kubeconfig_paths, check_secrets
+from gpupools.base.errors import Rejected
+from gpupools.commands.diff import effects_of_inputs
+from gpupools.components.clusters import addresses, provider, told_apart
+from gpupools.components.gpu_node_pool import DecidedPool, GpuNodePool, PoolArgs
+from gpupools.components.gpu_runtime import DecidedRuntime, GpuRuntime, Resources
+from gpupools.components.kubernetes_access import create_kubernetes_provider
+from gpupools.components.stack_config import StackConfig, decrypted, read_stack_config
+from gpupools.edits.diff import in_recorded_order, record
+from gpupools.edits.guard import Earlier, Judged, judge, read_earlier
+from gpupools.environment.stack import StackPlan, parse_stack, plan_config
+from gpupools.environment.stackfile import is_in_checkout
+from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.providers import clouds
+from gpupools.providers.last_update import last_update
+
+SHOWN = 32
+"""Exit code after which Pulumi's language host prints nothing more: the reader has been told
+(https://github.com/pulumi/pulumi, sdk/python/cmd/pulumi-language-python/main.go)."""
+
+
+def _earlier_state() -> Mapping[str, Any] | None:
+    """Return what this stack's last update left, None when nobody knows."""
+    try:
+        return last_update()
+    except pulumi.RunError:
+        raise
+    except Exception as error:  # the SDK raises nothing narrower
+        pulumi.log.warn(f"what this update replaces or deletes is left to Pulumi's own protect: {error}")
+        return None
+
+
+def run(folder: Path) -> None:
+    """Declare every pool of the running stack on every cluster it names, and what they need in Kubernetes.
+
+    Args:
+        folder: The program's own, in the checkout out of which no kubeconfig may come.
+
+    Raises:
+        SystemExit: The stack is refused; the reader has been told.
+    """
+    # The engine interrupts the program when a mandatory policy fails; a traceback of that would help nobody.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(SHOWN))
+    try:
+        config = read_stack_config()
+        # Everything is decided before the first resource is declared, and once: what is encrypted is late to the plan.
+        plan = plan_config(config.marked, clouds(), config.others)
+        check_secrets(plan.stack.clusters)
+        if config.encrypted:
+            plan = replace(plan, stack=decrypted(parse_stack, config.values, clouds()))
+        check_kubeconfig_paths(plan.stack.clusters, lambda path: is_in_checkout(path, folder))
+        state = _earlier_state()
+        earlier = read_earlier(state or {})
+        judged = Judged() if state is None else judge(earlier, plan, effects_of_inputs())
+        if judged.refusals:
+            raise Rejected(refusal.problem for refusal in judged.refusals.values())
+    except Rejected as rejected:
+        pulumi.log.error(f"nothing was declared:\n{rejected}")
+        sys.exit(SHOWN)  # pulumi.RunError would add a line about an unhandled error
+
+    for warning in judged.warnings:
+        pulumi.log.warn(warning)
+    _declare(config, plan, earlier)
+
+
+def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
+    stack = plan.stack
+    recorded = {
+        f"{each.cluster}/{each.name}": earlier.of(each.cluster, each.name, stack.pools[each.name].renamed_from)
+        for each in plan.pools
+    }
+    planned = {
+        key: in_recorded_order(each, recorded[key]) for each in plan.pools for key in [f"{each.cluster}/{each.name}"]
+    }
+    records: dict[str, Any] = {key: record(each, stack).as_json() for key, each in planned.items()}
+    if config.encrypted:
+        records = {key: pulumi.Output.secret(each) for key, each in records.items()}
+    references: dict[str, pulumi.StackReference] = {}
+    located = told_apart(
+        stack.clusters,
+        {
+            each.cluster: addresses(stack.clusters[each.cluster], references, secret="clusters" in config.encrypted)
+            for each in plan.runtimes
+        },
+    )
+    pools: dict[str, Any] = {}
+    owners: dict[str, Any] = {}
+
+    def as_written(key: str, name: str) -> PoolArgs:
+        """Return what a component's inputs show of a pool, for readers of the state: nothing is decided by it.
+
+        It is the pool's own text, and `protect` where the stack decides otherwise.
+        """
+        written = {k: value for k, value in config.values["pools"][name].items() if k != "clusters"}
+        protect = stack.protects(key, name)
+        return cast("PoolArgs", written | ({"protect": protect} if protect != stack.pools[name].protect else {}))
+
+    def declare(runtime: RuntimePlan) -> None:
+        """Declare a cluster's pools, and what they need in Kubernetes in the plan's order."""
+        key, cloud = runtime.cluster, runtime.cloud
+        where = located[key]
+        own = provider(key, cloud, where)
+        # How the API is reached, perhaps a secret, is the providers' business alone.
+        cluster = {k: v for k, v in where.items() if k not in ("cloud", *ACCESS_KEYS)}
+        written = config.values["clusters"][key]
+        if "runtime" in written:
+            cluster["runtime"] = written["runtime"]
+        mine = {each.name: as_written(key, each.name) for each in plan.pools if each.cluster == key}
+
+        def declare_pool(name: str, after: Resources) -> Resources:
+            made = GpuNodePool(
+                f"{key}-{name}",
+                {"cloud": cloud, "cluster": cluster, "pool": mine[name], "pool_name": name},
+                pulumi.ResourceOptions(providers=[own], depends_on=list(after)),
+                DecidedPool(planned[f"{key}/{name}"], records[f"{key}/{name}"]),
+            )
+            shown = {"name": made.node_pool_name, "capacity": made.capacity, "pod": made.pod}
+            claim = {"claim_template": made.claim_template} if name in runtime.claim_templates else {}
+            pools[f"{key}/{name}"] = {**shown, **claim}
+            return [made]
+
+        if runtime.needs_kubernetes:
+            software = GpuRuntime(
+                f"{key}-runtime",
+                {"cloud": cloud, "cluster": cluster, "pools": mine},
+                pulumi.ResourceOptions(providers=[create_kubernetes_provider(f"{key}-kubernetes", cloud, where)]),
+                DecidedRuntime(runtime, declare_pool),
+            )
+            owners[key] = software.owners
+        else:
+            for name in mine:
+                declare_pool(name, [])
+            owners[key] = runtime.as_json()["owners"]
+
+    for runtime in plan.runtimes:
+        declare(runtime)
+    pulumi.export("pools", pools)
+    pulumi.export("owners", owners)
