@@ -130,10 +130,15 @@ class RuntimeSpec(Strict):
     """Leave the GPU Operator's CRDs behind when it is deleted."""
     mig_reboot: bool | None = None
     """Let the MIG manager reboot a node whose GPUs do not take a new layout; left out: where the cloud needs it."""
+    driver_auto_upgrade: bool | None = None
+    """Let the GPU Operator bring another driver to nodes that run, node by node, which ends the pods there that have a
+    GPU; false: a node gets it when its driver pod is deleted or it is made anew. Left out: true, where the operator
+    brings the driver."""
     critical_pods: int | None = Field(default=None, ge=10, le=100_000)
     """GKE: most system-critical pods per namespace; left out: what the pools' largest size needs."""
     versions: dict[ChartName, Annotated[str, AfterValidator(_version)]] = {}
-    """Other chart versions than the pinned ones, at or above the security floors."""
+    """Other chart versions than the pinned ones, at or above the security floors with all they install. Of a newer one
+    that this release does not know, `check` warns; an older one is refused."""
 
     @model_validator(mode="after")
     def _let_through_by_a_policy(self) -> Self:
@@ -153,6 +158,7 @@ class RuntimeSpec(Strict):
                 "keep_crds": self.keep_crds,
                 "mig_reboot": self.mig_reboot,
                 "critical_pods": self.critical_pods,
+                "driver_auto_upgrade": self.driver_auto_upgrade is not None,
                 "versions": self.versions,
             }
             set_anyway = next((key for key, value in wanted.items() if value), None)

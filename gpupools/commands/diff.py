@@ -16,6 +16,7 @@ from gpupools.edits.diff import InputEdit, InputEdits, PoolChange, diff, input_e
 from gpupools.edits.guard import Refusal, idle_switch, refusals
 from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate
 from gpupools.providers import clouds
+from gpupools.runtime.changes import ReleaseChange, release_changes
 
 DESTROYS = 3
 """Exit code with --exit-code when something is replaced or deleted, or may be."""
@@ -90,13 +91,15 @@ def compare(
     if not isinstance(old, CheckedFile) or not isinstance(new, CheckedFile):
         return _refuse([each for side in planned if not isinstance(side, CheckedFile) for each in side], as_json)
     changes = diff(old.plan, new.plan, effects_of_inputs())
+    releases = release_changes(old.plan.runtimes, new.plan.runtimes, old.plan.pools)
+    told = [change for change in releases if change.is_told]
     notes = [each.file.note for each in (old, new) if each.file.note]
     warnings = [*dict.fromkeys(notes), *idle_switch(changes, new.plan.stack)]
-    _PRINTERS[form](changes, refusals(changes, new.plan.stack.allow_destroy), warnings)
+    _PRINTERS[form](changes, refusals(changes, new.plan.stack.allow_destroy), warnings, told)
     return DESTROYS if exit_code and any(change.destroys for change in changes) else 0
 
 
-_NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "warnings": ()}
+_NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "warnings": (), "software": ()}
 
 
 def _refuse(problems: Sequence[Located], as_json: bool) -> int:
@@ -135,28 +138,34 @@ def effects_of_inputs() -> InputEdits:
     return found
 
 
+Software = Sequence[ReleaseChange]
+"""What becomes of the software of clusters, as far as it is replaced or ends pods."""
+
 Refusals = Mapping[str, Refusal]
 """Why `pulumi up` would refuse what becomes of a pool, by the pool's key."""
 
 
-def _json(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequence[str]) -> None:
+def _json(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequence[str], told: Software) -> None:
     pools = [
         change.as_json() | {"refused": refused[change.key].as_json() if change.key in refused else None}
         for change in changes
     ]
-    answer("diff", "accepted", [], {"pools": pools, "warnings": warnings})
+    software = [change.as_json() for change in told]
+    answer("diff", "accepted", [], {"pools": pools, "warnings": warnings, "software": software})
 
 
-def _text(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequence[str]) -> None:
+def _text(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequence[str], told: Software) -> None:
     for warning in warnings:
         tell(f"warning: {warning}", error=True)
     for change in changes:
         tell(change)
         if (refusal := refused.get(change.key)) is not None:
             tell(f"  pulumi up refuses that: {change.key} {refusal.reason}; {refusal.fix}")
+    for release in told:
+        tell(release)
 
 
-def _markdown(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequence[str]) -> None:
+def _markdown(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequence[str], told: Software) -> None:
     """Print a comment for a pull request: what is touched first, the rest folded away."""
     touched = [change for change in changes if change.change != "unchanged"]
     destroyed = sum(change.destroys for change in touched)
@@ -169,6 +178,8 @@ def _markdown(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequen
         tell(f"- {markdown_code(change)}")
         if (refusal := refused.get(change.key)) is not None:
             tell(f"  - pulumi up refuses that: {markdown_code(f'{change.key} {refusal.reason}; {refusal.fix}')}")
+    for release in told:
+        tell(f"- {markdown_code(release)}")
     rest = [change for change in changes if change.change == "unchanged"]
     if rest:
         tell("")
@@ -180,7 +191,7 @@ def _markdown(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequen
         tell("</details>")
 
 
-_PRINTERS: Mapping[str, Callable[[Sequence[PoolChange], Refusals, Sequence[str]], None]] = {
+_PRINTERS: Mapping[str, Callable[[Sequence[PoolChange], Refusals, Sequence[str], Software], None]] = {
     "text": _text,
     "json": _json,
     "markdown": _markdown,

@@ -2,8 +2,10 @@
 
 Helm takes a misspelt value without a word and installs the default, so every path is compared with the chart's own
 list before it is sent. Owns `data/charts.csv` (pins), `data/chart_values.csv` (paths of each values.yaml, with the
-kind of the default, and the default of switches and of what places pods) and `data/chart_values_extra.csv` (paths that
-only a template or Chart.yaml mentions).
+kind of the default, and the default of switches and of what places pods), `data/chart_values_extra.csv` (paths that
+only a template or Chart.yaml mentions), `data/chart_installs.csv` (which software a version installs unasked), and of
+versions that are known beside the pinned ones `data/chart_versions.csv` and `data/chart_values_of_versions.csv` (where
+their values differ from the pinned version's).
 """
 
 import csv
@@ -15,7 +17,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpupools.base.errors import nearest, shown
-from gpupools.known.version_floors import below_floor
+from gpupools.known.version_floors import Floor, below_floor, numbers
 
 _DATA = Path(__file__).parents[1] / "data"
 
@@ -37,6 +39,21 @@ class Chart(NamedTuple):
     source: str
     checked: str
     """ISO date on which the row and the value paths were compared with the source."""
+
+
+class Installed(NamedTuple):
+    """A piece of software that a version of a chart installs."""
+
+    chart: str
+    version: str
+    component: str
+    """Its rows in `data/version_floors.csv`."""
+    installs: str
+    """The version the chart's own values name."""
+    path: str
+    """The value that names another one."""
+    runs: str
+    """Value path of the switch that turns it on; empty when it is always on."""
 
 
 class Operand(NamedTuple):
@@ -90,33 +107,84 @@ def charts() -> Mapping[str, Chart]:
 
 
 @cache
-def accepted_values(chart: str) -> Mapping[str, str]:
-    """Return the value paths a pinned chart reads, with the kind of the default.
+def known_versions(chart: str) -> tuple[str, ...]:
+    """Return the versions of a chart whose values and software are known, the pinned one first."""
+    return (charts()[chart].version, *(row["version"] for row in _rows("chart_versions.csv") if row["chart"] == chart))
+
+
+def is_older(version: str, than: str) -> bool:
+    """Say whether one version of a chart comes before another."""
+    return (numbers(version) or ()) < (numbers(than) or ())
+
+
+@cache
+def accepted_values(chart: str, version: str = "") -> Mapping[str, str]:
+    """Return the value paths a version of a chart reads, with the kind of the default.
 
     Kinds: `bool`, `number`, `text`, `list`, `null` (any scalar) and `map` (any key below it).
+
+    Args:
+        chart: One of the pinned charts.
+        version: Left out, or one that is not known: the pinned one.
     """
-    found = {row["path"]: row["default"] for row in _rows("chart_values.csv") if row["chart"] == chart}
+    found = {path: kind for path, (kind, _) in _own_values(chart, version).items()}
     for row in _rows("chart_values_extra.csv"):
         if row["chart"] == chart and row["default"] in charts():  # a chart inside: its own values, below this path
-            found |= {f"{row['path']}.{path}": kind for path, kind in accepted_values(row["default"]).items()}
+            inside = accepted_values(row["default"], _brings(chart, version))
+            found |= {f"{row['path']}.{path}": kind for path, kind in inside.items()}
         elif row["chart"] == chart:
             found[row["path"]] = row["default"]
     return MappingProxyType(found)
 
 
 @cache
-def default_values(chart: str) -> Mapping[str, Any]:
-    """Return a pinned chart's own values, nested, as far as the data has them: switches, and what places pods."""
-    own = {
-        row["path"]: json.loads(row["value"])
-        for row in _rows("chart_values.csv")
-        if row["chart"] == chart and row["value"]
-    }
-    found = nested(own)
+def default_values(chart: str, version: str = "") -> Mapping[str, Any]:
+    """Return a version's own values, nested, as far as the data has them: switches, and what places pods."""
+    found = nested({path: json.loads(value) for path, (_, value) in _own_values(chart, version).items() if value})
     for row in _rows("chart_values_extra.csv"):
         if row["chart"] == chart and row["default"] in charts():  # what it says of a chart inside stands above that
-            found = merged(nested({row["path"]: default_values(row["default"])}), found)
+            inside = default_values(row["default"], _brings(chart, version))
+            found = merged(nested({row["path"]: inside}), found)
     return MappingProxyType(found)
+
+
+@cache
+def _own_values(chart: str, version: str) -> Mapping[str, tuple[str, str]]:
+    """Return kind and, of some, default by path: the pinned version's, with what another version has otherwise."""
+    found = {row["path"]: (row["default"], row["value"]) for row in _rows("chart_values.csv") if row["chart"] == chart}
+    for row in _rows("chart_values_of_versions.csv"):
+        if (row["chart"], row["version"]) == (chart, version):
+            found[row["path"]] = (row["default"], row["value"])
+    return {path: each for path, each in found.items() if each[0]}
+
+
+def _brings(chart: str, version: str) -> str:
+    """Return the version of the chart inside; empty for that of the pinned one."""
+    rows = (row for row in _rows("chart_versions.csv") if (row["chart"], row["version"]) == (chart, version))
+    return next((row["brings"] for row in rows), "")
+
+
+@cache
+def installed(chart: str, version: str) -> tuple[Installed, ...]:
+    """Return what a version of a chart installs unless its values say otherwise; nothing of one that is not known."""
+    rows = (Installed(**row) for row in _rows("chart_installs.csv"))
+    return tuple(row for row in rows if (row.chart, row.version) == (chart, version))
+
+
+def versions_installed(chart: str, version: str, values: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return which version of each component a release with these values installs, as far as it is known."""
+    return {
+        each.component: str(value_seen(chart, values, each.path, version) or each.installs)
+        for each in installed(chart, version)
+        if not each.runs or value_seen(chart, values, each.runs, version)
+    }
+
+
+def outdated(chart: str, version: str, values: Mapping[str, Any]) -> Mapping[str, tuple[str, Floor]]:
+    """Return what a release with these values installs although a fix is out: component to version and floor."""
+    found = versions_installed(chart, version, values)
+    floors = {component: below_floor(component, each) for component, each in found.items()}
+    return {component: (found[component], floor) for component, floor in floors.items() if floor is not None}
 
 
 def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,18 +207,18 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 _NOTHING = object()
 
 
-def value_seen(chart: str, values: Mapping[str, Any], path: str) -> Any:
+def value_seen(chart: str, values: Mapping[str, Any], path: str, version: str = "") -> Any:
     """Return what a chart's templates find at a path: what is sent above its own; None where there is neither."""
     given = at(values, path, _NOTHING)
     if given is _NOTHING:
-        return _own_value(chart, path)
-    own = _own_value(chart, path) if isinstance(given, Mapping) else None
+        return _own_value(chart, version, path)
+    own = _own_value(chart, version, path) if isinstance(given, Mapping) else None
     return merged(own, given) if isinstance(own, Mapping) else given
 
 
 @cache
-def _own_value(chart: str, path: str) -> Any:
-    return at(default_values(chart), path)
+def _own_value(chart: str, version: str, path: str) -> Any:
+    return at(default_values(chart, version), path)
 
 
 def value_paths(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -163,17 +231,18 @@ def value_paths(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield str(key), value
 
 
-def check_values(chart: str, values: Mapping[str, Any]) -> None:
-    """Compare values with what a pinned chart reads.
+def check_values(chart: str, values: Mapping[str, Any], version: str = "") -> None:
+    """Compare values with what a chart reads in the version asked for, or, where that is not known, in the pinned one.
 
     Raises:
         UnknownValue: The first path the chart does not read, or whose value has another kind than its default.
     """
-    accepted = accepted_values(chart)
+    accepted = accepted_values(chart, version)
     for path, value in value_paths(values):
         kind = accepted.get(path)
         if kind is None and not _below_open_map(accepted, path):
-            raise UnknownValue(f"chart {chart} {charts()[chart].version} reads no {path}; {nearest(path, accepted)}")
+            known = version or charts()[chart].version
+            raise UnknownValue(f"chart {chart} {known} reads no {path}; {nearest(path, accepted)}")
         if kind is not None and not _fits(kind, value):
             raise UnknownValue(f"chart {chart}: {path} takes a {kind}, got {shown(value)}")
 
@@ -204,8 +273,11 @@ def too_old(chart: str, version: str) -> str | None:
     """Say what a chart version lacks, or None when it is at or above its floor."""
     component = charts()[chart].component
     floor = below_floor(component, version) if component else None
-    if floor is None:
-        return None
+    return None if floor is None else below(floor)
+
+
+def below(floor: Floor) -> str:
+    """Say which floor something is below."""
     return f"below {floor.floor}, the first with the fixes of NVIDIA's bulletin {floor.bulletin} ({floor.cves})"
 
 

@@ -132,6 +132,11 @@ def metrics_csv() -> str:
         return "".join(f"{row['field']}, {row['type']}, {row['help']}\n" for row in csv.DictReader(file))
 
 
+def metrics_mark() -> str:
+    """Return what changes when the list of metrics does."""
+    return content_name("metrics", {"dcgm-metrics.csv": metrics_csv()})
+
+
 def metrics(space: str) -> KubernetesObject:
     """Declare the list of metrics for the GPU Operator's exporter."""
     why = "what an owner of GPUs needs: use, memory, power, temperature, errors"

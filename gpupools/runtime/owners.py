@@ -184,7 +184,7 @@ def wants(release: Release, operand: Operand, labels: Mapping[str, str]) -> bool
 
 
 def _value(release: Release, path: str) -> Any:
-    return value_seen(release.chart, release.values, path)
+    return value_seen(release.chart, release.values, path, release.version)
 
 
 def _from_node(pool: PoolPlan, node: NodeRuntime) -> Iterator[Claim]:

@@ -19,7 +19,17 @@ from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
 from gpupools.planned.tolerations import node_affinity, tolerations_for, untolerated
 from gpupools.runtime import objects
-from gpupools.runtime.charts import at, charts, check_values, nested, too_old
+from gpupools.runtime.charts import (
+    at,
+    below,
+    charts,
+    check_values,
+    is_older,
+    known_versions,
+    nested,
+    outdated,
+    too_old,
+)
 from gpupools.runtime.owners import claims, labels_left, needed_pieces, operands_of, settle, wants
 
 EXPORTER_TAG = "4.6.0-4.8.3-distroless"
@@ -202,7 +212,7 @@ def _operator(draft: _Draft) -> None:
     }
     after: list[str] = []
     if values["driver.enabled"]:
-        values |= _driver(pools)
+        values |= {**_driver(pools), **_upgrades(spec)}
     if values["nfd.enabled"]:
         values["node-feature-discovery.worker.tolerations"] = tolerations_for(pools)
         values["node-feature-discovery.worker.affinity"] = _only(pools)
@@ -225,6 +235,7 @@ def _operator(draft: _Draft) -> None:
         values["dcgmExporter.config.name"] = counters.manifest["metadata"]["name"]
     crds = "clusterpolicies, nvidiadrivers and gpuclusters of nvidia.com" + (", NFD's" if values["nfd.enabled"] else "")
     decisions = (
+        *_on_upgrades(values),
         f"a job before each upgrade renews the CRDs {crds} (operator.upgradeCRD)",
         f"deletion leaves the CRDs {crds} behind (operator.cleanupCRD false, as asked)"
         if spec.keep_crds
@@ -235,6 +246,17 @@ def _operator(draft: _Draft) -> None:
         ),
     )
     _release(draft, "gpu-operator", pools, values, decisions, after)
+
+
+def _on_upgrades(values: Mapping[str, Any]) -> Iterator[str]:
+    """Say how another driver gets to nodes that run; nothing where the operator brings none."""
+    if not values["driver.enabled"]:
+        return
+    key = "driver.upgradePolicy.autoUpgrade"
+    if values[key]:
+        yield f"another driver ends the pods that have a GPU, one node at a time ({key})"
+    else:
+        yield f"another driver waits until a node's driver pod is deleted or the node made anew ({key} false, as asked)"
 
 
 _MORE_CRDS = ("computedomains.resource.nvidia.com", "computedomaincliques.resource.nvidia.com")
@@ -254,6 +276,30 @@ def _driver(pools: Iterable[PoolPlan]) -> dict[str, Any]:
     branches = [gpu_models()[pool.instance.gpu_model].last_driver_branch for pool in pools]
     old = any(branch is not None and branch < OPERATOR_DRIVER_BRANCH for branch in branches)
     return {"driver.version": OLDER_DRIVER} if old else {}
+
+
+def _upgrades(spec: RuntimeSpec) -> dict[str, Any]:
+    """Say how another driver gets to nodes that run, whatever a later chart does unasked.
+
+    The operator cordons a node, ends the pods there that have a GPU and loads the driver; pods with
+    an emptyDir or of no controller are not ended but stop the node's turn, and no other pod is drained:
+    https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-driver-upgrades.html
+    """
+    if spec.driver_auto_upgrade is False:
+        return {"driver.upgradePolicy.autoUpgrade": False}
+    return {
+        "driver.upgradePolicy.autoUpgrade": True,
+        "driver.upgradePolicy.maxParallelUpgrades": 1,
+        "driver.upgradePolicy.maxUnavailable": "25%",
+        "driver.upgradePolicy.gpuPodDeletion.force": False,
+        "driver.upgradePolicy.gpuPodDeletion.deleteEmptyDir": False,
+        "driver.upgradePolicy.drain.enable": False,
+    }
+
+
+def _operator_brings_the_driver(draft: _Draft) -> bool:
+    served = draft.served("gpu-operator")
+    return any(Piece.DRIVER not in _operator_skips(draft.nodes[pool.name]) for pool in served)
 
 
 def _strategy(draft: _Draft, pools: Iterable[PoolPlan]) -> str:
@@ -345,6 +391,8 @@ def _exporter(draft: _Draft) -> None:
         # The chart writes them to a ConfigMap and mounts it where its own arguments have the exporter read the list:
         # https://github.com/NVIDIA/dcgm-exporter tag 4.5.3-4.8.2, deployment/values.yaml, extraConfigMapVolumes.
         "customMetrics": objects.metrics_csv(),
+        # The ConfigMap keeps its name and the exporter reads the list once, so another list has to start it anew.
+        "podAnnotations": {"gpupools/metrics": objects.metrics_mark()},
         "serviceMonitor.enabled": spec.service_monitors,
     }
     _release(draft, "dcgm-exporter", pools, values, ("the chart has no CRDs",))
@@ -403,15 +451,9 @@ def _release(
     after: Iterable[str] = (),
 ) -> None:
     pinned = charts()[chart]
-    given = next((version for name, version in draft.spec.versions.items() if name == chart), None)
-    # The operator's chart writes its versions with a v, the others without.
-    version = pinned.version if given is None else "v" * pinned.version.startswith("v") + given.removeprefix("v")
-    lacks = too_old(chart, version)
-    if lacks is not None:
-        fix = f"write {pinned.version} or leave it out"
-        draft.problems.append(Problem((*draft.at, "versions", chart), f"got {version}, {lacks}", fix))
     inner = nested(values)
-    check_values(chart, inner)
+    version = _version(draft, chart, inner)
+    check_values(chart, inner, version)
     nodes = sum(pool.max_nodes for pool in pools)
     daemons_only = chart != "gpu-operator"
     space = () if pinned.namespace == "kube-system" else (_space(draft, pinned.namespace),)
@@ -433,6 +475,42 @@ def _release(
         )
     )
     draft.depends[chart] = {*space, *after, *(f"pool/{pool.name}" for pool in pools)}
+
+
+def _version(draft: _Draft, chart: str, values: Mapping[str, Any]) -> str:
+    """Return the version of a release: the pinned one, or the one asked for, with all it installs above the floors."""
+    pinned = charts()[chart].version
+    given = next((version for name, version in draft.spec.versions.items() if name == chart), None)
+    if given is None:
+        return pinned
+    # The operator's chart writes its versions with a v, the others without.
+    version = "v" * pinned.startswith("v") + given.removeprefix("v")
+    where, fix = (*draft.at, "versions", chart), f"write {pinned} or leave it out"
+    lacks = too_old(chart, version)
+    if lacks is not None:
+        draft.problems.append(Problem(where, f"got {version}, {lacks}", fix))
+    elif version not in known_versions(chart):
+        what = f"got {version}, of which this release knows neither the values it reads nor the software it installs"
+        if is_older(version, pinned):
+            draft.problems.append(Problem(where, f"{what}, and it is older than {pinned}", fix))
+        else:
+            unchecked = f"; values are checked against {pinned}, and nothing against the security floors"
+            draft.warnings.append(Problem(where, what + unchecked, "leave it out, or raise gpupools"))
+    else:
+        for component, (found, floor) in outdated(chart, version, values).items():
+            what = f"got {version}, which installs {_COMPONENTS[component]} {found}, {below(floor)}"
+            draft.problems.append(Problem(where, what, fix, floor.source))
+    return version
+
+
+_COMPONENTS = {
+    "driver": "the driver",
+    "container-toolkit": "the container toolkit",
+    "device-plugin": "the device plugin",
+    "dcgm": "DCGM",
+    "dcgm-exporter": "the DCGM exporter",
+    "mig-manager": "the MIG manager",
+}
 
 
 def _space(draft: _Draft, name: str) -> str:
@@ -518,6 +596,9 @@ def _refuse_settings_without_effect(draft: _Draft) -> None:
     if spec.keep_crds and not _uses_operator(draft):
         what = "no chart of the cluster brings CRDs, only the GPU Operator's does"
         draft.problems.append(Problem((*draft.at, "keep_crds"), what, "leave it out"))
+    if spec.driver_auto_upgrade is not None and not _operator_brings_the_driver(draft):
+        what = "no node of the cluster gets its driver from the GPU Operator"
+        draft.problems.append(Problem((*draft.at, "driver_auto_upgrade"), what, "leave it out"))
     needed = {
         "nvidia-device-plugin": draft.served("device-plugin"),
         "gpu-operator": draft.served("gpu-operator"),

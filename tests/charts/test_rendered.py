@@ -8,11 +8,14 @@ import pytest
 import yaml
 
 from gpupools.asked.spec import SHARING_KINDS
+from gpupools.environment.stack import plan_stack
 from gpupools.planned.cloud import Verdict
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import Piece, Release
 from gpupools.providers import clouds
+from gpupools.runtime import objects
 from gpupools.runtime.charts import at, default_values, nested, value_paths
+from gpupools.runtime.planning import plan_runtimes
 from tests.charts.clusters import CASES, Planned, planned
 from tests.charts.nodes import labels_at_first, taints
 from tests.charts.rendering import (
@@ -28,6 +31,7 @@ from tests.charts.rendering import (
     template,
     written,
 )
+from tests.gpupools.runtime.conftest import stack_of
 
 pytestmark = pytest.mark.charts
 
@@ -295,6 +299,28 @@ def test_the_exporter_reads_our_list_of_metrics_from_a_file_that_is_mounted(case
         assert map_["data"][item["key"]].strip() == release.values["customMetrics"].strip()
 
 
+def test_another_list_of_metrics_starts_the_exporters_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They read it once; the exporter's chart keeps the name of its ConfigMap, the operator is given another one."""
+
+    def readers() -> list[Object]:
+        stack = stack_of(
+            "azure", {name[0]: {"gpu": "T4", "software": name} for name in ("device-plugin", "gpu-operator")}
+        )
+        (made,) = plan_runtimes(stack.clusters, plan_stack(stack, clouds()), clouds())
+        found = [each for release in made.releases for each in rendered(release)]
+        exporters = [
+            each["spec"]["template"] for each in of_kind(found, "DaemonSet") if "dcgm" in str(each["metadata"])
+        ]
+        return [*exporters, *(each["spec"]["dcgmExporter"] for each in of_kind(found, "ClusterPolicy"))]
+
+    before = readers()
+    monkeypatch.setattr(objects, "metrics_csv", lambda: "DCGM_FI_DEV_GPU_UTIL, gauge, other\n")
+    after = readers()
+
+    assert len(before) == len(after) == 2
+    assert [one for one, other in zip(before, after, strict=True) if one == other] == []
+
+
 @EVERY
 def test_the_operator_and_the_plugin_find_every_configuration_that_a_node_names(case: str) -> None:
     for cluster in planned(case):
@@ -386,6 +412,8 @@ def other(value: Any) -> Any:
         return not value
     if isinstance(value, str):
         return f"{value}-other"
+    if isinstance(value, int):
+        return value + 1
     assert isinstance(value, list | tuple), value
     if value and isinstance(value[0], str):
         return [*value, "other"]

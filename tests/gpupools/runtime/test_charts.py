@@ -18,6 +18,7 @@ from gpupools.runtime.charts import (
     default_values,
     merged,
     nested,
+    outdated,
     too_old,
 )
 from gpupools.runtime.owners import operands_of
@@ -268,9 +269,127 @@ def test_a_version_below_the_floor_is_refused(refused: Callable[..., list[str]])
 
 
 def test_a_version_at_the_floor_is_taken_in_the_charts_spelling(plan: Planner) -> None:
-    made = plan("aws", {"a": {**A100, "software": "gpu-operator"}}, versions={"gpu-operator": "26.3.2"})
+    made = plan("aws", {"a": {**A100, "software": "gpu-operator"}}, versions={"gpu-operator": "26.3.2"}, metrics=False)
 
     assert [release.version for release in made.releases] == ["v26.3.2"]
+    assert made.warnings == ()
+
+
+@pytest.mark.parametrize(
+    ("cloud", "runtime", "found"),
+    [
+        (
+            "azure",
+            {},
+            ["the driver 580.126.20, below 580.159.03", "the DCGM exporter 4.5.3-4.8.2-distroless, below 4.8"],
+        ),
+        ("azure", {"metrics": False}, ["the driver 580.126.20, below 580.159.03"]),
+        ("aws", {}, ["the DCGM exporter 4.5.3-4.8.2-distroless, below 4.8.3"]),  # AL2023 brings the driver
+        ("aws", {"metrics": False}, []),
+    ],
+)
+@pytest.mark.parametrize("version", ["26.3.2", "26.3.3"])
+def test_floors_hold_for_what_a_version_installs(
+    version: str, cloud: str, runtime: Mapping[str, Any], found: list[str], refused: Callable[..., list[str]]
+) -> None:
+    pools = {"a": {"gpu": "T4", "software": "gpu-operator"}}
+    problems = refused(cloud, pools, versions={"gpu-operator": version}, **runtime)
+
+    assert len(problems) == len(found)
+    for problem, part in zip(problems, found, strict=True):
+        assert problem.startswith(f"clusters.c.runtime.versions.gpu-operator: got v{version}, which installs {part}")
+
+
+@pytest.mark.parametrize(
+    ("chart", "version"),
+    [("dcgm-exporter", "4.0.0"), ("nvidia-device-plugin", "0.19.3"), ("gpu-operator", "26.3.9")],
+)
+def test_an_older_version_that_is_not_known_is_refused(
+    chart: str, version: str, refused: Callable[..., list[str]]
+) -> None:
+    software = "gpu-operator" if chart == "gpu-operator" else "device-plugin"
+    (problem,) = refused("azure", {"a": {"gpu": "T4", "software": software}}, versions={chart: version})
+
+    assert "of which this release knows neither the values it reads nor the software it installs" in problem
+    assert problem.endswith(f"older than {charts()[chart].version}; write {charts()[chart].version} or leave it out")
+
+
+@pytest.mark.parametrize(
+    ("chart", "version"), [("gpu-operator", "99.1.1"), ("dcgm-exporter", "4.9.0"), ("dra-driver-nvidia-gpu", "0.5.0")]
+)
+def test_a_newer_version_that_is_not_known_is_taken_and_said_to_be_unknown(
+    chart: str, version: str, plan: Planner
+) -> None:
+    software = {"gpu-operator": "gpu-operator", "dcgm-exporter": "device-plugin"}.get(chart, "dra-driver")
+    pools = {"a": {"gpu": "T4", "software": software, "nodes": {"min": 1, "max": 2}}}
+    (warning,) = plan("aws", pools, versions={chart: version}).warnings
+
+    assert warning.path == ("clusters", "c", "runtime", "versions", chart)
+    assert "knows neither the values it reads nor the software it installs" in warning.what
+    assert f"values are checked against {charts()[chart].version}" in warning.what
+
+
+@pytest.mark.parametrize(
+    ("version", "path", "known"),
+    [
+        ("v26.7.0", "draDriver.version", True),
+        ("v26.3.3", "draDriver.version", False),
+        ("v26.7.0", "node-feature-discovery.worker.hostUsers", True),  # of the chart inside
+        ("v26.3.3", "node-feature-discovery.worker.hostUsers", False),
+        ("v99.0.0", "draDriver.version", True),  # not known: as the pinned one
+    ],
+)
+def test_values_are_checked_against_the_version_asked_for(version: str, path: str, known: bool) -> None:
+    values = nested({path: None})
+    if known:
+        check_values("gpu-operator", values, version)
+        return
+    with pytest.raises(UnknownValue, match=f"chart gpu-operator {version} reads no {path}"):
+        check_values("gpu-operator", values, version)
+
+
+def test_defaults_are_those_of_the_version_asked_for() -> None:
+    path = "dcgmExporter.serviceMonitor.enabled"
+
+    assert at(default_values("gpu-operator", "v26.3.3"), path) is False
+    assert at(default_values("gpu-operator"), path) is True
+
+
+@pytest.mark.parametrize("chart", charts())
+def test_nothing_the_pinned_charts_install_is_below_a_floor_once_our_values_are_sent(chart: str, plan: Planner) -> None:
+    for each in COMBINATIONS.values():
+        for release in plan(each.cloud, each.pools).releases:
+            if release.chart == chart:
+                assert outdated(chart, release.version, release.values) == {}
+
+
+def test_the_exporters_chart_alone_would_install_an_old_exporter() -> None:
+    assert set(outdated("dcgm-exporter", charts()["dcgm-exporter"].version, {})) == {"dcgm-exporter"}
+
+
+@pytest.mark.parametrize(("wanted", "by_itself"), [(None, True), (True, True), (False, False)])
+def test_how_drivers_are_replaced_is_said_in_the_values_and_in_words(
+    wanted: bool | None, by_itself: bool, plan: Planner
+) -> None:
+    runtime = {} if wanted is None else {"driver_auto_upgrade": wanted}
+    (release, *_) = plan("azure", {"a": {"gpu": "T4", "software": "gpu-operator"}}, **runtime).releases
+    words = "ends the pods that have a GPU, one node at a time" if by_itself else "waits until a node's driver pod"
+
+    assert at(release.values, "driver.upgradePolicy.autoUpgrade") is by_itself
+    assert any(words in each for each in release.decisions)
+
+
+@pytest.mark.parametrize(("cloud", "software"), [("aws", "gpu-operator"), ("azure", "device-plugin")])
+def test_how_drivers_are_replaced_is_refused_where_the_operator_brings_none(
+    cloud: str, software: str, refused: Callable[..., list[str]], plan: Planner
+) -> None:
+    pools = {"a": {"gpu": "T4", "software": software}}
+
+    assert [at(each.values, "driver.upgradePolicy") for each in plan(cloud, pools).releases] == [None] * len(
+        plan(cloud, pools).releases
+    )
+    (problem,) = refused(cloud, pools, driver_auto_upgrade=False)
+    assert problem.startswith("clusters.c.runtime.driver_auto_upgrade: no node of the cluster gets its driver from")
 
 
 @pytest.mark.parametrize(("nodes", "seconds"), [(1, 1860), (100, 7800), (1000, 21600)])
