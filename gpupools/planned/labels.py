@@ -35,6 +35,9 @@ PLUGIN_CONFIG_LABEL = "nvidia.com/device-plugin.config"
 MIG_CONFIG_LABEL = "nvidia.com/mig.config"
 """Node label that names the layout the MIG manager makes (https://github.com/NVIDIA/mig-parted)."""
 
+CONFIG_LABELS = (PLUGIN_CONFIG_LABEL, MIG_CONFIG_LABEL)
+"""Node labels that name a configuration in a ConfigMap."""
+
 MPS_CAPABLE_LABEL = "nvidia.com/mps.capable"
 """Node label on which the MPS control daemon of the device plugin's chart starts.
 

@@ -11,7 +11,9 @@ from gpupools.asked.runtime_spec import Trust
 from gpupools.planned.capacity import GPU_RESOURCE
 from gpupools.planned.configs import (
     DEFAULT_CONFIG,
+    Flags,
     PluginConfig,
+    PluginSharing,
     content_name,
     mig_config,
     mig_configs,
@@ -106,13 +108,32 @@ def plugin_configs(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | 
     if set(entries) <= {DEFAULT_CONFIG}:
         return None
     data = {name: plugin_config(pool.instance, pool.sharing).text() for name, pool in sorted(entries.items())}
-    return config_map(
-        f"config/{space}/device-plugin",
-        space,
-        "gpupools-device-plugin",
-        {DEFAULT_CONFIG: PluginConfig().text(), **data},
-        "one entry per distinct way of sharing; a node's label picks its own",
+    metadata = {"name": _PLUGIN_CONFIGS, "namespace": space, "labels": dict(_MANAGED_BY)}
+    return KubernetesObject(
+        name=f"config/{space}/device-plugin",
+        manifest={
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": metadata,
+            "data": {DEFAULT_CONFIG: PluginConfig().text(), **data},
+        },
+        why="one entry per distinct way of sharing; a node's label picks its own",
     )
+
+
+# An entry's name says all that stands in it, and the config-manager beside each plugin reads entries anew when its
+# node names another one. So one more entry starts nothing anew, and the ConfigMap has another name only once this
+# release writes the same needs otherwise, which these stand for.
+_PLUGIN_CONFIGS = content_name(
+    "gpupools-device-plugin",
+    {
+        mode: PluginConfig(
+            flags=Flags(migStrategy="mixed"),
+            sharing=PluginSharing.model_validate({mode: {"resources": [{"name": GPU_RESOURCE, "replicas": 2}]}}),
+        ).text()
+        for mode in PluginSharing.model_fields
+    },
+)
 
 
 def mig_layouts(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | None:

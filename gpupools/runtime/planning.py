@@ -13,7 +13,7 @@ from gpupools.planned.capacity import GPU_RESOURCE
 from gpupools.planned.cloud import Cloud, Verdict
 from gpupools.planned.configs import DEFAULT_CONFIG, client_limits
 from gpupools.planned.dra import DRA_CHART, DRA_DRIVER
-from gpupools.planned.labels import GPU_PRESENT_LABEL, SOFTWARE_LABEL
+from gpupools.planned.labels import CONFIG_LABELS, GPU_PRESENT_LABEL, SOFTWARE_LABEL
 from gpupools.planned.node_runtime import NodeRuntime
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
@@ -456,6 +456,7 @@ def _release(
     check_values(chart, inner, version)
     nodes = sum(pool.max_nodes for pool in pools)
     daemons_only = chart != "gpu-operator"
+    configs = tuple(after)
     space = () if pinned.namespace == "kube-system" else (_space(draft, pinned.namespace),)
     draft.releases.append(
         Release(
@@ -466,15 +467,33 @@ def _release(
             namespace=pinned.namespace,
             values=inner,
             timeout_s=min(_SHORTEST_TIMEOUT_S + _TIMEOUT_PER_NODE_S * nodes, _LONGEST_TIMEOUT_S),
-            # With no node kept, what becomes ready is up to the autoscaler; Deployments run on other nodes.
-            skip_await=daemons_only and all(pool.min_nodes == 0 for pool in pools),
+            # With no node kept, what becomes ready is up to the autoscaler; Deployments run on other nodes. And daemons
+            # that wait for their node to name another configuration cannot be waited for before it does.
+            skip_await=daemons_only and (all(pool.min_nodes == 0 for pool in pools) or bool(configs)),
             cleanup_on_fail=False,
             skip_crds=chart == DRA_CHART,
             pools=tuple(pool.name for pool in pools),
             decisions=decisions,
         )
     )
-    draft.depends[chart] = {*space, *after, *(f"pool/{pool.name}" for pool in pools)}
+    draft.depends[chart] = {*space, *configs, *(_first(pools) if configs else (f"pool/{pool.name}" for pool in pools))}
+    for pool in pools if configs else ():
+        if _names_config(pool):
+            draft.depends[f"pool/{pool.name}"].add(chart)
+
+
+def _names_config(pool: PoolPlan) -> bool:
+    """Say whether the pool's nodes name a configuration that software in the cluster must have by then.
+
+    The plugin's config-manager exits for a name it does not find, and a node without one offers whole GPUs until the
+    plugin reads its configurations: https://github.com/NVIDIA/k8s-device-plugin, cmd/config-manager/main.go.
+    """
+    return any(label in pool.labels for label in CONFIG_LABELS)
+
+
+def _first(pools: Iterable[PoolPlan]) -> Iterator[str]:
+    """Give the pools that come before what is installed on them, so that they are there without the cluster's API."""
+    return (f"pool/{pool.name}" for pool in pools if not _names_config(pool))
 
 
 def _version(draft: _Draft, chart: str, values: Mapping[str, Any]) -> str:
@@ -525,7 +544,7 @@ def _installer(draft: _Draft) -> None:
     pools = tuple(pool for pool in draft.pools if draft.nodes[pool.name].cos_driver_installer)
     if not pools:
         return
-    step = draft.add(objects.cos_driver_installer(pools), *(f"pool/{pool.name}" for pool in pools))
+    step = draft.add(objects.cos_driver_installer(pools), *_first(pools))
     for release in draft.releases:
         if set(release.pools) & {pool.name for pool in pools}:
             draft.depends[release.name].add(step)
@@ -763,7 +782,7 @@ def _asked_of_others(pool: PoolPlan) -> Iterator[str]:
     """Say which configurations software that is not ours must have for a pool's labels to mean something."""
     if pool.software == "cloud-managed":
         return
-    for label in ("nvidia.com/device-plugin.config", "nvidia.com/mig.config"):
+    for label in CONFIG_LABELS:
         if label in pool.labels:
             yield f"pool {pool.name}: its nodes ask for {label}={pool.labels[label]}, which has to be configured"
 

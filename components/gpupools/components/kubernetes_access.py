@@ -46,7 +46,8 @@ def create_kubernetes_provider(
     else:
         plugin: ExecPlugin = import_module(f"gpupools.providers.{cloud}.access").exec_plugin(cluster)
         kubeconfig = _kubeconfig(cluster, plugin)
-    return kubernetes.Provider(name, kubeconfig=kubeconfig, context=context, opts=opts)
+    # A ConfigMap that keeps its name is changed where it is: the provider would else delete it first.
+    return kubernetes.Provider(name, kubeconfig=kubeconfig, context=context, enable_config_map_mutable=True, opts=opts)
 
 
 def _text(kubeconfig: Any) -> str:

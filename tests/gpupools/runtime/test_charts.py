@@ -417,6 +417,18 @@ def test_daemonsets_are_waited_for_as_soon_as_one_of_their_pools_keeps_a_node(pl
     assert [release.skip_await for made in orders for release in made.releases] == [False] * 4
 
 
+def test_daemonsets_whose_nodes_name_their_configuration_later_are_not_waited_for(plan: Planner) -> None:
+    """They would be waited for before the edit that they wait for."""
+    kept = {"gpu": "T4", "software": "device-plugin", "nodes": {"min": 2, "max": 2}}
+    shared = {**kept, "sharing": {"mode": "time-slicing", "replicas": 4}, "trust": {"team": "vision"}}
+    waits = {
+        name: {release.chart for release in plan("aws", pools).releases if not release.skip_await}
+        for name, pools in {"whole": {"a": kept}, "shared": {"a": kept, "b": shared}}.items()
+    }
+
+    assert waits == {"whole": {"nvidia-device-plugin", "dcgm-exporter"}, "shared": {"dcgm-exporter"}}
+
+
 def test_crds_go_with_the_operator_unless_asked(plan: Planner) -> None:
     pools = {"a": {**A100, "software": "gpu-operator"}}
     gone, kept = (plan("aws", pools, keep_crds=keep).releases[0] for keep in (False, True))

@@ -5,6 +5,7 @@ from itertools import permutations
 from typing import Any
 
 import pytest
+import yaml
 
 from gpupools.base.errors import Rejected
 from gpupools.planned.plan import PoolPlan
@@ -56,12 +57,84 @@ def test_namespaced_objects_wait_for_their_namespace(combination: Combination, p
     assert [each.name for each in made.releases if f"namespace/{each.namespace}" not in made.depends[each.name]] == []
 
 
-@EVERY
-def test_software_comes_after_its_pools_so_that_it_goes_before_them(combination: Combination, plan: Planner) -> None:
-    made = plan(combination.cloud, combination.pools)
+CONFIG_LABELS = ("nvidia.com/device-plugin.config", "nvidia.com/mig.config")
 
-    assert [each.name for each in made.releases if "pool/a" not in made.depends[each.name]] == []
-    assert made.before_pools() == frozenset()
+
+@EVERY
+def test_what_a_nodes_label_names_is_there_before_the_label_and_all_else_comes_after_its_pool(
+    combination: Combination, plan: Planner
+) -> None:
+    (pool,) = pools_of(combination.cloud, combination.pools)
+    made = plan(combination.cloud, combination.pools)
+    named = {label: name for label in CONFIG_LABELS if (name := pool.labels.get(label))}
+    configs = {
+        step.name: step.manifest["data"]
+        for step in made.objects
+        if step.kind == "ConfigMap" and step.name in made.before_pools()
+    }
+    reading = {
+        release.name
+        for release in made.releases
+        if at(release.values, "config.name") or at(release.values, "devicePlugin.config.name")
+    }
+
+    assert named.keys() <= {
+        label for label in CONFIG_LABELS if any(has(data, named.get(label)) for data in configs.values())
+    }
+    assert {release.name for release in made.releases if release.name in made.before_pools()} == reading
+    assert bool(reading) == bool(named)
+    after = [release for release in made.releases if release.name not in reading]
+    assert [each.name for each in after if "pool/a" not in made.depends[each.name]] == []
+
+
+def has(data: Mapping[str, str], name: str | None) -> bool:
+    """Say whether a ConfigMap has an entry, as a key or as a layout of the MIG manager's document."""
+    return name in data or name in yaml.safe_load(data.get("config.yaml", "{}")).get("mig-configs", {})
+
+
+def test_pools_that_name_nothing_need_no_cluster_that_answers(plan: Planner) -> None:
+    made = plan("gcp", {"a": {**PLUGIN, **TIME_SLICING}, "b": PLUGIN})
+
+    assert made.depends["pool/b"] == ()
+    assert "nvidia-device-plugin" in made.depends["pool/a"]
+    assert "pool/b" in made.depends["nvidia-device-plugin"]
+
+
+def test_another_way_of_sharing_changes_neither_the_release_nor_other_entries(plan: Planner) -> None:
+    """So the plugin, and with it the MPS daemon, of every other node keeps running."""
+    whole, shared = PLUGIN, {**PLUGIN, **TIME_SLICING}
+    more = {**shared, "sharing": {"mode": "mps", "replicas": 8}}
+    one, both = plan("aws", {"a": whole, "b": shared}), plan("aws", {"a": more, "b": shared})
+    entries, others = (one_config(made) for made in (one, both))
+
+    assert [each for each in both.releases if each.chart == "nvidia-device-plugin"] == [
+        each for each in one.releases if each.chart == "nvidia-device-plugin"
+    ]
+    assert entries["metadata"] == others["metadata"]
+    assert others["data"].items() > entries["data"].items()
+
+
+def one_config(made: RuntimePlan) -> Mapping[str, Any]:
+    (found,) = (
+        each.manifest for each in made.objects if each.name.endswith("/device-plugin") and each.kind == "ConfigMap"
+    )
+    return found
+
+
+@pytest.mark.parametrize("cloud", ["aws", "azure", "gcp"])
+@pytest.mark.parametrize("software", ["device-plugin", "gpu-operator"])
+def test_an_entrys_name_says_all_that_stands_in_it(software: str, cloud: str, plan: Planner) -> None:
+    """Or a plugin that runs would not see that it changed."""
+    found: dict[str, set[str]] = {}
+    for each in COMBINATIONS.values():
+        if (each.cloud, each.software) == (cloud, software):
+            for step in plan(cloud, each.pools).objects:
+                if step.name.endswith("/device-plugin") and step.kind == "ConfigMap":
+                    for name, text in step.manifest["data"].items():
+                        found.setdefault(name, set()).add(text)
+
+    assert found
+    assert {name: texts for name, texts in found.items() if len(texts) > 1} == {}
 
 
 def test_namespaces_of_daemons_admit_privileged_pods(plan: Planner) -> None:
