@@ -8,10 +8,10 @@ import pytest
 
 from gpupools.environment.stack import plan_stack
 from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.providers import clouds
 from gpupools.runtime.changes import PodEffect, ReleaseChange, release_changes, release_edits
 from gpupools.runtime.charts import merged, nested, value_paths
 from gpupools.runtime.planning import plan_runtimes
-from providers import clouds
 from tests.gpupools.runtime.combinations import COMBINATIONS
 from tests.gpupools.runtime.conftest import pools_of, stack_of
 
