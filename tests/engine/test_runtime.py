@@ -60,6 +60,8 @@ class Step:
     """Operation and type, in order."""
     has: list[str]
     """Types of what exists afterwards."""
+    names: list[str]
+    """Type and name of what `did` did it to."""
 
     def on_pools(self) -> list[tuple[str, str]]:
         return [(operation, kind) for operation, kind in self.did if kind == NODE_POOL]
@@ -87,8 +89,10 @@ def life(engine: Engine) -> Life:
     def step(*arguments: str) -> Step:
         before = len(engine.journal())
         ran = engine.run(*arguments, "--yes", "--skip-preview", "--stack", "runtime")
-        did = [(entry["op"], entry["type"]) for entry in engine.journal()[before:]]
-        return Step(ran, did, [resource["type"] for resource in engine.resources()])
+        entries = engine.journal()[before:]
+        did = [(entry["op"], entry["type"]) for entry in entries]
+        names = [f"{entry['type'].rpartition(':')[2]} {entry['name']}" for entry in entries]
+        return Step(ran, did, [resource["type"] for resource in engine.resources()], names)
 
     write(STACK)
     engine.run("stack", "init", "runtime").well()
@@ -144,14 +148,32 @@ def test_the_change_is_finished_when_the_cluster_answers(life: Life) -> None:
     assert [entry for entry in life.changed.on_pools() if entry[0] != "update"] == []
 
 
-def test_destroy_takes_the_software_before_the_pools_and_leaves_nothing(life: Life) -> None:
+def test_nodes_name_a_configuration_only_once_it_and_its_reader_are_there(life: Life) -> None:
+    """The plugin pool becomes shared: its label names an entry of a ConfigMap that the release has to mount."""
+    assert life.changed_unreachable.on_pools() == []
+
+    config = next(each for each in life.changed.names if each.startswith("ConfigMap gpupools-device-plugin-"))
+    order = [life.changed.names.index(each) for each in (config, "Release nvidia-device-plugin", _shared(life))]
+    assert order == sorted(order)
+
+
+def test_destroy_takes_the_software_before_the_pools_that_name_nothing_and_leaves_nothing(life: Life) -> None:
     life.destroyed.ran.well()
 
-    deleted = [kind for operation, kind in life.destroyed.did if operation == "delete"]
-    last_release = max(index for index, kind in enumerate(deleted) if kind == RELEASE)
-    first_pool = min(index for index, kind in enumerate(deleted) if kind == NODE_POOL)
-    assert last_release < first_pool
+    gone = life.destroyed.names
+    pools = [each for each in gone if each.startswith("NodePool ")]
+    assert gone.index(_shared(life)) < gone.index("Release nvidia-device-plugin")
+    assert len(pools) == 3
+    for pool in pools:
+        if pool != _shared(life):
+            software = "gpu-operator" if "operator" in pool else "dra-driver-nvidia-gpu"
+            assert gone.index(f"Release {software}") < gone.index(pool)
     assert life.destroyed.has == []
+
+
+def _shared(life: Life) -> str:
+    (pool,) = (each for each in life.changed.names if each.startswith("NodePool ") and "plugin" in each)
+    return pool
 
 
 def test_what_is_among_the_stacks_secrets_stays_secret_in_the_state(engine: Engine) -> None:
