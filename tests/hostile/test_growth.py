@@ -5,7 +5,6 @@ Processor time, with the garbage collector off, of the same reader in the same p
 
 import gc
 import json
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from gpupools.policies.owners import MOST_PAIRS
 from gpupools.providers import clouds
 from gpupools.providers.aws.boot import MOST_USER_DATA
 from gpupools.providers.aws.user_data import read_user_data
+from tests.hostile.growth import ratio
 from tests.hostile.stacks import (
     CLUSTER,
     COMPONENT,
@@ -143,25 +143,6 @@ def collected_later() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-
-
-def seconds(read: Callable[[], Any]) -> float:
-    before = time.process_time()
-    read()
-    return time.process_time() - before
-
-
-def ratio(read: Callable[[int], Callable[[], Any]], size: int) -> float:
-    """Return how many times longer four times the size takes, at its best; 0 for what takes no time to speak of."""
-    best = float("inf")
-    for _ in range(4):
-        once, four = (min(seconds(read(times * size)) for _ in range(2)) for times in (1, 4))
-        if four < 0.02:
-            return 0
-        best = min(best, four / max(once, 0.002))
-        if best <= 5:
-            break
-    return best
 
 
 @pytest.mark.usefixtures("collected_later")
