@@ -1,15 +1,18 @@
-"""Measures what the tests of the rules and readers notice: makes many small changes and counts the unnoticed ones.
+"""Measures what the tests notice: makes many small changes to the code and counts those that no test notices.
 
-    python tooling/mutation_score.py --mutants 120 --seed 7
+    python tooling/mutation_score.py runtime --mutants 80 --seed 7
 
-A mutant is `policies/gpupools/policies/rules.py` or a reader (`MODULES`) with one change: another comparison,
-`and` for `or`, a condition left out or turned round, another number or truth value, another string where it decides
-(effects, type tokens, names of properties, patterns), nothing returned. Texts for people, docstrings, annotations and
-the constants of class bodies stay. The mutants are drawn with the seed; each runs in a fork of one process that has
-imported everything, so no file is ever changed and a mutant costs about as much as the tests that it is shown:
-the corpus and the tests over gRPC (judged in this process instead), 400 pools of the differential, and the unit tests
-of rules and readers. Tests that need other fixtures than the running pack or a judge of files are left out, and so are
-those that fail without any change.
+A mutant is one file of an area (`AREAS`) with one change: another comparison, `and` for `or`, a condition left out or
+turned round, another number or truth value, another string where it decides (effects, type tokens, names of
+properties, patterns), nothing returned. Texts for people, docstrings, annotations and the constants of class bodies
+stay. The mutants are drawn with the seed.
+
+First every test is run once and the functions that it calls are written down, test file by test file (kept in
+`--calls` until the code or the file changes). A mutant is then shown the tests that call the changed function, or any
+function of the file where the change is in no function, the quickest first, in a fork of a process that has imported
+the clouds' SDKs but nothing of ours: the file is compiled with the change when it is imported, and never written. Left
+out are tests that start programs (`LEFT_OUT`), which would run the unchanged files, those that take longer than
+`LONGEST_S`, and those that fail without any change.
 
 A mutant that is noticed by a failing test, by an error, or by no end within the time limit counts as killed. What is
 printed of a survivor is its place and its change; `EQUIVALENT` names those that no input can tell from the original.
@@ -17,19 +20,25 @@ printed of a survivor is its place and its change; `EQUIVALENT` names those that
 
 import argparse
 import ast
+import hashlib
+import importlib
 import json
 import os
 import random
+import resource
 import signal
 import sys
+import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from importlib import import_module
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from tempfile import NamedTemporaryFile
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import CodeType, FrameType, SimpleNamespace
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -39,36 +48,32 @@ os.environ["GPUPOOLS_FUZZ_POOLS"] = "400"
 
 import pytest  # noqa: E402 - after the path
 
-MODULES: Mapping[str, str] = {
-    "gpupools.policies.rules": "policies/gpupools/policies/rules.py",
-    "gpupools.planned.pool_facts": "gpupools/planned/pool_facts.py",
-    "gpupools.read.inputs": "gpupools/read/inputs.py",
-    "gpupools.read.kubernetes_pools": "gpupools/read/kubernetes_pools.py",
-    "gpupools.read.cluster_api": "gpupools/read/cluster_api.py",
-    "gpupools.read.embedded_pools": "gpupools/read/embedded_pools.py",
-    "gpupools.providers.aws.user_data": "providers/gpupools/providers/aws/user_data.py",
-    "gpupools.providers.aws.cloudformation": "providers/gpupools/providers/aws/cloudformation.py",
-    "gpupools.providers.aws.read_back": "providers/gpupools/providers/aws/read_back.py",
-    "gpupools.providers.azure.read_back": "providers/gpupools/providers/azure/read_back.py",
-    "gpupools.providers.gcp.read_back": "providers/gpupools/providers/gcp/read_back.py",
-}
-CLOUDS = ("aws", "azure", "gcp")
-
-TESTS = (
-    "tests/providers/test_whole_pools.py",
-    "tests/policies/test_rules.py",
-    "tests/policies/test_configuration.py",
-    "tests/gpupools/test_reading.py",
-    *(f"tests/providers/test_{cloud}_read_back.py" for cloud in CLOUDS),
-    "tests/providers/test_user_data_read_back.py",
-    "tests/gpupools/test_kubernetes_pools.py",
-    "tests/policies/documents/test_cluster_api.py",
-    "tests/policies/test_rules_over_grpc.py",
-    "tests/policies/test_corpus.py",
-    "tests/policies/test_differential.py",
-    "tests/providers/test_read_back.py",
+RULES_AND_READERS = (
+    "policies/gpupools/policies/rules.py",
+    "gpupools/planned/pool_facts.py",
+    "gpupools/read/*.py",
+    "providers/gpupools/providers/aws/user_data.py",
+    "providers/gpupools/providers/aws/cloudformation.py",
+    "providers/gpupools/providers/*/read_back.py",
 )
-"""Files with tests, in the order in which they are asked."""
+AREAS: Mapping[str, tuple[str, ...]] = {
+    "policies": RULES_AND_READERS,
+    "providers": ("providers/gpupools/providers/**/*.py",),
+    "runtime": ("gpupools/runtime/*.py",),
+    "planned": ("gpupools/planned/*.py",),
+    "components": ("components/gpupools/components/*.py",),
+    "preview": ("preview/gpupools/preview/*.py",),
+}
+"""The files of each; what is among the rules and readers is in no other."""
+
+LEFT_OUT = ("tests/engine/", "tests/charts/", "tests/apiserver/", "tests/docs/", "tests/hostile/", "test_makefile.py")
+LONGEST_S = 4.0
+AT_LEAST_CPU_S = 20
+AT_MOST_S = 400
+"""Seconds on the clock, however busy the machine is."""
+JOBS = 2
+SHOWN_S = 60.0
+OURS = ("gpupools", "providers", "components", "policies", "preview", "stacks", "tests")
 
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
     (
@@ -120,11 +125,24 @@ _WANTED, _WHY = 4, 5
 """Positions of the texts in `Hardening.want`."""
 
 
+@cache
+def files(area: str) -> tuple[str, ...]:
+    """Name the files of an area, in order."""
+    first = {str(path.relative_to(ROOT)) for each in RULES_AND_READERS for path in ROOT.glob(each)}
+    found = {str(path.relative_to(ROOT)) for each in AREAS[area] for path in ROOT.glob(each)}
+    return tuple(sorted(found if area == "policies" else found - first))
+
+
+@cache
+def _text(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
 @dataclass(frozen=True)
 class Mutant:
     """One change: the node to put at a place of a file's syntax tree."""
 
-    module: str
+    path: str
     parent: int
     """Position in `ast.walk`."""
     field: str
@@ -132,39 +150,37 @@ class Mutant:
     node: ast.AST
     line: int
     change: str
+    function: int | None
+    """First line of the function, decorators included; None outside of functions."""
 
     def compiled(self) -> Any:
         """Compile the file with the change."""
-        path = ROOT / MODULES[self.module]
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        tree = ast.parse(_text(self.path))
         parent = next(node for position, node in enumerate(ast.walk(tree)) if position == self.parent)
         if self.index is None:
             setattr(parent, self.field, self.node)
         else:
             getattr(parent, self.field)[self.index] = self.node
-        return compile(ast.fix_missing_locations(tree), str(path), "exec")
-
-    def original(self) -> ast.AST:
-        """Return the node that the change replaces."""
-        tree = ast.parse((ROOT / MODULES[self.module]).read_text(encoding="utf-8"))
-        parent = next(node for position, node in enumerate(ast.walk(tree)) if position == self.parent)
-        found: ast.AST = getattr(parent, self.field)
-        return found if self.index is None else getattr(parent, self.field)[self.index]
+        return compile(ast.fix_missing_locations(tree), str(ROOT / self.path), "exec", dont_inherit=True)
 
     @property
     def source(self) -> str:
         """The line of the file, stripped."""
-        return (ROOT / MODULES[self.module]).read_text(encoding="utf-8").splitlines()[self.line - 1].strip()
+        return _text(self.path).splitlines()[self.line - 1].strip()
 
     @property
     def equivalent(self) -> str:
         """Why no input can tell it from the original; empty where one may."""
-        return EQUIVALENT.get((MODULES[self.module], self.source, self.change), "")
+        return EQUIVALENT.get((self.path, self.source, self.change), "")
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.change}"
 
 
-def mutants(module: str) -> list[Mutant]:
-    """Make every mutant of one module, in the order of the file."""
-    tree = ast.parse((ROOT / MODULES[module]).read_text(encoding="utf-8"))
+def mutants(path: str) -> list[Mutant]:
+    """Make every mutant of one file, in its order."""
+    tree = ast.parse(_text(path))
+    inside = dict(_functions(tree, None))
     left_alone = {id(node) for top in _left_alone(tree) for node in ast.walk(top)}
     found = []
     for position, parent in enumerate(ast.walk(tree)):
@@ -177,10 +193,20 @@ def mutants(module: str) -> list[Mutant]:
                 at = index if isinstance(value, list) else None
                 condition = field == "test" or (field == "ifs" and isinstance(parent, ast.comprehension))
                 found += [
-                    Mutant(module, position, field, at, node, getattr(child, "lineno", 0), change)
+                    Mutant(path, position, field, at, node, getattr(child, "lineno", 0), change, inside.get(id(child)))
                     for change, node in _changes(child, condition)
                 ]
     return sorted(found, key=lambda one: one.line)
+
+
+def _functions(node: ast.AST, inside: int | None) -> Iterator[tuple[int, int | None]]:
+    """Yield the innermost function of each node, by the first line that its code has."""
+    for child in ast.iter_child_nodes(node):
+        yield id(child), inside
+        within = inside
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            within = min([child.lineno, *(each.lineno for each in getattr(child, "decorator_list", ()))])
+        yield from _functions(child, within)
 
 
 def _left_alone(tree: ast.AST) -> Iterator[ast.AST]:
@@ -240,66 +266,21 @@ def _told(node: ast.AST, changed: ast.AST) -> tuple[str, ast.AST]:
     return f"{ast.unparse(node)} -> {ast.unparse(ast.fix_missing_locations(changed))}", changed
 
 
-# --- a mutant in a process --------------------------------------------------------------------------------------------
-
-
-def exchange(mutant: Mutant) -> None:
-    """Make this process run the mutant, wherever its functions were imported to.
-
-    The old functions take the new code, since others hold on to them; constants are replaced by name and identity.
-    """
-    old = vars(sys.modules[mutant.module])
-    new: dict[str, Any] = {key: old[key] for key in ("__name__", "__file__", "__package__", "__builtins__")}
-    exec(mutant.compiled(), new)
-    ours = [each for name, each in sys.modules.items() if name.split(".")[0] in ("policies", "gpupools", "providers")]
-    for name, value in new.items():
-        before = old.get(name)
-        # A constant that the change does not touch stays, since others tell it by its identity.
-        if name.startswith("__") or value is before or (not callable(value) and repr(value) == repr(before)):
-            continue
-        if isinstance(value, type):
-            for attribute, method in vars(value).items():
-                _take(vars(before).get(attribute), method)
-        elif not _take(before, value):
-            _replace(before, value)
-            for module in ours:
-                if vars(module).get(name) is before and not _in_place(before):
-                    setattr(module, name, value)
-
-
-def _take(old: Any, new: Any) -> bool:
-    """Give a function or property the code of another; say whether they were some."""
-    if hasattr(old, "cache_clear"):
-        old.cache_clear()
-    if isinstance(old, property) and isinstance(new, property):
-        return _take(old.fget, new.fget)
-    old, new = getattr(old, "__wrapped__", old), getattr(new, "__wrapped__", new)
-    if not isinstance(old, FunctionType) or not isinstance(new, FunctionType) or old.__closure__ or new.__closure__:
-        return isinstance(old, FunctionType) and bool(old.__closure__)
-    old.__code__, old.__defaults__, old.__kwdefaults__ = new.__code__, new.__defaults__, new.__kwdefaults__
-    return True
-
-
-def _in_place(value: Any) -> bool:
-    from gpupools.policies.finding import Rule
-
-    return isinstance(value, Rule) or (isinstance(value, tuple) and any(isinstance(one, Rule) for one in value))
-
-
-def _replace(old: Any, new: Any) -> None:
-    """Give rules the fields of the mutant's, because the pack and the tests hold the rules themselves."""
-    for before, after in zip(old, new, strict=True) if isinstance(old, tuple) else [(old, new)]:
-        if _in_place(before) and not isinstance(before, tuple):
-            for each in fields(before):
-                object.__setattr__(before, each.name, getattr(after, each.name))
+# --- what a test calls ------------------------------------------------------------------------------------------------
 
 
 class PackInThisProcess:
     """Answers what `preview.pack.PolicyPackProcess` answers, from this process' own rules."""
 
-    def __init__(self, module: ModuleType) -> None:
-        self._config: Mapping[str, Any] = getattr(module, "CONFIG", {})
-        self._stack = "prod" if self._config else "preview"
+    def __init__(self, folder: Path | None = None, *, stack: str = "preview", config: Any = None) -> None:
+        self._config: Mapping[str, Any] = config or {}
+        self._stack = stack
+
+    def __enter__(self) -> "PackInThisProcess":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
 
     def analyze(self, urn: str, type_: str, name: str, properties: Any, options: Any = None) -> list[Any]:
         """Judge one resource by every rule that one resource decides."""
@@ -355,158 +336,275 @@ class PackInThisProcess:
         return said
 
 
-def judged(content: Any, config: Any = None) -> Any:
-    """Judge content as a file, as the fixture of that name in `tests/policies/documents` does."""
-    from gpupools.policies.documents.judging import Config, judge_file
+class InFork:
+    """A plugin of pytest for a process that runs tests: the pack's rules are asked in it, not in one of their own."""
 
-    with NamedTemporaryFile("w", encoding="utf-8") as file:
-        file.write(content if isinstance(content, str) else json.dumps(content))
-        file.flush()
-        return judge_file(Path(file.name), config or Config())
+    def __init__(self, pack_here: bool) -> None:
+        self._pack_here = pack_here
 
+    def pytest_configure(self) -> None:
+        """Exchange the process that runs the policy pack."""
+        if self._pack_here:
+            from gpupools.preview import pack
 
-def _asked(item: Any, pack: Callable[[ModuleType], Any]) -> Callable[[], None] | None:
-    """Return a test as a plain call; None where it needs more fixtures than the pack."""
-    given = dict(item.callspec.params) if hasattr(item, "callspec") else {}
-    needed = [name for name in item._fixtureinfo.argnames if name not in given]
-    if not set(needed) <= {"pack", "judge"} or item.name.startswith(
-        ("test_the_running_pack", "test_the_corpus_is_large")
-    ):
-        return None
-    more = {name: pack(item.module) if name == "pack" else judged for name in needed}
-    return lambda: item.obj(**given, **more)
+            vars(pack)["PolicyPackProcess"] = PackInThisProcess
 
 
-def in_fork(work: Callable[[], Sequence[int]], limit_s: float) -> list[int] | None:
-    """Run work in a fork and return its numbers; None where it ended with an error or not in time."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
+class Calls(InFork):
+    """Writes down which functions of ours each test calls, and how long it takes."""
+
+    def __init__(self, pack_here: bool) -> None:
+        super().__init__(pack_here)
+        self.tests: dict[str, tuple[float, list[tuple[str, int]]]] = {}
+        self._passed: dict[str, bool] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: Any) -> Iterator[None]:
+        """Run one test."""
+        called: set[tuple[str, int]] = set()
+
+        def trace(frame: FrameType, event: str, argument: Any) -> None:
+            code = frame.f_code
+            if code.co_filename.startswith(str(ROOT)):
+                called.add((code.co_filename, code.co_firstlineno))
+
+        before = time.process_time()
+        threading.settrace(trace)
+        sys.settrace(trace)
         try:
-            quiet = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(quiet, 1)
-            os.dup2(quiet, 2)
-            signal.setitimer(signal.ITIMER_REAL, limit_s)  # ends this process, with no handler to survive it
-            signal.signal(signal.SIGALRM, signal.SIG_DFL)
-            os.write(writing, ",".join(map(str, work())).encode())
-            status = 0
+            answer = yield
         finally:
-            os._exit(status)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as pipe:
-        said = pipe.read()
-    _, status = os.waitpid(child, 0)
-    return [int(one) for one in said.split(b",") if one] if status == 0 else None
+            sys.settrace(None)
+            threading.settrace(None)
+        short = ((name.removeprefix(f"{ROOT}/"), line) for name, line in called)
+        ours = sorted((name, line) for name, line in short if name.startswith(OURS) and not name.startswith("tests/"))
+        if self._passed.get(item.nodeid):
+            self.tests[item.nodeid] = (time.process_time() - before, ours)
+        return answer
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Note whether the test, its fixtures included, passed."""
+        self._passed[report.nodeid] = self._passed.get(report.nodeid, True) and report.outcome == "passed"
 
 
-class Score:
-    """A plugin of pytest that runs mutants in the place of the tests that were collected."""
+class Chosen(InFork):
+    """Lets only some tests run, in their order."""
 
-    def __init__(self, asked: argparse.Namespace) -> None:
-        self.asked = asked
+    def __init__(self, pack_here: bool, names: Sequence[str]) -> None:
+        super().__init__(pack_here)
+        self._order = {name: position for position, name in enumerate(names)}
 
-    def pytest_runtestloop(self, session: Any) -> bool:
-        """Draw the mutants, show each to the tests, and print what came of it."""
-        for module in MODULES:
-            import_module(module)  # otherwise only when a cloud is asked for
-        differential: Any = sys.modules.get("tests.policies.test_differential") or next(
-            item.module for item in session.items if "test_differential" in item.nodeid
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Leave the others out."""
+        items[:] = sorted(
+            (item for item in items if item.nodeid in self._order), key=lambda item: self._order[item.nodeid]
         )
-        differential.smallest = lambda type_, wire, differs: wire  # any disagreement is enough here
-        order = {name: position for position, name in enumerate(TESTS)}
-        items = sorted(session.items, key=lambda item: order[item.nodeid.split("::")[0]])
-        calls = [(item, _asked(item, PackInThisProcess)) for item in items]
-        tests = [(item, call) for item, call in calls if call is not None]
-        began = time.monotonic()
-        passing = set(in_fork(lambda: [n for n, (_, call) in enumerate(tests) if not _fails(call)], 600.0) or [])
-        # A busy machine must not pass for a test that notices.
-        self.asked.limit = max(self.asked.limit, 5 * (time.monotonic() - began))
-        odd = [item.nodeid for n, (item, _) in enumerate(tests) if n not in passing]
-        print(f"\n{len(passing)} tests; left out: {len(calls) - len(tests)} with fixtures, {len(odd)} failing")
-        tests = [one for n, one in enumerate(tests) if n in passing]
-        for module in {mutant.module for mutant in self._drawn()}:
-            unchanged = next(iter(mutants(module)))
-            unchanged = replace(unchanged, node=unchanged.original(), change="none")
-            if not self._survives(unchanged, tests):
-                raise SystemExit(f"{module}: the tests fail without a change, once its code is exchanged")
-        drawn = self._drawn()
-        killed: Counter[str] = Counter()
-        survivors: list[Mutant] = []
-        began = time.monotonic()
-        for mutant in drawn:
-            if self._survives(mutant, tests):
-                survivors.append(mutant)
-                print(f"survived: {_place(mutant)}: {mutant.change}", flush=True)
-            else:
-                killed[MODULES[mutant.module]] += 1
-        self._report(drawn, survivors, killed, time.monotonic() - began)
-        return True
-
-    def _drawn(self) -> list[Mutant]:
-        every = [
-            mutant
-            for module, path in MODULES.items()
-            if not self.asked.files or path in self.asked.files
-            for mutant in mutants(module)
-        ]
-        count = min(self.asked.mutants, len(every))
-        print(f"{len(every)} mutants can be made; {count} drawn with seed {self.asked.seed}")
-        return random.Random(self.asked.seed).sample(every, count)
-
-    def _survives(self, mutant: Mutant, tests: Sequence[tuple[Any, Callable[[], None]]]) -> bool:
-        cloud = next((each for each in CLOUDS if f".{each}." in mutant.module), "")
-
-        def noticed() -> list[int]:
-            exchange(mutant)
-            return [next((n for n, (item, call) in enumerate(tests) if _about(item, cloud) and _fails(call)), -1)]
-
-        return in_fork(noticed, self.asked.limit) == [-1]
-
-    def _report(self, drawn: list[Mutant], survivors: list[Mutant], killed: Counter[str], took_s: float) -> None:
-        same = [mutant for mutant in survivors if mutant.equivalent]
-        print(f"\n{len(drawn)} mutants, seed {self.asked.seed}, {took_s / max(len(drawn), 1):.2f} s each")
-        for path in MODULES.values():
-            left = [mutant for mutant in survivors if MODULES[mutant.module] == path and not mutant.equivalent]
-            print(f"  {path}: {killed[path]} killed, {len(left)} survived")
-        for mutant in same:
-            print(f"  equivalent: {_place(mutant)}: {mutant.change}: {mutant.equivalent}")
-        counted = len(drawn) - len(same)
-        print(f"mutation score {100 * sum(killed.values()) / max(counted, 1):.1f} % of {counted} that differ")
 
 
-def _place(mutant: Mutant) -> str:
-    return f"{MODULES[mutant.module]}:{mutant.line}"
+def run_tests(named: Sequence[str], plugin: InFork) -> int:
+    """Run test files in this process."""
+    quiet = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--no-summary", "--tb=no"]
+    if isinstance(plugin, Calls):
+        quiet.remove("-x")
+    return int(pytest.main([*quiet, *named], plugins=[plugin]))
 
 
-def _about(item: Any, cloud: str) -> bool:
-    """Say whether a test can notice a change in this cloud's reader; every test where no cloud is named."""
-    others = [each for each in CLOUDS if cloud and each != cloud]
-    if any(f"/test_{each}" in item.nodeid for each in others):
-        return False
-    case = item.callspec.params.get("case") if hasattr(item, "callspec") else None
-    return not (isinstance(case, Mapping) and case.get("cloud") in others)
-
-
-def _fails(call: Callable[[], None]) -> bool:
+def fork(work: Callable[[], int], cpu_s: float) -> int:
+    """Start work in a fork, which ends with the number that it returns; return its process id."""
+    child = os.fork()
+    if child:
+        return child
+    status = 3
     try:
-        call()
-    except BaseException:
-        return True
-    return False
+        quiet = os.open(os.devnull, os.O_RDWR)
+        for stream in (0, 1, 2):
+            os.dup2(quiet, stream)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(AT_MOST_S)
+        resource.setrlimit(resource.RLIMIT_CPU, (int(cpu_s) + 1, int(cpu_s) + 2))
+        status = work()
+    finally:
+        os._exit(status)
+
+
+@dataclass(frozen=True)
+class Test:
+    """One test that passes without a change."""
+
+    name: str
+    seconds: float
+    calls: frozenset[tuple[str, int]]
+
+    @property
+    def file(self) -> str:
+        """The file that it is in."""
+        return self.name.partition("::")[0]
+
+
+def measured(folder: Path, pack_here: bool) -> list[Test]:
+    """Run every test once, or read what was written down for as long as the code is the same."""
+    names = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
+    left_out = LEFT_OUT if pack_here else (*LEFT_OUT, "tests/policies/")
+    names = [name for name in names if not any(each in name for each in left_out)]
+    code = hashlib.sha256(str(pack_here).encode())
+    for path in sorted(path for top in OURS for path in (ROOT / top).rglob("*.py")):
+        if not path.name.startswith("test_") and path.is_file():
+            code.update(path.read_bytes())
+    running: dict[int, tuple[str, Path]] = {}
+    found: list[Test] = []
+
+    def taken(name: str, kept: Path) -> None:
+        if not kept.exists():
+            print(f"left out: {name} did not end", flush=True)
+            return
+        for test, (took_s, calls) in json.loads(kept.read_text(encoding="utf-8")).items():
+            if took_s <= LONGEST_S:
+                found.append(Test(test, took_s, frozenset((path, line) for path, line in calls)))
+
+    for name in names:
+        key = code.copy()
+        key.update((ROOT / name).read_bytes())
+        kept = folder / f"{key.hexdigest()[:24]}.json"
+        if kept.exists():
+            taken(name, kept)
+            continue
+
+        def work(name: str = name, kept: Path = kept) -> int:
+            calls = Calls(pack_here)
+            run_tests([name], calls)
+            kept.write_text(json.dumps(calls.tests), encoding="utf-8")
+            return 0
+
+        while len(running) >= JOBS:
+            done, _ = os.wait()
+            taken(*running.pop(done))
+        running[fork(work, 300)] = (name, kept)
+    while running:
+        done, _ = os.wait()
+        taken(*running.pop(done))
+    return found
+
+
+# --- a mutant in a process --------------------------------------------------------------------------------------------
+
+
+def shown(mutant: Mutant, tests: Sequence[Test]) -> list[Test]:
+    """Return the tests that a mutant is shown, the most telling first, as many as take `SHOWN_S` together."""
+    if mutant.function is None:
+        direct = [test for test in tests if any(path == mutant.path for path, _ in test.calls)] or list(tests)
+    else:
+        direct = [test for test in tests if (mutant.path, mutant.function) in test.calls]
+    # What is remembered from test to test is called by the first of a file only.
+    names, around = {test.name for test in direct}, {test.file for test in direct}
+    beside = [test for test in tests if test.file in around and test.name not in names]
+    chosen, together_s = [], 0.0
+    for test in (*sorted(direct, key=lambda each: each.seconds), *sorted(beside, key=lambda each: each.seconds)):
+        together_s += test.seconds
+        if together_s > SHOWN_S:
+            break
+        chosen.append(test)
+    return chosen
+
+
+def judge(mutant: Mutant, chosen: Sequence[Test], pack_here: bool) -> int:
+    """Run the tests with the change, in this process."""
+    changed = mutant.compiled()
+    path, original = str(ROOT / mutant.path), SourceFileLoader.get_code
+
+    def get_code(self: SourceFileLoader, fullname: str) -> CodeType | None:
+        return changed if self.path == path else original(self, fullname)
+
+    setattr(SourceFileLoader, "get_code", get_code)  # noqa: B010 - mypy has it in a class above; this process is its own
+    names = [test.name for test in chosen]
+    return run_tests(list(dict.fromkeys(test.file for test in chosen)), Chosen(pack_here, names))
+
+
+def imported_first() -> None:
+    """Import what is not ours and takes long."""
+    for name in ("pulumi", "pulumi_aws", "pulumi_azure_native", "pulumi_gcp", "pulumi_kubernetes", "pulumi_policy"):
+        importlib.import_module(name)
+    for name in (
+        *("pulumi_aws.eks", "pulumi_aws.ec2", "pulumi_azure_native.containerservice", "pulumi_gcp.container"),
+        *("pulumi_kubernetes.helm.v4", "pulumi_kubernetes.core.v1", "pulumi_kubernetes.apps.v1", "pydantic", "yaml"),
+        *("botocore.session", "jsonschema", "grpc"),
+        *("pulumi_policy.proxy", "tabulate", "tomli_w", "markdown_it"),
+    ):
+        with suppress(ImportError):
+            importlib.import_module(name)
+    mine = [name for name in sys.modules if name.partition(".")[0] in ("gpupools", "tests")]
+    assert not mine, f"imported before the change: {mine}"
+
+
+def score(area: str, count: int, seed: int, only: str, folder: Path) -> None:
+    """Draw mutants of an area, show each to the tests, and print what came of it."""
+    pack_here = area == "policies"
+    tests = measured(folder, pack_here)
+    every = [mutant for path in files(area) if only in path for mutant in mutants(path)]
+    drawn = random.Random(seed).sample(every, min(count, len(every)))
+    print(
+        f"{area}: {len(tests)} tests; {len(every)} mutants can be made; {len(drawn)} drawn with seed {seed}", flush=True
+    )
+    began = time.monotonic()
+    killed: Counter[str] = Counter()
+    endless, survivors = [], []
+    running: dict[int, Mutant] = {}
+
+    def taken() -> None:
+        done, status = os.wait()
+        mutant = running.pop(done)
+        if status == 0:
+            survivors.append(mutant)
+            print(f"  survived{' (equivalent)' if mutant.equivalent else ''}: {mutant}", flush=True)
+            return
+        killed[mutant.path] += 1
+        if os.WIFSIGNALED(status):
+            endless.append(mutant)
+
+    for mutant in drawn:
+        chosen = shown(mutant, tests)
+        if not chosen:
+            survivors.append(mutant)
+            print(f"  survived, no test calls it: {mutant}", flush=True)
+            continue
+        while len(running) >= JOBS:
+            taken()
+        limit_s = AT_LEAST_CPU_S + 5 * sum(test.seconds for test in chosen)
+        running[fork(lambda m=mutant, c=chosen: judge(m, c, pack_here), limit_s)] = mutant  # type: ignore[misc]
+    while running:
+        taken()
+    for path in files(area):
+        left = sum(mutant.path == path and not mutant.equivalent for mutant in survivors)
+        if killed[path] or left:
+            print(f"  {path}: {killed[path]} killed, {left} survived")
+    for mutant in survivors:
+        if mutant.equivalent:
+            print(f"  equivalent: {mutant}: {mutant.equivalent}")
+    counted = len(drawn) - sum(bool(mutant.equivalent) for mutant in survivors)
+    print(
+        f"{area}: {100 * sum(killed.values()) / max(counted, 1):.1f} % of {counted} that differ, seed {seed}, "
+        f"{len(endless)} of them by no end, {(time.monotonic() - began) / max(len(drawn), 1):.1f} s each",
+        flush=True,
+    )
 
 
 def main() -> int:
     """Read the command line and run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mutants", type=int, default=120, help="how many to draw")
+    parser.add_argument("--mutants", type=int, default=80, help="how many to draw of each area")
     parser.add_argument("--seed", type=int, default=7, help="the same seed draws the same mutants of the same files")
-    parser.add_argument("--limit", type=float, default=20.0, help="seconds for one mutant")
-    parser.add_argument("files", nargs="*", help=f"some of {', '.join(MODULES.values())}; all unless given")
+    parser.add_argument("--only", default="", help="part of a path: only files with it")
+    parser.add_argument("--calls", type=Path, default=Path(tempfile.gettempdir()) / "gpupools-calls")
+    parser.add_argument("areas", nargs="*", help=f"some of {', '.join(AREAS)}; all unless given")
     options = parser.parse_args()
+    unknown = set(options.areas) - set(AREAS)
+    if unknown:
+        parser.error(f"no area {', '.join(sorted(unknown))}; areas: {', '.join(AREAS)}")
     os.chdir(ROOT)
-    quiet = ["-q", "-s", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--no-summary"]
-    return int(pytest.main([*quiet, *TESTS], plugins=[Score(options)]))
+    options.calls.mkdir(exist_ok=True)
+    imported_first()
+    for area in options.areas or AREAS:
+        score(area, options.mutants, options.seed, options.only, options.calls)
+    return 0
 
 
 if __name__ == "__main__":

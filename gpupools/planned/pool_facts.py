@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any
+from typing import Any, Self
 
 from gpupools.base.taints import GPU_TAINT, HARD_EFFECTS, Effect, Taint, repels_cpu_pods
 
 
 class Unknown:
-    """Stands in read-back properties for a value the engine does not know at preview."""
+    """Stands in read-back properties for a value the engine does not know at preview. There is one, in copies too."""
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def __repr__(self) -> str:
         return "<unknown at preview>"

@@ -1,5 +1,6 @@
 """Whatever a stranger writes, a reader answers or refuses: a short run over each; `tooling/fuzz.py` runs for longer."""
 
+import copy
 import random
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import pytest
 
 from gpupools.base.errors import Rejected
+from gpupools.planned.pool_facts import UNKNOWN
 from tests.hostile.fuzzing import (
     CRASHERS,
     ODD_KEYS,
@@ -63,6 +65,10 @@ def test_every_value_is_put_in_every_place() -> None:
     spoilt = list(thoroughly({"a": [1]}, reader))
 
     assert spoilt == [None, [], {"a": None}, {"a": []}, {"k": [1]}, {"a": [None]}, {"a": [[]]}]
+
+
+def test_what_is_unknown_stays_so_in_a_spoilt_copy() -> None:
+    assert copy.deepcopy({"a": [UNKNOWN]})["a"][0] is UNKNOWN
 
 
 def test_what_crashed_is_kept_as_it_was(tmp_path: Path) -> None:
