@@ -122,6 +122,7 @@ def asked(pack: PolicyPackProcess, ask: Callable[[int], Callable[[], list[Diagno
     """Return the ratio of what the pack's process needs, by its own clock."""
     assert pack.pid is not None
     clock = (~pack.pid << 3) | 2  # as clock_getcpuclockid(3) of Linux makes it of a process id
+    assert time.clock_gettime(clock) > 0.1  # what its start has taken
     return ratio(ask, size, lambda: time.clock_gettime(clock))
 
 
@@ -145,3 +146,13 @@ def test_a_running_pack_judges_a_resource_in_proportion_to_it(name: str, pack: P
         return lambda: pack.analyze(given.urn, given.type, given.name, given.properties, provider=given.provider)
 
     assert asked(pack, ask, size) <= 5
+
+
+def test_what_takes_the_square_is_told_from_what_takes_its_share() -> None:
+    took = [0.0]
+
+    def read(power: int) -> Callable[[int], Callable[[], None]]:
+        return lambda n: lambda: took.append(took[-1] + n**power)
+
+    assert ratio(read(1), 10, lambda: took[-1]) == 4
+    assert ratio(read(2), 10, lambda: took[-1]) == 16
