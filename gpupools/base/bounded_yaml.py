@@ -6,13 +6,13 @@ the length of numbers are bounded before anything is built.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
 
-from gpupools.base.errors import Path, Problem, Rejected
+from gpupools.base.errors import Path, Problem, Rejected, shown
 
 MAX_DEPTH = 200
 """Brackets inside brackets; a Terraform plan of modules in modules has about 40."""
@@ -35,24 +35,32 @@ class Value:
     """Line of every key and list item by path; empty for JSON, whose writers are programs."""
 
 
-def parse_yaml(text: str, most: int = MAX_VALUES) -> tuple[Value, ...]:
+def parse_yaml(
+    text: str,
+    most: int = MAX_VALUES,
+    tagged: Callable[[str, Any], Any] | None = None,
+    *,
+    unique: bool = False,
+) -> tuple[Value, ...]:
     """Read the documents of a YAML text.
 
     Args:
         text: Of one or more documents.
         most: Values it may have.
+        tagged: What a value with a tag of its format's own is (`!Ref`), from the tag without `!` and the value
+            under it; left out, such tags are passed over.
+        unique: Refuse a key that a map has twice, of which readers differ on which one counts; else the last does.
 
     Raises:
         Rejected: It is no YAML, or beyond the limits.
     """
-    return tuple(_yaml(text, most))
+    return tuple(_yaml(text, _Budget(most, tagged, unique)))
 
 
-def _yaml(text: str, most: int) -> Iterator[Value]:
+def _yaml(text: str, budget: _Budget) -> Iterator[Value]:
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        _check_events(text, loader, most)
-        budget = _Budget(most)
+        _check_events(text, loader, budget.most)
         for node in yaml.compose_all(text, Loader=loader):
             if node is not None:
                 lines: dict[Path, int] = {}
@@ -85,16 +93,23 @@ def _too_much(mark: Any, most: int) -> Rejected:
     return Rejected([Problem((), what, "judge the parts of it one by one")])
 
 
+def _twice(key: str, line: int, before: int | None) -> Rejected:
+    what = f"line {line}: has the key {shown(key)} a second time" + (f" (first on line {before})" if before else "")
+    return Rejected([Problem((), what, "keep one: which of them counts differs by reader")])
+
+
 class _Budget:
     """Counts the values that are built, those that aliases bring in again among them."""
 
-    def __init__(self, most: int) -> None:
-        self._most = self._left = most
+    def __init__(self, most: int, tagged: Callable[[str, Any], Any] | None, unique: bool) -> None:
+        self.most = self._left = most
+        self.tagged = tagged
+        self.unique = unique
 
     def spend(self, node: yaml.Node, depth: int) -> None:
         self._left -= 1
         if self._left < 0 or depth > MAX_DEPTH:
-            raise _too_much(node.start_mark, self._most)
+            raise _too_much(node.start_mark, self.most)
 
 
 _SCALARS = yaml.constructor.SafeConstructor()
@@ -104,6 +119,11 @@ _MERGE = "tag:yaml.org,2002:merge"
 
 def _plain(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget) -> Any:
     """Turn a node into plain data."""
+    value = _untagged(node, at, lines, budget)
+    return budget.tagged(node.tag[1:], value) if budget.tagged and node.tag.startswith("!") else value
+
+
+def _untagged(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget) -> Any:
     budget.spend(node, len(at))
     if isinstance(node, yaml.SequenceNode):
         values = []
@@ -122,6 +142,8 @@ def _plain(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget) -
                     merged |= brought if isinstance(brought, dict) else {}
                 continue
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
+            if budget.unique and key in own:
+                raise _twice(key, key_node.start_mark.line + 1, lines.get((*at, key)))
             lines[*at, key] = key_node.start_mark.line + 1
             own[key] = _plain(value_node, (*at, key), lines, budget)
         return merged | own

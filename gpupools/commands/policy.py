@@ -158,10 +158,13 @@ def _place(file: Judged, found: Found) -> str:
 
 
 def _summary(file: Judged) -> str:
-    violations = sum(found.level.value == "mandatory" for found in file.found)
-    advisories = len(file.found) - violations
+    violations = sum(found.count for found in file.found if found.level.value == "mandatory")
+    advisories = sum(found.count for found in file.found) - violations
+    answers = file.answers
     return (
-        f"{file.form}, {_count(file.resources, 'resource')}, {_count(file.gpu_pools, 'GPU pool')}: "
+        f"{file.form}, {_count(file.resources, 'resource')} ({answers['judged']} judged, "
+        f"{_count(answers['no_node_pool'], 'no node pool', 'no node pools')}, {answers['not_understood']} not "
+        f"understood), {_count(file.gpu_pools, 'GPU pool')}: "
         f"{_count(violations, 'violation')}, {_count(advisories, 'advisory', 'advisories')}"
     )
 

@@ -142,6 +142,16 @@ def no_template(type_token: str, properties: Mapping[str, Any]) -> "PoolFacts | 
     return None
 
 
+def reads_all(type_token: str, properties: Mapping[str, Any]) -> str:
+    """Say that nothing of a resource is left unread."""
+    return ""
+
+
+def holds_nothing(type_token: str, properties: Mapping[str, Any]) -> Iterable[str]:
+    """Yield nothing: on this cloud no resource holds others."""
+    return ()
+
+
 def image_brings_driver(software: str, settings: Settings) -> NodeRuntime:
     """Say that every image has driver and toolkit, and under `cloud-managed` the rest."""
     pieces = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, Piece.MIG_MANAGER]
@@ -197,6 +207,10 @@ class Cloud:
     """Look a written instance type up; a cloud with composed names brings its own."""
     read_template: Callable[[str, Mapping[str, Any]], "PoolFacts | None"] = no_template
     """Read a resource that other resources take their machines from, pool or not; None for any other."""
+    unread: Callable[[str, Mapping[str, Any]], str] = reads_all
+    """Say why a resource of a type that is read is closed, e.g. a stack whose template is not at hand; or nothing."""
+    held_types: Callable[[str, Mapping[str, Any]], Iterable[str]] = holds_nothing
+    """Yield the types of what a resource holds and `read_pools` does not read, as `cloudformation:X` or `arm:X`."""
     node_runtime: Callable[[str, Settings], NodeRuntime] = image_brings_driver
     """Say what the nodes bring of the GPU software, by the pool's `software` and this cloud's part of its plan."""
     example_cluster: Mapping[str, Any] = field(default_factory=dict)

@@ -317,7 +317,16 @@ def _registered(argument: Any, path: str, read: TaintsRead) -> tuple[str, Missin
     return where, MissingTaint(f'"{GPU_TAINT}"')
 
 
+def joined_kinds() -> Iterator[tuple[str, str]]:
+    """Yield group and kind of what is read for the machines it makes nodes of."""
+    yield from (("bootstrap.cluster.x-k8s.io", f"{kind}{end}") for kind in _BOOTSTRAPS for end in ("", "Template"))
+    yield from (("cluster.x-k8s.io", kind) for kind in _OWNERS)
+
+
 # --- what joins them --------------------------------------------------------------------------------------------------
+
+
+_OWNERS = ("Machine", "MachineSet", "MachineDeployment", "MachinePool")
 
 
 @dataclass(frozen=True)
@@ -350,8 +359,7 @@ def read_owner(type_token: str, properties: Mapping[str, Any]) -> Owner | None:
         properties: The object.
     """
     match = _TOKEN.fullmatch(type_token)
-    kinds = ("Machine", "MachineSet", "MachineDeployment", "MachinePool")
-    if match is None or match["group"] != "cluster.x-k8s.io" or match["kind"] not in kinds:
+    if match is None or match["group"] != "cluster.x-k8s.io" or match["kind"] not in _OWNERS:
         return None
     path = "spec" if match["kind"] == "Machine" else "spec.template.spec"
     spec = at(properties, path)

@@ -1,9 +1,9 @@
 """Reads Kubernetes objects that bring nodes into a cluster: Karpenter, Cluster API and others of their kind. Pure.
 
 Read here are Karpenter's NodePool, Provisioner and NodeClaim (also those of EKS Auto Mode and AKS node
-auto-provisioning) and GKE's ComputeClass; `cluster_api` beside it reads Cluster API's objects, `embedded_pools`
-those that hold a cloud's own form. As Pulumi resources (`kubernetes:<apiVersion>:<Kind>`) or as manifests they are the
-same.
+auto-provisioning) and GKE's ComputeClass. Beside it `cluster_api` reads Cluster API's objects, `embedded_pools` those
+that hold a cloud's own form, `node_groups` those of other tools and running nodes, `holders` what carries objects. As
+Pulumi resources (`kubernetes:<apiVersion>:<Kind>`) or as manifests they are the same.
 
 Sources, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds; aws/karpenter-provider-aws
 pkg/apis/v1/labels.go; Azure/karpenter-provider-azure pkg/apis/v1beta1/labels.go; for GKE
@@ -19,7 +19,7 @@ from typing import Any
 
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, Reference, SoftwareHints
-from gpupools.read import cluster_api, embedded_pools
+from gpupools.read import cluster_api, embedded_pools, holders, node_groups
 from gpupools.read.inputs import (
     KUBERNETES_EFFECTS,
     Hardening,
@@ -32,6 +32,7 @@ from gpupools.read.inputs import (
     items,
     mapping,
     number,
+    relocated,
     string_map,
     text,
     wanted_taint,
@@ -101,6 +102,10 @@ def read_template(type_token: str, properties: Mapping[str, Any], clouds: Clouds
 def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> tuple[PoolFacts, ...]:
     group = version.rpartition("/")[0]
     known = (group, kind)
+    if known in node_groups.KINDS:
+        return tuple(node_groups.read_node_groups(given, group, kind, clouds))
+    if known in holders.KINDS:
+        return tuple(_held(given, group, kind, clouds))
     if not any(known in table for table in (_READERS, cluster_api.KINDS, embedded_pools.KINDS, _ASO)):
         return ()
     spec = given.get("spec")
@@ -113,6 +118,36 @@ def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> 
     if known in _ASO:
         return tuple(embedded_pools.read_aso_pools(given, _ASO[known], clouds))
     return tuple(_READERS[known](mapping(spec), kind, clouds))
+
+
+def _held(given: Mapping[str, Any], group: str, kind: str, clouds: Clouds) -> Iterator[PoolFacts]:
+    """Read the pools among the objects that an object carries into a cluster."""
+    for path, name, one in holders.held(given, group, kind):
+        if one is UNKNOWN:
+            yield PoolFacts("kubernetes", (), None, (), unknown=(path,), where=path, pool=name)
+            continue
+        inner = text(one.get("kind"))
+        if (text(one.get("apiVersion")).rpartition("/")[0], inner) in holders.KINDS:
+            continue  # one inside another stays one object, which is not understood
+        for pool in read_manifest(one, clouds):
+            place = holders.placed(path)
+            named = " ".join(filter(None, (f"{inner}/{name}", pool.pool)))
+            found = replace(relocated(pool, place, place), pool=named)
+            if kind in holders.TEXTS:  # nothing but its author should rewrite a text
+                found = replace(found, missing_taint=replace(found.missing_taint, value=None))
+            yield found
+
+
+def kinds_read() -> Iterator[tuple[str, str]]:
+    """Yield group and kind of every object that is read, as a pool or for what pools refer to."""
+    yield from _READERS
+    yield from cluster_api.KINDS
+    yield from cluster_api.joined_kinds()
+    yield from embedded_pools.KINDS
+    yield from _ASO
+    yield from node_groups.KINDS
+    yield from holders.KINDS
+    yield from (("karpenter.k8s.aws", "EC2NodeClass"), ("karpenter.azure.com", "AKSNodeClass"))
 
 
 # --- Karpenter --------------------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from gpupools.base.errors import Rejected
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts, Reference
 from gpupools.policies.reach import reached
 from gpupools.policies.software import Software
+from gpupools.policies.understood import Unread, missing_resources
 from gpupools.read.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
 from gpupools.read.inputs import joined, mapping
 
@@ -45,6 +46,8 @@ class Declared:
     template: PoolFacts | None = None
     """What the resource decides for pools that refer to it."""
     software: Software | None = None
+    unread: Unread | None = None
+    """Why nobody here understands it."""
     parent: str = ""
     provider: str = ""
     """URN of its provider, empty for the default one."""
@@ -52,6 +55,16 @@ class Declared:
     """URNs of what it depends on."""
     by_property: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """URNs of what each of its inputs depends on."""
+
+
+@dataclass(frozen=True)
+class Gap:
+    """What a file says that it leaves out, so that what is missing was not judged."""
+
+    name: str
+    """Stable word, e.g. `unchanged-resources`."""
+    what: str
+    fix: str
 
 
 @dataclass(frozen=True)
@@ -79,10 +92,18 @@ class Stack:
 
     Args:
         resources: In the order of their registration.
+        gaps: What is missing among them.
     """
 
-    def __init__(self, resources: Iterable[Declared]) -> None:
+    def __init__(self, resources: Iterable[Declared], gaps: Iterable[Gap] = ()) -> None:
         self.resources = tuple(resources)
+        self.gaps = tuple(gaps)
+
+    @cached_property
+    def unread(self) -> Mapping[str, Unread]:
+        """What nobody here understands, by URN."""
+        found = {each.urn: each.unread for each in self.resources if each.unread is not None}
+        return {**found, **dict(missing_resources((each.urn, each.type, each.inputs) for each in self.resources))}
 
     @cached_property
     def by_urn(self) -> Mapping[str, Declared]:

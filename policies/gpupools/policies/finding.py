@@ -42,6 +42,8 @@ class Finding:
     """Public page the finding rests on, where it is not the rule's own."""
     unverified: bool = False
     """True when the inputs known at preview prove neither a violation nor safety."""
+    advice: bool = False
+    """True for advice of a rule whose other findings are violations."""
 
 
 @dataclass(frozen=True, kw_only=True)

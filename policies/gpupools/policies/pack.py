@@ -41,6 +41,7 @@ from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule
 from gpupools.policies.rules import RULES, TAINTED, untainted
 from gpupools.policies.software import Software, is_software, read_software
 from gpupools.policies.stack_rules import ALL_RULES, STACK_RULES
+from gpupools.policies.understood import unread
 from gpupools.policies.wire import SECRET, SIGNATURE, decoded
 from gpupools.policies.wire import plain as plain_wire
 from gpupools.providers import clouds
@@ -184,7 +185,7 @@ class _Call(threading.local):
 
     def leaves_open(self) -> bool:
         """Say whether some finding is not proven, which is what the policies beside the rules report."""
-        return any(finding.unverified for found in self.findings.values() for _, finding in found)
+        return any(finding.unverified or finding.advice for found in self.findings.values() for _, finding in found)
 
     def decode(self, message: struct_pb2.Struct) -> Inputs:
         found = self.inputs.get(id(message))
@@ -490,7 +491,7 @@ def _stack_policy(rule: Rule, left_open: _LeftOpen) -> StackValidationPolicy:
             resource = stack.by_urn.get(urn)
             message = told(finding, resource.inputs if resource else {}, rule)
             message = f"{resource.name}: {message}" if resource else message
-            if finding.unverified and _advisory(rule, context):
+            if finding.advice or (finding.unverified and _advisory(rule, context)):
                 left_open.add("", urn, f"{message} ({rule.name})")
             else:
                 report_violation(message, urn or None)
@@ -537,7 +538,7 @@ def _unverified_in_stack(left_open: _LeftOpen) -> StackValidationPolicy:
 
     return StackValidationPolicy(
         name=UNVERIFIED_IN_STACK,
-        description="A rule on the whole stack could not decide and was configured to say so only.",
+        description="Advice of rules on the whole stack, and what they were configured to leave open.",
         validate=validate,
         enforcement_level=EnforcementLevel.ADVISORY,
         severity=Severity.MEDIUM,
@@ -577,6 +578,7 @@ def _declared(resource: _Wired | _Given) -> Declared:
         pools=pools,
         template=next((found for found in templates if found is not None), None),
         software=software,
+        unread=unread(type_, inputs, component=not resource.provider_urn) if software is None else None,
         parent=resource.parent_urn,
         provider=resource.provider_urn,
         depends=(*resource.depends, *(urn for urns in resource.by_property.values() for urn in urns)),

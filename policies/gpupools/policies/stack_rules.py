@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from fnmatch import fnmatchcase
 
+from gpupools.base.errors import shown
 from gpupools.planned.pool_facts import UNKNOWN, By
 from gpupools.policies.declared import Stack
 from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
@@ -18,6 +20,7 @@ from gpupools.policies.rules import (
     weaknesses,
 )
 from gpupools.policies.software import CLAIMS, PLUGIN
+from gpupools.policies.understood import Unread
 
 # --- the rules ---
 
@@ -187,6 +190,43 @@ def _stack_bounded(stack: Stack, context: Context) -> Iterator[tuple[str, Findin
             yield each.urn, Finding(what=what, fix=fix, pool=pool.pool, unverified=UNKNOWN in each.inputs.values())
 
 
+def _understood(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+    """Find what may bring nodes and is not understood; what does not look like it is advice, once for each kind."""
+    reasons = {kind: why for kind, why in UNDERSTOOD.option(context, "reasons").items() if why.strip()}
+
+    def reason(kind: str) -> str:
+        return next((why for pattern, why in reasons.items() if fnmatchcase(kind, pattern)), "")
+
+    for gap in stack.gaps:
+        why = reason(gap.name)
+        what = f"{gap.what}{f'; left so: {why}' if why else ''}"
+        yield "", Finding(what=what, fix=gap.fix, unverified=True, advice=bool(why))
+    alike: dict[tuple[str, str], list[tuple[str, Unread]]] = {}
+    for urn, unread in stack.unread.items():
+        why = reason(unread.kind)
+        if why or not unread.nodes:
+            alike.setdefault((unread.kind, why), []).append((urn, unread))
+            continue
+        yield (
+            urn,
+            Finding(
+                what=f"{shown(unread.kind)} is not understood here, so whether it brings nodes with GPUs that no taint "
+                f"keeps free cannot be verified: {unread.why}",
+                fix="judge what it makes, or give the reason in the policy's configuration: {reasons: "
+                f"{{{shown(unread.kind)}: …}}}}",
+                source=unread.source,
+                unverified=True,
+            ),
+        )
+    for (kind, why), found in alike.items():
+        urn, unread = found[0]
+        more = f", {len(found)} times" if len(found) > 1 else ""
+        ends = f"; left so: {why}" if why else ", and does not look as if it brought nodes"
+        fix = "nothing to do" if why else "judge what it makes, if that has nodes"
+        what = f"{shown(kind)} is not understood here{more}: {unread.why}{ends}"
+        yield urn, Finding(what=what, fix=fix, source=unread.source, advice=True)
+
+
 _ONE_OWNER = Framework(
     "NVIDIA GPU Operator documentation",
     "26.7",
@@ -240,8 +280,29 @@ CUSTOMISED_ELSEWHERE = Rule(
     config={**unknown_at_preview("advisory"), **REASONS},
     stack=_customised_elsewhere,
 )
+UNDERSTOOD = Rule(
+    name="node-pools-understood",
+    level=Level.MANDATORY,
+    severity="high",
+    why="What nobody here understands may bring GPU nodes that no rule has judged.",
+    fix="Judge what it makes, e.g. what a template renders, or name its kind with a reason in the configuration.",
+    url="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+    framework=RULES[0].framework,
+    config={
+        **unknown_at_preview(),
+        "reasons": {
+            "type": "object",
+            "additionalProperties": {"type": "string", "pattern": r"\S"},
+            "default": {},
+            "description": "Kinds that are left unread, with the reason: a kind as findings name it, as a pattern with"
+            " * and ?, to a sentence. They are advice then.",
+        },
+    },
+    stack=_understood,
+)
 STACK_RULES: tuple[Rule, ...] = (
     TAINTED_ELSEWHERE,
+    UNDERSTOOD,
     CUSTOMISED_ELSEWHERE,
     Rule(
         name="gpu-node-hardened-elsewhere",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpupools.base.errors import Path
+from gpupools.policies.declared import Gap
+from gpupools.policies.software import is_software
+from gpupools.policies.understood import is_read
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,33 @@ class Resource:
     """Name of its Pulumi stack."""
     takes_no_taints: bool = False
     """Its tool has no field for the taints of the pool, though the cloud has."""
+    opaque: str = ""
+    """Why what it holds cannot be read, e.g. `yaml_body is not known yet`; empty where it can."""
+    component: bool = False
+    """True for a component, whose children are resources of their own."""
+
+
+MOST_POOLS = 10_000
+"""Resources of one file that may hold pools or bring GPU software and are judged; of more, the number is told."""
+
+
+def bounded(resources: Iterable[Resource], total: int) -> tuple[tuple[Resource, ...], tuple[Gap, ...]]:
+    """Take resources until `MOST_POOLS` of them may hold pools, and say how many are left.
+
+    Args:
+        resources: Made as they are asked for.
+        total: How many there may be.
+    """
+    taken: list[Resource] = []
+    heavy = 0
+    for resource in resources:
+        heavy += is_read(resource.type) or is_software(resource.type)
+        if heavy > MOST_POOLS:
+            left = max(total - len(taken), 1)
+            what = f"and {left} more resources, which were not judged: {MOST_POOLS} of one file are that may hold pools"
+            return tuple(taken), (Gap("too-many-resources", what, "judge the parts of it one by one"),)
+        taken.append(resource)
+    return tuple(taken), ()
 
 
 @dataclass(frozen=True)
@@ -49,3 +79,5 @@ class Document:
     form: str
     """For people, e.g. `Terraform plan`."""
     resources: tuple[Resource, ...]
+    gaps: tuple[Gap, ...] = ()
+    """What the file itself says that it leaves out."""

@@ -8,6 +8,8 @@ from typing import Any, Protocol, cast
 
 from gpupools.base.errors import Problem, Rejected
 from gpupools.policies.documents import (
+    arm_template,
+    cloudformation_template,
     gpupools_preview,
     kubernetes,
     pulumi_preview,
@@ -30,12 +32,18 @@ class Form(Protocol):
 
 FORMS = cast(
     "tuple[Form, ...]",
-    (terraform_plan, terraform_state, pulumi_preview, pulumi_state, gpupools_preview, kubernetes, stack_file),
+    (
+        *(terraform_plan, terraform_state, pulumi_preview, pulumi_state, gpupools_preview),
+        *(cloudformation_template, arm_template, stack_file),
+    ),
 )
+"""Every form but Kubernetes' own: what has `apiVersion` and `kind` is an object, whatever else it has."""
+
+_OBJECTS = cast("Form", kubernetes)
 
 _TAKEN = (
-    "give it terraform show -json, pulumi preview --json, pulumi stack export, gpupools preview --json, or a "
-    "Kubernetes manifest"
+    "give it terraform show -json, pulumi preview --json, pulumi stack export, gpupools preview --json, a "
+    "CloudFormation or ARM template, or a Kubernetes manifest"
 )
 
 
@@ -43,13 +51,27 @@ def read_document(path: FilePath) -> Document:
     """Read a file of any form.
 
     Raises:
-        Rejected: It cannot be read, has none of the forms, or cannot be judged.
+        Rejected: It cannot be read, has none of the forms or several, or cannot be judged.
     """
     text = read_text(path)
-    for form in FORMS:
-        if any(form.recognises(value.data) for value in text.values):
-            return form.read(text)
-    raise Rejected([_unknown(text)])
+    forms = {form.FORM: form for value in text.values for form in _forms(value.data)}
+    if not forms:
+        raise Rejected([_unknown(text)])
+    if len(forms) > 1:
+        what = f"could be {' or '.join(f'a {name}' for name in forms)}, which are read differently"
+        raise Rejected([Problem((), what, "judge each in a file of its own, as its tool wrote it")])
+    (form,) = forms.values()
+    documents = sum(value.data is not None for value in text.values)
+    if form is not _OBJECTS and documents > 1:
+        what = f"holds {documents} documents, of which a {form.FORM} is one"
+        raise Rejected([Problem((), what, "judge each in a file of its own, as its tool wrote it")])
+    return form.read(text)
+
+
+def _forms(data: Any) -> list[Form]:
+    if _OBJECTS.recognises(data):
+        return [_OBJECTS]
+    return [form for form in FORMS if form.recognises(data)]
 
 
 def _unknown(text: Text) -> Problem:

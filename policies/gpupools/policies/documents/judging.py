@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
 
 from gpupools.base.errors import Path, Problem, Rejected
+from gpupools.planned.cloud import Cloud
 from gpupools.policies import configuration
 from gpupools.policies.components import Said, repeats, said
 from gpupools.policies.declared import Declared, Stack
@@ -16,9 +18,15 @@ from gpupools.policies.documents.forms import read_document
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
 from gpupools.policies.software import read_software
 from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.policies.understood import unread
 from gpupools.providers import clouds
 from gpupools.read.inputs import with_name
 from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
+
+MOST_TOLD = 200
+"""Findings of one rule that are told; of the rest the number is."""
+MOST_NAMED = 1_000
+"""Addresses that a report lists."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +46,8 @@ class Config:
         given = self.levels.get(rule.name, rule.level.value)
         if given == "disabled":
             return None
+        if finding.advice:
+            return Level.ADVISORY
         if finding.unverified and UNKNOWN_AT_PREVIEW in rule.config:
             context = Context(config=self.options.get(rule.name, {}))
             if rule.option(context, UNKNOWN_AT_PREVIEW) == "advisory":
@@ -57,6 +67,8 @@ class Found:
     type: str
     line: int | None
     message: str
+    count: int = 1
+    """Findings that this one stands for: more than one where it says how many more there are."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the finding as JSON types."""
@@ -71,6 +83,7 @@ class Found:
             "message": self.message,
             "unverified": self.finding.unverified,
             "url": self.finding.source or self.rule.url,
+            "count": self.count,
         }
 
 
@@ -83,11 +96,21 @@ class Judged:
     resources: int = 0
     judged: tuple[str, ...] = ()
     """Addresses of the resources that are node pools or bring GPU software."""
+    not_understood: tuple[str, ...] = ()
+    """Addresses of the resources of which nobody here knows what they bring; `gaps` are what is not even there."""
+    gaps: tuple[str, ...] = ()
+    """Names of what the file says that it leaves out."""
     gpu_pools: int = 0
     """Node pools that have GPUs, or may have."""
     found: tuple[Found, ...] = ()
     problems: tuple[Problem, ...] = ()
     """Why the file could not be judged."""
+
+    @property
+    def answers(self) -> Mapping[str, int]:
+        """Count the three answers a resource can get."""
+        known = self.resources - len(self.judged) - len(self.not_understood)
+        return {"judged": len(self.judged), "no_node_pool": known, "not_understood": len(self.not_understood)}
 
     @property
     def refuses(self) -> bool:
@@ -100,7 +123,10 @@ class Judged:
             "file": str(self.path),
             "form": self.form,
             "resources": self.resources,
-            "judged": list(self.judged),
+            "answers": dict(self.answers),
+            "judged": list(self.judged[:MOST_NAMED]),
+            "not_understood": list(self.not_understood[:MOST_NAMED]),
+            "gaps": list(self.gaps),
             "gpu_pools": self.gpu_pools,
             "findings": [found.as_json() for found in self.found],
             "problems": [each.as_json(self.path) for each in self.problems],
@@ -119,11 +145,18 @@ def judge_file(path: FilePath, config: Config) -> Judged:
 def judge_document(path: FilePath, document: Document, config: Config) -> Judged:
     """Let every rule judge the resources of one document, each alone and then all together."""
     resources = _with_own_addresses(document.resources)
-    declared = {address: _declared(address, resource) for address, resource in resources.items()}
+    known = dict(clouds())
+    declared = {address: _declared(address, resource, known) for address, resource in resources.items()}
+    stack = Stack(declared.values(), document.gaps)
     found: dict[tuple[str, str, str], Found] = {}
-    for rule, address, finding in _findings(resources, declared, config):
+    counted: Counter[tuple[str, Level]] = Counter()
+    rules = {rule.name: rule for rule in ALL_RULES}
+    for rule, address, finding in _findings(resources, declared, stack, config):
         level = config.level(rule, finding)
         if level is None:
+            continue
+        counted[rule.name, level] += 1
+        if counted[rule.name, level] > MOST_TOLD:
             continue
         resource = resources.get(address)
         message = resource.spelled(told(finding, resource.inputs, rule)) if resource else told(finding, {}, rule)
@@ -136,13 +169,21 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
             line=_line(resource, finding) if resource else None,
             message=message,
         )
+    for (name, level), count in counted.items():
+        if count > MOST_TOLD:
+            more = Finding(what=f"and {count - MOST_TOLD} more like these", fix="cure those told first")
+            words = f"{more.what}; {more.fix}"
+            found[name, "", words] = Found(rules[name], level, more, "", "", None, words, count - MOST_TOLD)
     places = {address: place for place, address in enumerate(resources)}
     pools = [pool for each in declared.values() for pool in each.pools]
+    judged = tuple(address for address, each in declared.items() if each.pools or each.software)
     return Judged(
         path=path,
         form=document.form,
         resources=len(resources),
-        judged=tuple(address for address, each in declared.items() if each.pools or each.software),
+        judged=judged,
+        not_understood=tuple(address for address in stack.unread if address not in set(judged)),
+        gaps=tuple(gap.name for gap in document.gaps),
         gpu_pools=sum(pool.gpus_per_node != 0 and pool.accelerator != "other" for pool in pools),
         found=tuple(sorted(found.values(), key=lambda each: places.get(each.address, len(places)))),
     )
@@ -161,8 +202,7 @@ def _with_own_addresses(resources: tuple[Resource, ...]) -> dict[str, Resource]:
     return found
 
 
-def _declared(address: str, resource: Resource) -> Declared:
-    known = clouds()
+def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> Declared:
     pools = [pool for cloud in known.values() for pool in cloud.read_pools(resource.type, resource.inputs)]
     pools += read_kubernetes_pools(resource.type, resource.inputs, known)
     logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
@@ -171,14 +211,19 @@ def _declared(address: str, resource: Resource) -> Declared:
         pools = [replace(pool, no_taint_field=True) for pool in pools]
     templates = [cloud.read_template(resource.type, resource.inputs) for cloud in known.values()]
     templates.append(read_template(resource.type, resource.inputs, known))
+    software = read_software(resource.type, resource.inputs)
+    template_read = next((template for template in templates if template is not None), None)
     return Declared(
         urn=address,
         type=resource.type,
         name=resource.address,
         inputs={**resource.inputs, **({"id": resource.id} if resource.id else {})},
         pools=tuple(pools),
-        template=next((template for template in templates if template is not None), None),
-        software=read_software(resource.type, resource.inputs),
+        template=template_read,
+        software=software,
+        unread=None
+        if software is not None
+        else unread(resource.type, resource.inputs, opaque=resource.opaque, component=resource.component),
         parent=resource.parent,
         provider=resource.provider,
         depends=(*resource.depends, *(other for others in resource.refers.values() for other in others)),
@@ -187,16 +232,17 @@ def _declared(address: str, resource: Resource) -> Declared:
 
 
 def _findings(
-    resources: Mapping[str, Resource], declared: Mapping[str, Declared], config: Config
+    resources: Mapping[str, Resource], declared: Mapping[str, Declared], stack: Stack, config: Config
 ) -> Iterator[tuple[Rule, str, Finding]]:
-    stack = Stack(declared.values())
     above = {address: component.urn for address, each in declared.items() if (component := stack.component(each))}
     found_on: dict[str, set[Said]] = {}
     for rule in ALL_RULES:
         options = config.options.get(rule.name, {})
-        for address, resource in resources.items():
+        for address, each in declared.items() if rule.stack is None else ():
+            if not each.pools and each.software is None:
+                continue
+            resource = resources[address]
             context = Context(config=options, stack=resource.stack, protect=resource.protect)
-            each = declared[address]
             for finding in (one for pool in each.pools for one in rule.pool(pool, context)) if rule.pool else ():
                 if address in above and repeats(rule.name, finding, found_on.get(above[address], ())):
                     continue

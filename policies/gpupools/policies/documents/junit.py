@@ -24,6 +24,9 @@ def junit(judged: Sequence[Judged]) -> str:
         # Reporters tell cases apart by class and name, over all files: two files may hold objects of one name.
         path = printable(file.path)
         suite = Xml.SubElement(root, "testsuite", name=path)
+        properties = Xml.SubElement(suite, "properties")
+        for key, number in file.answers.items():
+            Xml.SubElement(properties, "property", name=key, value=str(number))
         counts = {"tests": 0, "failures": 0, "errors": len(file.problems)}
         for problem in file.problems:
             counts["tests"] += 1

@@ -7,12 +7,17 @@ readers' business.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from gpupools.base.bounded_yaml import Value
-from gpupools.base.errors import Path, Problem, Rejected
-from gpupools.policies.documents.document import Document, Resource
+from gpupools.base.errors import Path, Problem, Rejected, shown
+from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.policies.documents.document import Document, Resource, bounded
 from gpupools.policies.documents.text import Text
+from gpupools.read import holders
+from gpupools.read.kubernetes_pools import kinds_read
 
 FORM = "Kubernetes manifest"
 
@@ -28,14 +33,43 @@ def read(text: Text) -> Document:
     Raises:
         Rejected: A document of the file is no object; every such document is named.
     """
-    problems = [
-        Problem((), f"the document at line {value.line} is no Kubernetes object", "give it apiVersion and kind")
-        for value in text.values
-        if value.data is not None and not recognises(value.data)
-    ]
+    problems = [problem for value in text.values if value.data is not None for problem in _problems(value, ())]
     if problems:
         raise Rejected(problems)
-    return Document(FORM, tuple(found for value in text.values for found in objects(value, text)))
+    return Document(FORM, *bounded((found for value in text.values for found in objects(value, text)), _count(text)))
+
+
+def _count(text: Text) -> int:
+    items = [value.data.get("items") for value in text.values if isinstance(value.data, dict)]
+    return sum(len(each) if isinstance(each, list) else 1 for each in items)
+
+
+_MOST_PROBLEMS = 20
+
+
+def _problems(value: Value, at: Path) -> Iterator[Problem]:
+    """Yield why a document is no object, or a list that holds something else."""
+    if not recognises(value.data):
+        where = f"the document at line {value.line}" if value.line else "a document"
+        yield Problem((), f"{where} is no Kubernetes object", "give it apiVersion and kind")
+        return
+    items = value.data.get("items")
+    if not value.data["kind"].endswith("List") or items is None:
+        return
+    if not isinstance(items, list):
+        yield Problem(("items",), f"got {shown(items)}, and a {value.data['kind']} has a list of objects")
+        return
+    wrong = (place for place, item in enumerate(items) if not recognises(_item(item, value.data)))
+    for place in islice(wrong, _MOST_PROBLEMS):
+        yield Problem(("items", place), "is no Kubernetes object", "give it apiVersion and kind")
+
+
+def _item(item: Any, above: Mapping[str, Any]) -> Any:
+    """Give an item of a typed list, such as NodePoolList, the kind that API servers leave out there."""
+    kind = above["kind"].removesuffix("List")
+    if not isinstance(item, dict) or not kind or "kind" in item or "apiVersion" in item:
+        return item
+    return {"apiVersion": above["apiVersion"], "kind": kind, **item}
 
 
 def objects(value: Value, text: Text | None = None) -> Iterator[Resource]:
@@ -54,8 +88,11 @@ def _objects(data: Any, lines: Mapping[Path, int], first: int | None, text: Text
             if path[0] == "items" and len(path) > 1 and isinstance(path[1], int):
                 below[path[1]][path[2:]] = line
         for item, within in zip(items, below, strict=True):
-            yield from _objects(item, within, within.pop((), first), text)
+            yield from _objects(_item(item, data), within, within.pop((), first), text)
         return
+    filled = text is None or text.has_placeholders
+    if filled and (data["apiVersion"].rpartition("/")[0], kind) in _node_kinds():
+        data = holders.placeholders(data)
     metadata = data.get("metadata") if isinstance(data.get("metadata"), dict) else {}
     names = [name for key in ("namespace", "name", "generateName") if isinstance(name := metadata.get(key), str)]
     named = text.line_of(names[-1]) if text is not None and text.is_json and names else first
@@ -65,4 +102,15 @@ def _objects(data: Any, lines: Mapping[Path, int], first: int | None, text: Text
         inputs=data,
         line=named,
         lines=lines,
+        spelled=_spelled,
     )
+
+
+@lru_cache
+def _node_kinds() -> frozenset[tuple[str, str]]:
+    """Return group and kind of the objects whose placeholders matter; texts inside objects see to it themselves."""
+    return frozenset(known for known in kinds_read() if known[1] not in holders.TEXTS)
+
+
+def _spelled(sentence: str) -> str:
+    return sentence.replace(repr(UNKNOWN), "<placeholder>")

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpupools.base.errors import Path, Problem, Rejected
-from gpupools.policies.documents.document import Document, Resource
+from gpupools.policies.declared import Gap
+from gpupools.policies.documents.document import Document, Resource, bounded
 from gpupools.policies.documents.text import Text, all_maps, damaged, one_map
 from gpupools.policies.documents.wire_values import plain
 
@@ -37,7 +38,25 @@ def read(text: Text) -> Document:
         first = next((lines[0] for lines in errors if lines), "")[:200]
         what = f"the preview failed, so resources may be missing: {first}"
         raise Rejected([Problem((), what, "cure that and preview again")])
-    return Document(FORM, tuple(_resources(data.get("steps") or [], text)))
+    steps = data.get("steps") or []
+    resources, beyond = bounded(_resources(steps, text), len(steps))
+    return Document(FORM, resources, (*_gaps(data, steps), *beyond))
+
+
+def _gaps(data: Mapping[str, Any], steps: list[Any]) -> Iterator[Gap]:
+    """Say so where unchanged resources are counted and not shown, which is what the CLI does unless told otherwise."""
+    summary = one_map(data.get("changeSummary"), ("changeSummary",))
+    counted = summary.get("same", 0)
+    if not isinstance(counted, int) or isinstance(counted, bool):
+        raise damaged(("changeSummary", "same"), counted)
+    left_out = counted - sum(step["op"] == "same" for step in steps)
+    if left_out > 0:
+        yield Gap(
+            "unchanged-resources",
+            f"{left_out} unchanged resource{'s are' if left_out > 1 else ' is'} counted in this preview and left out: "
+            "what they declare cannot be verified",
+            "preview again with: pulumi preview --json --show-sames",
+        )
 
 
 def _resources(steps: list[Any], text: Text) -> Iterator[Resource]:
@@ -85,5 +104,6 @@ def resource(state: Mapping[str, Any], at: Path, text: Text) -> Resource:
         provider=str(state.get("provider") or "").rpartition("::")[0],  # <urn>::<id>
         protect=state.get("protect") is True or (isinstance(options, dict) and options.get("protect") is True),
         # urn:pulumi:<stack>::<project>::<types>::<name>
+        component=state.get("custom") is False,
         stack=urn.removeprefix("urn:pulumi:").partition("::")[0] if urn.startswith("urn:pulumi:") else "",
     )

@@ -43,6 +43,11 @@ def sarif(judged: Sequence[Judged], rules: Sequence[Rule]) -> dict[str, Any]:
                     {"executionSuccessful": not notifications, "toolExecutionNotifications": notifications}
                 ],
                 "results": list(_results(judged, positions)),
+                "properties": {
+                    "answers": [
+                        {"file": printable(file.path), **file.answers, "gaps": list(file.gaps)} for file in judged
+                    ]
+                },
             }
         ],
     }

@@ -16,8 +16,9 @@ from typing import Any
 from gpupools.base.bounded_yaml import Value, parse_yaml
 from gpupools.base.errors import Problem, Rejected, shown
 from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.policies.declared import Gap
 from gpupools.policies.documents import kubernetes
-from gpupools.policies.documents.document import Document, Resource
+from gpupools.policies.documents.document import Document, Resource, bounded
 from gpupools.policies.documents.terraform_names import terraform_names
 from gpupools.policies.documents.text import Text, all_maps, damaged, one_map
 
@@ -49,12 +50,19 @@ def read(text: Text) -> Document:
         what = "is a plan that ended with an error, so resources are missing"
         raise Rejected([Problem((), what, "cure that and plan again")])
     changes = all_maps(data.get("resource_changes"), ("resource_changes",))
+    deferred = all_maps(data.get("deferred_changes"), ("deferred_changes",))
     planned = one_map(one_map(data.get("planned_values"), _PLANNED[:1]).get("root_module"), _PLANNED)
     if not changes and any(planned.get(key) for key in ("resources", "child_modules")):
         raise damaged(("resource_changes",), data.get("resource_changes"))
     plan = _Plan(text, _modules(_map(data.get("configuration")).get("root_module"), ()))
-    for index, change in enumerate(changes):
-        at = ("resource_changes", index)
+    put_off = [
+        (
+            ("deferred_changes", index, "resource_change"),
+            one_map(each.get("resource_change"), ("deferred_changes", index)),
+        )
+        for index, each in enumerate(deferred)
+    ]
+    for at, change in [*((("resource_changes", index), each) for index, each in enumerate(changes)), *put_off]:
         for key in ("mode", "type"):
             if not isinstance(change.get(key), str):
                 raise damaged((*at, key), change.get(key))
@@ -77,7 +85,20 @@ def read(text: Text) -> Document:
                 )
             )
             plan.unknown.append(outcome.get("after_unknown"))
-    return Document(FORM, tuple(plan.resources()))
+    resources, beyond = bounded(plan.resources(), len(plan.found))
+    return Document(FORM, resources, (*_gaps(data, len(deferred)), *beyond))
+
+
+def _gaps(data: Mapping[str, Any], deferred: int) -> Iterator[Gap]:
+    """Say so where the plan does not hold everything that the configuration asks for."""
+    again = "apply it and plan again, or plan without -target"
+    if deferred:
+        what = (
+            f"{deferred} change{'s are' if deferred > 1 else ' is'} put off to a later plan, which cannot be verified"
+        )
+        yield Gap("deferred-changes", what, again)
+    elif data.get("complete") is False:
+        yield Gap("incomplete-plan", "the plan says it is not complete, so what is missing cannot be verified", again)
 
 
 def check_version(data: Mapping[str, Any]) -> None:
@@ -134,12 +155,82 @@ def resources_of(
             spelled=names.says,
             takes_no_taints=found.type == "azurerm_kubernetes_cluster",
         )
-    elif found.type == "azapi_resource":
+    elif found.type in ("azapi_resource", "azapi_update_resource"):
         yield from _azapi(found, values, line)
-    elif found.type in ("kubernetes_manifest", "kubectl_manifest"):
+    elif found.type in _OBJECTS:
         yield from _manifests(found, values, line)
     elif found.type == "helm_release":
         yield Resource(address=found.address, type="kubernetes:helm.sh/v3:Release", inputs=_release(values), line=line)
+    elif found.type in _TEMPLATES:
+        token, renamed = _TEMPLATES[found.type]
+        inputs = {theirs: values.get(ours) for ours, theirs in renamed.items()}
+        yield Resource(address=found.address, type=token, inputs=inputs, line=line, id=found.id)
+    elif found.type in AWSCC:
+        yield Resource(
+            address=found.address,
+            type=AWSCC[found.type],
+            inputs=_camel(values),
+            line=line,
+            id=found.id,
+            refers={_camel_word(key): addresses for key, addresses in refers.items()},
+        )
+    else:
+        yield Resource(address=found.address, type=f"terraform:{found.type}", inputs=values, line=line, id=found.id)
+
+
+_STACK = {"template_body": "templateBody", "template_url": "templateUrl"}
+_DEPLOYMENT = "azure:core/{0}TemplateDeployment:{1}TemplateDeployment"
+_TEMPLATES: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "aws_cloudformation_stack": ("aws:cloudformation/stack:Stack", _STACK),
+    "aws_cloudformation_stack_set": ("aws:cloudformation/stackSet:StackSet", _STACK),
+    "awscc_cloudformation_stack": ("aws-native:cloudformation:Stack", _STACK),
+    "awscc_cloudformation_stack_set": ("aws-native:cloudformation:StackSet", _STACK),
+    "aws_cloudcontrolapi_resource": (
+        "aws:cloudcontrol/resource:Resource",
+        {"type_name": "typeName", "desired_state": "desiredState"},
+    ),
+    "azurerm_template_deployment": (_DEPLOYMENT.format("", ""), {"template_body": "templateBody"}),
+    **{
+        f"azurerm_{scope}_template_deployment": (
+            _DEPLOYMENT.format(word[:1].lower() + word[1:], word),
+            {"template_content": "templateContent"},
+        )
+        for scope, word in (
+            *(("resource_group", "ResourceGroup"), ("subscription", "Subscription")),
+            *(("management_group", "ManagementGroup"), ("tenant", "Tenant")),
+        )
+    },
+}
+"""Pulumi's type and inputs of what holds a whole template, or a resource as text."""
+
+AWSCC: Mapping[str, str] = {
+    "awscc_eks_nodegroup": "aws-native:eks:Nodegroup",
+    "awscc_ec2_launch_template": "aws-native:ec2:LaunchTemplate",
+    "awscc_ec2_instance": "aws-native:ec2:Instance",
+    "awscc_ec2_ec2_fleet": "aws-native:ec2:Ec2Fleet",
+    "awscc_ec2_spot_fleet": "aws-native:ec2:SpotFleet",
+    "awscc_autoscaling_launch_configuration": "aws-native:autoscaling:LaunchConfiguration",
+    "awscc_autoscaling_auto_scaling_group": "aws-native:autoscaling:AutoScalingGroup",
+}
+"""Pulumi's type of the Cloud Control provider's resources, which are CloudFormation's in small letters.
+
+https://registry.terraform.io/providers/hashicorp/awscc/latest/docs
+"""
+
+
+def _camel_word(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+def _camel(value: Any, own: bool = False) -> Any:
+    """Write names as Pulumi does; `own` for a map whose keys are their author's."""
+    if isinstance(value, dict):
+        return {
+            key if own else _camel_word(key): _camel(item, key in ("labels", "tags") and isinstance(item, dict))
+            for key, item in value.items()
+        }
+    return [_camel(item) for item in value] if isinstance(value, list) else value
 
 
 def _add_critical_addons_taint(inputs: Mapping[str, Any]) -> None:
@@ -170,23 +261,40 @@ def _azapi(found: Found, values: Mapping[str, Any], line: int | None) -> Iterato
         parsed = parse_yaml(body)
         body = parsed[0].data if parsed else None
     properties = body if body is UNKNOWN else _map(body).get("properties")
-    if token is not None:
+    if token is not None and found.type == "azapi_update_resource":
+        why = "it changes part of a resource that is not in this resource"
+        yield Resource(address=found.address, type=f"terraform:{found.type}", inputs=values, line=line, opaque=why)
+    elif token is None:
+        kind = values.get("type")
+        named = f"arm:{kind.partition('@')[0]}" if isinstance(kind, str) else f"terraform:{found.type}"
+        why = "" if isinstance(kind, str) else "its type is not known yet"
+        yield Resource(address=found.address, type=named, inputs=values, line=line, id=found.id, opaque=why)
+    else:
         inputs = properties if isinstance(properties, dict) else {}
         if properties is UNKNOWN:
             inputs = {"vmSize": UNKNOWN, "nodeTaints": UNKNOWN, "agentPoolProfiles": UNKNOWN}
         yield Resource(address=found.address, type=token, inputs=inputs, line=line, id=found.id)
 
 
+_OBJECTS = {"kubernetes_manifest": "manifest", "kubectl_manifest": "yaml_body", "kustomization_resource": "manifest"}
+"""Attribute with the object that a resource applies, as a value or as text; `kubectl_manifest` of any maker."""
+
+
 def _manifests(found: Found, values: Mapping[str, Any], line: int | None) -> Iterator[Resource]:
-    """Read the object that `kubernetes_manifest` or `kubectl_manifest` (of any maker) applies."""
-    if found.type == "kubernetes_manifest":
-        documents: tuple[Value, ...] = (Value(values.get("manifest")),)
+    """Read the objects that a resource applies."""
+    key = _OBJECTS[found.type]
+    body = values.get(key)
+    try:
+        documents = parse_yaml(body, unique=True) if isinstance(body, str) else (Value(body),)
+    except Rejected as rejected:
+        documents, why = (), f"{key}: {rejected.problems[0].what}"
     else:
-        body = values.get("yaml_body")
-        documents = parse_yaml(body) if isinstance(body, str) else ()
-    for value in documents:
-        for read in kubernetes.objects(value):
-            yield Resource(address=found.address, type=read.type, inputs=read.inputs, line=line)
+        why = f"{key} is not known yet" if body is UNKNOWN else f"{key} is no Kubernetes object"
+    objects = [read for value in documents for read in kubernetes.objects(value)]
+    for read in objects:
+        yield Resource(address=found.address, type=read.type, inputs=read.inputs, line=line, spelled=read.spelled)
+    if not objects:
+        yield Resource(address=found.address, type=f"terraform:{found.type}", inputs={}, line=line, opaque=why)
 
 
 def _release(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ aliases are bounded before anything is built.
 from __future__ import annotations
 
 import codecs
+import gc
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -32,6 +33,11 @@ class Text:
     text: str
     values: tuple[Value, ...]
     is_json: bool
+
+    @cached_property
+    def has_placeholders(self) -> bool:
+        """Say whether something may be filled in later: `${X}`, `$(X)`, `{{ x }}`."""
+        return any(mark in self.text for mark in ("${", "$(", "{{")) or (not self.is_json and "{ {" in self.text)
 
     def line_of(self, name: str) -> int | None:
         """Find the line of a JSON text on which something is named first; None in a file of one line."""
@@ -97,15 +103,29 @@ def read_text(path: FilePath) -> Text:
     """
     text = _decoded(path)
     if text.lstrip()[:1] not in ("{", "["):
-        return Text(text, parse_yaml(text), False)
+        return Text(text, _yaml(text), False)
     try:
         return Text(text, tuple(Value(data) for data in _json(text)), True)
     except _NotJson as error:
         broken = error.problem
     try:  # braces also begin YAML in its flow style, and the templates of Helm, which are neither
-        return Text(text, parse_yaml(text), False)
+        return Text(text, parse_yaml(text, unique=True), False)
     except Rejected:
-        raise Rejected([broken]) from None
+        raise Rejected([_rendered(text, broken)]) from None
+
+
+def _yaml(text: str) -> tuple[Value, ...]:
+    try:
+        return parse_yaml(text, unique=True)
+    except Rejected as rejected:
+        raise Rejected([_rendered(text, problem) for problem in rejected.problems]) from None
+
+
+def _rendered(text: str, problem: Problem) -> Problem:
+    """Give the cure for a template of Helm, which is YAML only once it is rendered."""
+    if "{{" not in text or " is not " not in problem.what:
+        return problem
+    return Problem(problem.path, f"{problem.what} (a template?)", "judge what it renders: helm template CHART > FILE")
 
 
 def _decoded(path: FilePath) -> str:
@@ -142,17 +162,28 @@ class _NotJson(Exception):
 
 def _json(text: str) -> Iterator[Any]:
     """Yield the values of a JSON text: one, or one after the other as logs and `kubectl` streams have them."""
-    _check_depth(text)
-    decoder, at = json.JSONDecoder(), 0
+    decoder, at = json.JSONDecoder(object_pairs_hook=_unique), 0
+    collects = gc.isenabled()
+    gc.disable()  # looking for circles among a million values that have none takes three times as long as reading them
     try:
         while match := _NEXT.search(text, at):
             value, at = decoder.raw_decode(text, match.start())
+            if _is_deep(value):
+                raise _too_deep(text)
             yield value
+    except _Twice as twice:
+        what = f"has the key {shown(twice.key)} twice in one object"
+        raise Rejected([Problem((), what, "keep one: which of them counts differs by reader")]) from None
+    except RecursionError:
+        raise _too_deep(text) from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise _NotJson(Problem((), f"{where}: is not JSON: {error.msg.lower()}", "write it anew")) from None
-    except (ValueError, RecursionError) as error:  # a whole number of more than 4300 digits
+    except ValueError as error:  # a whole number of more than 4300 digits
         raise _NotJson(Problem((), f"is not JSON that can be read: {error}")) from None
+    finally:
+        if collects:
+            gc.enable()
 
 
 _NEXT = re.compile(r"\S")
@@ -160,8 +191,35 @@ _NEXT = re.compile(r"\S")
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
-def _check_depth(text: str) -> None:
-    """Refuse brackets nested beyond the limit before a recursive parser meets them."""
+class _Twice(Exception):
+    def __init__(self, key: str) -> None:
+        self.key = key
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise _Twice(key)
+            seen.add(key)
+    return made
+
+
+def _is_deep(value: Any) -> bool:
+    """Say whether brackets are nested beyond the limit, level by level: whoever reads on may do it by recursion."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(MAX_DEPTH):
+        inside = (item for one in level for item in (one.values() if isinstance(one, dict) else one))
+        level = [item for item in inside if isinstance(item, dict | list)]
+        if not level:
+            return False
+    return True
+
+
+def _too_deep(text: str) -> Rejected:
+    """Say on which line brackets are nested beyond the limit."""
     depth = 0
     for match in _BRACKET.finditer(text):
         first = match[0][0]
@@ -169,6 +227,7 @@ def _check_depth(text: str) -> None:
             depth += 1
             if depth > MAX_DEPTH:
                 line = text.count("\n", 0, match.start()) + 1
-                raise Rejected([Problem((), f"line {line}: values are nested deeper than {MAX_DEPTH}")])
+                return Rejected([Problem((), f"line {line}: values are nested deeper than {MAX_DEPTH}")])
         elif first in "]}":
             depth -= 1
+    return Rejected([Problem((), f"values are nested deeper than {MAX_DEPTH}")])

@@ -16,7 +16,12 @@ from gpupools.read.inputs import is_list, mapping, relocated, text
 
 CLOUD_CONTROL = "aws:cloudcontrol/resource:Resource"
 EXTENSION = "aws-native:index:ExtensionResource"
-STACKS = ("aws:cloudformation/stack:Stack", "aws-native:cloudformation:Stack")
+STACKS = (
+    "aws:cloudformation/stack:Stack",
+    "aws-native:cloudformation:Stack",
+    "aws:cloudformation/stackSet:StackSet",
+    "aws-native:cloudformation:StackSet",
+)
 TOKENS = frozenset({CLOUD_CONTROL, EXTENSION, *STACKS})
 
 _TYPES = {
@@ -30,6 +35,11 @@ _TYPES = {
 }
 """Pulumi's type by CloudFormation's, of those that can bring nodes."""
 
+_HOLDERS = {
+    "AWS::CloudFormation::Stack": "aws-native:cloudformation:Stack",
+    "AWS::CloudFormation::StackSet": "aws-native:cloudformation:StackSet",
+}
+
 # A template has at most 1 MB (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html).
 _MOST_CHARACTERS = 1_000_000
 _MOST_VALUES = 50_000
@@ -37,6 +47,44 @@ _OWN_KEYS = ("Labels", "Tags")
 """Maps whose keys are their author's."""
 
 Read = Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]]
+
+
+def token(kind: str) -> str | None:
+    """Return Pulumi's type for one of CloudFormation's that can bring nodes."""
+    return _TYPES.get(kind) or _HOLDERS.get(kind)
+
+
+def in_pulumis_names(properties: Any) -> Any:
+    """Write a resource's properties in Pulumi's names; `UNKNOWN` for what functions make."""
+    return _Inputs().of(properties)
+
+
+def unread(type_token: str, properties: Mapping[str, Any]) -> str:
+    """Say why a resource of one of `TOKENS` cannot be read; empty where it can, and for any other."""
+    if type_token not in TOKENS:
+        return ""
+    if type_token in STACKS:
+        body = properties.get("templateBody")
+        if body is UNKNOWN or properties.get("templateUrl") is UNKNOWN:
+            return "its template is not known yet"
+        if body is None:
+            return "its template is not at hand"
+        readable = isinstance(mapping(body) or _parsed(text(body)), Mapping)
+        return "" if readable else "its template is neither JSON nor YAML"
+    name = "type" if type_token == EXTENSION else "typeName"
+    if properties.get(name) is UNKNOWN:
+        return f"{name} is not known yet"
+    state = properties.get("desiredState")
+    if type_token == CLOUD_CONTROL and state is not UNKNOWN and not isinstance(_parsed(text(state)), Mapping):
+        return "desiredState is no JSON"
+    return ""
+
+
+def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the types of what a resource of one of `TOKENS` holds and `read_pools` does not read."""
+    for _, _, kind, _ in _resources(type_token, properties) if type_token in TOKENS else ():
+        if kind not in _TYPES:
+            yield f"cloudformation:{kind}"
 
 
 def read_pools(type_token: str, properties: Mapping[str, Any], read: Read) -> tuple[PoolFacts, ...]:

@@ -7,11 +7,13 @@ resources of Azure Resource Manager, and the classic provider's node pool and de
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from gpupools.base.taints import Effect, Taint
 from gpupools.known.catalogue import Catalogue
 from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, By, PoolFacts, SharingFacts, SoftwareHints
+from gpupools.providers.azure import templates
 from gpupools.providers.azure.arm import GENERIC, aks_kind
 from gpupools.providers.azure.by_hand import customised
 from gpupools.providers.azure.machines import find_instance_type
@@ -115,6 +117,8 @@ def read_pools(catalogue: Catalogue, type_token: str, properties: Mapping[str, A
         return tuple(_profiles(catalogue, given.get("agentPoolProfiles")))
     if GENERIC.fullmatch(type_token):
         return tuple(_generic(catalogue, given))
+    if templates.DEPLOYMENT.fullmatch(type_token):
+        return templates.read_pools(given, partial(read_pools, catalogue))
     if type_token == _CLASSIC_POOL:
         return (_pool(catalogue, given, _OF_CLASSIC),)
     if type_token == _CLASSIC_CLUSTER:

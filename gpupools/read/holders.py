@@ -1,0 +1,155 @@
+"""Reads the objects that other objects carry into a cluster. Pure.
+
+What carries text or patches carries values that are not known here: they become `UNKNOWN`, so that whoever reads the
+objects says that it cannot be verified.
+
+Sources, as repository and path: crossplane-contrib/provider-kubernetes apis/object; open-cluster-management-io/api
+work/v1; kubernetes-sigs/kro api/v1alpha1; crossplane-contrib/function-patch-and-transform input/v1beta1;
+openshift/api template/v1; kubernetes-sigs/cluster-api api/addons (a ClusterResourceSet applies ConfigMaps).
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from gpupools.base.bounded_yaml import parse_yaml
+from gpupools.base.errors import Rejected
+from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.read.inputs import at, is_list, items, mapping, text
+
+_Held = Iterator[tuple[str, Any]]
+
+MOST_HELD = 1_000
+"""Objects of one holder; an object of Kubernetes has at most 1.5 MB."""
+_MOST_VALUES = 20_000
+
+
+def held(given: Mapping[str, Any], group: str, kind: str) -> Iterator[tuple[str, str, Any]]:
+    """Yield path, name and object of everything that an object carries; `UNKNOWN` for one that is not known yet.
+
+    Args:
+        given: The object.
+        group: Of its API version.
+        kind: With `group` a key of `KINDS`.
+    """
+    for number, (path, one) in enumerate(KINDS[group, kind](given)):
+        if number >= MOST_HELD:
+            yield f"{path} and what follows", "", UNKNOWN
+            return
+        if one is UNKNOWN:
+            yield path, "", UNKNOWN
+        elif isinstance(one, Mapping) and text(one.get("apiVersion")) and text(one.get("kind")):
+            yield path, text(at(one, "metadata.name")), one
+
+
+def placed(path: str) -> Callable[[str], str]:
+    """Return what tells a path of the carried object as the holder has it."""
+    return lambda inner: f"{path}.{inner}" if inner else path
+
+
+_WHOLE = re.compile(r"\$\{[^{}]*\}|\$\(\w[^()]*\)|\{\{.*\}\}")
+
+
+def placeholders(value: Any, own: bool = False) -> Any:
+    """Return a value with `UNKNOWN` for every text of one line that something else fills in later.
+
+    Names stay: what joins objects is the same placeholder on both sides. Taken are `${X}` and `${X:=default}` of
+    Flux, clusterctl and kro, `$(X)` and `{{ x }}` of Helm and Jinja. A text of several lines is a script or a file,
+    whose own variables look alike.
+
+    Args:
+        value: Any part of an object.
+        own: Whether it stands where names do.
+    """
+    if isinstance(value, str):
+        return UNKNOWN if not own and "\n" not in value and _WHOLE.search(value) else value
+    if isinstance(value, Mapping):
+        if "?" in value and len(value) == 1:
+            return UNKNOWN  # `{{ x }}` without quotes is a map with a map as key
+        return {key: placeholders(item, own or key in _NAMES) for key, item in value.items()}
+    return [placeholders(item, own) for item in value] if is_list(value) else value
+
+
+_NAMES = frozenset(
+    {"metadata", "name", "namespace", "clusterName", "apiVersion", "kind", "infrastructureRef", "configRef"}
+    | {"nodeClassRef", "status"}
+)
+
+
+def _object(given: Mapping[str, Any]) -> _Held:
+    yield "spec.forProvider.manifest", at(given, "spec.forProvider.manifest")
+
+
+def _listed(path: str, inner: str = "") -> "_Reader":
+    def read(given: Mapping[str, Any]) -> _Held:
+        late: list[str] = []
+        for where, one in items(at(given, path), path, late):
+            yield (f"{where}.{inner}", placeholders(at(one, inner))) if inner else (where, placeholders(one))
+        yield from ((where, UNKNOWN) for where in late)
+
+    return read
+
+
+def _composition(given: Mapping[str, Any]) -> _Held:
+    """Read the bases of a Composition; what a patch writes is not known, nor anything under a set of patches."""
+    late: list[str] = []
+    places = [("spec.resources", at(given, "spec.resources"))]
+    for where, step in items(at(given, "spec.pipeline"), "spec.pipeline", late):
+        places.append((f"{where}.input.resources", at(step, "input.resources")))
+    for path, resources in places:
+        for where, one in items(resources, path, late):
+            base = at(one, "base")
+            for _, patch in items(at(one, "patches"), "", late):
+                target = text(at(patch, "toFieldPath")) or text(at(patch, "fromFieldPath"))
+                whole = at(patch, "type") == "PatchSet" or not target
+                base = _patched(base, ["spec"] if whole else re.findall(r"[^.\[\]]+", target))
+            yield f"{where}.base", base
+    yield from ((where, UNKNOWN) for where in late if where)
+
+
+def _patched(value: Any, steps: list[str]) -> Any:
+    """Return an object in which the value at the end of `steps` is not known; a list on the way is so as a whole."""
+    if not steps or not isinstance(value, Mapping):
+        return UNKNOWN
+    return {**value, steps[0]: _patched(value.get(steps[0]), steps[1:])}
+
+
+def _texts(*keys: str) -> "_Reader":
+    """Read manifests that stand as text, in a ConfigMap or a Secret."""
+
+    def read(given: Mapping[str, Any]) -> _Held:
+        for key in keys:
+            for name, body in mapping(given.get(key)).items():
+                if isinstance(body, str) and "apiVersion" in body and "kind" in body:
+                    try:
+                        documents = parse_yaml(body, _MOST_VALUES)
+                    except Rejected:
+                        continue  # a script or a template that mentions the words
+                    for place, document in enumerate(documents):
+                        yield f"{key}.{name}[{place}]", placeholders(document.data)
+
+    return read
+
+
+TEXTS = ("ConfigMap", "Secret")
+"""Kinds that hold objects as text."""
+
+_Reader = Callable[[Mapping[str, Any]], _Held]
+
+KINDS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
+    {
+        ("kubernetes.crossplane.io", "Object"): _object,
+        ("kubernetes.m.crossplane.io", "Object"): _object,
+        ("work.open-cluster-management.io", "ManifestWork"): _listed("spec.workload.manifests"),
+        ("work.open-cluster-management.io", "ManifestWorkReplicaSet"): _listed(
+            "spec.manifestWorkTemplate.workload.manifests"
+        ),
+        ("kro.run", "ResourceGraphDefinition"): _listed("spec.resources", "template"),
+        ("apiextensions.crossplane.io", "Composition"): _composition,
+        ("template.openshift.io", "Template"): _listed("objects"),
+        **{(group, "ConfigMap"): _texts("data") for group in ("", "core")},
+        **{(group, "Secret"): _texts("stringData") for group in ("", "core")},
+    }
+)
+"""By group and kind; Pulumi writes Kubernetes' first group as `core`."""

@@ -1,0 +1,268 @@
+"""Reads node pools as other tools' files and a running cluster have them. Pure.
+
+eksctl's ClusterConfig, kOps' InstanceGroup, NodePools of HyperShift, MachinePools of Hive, Shoots of Gardener, and the
+Node objects that `kubectl get nodes -o yaml` prints.
+
+Sources, as repository and path: eksctl-io/eksctl pkg/apis/eksctl.io/v1alpha5/types.go (99984adb6) and
+https://docs.aws.amazon.com/eks/latest/eksctl/; kubernetes/kops docs/gpu.md and docs/instance_groups.md;
+openshift/hypershift api/hypershift/v1beta1/nodepool_types.go; openshift/hive apis/hive/v1/machinepool_types.go;
+gardener/gardener pkg/apis/core/v1beta1/types_shoot.go;
+https://kubernetes.io/docs/reference/labels-annotations-taints/ for Node.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts
+from gpupools.read.inputs import (
+    KUBERNETES_EFFECTS,
+    Hardening,
+    Machines,
+    TaintsRead,
+    accelerator_by_name,
+    as_object,
+    as_text,
+    at,
+    flag,
+    is_list,
+    items,
+    mapping,
+    number,
+    string_map,
+    text,
+    wanted_taint,
+)
+
+if TYPE_CHECKING:
+    from gpupools.planned.cloud import Cloud
+
+_Clouds = Mapping[str, "Cloud"]
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Where one group of nodes keeps what is read; paths below the group."""
+
+    cloud: str
+    machine: tuple[str, ...]
+    """Of one name, or a list of them."""
+    labels: str
+    bounds: tuple[str, str]
+    fixed: str = ""
+    """Path of a number of nodes that is both bounds where those are left out."""
+    tags: str = ""
+
+
+_EKSCTL = _Group(
+    "aws",
+    ("instanceType", "instanceTypes", "instancesDistribution.instanceTypes"),
+    "labels",
+    ("minSize", "maxSize"),
+    "desiredCapacity",
+    "tags",
+)
+_KOPS = _Group(
+    "", ("machineType", "mixedInstancesPolicy.instances"), "nodeLabels", ("minSize", "maxSize"), tags="cloudLabels"
+)
+_HYPERSHIFT = _Group(
+    "",
+    ("platform.aws.instanceType", "platform.azure.vmSize", "platform.gcp.machineType"),
+    "nodeLabels",
+    ("autoScaling.min", "autoScaling.max"),
+    "replicas",
+)
+_HIVE = _Group(
+    "",
+    ("platform.aws.type", "platform.azure.type", "platform.gcp.type"),
+    "labels",
+    ("autoscaling.minReplicas", "autoscaling.maxReplicas"),
+    "replicas",
+)
+_GARDENER = _Group("", ("machine.type",), "labels", ("minimum", "maximum"))
+
+
+def read_node_groups(given: Mapping[str, Any], group: str, kind: str, clouds: _Clouds) -> Iterator[PoolFacts]:
+    """Read the pools of an object.
+
+    Args:
+        given: The object.
+        group: Of its API version.
+        kind: With `group` a key of `KINDS`.
+        clouds: Know the machines.
+    """
+    return KINDS[group, kind](given, clouds)
+
+
+def _read(known: _Group, data: Any, path: str, clouds: _Clouds) -> tuple[PoolFacts, Machines]:
+    """Read everything but taints."""
+    machines = Machines()
+    if data is UNKNOWN:
+        machines.unknown.append(path)
+    for key in known.machine:
+        value = at(data, key)
+        for where, name in items(value if is_list(value) else [value], f"{path}.{key}", machines.unknown):
+            if isinstance(name, str) and name:
+                said = where if is_list(value) else f"{path}.{key}"
+                machines.add(name, accelerator_by_name(name, known.cloud, clouds), said)
+    fixed = number(at(data, known.fixed)) if known.fixed else None
+    least, most = (number(at(data, bound)) for bound in known.bounds)
+    facts = PoolFacts(
+        cloud=known.cloud or "kubernetes",
+        instance_types=(),
+        gpus_per_node=None,
+        taints=(),
+        min_nodes=fixed if least is None else least,
+        max_nodes=fixed if most is None else most,
+        labels=string_map(at(data, known.labels)),
+        tags=string_map(at(data, known.tags)) if known.tags else {},
+    )
+    return facts, machines
+
+
+def _told(facts: PoolFacts, machines: Machines, read: TaintsRead, where: str, *, texts: bool = False) -> PoolFacts:
+    taint = wanted_taint(machines.accelerator)
+    return replace(
+        facts,
+        instance_types=tuple(machines.names),
+        gpus_per_node=machines.gpus,
+        taints=tuple(read.taints),
+        evidence=machines.evidence,
+        unknown=(*machines.unknown, *read.unknown),
+        where=where,
+        missing_taint=as_text(taint) if texts else as_object(taint, KUBERNETES_EFFECTS),
+        accelerator=machines.accelerator,
+        other_accelerator=machines.other,
+        not_counted=tuple(read.not_counted),
+    )
+
+
+def _eksctl(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
+    """Read eksctl's groups: it adds no taint of its own, and m5.large where no type is named (`DefaultNodeType`)."""
+    late: list[str] = []
+    for key in ("managedNodeGroups", "nodeGroups"):
+        for path, one in items(given.get(key), key, late):
+            facts, machines = _read(_EKSCTL, one, path, clouds)
+            selector = at(one, "instanceSelector")
+            gpus = at(selector, "gpus")
+            if (number(gpus) or 0) > 0:
+                machines.show(Accelerator("nvidia", None), f"{path}.instanceSelector.gpus {number(gpus)}")
+            elif selector is UNKNOWN or (isinstance(selector, Mapping) and gpus != 0 and not at(selector, "allow")):
+                machines.unknown.append(f"{path}.instanceSelector.gpus")  # 0 selects machines without GPUs
+            template = at(one, "launchTemplate")
+            if template is not None and not machines.names:
+                machines.unknown.append(f"{path}.launchTemplate")
+            read = TaintsRead()
+            taints = at(one, "taints")
+            if isinstance(taints, Mapping):  # the older form, key to `value:Effect`
+                for name, rest in taints.items():
+                    read.line(f"{name}={rest}" if isinstance(rest, str) else rest, f"{path}.taints.{name}")
+            else:
+                read.objects(taints, f"{path}.taints", KUBERNETES_EFFECTS)
+            if "taint" in text(at(one, "overrideBootstrapCommand")):
+                read.unknown.append(f"{path}.taints")  # the script may have them
+                read.note(f"{path}.overrideBootstrapCommand: is a script, which is not run here")
+            hardening = Hardening("https://docs.aws.amazon.com/eks/latest/eksctl/security.html")
+            ssh = flag(at(one, "ssh.allow"))
+            hardening.want("remote-access", f"{path}.ssh.allow", ssh, ssh is not True, "false", "nodes need no SSH")
+            found = _told(facts, machines, read, f"{path}.taints")
+            yield replace(found, pool=text(at(one, "name")), weaknesses=tuple(hardening.found))
+    for path in late:
+        yield PoolFacts("aws", (), None, (), unknown=(path,), where=path)
+
+
+def _kops(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
+    """Read an InstanceGroup of nodes; kOps taints GPU nodes where it manages their driver (docs/gpu.md)."""
+    if text(at(given, "spec.role")).casefold() in ("controlplane", "control-plane", "master", "bastion", "apiserver"):
+        return
+    facts, machines = _read(_KOPS, at(given, "spec"), "spec", clouds)
+    for where, one in items(at(given, "spec.guestAccelerators"), "spec.guestAccelerators", machines.unknown):
+        model = text(at(one, "acceleratorType"))
+        if "nvidia" in model:
+            machines.show(Accelerator("nvidia", Fraction(number(at(one, "acceleratorCount")) or 1), model), where)
+    read = TaintsRead()
+    read.texts(at(given, "spec.taints"), "spec.taints")
+    managed = flag(at(given, "spec.containerd.nvidiaGPU.enabled"))
+    if managed:
+        read.line("nvidia.com/gpu:NoSchedule", "spec.containerd.nvidiaGPU")
+    elif managed is None:
+        read.unknown.append("spec.taints")
+        read.note("containerd.nvidiaGPU of the Cluster: where it is enabled, kOps taints nodes with GPUs")
+    yield _told(facts, machines, read, "spec.taints", texts=True)
+
+
+def _of_spec(known: _Group) -> "_Reader":
+    def read(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
+        facts, machines = _read(known, at(given, "spec"), "spec", clouds)
+        taints = TaintsRead()
+        taints.objects(at(given, "spec.taints"), "spec.taints", KUBERNETES_EFFECTS)
+        yield _told(facts, machines, taints, "spec.taints")
+
+    return read
+
+
+def _shoot(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
+    late: list[str] = []
+    for path, one in items(at(given, "spec.provider.workers"), "spec.provider.workers", late):
+        facts, machines = _read(_GARDENER, one, path, clouds)
+        read = TaintsRead()
+        read.objects(at(one, "taints"), f"{path}.taints", KUBERNETES_EFFECTS)
+        yield replace(_told(facts, machines, read, f"{path}.taints"), pool=text(at(one, "name")))
+    for path in late:
+        yield PoolFacts("kubernetes", (), None, (), unknown=(path,), where=path)
+
+
+# --- a running cluster ------------------------------------------------------------------------------------------------
+
+_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+_RESOURCE = re.compile(r"(nvidia|amd)\.com/(gpu(?:\.shared)?|mig-.+)")
+_SAYS_GPU = {
+    "nvidia.com/gpu.present": "nvidia",
+    "amd.com/gpu.present": "amd",
+    "cloud.google.com/gke-accelerator": "nvidia",
+    "kubernetes.azure.com/accelerator": "nvidia",
+    "k8s.amazonaws.com/accelerator": "nvidia",
+}
+_TPU = "cloud.google.com/gke-tpu-accelerator"
+
+
+def _node(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
+    """Read a Node by what it can allocate, its labels and its instance type."""
+    machines, labels = Machines(), string_map(at(given, "metadata.labels"))
+    for part in ("allocatable", "capacity"):
+        for resource, amount in mapping(at(given, f"status.{part}")).items():
+            match = _RESOURCE.fullmatch(resource) if isinstance(resource, str) else None
+            if match is not None and (number(amount) or 0) > 0 and not machines.accelerator:
+                # Slices and replicas are no GPUs, so their number is not the number of GPUs.
+                count = Fraction(number(amount) or 0) if match[2] == "gpu" else None
+                machines.show(Accelerator(match[1], count), f"status.{part} {resource} {amount}")
+    for key, vendor in _SAYS_GPU.items():
+        value = labels.get(key, "false")
+        if value not in ("", "false", "none") and _TPU not in labels:
+            machines.show(Accelerator(vendor, None), f"metadata.labels {key} {value}")
+    name = next((labels[key] for key in _TYPES if labels.get(key)), "")
+    if name:
+        machines.add(name, accelerator_by_name(name, "", clouds), "metadata.labels instance-type")
+    read = TaintsRead()
+    read.objects(at(given, "spec.taints"), "spec.taints", KUBERNETES_EFFECTS)
+    facts = PoolFacts("kubernetes", (), None, (), labels=labels, min_nodes=0, max_nodes=1)
+    yield _told(facts, machines, read, "spec.taints")
+
+
+_Reader = Callable[[Mapping[str, Any], _Clouds], Iterator[PoolFacts]]
+
+KINDS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
+    {
+        ("eksctl.io", "ClusterConfig"): _eksctl,
+        ("kops.k8s.io", "InstanceGroup"): _kops,
+        ("hypershift.openshift.io", "NodePool"): _of_spec(_HYPERSHIFT),
+        ("hive.openshift.io", "MachinePool"): _of_spec(_HIVE),
+        ("core.gardener.cloud", "Shoot"): _shoot,
+        ("", "Node"): _node,
+        ("core", "Node"): _node,
+    }
+)
+"""By group and kind; Pulumi writes Kubernetes' first group as `core`."""

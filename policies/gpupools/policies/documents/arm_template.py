@@ -1,0 +1,39 @@
+"""A template of Azure Resource Manager as JSON, by hand or from `bicep build`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from gpupools.policies.documents.document import Document, Resource, bounded
+from gpupools.policies.documents.text import Text
+from gpupools.providers.azure import templates
+
+FORM = "ARM template"
+
+
+def recognises(data: Any) -> bool:
+    """Say whether this is such a template, of any scope."""
+    schema = data.get("$schema") if isinstance(data, dict) else None
+    return isinstance(schema, str) and "deploymenttemplate.json" in schema.casefold() and "resources" in data
+
+
+def read(text: Text) -> Document:
+    """Read every resource, those of templates inside it too."""
+    return Document(FORM, *bounded(_resources(text.values[0].data, text), 0))
+
+
+def _resources(template: Any, text: Text) -> Iterator[Resource]:
+    for part in templates.parts(template):
+        token = templates.POOLS.get(part.type.casefold())
+        closed = "its template lies elsewhere" if templates.is_elsewhere(part) else ""
+        inputs = part.properties if isinstance(part.properties, dict) else {}
+        if token is not None and not isinstance(part.properties, dict):
+            closed = "properties is not written out"
+        yield Resource(
+            address=part.path,
+            type=token or f"arm:{part.type}",
+            inputs={"name": part.name, **inputs},
+            line=text.line_of(part.name),
+            opaque=closed,
+        )

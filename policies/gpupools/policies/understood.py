@@ -1,0 +1,270 @@
+"""Says of every resource whether anybody here understands it: judged, no node pool, or not understood. Pure.
+
+What the readers read is asked of themselves (`is_read`). For everything else `kinds.csv` has the answer, the reason, a
+source and the date of the row; the first row that fits counts:
+
+- `none`: brings no nodes.
+- `nodes`: may bring nodes and is not read, so it is never taken for fine.
+- `holds`: brings no nodes, unless what it holds names GPUs or a node pool.
+- `elsewhere`: applies what lies elsewhere. That is advice, unless the object itself names GPUs or a node pool.
+- `topology`, `resources`: a Cluster of Cluster API and a ClusterResourceSet, where what they hold decides.
+
+A kind without a row is advice too, unless its name or what it holds says nodes.
+"""
+
+import csv
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gpupools.base.errors import shown
+from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN
+from gpupools.providers import clouds
+from gpupools.read import holders
+from gpupools.read.inputs import accelerator_by_name, at, items, text
+from gpupools.read.kubernetes_pools import kinds_read
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of `kinds.csv`."""
+
+    kind: str
+    """`kubernetes:<group>/<Kind>` or `<package>:<name>`, as a pattern with * and ?."""
+    answer: str
+    why: str
+    source: str
+    as_of: str
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Why nobody here understands a resource."""
+
+    kind: str
+    """As people write it: `<group>/<Kind>`, a type token, a Terraform type."""
+    why: str
+    nodes: bool
+    """True where it may bring nodes; otherwise it is worth a word only."""
+    source: str = ""
+
+
+@lru_cache
+def rows() -> tuple[Row, ...]:
+    """Return the table."""
+    with (Path(__file__).parent / "kinds.csv").open(encoding="utf-8", newline="") as file:
+        return tuple(Row(**row) for row in csv.DictReader(file))
+
+
+def unread(type_token: str, inputs: Mapping[str, Any], *, opaque: str = "", component: bool = False) -> Unread | None:
+    """Say why a resource is not understood; None for one that is.
+
+    Args:
+        type_token: Pulumi type, or `terraform:<type>`, `cloudformation:<type>`, `arm:<type>` where Pulumi has none.
+        inputs: Plain data, with `UNKNOWN`; looked at only where the type does not decide.
+        opaque: Why its contents cannot be read, where the form of the file knows.
+        component: Whether it is a component, whose children are resources of their own.
+    """
+    key, kind = _key(type_token)
+    if opaque:
+        return Unread(kind, opaque, nodes=True)
+    if is_read(type_token):
+        closed = next((why for cloud in clouds().values() if (why := cloud.unread(type_token, inputs))), "")
+        return Unread(kind, closed, nodes=True) if closed else _holds_unread(type_token, inputs)
+    if component:
+        return None
+    row = _row(key)
+    answer = row.answer if row else ""
+    if answer == "none":
+        return None
+    if answer == "topology" and not at(inputs, "spec.topology"):
+        return None
+    if answer == "resources" and inputs.get("spec") is not UNKNOWN:
+        return None  # `missing_resources` looks for them in the same file
+    why, source = (row.why, row.source) if row else ("nobody here knows this kind", "")
+    if answer == "holds" and next(_evidence(inputs), None) is None:
+        return None
+    if answer in ("nodes", "topology"):
+        return Unread(kind, why, nodes=True, source=source)
+    named = _names_nodes(key) if not row else ""
+    said = named or next(_evidence(inputs), "")
+    return Unread(kind, f"{why}; it {said}" if said else why, nodes=bool(said), source=source)
+
+
+def _holds_unread(type_token: str, inputs: Mapping[str, Any]) -> Unread | None:
+    """Look among the resources that a read one holds for one that may bring nodes."""
+    for cloud in clouds().values():
+        for held in cloud.held_types(type_token, inputs):
+            row = _row(_plain_key(held))
+            if row is None or row.answer != "none":
+                why = row.why if row else "nobody here knows this kind"
+                nodes = row is not None or bool(_names_nodes(_plain_key(held)))
+                return Unread(held.partition(":")[2], why, nodes=nodes, source=row.source if row else "")
+    return None
+
+
+def missing_resources(resources: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Iterator[tuple[str, Unread]]:
+    """Yield the ClusterResourceSets that apply what is not in the same file, with why.
+
+    Args:
+        resources: Address, type and inputs of every resource.
+    """
+    sets: list[tuple[str, Mapping[str, Any]]] = []
+    there: set[tuple[str, str]] = set()
+    for address, type_token, inputs in resources:
+        if type_token.endswith(":ClusterResourceSet"):
+            sets.append((address, inputs))
+        elif type_token.endswith((":ConfigMap", ":Secret")):
+            there.add((type_token.rpartition(":")[2], text(at(inputs, "metadata.name"))))
+    for address, inputs in sets:
+        listed = [one for _, one in items(at(inputs, "spec.resources"), "", [])]
+        named = [(text(at(one, "kind")), text(at(one, "name"))) for one in listed]
+        missing = [f"{kind}/{name}" for kind, name in named if (kind, name) not in there]
+        if missing:
+            why = f"it applies {', '.join(missing[:3])}, which is not in this file"
+            yield address, Unread("addons.cluster.x-k8s.io/ClusterResourceSet", why, nodes=True)
+
+
+# --- what is read -----------------------------------------------------------------------------------------------------
+
+
+class _Probe(Mapping[str, Any]):
+    """Notes whether somebody looks inside: readers look at a type before they look at a resource of it."""
+
+    def __init__(self) -> None:
+        self.looked = False
+
+    def __getitem__(self, key: str) -> Any:
+        self.looked = True
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[str]:
+        self.looked = True
+        return iter(())
+
+    def __len__(self) -> int:
+        self.looked = True
+        return 0
+
+
+@lru_cache
+def _kinds_read() -> frozenset[tuple[str, str]]:
+    return frozenset(kinds_read())
+
+
+@lru_cache(maxsize=10_000)
+def is_read(type_token: str) -> bool:
+    """Say whether a reader of pools looks inside resources of a type."""
+    match = _KUBERNETES.fullmatch(type_token)
+    if match is not None:
+        return (match["version"].rpartition("/")[0], match["kind"]) in _kinds_read()
+    probe = _Probe()
+    for cloud in clouds().values():
+        cloud.read_pools(type_token, probe)
+        cloud.read_template(type_token, probe)
+    return probe.looked
+
+
+# --- kinds ------------------------------------------------------------------------------------------------------------
+
+_KUBERNETES = re.compile(r"kubernetes:(?P<version>[^:]*):(?P<kind>[^:]+)")
+_OF_TERRAFORM = frozenset({"kubernetes", "helm", "kubectl"})
+
+
+@lru_cache(maxsize=10_000)
+def _key(type_token: str) -> tuple[str, str]:
+    """Return what `kinds.csv` calls a type, and what people call it."""
+    match = _KUBERNETES.fullmatch(type_token)
+    if match is None:
+        return _plain_key(type_token), type_token.removeprefix("terraform:")
+    version, kind = match["version"], match["kind"]
+    group = version.rpartition("/")[0]
+    if "/" not in version and version and not re.fullmatch(r"v\d\w*", version):
+        group = version  # Pulumi's own, such as `kubernetes:yaml:ConfigFile`
+    return f"kubernetes:{group}/{kind}", f"{group}/{kind}" if group else kind
+
+
+@lru_cache(maxsize=10_000)
+def _plain_key(type_token: str) -> str:
+    package, _, rest = type_token.partition(":")
+    if package == "terraform":
+        package, _, rest = rest.partition("_")
+        package = f"terraform-{package}" if package in _OF_TERRAFORM else package
+        package = "google" if package == "google-beta" else package
+    elif package == "cloudformation":
+        if not rest.startswith("AWS::"):
+            package, _, rest = rest.partition("::")
+    elif package != "arm":
+        module, _, name = rest.rpartition(":")
+        rest = f"{re.sub(r'/.*|^index$', '', module)}{name}"
+        package = re.sub(r"_\w+_v\w+$", "", package)
+    return f"{package.casefold()}:{re.sub(r'[^a-z0-9]|^aws::|^microsoft[.]', '', rest.casefold())}"
+
+
+@lru_cache(maxsize=10_000)
+def _row(key: str) -> Row | None:
+    of_kind, of_package = None, None
+    for row in rows():
+        if fnmatchcase(key, row.kind):
+            if row.kind.endswith(":*") and not row.kind.startswith("kubernetes"):
+                of_package = of_package or row
+            else:
+                of_kind = of_kind or row
+    if of_kind is None and of_package is not None and _POOL.search(key):
+        return Row(key, "nodes", "its name says nodes, and it is not read", of_package.source, of_package.as_of)
+    return of_kind or of_package
+
+
+_GROUPS = r"(?:node|agent|machine|worker)s?(?:pool|group|set|deployment|claim)"
+_POOL = re.compile(rf"(?:{_GROUPS}|kubernetescluster)s?(?:template)?$")
+_NODES = re.compile(rf"kube|k8s|{_GROUPS}|containerengine|containercluster|lke")
+
+
+def _names_nodes(key: str) -> str:
+    return "has a name that says nodes" if _NODES.search(key.partition(":")[2].casefold()) else ""
+
+
+# --- what an object nobody knows holds --------------------------------------------------------------------------------
+
+_MOST_VALUES = 20_000
+_MACHINE = re.compile(r"[A-Za-z][\w-]*[.\d_-][\w.-]*")
+_LONGEST_NAME = 60
+
+
+def _evidence(inputs: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what says that an object could bring nodes with GPUs: a machine's name, or a node pool inside it."""
+    left, known = _MOST_VALUES, clouds()
+    inside: list[tuple[str, Any]] = [("", inputs)]
+    while inside and left:
+        path, value = inside.pop()
+        left -= 1
+        if isinstance(value, str):
+            if len(value) <= _LONGEST_NAME and _MACHINE.fullmatch(value):
+                if accelerator_by_name(value, "", known) not in (NO_ACCELERATOR,):
+                    yield f"names the machine {shown(value)} at {path}"
+            elif "kind:" in value or '"kind"' in value:
+                kind = next((kind for kind in _KIND.findall(value) if kind in _pool_kinds()), "")
+                if kind:
+                    yield f"holds a text with a {kind} at {path}"
+        elif isinstance(value, Mapping):
+            kind = value.get("kind")
+            if path and isinstance(kind, str) and kind in _pool_kinds() and "apiVersion" in value:
+                yield f"holds a {kind} at {path}"
+            inside += [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
+        elif isinstance(value, list):
+            inside += [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+    if inside:
+        yield f"holds more than {_MOST_VALUES} values"
+
+
+_KIND = re.compile(r"""["']?kind["']?:\s*["']?(\w+)""")
+
+
+@lru_cache
+def _pool_kinds() -> frozenset[str]:
+    carried = {kind for _, kind in holders.KINDS} | {"Cluster", "Machine", "Node"}
+    return frozenset(kind for _, kind in _kinds_read() if kind not in carried)
