@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, partial
+from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -36,9 +37,14 @@ from gpupools.known.mig import profiles
 from gpupools.planned.cloud import Cloud, Verdict, Wish
 from gpupools.planned.matrix import MatrixRow, matrix
 from gpupools.planned.plan import refusals
+from gpupools.policies.documents.terraform_plan import types_read as terraform_types
 from gpupools.policies.finding import Rule
 from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.policies.understood import rows as kind_rows
 from gpupools.providers import clouds
+from gpupools.providers.aws.cloudformation import TYPES as CLOUDFORMATION_TYPES
+from gpupools.providers.azure.templates import POOLS as ARM_TYPES
+from gpupools.read.kubernetes_pools import kinds_read
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -584,6 +590,40 @@ def _rules() -> str:
     return _table(("Rule", "Level", "Judges"), rows)
 
 
+def _kinds_read() -> str:
+    """List what the readers read, as they say it themselves."""
+    groups: dict[str, list[str]] = {}
+    for group, kind in sorted(set(kinds_read())):
+        if group != "core":  # Pulumi's name for Kubernetes' first group
+            groups.setdefault(group or "(core)", []).append(kind)
+    rows = [(f"Kubernetes, `{group}`", _code(kinds)) for group, kinds in groups.items()]
+    for name in clouds():
+        types = import_module(f"gpupools.providers.{name}.read_back").TYPES
+        rows.append((f"Pulumi, {name}", _code(types)))
+    rows.append(("Terraform and OpenTofu", _code(terraform_types())))
+    rows.append(("CloudFormation", _code(sorted(CLOUDFORMATION_TYPES))))
+    rows.append(("ARM and Bicep", _code(sorted(ARM_TYPES))))
+    return _table(("Where", "Read"), rows)
+
+
+_ANSWERS = {
+    "nodes": "may bring nodes: a violation, cannot be verified",
+    "topology": "a violation where it has a topology, cannot be verified",
+    "resources": "a violation where it applies what is not in the same file",
+    "elsewhere": "advice; a violation where it names GPUs or a node pool",
+    "holds": "nothing; a violation where it names GPUs or a node pool",
+    "none": "nothing: brings no nodes",
+}
+
+
+def _kinds_not_read() -> str:
+    rows = [
+        (f"`{row.kind.removeprefix('kubernetes:')}`", _ANSWERS[row.answer], row.why, row.as_of, _linked(row.source))
+        for row in kind_rows()
+    ]
+    return _table(("Kind", "What is said", "Why", "As of", ""), rows)
+
+
 def _rule(rule: Rule) -> str:
     """Write what a rule says of itself: why, cure, whose guidance it carries out, and the keys of its configuration."""
     guidance = rule.framework
@@ -630,6 +670,8 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "mig-per-cloud": _mig_per_cloud,
         "matrix": _matrix,
         "rules": _rules,
+        "kinds-read": _kinds_read,
+        "kinds-not-read": _kinds_not_read,
         **{rule.name: partial(_rule, rule) for rule in ALL_RULES},
     }
 )

@@ -18,7 +18,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from gpupools.base.taints import GPU_TAINT, Effect
+from gpupools.base.taints import GPU_TAINT, Effect, Taint
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, MissingTaint, PoolFacts, Reference
 from gpupools.read.inputs import (
     KUBERNETES_EFFECTS,
@@ -321,6 +321,7 @@ def joined_kinds() -> Iterator[tuple[str, str]]:
     """Yield group and kind of what is read for the machines it makes nodes of."""
     yield from (("bootstrap.cluster.x-k8s.io", f"{kind}{end}") for kind in _BOOTSTRAPS for end in ("", "Template"))
     yield from (("cluster.x-k8s.io", kind) for kind in _OWNERS)
+    yield _CONTROL_PLANE
 
 
 # --- what joins them --------------------------------------------------------------------------------------------------
@@ -359,6 +360,8 @@ def read_owner(type_token: str, properties: Mapping[str, Any]) -> Owner | None:
         properties: The object.
     """
     match = _TOKEN.fullmatch(type_token)
+    if match is not None and (match["group"], match["kind"]) == _CONTROL_PLANE:
+        return _control_plane(properties)
     if match is None or match["group"] != "cluster.x-k8s.io" or match["kind"] not in _OWNERS:
         return None
     path = "spec" if match["kind"] == "Machine" else "spec.template.spec"
@@ -378,6 +381,29 @@ def read_owner(type_token: str, properties: Mapping[str, Any]) -> Owner | None:
             not_counted=tuple(read.not_counted),
         ),
     )
+
+
+_CONTROL_PLANE = ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane")
+
+
+def _control_plane(properties: Mapping[str, Any]) -> Owner:
+    """Read a KubeadmControlPlane: kubeadm taints its nodes, unless its list of taints says otherwise.
+
+    https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/, `NodeRegistrationOptions.taints`.
+    """
+    namespace = at(properties, "metadata.namespace")
+    machine = at(properties, "spec.machineTemplate.infrastructureRef")  # one step deeper since v1beta2
+    machine = at(properties, "spec.machineTemplate.spec.infrastructureRef") if machine is None else machine
+    read = TaintsRead()
+    steps = ("initConfiguration", "joinConfiguration")
+    paths = [f"spec.kubeadmConfigSpec.{step}.nodeRegistration.taints" for step in steps]
+    given = {path: value for path in paths if (value := at(properties, path)) is not None}
+    for path, value in given.items():
+        read.objects(value, path, KUBERNETES_EFFECTS)
+    if not given:
+        read.taints.append(Taint("node-role.kubernetes.io/control-plane", "", Effect.NO_SCHEDULE))
+    facts = PoolFacts("kubernetes", (), Fraction(0), tuple(read.taints), unknown=tuple(read.unknown))
+    return Owner(machine=_named(machine, namespace), bootstrap=Named(None, None, None), facts=facts)
 
 
 def _named(reference: Any, namespace: Any) -> Named:

@@ -150,7 +150,7 @@ def _eksctl(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
             gpus = at(selector, "gpus")
             if (number(gpus) or 0) > 0:
                 machines.show(Accelerator("nvidia", None), f"{path}.instanceSelector.gpus {number(gpus)}")
-            elif selector is UNKNOWN or (isinstance(selector, Mapping) and gpus != 0 and not at(selector, "allow")):
+            elif selector is UNKNOWN or (isinstance(selector, Mapping) and number(gpus) != 0):
                 machines.unknown.append(f"{path}.instanceSelector.gpus")  # 0 selects machines without GPUs
             template = at(one, "launchTemplate")
             if template is not None and not machines.names:

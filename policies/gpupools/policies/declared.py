@@ -23,6 +23,9 @@ _PARENT = "parentResourcePath"
 KUBERNETES_PROVIDER = "pulumi:providers:kubernetes"
 STACK_REFERENCE = "pulumi:pulumi:StackReference"
 
+ANSWERS = ("judged", "no_node_pool", "not_understood")
+"""What is said of every resource."""
+
 MOST_OWNERS = 20
 """Owners of one Cluster API machine object that are read; one template has one owner, or one per version of it."""
 MOST_NAMES = 50
@@ -104,6 +107,14 @@ class Stack:
         """What nobody here understands, by URN."""
         found = {each.urn: each.unread for each in self.resources if each.unread is not None}
         return {**found, **dict(missing_resources((each.urn, each.type, each.inputs) for each in self.resources))}
+
+    @property
+    def answers(self) -> Mapping[str, int]:
+        """Count the three answers that a resource can get."""
+        judged = {each.urn for each in self.resources if each.pools or each.software}
+        unread = len(self.unread.keys() - judged)
+        no_pool = len(self.resources) - len(judged) - unread
+        return dict(zip(ANSWERS, (len(judged), no_pool, unread), strict=True))
 
     @cached_property
     def by_urn(self) -> Mapping[str, Declared]:

@@ -40,7 +40,7 @@ from gpupools.policies.declared import Declared, Stack, shows_gpus
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
 from gpupools.policies.rules import RULES, TAINTED, untainted
 from gpupools.policies.software import Software, is_software, read_software
-from gpupools.policies.stack_rules import ALL_RULES, STACK_RULES
+from gpupools.policies.stack_rules import ALL_RULES, STACK_RULES, UNDERSTOOD
 from gpupools.policies.understood import unread
 from gpupools.policies.wire import SECRET, SIGNATURE, decoded
 from gpupools.policies.wire import plain as plain_wire
@@ -486,7 +486,7 @@ def _stack_policy(rule: Rule, left_open: _LeftOpen) -> StackValidationPolicy:
         stack = _stack(args.resources)
         context = Context(config=args.get_config(), stack=pulumi.get_stack())
         assert rule.stack is not None
-        findings = _call.findings.get(rule.name, ()) if _call.running else rule.stack(stack, context)
+        findings = _call.findings.get(rule.name, ()) if _call.running else tuple(rule.stack(stack, context))
         for urn, finding in findings:
             resource = stack.by_urn.get(urn)
             message = told(finding, resource.inputs if resource else {}, rule)
@@ -495,6 +495,11 @@ def _stack_policy(rule: Rule, left_open: _LeftOpen) -> StackValidationPolicy:
                 left_open.add("", urn, f"{message} ({rule.name})")
             else:
                 report_violation(message, urn or None)
+        if rule is UNDERSTOOD and findings:
+            judged, no_pool, unread = stack.answers.values()
+            total = len(stack.resources)
+            counted = f"of {total} resources {judged} judged, {no_pool} no node pool, {unread} not understood"
+            left_open.add("", "", f"{counted} ({rule.name})")
 
     return StackValidationPolicy(validate=validate, **_described(rule))
 

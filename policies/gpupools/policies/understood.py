@@ -75,9 +75,9 @@ def unread(type_token: str, inputs: Mapping[str, Any], *, opaque: str = "", comp
     if is_read(type_token):
         closed = next((why for cloud in clouds().values() if (why := cloud.unread(type_token, inputs))), "")
         return Unread(kind, closed, nodes=True) if closed else _holds_unread(type_token, inputs)
-    if component:
-        return None
     row = _row(key)
+    if component and row is None:
+        return None
     answer = row.answer if row else ""
     if answer == "none":
         return None
@@ -225,7 +225,12 @@ _NODES = re.compile(rf"kube|k8s|{_GROUPS}|containerengine|containercluster|lke")
 
 
 def _names_nodes(key: str) -> str:
-    return "has a name that says nodes" if _NODES.search(key.partition(":")[2].casefold()) else ""
+    package, _, name = key.partition(":")
+    if package == "kubernetes":  # every group has its name there
+        says = bool(re.search(_GROUPS, name.rpartition("/")[2].casefold())) or "$" in name or "{{" in name
+    else:
+        says = bool(_NODES.search(name))
+    return "has a name that says nodes" if says else ""
 
 
 # --- what an object nobody knows holds --------------------------------------------------------------------------------

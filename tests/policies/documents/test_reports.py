@@ -35,9 +35,10 @@ def test_every_file_is_judged_though_one_cannot_be(good: Path, bad: Path, write:
 
     assert code == 1
     assert "broken: line 2, column 1: is not YAML" in err
-    assert f"{good}: Kubernetes manifest, 1 resource, 1 GPU pool: 0 violations" in out
+    seen = "Kubernetes manifest, 1 resource (1 judged, 0 no node pools, 0 not understood), 1 GPU pool"
+    assert f"{good}: {seen}: 0 violations" in out
     assert out.count(f"{bad}:10: NodePool/gpu: mandatory: ") == 1
-    assert out.count(f"{bad}: Kubernetes manifest, 1 resource, 1 GPU pool: 1 violation") == 1
+    assert out.count(f"{bad}: {seen}: 1 violation") == 1
 
 
 def test_the_text_names_file_line_resource_rule_and_cure(bad: Path, run: Run) -> None:

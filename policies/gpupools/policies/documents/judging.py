@@ -12,7 +12,7 @@ from gpupools.base.errors import Path, Problem, Rejected
 from gpupools.planned.cloud import Cloud
 from gpupools.policies import configuration
 from gpupools.policies.components import Said, repeats, said
-from gpupools.policies.declared import Declared, Stack
+from gpupools.policies.declared import ANSWERS, Declared, Stack
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.forms import read_document
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
@@ -98,6 +98,8 @@ class Judged:
     """Addresses of the resources that are node pools or bring GPU software."""
     not_understood: tuple[str, ...] = ()
     """Addresses of the resources of which nobody here knows what they bring; `gaps` are what is not even there."""
+    answers: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys(ANSWERS, 0))
+    """How many resources got each of the three answers."""
     gaps: tuple[str, ...] = ()
     """Names of what the file says that it leaves out."""
     gpu_pools: int = 0
@@ -105,12 +107,6 @@ class Judged:
     found: tuple[Found, ...] = ()
     problems: tuple[Problem, ...] = ()
     """Why the file could not be judged."""
-
-    @property
-    def answers(self) -> Mapping[str, int]:
-        """Count the three answers a resource can get."""
-        known = self.resources - len(self.judged) - len(self.not_understood)
-        return {"judged": len(self.judged), "no_node_pool": known, "not_understood": len(self.not_understood)}
 
     @property
     def refuses(self) -> bool:
@@ -183,6 +179,7 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
         resources=len(resources),
         judged=judged,
         not_understood=tuple(address for address in stack.unread if address not in set(judged)),
+        answers=stack.answers,
         gaps=tuple(gap.name for gap in document.gaps),
         gpu_pools=sum(pool.gpus_per_node != 0 and pool.accelerator != "other" for pool in pools),
         found=tuple(sorted(found.values(), key=lambda each: places.get(each.address, len(places)))),

@@ -586,3 +586,9 @@ def _map(value: Any) -> Mapping[str, Any]:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def types_read() -> list[str]:
+    """Return every Terraform type that is read, for people."""
+    own = ("azapi_resource", "azapi_update_resource", "helm_release")
+    return sorted({*terraform_names(), *_TEMPLATES, *AWSCC, *_OBJECTS, *own})

@@ -24,7 +24,7 @@ STACKS = (
 )
 TOKENS = frozenset({CLOUD_CONTROL, EXTENSION, *STACKS})
 
-_TYPES = {
+TYPES = {
     "AWS::EKS::Nodegroup": "aws-native:eks:Nodegroup",
     "AWS::EC2::LaunchTemplate": "aws-native:ec2:LaunchTemplate",
     "AWS::EC2::Instance": "aws-native:ec2:Instance",
@@ -51,7 +51,7 @@ Read = Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]]
 
 def token(kind: str) -> str | None:
     """Return Pulumi's type for one of CloudFormation's that can bring nodes."""
-    return _TYPES.get(kind) or _HOLDERS.get(kind)
+    return TYPES.get(kind) or _HOLDERS.get(kind)
 
 
 def in_pulumis_names(properties: Any) -> Any:
@@ -83,7 +83,7 @@ def unread(type_token: str, properties: Mapping[str, Any]) -> str:
 def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
     """Yield the types of what a resource of one of `TOKENS` holds and `read_pools` does not read."""
     for _, _, kind, _ in _resources(type_token, properties) if type_token in TOKENS else ():
-        if kind not in _TYPES:
+        if kind not in TYPES:
             yield f"cloudformation:{kind}"
 
 
@@ -97,7 +97,7 @@ def read_pools(type_token: str, properties: Mapping[str, Any], read: Read) -> tu
     """
     found: list[PoolFacts] = []
     for path, name, kind, given in _resources(type_token, properties):
-        token = _TYPES.get(kind)
+        token = TYPES.get(kind)
         if token is None:
             continue
         if given is UNKNOWN:

@@ -714,3 +714,6 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
         "aws-native:ec2:SpotFleet": _spot_fleet,
     }
 )
+
+TYPES = tuple(sorted({*_READERS, *_CONFIGURATIONS, *cloudformation.TOKENS}))
+"""Every type token that is read, for people."""

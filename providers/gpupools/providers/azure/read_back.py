@@ -334,3 +334,15 @@ def _vendor_case(size: str) -> str:
 def _written(catalogue: Catalogue, size: str) -> str:
     found = find_instance_type(catalogue, size)
     return found.name if found is not None else size
+
+
+TYPES = (
+    "azure-native:containerservice:AgentPool",
+    "azure-native:containerservice:ManagedCluster",
+    "azure-native:resources:Deployment",
+    "azure-native:resources:Resource",
+    *(_CLASSIC_POOL, _CLASSIC_CLUSTER),
+    "azure:core/resourceGroupTemplateDeployment:ResourceGroupTemplateDeployment",
+    "azure:core/subscriptionTemplateDeployment:SubscriptionTemplateDeployment",
+)
+"""Type tokens that are read, for people: of `azure-native` those of every version of the API are."""

@@ -419,3 +419,7 @@ def _harden(config: Mapping[str, Any], path: str, hardening: Hardening, *, auto:
         "the kubelet answers on this port without asking who asks",
         mandatory=port is not None,
     )
+
+
+TYPES = (NODE_POOL, CLUSTER, *(f"google-native:container/v1:{kind}" for kind in ("NodePool", "Cluster")))
+"""Type tokens that are read, for people."""

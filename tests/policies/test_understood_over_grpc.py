@@ -1,0 +1,82 @@
+"""What nobody understands, in the pack as the engine drives it: said of the whole stack, with the three counts."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from google.protobuf import struct_pb2
+from pulumi.runtime.proto import analyzer_pb2
+
+from gpupools.preview.pack import Diagnostic, PolicyPackProcess, StackResource
+
+RULE = "node-pools-understood"
+PROVIDER = analyzer_pb2.AnalyzerProviderResource(urn="urn:pulumi:dev::p::pulumi:providers:x::default", name="default")
+POOL = "aws:eks/nodeGroup:NodeGroup"
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
+
+
+@pytest.fixture(scope="module")
+def pack() -> Iterator[PolicyPackProcess]:
+    with PolicyPackProcess() as running:
+        yield running
+
+
+def resource(type_: str, given: dict[str, Any], *, custom: bool = True, name: str = "a") -> StackResource:
+    properties = struct_pb2.Struct()
+    properties.update(given)
+    urn = f"urn:pulumi:dev::p::{type_}::{name}"
+    return StackResource(urn=urn, type=type_, name=name, properties=properties, provider=PROVIDER if custom else None)
+
+
+def said(pack: PolicyPackProcess, *resources: StackResource) -> list[Diagnostic]:
+    return [each for each in pack.analyze_stack(resources) if RULE in (each.policy, each.message[-len(RULE) - 1 : -1])]
+
+
+@pytest.mark.parametrize(
+    ("type_", "given"),
+    [
+        ("aws:sagemaker/cluster:Cluster", {}),
+        ("aws:cloudformation/stack:Stack", {"templateUrl": "https://x"}),
+        ("azure-native:containerservice:Machine", {}),
+        ("azure-native:resources:Deployment", {"properties": {"templateLink": {"uri": "https://x"}}}),
+        ("kubernetes:provisioning.cattle.io/v1:Cluster", {"spec": {}}),
+        ("kubernetes:example.com/v1:Thing", {"spec": {"size": "p5.48xlarge"}}),
+        ("digitalocean:index/kubernetesNodePool:KubernetesNodePool", {}),
+        ("awscc:index/eksNodegroup:EksNodegroup", {}),
+    ],
+    ids=str,
+)
+def test_what_may_bring_nodes_is_a_violation_of_the_stack(
+    type_: str, given: dict[str, Any], pack: PolicyPackProcess
+) -> None:
+    found = said(pack, resource(type_, given))
+
+    assert [(each.policy, each.level) for each in found] == [(RULE, "mandatory"), ("unverified-in-stack", "advisory")]
+    assert "is not understood here" in found[0].message
+    assert "of 1 resources 0 judged, 0 no node pool, 1 not understood" in found[1].message
+
+
+@pytest.mark.parametrize(
+    ("type_", "given", "custom"),
+    [
+        ("aws:s3/bucket:Bucket", {}, True),
+        ("pulumi:pulumi:Stack", {}, False),
+        ("mine:index:KubernetesThing", {}, False),
+        ("kubernetes:core/v1:Service", {"spec": {}}, True),
+        ("kubernetes:helm.sh/v3:Release", {"chart": "nginx", "values": {"size": "m5.large"}}, True),
+        (POOL, {"instanceTypes": ["g6.xlarge"], "taints": [TAINT]}, True),
+    ],
+    ids=str,
+)
+def test_what_brings_no_nodes_is_not_mentioned(
+    type_: str, given: dict[str, Any], custom: bool, pack: PolicyPackProcess
+) -> None:
+    assert said(pack, resource(type_, given, custom=custom)) == []
+
+
+def test_what_does_not_look_like_nodes_is_advice_once_for_each_kind(pack: PolicyPackProcess) -> None:
+    kind = "exoscale:index/domainRecord:DomainRecord"
+    found = said(pack, *(resource(kind, {}, name=name) for name in "abc"))
+
+    assert {(each.policy, each.level) for each in found} == {("unverified-in-stack", "advisory")}
+    assert sum("is not understood here, 3 times" in each.message for each in found) == 1
