@@ -5,10 +5,11 @@ BIN := $(VENV)/bin
 # Not ?=, which would let an ENV that happens to be exported choose the stack.
 ENV := dev
 READY := $(VENV)/.ready
+TOOLS := $(VENV)/.tools
 CONFIGS := $(filter-out %.schema.json,$(wildcard policies/policy-config.*.json))
 
 .DEFAULT_GOAL := help
-.PHONY: help preview test lint format types types-sdk fuzz lock clean
+.PHONY: help preview test lint format types types-sdk fuzz develop lock clean
 
 help:
 	@echo "make preview [ENV=dev]  show what stacks/Pulumi.<ENV>.yaml would create, offline"
@@ -16,7 +17,8 @@ help:
 	@echo "make format             rewrite the code in the project's format"
 	@echo "make fuzz [MINUTES=10]  spoil what each reader of other people's files reads, and keep what crashes it"
 	@echo "make types-sdk          types again, following the clouds' SDKs too (minutes, 7 GB)"
-	@echo "make lock               resolve requirements.txt anew (needs uv)"
+	@echo "make develop            set up what tests and tools need"
+	@echo "make lock               resolve the three requirements files anew (needs uv)"
 	@echo "make clean              remove the environment and caches"
 
 # An environment runs the code of the folder it was made in: in a copied or moved one, its command names another place.
@@ -38,38 +40,48 @@ $(READY): requirements.txt pyproject.toml
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/gpupools preview >/dev/null 2>&1 || true
 	@touch $@
 
+# What tests and tools need besides.
+$(TOOLS): requirements-dev.txt $(READY)
+	@echo "Adding what the tests need..." >&2
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.txt
+	@touch $@
+
 preview: $(READY)
 	@$(BIN)/gpupools preview 'stacks/Pulumi.$(ENV).yaml'
 
 test: lint types
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
-lint: $(READY)
+lint: $(TOOLS)
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports --no-cache >$(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
 	@$(BIN)/gpupools policy --check-config $(CONFIGS) >/dev/null
 	@$(BIN)/python tooling/licences.py --check
 
-types: $(READY)
+types: $(TOOLS)
 	@$(BIN)/mypy
 
 # Minutes for each reader; READERS="documents user-data" names some.
 MINUTES := 10
 READERS :=
-fuzz: $(READY)
+fuzz: $(TOOLS)
 	@PYTHONPATH=. $(BIN)/python tooling/fuzz.py $(MINUTES) $(READERS)
 
-types-sdk: $(READY)
+types-sdk: $(TOOLS)
 	@$(BIN)/mypy --config-file tooling/mypy_sdk.ini
 
-format: $(READY)
+develop: $(TOOLS)
+
+format: $(TOOLS)
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-header
 lock:
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-header --extra dev pyproject.toml -o requirements.txt
-	uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-strip-extras --no-header --no-annotate --group check -c requirements.txt -o requirements-check.txt
+	$(COMPILE) --extra all --group build pyproject.toml -o requirements.txt
+	$(COMPILE) --extra all --group build --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
+	$(COMPILE) --no-annotate -c requirements.txt pyproject.toml -o requirements-check.txt
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build

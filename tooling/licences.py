@@ -47,7 +47,7 @@ _LOCKED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==", re.MULTILINE)
 _INTRODUCTION = """\
 # Licences
 
-Everything that `requirements.txt` and `requirements-check.txt` install, with the licence its own metadata names.
+Everything that the `requirements*.txt` install, with the licence its own metadata names.
 `make lint` refuses any licence but these, in what is needed to run and in what is needed to develop alike:
 {permissive} and {by_file}.
 There is no GPL, LGPL or AGPL among them. MPL-2.0 asks for changes to its own files alone; they are installed as
@@ -136,8 +136,9 @@ def listed(names: Iterable[str], packages: Installed) -> dict[str, str]:
 def page(licences: Mapping[str, str], packages: Installed) -> str:
     """Write the page."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    run = needed(project["project"]["dependencies"], packages)
-    check = needed(project["dependency-groups"]["check"], packages)
+    check = needed(project["project"]["dependencies"], packages)
+    wanted = project["project"]["optional-dependencies"].values()
+    run = check | needed([each for extra in wanted for each in extra if not each.startswith("gpupools[")], packages)
     rows = [
         f"| {name} | {said} | {'Run, check' if name in check else 'Run' if name in run else 'Develop'} |"
         for name, said in licences.items()
@@ -150,7 +151,7 @@ def main(arguments: list[str]) -> int:
     """Write the page, or with `--check` compare it; return the exit code."""
     packages = installed()
     try:
-        licences = listed(locked(ROOT / "requirements.txt", ROOT / "requirements-check.txt"), packages)
+        licences = listed(locked(*sorted(ROOT.glob("requirements*.txt"))), packages)
     except LookupError as error:
         print(error.args[0], file=sys.stderr)
         return 1

@@ -60,8 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _SDK:
             raise
-        what = f"gpupools {called} needs Pulumi's SDKs, and this environment has no {error.name}"
-        tell(f"{what}; use the one that make preview sets up", error=True)
+        need = "Pulumi's SDK and the clouds': install gpupools[aws], [azure], [gcp] or [all]"
+        tell(f"gpupools {called} needs {need}", error=True)
         return 2
     except KeyboardInterrupt:
         return 130
