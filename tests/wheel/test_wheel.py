@@ -13,8 +13,10 @@ import pytest
 from tests.source_roots import ROOT
 
 OWN = ("components", "policies", "preview", "providers", "stacks")
-BASE = ("pydantic", "pyyaml", "tabulate", "tomli-w", "annotated-types", "pydantic-core", "typing-extensions")
-BASE = (*BASE, "typing-inspection")
+BASE = (
+    *("annotated-types", "pydantic", "pydantic-core", "pyyaml", "tabulate", "tomli-w", "typing-extensions"),
+    "typing-inspection",
+)
 """What requirements-check.txt installs: no SDK of Pulumi's or a cloud's."""
 STACK = """\
 config:
