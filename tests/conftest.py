@@ -11,12 +11,27 @@ from typing import Any, Literal
 
 import pytest
 
+from gpupools.asked.access import ExecPlugin
 from gpupools.asked.spec import SHARING_KINDS, Address, Addresses, Cluster
 from gpupools.base.errors import Problem
 from gpupools.known.catalogue import COLUMNS, Catalogue
 from gpupools.known.reserved import KeyRule
-from gpupools.planned.cloud import Capability, Cloud, Owners, Settings, Software, Verdict, Wish
+from gpupools.planned.cloud import (
+    Capability,
+    Cloud,
+    Declaring,
+    NodePools,
+    Owners,
+    Reading,
+    Settings,
+    Software,
+    Verdict,
+    Wish,
+)
+from gpupools.planned.edit_tables import EditTables
+from gpupools.planned.node_runtime import NodeRuntime
 from gpupools.planned.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
+from gpupools.planned.runtime_plan import Piece
 
 # instance type, model, GPUs, GiB per GPU, vCPUs, GiB, lifecycle, date
 MACHINES = (
@@ -86,6 +101,17 @@ def _accelerator(name: str) -> Accelerator:
     return Accelerator("nvidia", None) if name.partition(".")[0] in ("a10", "a100", "l4") else NO_ACCELERATOR
 
 
+def _node_runtime(software: str, settings: Settings) -> NodeRuntime:
+    pieces = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, Piece.MIG_MANAGER]
+    if software == "cloud-managed":
+        pieces.append(Piece.DEVICE_PLUGIN)
+    return NodeRuntime(brings=dict.fromkeys(pieces, "node image"), why="the node image brings them", source="")
+
+
+def _not_declared() -> Declaring:
+    raise AssertionError("a fake cloud's pools are only planned")
+
+
 def _write_catalogue(folder: Path) -> Catalogue:
     folder.mkdir()
     with (folder / "instance_types.csv").open("w", newline="", encoding="utf-8") as file:
@@ -132,11 +158,18 @@ def fake_cloud(fake_catalogue: Catalogue) -> Cloud:
         },
         capabilities={(software, kind): _capability(software, kind) for software in kinds for kind in SHARING_KINDS},
         decide=_decide,
-        read_pools=_read_pools,
-        accelerator=_accelerator,
         refusals=_refusals,
+        conflicts=lambda wish: [],
+        node_runtime=_node_runtime,
         reserved_labels=(KeyRule(pattern="fake.example.com/*", why="is the cloud's own"),),
+        reserved_taints=(),
         example_cluster=CLUSTER,
+        access=lambda cluster: ExecPlugin("fake-token", (), "get it"),
+        provider_settings={},
+        node_pools=NodePools(settings={}, overridable={}, edits=lambda: EditTables((), {}), declaring=_not_declared),
+        reading=lambda: Reading(
+            read_pools=_read_pools, accelerator=_accelerator, overridden=lambda resource, inputs: (), types=()
+        ),
     )
 
 

@@ -27,9 +27,10 @@ from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies.rules import RULES, judge_pool
 from gpupools.preview.program import Preview, preview_program
 from gpupools.providers import clouds
+from tests.cloud_parts import SOFTWARE, folders, missing
 
-CLOUDS = list(clouds().values())
-SOFTWARE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver")
+NAMES = sorted({*clouds(), *folders()})
+CLOUDS = [clouds()[name] for name in NAMES if not missing(name)]  # of any other the first test says what it lacks
 SOURCE = re.compile(r"https://\S+(?: .+)?|[\w.-]+/[\w.-]+ \S.*|Go module \S+.*")
 CELLS = [pytest.param(cloud, key, id=f"{cloud.name} {' '.join(key)}") for cloud in CLOUDS for key in cloud.capabilities]
 ROWS = [
@@ -88,6 +89,11 @@ def sampled(cloud_name: str) -> Mapping[str, tuple[dict[str, Any], PoolPlan]]:
             found[name] = (pool, plan)
         seen |= keys
     return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_part_is_there(name: str) -> None:
+    assert missing(name) == []
 
 
 # --- the capability matrix ---
@@ -191,7 +197,7 @@ def test_other_accelerators_are_none_of_the_catalogue(cloud: Cloud) -> None:
 @pytest.mark.parametrize(("cloud", "row"), ROWS)
 def test_a_machine_is_known_by_its_name(cloud: Cloud, row: InstanceType) -> None:
     assert cloud.find_instance_type(cloud.instance_types, row.name) == row
-    found = cloud.accelerator(row.name)
+    found = cloud.reading().accelerator(row.name)
     assert (found.vendor, found.count) == ("nvidia", row.gpus)
 
 
@@ -199,7 +205,7 @@ def test_a_machine_is_known_by_its_name(cloud: Cloud, row: InstanceType) -> None
 def test_names_that_are_none_are_not_found(cloud: Cloud) -> None:
     for name in ("", "x", "..", "n1+:", "*", "a" * 10_000, "\x00"):
         assert cloud.find_instance_type(cloud.instance_types, name) is None
-        assert cloud.accelerator(name).vendor == ""
+        assert cloud.reading().accelerator(name).vendor == ""
 
 
 def _lines(cloud: Cloud, file: str) -> list[str]:
@@ -316,7 +322,7 @@ def facts(cloud: Cloud, preview: Preview) -> dict[str, list[PoolFacts]]:
     names = {resource.urn: resource.name for resource in preview.resources}
     found: dict[str, list[PoolFacts]] = {}
     for resource in preview.resources:
-        pools = cloud.read_pools(resource.type, resource.inputs)
+        pools = cloud.reading().read_pools(resource.type, resource.inputs)
         if pools:
             found.setdefault(names[str(resource.parent)], []).extend(pools)
     return found
@@ -374,13 +380,13 @@ def test_every_declared_pool_passes_our_own_rules(cloud: Cloud, programs: Path) 
     "value", [None, UNKNOWN, True, 3, 0.5, "", "x", [], {}, [UNKNOWN], {"": UNKNOWN}, [[{}]]], ids=repr
 )
 def test_reading_survives_any_input(cloud: Cloud, value: object, programs: Path) -> None:
-    pools = [r for r in declared(cloud.name, programs).resources if cloud.read_pools(r.type, r.inputs)]
+    pools = [r for r in declared(cloud.name, programs).resources if cloud.reading().read_pools(r.type, r.inputs)]
 
     for resource in pools[:5]:
         for key in resource.inputs:
-            assert isinstance(cloud.read_pools(resource.type, {**resource.inputs, key: value}), tuple)
-        assert isinstance(cloud.read_pools(resource.type, {}), tuple)
-    assert cloud.read_pools("pulumi:pulumi:Stack", {"a": value}) == ()
+            assert isinstance(cloud.reading().read_pools(resource.type, {**resource.inputs, key: value}), tuple)
+        assert isinstance(cloud.reading().read_pools(resource.type, {}), tuple)
+    assert cloud.reading().read_pools("pulumi:pulumi:Stack", {"a": value}) == ()
 
 
 def test_the_clouds_need_no_sdk() -> None:

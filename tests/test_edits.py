@@ -26,9 +26,9 @@ from pulumi import _types
 
 from gpupools.asked.overrides import Overridable, apply_overrides
 from gpupools.base.errors import Rejected
-from gpupools.commands.diff import effects_of_inputs
-from gpupools.edits.diff import EditEffect, FieldChange, PlanEdit, PoolChange, diff, edit_of, plan_edits
+from gpupools.edits.diff import FieldChange, PoolChange, common_plan_edits, diff, edit_of
 from gpupools.environment.stack import plan_config
+from gpupools.planned.edit_tables import EditEffect, PlanEdit
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program import Preview, preview_program
@@ -42,7 +42,7 @@ from tests.declared_pools import DeclaredPools, declare, sent, stack
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent
 CLOUDS = tuple(clouds())
-EFFECTS = effects_of_inputs()
+EDITED = {name: cloud.node_pools.edits() for name, cloud in clouds().items()}
 
 NAME = {"aws": "", "azure": "agentPoolName", "gcp": "name"}
 """The input with the pool's name in the cloud; EKS makes one up for every new group."""
@@ -121,7 +121,7 @@ def by_hand(cloud: str, path: str, value: Any) -> dict[str, Any]:
     return dict(value)
 
 
-ROWS = [pytest.param(cloud, name, id=f"{cloud} {name}") for cloud in CLOUDS for name in EFFECTS[cloud]]
+ROWS = [pytest.param(cloud, name, id=f"{cloud} {name}") for cloud in CLOUDS for name in EDITED[cloud].inputs]
 EDITS = [pytest.param(edit, id=f"{edit.cloud} {edit.key} {edit.reaches}") for cloud in CLOUDS for edit in edits(cloud)]
 
 
@@ -154,14 +154,14 @@ def said(cloud: str, key: str) -> tuple[PoolChange, tuple[tuple[FieldChange, fro
     """Return what `gpupools diff` says of an edit, and of each field the inputs that the tables say it becomes."""
     edit = next(each for each in edits(cloud) if each.key == key)
     old, new = plan_config(edit.old, clouds()), plan_config(edit.new, clouds())
-    (change,) = diff(old, new, EFFECTS)
+    (change,) = diff(old, new, clouds())
     found = []
     for field in change.fields:
         if field.field.startswith("overrides."):
             path = field.field.removeprefix("overrides.")
             inputs, row = {row_of(cloud, path if cloud == "aws" else path.partition(".")[2])}, None
         else:
-            row = edit_of(field.field, new.pools[0], field.old, field.new)
+            row = edit_of(field.field, new.pools[0], field.old, field.new, EDITED[cloud])
             inputs = set(row.inputs)
         found.append((field, frozenset(inputs), row))
     return change, tuple(found)
@@ -289,12 +289,21 @@ def test_an_edit_has_the_effect_of_the_inputs_it_changes(edit: Edit, programs: P
         assert change.effect is strongest(effect(edit.cloud, row) for row in rows)
 
 
-@pytest.mark.parametrize("row", plan_edits(), ids=lambda row: " ".join(filter(None, (row.cloud, row.field, row.when))))
-def test_a_row_of_the_plans_is_met_by_an_edit(row: PlanEdit, programs: Path) -> None:
+PLAN_ROWS = [
+    *(pytest.param(CLOUDS, row, id=f"* {row.field}") for row in common_plan_edits()),
+    *(
+        pytest.param((cloud,), row, id=" ".join(filter(None, (cloud, row.field, row.when))))
+        for cloud in CLOUDS
+        for row in EDITED[cloud].plan
+    ),
+]
+
+
+@pytest.mark.parametrize(("on", "row"), PLAN_ROWS)
+def test_a_row_of_the_plans_is_met_by_an_edit(on: Sequence[str], row: PlanEdit, programs: Path) -> None:
     met = [
         (edit, inputs)
-        for cloud in CLOUDS
-        if row.cloud in (cloud, "*")
+        for cloud in on
         for edit in edits(cloud)
         for _, inputs, each in said(cloud, edit.key)[1]
         if each == row

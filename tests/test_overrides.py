@@ -52,7 +52,7 @@ def by_hand(cloud: str, resource: str, path: tuple[str, ...], value: Any) -> dic
 
 def resources() -> Iterator[tuple[str, str, Overridable]]:
     for cloud in CLOUDS:
-        for name, resource in clouds()[cloud].overridable.items():
+        for name, resource in clouds()[cloud].node_pools.overridable.items():
             yield cloud, name, resource
 
 
@@ -69,7 +69,7 @@ FREE = [
 def test_what_stays_the_plans_is_refused_in_every_spelling(
     cloud: str, resource: str, path: tuple[str, ...], value: Any
 ) -> None:
-    instead = clouds()[cloud].overridable[resource].kept[path]
+    instead = clouds()[cloud].node_pools.overridable[resource].kept[path]
     found = said(cloud, **by_hand(cloud, resource, path, value))
     where = f"pools.p.overrides.{cloud}.{resource}.{'.'.join(path)}"
 
@@ -394,6 +394,6 @@ def test_what_we_write_ourselves_is_measured_too(keys: Keys, key: str, monkeypat
 
 
 def test_every_cloud_has_its_table() -> None:
-    empty: list[Cloud] = [cloud for cloud in clouds().values() if not cloud.overridable]
+    empty: list[Cloud] = [cloud for cloud in clouds().values() if not cloud.node_pools.overridable]
 
     assert empty == []

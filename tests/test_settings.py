@@ -174,7 +174,7 @@ def pair(cloud: str, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def setting(cloud: str, name: str) -> Setting:
-    return clouds()[cloud].settings[name]
+    return clouds()[cloud].node_pools.settings[name]
 
 
 EACH = [pytest.param(cloud, name, id=f"{cloud} {name}") for cloud in CLOUDS for name in CASES]
@@ -191,7 +191,7 @@ def test_every_setting_has_a_case_here() -> None:
 
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_every_setting_has_an_answer(cloud: str) -> None:
-    assert sorted(clouds()[cloud].settings) == sorted(SETTINGS)
+    assert sorted(clouds()[cloud].node_pools.settings) == sorted(SETTINGS)
 
 
 @pytest.mark.parametrize(("cloud", "name"), EACH)

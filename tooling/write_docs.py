@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, partial
-from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -299,7 +298,7 @@ def _settings_by_cloud() -> str:
     for name in SETTINGS:
         cells = []
         for cloud in known.values():
-            setting = cloud.settings.get(name)
+            setting = cloud.node_pools.settings.get(name)
             cells.append("not yet" if setting is None else setting.why if setting.taken else f"refused: {setting.why}")
         rows.append((f"`{name}`", *cells))
     return _table(("Setting", *(cloud.service for cloud in known.values())), rows)
@@ -361,7 +360,7 @@ def _kept() -> str:
     """Write what overrides may not touch, inputs with one cure in one row."""
     rows = []
     for cloud in clouds().values():
-        for name, resource in cloud.overridable.items():
+        for name, resource in cloud.node_pools.overridable.items():
             alike: dict[str, list[str]] = {}
             for path, instead in resource.kept.items():
                 alike.setdefault(instead, []).append(".".join(path))
@@ -598,7 +597,7 @@ def _kinds_read() -> str:
             groups.setdefault(group or "(core)", []).append(kind)
     rows = [(f"Kubernetes, `{group}`", _code(kinds)) for group, kinds in groups.items()]
     for name in clouds():
-        types = import_module(f"gpupools.providers.{name}.read_back").TYPES
+        types = clouds()[name].reading().types
         rows.append((f"Pulumi, {name}", _code(types)))
     rows.append(("Terraform and OpenTofu", _code(terraform_types())))
     rows.append(("CloudFormation", _code(sorted(CLOUDFORMATION_TYPES))))

@@ -6,7 +6,7 @@ Only software inside the cluster needs them; a pool is declared through the clou
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag, model_validator
 
@@ -123,6 +123,8 @@ class ReachableCluster(Cluster):
     """Address of the cluster's API; credentials then come from the cloud's own login on this machine."""
     certificate_authority: Address | None = None
     """The API's certificate authority, base64 as the cloud shows it; goes with endpoint."""
+
+    untold: ClassVar[frozenset[str]] = Cluster.untold | frozenset(ACCESS_KEYS)
 
     @model_validator(mode="after")
     def _one_way_in(self) -> Self:

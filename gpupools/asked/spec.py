@@ -3,7 +3,7 @@
 import operator
 import re
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple, Self, get_args
@@ -124,6 +124,19 @@ class Cluster(Strict):
     def address_keys(cls) -> frozenset[str]:
         """Return the keys that may be late: addresses, and maps and lists of them."""
         return frozenset(key for key, field in cls.model_fields.items() if _mentions(field.annotation, Late))
+
+    unordered: ClassVar[frozenset[str]] = frozenset()
+    """Keys whose values the cloud keeps as a set, so that their order says nothing."""
+    untold: ClassVar[frozenset[str]] = frozenset({"cloud", "stack", "runtime"})
+    """Keys that no pool is told: what they change is inside the cluster, or stands elsewhere."""
+
+    def told(self, zones: Sequence[str]) -> dict[str, Any]:
+        """Return what a pool is told of its cluster, by key.
+
+        Args:
+            zones: Those the pool asks for; none where it leaves them to the cluster.
+        """
+        return {key: getattr(self, key) for key in type(self).model_fields if key not in self.untold}
 
     @classmethod
     def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:

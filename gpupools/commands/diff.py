@@ -1,10 +1,8 @@
 """`gpupools diff OLD NEW` and `gpupools diff --since GIT-REF [FILE]`: what an edit does to the nodes that run."""
 
 import argparse
-import csv
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +10,7 @@ from gpupools.base.errors import Problem, Rejected
 from gpupools.base.output import answer, markdown_code, tell
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.git import NotInGit, file_at
-from gpupools.edits.diff import InputEdit, InputEdits, PoolChange, diff, input_edits
+from gpupools.edits.diff import PoolChange, diff
 from gpupools.edits.guard import Refusal, idle_switch, refusals
 from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate
 from gpupools.providers import clouds
@@ -90,7 +88,7 @@ def compare(
     old, new = planned
     if not isinstance(old, CheckedFile) or not isinstance(new, CheckedFile):
         return _refuse([each for side in planned if not isinstance(side, CheckedFile) for each in side], as_json)
-    changes = diff(old.plan, new.plan, effects_of_inputs())
+    changes = diff(old.plan, new.plan, clouds())
     releases = release_changes(old.plan.runtimes, new.plan.runtimes, old.plan.pools)
     told = [change for change in releases if change.is_told]
     notes = [each.file.note for each in (old, new) if each.file.note]
@@ -127,15 +125,6 @@ def _sides(files: Sequence[Path], since: str | None) -> tuple[_Side, _Side]:
         raise CallError("--since takes one file, which is compared with what it was")
     file = files[0] if files else _only_stack_file()
     return _Side(Path(f"{since}:{file}"), file_at(since, file)), _Side(file)
-
-
-def effects_of_inputs() -> InputEdits:
-    """Read every cloud's `edits.csv`."""
-    found: dict[str, dict[str, InputEdit]] = {}
-    for name in clouds():
-        with Path(str(files("gpupools.providers") / name / "edits.csv")).open(newline="", encoding="utf-8") as file:
-            found[name] = input_edits(csv.DictReader(file))
-    return found
 
 
 Software = Sequence[ReleaseChange]

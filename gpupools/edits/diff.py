@@ -1,96 +1,36 @@
 """What an edit of a stack file does to the nodes that run: two plans compared field by field. Pure.
 
-The effect of a field is a row of `data/plan_edits.csv`, which names the inputs of the cloud's own resources that the
-field becomes; what an edit of those does stands, with its source, in `providers/gpupools/providers/<cloud>/edits.csv`.
+The effect of a field is a row of the cloud's `EditTables`, or of `data/plan_edits.csv` where all clouds agree; it names
+the inputs of the cloud's own resources that the field becomes. What an edit of those does is another row there.
 """
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
-from enum import Enum, StrEnum
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 from pydantic import BaseModel
 
-from gpupools.asked.access import ACCESS_KEYS
 from gpupools.asked.overrides import tellable
 from gpupools.asked.spec import Cluster, Late, StackOutput
 from gpupools.base.taints import Taint
 from gpupools.environment.stack import Stack, StackPlan
+from gpupools.planned.cloud import Cloud
+from gpupools.planned.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit, plan_edits
 from gpupools.planned.plan import POOL_LABEL, PoolPlan, gpus_as_json
 
 _DATA = Path(__file__).parents[1] / "data" / "plan_edits.csv"
 
 
-class EditEffect(StrEnum):
-    """What an edit does to the nodes of a pool, the mildest first."""
-
-    NONE = "none"
-    """Nothing the cloud is told changes, or nothing that counts."""
-    IN_PLACE = "in-place"
-    """The pool changes, its nodes stay."""
-    ROLLING = "rolling"
-    """The cloud replaces the nodes of the pool, a few at a time."""
-    UNKNOWN = "unknown"
-    """Depends on a value known only while the program runs, or on an input set by hand that no table has."""
-    REPLACE = "replace"
-    """The pool is destroyed and made anew."""
-    REFUSED = "refused"
-    """The cloud's API refuses the change."""
-
-
 _STRENGTH = {effect: strength for strength, effect in enumerate(EditEffect)}
 
 
-@dataclass(frozen=True)
-class InputEdit:
-    """What an edit of one input of a cloud's own resource does, and what the reader has to know of it."""
-
-    effect: EditEffect
-    detail: str = ""
-
-
-InputEdits = Mapping[str, Mapping[str, InputEdit]]
-"""Cloud → input of its resources, by dotted wire name → edit: each cloud's `edits.csv`."""
-
-
-@dataclass(frozen=True)
-class PlanEdit:
-    """One row: what a change of one field of a plan does on one cloud."""
-
-    cloud: str
-    """`*` for every cloud."""
-    field: str
-    """A key of `planned_values`, or the start of one up to a dot."""
-    when: str
-    """`<settings field>=<value>` for a row that counts only where the new plan has it; `raised` or `lowered` for one
-    that counts only for a higher or a lower number; empty for always.
-    """
-    effect: EditEffect
-    inputs: tuple[str, ...]
-    """What the field becomes in the cloud; empty where nothing does."""
-    detail: str
-    source: str
-
-
 @cache
-def plan_edits() -> tuple[PlanEdit, ...]:
-    """Return the rows in the file's order; of several for one field the first that counts is taken."""
-    with _DATA.open(newline="", encoding="utf-8") as file:
-        return tuple(
-            PlanEdit(
-                row["cloud"],
-                row["field"],
-                row["when"],
-                EditEffect(row["effect"]),
-                tuple(filter(None, row["input"].split(";"))),
-                row["detail"],
-                row["source"],
-            )
-            for row in csv.DictReader(file)
-        )
+def common_plan_edits() -> tuple[PlanEdit, ...]:
+    """Return the rows of the fields that do the same on every cloud."""
+    return plan_edits(_DATA)
 
 
 @dataclass(frozen=True)
@@ -144,8 +84,8 @@ class PoolChange:
     """The nodes concerned, in words: `up to 4 nodes × 8 GPUs`."""
     former: str = ""
     """The key of a renamed pool in the old file."""
-    cloud: str = ""
-    """The cloud its nodes are in before the edit."""
+    old_protection_counts: bool = False
+    """`EditTables.old_protection_counts` of the cloud its nodes are in before the edit."""
     production: bool = False
     """Whether it is a production pool, before the edit or after it."""
     protected: bool = False
@@ -283,24 +223,24 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def diff(old: StackPlan, new: StackPlan, inputs: InputEdits) -> list[PoolChange]:
+def diff(old: StackPlan, new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
     """Say what becomes of every pool, in the order of the new file; pools that go come last.
 
     Args:
         old: What the stack has now.
         new: What it is to become.
-        inputs: What an edit of each input does, for those set by hand.
+        clouds: By name.
     """
-    return compare([record(plan, old.stack) for plan in old.pools], new, inputs)
+    return compare([record(plan, old.stack) for plan in old.pools], new, clouds)
 
 
-def compare(old: Iterable[PoolRecord], new: StackPlan, inputs: InputEdits) -> list[PoolChange]:
+def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
     """Say what becomes of every pool on record, as `diff` does.
 
     Args:
         old: What the stack has now.
         new: What it is to become.
-        inputs: What an edit of each input does, for those set by hand.
+        clouds: By name.
     """
     before = {(pool.cluster, pool.pool): pool for pool in old}
     changes: list[PoolChange] = []
@@ -313,7 +253,7 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, inputs: InputEdits) -> li
         if was is None:
             changes.append(PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _nodes(plan)))
             continue
-        changed = _compared(was, plan, new.stack.clusters[plan.cluster], inputs)
+        changed = _compared(was, plan, new.stack.clusters[plan.cluster], clouds)
         changes.append(
             PoolChange(
                 plan.cluster,
@@ -323,7 +263,7 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, inputs: InputEdits) -> li
                 changed,
                 was.nodes,
                 former if renamed else "",
-                was.cloud,
+                _old_protection_counts(was, clouds),
                 was.production or new.stack.is_production(plan.name),
                 was.protected,
             )
@@ -338,12 +278,17 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, inputs: InputEdits) -> li
                 EditEffect.REPLACE,
                 (),
                 gone.nodes,
-                cloud=gone.cloud,
+                old_protection_counts=_old_protection_counts(gone, clouds),
                 production=production,
                 protected=gone.protected,
             )
         )
     return changes
+
+
+def _old_protection_counts(was: PoolRecord, clouds: Mapping[str, Cloud]) -> bool:
+    cloud = clouds.get(was.cloud)  # a record may be of a release that knew other clouds
+    return cloud is not None and cloud.node_pools.edits().old_protection_counts
 
 
 def planned_values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
@@ -401,29 +346,18 @@ PLAN_FIELDS = (
 )
 """The portable fields of `planned_values`."""
 
-NO_ADDRESS = ("cloud", "stack", "runtime", *ACCESS_KEYS)
-"""Keys of a cluster that no pool is told: what they change is compared elsewhere, or is inside the cluster."""
-
 _OWN = frozenset({"labels", "taints", "overrides"})
-_UNORDERED = frozenset({"availability_zones", "cluster.node_locations", "security_group_ids", "zones"})
-# Sets in the cloud. The providers for EKS and GKE keep them as sets too (`schema.TypeSet` in
-# https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/ec2/ec2_launch_template.go and
-# https://github.com/hashicorp/terraform-provider-google-beta/blob/main/google-beta/services/container/resource_container_node_pool.go);
-# the one for AKS compares lists in order (pulumi/pulumi-azure-native provider/pkg/provider/diff.go).
 
 
 def _addresses(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
-    """Return what a pool is told of its cluster; of subnets those of its zones, however they are written."""
-    values = {key: getattr(cluster, key) for key in type(cluster).model_fields if key not in NO_ADDRESS}
-    by_zone = values.pop("subnets_by_zone", None)
-    if isinstance(by_zone, Mapping):
-        zones = getattr(plan.settings, "zones", ()) or by_zone
-        lists = [by_zone[zone] for zone in zones if zone in by_zone]
-        values["subnet_ids"] = [each for ids in lists for each in (ids if isinstance(ids, list) else [ids])]
-    known = {key: _with_stack(value, cluster.stack) for key, value in values.items()}
-    if isinstance(known.get("subnet_ids"), list):
-        known["subnet_ids"] = sorted(known["subnet_ids"], key=str)
-    return known
+    """Return what a pool is told of its cluster."""
+    told = cluster.told(plan.settings.zones_asked())
+    return {key: _with_stack(value, cluster.stack) for key, value in told.items()}
+
+
+def _unordered(plan: PoolPlan, cluster: Cluster) -> frozenset[str]:
+    """Return the values whose order says nothing: what the cloud keeps as a set."""
+    return plan.settings.unordered | {f"cluster.{key}" for key in cluster.unordered}
 
 
 def _with_stack(value: Any, stack: object) -> Any:
@@ -457,22 +391,23 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _compared(old: PoolRecord, new: PoolPlan, cluster: Cluster, inputs: InputEdits) -> tuple[FieldChange, ...]:
+def _compared(old: PoolRecord, new: PoolPlan, cluster: Cluster, clouds: Mapping[str, Cloud]) -> tuple[FieldChange, ...]:
     if old.cloud != new.cloud:
         return (FieldChange("cluster.cloud", old.cloud, new.cloud, EditEffect.REPLACE),)
     before, after = old.values, planned_values(new, cluster)
     # A field that only one release knows cannot have been edited; the record may be another release's.
     known = {*old.fields, "overrides"} & {*map(_without_parts, _values(new, cluster)), "overrides"}
+    tables, unordered = clouds[new.cloud].node_pools.edits(), _unordered(new, cluster)
     found = [
-        _field_change(name, before.get(name), after.get(name), new, inputs)
+        _field_change(name, before.get(name), after.get(name), new, tables)
         for name in dict.fromkeys([*before, *after])
-        if not _same(name, before.get(name), after.get(name)) and _without_parts(name) in known
+        if not _same(before.get(name), after.get(name), name in unordered) and _without_parts(name) in known
     ]
     return tuple(sorted(found, key=lambda each: -_STRENGTH[each.effect]))
 
 
-def _same(name: str, old: Any, new: Any) -> bool:
-    if name in _UNORDERED and isinstance(old, list) and isinstance(new, list):
+def _same(old: Any, new: Any, unordered: bool) -> bool:
+    if unordered and isinstance(old, list) and isinstance(new, list):
         return sorted(map(str, old)) == sorted(map(str, new))
     return bool(old == new)
 
@@ -488,23 +423,23 @@ def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
     """
     kept: dict[str, Any] = {
         name: tuple(old)
-        for name in _UNORDERED
+        for name in plan.settings.unordered
         if earlier is not None
         and isinstance(old := earlier.values.get(name), list)
         and isinstance(new := getattr(plan.settings, name, None), tuple)
-        and _same(name, old, list(new))
+        and _same(old, list(new), unordered=True)
     }
     return replace(plan, settings=replace(plan.settings, **kept)) if kept else plan
 
 
-def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, inputs: InputEdits) -> FieldChange:
+def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, tables: EditTables) -> FieldChange:
     if name.startswith("overrides."):
         path = name.removeprefix("overrides.")
-        edit = _by_hand(path, inputs[plan.cloud])
+        edit = _by_hand(path, tables.inputs)
         details = [edit.detail] if edit.detail else []
         details += [f"{each} is {why}" for each, why in plan.customised.items() if f"{path}.".startswith(f"{each}.")]
         return FieldChange(name, old, new, edit.effect, "; ".join(details))
-    row = edit_of(name, plan, old, new)
+    row = edit_of(name, plan, old, new, tables)
     if row.effect is not EditEffect.NONE and any(_is_output(value) for value in (old, new)):
         return FieldChange(name, old, new, EditEffect.UNKNOWN, "its value is known only while the program runs")
     keeps = f"; write first_name: {_shown(old)} to keep it" if name == "first_name" else ""
@@ -517,7 +452,7 @@ def _is_output(value: object) -> bool:
     return isinstance(value, str) and value.startswith(_OUTPUT)
 
 
-def edit_of(name: str, plan: PoolPlan, old: Any, new: Any) -> PlanEdit:
+def edit_of(name: str, plan: PoolPlan, old: Any, new: Any, tables: EditTables) -> PlanEdit:
     """Return the row for a field of a plan: of the field itself, else of what it is part of.
 
     Args:
@@ -525,15 +460,16 @@ def edit_of(name: str, plan: PoolPlan, old: Any, new: Any) -> PlanEdit:
         plan: The new plan.
         old: The field's value before.
         new: Its value now.
+        tables: Of what makes the pool's nodes.
 
     Raises:
         LookupError: The table has no row; a test keeps it total.
     """
     for start in _starts(name):
-        for row in plan_edits():
-            if row.field == start and row.cloud in (plan.cloud, "*") and _counts(row.when, plan, old, new):
+        for row in (*common_plan_edits(), *tables.plan):
+            if row.field == start and _counts(row.when, plan, old, new):
                 return row
-    raise LookupError(f"plan_edits.csv has no row for {name} on {plan.cloud}")
+    raise LookupError(f"the edit tables of {plan.cloud} have no row for {name}")
 
 
 def _counts(when: str, plan: PoolPlan, old: Any, new: Any) -> bool:
@@ -583,8 +519,3 @@ def _shown(value: Any) -> str:
 
 
 _LONG = 80
-
-
-def input_edits(rows: Iterable[Mapping[str, str]]) -> dict[str, InputEdit]:
-    """Read the rows of an `edits.csv`: input to what an edit of it does."""
-    return {row["input"]: InputEdit(EditEffect(row["effect"]), row["detail"]) for row in rows}

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpupools.base.errors import Problem
-from gpupools.edits.diff import EditEffect, InputEdits, PoolChange, PoolRecord, compare
+from gpupools.edits.diff import PoolChange, PoolRecord, compare
 from gpupools.environment.stack import Stack, StackPlan
+from gpupools.planned.cloud import Cloud
+from gpupools.planned.edit_tables import EditEffect
 
 SWITCH = "gpupools:allow_destroy"
 """The key of a stack file that names the pools which an update may replace or delete."""
@@ -16,13 +18,6 @@ RECORD = "record"
 """The output of a `GpuNodePool` in which the stack program keeps the pool's `PoolRecord`."""
 
 POOL_TYPE = "gpupools:index:GpuNodePool"
-
-# GKE's provider looks at the deletion policy of the last update, also when it deletes what was replaced:
-# https://github.com/hashicorp/terraform-provider-google-beta google-beta/services/container/
-# resource_container_node_pool.go, DeletionPolicyPreDelete. Pulumi's engine looks at the new `protect` for a
-# replacement and at the old one for a deletion: pulumi/pulumi pkg/resource/deploy/step_generator.go and step.go.
-_OLD_PROTECTION_COUNTS = frozenset({"gcp"})
-
 
 _UNRECORDED = "may be a production pool, since the last update left no record of it"
 
@@ -97,15 +92,15 @@ def read_earlier(state: Mapping[str, Any]) -> Earlier:
     return Earlier(tuple(records), tuple(unrecorded))
 
 
-def judge(earlier: Earlier, new: StackPlan, inputs: InputEdits) -> Judged:
+def judge(earlier: Earlier, new: StackPlan, clouds: Mapping[str, Cloud]) -> Judged:
     """Compare what is there with what is to be, and say what only the switch in the stack file allows.
 
     Args:
         earlier: What the last update left.
         new: What is to be.
-        inputs: What an edit of each input does, for those set by hand.
+        clouds: By name.
     """
-    changes = compare(earlier.pools, new, inputs)
+    changes = compare(earlier.pools, new, clouds)
     missing, changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
     warnings = [*_not_compared(missing), *idle_switch(changes, new.stack)]
     return Judged(tuple(changes), refusals(changes, new.stack.allow_destroy), tuple(warnings))
@@ -175,7 +170,7 @@ def _still_protected(change: PoolChange) -> Refusal | None:
 def _in_two_updates(change: PoolChange) -> bool:
     if change.change == "deleted" or _drops_placement_group(change):
         return True
-    return change.destroys and change.cloud in _OLD_PROTECTION_COUNTS
+    return change.destroys and change.old_protection_counts
 
 
 def _two_updates(change: PoolChange, switch: str) -> str:

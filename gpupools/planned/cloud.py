@@ -1,23 +1,29 @@
-"""What a cloud's folder must say about its cloud."""
+"""The contract of a cloud: everything its folder brings, as types.
+
+A part that needs a cloud's SDK, or that a command which only plans has no use for, is a function that imports it.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cache, partial
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
+from gpupools.asked.access import ExecPlugin
 from gpupools.asked.overrides import Overridable
 from gpupools.asked.spec import Cluster, PoolSpec
 from gpupools.base.errors import Problem
 from gpupools.base.taints import Taint
 from gpupools.known.catalogue import Catalogue, InstanceType
 from gpupools.known.reserved import KeyRule
+from gpupools.planned.edit_tables import EditTables
 from gpupools.planned.node_runtime import NodeRuntime
-from gpupools.planned.runtime_plan import Piece
 
-if TYPE_CHECKING:  # planning a pool reads none back
+if TYPE_CHECKING:  # planning a pool reads none back and declares none
+    import pulumi  # noqa: TID251 - names of types; nothing here is imported when the program runs
+
+    from gpupools.planned.plan import PoolPlan
     from gpupools.planned.pool_facts import Accelerator, Customisation, PoolFacts
+    from gpupools.read.embedded_pools import HeldKinds
 
 
 class Verdict(StrEnum):
@@ -83,6 +89,14 @@ class Wish:
     capability: Capability
 
 
+class WaitsForEver(NamedTuple):
+    """Why no pod starts the nodes of a pool."""
+
+    what: str
+    """The setting that makes it so: `capacity.mode is queued`."""
+    source: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """What the cloud's own pool needs beyond the portable plan; each cloud's folder adds its fields."""
@@ -97,6 +111,17 @@ class Settings:
     owners: Owners | None = None
     """Who brings the GPU software, where this pool's image makes it others than its `software` says."""
 
+    unordered: ClassVar[frozenset[str]] = frozenset()
+    """Fields that the cloud keeps as sets, so that their order says nothing."""
+
+    def zones_asked(self) -> tuple[str, ...]:
+        """Return the zones that the pool asks for; none where it leaves them to its cluster."""
+        return ()
+
+    def cuts_gpus(self) -> bool:
+        """Say whether the pool itself cuts the GPUs, whatever shares the slices."""
+        return False
+
     def autoscaler_is_told(self) -> bool:
         """Say whether the autoscaler knows of an empty pool what its nodes will offer, beyond the machine's GPUs."""
         return False
@@ -105,36 +130,13 @@ class Settings:
         """Say whether a pod may wait for its node longer than an update can: for a reserved time, or for room."""
         return False
 
-    def pods_bring_nodes(self) -> bool:
-        """Say whether a pod that waits is enough for the autoscaler to start a node."""
-        return True
+    def pods_bring_no_nodes(self) -> "WaitsForEver | None":
+        """Say why a pod that waits is not enough for the autoscaler to start a node; None where it is."""
+        return None
 
     def beside_gpus(self) -> Mapping[str, str]:
         """Return what each node offers beside GPUs, RDMA interfaces and huge pages: resource name to quantity."""
         return {}
-
-
-def when_called(module: str, function: str, *first: Any) -> Callable[..., Any]:
-    """Return a function that imports another at its first call and passes `first` and its own arguments on.
-
-    For reading back, whose modules a command that only plans has no use for.
-    """
-
-    @cache
-    def imported() -> Callable[..., Any]:
-        return partial(getattr(import_module(module), function), *first)
-
-    return lambda *rest: imported()(*rest)
-
-
-def no_refusals(wish: Wish) -> list[Problem]:
-    """Refuse nothing beyond the capability matrix."""
-    return []
-
-
-def nothing_customised(resource: str, inputs: Mapping[str, Any]) -> "tuple[Customisation, ...]":
-    """Find nothing: a cloud whose inputs nobody sets by hand."""
-    return ()
 
 
 def no_template(type_token: str, properties: Mapping[str, Any]) -> "PoolFacts | None":
@@ -152,75 +154,140 @@ def holds_nothing(type_token: str, properties: Mapping[str, Any]) -> Iterable[st
     return ()
 
 
-def image_brings_driver(software: str, settings: Settings) -> NodeRuntime:
-    """Say that every image has driver and toolkit, and under `cloud-managed` the rest."""
-    pieces = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, Piece.MIG_MANAGER]
-    if software == "cloud-managed":
-        pieces.append(Piece.DEVICE_PLUGIN)
-    return NodeRuntime(brings=dict.fromkeys(pieces, "node image"), why="the node image brings them", source="")
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """Reads back what anybody declared on a cloud. None of it raises, whatever the input."""
+
+    read_pools: "Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]]"
+    """Read the node pools a declared resource holds (type token, wire-form properties with `UNKNOWN`).
+
+    Several for a cluster with pools written inline, none for a resource without.
+    """
+    accelerator: "Callable[[str], Accelerator]"
+    """Say what a machine carries, by its name alone; for objects that name machines, such as Karpenter's."""
+    overridden: "Callable[[str, Mapping[str, Any]], Iterable[Customisation]]"
+    """Say which inputs of a resource, set by hand, run on the nodes, open them or decide whom they run as."""
+    read_template: "Callable[[str, Mapping[str, Any]], PoolFacts | None]" = no_template
+    """Read a resource that other resources take their machines from, pool or not; None for any other."""
+    unread: Callable[[str, Mapping[str, Any]], str] = reads_all
+    """Say why a resource of a type that is read is closed, e.g. a stack whose template is not at hand; or nothing."""
+    held_types: Callable[[str, Mapping[str, Any]], Iterable[str]] = holds_nothing
+    """Yield the types of what a resource holds and `read_pools` does not read, as `cloudformation:X` or `arm:X`."""
+    types: tuple[str, ...]
+    """Every type token that is read, for people."""
+    objects: "HeldKinds" = field(default_factory=dict)
+    """Kubernetes objects that hold this cloud's own resources."""
 
 
-@dataclass(frozen=True)
+Given = Mapping[str, "pulumi.Input[Any]"]
+"""The keys of a cluster; values may be late."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declaring:
+    """Declares the resources of a cloud with its SDK."""
+
+    create_provider: "Callable[[str, Given, pulumi.ResourceOptions], pulumi.ProviderResource]"
+    """Declare the provider of one cluster's pools; credentials are the environment's."""
+    create_pool: "Callable[[str, PoolPlan, Given, pulumi.ResourceOptions], pulumi.Output[str]]"
+    """Declare the resources of one plan, all named after the name given; return what the cloud calls the pool.
+
+    Raises TypeError for a plan of another cloud.
+    """
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodePools:
+    """A cloud's own node pools, as what makes the nodes of a pool: what they take, and what an edit of them does."""
+
+    settings: Mapping[str, Setting]
+    """Every name in `gpupools.asked.pool_parts.SETTINGS`."""
+    overridable: Mapping[str, Overridable]
+    """What a pool's resources take by hand, and what of it stays the plan's: the one table of that."""
+    edits: Callable[[], EditTables]
+    """What edits do to nodes that run."""
+    declaring: Callable[[], Declaring]
+    """Imports the cloud's SDK."""
+
+
+class FreeForm(NamedTuple):
+    """A resource whose class takes any properties, for which another class has the types."""
+
+    token: str
+    """Type token of the class that has them."""
+    whose: str
+    """What it is, for people: `an agent pool`."""
+    inside: str
+    """The input that holds the properties."""
+    in_the_address: frozenset[str]
+    """Properties of the typed class that are not among the free ones: they are parts of the resource's address."""
+    newer: frozenset[str]
+    """Properties of later versions of the API, which the typed class lacks; an inner one by its dotted path."""
+    problems: tuple[tuple[str, str, str], ...]
+    """What the cloud knows to be wrong with the newer ones: dotted path below `inside`, what, and the cure."""
+
+
+FreeForms = Callable[[Mapping[str, Any]], FreeForm | None]
+"""Says what a resource is, by its inputs."""
+
+
+def no_free_form(type_token: str) -> FreeForms | None:
+    """Find none: a cloud whose resources all have a class of their own."""
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Cloud:
-    """Everything the domain must know about one cloud; the folder's `resources.py` translates the plan."""
+    """Everything a cloud's folder brings. What has no default every cloud must have."""
 
     name: str
     """The folder's name."""
     service: str
     """The Kubernetes service's name, for people."""
+
     instance_types: Catalogue
+    find_instance_type: Callable[[Catalogue, str], InstanceType | None] = field(
+        default=lambda catalogue, name: catalogue.get(name)
+    )
+    """Look a written instance type up; a cloud with composed names brings its own."""
+
     cluster: type[Cluster]
     """The keys a stack file gives for a cluster on this cloud."""
+    example_cluster: Mapping[str, Any]
+    """A cluster as a stack file gives it, for documentation, the capability matrix and the contract tests."""
+    access: Callable[[Mapping[str, Any]], ExecPlugin]
+    """Say which program gets a token for the API of a cluster, from the cluster's keys."""
+    provider_settings: Mapping[str, Mapping[str, str]]
+    """Namespaces of Pulumi configuration that belong to this cloud's providers → setting → what to use instead.
+
+    A provider that a program declares itself reads none of them (https://github.com/pulumi/pulumi-aws/issues/3259).
+    """
+
     software: Mapping[str, Software]
     """The ways of installing the GPU software: `cloud-managed`, `device-plugin`, `gpu-operator`, `dra-driver`."""
     default_software: Mapping[str, str]
     """The way taken for each kind of sharing when the pool names none."""
     capabilities: Mapping[tuple[str, str], Capability]
     """The matrix: (software, kind of sharing) to a verdict, without gaps."""
-    decide: Callable[[Wish], Settings]
-    """Choose what this cloud's pool needs; called only for a wish that nothing refuses."""
-    read_pools: Callable[[str, Mapping[str, Any]], "tuple[PoolFacts, ...]"]
-    """Read the node pools a declared resource holds (type token, wire-form properties with `UNKNOWN`).
-
-    Several for a cluster with pools written inline, none for a resource without. Never raises, whatever the input.
-    """
-    accelerator: "Callable[[str], Accelerator]"
-    """Say what a machine carries, by its name alone; for objects that name machines of a cloud, such as Karpenter's."""
-    refusals: Callable[[Wish], list[Problem]] = no_refusals
+    refusals: Callable[[Wish], list[Problem]]
     """What this cloud refuses beyond the matrix: profiles, client limits, machines the image cannot drive."""
-    conflicts: Callable[[Wish], list[Problem]] = no_refusals
+    conflicts: Callable[[Wish], list[Problem]]
     """Settings of the pool that exclude each other or the machine: capacity, zones, image, disk, network, upgrades.
 
     Apart from `refusals`, since the capability matrix is about sharing and not about how machines are bought.
     """
-    reserved_labels: tuple[KeyRule, ...] = ()
-    """Which keys of node labels a pool may not set."""
-    reserved_taints: tuple[KeyRule, ...] = ()
-    """Which keys of taints a pool may not set."""
-    customised: "Callable[[str, Mapping[str, Any]], Iterable[Customisation]]" = nothing_customised
-    """Say which inputs of a resource, set by hand, run on the nodes, open them or decide whom they run as."""
-    overridable: Mapping[str, Overridable] = field(default_factory=dict)
-    """What a pool's resources take by hand, and what of it stays the plan's: the one table of that."""
-    find_instance_type: Callable[[Catalogue, str], InstanceType | None] = field(
-        default=lambda catalogue, name: catalogue.get(name)
-    )
-    """Look a written instance type up; a cloud with composed names brings its own."""
-    read_template: Callable[[str, Mapping[str, Any]], "PoolFacts | None"] = no_template
-    """Read a resource that other resources take their machines from, pool or not; None for any other."""
-    unread: Callable[[str, Mapping[str, Any]], str] = reads_all
-    """Say why a resource of a type that is read is closed, e.g. a stack whose template is not at hand; or nothing."""
-    held_types: Callable[[str, Mapping[str, Any]], Iterable[str]] = holds_nothing
-    """Yield the types of what a resource holds and `read_pools` does not read, as `cloudformation:X` or `arm:X`."""
-    node_runtime: Callable[[str, Settings], NodeRuntime] = image_brings_driver
+    decide: Callable[[Wish], Settings]
+    """Choose what this cloud's pool needs; called only for a wish that nothing refuses."""
+    node_runtime: Callable[[str, Settings], NodeRuntime]
     """Say what the nodes bring of the GPU software, by the pool's `software` and this cloud's part of its plan."""
-    example_cluster: Mapping[str, Any] = field(default_factory=dict)
-    """A cluster as a stack file gives it, for documentation, the capability matrix and the contract tests."""
-    settings: Mapping[str, Setting] = field(default_factory=dict)
-    """Every name in `gpupools.asked.pool_parts.SETTINGS`; one without an entry is refused as not there yet."""
-    provider_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Namespaces of Pulumi configuration that belong to this cloud's providers → setting → what to use instead.
-
-    A provider that a program declares itself reads none of them (https://github.com/pulumi/pulumi-aws/issues/3259).
-    """
+    reserved_labels: tuple[KeyRule, ...]
+    """Which keys of node labels a pool may not set."""
+    reserved_taints: tuple[KeyRule, ...]
+    """Which keys of taints a pool may not set."""
     component_name_limit: int | None = None
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
+
+    node_pools: NodePools
+    reading: Callable[[], Reading]
+    free_form: Callable[[str], FreeForms | None] = no_free_form
+    """Return what says of resources of a type whose class takes any properties what they are; None for other types."""

@@ -1,10 +1,41 @@
 """What a cloud's folder must say about the GPU software of its nodes; data, one row per way of installing it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpupools.planned.runtime_plan import Piece
+from gpupools.planned.runtime_plan import KubernetesObject, Piece
+
+if TYPE_CHECKING:
+    from gpupools.planned.plan import PoolPlan
+
+
+class DriverMount(NamedTuple):
+    """A directory with the driver that pods mount."""
+
+    host: str
+    inside: str
+    """Where images look for it."""
+
+
+class DriverInstaller(NamedTuple):
+    """What installs the driver of nodes."""
+
+    owner: str
+    """In words for people."""
+    declare: "Callable[[Sequence[PoolPlan]], KubernetesObject]"
+    """Declare it for the nodes of these pools; the object says what it installs (`KubernetesObject.installs`)."""
+
+
+class NodeChart(NamedTuple):
+    """A chart that nodes need."""
+
+    chart: str
+    """A row of `data/charts.csv`."""
+    values: "Callable[[Sequence[PoolPlan]], dict[str, Any]]"
+    """By value path, for the pools that need it."""
+    decisions: tuple[str, ...]
+    """What happens to CRDs and leftovers, as `Release.decisions`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,16 +57,16 @@ class NodeRuntime:
     """containerd handler for which a RuntimeClass `nvidia` is worth having, because nobody else declares one."""
     pod_runtime_class: str | None = None
     """RuntimeClass that pods must name; None where NVIDIA's runtime is the default or CDI does the work."""
-    pod_driver_directory: str = ""
-    """Directory of the host with the driver that each pod mounts itself; empty where that is done for it."""
-    cos_driver_installer: bool = False
-    """Whether Google's driver installer has to run on the nodes."""
-    critical_pods_need_quota: bool = False
-    """Whether system-critical pods outside kube-system need a ResourceQuota that admits them."""
+    pod_driver_mount: DriverMount | None = None
+    """Where each pod mounts the driver itself; None where that is done for it."""
+    driver_installer: DriverInstaller | None = None
+    """What has to run on the nodes to install their driver, where neither image nor charts do."""
+    critical_pods_quota: str = ""
+    """Why system-critical pods outside kube-system need a ResourceQuota that admits them; empty where they do not."""
     mig_needs_reboot: bool = False
     """Whether the MIG manager must be allowed to reboot the node."""
-    efa: bool = False
-    """Whether the nodes have EFA interfaces, which pods get from a device plugin of their own."""
+    charts: tuple[NodeChart, ...] = ()
+    """Charts that the nodes need for what they offer beside GPUs."""
     no_dcgm_chart: str = ""
     """Why the DCGM exporter's chart cannot run here and what does instead; empty where it can."""
     no_dcgm_source: str = ""

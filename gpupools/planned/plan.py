@@ -19,6 +19,7 @@ from gpupools.planned.capacity import capacity
 from gpupools.planned.cloud import Capability, Cloud, Owners, Settings, Verdict, Wish
 from gpupools.planned.dra import DRA_CHART, DRA_DRIVER, claim_template, claiming
 from gpupools.planned.labels import OUR_LABELS, TRUST_LABEL, pool_labels
+from gpupools.planned.node_runtime import DriverMount
 
 POOL_LABEL = "gpupools/pool"
 """Node label with the pool's name, for node selectors; the same on every cloud."""
@@ -54,8 +55,8 @@ class PoolPlan:
     """Who may use the pool; None when the question does not arise."""
     runtime_class: str | None = None
     """RuntimeClass that pods must name; None where NVIDIA's runtime is the default or CDI does the work."""
-    driver_directory: str = ""
-    """Directory of the host with the driver that pods mount themselves; empty where that is done for them."""
+    driver_mount: DriverMount | None = None
+    """Where pods mount the driver themselves; None where that is done for them."""
     set_by_hand: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of the cloud's own resources that the reader overrides: `NodePool.version` to its value."""
     customised: Mapping[str, str] = field(default_factory=dict)
@@ -79,8 +80,8 @@ class PoolPlan:
         else:
             container = {"name": "main", "resources": {"limits": {next(iter(self.capacity)): 1}}}
             asks = {"containers": [container]}
-            if self.driver_directory:
-                asks = _mounting(container, self.driver_directory)
+            if self.driver_mount is not None:
+                asks = _mounting(container, self.driver_mount)
         return {
             "nodeSelector": {POOL_LABEL: self.name},
             "tolerations": [_toleration(taint) for taint in self.taints if taint.effect != Effect.PREFER_NO_SCHEDULE],
@@ -137,21 +138,16 @@ def _toleration(taint: Taint) -> dict[str, str]:
     return toleration | ({"operator": "Equal", "value": taint.value} if taint.value else {})
 
 
-_DRIVER_MOUNT = "/usr/local/nvidia"
-"""Where GKE's own device plugin mounts the driver (https://github.com/GoogleCloudPlatform/container-engine-accelerators,
-cmd/nvidia_gpu/nvidia_gpu.go); CUDA images before 12.8.1 look for libraries there unasked."""
-
-
-def _mounting(container: Mapping[str, Any], directory: str) -> dict[str, Any]:
-    """Return the keys of a pod's spec whose first container finds the driver in this directory of the host.
+def _mounting(container: Mapping[str, Any], driver: DriverMount) -> dict[str, Any]:
+    """Return the keys of a pod's spec whose first container finds the driver where the host has it.
 
     https://github.com/GoogleCloudPlatform/compute-gpu-installation/issues/46 has the images that need the variable.
     """
     given = {
-        "env": [{"name": "LD_LIBRARY_PATH", "value": f"{_DRIVER_MOUNT}/lib64"}],
-        "volumeMounts": [{"name": "nvidia-driver", "mountPath": _DRIVER_MOUNT, "readOnly": True}],
+        "env": [{"name": "LD_LIBRARY_PATH", "value": f"{driver.inside}/lib64"}],
+        "volumeMounts": [{"name": "nvidia-driver", "mountPath": driver.inside, "readOnly": True}],
     }
-    host = {"name": "nvidia-driver", "hostPath": {"path": directory, "type": "Directory"}}
+    host = {"name": "nvidia-driver", "hostPath": {"path": driver.host, "type": "Directory"}}
     return {"containers": [{**container, **given}], "volumes": [host]}
 
 
@@ -237,12 +233,12 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
         settings=settings,
         trust=spec.trust,
         runtime_class=node.pod_runtime_class,
-        driver_directory=node.pod_driver_directory,
+        driver_mount=node.pod_driver_mount,
         set_by_hand=flattened(spec.overrides.get(cloud.name, {})),
         customised={
             f"{resource}.{each.property}": f"{each.kind}: {each.why}"
             for resource, inputs in spec.overrides.get(cloud.name, {}).items()
-            for each in cloud.customised(resource, inputs)
+            for each in cloud.reading().overridden(resource, inputs)
         },
     )
 
@@ -397,7 +393,7 @@ def _native_ways(cloud: Cloud, kind: str) -> str:
 
 def _settings_not_taken(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
     for name, path in given_settings(spec).items():
-        setting = cloud.settings.get(name)
+        setting = cloud.node_pools.settings.get(name)
         if setting is None:
             yield Problem((*at, *path), f"{name} does nothing on {cloud.name} yet", "leave it out")
         elif not setting.taken:
@@ -420,7 +416,7 @@ def _reserved_labels(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem
 def _labels_by_hand(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[Path, str]]:
     """Yield the labels that overrides set, but those that they cannot touch at all."""
     for resource, inputs in spec.overrides.get(cloud.name, {}).items():
-        known = cloud.overridable.get(resource)
+        known = cloud.node_pools.overridable.get(resource)
         path = known.labels if known is not None else ()
         labels: Any = inputs if path else {}
         for key in path:

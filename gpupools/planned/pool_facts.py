@@ -135,7 +135,7 @@ class Reference:
     property: str
     """Path of the input that refers; its first key is the one to look up among property dependencies."""
     types: tuple[str, ...]
-    """Type tokens the other resource can have; `Cloud.read_template` reads it."""
+    """Type tokens the other resource can have; `Reading.read_template` reads it."""
     id: str = ""
     """What the input says when it is known: an id, a name."""
     decides: frozenset[str] = frozenset()

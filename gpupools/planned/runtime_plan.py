@@ -6,6 +6,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpupools.base.errors import Problem
@@ -67,6 +68,15 @@ class Release(NamedTuple):
         return self.repository.startswith("oci://")
 
 
+class Installs(NamedTuple):
+    """What a DaemonSet brings to the nodes it runs on."""
+
+    piece: Piece
+    owner: str
+    node_labels: Mapping[str, str] = MappingProxyType({})
+    """Labels that the cloud itself puts on every node with a GPU, which no plan of a pool has."""
+
+
 class KubernetesObject(NamedTuple):
     """One object to declare."""
 
@@ -80,6 +90,8 @@ class KubernetesObject(NamedTuple):
     """How long it may take to become ready; None for objects that are ready at once."""
     await_ready: bool = True
     """False where readiness depends on nodes that need not exist."""
+    installs: Installs | None = None
+    """For a DaemonSet that brings a piece to nodes."""
 
     @property
     def kind(self) -> str:

@@ -5,143 +5,108 @@ Crossplane take Terraform's: blocks in the singular (`taint`, `guestAccelerator`
 `spec.forProvider`, where older versions wrap single blocks in lists. So a specification is read by the reader of the
 cloud's own resource, and paths are told in the spelling of the object.
 
-Sources, as repository and path: aws-controllers-k8s/eks-controller apis/v1alpha1/nodegroup.go;
-Azure/azure-service-operator v2/api/containerservice; GoogleCloudPlatform/k8s-config-connector
-crds/container_v1beta1_containernodepool.yaml and crds/container_v1beta1_containercluster.yaml;
-crossplane-contrib/provider-upjet-aws examples/eks; crossplane-contrib/provider-upjet-azure apis/containerservice;
-crossplane-contrib/provider-upjet-gcp apis/container; crossplane-contrib/provider-aws apis/eks/manualv1alpha1;
-crossplane-contrib/provider-gcp apis/container/v1beta1.
+Which objects those are each cloud says, with its sources (`Reading.objects`).
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
-from gpupools.read.inputs import at, flag, is_list, items, mapping, relocated, text
+from gpupools.read.inputs import at, is_list, items, mapping, relocated, text
 
 if TYPE_CHECKING:
     from gpupools.planned.cloud import Cloud
 
-EKS = "aws:eks/nodeGroup:NodeGroup"
-TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
-AKS = "azure-native:containerservice:AgentPool"
-AKS_CLUSTER = "azure-native:containerservice:ManagedCluster"
-CLASSIC_AKS = "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool"
-CLASSIC_AKS_CLUSTER = "azure:containerservice/kubernetesCluster:KubernetesCluster"
-GKE = "gcp:container/nodePool:NodePool"
-GKE_CLUSTER = "gcp:container/cluster:Cluster"
-API_GKE = "google-native:container/v1:NodePool"
-
-_TERRAFORM: Mapping[str, str] = {
-    "taints": "taint",
-    "guestAccelerators": "guestAccelerator",
-    "nodePools": "nodePool",
-}
+TERRAFORM: Mapping[str, str] = {"taints": "taint"}
 """Names of properties in Terraform's form, by the name that the cloud's reader looks for."""
 
-# Blocks that are there once at most. A list of one counts as its item.
-_SINGLE = frozenset(
-    {
-        "autoProvisioningDefaults",
-        "autoscaling",
-        "clusterAutoscaling",
-        "gpuDriverInstallationConfig",
-        "gpuSharingConfig",
-        "iamInstanceProfile",
-        "instanceRequirements",
-        "kubeletConfig",
-        "launchTemplate",
-        "metadataOptions",
-        "networkConfig",
-        "nodeConfig",
-        "remoteAccess",
-        "scalingConfig",
-        "shieldedInstanceConfig",
-        "workloadMetadataConfig",
-    }
-)
 
-# An account that another object stands for is one of the pool's own.
-_REFERENCES = {"serviceAccount": ("serviceAccountRef", "serviceAccountSelector")}
+def nothing_beside(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Find no input outside the specification."""
+    return {}
 
 
 @dataclass(frozen=True)
-class _Kind:
-    """What an object holds."""
+class HeldPool:
+    """A kind of object whose specification is a resource of the cloud."""
 
-    cloud: str
     token: str
     """Pulumi type of the cloud's resource of this form."""
     below: tuple[str, ...] = ("spec",)
     """Where; what an earlier place says wins."""
     names: Mapping[str, str] = field(default_factory=dict)
     """The object's names for properties."""
+    single: frozenset[str] = frozenset()
+    """Blocks that are there once at most: a list of one counts as its item."""
+    references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Properties that another object may stand for, by the keys that refer to it."""
+    beside: Callable[[Mapping[str, Any]], Mapping[str, Any]] = nothing_beside
+    """Find inputs that the object says outside its specification."""
 
 
-_CROSSPLANE = ("spec.forProvider", "spec.initProvider")
+@dataclass(frozen=True)
+class HeldList:
+    """A kind of object that lists others, some of which are pools."""
+
+    path: str
+    """Of the list."""
+    kind: str
+    """Of those that are pools."""
+    token: str
+    """Pulumi type of the cloud's resource of their specification's form."""
 
 
-def _upbound(cloud: str, group: str, kind: str, token: str) -> dict[tuple[str, str], _Kind]:
+HeldKinds = Mapping[tuple[str, str], HeldPool | HeldList]
+"""What Kubernetes objects hold, by group and kind."""
+
+CROSSPLANE = ("spec.forProvider", "spec.initProvider")
+
+
+def upbound(cloud: str, group: str, kind: str, held: HeldPool) -> dict[tuple[str, str], HeldPool]:
     """Make the entries of one of Upbound's providers: of the cluster, and since version 2 of a namespace."""
     service, _, rest = group.partition(f".{cloud}.")
-    known = _Kind(cloud, token, _CROSSPLANE, _TERRAFORM)
+    known = replace(held, below=CROSSPLANE)
     return {(f"{service}.{cloud}.{middle}{rest}", kind): known for middle in ("", "m.")}
 
 
-KINDS: Mapping[tuple[str, str], _Kind] = MappingProxyType(
-    {
-        ("eks.services.k8s.aws", "Nodegroup"): _Kind("aws", EKS),
-        ("containerservice.azure.com", "ManagedClustersAgentPool"): _Kind("azure", AKS),
-        ("containerservice.azure.com", "ManagedCluster"): _Kind("azure", AKS_CLUSTER),
-        ("container.cnrm.cloud.google.com", "ContainerNodePool"): _Kind("gcp", GKE, names=_TERRAFORM),
-        ("container.cnrm.cloud.google.com", "ContainerCluster"): _Kind("gcp", GKE_CLUSTER, names=_TERRAFORM),
-        **_upbound("aws", "eks.aws.upbound.io", "NodeGroup", EKS),
-        **_upbound("aws", "ec2.aws.upbound.io", "LaunchTemplate", TEMPLATE),
-        **_upbound("azure", "containerservice.azure.upbound.io", "KubernetesClusterNodePool", CLASSIC_AKS),
-        **_upbound("azure", "containerservice.azure.upbound.io", "KubernetesCluster", CLASSIC_AKS_CLUSTER),
-        **_upbound("gcp", "container.gcp.upbound.io", "NodePool", GKE),
-        **_upbound("gcp", "container.gcp.upbound.io", "Cluster", GKE_CLUSTER),
-        ("eks.aws.crossplane.io", "NodeGroup"): _Kind("aws", EKS, _CROSSPLANE, {"ec2SshKey": "ec2SSHKey"}),
-        ("container.gcp.crossplane.io", "NodePool"): _Kind("gcp", API_GKE, _CROSSPLANE),
-    }
-)
-"""By group and kind."""
+def held_by(group: str, kind: str, clouds: Mapping[str, "Cloud"]) -> "tuple[Cloud, HeldPool | HeldList] | None":
+    """Return the cloud whose pools objects of this kind hold, and how; None for any other kind."""
+    for cloud in clouds.values():
+        held = cloud.reading().objects.get((group, kind))
+        if held is not None:
+            return cloud, held
+    return None
 
 
-def read_embedded(
-    given: Mapping[str, Any], group: str, kind: str, clouds: Mapping[str, "Cloud"]
-) -> Iterator[PoolFacts]:
+def read_held(given: Mapping[str, Any], cloud: "Cloud", held: HeldPool | HeldList) -> Iterator[PoolFacts]:
     """Read the pools of an object that holds a cloud's own form.
 
     Args:
         given: The object.
-        group: Of its API version.
-        kind: With `group` a key of `KINDS`.
-        clouds: Read their own forms.
+        cloud: Reads its own form.
+        held: What `held_by` returned.
     """
-    known = KINDS[group, kind]
-    if known.cloud not in clouds:
-        return
-    first = known.below[0]
+    return _listed(given, cloud, held) if isinstance(held, HeldList) else _embedded(given, cloud, held)
+
+
+def _embedded(given: Mapping[str, Any], cloud: "Cloud", held: HeldPool) -> Iterator[PoolFacts]:
+    first = held.below[0]
     if at(given, first) is UNKNOWN:
-        yield PoolFacts(known.cloud, (), None, (), unknown=(first,), where=first)
+        yield PoolFacts(cloud.name, (), None, (), unknown=(first,), where=first)
         return
     places: dict[str, str] = {}
-    held: dict[str, Any] = {}
-    for below in reversed(known.below):
+    said: dict[str, Any] = {}
+    for below in reversed(held.below):
         for key, value in mapping(at(given, below)).items():
-            held[key] = value
+            said[key] = value
             places[key] = below
-    ours = {theirs: name for name, theirs in known.names.items()}
-    wire = _as_resource(held, ours)
-    if known.token == GKE_CLUSTER and _without_default_pool(given):
-        wire = {**wire, "removeDefaultNodePool": True}
-    late = tuple(below for below in known.below if at(given, below) is UNKNOWN)
-    for pool in clouds[known.cloud].read_pools(known.token, wire):
-        place = _Places(given, places, first, known.names)
+    ours = {theirs: name for name, theirs in held.names.items()}
+    wire = {**_as_resource(said, ours, held), **held.beside(given)}
+    late = tuple(below for below in held.below if at(given, below) is UNKNOWN)
+    for pool in cloud.reading().read_pools(held.token, wire):
+        place = _Places(given, places, first, held)
         found = relocated(pool, place, place.said)
         late_gpus = None if late and not found.evidence else found.gpus_per_node
         # What is not known yet may hold the taints as well.
@@ -149,16 +114,10 @@ def read_embedded(
         yield replace(found, unknown=unknown, gpus_per_node=late_gpus)
 
 
-def _without_default_pool(given: Mapping[str, Any]) -> bool:
-    """Read Config Connector's annotation: https://docs.cloud.google.com/config-connector/docs/how-to/."""
-    noted = mapping(at(given, "metadata.annotations"))
-    return flag(noted.get("cnrm.cloud.google.com/remove-default-node-pool")) is True
-
-
-def _as_resource(value: Any, ours: Mapping[str, str]) -> Any:
+def _as_resource(value: Any, ours: Mapping[str, str], held: HeldPool) -> Any:
     """Write a specification in the names and nesting of the cloud's resource."""
     if is_list(value):
-        return [_as_resource(item, ours) for item in value]
+        return [_as_resource(item, ours, held) for item in value]
     if not isinstance(value, Mapping):
         return value
     found: dict[str, Any] = {}
@@ -166,9 +125,9 @@ def _as_resource(value: Any, ours: Mapping[str, str]) -> Any:
         if key in ours.values():
             continue  # the name of another API, which this one does not know
         name = ours.get(key, key)
-        single = name in _SINGLE and is_list(item) and len(item) == 1
-        found[name] = _as_resource(item[0] if single else item, ours)
-    for name, references in _REFERENCES.items():
+        single = name in held.single and is_list(item) and len(item) == 1
+        found[name] = _as_resource(item[0] if single else item, ours, held)
+    for name, references in held.references.items():
         named = next((mapping(value[each]) for each in references if each in value), None)
         if named is not None and found.get(name) is None:
             found[name] = text(named.get("external")) or text(named.get("name")) or "chosen by its labels"
@@ -188,7 +147,7 @@ class _Places:
     places: Mapping[str, str]
     """Where each property of the resource stands, by its name in the object."""
     first: str
-    names: Mapping[str, str]
+    held: HeldPool
 
     def __call__(self, path: str) -> str:
         """Return the path in the object, as `gpupools.read.inputs.with_taint` takes it."""
@@ -201,13 +160,13 @@ class _Places:
                 value = value[index] if is_list(value) and index < len(value) else None
                 continue
             name = match[1]
-            key = self.names.get(name, name)
+            key = self.held.names.get(name, name)
             if not written:
                 written = self.places.get(key, self.first)
                 value = at(self.given, written)
             written += f".{key}"
             value = mapping(value).get(key)
-            if name in _SINGLE and is_list(value) and len(value) == 1:
+            if name in self.held.single and is_list(value) and len(value) == 1:
                 written += "[0]"
                 value = value[0]
         return written
@@ -218,22 +177,13 @@ class _Places:
         return f"{self(match[0])}{sentence[match.end() :]}" if match else sentence
 
 
-def read_aso_pools(given: Mapping[str, Any], path: str, clouds: Mapping[str, "Cloud"]) -> Iterator[PoolFacts]:
-    """Read an AzureASOManagedMachinePool or its template, which holds Azure Service Operator's objects.
-
-    kubernetes-sigs/cluster-api-provider-azure api/v1beta1/azureasomanagedmachinepool_types.go.
-
-    Args:
-        given: The object.
-        path: Of the list of objects.
-        clouds: Read their own forms.
-    """
+def _listed(given: Mapping[str, Any], cloud: "Cloud", held: HeldList) -> Iterator[PoolFacts]:
     late: list[str] = []
-    for where, one in items(at(given, path), path, late):
-        if at(one, "kind") == "ManagedClustersAgentPool" and "azure" in clouds:
+    for where, one in items(at(given, held.path), held.path, late):
+        if at(one, "kind") == held.kind:
             spec = mapping(at(one, "spec"))
-            place = _Places(given, {}, f"{where}.spec", {})
-            for found in clouds["azure"].read_pools(AKS, spec):
+            place = _Places(given, {}, f"{where}.spec", HeldPool(held.token))
+            for found in cloud.reading().read_pools(held.token, spec):
                 yield replace(relocated(found, place, place.said), pool=text(at(one, "metadata.name")))
     for name in late:
-        yield PoolFacts("azure", (), None, (), unknown=(name,), where=name)
+        yield PoolFacts(cloud.name, (), None, (), unknown=(name,), where=name)

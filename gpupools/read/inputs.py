@@ -60,7 +60,7 @@ def other_accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator |
 def accelerator_by_name(name: str, cloud: str, clouds: Mapping[str, "Cloud"]) -> Accelerator:
     """Ask the cloud that a machine seems to be of first, then the others: no two name machines alike."""
     asked = [*([clouds[cloud]] if cloud in clouds else []), *clouds.values()]
-    found = (one.accelerator(name) for one in asked)
+    found = (one.reading().accelerator(name) for one in asked)
     return next((one for one in found if one.vendor), NO_ACCELERATOR)
 
 
@@ -369,7 +369,7 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
 
     Args:
         pool: Has a reference at `path` in `elsewhere`.
-        other: What `Cloud.read_template` read from the resource referred to.
+        other: What `Reading.read_template` read from the resource referred to.
         path: `Reference.property`.
     """
     reference = next((one for one in pool.elsewhere if one.property == path), None)

@@ -19,7 +19,8 @@ from typing import Any
 
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, Reference, SoftwareHints
-from gpupools.read import cluster_api, embedded_pools, holders, node_groups
+from gpupools.read import cluster_api, holders, node_groups
+from gpupools.read.embedded_pools import held_by, read_held
 from gpupools.read.inputs import (
     KUBERNETES_EFFECTS,
     Hardening,
@@ -96,7 +97,7 @@ def read_template(type_token: str, properties: Mapping[str, Any], clouds: Clouds
         return cluster_api.read_bootstrap(type_token, properties)
     found = reader(spec)
     cloud = clouds.get(found.cloud)
-    return replace(found, customised=tuple(cloud.customised(match["kind"], spec))) if cloud else found
+    return replace(found, customised=tuple(cloud.reading().overridden(match["kind"], spec))) if cloud else found
 
 
 def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> tuple[PoolFacts, ...]:
@@ -106,17 +107,16 @@ def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> 
         return tuple(node_groups.read_node_groups(given, group, kind, clouds))
     if known in holders.KINDS:
         return tuple(_held(given, group, kind, clouds))
-    if not any(known in table for table in (_READERS, cluster_api.KINDS, embedded_pools.KINDS, _ASO)):
+    held = held_by(group, kind, clouds)
+    if held is None and known not in _READERS and known not in cluster_api.KINDS:
         return ()
     spec = given.get("spec")
     if spec is UNKNOWN:
         return (PoolFacts("kubernetes", (), None, (), unknown=("spec",), where="spec"),)
     if known in cluster_api.KINDS:
         return tuple(cluster_api.read_machines(mapping(spec), group, kind, clouds))
-    if known in embedded_pools.KINDS:
-        return tuple(embedded_pools.read_embedded(given, group, kind, clouds))
-    if known in _ASO:
-        return tuple(embedded_pools.read_aso_pools(given, _ASO[known], clouds))
+    if held is not None:
+        return tuple(read_held(given, *held))
     return tuple(_READERS[known](mapping(spec), kind, clouds))
 
 
@@ -138,13 +138,13 @@ def _held(given: Mapping[str, Any], group: str, kind: str, clouds: Clouds) -> It
             yield found
 
 
-def kinds_read() -> Iterator[tuple[str, str]]:
+def kinds_read(clouds: Clouds) -> Iterator[tuple[str, str]]:
     """Yield group and kind of every object that is read, as a pool or for what pools refer to."""
     yield from _READERS
     yield from cluster_api.KINDS
     yield from cluster_api.joined_kinds()
-    yield from embedded_pools.KINDS
-    yield from _ASO
+    for cloud in clouds.values():
+        yield from cloud.reading().objects
     yield from node_groups.KINDS
     yield from holders.KINDS
     yield from (("karpenter.k8s.aws", "EC2NodeClass"), ("karpenter.azure.com", "AKSNodeClass"))
@@ -543,9 +543,3 @@ _READERS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
         ("cloud.google.com", "ComputeClass"): _compute_class,
     }
 )
-
-_INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
-_ASO = {
-    (_INFRASTRUCTURE, "AzureASOManagedMachinePool"): "spec.resources",
-    (_INFRASTRUCTURE, "AzureASOManagedMachinePoolTemplate"): "spec.template.spec.resources",
-}

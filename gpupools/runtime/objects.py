@@ -21,21 +21,16 @@ from gpupools.planned.configs import (
     plugin_config_name,
 )
 from gpupools.planned.dra import CLAIM_QUOTA, claim_template
-from gpupools.planned.labels import SOFTWARE_LABEL, TRUST_LABEL
+from gpupools.planned.labels import TRUST_LABEL
 from gpupools.planned.plan import POOL_LABEL, PoolPlan
 from gpupools.planned.runtime_plan import KubernetesObject
-from gpupools.planned.tolerations import node_affinity, tolerations_for
-from gpupools.runtime.owners import DRIVER_INSTALLER
 
-_MANAGED_BY = {"app.kubernetes.io/managed-by": "gpupools"}
+MANAGED_BY = {"app.kubernetes.io/managed-by": "gpupools"}
 
 SMOKE_NAMESPACE = "gpupools-smoke-test"
 
 SMOKE_IMAGE = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"
 """Adds two vectors on a GPU (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html)."""
-
-PAUSE_IMAGE = "registry.k8s.io/pause:3.10"
-"""Does nothing, for a DaemonSet whose work is done by its init container."""
 
 _METRICS = Path(__file__).parents[1] / "data" / "dcgm_metrics.csv"
 
@@ -43,9 +38,9 @@ _METRICS = Path(__file__).parents[1] / "data" / "dcgm_metrics.csv"
 SECURITY_NOTE = "gpupools/security"
 """Annotation that says why an object has more rights than the `restricted` level of Pod Security."""
 
-_RESTRICTED: Mapping[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+RESTRICTED: Mapping[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 _UNPRIVILEGED: Mapping[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
-_NOBODY: Mapping[str, Any] = {
+NOBODY: Mapping[str, Any] = {
     "runAsNonRoot": True,
     "runAsUser": 65534,
     "runAsGroup": 65534,
@@ -65,16 +60,13 @@ def _namespace(name: str, level: str, why: str, note: str = "") -> KubernetesObj
     """Declare a namespace at a level of pod security: https://kubernetes.io/docs/concepts/security/pod-security-admission/."""
     levels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "audit", "warn")}
     notes = {"annotations": {SECURITY_NOTE: note}} if note else {}
-    metadata = {"name": name, "labels": {**_MANAGED_BY, **levels}, **notes}
+    metadata = {"name": name, "labels": {**MANAGED_BY, **levels}, **notes}
     manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
     return KubernetesObject(name=f"namespace/{name}", manifest=manifest, why=why)
 
 
-def critical_pods_quota(space: str, pods: int) -> KubernetesObject:
-    """Admit system-critical pods to a namespace; GKE refuses them outside kube-system without such a quota.
-
-    https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html
-    """
+def critical_pods_quota(space: str, pods: int, why: str) -> KubernetesObject:
+    """Admit system-critical pods to a namespace of a cluster that otherwise refuses them outside kube-system."""
     scope = {
         "operator": "In",
         "scopeName": "PriorityClass",
@@ -85,16 +77,16 @@ def critical_pods_quota(space: str, pods: int) -> KubernetesObject:
         manifest={
             "apiVersion": "v1",
             "kind": "ResourceQuota",
-            "metadata": {"name": "gpupools-critical-pods", "namespace": space, "labels": dict(_MANAGED_BY)},
+            "metadata": {"name": "gpupools-critical-pods", "namespace": space, "labels": dict(MANAGED_BY)},
             "spec": {"hard": {"pods": str(pods)}, "scopeSelector": {"matchExpressions": [scope]}},
         },
-        why="GKE admits pods of the system-critical priority classes only where a quota names them",
+        why=why,
     )
 
 
 def config_map(step: str, space: str, base: str, data: Mapping[str, str], why: str) -> KubernetesObject:
     """Declare a ConfigMap whose name changes with its content."""
-    metadata = {"name": content_name(base, data), "namespace": space, "labels": dict(_MANAGED_BY)}
+    metadata = {"name": content_name(base, data), "namespace": space, "labels": dict(MANAGED_BY)}
     return KubernetesObject(
         name=step,
         manifest={"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)},
@@ -171,101 +163,10 @@ def runtime_class(handler: str) -> KubernetesObject:
         manifest={
             "apiVersion": "node.k8s.io/v1",
             "kind": "RuntimeClass",
-            "metadata": {"name": "nvidia", "labels": dict(_MANAGED_BY)},
+            "metadata": {"name": "nvidia", "labels": dict(MANAGED_BY)},
             "handler": handler,
         },
         why="pods that write runtimeClassName: nvidia start; nothing else on these nodes declares the class",
-    )
-
-
-# Where the installer expects what of the host: https://github.com/GoogleCloudPlatform/container-engine-accelerators,
-# nvidia-driver-installer/cos/daemonset-preloaded.yaml at commit f2cf4197a5c3f0f20133be15d5fad8b7453beed5.
-INSTALLER_SOURCE = (
-    "https://github.com/GoogleCloudPlatform/container-engine-accelerators/blob/"
-    "f2cf4197a5c3f0f20133be15d5fad8b7453beed5/nvidia-driver-installer/cos/daemonset-preloaded.yaml"
-)
-_INSTALLER_MOUNTS = (
-    ("nvidia-install-dir-host", "/home/kubernetes/bin/nvidia", "/usr/local/nvidia", "NVIDIA_INSTALL_DIR"),
-    ("vulkan-icd-mount", "/home/kubernetes/bin/nvidia/vulkan/icd.d", "/etc/vulkan/icd.d", "VULKAN_ICD_DIR"),
-    ("cos-tools", "/var/lib/cos-tools", "/build/cos-tools", "COS_TOOLS_DIR"),
-    ("root-mount", "/", "/root", ""),
-    ("dev", "/dev", "/dev", ""),
-)
-
-
-def cos_driver_installer(pools: Sequence[PoolPlan]) -> KubernetesObject:
-    """Declare Google's driver installer for nodes with Container-Optimized OS on which GKE installs no driver.
-
-    The installer's image is on every node (`cos-nvidia-installer:fixed`, never pulled) and fits the node's version.
-    Google's own DaemonSet also cuts GPUs by GKE's partition size, which these pools do not have; that part is left
-    out. It waits for GKE's accelerator label, so it never runs on a node without GPU.
-    """
-    environment = [
-        {"name": f"{prefix}_{side}", "value": path}
-        for _, host, inside, prefix in _INSTALLER_MOUNTS
-        if prefix
-        for side, path in (("HOST", host), ("CONTAINER", inside))
-    ]
-    labels = {"app.kubernetes.io/name": DRIVER_INSTALLER}
-    affinity = node_affinity(
-        {"key": "cloud.google.com/gke-accelerator", "operator": "Exists"},
-        {"key": "cloud.google.com/gke-gpu-driver-version", "operator": "DoesNotExist"},
-        {"key": "cloud.google.com/gke-confidential-nodes-instance-type", "operator": "DoesNotExist"},
-        {"key": SOFTWARE_LABEL, "operator": "In", "values": sorted({pool.software for pool in pools})},
-    )
-    installer = {
-        "name": "install",
-        "image": "cos-nvidia-installer:fixed",
-        "imagePullPolicy": "Never",
-        # A second installation into a running kernel fails; after a reboot the module is gone and this runs again.
-        "command": ["/bin/bash", "-c", "test -e /proc/driver/nvidia/version || exec /cos-gpu-installer install"],
-        "env": [*environment, {"name": "ROOT_MOUNT_DIR", "value": "/root"}],
-        "resources": {"requests": {"cpu": "150m"}},
-        "securityContext": {"privileged": True},
-        "volumeMounts": [{"name": name, "mountPath": inside} for name, _, inside, _ in _INSTALLER_MOUNTS],
-    }
-    pause = {
-        "name": "pause",
-        "image": PAUSE_IMAGE,
-        "resources": {"requests": {"cpu": "1m", "memory": "8Mi"}},
-        "securityContext": {**_NOBODY, **_RESTRICTED, "readOnlyRootFilesystem": True},
-    }
-    pod = {
-        # It asks the API server for nothing.
-        "automountServiceAccountToken": False,
-        "priorityClassName": "system-node-critical",
-        "hostNetwork": True,
-        "hostPID": True,
-        "affinity": affinity,
-        "tolerations": tolerations_for(pools),
-        "initContainers": [installer],
-        "containers": [pause],
-        "volumes": [{"name": name, "hostPath": {"path": host}} for name, host, _, _ in _INSTALLER_MOUNTS],
-    }
-    notes = {
-        SECURITY_NOTE: "install is privileged, with the network and processes of the host: it loads the driver into "
-        "the kernel, puts it into the host's files, and asks the machine's metadata server which image this is"
-    }
-    return KubernetesObject(
-        name="driver-installer",
-        manifest={
-            "apiVersion": "apps/v1",
-            "kind": "DaemonSet",
-            # kube-system admits system-critical pods on GKE without a quota.
-            "metadata": {
-                "name": DRIVER_INSTALLER,
-                "namespace": "kube-system",
-                "labels": {**_MANAGED_BY, **labels},
-                "annotations": notes,
-            },
-            "spec": {
-                "selector": {"matchLabels": labels},
-                "updateStrategy": {"type": "RollingUpdate"},
-                "template": {"metadata": {"labels": labels, "annotations": notes}, "spec": pod},
-            },
-        },
-        why="brings the driver that fits the node's version of Container-Optimized OS",
-        await_ready=False,
     )
 
 
@@ -295,7 +196,7 @@ def smoke_test(pool: PoolPlan) -> KubernetesObject:
             key: {name: str(count) for name, count in asks.items()} if key == "limits" else asks
             for key, asks in asked["resources"].items()
         },
-        "securityContext": dict(_RESTRICTED),
+        "securityContext": dict(RESTRICTED),
     }
     spec = {
         "backoffLimit": 2,
@@ -309,7 +210,7 @@ def smoke_test(pool: PoolPlan) -> KubernetesObject:
             "spec": {
                 **pod,
                 "automountServiceAccountToken": False,
-                "securityContext": dict(_UNPRIVILEGED if as_root else _NOBODY),
+                "securityContext": dict(_UNPRIVILEGED if as_root else NOBODY),
                 "restartPolicy": "Never",
                 "containers": [container],
             },
@@ -324,7 +225,7 @@ def smoke_test(pool: PoolPlan) -> KubernetesObject:
             "metadata": {
                 "name": content_name(base, {"spec": yaml.safe_dump(spec)}),
                 "namespace": SMOKE_NAMESPACE,
-                "labels": {**_MANAGED_BY, POOL_LABEL: pool.name},
+                "labels": {**MANAGED_BY, POOL_LABEL: pool.name},
             },
             "spec": spec,
         },
@@ -339,7 +240,7 @@ def smoke_claims(pool: PoolPlan) -> list[KubernetesObject]:
     if not pool.claim_template:
         return []
     manifest = claim_template(pool.name, SMOKE_NAMESPACE)
-    manifest["metadata"]["labels"] = {**_MANAGED_BY, POOL_LABEL: pool.name}
+    manifest["metadata"]["labels"] = {**MANAGED_BY, POOL_LABEL: pool.name}
     why = "what the smoke test claims its GPU by"
     return [KubernetesObject(name=f"smoke-claim/{pool.name}", manifest=manifest, why=why)]
 
@@ -347,7 +248,7 @@ def smoke_claims(pool: PoolPlan) -> list[KubernetesObject]:
 def smoke_namespace(pools: Iterable[PoolPlan]) -> KubernetesObject:
     """Declare the namespace of the smoke tests, whose pods need nothing of the host but, on some nodes, its driver."""
     pools = tuple(pools)
-    mounting = ", ".join(pool.name for pool in pools if pool.driver_directory)
+    mounting = ", ".join(pool.name for pool in pools if pool.driver_mount is not None)
     as_root = ", ".join(pool.name for pool in pools if _serves_one_user(pool))
     why = "holds the smoke tests apart from everything else"
     if mounting:  # every lower level forbids hostPath
@@ -576,7 +477,7 @@ def _variables(**expressions: str) -> list[dict[str, str]]:
 def _admission(
     step: str, name: str, spec: Mapping[str, Any], parameters: Mapping[str, Any], why: str
 ) -> list[KubernetesObject]:
-    metadata = {"name": name, "labels": dict(_MANAGED_BY)}
+    metadata = {"name": name, "labels": dict(MANAGED_BY)}
     version = "admissionregistration.k8s.io/v1"
     policy = {"apiVersion": version, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": dict(spec)}
     bound = {"policyName": name, **parameters, "validationActions": ["Deny", "Audit"]}
@@ -606,7 +507,7 @@ def trust_quotas(pools: Iterable[PoolPlan]) -> list[KubernetesObject]:
             manifest = {
                 "apiVersion": "v1",
                 "kind": "ResourceQuota",
-                "metadata": {"name": f"gpupools-{pool.name}", "namespace": space, "labels": dict(_MANAGED_BY)},
+                "metadata": {"name": f"gpupools-{pool.name}", "namespace": space, "labels": dict(MANAGED_BY)},
                 "spec": {"hard": {name: str(trust.quota) for name in counted}},
             }
             why = f"lets pods of {space} have {trust.quota} of {', '.join(counted)} at a time"

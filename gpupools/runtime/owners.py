@@ -21,10 +21,6 @@ from gpupools.planned.runtime_plan import KubernetesObject, Piece, PoolOwners, R
 from gpupools.planned.tolerations import selects, untolerated
 from gpupools.runtime.charts import OPERANDS, Operand, value_seen
 
-INSTALLER_OWNER = "Google's driver installer DaemonSet"
-DRIVER_INSTALLER = "gpupools-driver-installer"
-"""Name of the DaemonSet with Google's installer, and its step."""
-
 
 class Claim(NamedTuple):
     """Something brings a piece to the nodes of a pool."""
@@ -190,27 +186,19 @@ def _value(release: Release, path: str) -> Any:
 def _from_node(pool: PoolPlan, node: NodeRuntime) -> Iterator[Claim]:
     for piece, owner in node.brings.items():
         cuts = pool.sharing.mig is not None and pool.capability.verdict is Verdict.NATIVE
-        if piece is not Piece.MIG_MANAGER or cuts or (pool.sharing.mig is not None and _cut_by_the_pool(pool)):
+        if piece is not Piece.MIG_MANAGER or cuts or (pool.sharing.mig is not None and pool.settings.cuts_gpus()):
             yield Claim(piece, owner, "")
-
-
-def _cut_by_the_pool(pool: PoolPlan) -> bool:
-    # On AKS the pool's GPU instance profile cuts, and the device plugin shares the slices.
-    return getattr(pool.settings, "gpu_instance_profile", None) is not None
 
 
 def _from_objects(pool: PoolPlan, objects: Iterable[KubernetesObject]) -> Iterator[Claim]:
     for each in objects:
-        if each.kind == "DaemonSet" and each.manifest["metadata"]["name"] == DRIVER_INSTALLER:
+        if each.installs is not None:
             pod: Mapping[str, Any] = each.manifest["spec"]["template"]["spec"]
-            labels = {**pool.labels, _GKE_ACCELERATOR: "present"}
+            labels = {**pool.labels, **each.installs.node_labels}
             if selects({}, pod["affinity"], labels) and not untolerated(pod["tolerations"], pool.taints):
-                yield Claim(Piece.DRIVER, INSTALLER_OWNER, "")
+                yield Claim(each.installs.piece, each.installs.owner, "")
         if each.kind == "RuntimeClass" and pool.software == "device-plugin":
             yield Claim(Piece.RUNTIME_CLASS, "gpupools", "")
-
-
-_GKE_ACCELERATOR = "cloud.google.com/gke-accelerator"  # a label GKE itself sets on every node with a GPU
 
 
 def _from_release(pool: PoolPlan, release: Release, labels: Mapping[str, str]) -> Iterator[Claim]:
@@ -237,9 +225,9 @@ def _from_existing(
     operator = existing.gpu_operator
     if operator is None or pool.labels.get(OPERANDS_LABEL) == "false":
         return
-    installer = (Piece.DRIVER,) if node.cos_driver_installer else ()
-    for piece in installer:
-        yield Claim(piece, INSTALLER_OWNER, "runtime.existing.gpu_operator")
+    installer = () if node.driver_installer is None else (Piece.DRIVER,)
+    if node.driver_installer is not None:
+        yield Claim(Piece.DRIVER, node.driver_installer.owner, "runtime.existing.gpu_operator")
     named = {piece for key in existing.named() if key != "gpu_operator" for piece in _EXISTING[key]}
     for piece in (
         Piece.DRIVER,

@@ -124,7 +124,7 @@ def plan_runtime(
         _device_plugin(draft)
         _dra_driver(draft)
         _exporter(draft)
-        _efa(draft)
+        _beside_gpus(draft)
         _installer(draft)
         _extras(draft)
     if left_to is not None:
@@ -266,9 +266,9 @@ _CRD_LIST = "https://github.com/NVIDIA/gpu-operator, templates/upgrade_crd.yaml"
 
 
 def _operator_skips(node: NodeRuntime) -> set[Piece]:
-    """Return what the operator must leave alone: what the nodes or Google's installer bring."""
+    """Return what the operator must leave alone: what the nodes or their installer bring."""
     skips = {Piece.DRIVER, Piece.CONTAINER_TOOLKIT, Piece.DEVICE_PLUGIN} & set(node.brings)
-    return skips | ({Piece.DRIVER} if node.cos_driver_installer else set())
+    return skips | (set() if node.driver_installer is None else {Piece.DRIVER})
 
 
 def _driver(pools: Iterable[PoolPlan]) -> dict[str, Any]:
@@ -398,19 +398,12 @@ def _exporter(draft: _Draft) -> None:
     _release(draft, "dcgm-exporter", pools, values, ("the chart has no CRDs",))
 
 
-def _efa(draft: _Draft) -> None:
-    """Install the plugin that offers EFA interfaces to pods; it is beside the GPUs, so every software needs it alike.
-
-    https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
-    """
-    pools = tuple(pool for pool in draft.pools if draft.nodes[pool.name].efa)
-    if not pools:
-        return
-    values = {
-        "tolerations": tolerations_for(pools),
-        "supportedInstanceLabels.values": sorted({pool.instance.name for pool in pools}),
-    }
-    _release(draft, "aws-efa-k8s-device-plugin", pools, values, ("the chart has no CRDs",))
+def _beside_gpus(draft: _Draft) -> None:
+    """Install what serves the rest that nodes offer, such as network interfaces, whatever serves their GPUs."""
+    for needed in dict.fromkeys(each for node in draft.nodes.values() for each in node.charts):
+        pools = tuple(pool for pool in draft.pools if needed in draft.nodes[pool.name].charts)
+        values = {"tolerations": tolerations_for(pools), **needed.values(pools)}
+        _release(draft, needed.chart, pools, values, needed.decisions)
 
 
 def _only(pools: Iterable[PoolPlan]) -> dict[str, Any]:
@@ -541,23 +534,23 @@ def _space(draft: _Draft, name: str) -> str:
 
 
 def _installer(draft: _Draft) -> None:
-    pools = tuple(pool for pool in draft.pools if draft.nodes[pool.name].cos_driver_installer)
-    if not pools:
-        return
-    step = draft.add(objects.cos_driver_installer(pools), *_first(pools))
-    for release in draft.releases:
-        if set(release.pools) & {pool.name for pool in pools}:
-            draft.depends[release.name].add(step)
+    installers = {pool.name: draft.nodes[pool.name].driver_installer for pool in draft.pools}
+    for installer in dict.fromkeys(each for each in installers.values() if each is not None):
+        pools = tuple(pool for pool in draft.pools if installers[pool.name] == installer)
+        step = draft.add(installer.declare(pools), *_first(pools))
+        for release in draft.releases:
+            if set(release.pools) & {pool.name for pool in pools}:
+                draft.depends[release.name].add(step)
 
 
 def _extras(draft: _Draft) -> None:
     spec = draft.spec
-    need_quota = any(node.critical_pods_need_quota for node in draft.nodes.values())
-    if need_quota:
+    why_quota = next((node.critical_pods_quota for node in draft.nodes.values() if node.critical_pods_quota), "")
+    if why_quota:
         for release in draft.releases:
             nodes = sum(pool.max_nodes for pool in draft.pools if pool.name in release.pools)
             pods = spec.critical_pods or max(100, _PODS_PER_NODE[release.chart] * nodes + 20)
-            quota = objects.critical_pods_quota(release.namespace, pods)
+            quota = objects.critical_pods_quota(release.namespace, pods, why_quota)
             draft.depends[release.name].add(draft.add(quota, f"namespace/{release.namespace}"))
     if spec.smoke_test:
         _refuse_unreachable_smoke_tests(draft)
@@ -589,14 +582,12 @@ def _extras(draft: _Draft) -> None:
 
 def _refuse_unreachable_smoke_tests(draft: _Draft) -> None:
     for pool in draft.pools:
-        if pool.settings.pods_bring_nodes():
+        reason = pool.settings.pods_bring_no_nodes()
+        if reason is None:
             continue
-        what = (
-            f"the Job of pool {pool.name} would wait for ever, since no pod starts its nodes: capacity.mode is queued"
-        )
+        what = f"the Job of pool {pool.name} would wait for ever, since no pod starts its nodes: {reason.what}"
         fix = "leave smoke_test out, or move that pool to another cluster"
-        source = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest"
-        draft.problems.append(Problem((*draft.at, "smoke_test"), what, fix, source))
+        draft.problems.append(Problem((*draft.at, "smoke_test"), what, fix, reason.source))
 
 
 # --- checks -----------------------------------------------------------------------------------------------------------
@@ -604,7 +595,7 @@ def _refuse_unreachable_smoke_tests(draft: _Draft) -> None:
 
 def _refuse_settings_without_effect(draft: _Draft) -> None:
     spec = draft.spec
-    if spec.critical_pods is not None and not any(node.critical_pods_need_quota for node in draft.nodes.values()):
+    if spec.critical_pods is not None and not any(node.critical_pods_quota for node in draft.nodes.values()):
         what = f"got {spec.critical_pods}, but {draft.cloud.service} needs no quota for system-critical pods"
         draft.problems.append(Problem((*draft.at, "critical_pods"), what, "leave it out"))
     draft.problems += _too_old(draft)
@@ -652,8 +643,7 @@ def _too_old(draft: _Draft) -> Iterator[Problem]:
 
 
 def _cut_by_the_cloud(pool: PoolPlan) -> bool:
-    by_profile = getattr(pool.settings, "gpu_instance_profile", None) is not None
-    return pool.capability.verdict is Verdict.NATIVE or by_profile
+    return pool.capability.verdict is Verdict.NATIVE or pool.settings.cuts_gpus()
 
 
 def _owner_table(draft: _Draft) -> tuple[PoolOwners, ...]:

@@ -4,36 +4,32 @@ import csv
 import json
 import subprocess
 from collections.abc import Mapping
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 import yaml
 
 from gpupools.commands.cli import main
-from gpupools.commands.diff import effects_of_inputs
 from gpupools.edits.diff import (
-    NO_ADDRESS,
-    PLAN_FIELDS,
-    EditEffect,
-    InputEdit,
-    InputEdits,
-    PlanEdit,
     PoolChange,
     PoolRecord,
+    common_plan_edits,
     compare,
     diff,
     edit_of,
     in_recorded_order,
-    plan_edits,
     planned_values,
     record,
 )
 from gpupools.environment.check import check_stack_file
+from gpupools.planned.cloud import Cloud
+from gpupools.planned.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit
 from gpupools.providers import clouds
+from tests.cloud_parts import fields_of
 from tests.declared_pools import declare, sent
 from tests.declared_pools import stack as one_pool
 
@@ -72,13 +68,13 @@ def written(folder: Path, name: str, content: Mapping[str, Any]) -> Path:
 
 
 def changes(
-    folder: Path, old: Mapping[str, Any], new: Mapping[str, Any], table: InputEdits | None = None
+    folder: Path, old: Mapping[str, Any], new: Mapping[str, Any], known: Mapping[str, Cloud] | None = None
 ) -> list[PoolChange]:
     sides = []
     for name, content in (("old", old), ("new", new)):
         checked = check_stack_file(written(folder, name, content), clouds())
         sides.append(checked.plan)
-    return diff(sides[0], sides[1], effects_of_inputs() if table is None else table)
+    return diff(sides[0], sides[1], clouds() if known is None else known)
 
 
 def edit_rows(cloud: str) -> dict[str, dict[str, str]]:
@@ -86,50 +82,52 @@ def edit_rows(cloud: str) -> dict[str, dict[str, str]]:
         return {row["input"]: row for row in csv.DictReader(file)}
 
 
-def fields_of(cloud: str) -> set[str]:
-    settings = get_type_hints(clouds()[cloud].decide)["return"]
-    # These three stand in the plan's own labels and taints, and by their full path.
-    own = {each.name for each in fields(settings)} - {"labels", "taints", "overrides"}
-    addresses = {f"cluster.{key}" for key in clouds()[cloud].cluster.model_fields if key not in NO_ADDRESS}
-    if "cluster.subnets_by_zone" in addresses:
-        addresses.remove("cluster.subnets_by_zone")  # compared as subnet_ids
-    return own | addresses | set(PLAN_FIELDS)
+def rows_of(cloud: str) -> list[PlanEdit]:
+    return [*common_plan_edits(), *clouds()[cloud].node_pools.edits().plan]
 
 
 @pytest.mark.parametrize("cloud", clouds())
 def test_every_field_of_a_plan_has_a_row(cloud: str) -> None:
-    told = {row.field for row in plan_edits() if row.cloud in (cloud, "*") and not row.when}
+    told = {row.field for row in rows_of(cloud) if not row.when}
 
-    assert sorted(fields_of(cloud) - told) == []
+    assert sorted(fields_of(clouds()[cloud]) - told) == []
 
 
 @pytest.mark.parametrize("cloud", clouds())
 def test_no_row_is_for_a_field_that_is_gone(cloud: str) -> None:
-    rows = [row for row in plan_edits() if row.cloud in (cloud, "*")]
+    rows = rows_of(cloud)
     conditions = {row.when for row in rows} - {"", "raised", "lowered"}
     named = {row.field for row in rows} | {condition.partition("=")[0] for condition in conditions}
 
-    assert sorted(named - fields_of(cloud)) == []
+    assert sorted(named - fields_of(clouds()[cloud])) == []
 
 
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_everything_a_plan_is_compared_by_finds_its_row(cluster: str, tmp_path: Path) -> None:
     cloud = CLUSTERS[cluster]["cloud"]
+    tables = clouds()[cloud].node_pools.edits()
     everything = Path(__file__).parents[1] / "stacks" / f"Pulumi.everything-{cloud}.yaml"
     for file in (written(tmp_path, "one", stack({"a": pool(cluster)}, {cluster: CLUSTERS[cluster]})), everything):
         checked = check_stack_file(file, clouds())
         for plan in checked.plan.pools:
             for name in planned_values(plan, checked.plan.stack.clusters[plan.cluster]):
-                assert name.startswith("overrides.") or edit_of(name, plan, None, None)
+                assert name.startswith("overrides.") or edit_of(name, plan, None, None, tables)
 
 
-@pytest.mark.parametrize("row", plan_edits(), ids=lambda row: " ".join(filter(None, (row.cloud, row.field, row.when))))
-def test_a_row_says_what_the_table_of_its_cloud_says_of_its_inputs(row: PlanEdit) -> None:
+ROWS = [
+    pytest.param(cloud, row, id=" ".join(filter(None, (cloud, row.field, row.when))))
+    for cloud in clouds()
+    for row in rows_of(cloud)
+]
+
+
+@pytest.mark.parametrize(("cloud", "row"), ROWS)
+def test_a_row_says_what_the_table_of_its_cloud_says_of_its_inputs(cloud: str, row: PlanEdit) -> None:
     if not row.inputs:
         assert row.effect is EditEffect.NONE
         assert row.detail
         return
-    known = edit_rows(row.cloud)
+    known = edit_rows(cloud)
     strength = list(EditEffect)
     strongest = max((EditEffect(known[each]["effect"]) for each in row.inputs), key=strength.index)
 
@@ -349,7 +347,7 @@ def test_the_effect_is_that_of_the_inputs_the_program_then_declares_otherwise(
     # The names of pools follow from the rest, and the program ignores the number of nodes a pool began with.
     told = {name for name in {**before, **after} if before.get(name) != after.get(name)}
     told -= {"agentPoolName", "name", "initialNodeCount"}
-    known = effects_of_inputs()[CLUSTERS[cluster]["cloud"]]
+    known = clouds()[CLUSTERS[cluster]["cloud"]].node_pools.edits().inputs
     effects = [known[next(start for start in starts(name) if start in known)].effect for name in told]
     strength = list(EditEffect)
 
@@ -470,8 +468,10 @@ def test_a_capacity_block_takes_another_machine_by_a_new_template(tmp_path: Path
 
 def test_an_input_set_by_hand_that_no_table_has_is_not_guessed(tmp_path: Path) -> None:
     by_hand = {"azure": {"AgentPool": {"messageOfTheDay": "aGVsbG8="}}}
-    table = {"azure": {"vmSize": InputEdit(EditEffect.REPLACE)}}
-    found = changes(tmp_path, stack({"a": pool("serve")}), stack({"a": pool("serve", overrides=by_hand)}), table)[0]
+    azure = clouds()["azure"]
+    tables = EditTables((), {"vmSize": InputEdit(EditEffect.REPLACE)})
+    known = {"azure": replace(azure, node_pools=replace(azure.node_pools, edits=lambda: tables))}
+    found = changes(tmp_path, stack({"a": pool("serve")}), stack({"a": pool("serve", overrides=by_hand)}), known)[0]
 
     assert found.effect is EditEffect.UNKNOWN
     assert found.destroys
@@ -511,7 +511,7 @@ def test_what_is_taken_away_is_said_in_words_and_kept_on_record(tmp_path: Path) 
 
     assert "overrides.AgentPool.vnetSubnetID none → (taken away)" in str(change)
     assert kept is not None
-    assert [each.change for each in compare([kept], checked.plan, effects_of_inputs())] == ["unchanged"]
+    assert [each.change for each in compare([kept], checked.plan, clouds())] == ["unchanged"]
 
 
 SETS = [
@@ -570,7 +570,7 @@ def test_a_pool_made_with_its_zones_in_another_order_keeps_them_in_that_order(tm
 
     orders = [in_recorded_order(checked.plan.pools[0], each).settings for each in (None, old, other)]
     assert [getattr(each, "availability_zones", None) for each in orders] == [("1", "2"), ("2", "1"), ("1", "2")]
-    assert [change.change for change in compare([old], checked.plan, effects_of_inputs())] == ["unchanged"]
+    assert [change.change for change in compare([old], checked.plan, clouds())] == ["unchanged"]
 
 
 FIXED = [

@@ -10,11 +10,11 @@ import pytest
 
 from gpupools.base.errors import Rejected
 from gpupools.commands.cli import main
-from gpupools.commands.diff import effects_of_inputs
-from gpupools.edits.diff import EditEffect, PoolRecord, record
+from gpupools.edits.diff import PoolRecord, record
 from gpupools.edits.guard import Earlier, Judged, judge, read_earlier
 from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import StackPlan
+from gpupools.planned.edit_tables import EditEffect
 from gpupools.providers import clouds
 from tests.gpupools.test_diff import CLUSTERS, pool, written
 
@@ -33,7 +33,7 @@ def recorded(was: StackPlan) -> Earlier:
 
 
 def judged(was: StackPlan | Earlier, now: StackPlan) -> Judged:
-    return judge(was if isinstance(was, Earlier) else recorded(was), now, effects_of_inputs())
+    return judge(was if isinstance(was, Earlier) else recorded(was), now, clouds())
 
 
 def refused(was: StackPlan | Earlier, now: StackPlan) -> list[str]:

@@ -4,7 +4,7 @@ import dataclasses
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
@@ -64,11 +64,17 @@ def test_what_only_the_policy_sdk_makes_becomes_plain_data() -> None:
     assert plain(made) == {"secret": ["x"], "asset": {}, "bytes": {}, "seen": UNKNOWN}
 
 
-def test_a_cloud_is_found_by_its_folder_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def _reading_by(read_pools: Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]], name: str = "aws") -> Cloud:
+    aws = clouds()["aws"]
+    reading = dataclasses.replace(aws.reading(), read_pools=read_pools)
+    return dataclasses.replace(aws, name=name, reading=lambda: reading)
+
+
+def test_every_cloud_is_asked_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     def read_pools(type_token: str, props: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
         return (PoolFacts("nimbus", (), Fraction(4), (), "gpus 4"),) if type_token == "nimbus:Pool" else ()
 
-    nimbus: Cloud = dataclasses.replace(clouds()["aws"], name="nimbus", read_pools=read_pools)
+    nimbus: Cloud = _reading_by(read_pools, name="nimbus")
     monkeypatch.setattr(pack, "clouds", lambda: {**clouds(), "nimbus": nimbus})
 
     said = complaints("nimbus:Pool", {})
@@ -96,7 +102,7 @@ def test_an_error_in_a_reader_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> 
     def read_pools(type_token: str, props: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(pack, "clouds", lambda: {"x": dataclasses.replace(clouds()["aws"], read_pools=read_pools)})
+    monkeypatch.setattr(pack, "clouds", lambda: {"x": _reading_by(read_pools)})
 
     with pytest.raises(ZeroDivisionError):
         complaints("x", {})

@@ -815,7 +815,7 @@ GPU_ON_EKS = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDUL
 
 
 def facts(**properties: Any) -> PoolFacts:
-    (found,) = CLOUD.read_pools(NODE_GROUP, properties)
+    (found,) = CLOUD.reading().read_pools(NODE_GROUP, properties)
     return found
 
 
@@ -937,7 +937,7 @@ def test_taints_are_read_in_the_spelling_of_eks(
 
 
 def test_other_resources_are_no_pools() -> None:
-    assert CLOUD.read_pools(TEMPLATE, {"instanceType": "g6.xlarge"}) == ()
+    assert CLOUD.reading().read_pools(TEMPLATE, {"instanceType": "g6.xlarge"}) == ()
 
 
 def test_no_input_makes_reading_fail() -> None:
@@ -954,7 +954,7 @@ def test_no_input_makes_reading_fail() -> None:
         return chance.choice(atoms)
 
     for _ in range(3000):
-        (found,) = CLOUD.read_pools(
+        (found,) = CLOUD.reading().read_pools(
             NODE_GROUP, {key: anything(3) for key in chance.sample(keys[:4], chance.randrange(5))}
         )
 

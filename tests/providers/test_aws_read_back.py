@@ -42,7 +42,7 @@ def b64(text: str) -> str:
 
 
 def read(token: str, properties: dict[str, Any]) -> tuple[PoolFacts, ...]:
-    return CLOUD.read_pools(token, properties)
+    return CLOUD.reading().read_pools(token, properties)
 
 
 def verdict(pools: tuple[PoolFacts, ...]) -> str:
@@ -458,7 +458,7 @@ class TestJoiningATemplate:
         return pool
 
     def template(self, **properties: Any) -> PoolFacts:
-        found = CLOUD.read_template(TEMPLATE, properties)
+        found = CLOUD.reading().read_template(TEMPLATE, properties)
         assert found is not None
         return found
 
@@ -512,7 +512,7 @@ class TestJoiningATemplate:
         assert joined(pool, self.template(instanceType="g6.xlarge"), "elsewhere") == pool
 
     def test_only_templates_are_templates(self) -> None:
-        assert CLOUD.read_template(GROUP, {"instanceTypes": ["g6.xlarge"]}) is None
+        assert CLOUD.reading().read_template(GROUP, {"instanceTypes": ["g6.xlarge"]}) is None
 
 
 @pytest.mark.parametrize(
@@ -582,7 +582,7 @@ HARDENED = {
     ],
 )
 def test_a_template_shows_its_weaknesses(change: dict[str, Any], expected: set[tuple[str, bool, bool]]) -> None:
-    found = CLOUD.read_template(TEMPLATE, {**HARDENED, "instanceType": "g6.xlarge", **change})
+    found = CLOUD.reading().read_template(TEMPLATE, {**HARDENED, "instanceType": "g6.xlarge", **change})
     assert found is not None
 
     assert {(one.name, one.mandatory, one.unverified) for one in found.weaknesses} == expected
@@ -710,7 +710,7 @@ def test_tags_mark_a_node_whose_user_data_is_not_seen(
     ids=str,
 )
 def test_requirements_select_an_accelerator(requirements: dict[str, Any], accelerator: str) -> None:
-    found = CLOUD.read_template(TEMPLATE, {"instanceRequirements": requirements})
+    found = CLOUD.reading().read_template(TEMPLATE, {"instanceRequirements": requirements})
     assert found is not None
 
     assert found.accelerator == accelerator
@@ -718,8 +718,8 @@ def test_requirements_select_an_accelerator(requirements: dict[str, Any], accele
 
 
 def test_requirements_not_known_yet_are_named() -> None:
-    found = CLOUD.read_template(TEMPLATE, {"instanceRequirements": {"acceleratorTypes": UNKNOWN}})
-    whole = CLOUD.read_template(TEMPLATE, {"instanceRequirements": UNKNOWN})
+    found = CLOUD.reading().read_template(TEMPLATE, {"instanceRequirements": {"acceleratorTypes": UNKNOWN}})
+    whole = CLOUD.reading().read_template(TEMPLATE, {"instanceRequirements": UNKNOWN})
     assert found is not None
     assert whole is not None
 
@@ -729,7 +729,7 @@ def test_requirements_not_known_yet_are_named() -> None:
 
 def test_findings_of_a_native_template_name_the_path_inside() -> None:
     data = {"keyName": "mine", "networkInterfaces": [{"associatePublicIpAddress": True}]}
-    found = CLOUD.read_template("aws-native:ec2:LaunchTemplate", {"launchTemplateData": data})
+    found = CLOUD.reading().read_template("aws-native:ec2:LaunchTemplate", {"launchTemplateData": data})
     assert found is not None
 
     assert {one.property for one in found.weaknesses} == {
@@ -818,7 +818,7 @@ def test_a_taint_whose_key_is_no_text_is_told() -> None:
 def test_a_weakness_shows_the_value_and_how_much_it_matters(
     token: str, properties: dict[str, Any], name: str, shown: str, mandatory: bool
 ) -> None:
-    machine = CLOUD.read_template(token, properties) if token == TEMPLATE else read(token, properties)[0]
+    machine = CLOUD.reading().read_template(token, properties) if token == TEMPLATE else read(token, properties)[0]
     assert machine is not None
     (weak,) = (one for one in machine.weaknesses if one.name == name)
 
@@ -858,7 +858,7 @@ def test_every_text_that_ends_as_kubelet_arguments_can_hold_the_taint(given: dic
     "key", ["acceleratorManufacturers", "acceleratorTypes", "acceleratorNames", "acceleratorCount"]
 )
 def test_each_requirement_on_accelerators_can_leave_the_machine_open(key: str) -> None:
-    found = CLOUD.read_template(TEMPLATE, {"instanceRequirements": {key: UNKNOWN}})
+    found = CLOUD.reading().read_template(TEMPLATE, {"instanceRequirements": {key: UNKNOWN}})
     assert found is not None
 
     assert found.unknown == (f"instanceRequirements.{key}",)
@@ -866,14 +866,14 @@ def test_each_requirement_on_accelerators_can_leave_the_machine_open(key: str) -
 
 @pytest.mark.parametrize("name", ["inferentia", "inferentia2", "trainium", "trainium2", "u30", "vu9p", "gaudi-hl-205"])
 def test_accelerators_that_are_no_gpus_are_known_by_name(name: str) -> None:
-    found = CLOUD.read_template(TEMPLATE, {"instanceRequirements": {"acceleratorNames": [name]}})
+    found = CLOUD.reading().read_template(TEMPLATE, {"instanceRequirements": {"acceleratorNames": [name]}})
     assert found is not None
 
     assert found.gpus_per_node == 0
 
 
 def test_user_data_that_says_nothing_of_the_device_plugin_is_no_evidence_of_one() -> None:
-    found = CLOUD.read_template(TEMPLATE, {"instanceType": "g5.xlarge", "userData": b64(BOOTSTRAP)})
+    found = CLOUD.reading().read_template(TEMPLATE, {"instanceType": "g5.xlarge", "userData": b64(BOOTSTRAP)})
     assert found is not None
 
     assert (found.software.device_plugin, found.software.said_by) == (By.UNSAID, ())
@@ -882,4 +882,4 @@ def test_user_data_that_says_nothing_of_the_device_plugin_is_no_evidence_of_one(
 def test_a_template_without_properties_is_none() -> None:
     broken: Any = None
 
-    assert CLOUD.read_template(TEMPLATE, broken) is None
+    assert CLOUD.reading().read_template(TEMPLATE, broken) is None

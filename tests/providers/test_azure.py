@@ -18,8 +18,9 @@ from gpupools.planned.plan import POOL_LABEL
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.preview.schema import check_inputs, check_property_path
 from gpupools.providers.azure import CLOUD
+from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool, create_provider
-from gpupools.providers.azure.settings import MIG_MODELS, WITHOUT_AKS_DRIVER, AksCluster, gpu_instance_profile
+from gpupools.providers.azure.settings import MIG_MODELS, WITHOUT_AKS_DRIVER, gpu_instance_profile
 from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, run, settings, wire
 
 SIZES = CLOUD.instance_types
@@ -312,7 +313,7 @@ def test_the_example_cluster_is_a_cluster() -> None:
 
 
 def facts(token: str = TOKEN, **properties: Any) -> PoolFacts:
-    (read,) = CLOUD.read_pools(token, properties)
+    (read,) = CLOUD.reading().read_pools(token, properties)
     return read
 
 
@@ -329,7 +330,7 @@ def facts(token: str = TOKEN, **properties: Any) -> PoolFacts:
     ids=["default", "versioned", "generated-sdk", "classic", "cluster", "empty"],
 )
 def test_agent_pools_of_every_api_version_are_read(token: str, is_pool: bool) -> None:
-    assert (len(CLOUD.read_pools(token, {"vmSize": "Standard_NC4as_T4_v3"})) == 1) is is_pool
+    assert (len(CLOUD.reading().read_pools(token, {"vmSize": "Standard_NC4as_T4_v3"})) == 1) is is_pool
 
 
 @pytest.mark.parametrize(
@@ -438,7 +439,7 @@ def test_reading_never_raises_whatever_the_input() -> None:
         assert read.gpus_per_node is None or read.gpus_per_node >= 0
         assert bool(read.evidence) or read.gpus_per_node in (0, None)
     no_properties: list[Any] = [None, [], "text", UNKNOWN, 7]
-    assert [CLOUD.read_pools(TOKEN, each) for each in no_properties] == [(facts(),)] * len(no_properties)
+    assert [CLOUD.reading().read_pools(TOKEN, each) for each in no_properties] == [(facts(),)] * len(no_properties)
 
 
 # --- over the wire ----------------------------------------------------------------------------------------------------

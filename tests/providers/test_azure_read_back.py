@@ -20,7 +20,7 @@ TEXT = "nvidia.com/gpu=present:NoSchedule"
 
 
 def read(token: str, properties: Any) -> tuple[PoolFacts, ...]:
-    return CLOUD.read_pools(token, properties)
+    return CLOUD.reading().read_pools(token, properties)
 
 
 @pytest.mark.parametrize(

@@ -461,7 +461,7 @@ def test_a_price_of_five_decimals_is_taken_however_it_is_written() -> None:
 
 
 def test_every_setting_has_an_answer() -> None:
-    assert set(azure.CLOUD.settings) == set(SETTINGS)
+    assert set(azure.CLOUD.node_pools.settings) == set(SETTINGS)
 
 
 def test_what_can_be_set_by_hand_are_the_sdks_inputs() -> None:
@@ -504,7 +504,7 @@ def test_the_stack_file_with_everything_has_every_setting_aks_takes() -> None:
     pools = check_stack_file(EVERYTHING, clouds()).file.config["pools"]
     used = {name for key, pool in pools.items() for name in given_settings(parse_pool((key,), without(pool)))}
 
-    assert used == {name for name, setting in azure.CLOUD.settings.items() if setting.taken}
+    assert used == {name for name, setting in azure.CLOUD.node_pools.settings.items() if setting.taken}
 
 
 def without(pool: Any) -> dict[str, Any]:

@@ -504,7 +504,7 @@ GPU_TAINT_HERE = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCH
     ],
 )
 def test_gpus_are_recognised(config: dict[str, Any], names: tuple[str, ...], gpus: Fraction | int) -> None:
-    (facts,) = gcp.CLOUD.read_pools(NODE_POOL, node_pool(**config))
+    (facts,) = gcp.CLOUD.reading().read_pools(NODE_POOL, node_pool(**config))
 
     assert (facts.instance_types, facts.gpus_per_node, facts.unknown) == (names, gpus, ())
     assert bool(facts.evidence) == bool(gpus)
@@ -524,14 +524,14 @@ def test_gpus_are_recognised(config: dict[str, Any], names: tuple[str, ...], gpu
     ids=["gpu", "no-execute", "prefer", "kubernetes-spelling", "empty-key", "no-key", "text"],
 )
 def test_only_taints_in_gke_spelling_count(taint: object, read: tuple[Taint, ...]) -> None:
-    (facts,) = gcp.CLOUD.read_pools(NODE_POOL, node_pool(machineType="g2-standard-4", taints=[taint]))
+    (facts,) = gcp.CLOUD.reading().read_pools(NODE_POOL, node_pool(machineType="g2-standard-4", taints=[taint]))
 
     assert facts.taints == read
 
 
 def test_taints_that_others_set_do_not_count() -> None:
     config = {"machineType": "g2-standard-4", "effectiveTaints": [GPU_TAINT_HERE]}
-    (facts,) = gcp.CLOUD.read_pools(NODE_POOL, node_pool(**config))
+    (facts,) = gcp.CLOUD.reading().read_pools(NODE_POOL, node_pool(**config))
 
     assert facts.taints == ()
 
@@ -560,13 +560,13 @@ def test_taints_that_others_set_do_not_count() -> None:
     ids=["config", "machine", "taints", "effect", "cpu", "a2", "n1", "count", "machine-with-gpus"],
 )
 def test_what_is_not_known_yet_is_said(properties: dict[str, Any], gpus: int | None, unknown: tuple[str, ...]) -> None:
-    (facts,) = gcp.CLOUD.read_pools(NODE_POOL, properties)
+    (facts,) = gcp.CLOUD.reading().read_pools(NODE_POOL, properties)
 
     assert (facts.gpus_per_node, facts.unknown) == (gpus, unknown)
 
 
 def test_other_resources_are_no_pools() -> None:
-    assert gcp.CLOUD.read_pools("aws:eks/nodeGroup:NodeGroup", node_pool(machineType="g2-standard-4")) == ()
+    assert gcp.CLOUD.reading().read_pools("aws:eks/nodeGroup:NodeGroup", node_pool(machineType="g2-standard-4")) == ()
 
 
 def test_reading_survives_any_input() -> None:
@@ -600,7 +600,7 @@ def test_reading_survives_any_input() -> None:
 
     for _ in range(3000):
         properties = {"nodeConfig": grow(4)} if dice.random() < 0.8 else grow(4)
-        (facts,) = gcp.CLOUD.read_pools(NODE_POOL, properties)
+        (facts,) = gcp.CLOUD.reading().read_pools(NODE_POOL, properties)
 
         assert facts.gpus_per_node is None or facts.gpus_per_node >= 0
 
@@ -726,7 +726,7 @@ def test_every_machine_is_read_back_as_the_tainted_gpu_pool_it_was_planned_as() 
         for index, made in enumerate(plans):
             create_pool(f"p{index}", made, addresses, pulumi.ResourceOptions())
 
-    read = {made.name: gcp.CLOUD.read_pools(made.typ, made.inputs) for made in declared(program)}
+    read = {made.name: gcp.CLOUD.reading().read_pools(made.typ, made.inputs) for made in declared(program)}
 
     for index, made in enumerate(plans):
         (facts,) = read[f"p{index}-nodes"]

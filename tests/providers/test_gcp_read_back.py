@@ -17,7 +17,7 @@ L4 = {"machineType": "g2-standard-4"}
 
 
 def read(token: str, properties: Any) -> tuple[PoolFacts, ...]:
-    return CLOUD.read_pools(token, properties)
+    return CLOUD.reading().read_pools(token, properties)
 
 
 def pool(**config: Any) -> PoolFacts:

@@ -12,7 +12,7 @@ from gpupools.asked.pool_parts import SETTINGS
 from gpupools.base.taints import GPU_TAINT, Effect, Taint
 from gpupools.preview.report import by_hand_lines
 from gpupools.providers import gcp
-from gpupools.providers.gcp.edits import effects, replacing
+from gpupools.providers.gcp.edits import edits, replacing
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE
 from tests.providers.gcp_pools import ZONES, gke, options, plan, refusals, settings, wire
 
@@ -36,9 +36,10 @@ def by_hand(**inputs: Any) -> dict[str, Any]:
 
 
 def test_every_setting_but_the_rename_has_an_answer() -> None:
-    assert set(SETTINGS) == set(gcp.CLOUD.settings)
-    assert set(gcp.CLOUD.settings) <= set(SETTINGS)
-    assert [name for name, each in gcp.CLOUD.settings.items() if not each.source.startswith("https://")] == []
+    assert set(SETTINGS) == set(gcp.CLOUD.node_pools.settings)
+    assert set(gcp.CLOUD.node_pools.settings) <= set(SETTINGS)
+    told = gcp.CLOUD.node_pools.settings.items()
+    assert [name for name, each in told if not each.source.startswith("https://")] == []
 
 
 @pytest.mark.parametrize(
@@ -672,7 +673,7 @@ def test_labels_of_any_script_are_taken() -> None:
 
 def test_the_table_of_edits_knows_every_input_of_the_node_pool() -> None:
     top = input_type_types(pulumi_gcp.container.NodePoolArgs)
-    known = set(effects())
+    known = set(edits().inputs)
     nested = {"autoscaling", "management", "networkConfig", "nodeConfig"}
     inputs = {wire_name for wire_name in top if wire_name not in nested}
     for name in nested:
@@ -741,10 +742,10 @@ def test_the_table_of_edits_is_sorted_and_has_a_source_in_every_row() -> None:
 )
 def test_the_name_changes_exactly_when_the_provider_replaces_the_pool(change: dict[str, Any], replaced: bool) -> None:
     before, after = wire(), wire(**change)
-    changed = {path for path in effects() if at(before, path) != at(after, path) and path != "initialNodeCount"}
+    changed = {path for path in edits().inputs if at(before, path) != at(after, path) and path != "initialNodeCount"}
 
     assert (before["name"] != after["name"]) is replaced
-    assert any(effects()[path] == "replace" for path in changed - {"name"}) is replaced
+    assert any(edits().inputs[path].effect == "replace" for path in changed - {"name"}) is replaced
 
 
 def test_the_inputs_that_replace_are_found_at_any_depth() -> None:

@@ -72,7 +72,7 @@ ALL = [(owner, token) for owner, tokens in TOKENS.items() for token in tokens]
 def read(owner: str, token: str, properties: Any) -> tuple[PoolFacts, ...]:
     if owner == "kubernetes":
         return read_kubernetes_pools(token, properties, clouds())
-    return clouds()[owner].read_pools(token, properties)
+    return clouds()[owner].reading().read_pools(token, properties)
 
 
 # fmt: off
@@ -346,7 +346,7 @@ def test_other_resources_hold_no_pool(token: Any) -> None:
     }
     pod = {"spec": {"containers": [{"resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}
 
-    assert [cloud.read_pools(token, gpu) for cloud in clouds().values()] == [()] * len(clouds())
+    assert [cloud.reading().read_pools(token, gpu) for cloud in clouds().values()] == [()] * len(clouds())
     assert read_kubernetes_pools(token, pod, clouds()) == ()
 
 
@@ -357,10 +357,10 @@ def named() -> Iterator[tuple[str, str]]:
 
 def test_every_machine_of_the_catalogues_is_known_by_its_name_to_its_own_cloud_only() -> None:
     for owner, machine in named():
-        knows = [name for name, cloud in clouds().items() if cloud.accelerator(machine).vendor]
+        knows = [name for name, cloud in clouds().items() if cloud.reading().accelerator(machine).vendor]
 
         assert knows == [owner], machine
-        assert clouds()[owner].accelerator(machine).count == clouds()[owner].instance_types[machine].gpus
+        assert clouds()[owner].reading().accelerator(machine).count == clouds()[owner].instance_types[machine].gpus
 
 
 @pytest.mark.parametrize(
@@ -382,15 +382,15 @@ def test_every_machine_of_the_catalogues_is_known_by_its_name_to_its_own_cloud_o
     ],
 )
 def test_the_vendor_of_an_accelerator_is_known_by_the_machines_name(owner: str, machine: str, vendor: str) -> None:
-    assert clouds()[owner].accelerator(machine).vendor == vendor
+    assert clouds()[owner].reading().accelerator(machine).vendor == vendor
 
 
 def test_joining_with_anything_read_never_fails() -> None:
     dice = random.Random(20261121)
-    cloud = clouds()["aws"]
+    reading = clouds()["aws"].reading()
     for _ in range(200):
-        (pool,) = cloud.read_pools("aws:eks/nodeGroup:NodeGroup", {"launchTemplate": {"id": "x"}, **_part(dice)})
-        template = cloud.read_template("aws:ec2/launchTemplate:LaunchTemplate", _part(dice))
+        (pool,) = reading.read_pools("aws:eks/nodeGroup:NodeGroup", {"launchTemplate": {"id": "x"}, **_part(dice)})
+        template = reading.read_template("aws:ec2/launchTemplate:LaunchTemplate", _part(dice))
         assert template is not None
         both = joined(pool, template, "launchTemplate")
 

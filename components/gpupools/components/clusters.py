@@ -1,8 +1,7 @@
 """Clusters of a stack file for a Pulumi program: addresses from other stacks, and a provider for each."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
-from importlib import import_module
 from itertools import combinations
 from typing import Any
 
@@ -10,6 +9,7 @@ import pulumi
 
 from gpupools.asked.identity import place, same_place, second_key
 from gpupools.asked.spec import Cluster, StackOutput
+from gpupools.providers import clouds
 
 
 def addresses(
@@ -79,10 +79,8 @@ def _compare(one: tuple[str, type[Cluster]], other: tuple[str, type[Cluster]], g
 
 def provider(name: str, cloud: str, cluster: Mapping[str, pulumi.Input[Any]]) -> pulumi.ProviderResource:
     """Declare the cluster's own provider, so that no pool depends on ambient region or project settings."""
-    create: Callable[..., pulumi.ProviderResource] = import_module(
-        f"gpupools.providers.{cloud}.resources"
-    ).create_provider
-    return create(name, cluster, pulumi.ResourceOptions())
+    declaring = clouds()[cloud].node_pools.declaring()
+    return declaring.create_provider(name, cluster, pulumi.ResourceOptions())
 
 
 def _output(reference: pulumi.StackReference, stack: str, path: str) -> pulumi.Output[Any]:

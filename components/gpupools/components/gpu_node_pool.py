@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib import import_module
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import pulumi
@@ -19,6 +18,7 @@ from gpupools.components.declared import apart, place_of, pool_problems
 from gpupools.edits.guard import RECORD
 from gpupools.environment.stack import bad_key, never_a_key, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool
+from gpupools.providers import clouds
 
 # No `from __future__ import annotations`, no Literal and no other unions in the argument types below: Pulumi's schema
 # inference for components in other languages refuses them (pulumi/provider/experimental/analyzer.py in the SDK).
@@ -173,14 +173,14 @@ class GpuNodePool(pulumi.ComponentResource):
         """Plan the pool from its arguments; where the stack program has `decided`, they give the addresses only."""
         super().__init__("gpupools:index:GpuNodePool", name, dict(args), _with_former_name(name, args, opts))
         plan, addresses = (decided.plan, _addresses(args)) if decided is not None else _planned_alone(name, args)
-        create_pool = import_module(f"gpupools.providers.{plan.cloud}.resources").create_pool
         # The engine hands what a component waits for to nothing inside it.
         below = pulumi.ResourceOptions(
             parent=self,
             depends_on=opts.depends_on if opts is not None else None,
             transformations=self._with_former_names(name, args),
         )
-        self.node_pool_name = create_pool(name, plan, addresses, below)
+        declaring = clouds()[plan.cloud].node_pools.declaring()
+        self.node_pool_name = declaring.create_pool(name, plan, addresses, below)
         self.capacity = pulumi.Output.from_input(dict(plan.capacity))
         self.pod = pulumi.Output.from_input(plan.pod())
         self.claim_template = pulumi.Output.from_input(dict(plan.claim_template))

@@ -5,13 +5,13 @@ Asks no cloud: a look-up of endpoint and certificate authority would need creden
 
 import json
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
 from gpupools.asked.access import ExecPlugin, KubeconfigFile, KubeconfigSecret, api_url
+from gpupools.providers import clouds
 
 _EXEC_API = "client.authentication.k8s.io/v1beta1"
 """The version all three clouds' plugins write; `v1` would need a newer `gke-gcloud-auth-plugin`.
@@ -44,8 +44,7 @@ def create_kubernetes_provider(
     elif given is not None:
         kubeconfig = pulumi.Output.secret(given).apply(_text)
     else:
-        plugin: ExecPlugin = import_module(f"gpupools.providers.{cloud}.access").exec_plugin(cluster)
-        kubeconfig = _kubeconfig(cluster, plugin)
+        kubeconfig = _kubeconfig(cluster, clouds()[cloud].access(cluster))
     # A ConfigMap that keeps its name is changed where it is: the provider would else delete it first.
     return kubernetes.Provider(name, kubeconfig=kubeconfig, context=context, enable_config_map_mutable=True, opts=opts)
 

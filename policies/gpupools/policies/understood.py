@@ -73,7 +73,7 @@ def unread(type_token: str, inputs: Mapping[str, Any], *, opaque: str = "", comp
     if opaque:
         return Unread(kind, opaque, nodes=True)
     if is_read(type_token):
-        closed = next((why for cloud in clouds().values() if (why := cloud.unread(type_token, inputs))), "")
+        closed = next((why for cloud in clouds().values() if (why := cloud.reading().unread(type_token, inputs))), "")
         return Unread(kind, closed, nodes=True) if closed else _holds_unread(type_token, inputs)
     row = _row(key)
     if component and row is None:
@@ -98,7 +98,7 @@ def unread(type_token: str, inputs: Mapping[str, Any], *, opaque: str = "", comp
 def _holds_unread(type_token: str, inputs: Mapping[str, Any]) -> Unread | None:
     """Look among the resources that a read one holds for one that may bring nodes."""
     for cloud in clouds().values():
-        for held in cloud.held_types(type_token, inputs):
+        for held in cloud.reading().held_types(type_token, inputs):
             row = _row(_plain_key(held))
             if row is None or row.answer != "none":
                 why = row.why if row else "nobody here knows this kind"
@@ -152,8 +152,8 @@ class _Probe(Mapping[str, Any]):
 
 
 @lru_cache
-def _kinds_read() -> frozenset[tuple[str, str]]:
-    return frozenset(kinds_read())
+def _kinds_read(clouds()) -> frozenset[tuple[str, str]]:
+    return frozenset(kinds_read(clouds()))
 
 
 @lru_cache(maxsize=10_000)
@@ -161,11 +161,11 @@ def is_read(type_token: str) -> bool:
     """Say whether a reader of pools looks inside resources of a type."""
     match = _KUBERNETES.fullmatch(type_token)
     if match is not None:
-        return (match["version"].rpartition("/")[0], match["kind"]) in _kinds_read()
+        return (match["version"].rpartition("/")[0], match["kind"]) in _kinds_read(clouds())
     probe = _Probe()
     for cloud in clouds().values():
-        cloud.read_pools(type_token, probe)
-        cloud.read_template(type_token, probe)
+        cloud.reading().read_pools(type_token, probe)
+        cloud.reading().read_template(type_token, probe)
     return probe.looked
 
 
@@ -272,4 +272,4 @@ _KIND = re.compile(r"""["']?kind["']?:\s*["']?(\w+)""")
 @lru_cache
 def _pool_kinds() -> frozenset[str]:
     carried = {kind for _, kind in holders.KINDS} | {"Cluster", "Machine", "Node"}
-    return frozenset(kind for _, kind in _kinds_read() if kind not in carried)
+    return frozenset(kind for _, kind in _kinds_read(clouds()) if kind not in carried)

@@ -23,6 +23,8 @@ import pulumi
 from pulumi.runtime import rpc
 
 from gpupools.base.errors import Path, Problem, nearest, shown
+from gpupools.planned import pool_facts
+from gpupools.providers import clouds
 from gpupools.providers.sdk_internals import (
     input_types,
     is_input_type,
@@ -106,44 +108,50 @@ def check_inputs(token: str, wire_inputs: Mapping[str, Any]) -> list[InputProble
         return []
     if token.startswith(_PROVIDER):
         wire_inputs = {key: _from_json_text(shape, key, value) for key, value in wire_inputs.items()}
-    found = list(_check_object(wire_inputs, shape, (), token))
-    return [*found, *_check_arm(token, wire_inputs)] if token.endswith(":Resource") else found
+    return [*_check_object(wire_inputs, shape, (), token), *_check_free_form(token, wire_inputs)]
 
 
-def _check_arm(token: str, wire_inputs: Mapping[str, Any]) -> Iterator[InputProblem]:
-    """Check the free properties of an agent pool of AKS: against the SDK's own class, and what is newer than that."""
-    from gpupools.providers.azure.arm import (  # only for the one type that needs it
-        GENERIC,
-        NEWER,
-        aks_kind,
-        nvidia_problems,
-    )
-
-    if not GENERIC.fullmatch(token) or aks_kind(wire_inputs) != "AgentPool":
+def _check_free_form(token: str, wire_inputs: Mapping[str, Any]) -> Iterator[InputProblem]:
+    """Check free properties against the class that has their types, and what is newer than that as its cloud does."""
+    forms = next((forms for cloud in clouds().values() if (forms := cloud.free_form(token))), None)
+    form = forms(_as_read(wire_inputs)) if forms is not None else None
+    typed = _shape_of_token(form.token) if form is not None else None
+    if form is None or typed is None:
         return
-    typed = _shape_of_token(_AGENT_POOL)
-    properties = unwrap_secret(wire_inputs.get("properties"))
-    if typed is None or properties == UNKNOWN:
+    properties = unwrap_secret(wire_inputs.get(form.inside))
+    if properties == UNKNOWN:
         return
     if not isinstance(properties, Mapping):
-        yield InputProblem(("properties",), "is no map", "give the properties of an agent pool")
+        yield InputProblem((form.inside,), "is no map", f"give the properties of {form.whose}")
         return
-    inside = {name: known for name, known in typed.properties.items() if name not in _IN_THE_ADDRESS}
-    properties = {key: value for key, value in properties.items() if key not in NEWER}
-    profile = unwrap_secret(properties.get("gpuProfile"))
-    if isinstance(profile, Mapping) and "nvidia" in profile:
-        properties = {**properties, "gpuProfile": {key: value for key, value in profile.items() if key != "nvidia"}}
-        nvidia = unwrap_secret(profile["nvidia"])
-        if nvidia != UNKNOWN:
-            late = isinstance(nvidia, Mapping) and any(map(is_unknown, nvidia.values()))
-            known = {key: value for key, value in nvidia.items() if not is_unknown(value)} if late else nvidia
-            for key, what, fix in nvidia_problems(known, unwrap_secret(wire_inputs.get("apiVersion"))):
-                yield InputProblem(("properties", "gpuProfile", "nvidia", *filter(None, (key,))), what, fix)
-    yield from _check_object(properties, _Shape(inside, typed.wire_names), ("properties",), "an agent pool")
+    for path, what, fix in form.problems:
+        yield InputProblem((form.inside, *path.split(".")), what, fix)
+    inside = {name: known for name, known in typed.properties.items() if name not in form.in_the_address}
+    shape = _Shape(inside, typed.wire_names)
+    yield from _check_object(_without(properties, form.newer), shape, (form.inside,), form.whose)
 
 
-_AGENT_POOL = "azure-native:containerservice:AgentPool"
-_IN_THE_ADDRESS = ("agentPoolName", "azureApiVersion", "resourceGroupName", "resourceName")
+def _as_read(value: Any) -> Any:
+    """Write a value on the wire as clouds read it: without envelopes, and what is not known yet as their `UNKNOWN`."""
+    value = unwrap_secret(value)
+    if isinstance(value, Mapping):
+        return {key: _as_read(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_as_read(inner) for inner in value]
+    return pool_facts.UNKNOWN if value == UNKNOWN else value
+
+
+def _without(properties: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any]:
+    """Return a map without the values at these dotted paths."""
+    found = dict(properties)
+    for path in paths:
+        first, _, rest = path.partition(".")
+        inner = unwrap_secret(found.get(first))
+        if not rest:
+            found.pop(first, None)
+        elif isinstance(inner, Mapping):
+            found[first] = _without(inner, [rest])
+    return found
 
 
 def check_property_path(token: str, path: str, *, outputs: bool = False) -> InputProblem | None:

@@ -1,33 +1,46 @@
-"""The clouds, one folder each, found on disk: a new folder is a new cloud and nothing else has to change."""
+"""The clouds, one folder each: every one of them is an entry of `_CLOUDS`."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from importlib import import_module
-from pathlib import Path
 
 from gpupools.planned.cloud import Cloud
 
 
-class Clouds(Mapping[str, Cloud]):
-    """Every cloud by its folder's name; the pure part of a folder is imported when the cloud is first asked for."""
+def _aws() -> Cloud:
+    from gpupools.providers.aws import CLOUD
 
-    def __init__(self) -> None:
-        self._names = tuple(sorted(path.parent.name for path in Path(__file__).parent.glob("*/__init__.py")))
+    return CLOUD
+
+
+def _azure() -> Cloud:
+    from gpupools.providers.azure import CLOUD
+
+    return CLOUD
+
+
+def _gcp() -> Cloud:
+    from gpupools.providers.gcp import CLOUD
+
+    return CLOUD
+
+
+_CLOUDS: Mapping[str, Callable[[], Cloud]] = {"aws": _aws, "azure": _azure, "gcp": _gcp}
+
+
+class Clouds(Mapping[str, Cloud]):
+    """Every cloud by its name; the pure part of a folder is imported when the cloud is first asked for."""
 
     def __getitem__(self, name: str) -> Cloud:
-        if name not in self._names:
-            raise KeyError(name)
-        cloud: Cloud = import_module(f"gpupools.providers.{name}").CLOUD
-        return cloud
+        return _CLOUDS[name]()
 
     def __contains__(self, name: object) -> bool:
-        return name in self._names
+        return name in _CLOUDS
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(_CLOUDS)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(_CLOUDS)
 
 
 @cache

@@ -12,7 +12,6 @@ import pulumi
 
 from gpupools.asked.access import ACCESS_KEYS, check_kubeconfig_paths, check_secrets
 from gpupools.base.errors import Rejected
-from gpupools.commands.diff import effects_of_inputs
 from gpupools.components.clusters import addresses, provider, told_apart
 from gpupools.components.gpu_node_pool import DecidedPool, GpuNodePool, PoolArgs
 from gpupools.components.gpu_runtime import DecidedRuntime, GpuRuntime, Resources
@@ -63,7 +62,7 @@ def run(folder: Path) -> None:
         check_kubeconfig_paths(plan.stack.clusters, lambda path: is_in_checkout(path, folder))
         state = _earlier_state()
         earlier = read_earlier(state or {})
-        judged = Judged() if state is None else judge(earlier, plan, effects_of_inputs())
+        judged = Judged() if state is None else judge(earlier, plan, clouds())
         if judged.refusals:
             raise Rejected(refusal.problem for refusal in judged.refusals.values())
     except Rejected as rejected:

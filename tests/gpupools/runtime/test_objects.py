@@ -12,8 +12,9 @@ from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import KubernetesObject, RuntimePlan
 from gpupools.planned.tolerations import selects, untolerated
 from gpupools.providers import clouds
+from gpupools.providers.gcp.driver_installer import INSTALLER_SOURCE
 from gpupools.runtime.charts import at
-from gpupools.runtime.objects import INSTALLER_SOURCE, SMOKE_NAMESPACE, SYSTEM_NAMESPACES
+from gpupools.runtime.objects import SMOKE_NAMESPACE, SYSTEM_NAMESPACES
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS, MIG, MIG_SIZES, TIME_SLICING, Combination
 from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of
 

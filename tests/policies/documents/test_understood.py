@@ -709,9 +709,7 @@ def test_every_row_has_a_reason_a_source_and_a_date_and_is_asked() -> None:
 
 @pytest.mark.parametrize("cloud", sorted(clouds()))
 def test_the_types_that_are_listed_as_read_are_read(cloud: str) -> None:
-    from importlib import import_module
-
-    types = import_module(f"gpupools.providers.{cloud}.read_back").TYPES
+    types = clouds()[cloud].reading().types
 
     assert [each for each in types if not is_read(each)] == []
     assert not is_read("aws:s3/bucket:Bucket")

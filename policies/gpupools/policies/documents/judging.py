@@ -200,13 +200,13 @@ def _with_own_addresses(resources: tuple[Resource, ...]) -> dict[str, Resource]:
 
 
 def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> Declared:
-    pools = [pool for cloud in known.values() for pool in cloud.read_pools(resource.type, resource.inputs)]
+    pools = [pool for cloud in known.values() for pool in cloud.reading().read_pools(resource.type, resource.inputs)]
     pools += read_kubernetes_pools(resource.type, resource.inputs, known)
     logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
     pools = [with_name(pool, resource.inputs, logical) for pool in pools]
     if resource.takes_no_taints:
         pools = [replace(pool, no_taint_field=True) for pool in pools]
-    templates = [cloud.read_template(resource.type, resource.inputs) for cloud in known.values()]
+    templates = [cloud.reading().read_template(resource.type, resource.inputs) for cloud in known.values()]
     templates.append(read_template(resource.type, resource.inputs, known))
     software = read_software(resource.type, resource.inputs)
     template_read = next((template for template in templates if template is not None), None)

@@ -16,6 +16,7 @@ from gpupools.base.errors import Path, Problem, Rejected, shown
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.documents.document import Document, Resource, bounded
 from gpupools.policies.documents.text import Text
+from gpupools.providers import clouds
 from gpupools.read import holders
 from gpupools.read.kubernetes_pools import kinds_read
 
@@ -109,7 +110,7 @@ def _objects(data: Any, lines: Mapping[Path, int], first: int | None, text: Text
 @lru_cache
 def _node_kinds() -> frozenset[tuple[str, str]]:
     """Return group and kind of the objects whose placeholders matter; texts inside objects see to it themselves."""
-    return frozenset(known for known in kinds_read() if known[1] not in holders.TEXTS)
+    return frozenset(known for known in kinds_read(clouds()) if known[1] not in holders.TEXTS)
 
 
 def _spelled(sentence: str) -> str:

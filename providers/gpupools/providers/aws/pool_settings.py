@@ -1,30 +1,11 @@
-"""Which settings of a pool EKS takes and what each becomes, and which of them do not go together. Pure."""
+"""Which settings of a pool EKS takes, what each becomes, and what can be set by hand. Pure."""
 
-import re
-import unicodedata
-from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
-from gpupools.asked.overrides import Kept, Overridable, override_problems
-from gpupools.asked.pool_parts import CapacityBlock, Reservation
-from gpupools.asked.spec import Late
-from gpupools.base.errors import Path, Problem, nearest, shown
-from gpupools.base.taints import GPU_TAINT
-from gpupools.planned.cloud import Setting, Wish
+from gpupools.asked.overrides import Kept, Overridable
+from gpupools.planned.cloud import Setting
 from gpupools.planned.labels import OUR_LABELS
-from gpupools.providers.aws import boot
-from gpupools.providers.aws.images import (
-    AL2023,
-    BOTTLEROCKET,
-    BOTTLEROCKET_SINCE,
-    OWN,
-    RELEASE_OF_FAMILY,
-    ULTRASERVER_FAMILIES,
-    family,
-    image_of,
-)
 
 _GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide"
 _NODE_GROUP_API = "https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html"
@@ -33,27 +14,16 @@ _CAPACITY_TYPES = f"{_GUIDE}/managed-node-groups.html#managed-node-group-capacit
 _CAPACITY_BLOCKS = f"{_GUIDE}/capacity-blocks-mng.html"
 _UPDATES = f"{_GUIDE}/managed-node-update-behavior.html"
 _EFA = f"{_GUIDE}/node-efa.html"
-_PUBLIC = "https://docs.aws.amazon.com/eks/latest/best-practices/protecting-the-infrastructure.html"
-_EFA_CARDS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html"
-_SECURITY_GROUPS = f"{_GUIDE}/sec-group-reqs.html"
 _TARGET = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CapacityReservationTarget.html"
 _PLACEMENT = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html"
-_RESERVED_PLACEMENT = "https://github.com/terraform-aws-modules/terraform-aws-eks/pull/3730"
 _AMI_TYPES = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html"
 _VOLUMES = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html"
 _EBS_KEY = "https://docs.aws.amazon.com/autoscaling/ec2/userguide/key-policy-requirements-EBS-encryption.html"
-_DISK_ENCRYPTION = "https://docs.aws.amazon.com/eks/latest/best-practices/data-encryption-and-secrets-management.html"
 _NODEADM = "https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/#localstorageoptions"
 _IMDS = "https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html"
 _SECURE_BOOT = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/launch-instance-with-uefi-sb.html"
 _REPAIR = f"{_GUIDE}/node-repair.html"
-_MAX_UNAVAILABLE = "https://github.com/hashicorp/terraform-provider-aws/issues/26535"
-_AMI_RELEASES = "https://github.com/awslabs/amazon-eks-ami/issues/2768"
-_BOTTLEROCKET_RELEASES = "https://github.com/bottlerocket-os/bottlerocket/blob/develop/CHANGELOG.md"
-_TAGS = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions"
-_EKS_TAGS = "https://docs.aws.amazon.com/eks/latest/APIReference/API_TagResource.html"
 _PROVIDER = "https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go"
-_GRID = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/install-gpu-operator-vgpu.html"
 _PULUMI_OPTIONS = "https://www.pulumi.com/docs/iac/concepts/options"
 
 
@@ -159,16 +129,12 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
 )
 """What EKS makes of each setting; `gpupools.asked.pool_parts.SETTINGS` names them."""
 
-CAPACITY_BLOCK_FAMILIES = frozenset({"p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300"} | ULTRASERVER_FAMILIES)
-"""Families with the usage class `capacity-block` in EC2's DescribeInstanceTypes, as in getmoto/moto
-moto/ec2/resources/instance_types.json.gz, and the UltraServers
-(https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html)."""
 
 VOLUME_TYPES = ("gp2", "gp3", "io1", "io2")
 """The EBS types that can hold an operating system: https://docs.aws.amazon.com/ebs/latest/userguide/ebs-volume-types.html."""
 
-_OUR_TAGS = ("gpupools:cluster", "gpupools:pool")
-_OUR_TAGS_KEPT: Kept = {("tags", key): "it says which pool of which cluster it is" for key in _OUR_TAGS}
+OUR_TAGS = ("gpupools:cluster", "gpupools:pool")
+_OUR_TAGS_KEPT: Kept = {("tags", key): "it says which pool of which cluster it is" for key in OUR_TAGS}
 
 NODE_GROUP = Overridable(
     inputs=frozenset(
@@ -200,7 +166,7 @@ NODE_GROUP = Overridable(
     labels=("labels",),
 )
 
-_FORBIDDEN = "EKS refuses it in the launch template of a node group"
+FORBIDDEN = "EKS refuses it in the launch template of a node group"
 
 LAUNCH_TEMPLATE = Overridable(
     inputs=frozenset(
@@ -216,10 +182,10 @@ LAUNCH_TEMPLATE = Overridable(
     kept=MappingProxyType(
         {
             ("capacityReservationSpecification",): "use capacity",
-            ("hibernationOptions",): f"{_FORBIDDEN}; leave it out",
-            ("iamInstanceProfile",): f"{_FORBIDDEN}; set nodeRoleArn of NodeGroup",
+            ("hibernationOptions",): f"{FORBIDDEN}; leave it out",
+            ("iamInstanceProfile",): f"{FORBIDDEN}; set nodeRoleArn of NodeGroup",
             ("imageId",): "use image: {family: custom, id: …}",
-            ("instanceInitiatedShutdownBehavior",): f"{_FORBIDDEN}; leave it out",
+            ("instanceInitiatedShutdownBehavior",): f"{FORBIDDEN}; leave it out",
             ("instanceMarketOptions",): "use capacity",
             ("instanceRequirements",): "use gpu or instance_type",
             ("instanceType",): "use gpu or instance_type",
@@ -245,474 +211,3 @@ PLACEMENT_GROUP = Overridable(
         }
     ),
 )
-
-
-LISTS = frozenset(
-    {"blockDeviceMappings", "licenseSpecifications", "networkInterfaces", "secondaryInterfaces", "securityGroupNames"}
-    | {"tagSpecifications", "vpcSecurityGroupIds", "ipv4Addresses", "ipv4Prefixes", "ipv6Addresses", "ipv6Prefixes"}
-    | {"securityGroups", "privateIpAddresses", "nodeRepairConfigOverrides"}
-    | {"instanceTypes", "subnetIds", "taints", "sourceSecurityGroupIds"}
-)
-"""The inputs, on any level, that are lists; the SDK fails on a list anywhere else instead of saying so."""
-
-
-def setting_problems(wish: Wish) -> list[Problem]:
-    """Refuse values that EKS or EC2 does not take, and settings that do not go together; each names both."""
-    return [
-        *_image(wish),
-        *_capacity(wish),
-        *_zones(wish),
-        *_disk(wish),
-        *_network(wish),
-        *_upgrade(wish),
-        *_pinned_image(wish),
-        *_tags(wish),
-        *_set_by_hand(wish),
-    ]
-
-
-def _image(wish: Wish) -> Iterator[Problem]:
-    spec, at = wish.spec, ("pools", wish.name, "image")
-    named, image, software = spec.image.family, image_of(wish), wish.software
-    if named in ("azure-linux", "cos", "ubuntu"):
-        what = f"EKS has no AMI type for {named}"
-        fix = "use al2023 or bottlerocket; or custom with the id of an AMI"
-        yield Problem((*at, "family"), what, fix, _AMI_TYPES)
-        return
-    if image is AL2023 and software == "cloud-managed":
-        what = "al2023 has no device plugin, which software: cloud-managed leaves to the image"
-        fix = "use family: bottlerocket, or software: device-plugin or gpu-operator"
-        yield Problem((*at, "family"), what, fix, f"{_GUIDE}/ml-eks-optimized-ami.html")
-    if image is BOTTLEROCKET and software != "cloud-managed":
-        second = "owner of the GPUs" if software == "dra-driver" else "one"
-        what = "bottlerocket runs a device plugin of its own, beside which "
-        what += f"software: {software} would run a second {second}"
-        fix = "use software: cloud-managed, or family: al2023"
-        yield Problem((*at, "family"), what, fix, f"{_GUIDE}/ml-eks-optimized-ami.html")
-    if spec.image.fips and image is not BOTTLEROCKET:
-        of = "an image of your own" if image is OWN else f"{image.name}, the image for software: {software}"
-        fix = "leave fips out" if image is OWN else "use software: cloud-managed, whose Bottlerocket image has one"
-        yield Problem((*at, "fips"), f"EKS has no FIPS variant of {of}", fix, _AMI_TYPES)
-    if image is OWN:
-        yield from _own_image(wish)
-
-
-def _own_image(wish: Wish) -> Iterator[Problem]:
-    spec, at = wish.spec, ("pools", wish.name)
-    if not re.fullmatch(r"ami-[0-9a-f]{8,17}", spec.image.id or ""):
-        what = f"{shown(spec.image.id)} is no id of an AMI"
-        yield Problem((*at, "image", "id"), what, "write it like ami-0a1b2c3d4e5f60718", _TEMPLATES)
-    if wish.software != "gpu-operator":
-        what = f"image.id with software: {wish.software}: nothing says that the image brings driver and device plugin"
-        yield Problem((*at, "image", "id"), what, "use software: gpu-operator", _TEMPLATES)
-    if wish.instance.is_fraction:
-        what = f"a part of a GPU, as {wish.instance.name} has, needs NVIDIA's GRID driver, which the operator has not"
-        yield Problem((*at, "image", "id"), what, "leave image out: the EKS images bring it", _GRID)
-    by_hand = spec.overrides.get("aws", {}).get("LaunchTemplate", {})
-    if _is_base64(by_hand.get("userData")) and not _registers_gpu_taint(by_hand["userData"]):
-        what = "of an image of your own lets nodes join without the GPU taint, which EKS then adds some time later"
-        fix = f"start kubelet with --register-with-taints={GPU_TAINT}"
-        yield Problem((*at, "overrides", "aws", "LaunchTemplate", "userData"), what, fix, _TEMPLATES)
-    for key, why in (
-        ("userData", "EKS adds nothing that lets an image of your own join the cluster"),
-        ("blockDeviceMappings", "only its builder knows the name of its root device"),
-    ):
-        if not by_hand.get(key):
-            fix = f"write overrides: {{aws: {{LaunchTemplate: {{{key}: …}}}}}}"
-            yield Problem((*at, "image", "id"), f"{why}, and {key} is missing", fix, _TEMPLATES)
-    for path, given in (
-        (("disk", "type"), spec.disk.type),
-        (("disk", "encryption_key"), spec.disk.encryption_key),
-        (("disk", "local_nvme"), spec.disk.local_nvme),
-        (("network", "max_pods"), spec.network.max_pods),
-        (("disk_gib",), spec.disk_gib if "disk_gib" in spec.model_fields_set else None),
-    ):
-        if given is not None:
-            where = (
-                "blockDeviceMappings"
-                if path in (("disk_gib",), ("disk", "type"), ("disk", "encryption_key"))
-                else "userData"
-            )
-            what = f"cannot be set beside image.id, whose {where} is written by hand"
-            yield Problem((*at, *path), what, f"set it in overrides.aws.LaunchTemplate.{where}", _TEMPLATES)
-
-
-def _capacity(wish: Wish) -> Iterator[Problem]:
-    spec, at = wish.spec, ("pools", wish.name)
-    capacity, nodes, machine = spec.capacity, spec.nodes, wish.instance
-    if capacity.mode == "spot" and nodes.fixed is not None:
-        what = "fixed with capacity.mode: spot: EC2 takes spot machines back, so no number of them is fixed"
-        yield Problem((*at, "nodes", "fixed"), what, "give min and max, or another capacity.mode", _CAPACITY_TYPES)
-    if isinstance(capacity, CapacityBlock):
-        if family(machine.name) not in CAPACITY_BLOCK_FAMILIES:
-            what = f"EC2 sells no Capacity Block of {machine.name}"
-            fix = f"choose a type of {', '.join(sorted(CAPACITY_BLOCK_FAMILIES))}; or mode: reservation"
-            yield Problem((*at, "capacity", "mode"), what, fix, _CAPACITY_BLOCKS)
-        if nodes.min > 0:
-            key = "fixed" if nodes.fixed is not None else "min"
-            what = (
-                f"{key} {nodes.min} with capacity.mode: capacity-block: before the block starts no node comes, and EKS"
-                " empties the pool 40 minutes before it ends"
-            )
-            yield Problem((*at, "nodes", key), what, "use min: 0 and max", _CAPACITY_BLOCKS)
-    if isinstance(capacity, Reservation | CapacityBlock):
-        region = getattr(wish.cluster, "region", "")
-        arn = re.fullmatch(r"arn:aws[a-z-]*:resource-groups:([a-z0-9-]+):\d{12}:group/.+", capacity.name)
-        is_group = isinstance(capacity, Reservation) and arn is not None
-        if not is_group and not re.fullmatch(r"cr-[0-9a-f]{8,17}", capacity.name):
-            what = f"{shown(capacity.name)} is no capacity reservation"
-            fix = "write its id, cr-…" + ("" if isinstance(capacity, CapacityBlock) else ", or a resource group's ARN")
-            yield Problem((*at, "capacity", "name"), what, fix, _TARGET)
-        elif is_group and arn is not None and arn[1] != region:
-            what = f"the resource group is in {arn[1]}, and the cluster's region is {region}"
-            yield Problem((*at, "capacity", "name"), what, "name a group of the cluster's region", _TARGET)
-        if not is_group:
-            yield from _one_zone(wish, ("capacity", "name"), "a capacity reservation", _TARGET)
-
-
-def _zones(wish: Wish) -> Iterator[Problem]:
-    spec, at = wish.spec, ("pools", wish.name, "zones")
-    by_zone = _subnets_by_zone(wish)
-    if spec.zones and by_zone is None:
-        what = "a node group is in the zones of its subnets, and the cluster's subnet_ids do not name theirs"
-        yield Problem(at, what, "give the cluster subnets_by_zone: {zone: [subnet-…]} instead", _NODE_GROUP_API)
-        return
-    region = getattr(wish.cluster, "region", "")
-    for index, zone in enumerate(spec.zones):
-        if by_zone is not None and zone not in by_zone:
-            there = zone.startswith(region) and zone != region
-            what = f"the cluster has no subnet in {shown(zone)}" if there else f"{shown(zone)} is no zone of {region}"
-            yield Problem((*at, index), what, nearest(zone, by_zone), _NODE_GROUP_API)
-
-
-def _subnets_by_zone(wish: Wish) -> Mapping[str, object] | None:
-    return getattr(wish.cluster, "subnets_by_zone", None)
-
-
-def _one_zone(wish: Wish, setting: Path, what: str, source: str) -> Iterator[Problem]:
-    """Refuse a setting that needs one zone on a pool that has, or may have, several."""
-    by_zone = _subnets_by_zone(wish)
-    if by_zone is not None:
-        zones = list(dict.fromkeys(wish.spec.zones or by_zone))
-        if len(zones) > 1:
-            key = "zones" if wish.spec.zones else "the cluster's subnets_by_zone"
-            found = f"{what} is in one zone, and {key} has {' and '.join(zones)}"
-            yield Problem(("pools", wish.name, *setting), found, f"write zones: [{zones[0]}]", source)
-        return
-    subnets = getattr(wish.cluster, "subnet_ids", None)
-    if not isinstance(subnets, list) or len(subnets) != 1:
-        found = f"{what} is in one zone, and the cluster's subnet_ids do not say which zones they are in"
-        fix = "give the cluster subnets_by_zone, and the pool zones with one of them; or a cluster with one subnet"
-        yield Problem(("pools", wish.name, *setting), found, fix, source)
-
-
-def _disk(wish: Wish) -> Iterator[Problem]:
-    disk, at, machine = wish.spec.disk, ("pools", wish.name, "disk"), wish.instance
-    if disk.type is not None and disk.type not in VOLUME_TYPES:
-        what = f"{shown(disk.type)} is no EBS volume type that a node can start from"
-        yield Problem((*at, "type"), what, nearest(disk.type, VOLUME_TYPES), _VOLUMES)
-    if disk.encryption_key is not None:
-        arn = re.fullmatch(r"arn:aws[a-z-]*:kms:([a-z0-9-]+):\d{12}:(?:key|alias)/.+", disk.encryption_key)
-        region = getattr(wish.cluster, "region", "")
-        if arn is None:
-            what = f"{shown(disk.encryption_key)} is no ARN of a KMS key"
-            yield Problem(
-                (*at, "encryption_key"), what, "write it like arn:aws:kms:<region>:<account>:key/<id>", _EBS_KEY
-            )
-        elif arn[1] != region:
-            what = f"the key is in {arn[1]}, and the cluster's region is {region}"
-            yield Problem((*at, "encryption_key"), what, "use a key of the cluster's region", _EBS_KEY)
-    if disk.local_nvme == "raid0" and machine.local_disk_gb == 0:
-        what = f"raid0 needs local NVMe, and {machine.name} has none"
-        yield Problem((*at, "local_nvme"), what, "leave it out, or choose a type with local disks", machine.source)
-
-
-def _network(wish: Wish) -> Iterator[Problem]:
-    network, at, machine = wish.spec.network, ("pools", wish.name, "network"), wish.instance
-    if network.rdma:
-        if machine.rdma != "efa":
-            what = f"rdma needs EFA, and {machine.name} has none"
-            yield Problem((*at, "rdma"), what, "leave it out, or choose a type with EFA", machine.source)
-        elif not machine.rdma_interfaces:
-            what = f"rdma needs to know the network cards of {machine.name}, which EC2's documentation does not number"
-            fix = "leave it out and write overrides: {aws: {LaunchTemplate: {networkInterfaces: […]}}}"
-            yield Problem((*at, "rdma"), what, fix, _EFA_CARDS)
-        else:
-            yield from _one_zone(wish, ("network", "rdma"), "EFA traffic", _EFA)
-        if not network.security_group_ids:
-            what = (
-                "rdma without security_group_ids: each interface names its own, and EFA needs one that lets all traffic"
-            )
-            what += " in from and out to itself"
-            fix = "give security_group_ids; the cluster's own security group (eks-cluster-sg-…) has these rules"
-            yield Problem((*at, "rdma"), what, fix, _SECURITY_GROUPS)
-    for index, group in enumerate(network.security_group_ids):
-        if not re.fullmatch(r"sg-[0-9a-f]{8,17}", group):
-            what = f"{shown(group)} is no id of a security group"
-            yield Problem((*at, "security_group_ids", index), what, "write it like sg-0a1b2c3d4e5f60718", _TEMPLATES)
-    if network.placement == "compact":
-        mode = wish.spec.capacity.mode
-        if mode in ("reservation", "capacity-block"):
-            what = (
-                f"placement: compact with capacity.mode: {mode}: the reserved machines are not in a group of this pool"
-            )
-            fix = "leave placement out; a reservation made in a placement group goes into overrides.aws.LaunchTemplate"
-            yield Problem((*at, "placement"), what, f"{fix}.placement", _RESERVED_PLACEMENT)
-        yield from _one_zone(wish, ("network", "placement"), "placement: compact", _PLACEMENT)
-
-
-def _upgrade(wish: Wish) -> Iterator[Problem]:
-    """Refuse more nodes away at once than there may be: EKS takes no maxUnavailable above maxSize."""
-    at, most = ("pools", wish.name), wish.spec.nodes.max
-    by_hand = wish.spec.overrides.get("aws", {}).get("NodeGroup", {}).get("updateConfig")
-    given = by_hand.get("maxUnavailable") if isinstance(by_hand, Mapping) else None
-    key = "fixed" if wish.spec.nodes.fixed is not None else "max"
-    fix = f"write {most} or less"
-    if wish.spec.upgrade.max_unavailable > most:
-        what = f"got {wish.spec.upgrade.max_unavailable}, and EKS takes no more than nodes.{key}, which is {most}"
-        yield Problem((*at, "upgrade", "max_unavailable"), what, fix, _MAX_UNAVAILABLE)
-    if isinstance(given, int) and given > most:
-        what = f"got {given}, and EKS takes no more than nodes.{key}, which is {most}"
-        where = (*at, "overrides", "aws", "NodeGroup", "updateConfig", "maxUnavailable")
-        yield Problem(where, what, fix, _MAX_UNAVAILABLE)
-
-
-def _pinned_image(wish: Wish) -> Iterator[Problem]:
-    """Refuse an image release set by hand that is older than the pool's machine or settings need."""
-    given = wish.spec.overrides.get("aws", {}).get("NodeGroup", {}).get("releaseVersion")
-    where = ("pools", wish.name, "overrides", "aws", "NodeGroup", "releaseVersion")
-    image, needed = image_of(wish), RELEASE_OF_FAMILY.get(family(wish.instance.name), 0)
-    if image is AL2023:
-        # 1.34.1-20260917
-        dated = re.search(r"-(\d{8})$", str(given or ""))
-        if dated and int(dated[1]) < needed:
-            what = f"{given} does not drive {wish.instance.name}, which AL2023 does since v{needed}"
-            yield Problem(where, what, f"take a release of {needed} or later, or leave it out", _AMI_RELEASES)
-    if image is BOTTLEROCKET:
-        # 1.54.0-5043decc
-        pinned = re.match(r"v?(\d+)\.(\d+)\.", str(given or ""))
-        for key in _bottlerocket_keys(wish) if pinned else ():
-            least = BOTTLEROCKET_SINCE[key]
-            if pinned and (int(pinned[1]), int(pinned[2])) < least:
-                what = f"{given} does not know {key}, which Bottlerocket has since {least[0]}.{least[1]}"
-                yield Problem(where, what, "take a later release, or leave it out", _BOTTLEROCKET_RELEASES)
-
-
-def _bottlerocket_keys(wish: Wish) -> list[str]:
-    sharing = wish.spec.sharing
-    modes = dict.fromkeys([sharing.mode, *([sharing.clients.mode] if sharing.clients else [])])
-    wanted = [f"sharing.mode: {mode}" for mode in modes] + [f"disk.local_nvme: {wish.spec.disk.local_nvme}"]
-    return [key for key in wanted if key in BOTTLEROCKET_SINCE]
-
-
-_MOST_TAGS = 50 - len(_OUR_TAGS) - 1
-
-
-def _tags(wish: Wish) -> Iterator[Problem]:
-    tags, at = wish.spec.tags, ("pools", wish.name, "tags")
-    for key, value in tags.items():
-        if key in _OUR_TAGS:
-            yield Problem((*at, key), "is set on every pool", "leave it out")
-        yield from _tag(at, key, value)
-    yield from _too_many_tags(at, tags)
-
-
-def _tags_by_hand(wish: Wish, at: Path, resources: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
-    """Hold tags in overrides to the same rules; those of `tagSpecifications` take the place of the pool's own."""
-    for name, inputs in resources.items():
-        tags = inputs.get("tags")
-        if isinstance(tags, Mapping):
-            given = {key: value for key, value in tags.items() if value is not None and key not in _OUR_TAGS}
-            for key, value in given.items():
-                yield from _tag((*at, name, "tags"), key, value)
-            yield from _too_many_tags((*at, name, "tags"), {**wish.spec.tags, **given})
-        listed = inputs.get("tagSpecifications")
-        for index, each in enumerate(listed if isinstance(listed, list) else []):
-            tags = each.get("tags") if isinstance(each, Mapping) else None
-            where = (*at, name, "tagSpecifications", index, "tags")
-            for key, value in tags.items() if isinstance(tags, Mapping) else ():
-                yield from _tag(where, key, value)
-
-
-def _tag(at: Path, key: object, value: object) -> Iterator[Problem]:
-    if not isinstance(key, str) or not isinstance(value, str):
-        yield Problem((*at, str(key)), f"got {shown(value)}, and a tag is text", "write it in quotes")
-        return
-    if key.casefold().startswith("aws:"):
-        yield Problem((*at, key), "AWS keeps keys that begin with aws:", "use another key", _TAGS)
-    elif not 1 <= len(key) <= _TAG_KEY or not _is_tag(key):
-        what = f"is no tag key: 1 to {_TAG_KEY} letters, digits, spaces and + - = . _ : / @"
-        yield Problem((*at, key), what, "use another key", _TAGS)
-    if value.casefold().startswith("aws:"):
-        yield Problem((*at, key), "EKS takes no value that begins with aws: either", "use another value", _EKS_TAGS)
-    elif len(value) > _TAG_VALUE or not _is_tag(value):
-        what = f"{shown(value)} is no tag value: up to {_TAG_VALUE} letters, digits, spaces and + - = . _ : / @"
-        yield Problem((*at, key), what, "use another value", _TAGS)
-
-
-_TAG_KEY, _TAG_VALUE = 128, 256
-
-
-def _is_tag(text: str) -> bool:
-    """Say whether EC2 takes the characters: letters and digits of any script, spaces, but no line break."""
-    return all(each in " _.:/=+-@" or unicodedata.category(each)[0] in "LN" for each in text)
-
-
-def _too_many_tags(at: Path, tags: Mapping[str, object]) -> Iterator[Problem]:
-    if len(tags) > _MOST_TAGS:
-        what = f"{len(tags)} tags; EC2 takes 50, of which this tool needs {50 - _MOST_TAGS}"
-        yield Problem(at, what, f"use {_MOST_TAGS} or fewer", _TAGS)
-
-
-def _own_subnets(wish: Wish, group: Mapping[str, object]) -> Iterator[Problem]:
-    """Refuse subnets of the pool's own that are none, or that stand beside zones chosen among the cluster's."""
-    if "subnetIds" not in group:
-        return
-    subnets, path = group["subnetIds"], ("pools", wish.name, "overrides", "aws", "NodeGroup", "subnetIds")
-    if not isinstance(subnets, list) or not subnets or not all(isinstance(each, str) and each for each in subnets):
-        yield Problem(path, f"got {shown(subnets)}", "write a list of at least one subnet: [subnet-…]")
-    if wish.spec.zones:
-        what = "stands beside zones, which choose among the cluster's subnets"
-        yield Problem(path, what, "leave zones out; each subnet is in one zone")
-
-
-def _set_by_hand(wish: Wish) -> Iterator[Problem]:
-    spec, at = wish.spec, ("pools", wish.name)
-    overrides = spec.overrides.get("aws", {})
-    declared = {"NodeGroup": NODE_GROUP, "LaunchTemplate": LAUNCH_TEMPLATE}
-    if spec.network.placement == "compact":
-        declared["PlacementGroup"] = PLACEMENT_GROUP
-    yield from override_problems(at, overrides, "aws", declared)
-    tagged = {name: inputs for name, inputs in overrides.items() if name in declared}
-    yield from _tags_by_hand(wish, (*at, "overrides", "aws"), tagged)
-    for name in declared:
-        yield from _misplaced_lists((*at, "overrides", "aws", name), overrides.get(name, {}))
-    if "nodeRoleArn" in overrides.get("NodeGroup", {}) and overrides["NodeGroup"]["nodeRoleArn"] is None:
-        what = "cannot be taken away: every node group has a role"
-        yield Problem((*at, "overrides", "aws", "NodeGroup", "nodeRoleArn"), what, "leave it out, or name a role", "")
-    yield from _own_subnets(wish, overrides.get("NodeGroup", {}))
-    template = overrides.get("LaunchTemplate", {})
-    where: Path = (*at, "overrides", "aws", "LaunchTemplate")
-    yield from _disks_by_hand(wish, where, template)
-    interfaces = template.get("networkInterfaces")
-    for index, interface in enumerate(interfaces if isinstance(interfaces, list) else []):
-        if isinstance(interface, Mapping) and "subnetId" in interface:
-            path = (*where, "networkInterfaces", index, "subnetId")
-            fix = "use zones, or the cluster's subnets"
-            yield Problem(path, _FORBIDDEN, fix, _TEMPLATES)
-        if isinstance(interface, Mapping) and interface.get("associatePublicIpAddress") not in (None, *_PRIVATE):
-            path = (*where, "networkInterfaces", index, "associatePublicIpAddress")
-            what = "would give the nodes public addresses, and those of every pool are private"
-            fix = 'write "false"; nodes fetch images through a NAT gateway or VPC endpoints'
-            yield Problem(path, what, fix, _PUBLIC)
-    ours = spec.network.security_group_ids
-    if interfaces and not spec.network.rdma and (ours or "vpcSecurityGroupIds" in template):
-        key = "network.security_group_ids" if ours else "vpcSecurityGroupIds"
-        what = f"cannot stand beside {key}: EC2 takes security groups of the machine or of its interfaces, not of both"
-        fix = f"leave {key} out, and name the groups in each interface"
-        yield Problem((*where, "networkInterfaces"), what, fix, _TEMPLATES)
-    if spec.network.rdma and "vpcSecurityGroupIds" in template:
-        what = "cannot stand beside network.rdma, whose interfaces name their own security groups"
-        yield Problem((*where, "vpcSecurityGroupIds"), what, "use network.security_group_ids", _TEMPLATES)
-    script = template.get("userData")
-    if isinstance(script, Late):
-        pass  # refused as every secret among overrides is
-    elif script and not _is_base64(script):
-        what = "is not base64"
-        yield Problem((*where, "userData"), what, "write it encoded, as base64 -w0 prints it", _TEMPLATES)
-    elif script:
-        yield from _user_data_by_hand(wish, (*where, "userData"), script)
-    if "userData" in template and image_of(wish) is not OWN:
-        for key, given in (
-            ("sharing", spec.sharing.kind != "none" and image_of(wish) is BOTTLEROCKET),
-            ("network.max_pods", spec.network.max_pods is not None),
-            ("disk.local_nvme", spec.disk.local_nvme == "raid0"),
-        ):
-            if given:
-                what = f"would take the place of what {key} writes there"
-                yield Problem((*where, "userData"), what, f"leave it or {key} out", _TEMPLATES)
-
-
-def _disks_by_hand(wish: Wish, where: Path, template: Mapping[str, object]) -> Iterator[Problem]:
-    """Refuse disks in clear: an image of one's own has to be given its disks, and any other may be."""
-    disks = template.get("blockDeviceMappings", [{}])
-    if not disks and image_of(wish) is not OWN:
-        what = "would take the encrypted disks away"
-        yield Problem((*where, "blockDeviceMappings"), what, "leave it out, or give disks with encrypted", _EBS_KEY)
-    for index, disk in enumerate(disks if isinstance(disks, list) else []):
-        ebs = disk.get("ebs") if isinstance(disk, Mapping) else None
-        if isinstance(ebs, Mapping) and ebs.get("encrypted") not in (True, "true"):
-            path = (*where, "blockDeviceMappings", index, "ebs", "encrypted")
-            what = "is not true, and images, logs and volumes of pods are on this disk"
-            yield Problem(path, what, 'write encrypted: "true"', _DISK_ENCRYPTION)
-
-
-_NO_TOML = "https://github.com/hashicorp/learn-terraform-provision-eks-cluster/issues/79"
-
-
-def _user_data_by_hand(wish: Wish, at: Path, script: str) -> Iterator[Problem]:
-    """Refuse what EC2 does not take, and what EKS cannot merge into its own: it then makes no node that joins."""
-    from gpupools.providers.aws.user_data import (  # only pools with user data of their own need the reader
-        is_mime,
-        toml_fault,
-    )
-
-    raw, image = b64decode(script.replace("\n", "")), image_of(wish)
-    if len(raw) > boot.MOST_USER_DATA:
-        yield too_much_user_data(at, len(raw))
-        return
-    fault = toml_fault(raw) if image is BOTTLEROCKET else ""
-    if image is AL2023 and not is_mime(raw):
-        what = "is not in MIME parts, and EKS merges no other user data into that of Amazon Linux 2023"
-        fix = "write it as multipart/mixed: scripts as text/x-shellscript, NodeConfig as application/node.eks.aws"
-        yield Problem(at, what, fix, f"{_TEMPLATES}#launch-template-user-data")
-    elif fault:
-        yield Problem(at, f"is not the TOML that EKS merges for Bottlerocket: {fault}", "write settings", _NO_TOML)
-    if image is not OWN and _names_taints(script):
-        what = "sets taints, and those of a node are set in one place"
-        yield Problem(at, what, "use the pool's taints; the GPU taint stays", _TEMPLATES)
-
-
-def too_much_user_data(at: Path, size: int) -> Problem:
-    """Say that user data is larger than EC2 takes."""
-    what = f"is {size} bytes, and EC2 takes {boot.MOST_USER_DATA} (before base64, together with what EKS adds)"
-    fix = "fetch what is large while the node starts, or put it into an image of your own"
-    return Problem(at, what, fix, "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html")
-
-
-_PRIVATE = (False, "false", "")
-
-
-def _is_base64(given: object) -> bool:
-    try:
-        return bool(b64decode(given.replace("\n", ""), validate=True)) if isinstance(given, str) else False
-    except ValueError:
-        return False
-
-
-def _names_taints(given: str) -> bool:
-    from gpupools.providers.aws.user_data import decoded  # only pools with user data of their own need the reader
-
-    return "taint" in decoded(given).casefold()
-
-
-def _registers_gpu_taint(given: str) -> bool:
-    """Say whether user data starts kubelet with the GPU taint; of a way of starting it that is not known, by its text.
-
-    With an AMI id EKS adds taints only after a node has joined: `launch-templates.html`, "Specifying an AMI".
-    """
-    from gpupools.providers.aws.user_data import decoded, read_user_data
-
-    found = read_user_data(given)
-    return GPU_TAINT in found.taints or (not found.joins and str(GPU_TAINT) in decoded(given))
-
-
-def _misplaced_lists(at: Path, value: object, key: str = "") -> Iterator[Problem]:
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _misplaced_lists((*at, name), inner, str(name))
-    elif isinstance(value, list):
-        if key not in LISTS:
-            yield Problem(at, f"got a list, and {key} is none", "write one value, or a map of inputs")
-        for index, inner in enumerate(value):
-            yield from _misplaced_lists((*at, index), inner)

@@ -19,6 +19,7 @@ from typing import Any
 
 from gpupools.base.taints import Effect
 from gpupools.known.catalogue import Catalogue
+from gpupools.planned.cloud import Reading
 from gpupools.planned.pool_facts import (
     NO_ACCELERATOR,
     UNKNOWN,
@@ -30,7 +31,9 @@ from gpupools.planned.pool_facts import (
     SoftwareHints,
 )
 from gpupools.providers.aws import cloudformation
-from gpupools.providers.aws.by_hand import customised, group_customised
+from gpupools.providers.aws.by_hand import customised, group_customised, overridden
+from gpupools.providers.aws.kubernetes_objects import OBJECTS
+from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.user_data import (
     KUBERNETES_EFFECTS,
     UserData,
@@ -717,3 +720,14 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
 
 TYPES = tuple(sorted({*_READERS, *_CONFIGURATIONS, *cloudformation.TOKENS}))
 """Every type token that is read, for people."""
+
+READING = Reading(
+    read_pools=partial(read_pools, INSTANCE_TYPES),
+    accelerator=partial(accelerator, INSTANCE_TYPES),
+    overridden=overridden,
+    read_template=partial(read_template, INSTANCE_TYPES),
+    unread=cloudformation.unread,
+    held_types=cloudformation.held_types,
+    types=TYPES,
+    objects=OBJECTS,
+)

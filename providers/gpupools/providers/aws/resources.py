@@ -15,8 +15,9 @@ import pulumi_aws as aws
 
 from gpupools.base.taints import Taint
 from gpupools.planned.capacity import GPU_RESOURCE
+from gpupools.planned.cloud import Declaring
 from gpupools.planned.plan import PoolPlan
-from gpupools.providers.aws import account_of
+from gpupools.providers.aws.cluster import account_of
 from gpupools.providers.aws.read_back import EFFECTS
 from gpupools.providers.aws.settings import EksSettings, Interface, Volume
 from gpupools.providers.last_update import asked, left_of, unmoved
@@ -328,3 +329,6 @@ def _autoscaling_group(resources: Sequence[Any] | None) -> str:
     if not resources:
         return ""
     return str(resources[0].autoscaling_groups[0].name)
+
+
+DECLARING = Declaring(create_provider=create_provider, create_pool=create_pool)

@@ -1,10 +1,14 @@
 """What EKS nodes bring of the GPU software, by node image. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from gpupools.planned.cloud import Settings
-from gpupools.planned.node_runtime import NodeRuntime
+from gpupools.planned.node_runtime import NodeChart, NodeRuntime
+from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import Piece
+from gpupools.providers.aws.settings import EksSettings
 
 _IMAGES = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
 _BOTTLEROCKET = "https://bottlerocket.dev/en/os/1.57.x/api/settings/kubelet-device-plugins/"
@@ -56,13 +60,22 @@ _OWN = {
 }
 
 
+def _efa_values(pools: Sequence[PoolPlan]) -> dict[str, Any]:
+    return {"supportedInstanceLabels.values": sorted({pool.instance.name for pool in pools})}
+
+
+_EFA = NodeChart("aws-efa-k8s-device-plugin", _efa_values, ("the chart has no CRDs",))
+"""The plugin that offers EFA interfaces to pods: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html."""
+
+
 def node_runtime(software: str, settings: Settings) -> NodeRuntime:
     """Say what the nodes bring; the node image decides, which `settings.ami_type` names."""
     found = _OWN[software]
-    ami_type = getattr(settings, "ami_type", "")
-    if ami_type.startswith("BOTTLEROCKET_"):
+    if not isinstance(settings, EksSettings):
+        return found
+    if settings.ami_type.startswith("BOTTLEROCKET_"):
         found = BOTTLEROCKET
-    elif ami_type.startswith("AL2023_"):
+    elif settings.ami_type.startswith("AL2023_"):
         found = AL2023
-    efa = any(interface.type is not None for interface in getattr(settings, "interfaces", ()))
-    return replace(found, efa=True) if efa else found
+    efa = any(interface.type is not None for interface in settings.interfaces)
+    return replace(found, charts=(_EFA,)) if efa else found

@@ -5,20 +5,18 @@ take Amazon Linux 2023.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil
-from typing import Any, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 from gpupools.asked.pool_parts import CapacityBlock, Reservation
 from gpupools.base.errors import Path, Problem
-from gpupools.base.taints import GPU_TAINT
 from gpupools.planned.capacity import GPU_RESOURCE
 from gpupools.planned.capacity import capacity as offered_by
 from gpupools.planned.cloud import Owners, Settings, Wish
 from gpupools.planned.dra import DRA_DRIVER
 from gpupools.planned.labels import GPU_PRESENT_LABEL
-from gpupools.providers.aws import boot, pool_settings
 from gpupools.providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.images import (
     AL2023,
@@ -109,6 +107,12 @@ class EksSettings(Settings):
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Resource → input by wire name → value, set by hand."""
 
+    unordered: ClassVar[frozenset[str]] = frozenset({"security_group_ids", "zones"})
+
+    def zones_asked(self) -> tuple[str, ...]:
+        """Return the pool's zones."""
+        return self.zones
+
     def autoscaler_is_told(self) -> bool:
         """Return True: by tags of the Auto Scaling group (`_scale_from_zero` in resources.py)."""
         return True
@@ -130,10 +134,6 @@ class EksSettings(Settings):
 _IMAGES_PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
 _ULTRASERVER_PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html"
 _MIG_MANAGER = "https://github.com/bottlerocket-os/bottlerocket-kernel-kit/tree/develop/sources/nvidia-migmanager"
-_NODE_GROUP_API = "https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html"
-_TAINT_API = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html"
-_AUTOSCALER_TAGS = "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/README.md"
-_TAG_LIMITS = "https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html"
 
 NO_EFA_ON_FIRST_CARD = frozenset({"p6-b300"})
 """Families whose network card 0 takes an ordinary interface only (EC2's DescribeInstanceTypes, InterfaceTypes of each
@@ -145,16 +145,6 @@ EFA_RESOURCE = "vpc.amazonaws.com/efa"
 _IOPS = 3000
 """What gp3 does without asking (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html); io1
 and io2 take no less than a number of their own."""
-
-KEY_LIMIT = 63
-"""Most characters of a label's or taint's key in the EKS API (botocore, data/eks, shapes labelKey and taintKey)."""
-
-TAG_LIMIT = 24
-"""Labels and taints a pool may add: an Auto Scaling group holds 50 tags, of which EKS and this tool need the rest.
-
-"The maximum number of tags per resource is 50" (2026-11-22):
-https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-scaling-tagging.html
-"""
 
 
 def decide(wish: Wish) -> EksSettings:
@@ -178,7 +168,7 @@ def decide(wish: Wish) -> EksSettings:
         reservation_group_arn=reserved if is_group else None,
         zones=tuple(sorted(set(spec.zones))),
         volumes=tuple(_volumes(wish)),
-        user_data=_user_data(wish),
+        user_data=user_data(wish),
         interfaces=interfaces,
         security_group_ids=tuple(spec.network.security_group_ids),
         placement_group=spec.network.placement == "compact",
@@ -230,7 +220,8 @@ def _volumes(wish: Wish) -> Iterator[Volume]:
     yield Volume(device=device, gib=wish.spec.disk_gib, type=kind, iops=iops, kms_key=disk.encryption_key)
 
 
-def _user_data(wish: Wish) -> str:
+def user_data(wish: Wish) -> str:
+    """Write the user data of the nodes; empty where they need none."""
     image, spec = image_of(wish), wish.spec
     if image is OWN:
         return ""  # set by hand: only its builder knows how it starts
@@ -277,34 +268,14 @@ def refusals(wish: Wish) -> list[Problem]:
     return [*_machine(wish), *_bottlerocket_mig(wish)]
 
 
-def conflicts(wish: Wish) -> list[Problem]:
-    """Refuse settings that EKS does not take, or not together, or not with the pool's machine."""
-    found = [*_only_in_blocks(wish), *_names(wish), *pool_settings.setting_problems(wish)]
-    return found if found or refusals(wish) else list(_too_much_to_boot(wish))
-
-
-def _too_much_to_boot(wish: Wish) -> Iterator[Problem]:
-    """Refuse settings whose user data is larger than EC2 takes; what is written by hand is measured there."""
-    size = len(_user_data(wish).encode())
-    if size > boot.MOST_USER_DATA:
-        key = "disk" if wish.spec.disk.local_nvme is not None else "network"
-        yield pool_settings.too_much_user_data(("pools", wish.name, key), size)
-
-
-def _only_in_blocks(wish: Wish) -> Iterator[Problem]:
-    if family(wish.instance.name) in ULTRASERVER_FAMILIES and wish.spec.capacity.mode != "capacity-block":
-        what = f"EC2 gives out {wish.instance.name} only through Capacity Blocks"
-        fix = "add capacity: {mode: capacity-block, name: cr-…}, or choose a type that EC2 starts on demand"
-        yield Problem(_at_machine(wish), what, fix, _ULTRASERVER_PAGE)
-
-
-def _at_machine(wish: Wish) -> Path:
+def at_machine(wish: Wish) -> Path:
+    """Return the key that names the machine."""
     return ("pools", wish.name, "gpu" if wish.spec.instance_type is None else "instance_type")
 
 
 def _machine(wish: Wish) -> Iterator[Problem]:
     machine, kind, image = wish.instance, family(wish.instance.name), image_of(wish)
-    path = _at_machine(wish)
+    path = at_machine(wish)
     if kind in ULTRASERVER_FAMILIES and wish.spec.sharing.mig is not None and image is not OWN:
         what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which excludes MIG"
         yield Problem(("pools", wish.name, "sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
@@ -335,33 +306,3 @@ def _bottlerocket_mig(wish: Wish) -> Iterator[Problem]:
         what = f"Bottlerocket takes {sharing.profile} for an {model} but leaves the GPU in one piece"
         fix = f"use {', '.join(BOTTLEROCKET_MIG[model][1])}, or software: gpu-operator"
         yield Problem((*at, "profile"), what, fix, _MIG_MANAGER)
-
-
-def _names(wish: Wish) -> Iterator[Problem]:
-    spec, at = wish.spec, ("pools", wish.name)
-    for key, value in spec.labels.items():
-        if len(key) > KEY_LIMIT:
-            what = f"is {len(key)} characters; EKS takes {KEY_LIMIT}"
-            yield Problem((*at, "labels", key), what, "shorten the key", _NODE_GROUP_API)
-        if not value:
-            what = "is empty; EKS takes no label without a value"
-            yield Problem((*at, "labels", key), what, "give it a value", _NODE_GROUP_API)
-    for index, taint in enumerate(spec.taints):
-        if len(taint.key) > KEY_LIMIT:
-            what = f"the key has {len(taint.key)} characters; EKS takes {KEY_LIMIT}"
-            yield Problem((*at, "taints", index), what, "shorten the key", _TAINT_API)
-    yield from _one_effect_per_key(wish)
-    wanted = len(spec.labels) + len(spec.taints)
-    if wanted > TAG_LIMIT:
-        what = f"{wanted} labels and taints; the Auto Scaling group has room for the tags of {TAG_LIMIT} more"
-        fix = "use fewer: without the tags the pool does not scale from zero"
-        yield Problem((*at, "labels"), what, fix, _TAG_LIMITS)
-
-
-def _one_effect_per_key(wish: Wish) -> Iterable[Problem]:
-    """Refuse a second taint of one key: the tag that tells cluster-autoscaler of it has the key as its name."""
-    seen = {GPU_TAINT.key: GPU_TAINT}
-    for index, taint in enumerate(wish.spec.taints):
-        if seen.setdefault(taint.key, taint) != taint:
-            what = f"{taint} is a second taint of the key {taint.key}; cluster-autoscaler's tags have room for one"
-            yield Problem(("pools", wish.name, "taints", index), what, "use another key", _AUTOSCALER_TAGS)

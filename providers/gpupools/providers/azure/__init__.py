@@ -1,39 +1,16 @@
 """Azure: GPU node pools on Azure Kubernetes Service (AKS). Pure; the SDK is only in `resources.py`."""
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
-from gpupools.asked.spec import SHARING_KINDS
-from gpupools.known.reserved import CONDITION_TAINTS, OPERATOR_LABELS, KeyRule, kubelet_labels
-from gpupools.planned.cloud import Cloud, Owners, Software, when_called
-from gpupools.providers.azure.capabilities import CAPABILITIES
+from gpupools.planned.cloud import Cloud, Declaring, FreeForms, NodePools, Reading
+from gpupools.providers.azure.access import exec_plugin
+from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
+from gpupools.providers.azure.cluster import AksCluster
+from gpupools.providers.azure.conflicts import conflicts
+from gpupools.providers.azure.edits import edits
 from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
-from gpupools.providers.azure.pool_settings import OVERRIDABLE, SETTINGS, SPOT_PAGE
+from gpupools.providers.azure.pool_settings import OVERRIDABLE, SETTINGS
+from gpupools.providers.azure.reserved import LABELS, TAINTS
 from gpupools.providers.azure.runtime import node_runtime
-from gpupools.providers.azure.settings import AksCluster, conflicts, decide, refusals
-
-_SOFTWARE: Mapping[str, Software] = {
-    "cloud-managed": Software(
-        owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="AKS"),
-        why="AKS-managed GPU nodes bring driver, device plugin and DCGM exporter",
-        source="https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes",
-    ),
-    "device-plugin": Software(
-        owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="NVIDIA device plugin"),
-        why="AKS installs the driver by default and leaves the device plugin to the cluster's owner",
-        source="https://learn.microsoft.com/azure/aks/use-nvidia-gpu",
-    ),
-    "gpu-operator": Software(
-        owners=Owners(driver="GPU Operator", container_toolkit="GPU Operator", device_plugin="GPU Operator"),
-        why="Microsoft's way with the GPU Operator skips AKS's driver, so that the operator owns all of it",
-        source="https://learn.microsoft.com/azure/aks/nvidia-gpu-operator",
-    ),
-    "dra-driver": Software(
-        owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="none (NVIDIA DRA driver)"),
-        why="AKS installs the driver, and NVIDIA's DRA driver serves claims",
-        source="https://blog.aks.azure.com/2026/03/06/dra-with-vGPUs-on-aks",
-    ),
-}
+from gpupools.providers.azure.settings import decide, refusals
 
 _ENVIRONMENT = "set {} where Pulumi runs"
 
@@ -49,6 +26,25 @@ _PROVIDER_SETTINGS = {
     "useMsi": _ENVIRONMENT.format("ARM_USE_MSI"),
 }
 
+
+def _reading() -> Reading:
+    from gpupools.providers.azure.read_back import READING
+
+    return READING
+
+
+def _declaring() -> Declaring:
+    from gpupools.providers.azure.resources import DECLARING
+
+    return DECLARING
+
+
+def _free_form(type_token: str) -> FreeForms | None:
+    from gpupools.providers.azure.arm import free_form
+
+    return free_form(type_token)
+
+
 CLOUD = Cloud(
     name="azure",
     service="AKS",
@@ -63,48 +59,20 @@ CLOUD = Cloud(
             "Microsoft.Network/virtualNetworks/ml-dev/subnets/gpu"
         ),
     },
-    software=MappingProxyType(_SOFTWARE),
-    # AKS's driver is there unless it is switched off, and its MIG profiles work only with it.
-    default_software=MappingProxyType(dict.fromkeys(SHARING_KINDS, "device-plugin")),
+    software=SOFTWARE,
+    default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,
     decide=decide,
-    read_pools=when_called("gpupools.providers.azure.read_back", "read_pools", INSTANCE_TYPES),
-    accelerator=when_called("gpupools.providers.azure.read_back", "accelerator", INSTANCE_TYPES),
-    unread=when_called("gpupools.providers.azure.templates", "unread"),
-    held_types=when_called("gpupools.providers.azure.templates", "held_types"),
-    customised=when_called("gpupools.providers.azure.by_hand", "overridden"),
     refusals=refusals,
     conflicts=conflicts,
     provider_settings=dict.fromkeys(("azure-native", "azure"), _PROVIDER_SETTINGS),
     node_runtime=node_runtime,
-    reserved_labels=(
-        KeyRule(
-            pattern="kubernetes.azure.com/*",
-            why="is of a name space that AKS keeps for itself",
-            source="https://learn.microsoft.com/azure/aks/use-labels#reserved-prefixes",
-            on_nodes=True,
-        ),
-        # Refused until 2024 at least (https://github.com/Azure/AKS/issues/4613), and released since.
-        KeyRule(pattern="node-role.kubernetes.io/*", source="https://github.com/Azure/AKS/issues/4628", on_nodes=True),
-        *kubelet_labels("AKS", "https://github.com/Azure/AKS/issues/2866"),
-        *OPERATOR_LABELS,
-    ),
-    reserved_taints=(
-        *CONDITION_TAINTS,
-        KeyRule(
-            pattern="kubernetes.azure.com/scalesetpriority",
-            why="is the taint of spot pools, which AKS adds",
-            fix="write capacity: {mode: spot}",
-            source=SPOT_PAGE,
-        ),
-        KeyRule(
-            pattern="kubernetes.azure.com/*",
-            why="is of a name space that AKS takes no taints of",
-            source="https://github.com/Azure/karpenter-provider-azure/issues/1830",
-        ),
-    ),
-    overridable=OVERRIDABLE,
     find_instance_type=find_instance_type,
-    settings=SETTINGS,
+    access=exec_plugin,
+    reserved_labels=LABELS,
+    reserved_taints=TAINTS,
+    node_pools=NodePools(settings=SETTINGS, overridable=OVERRIDABLE, edits=edits, declaring=_declaring),
+    reading=_reading,
+    free_form=_free_form,
 )
 """Everything the domain must know about AKS."""

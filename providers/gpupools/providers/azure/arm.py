@@ -10,9 +10,14 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from gpupools.planned.cloud import FreeForm, FreeForms
+from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.read.inputs import at
+
 GENERIC = re.compile(r"azure-native(?:_resources_v\w+)?:resources(?:/v\w+)?:Resource")
 """Type tokens, of every version of the Resource Manager's own API and of SDKs made for one."""
 
+_NVIDIA = "gpuProfile.nvidia"
 _SERVICE = "microsoft.containerservice"
 _KINDS = {"agentpools": "AgentPool", "managedclusters": "ManagedCluster"}
 
@@ -41,10 +46,11 @@ NEWER = frozenset(
         "preparedImageSpecificationProfile",
         "upgradeSettingsBlueGreen",
         "upgradeStrategy",
+        _NVIDIA,
     }
 )
-"""Properties of an agent pool that later versions of the API have and 2025-09-01 does not, but for what is below
-`gpuProfile` (azure-mgmt-containerservice 40.1.0 and 41.9.0b1)."""
+"""Properties of an agent pool that later versions of the API have and 2025-09-01 does not
+(azure-mgmt-containerservice 40.1.0 and 41.9.0b1)."""
 
 _NVIDIA_WORDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"managementMode": ("Managed", "Unmanaged"), "migStrategy": ("None", "Single", "Mixed")}
@@ -59,6 +65,28 @@ _FIRST: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 _NEWEST_STABLE = "2026-08-01"
 _VERSION = re.compile(r"\d{4}-\d\d-\d\d(-preview)?")
+
+
+def free_form(type_token: str) -> FreeForms | None:
+    """Return what tells agent pools among generic resources: the SDK's own class checks their properties."""
+    return _agent_pool if GENERIC.fullmatch(type_token) else None
+
+
+def _agent_pool(inputs: Mapping[str, Any]) -> FreeForm | None:
+    if aks_kind(inputs) != "AgentPool":
+        return None
+    nvidia = at(inputs, "properties.gpuProfile.nvidia")
+    if isinstance(nvidia, Mapping):
+        nvidia = {key: value for key, value in nvidia.items() if value is not UNKNOWN}
+    problems = () if nvidia in (None, UNKNOWN) else nvidia_problems(nvidia, inputs.get("apiVersion"))
+    return FreeForm(
+        token="azure-native:containerservice:AgentPool",
+        whose="an agent pool",
+        inside="properties",
+        in_the_address=frozenset({"agentPoolName", "azureApiVersion", "resourceGroupName", "resourceName"}),
+        newer=NEWER,
+        problems=tuple((".".join(filter(None, (_NVIDIA, key))), what, fix) for key, what, fix in problems),
+    )
 
 
 def nvidia_problems(profile: Any, api_version: Any) -> Iterator[tuple[str, str, str]]:

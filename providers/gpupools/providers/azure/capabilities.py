@@ -1,8 +1,10 @@
 """The capability matrix of AKS: what each way of installing the GPU software does for each way of sharing."""
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
-from gpupools.planned.cloud import Capability, Verdict
+from gpupools.asked.spec import SHARING_KINDS
+from gpupools.planned.cloud import Capability, Owners, Software, Verdict
 from gpupools.planned.dra import dra_capabilities
 
 _AKS = "https://learn.microsoft.com/azure/aks/"
@@ -159,3 +161,32 @@ CAPABILITIES: Mapping[tuple[str, str], Capability] = {
     ),
 }
 """Verdict by (software, kind of sharing), without gaps."""
+
+SOFTWARE: Mapping[str, Software] = MappingProxyType(
+    {
+        "cloud-managed": Software(
+            owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="AKS"),
+            why="AKS-managed GPU nodes bring driver, device plugin and DCGM exporter",
+            source="https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes",
+        ),
+        "device-plugin": Software(
+            owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="NVIDIA device plugin"),
+            why="AKS installs the driver by default and leaves the device plugin to the cluster's owner",
+            source="https://learn.microsoft.com/azure/aks/use-nvidia-gpu",
+        ),
+        "gpu-operator": Software(
+            owners=Owners(driver="GPU Operator", container_toolkit="GPU Operator", device_plugin="GPU Operator"),
+            why="Microsoft's way with the GPU Operator skips AKS's driver, so that the operator owns all of it",
+            source="https://learn.microsoft.com/azure/aks/nvidia-gpu-operator",
+        ),
+        "dra-driver": Software(
+            owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="none (NVIDIA DRA driver)"),
+            why="AKS installs the driver, and NVIDIA's DRA driver serves claims",
+            source="https://blog.aks.azure.com/2026/03/06/dra-with-vGPUs-on-aks",
+        ),
+    }
+)
+"""Who brings what with each way of installing the GPU software."""
+
+# AKS's driver is there unless it is switched off, and its MIG profiles work only with it.
+DEFAULT_SOFTWARE: Mapping[str, str] = MappingProxyType(dict.fromkeys(SHARING_KINDS, "device-plugin"))

@@ -12,11 +12,13 @@ from typing import Any
 
 from gpupools.base.taints import Effect, Taint
 from gpupools.known.catalogue import Catalogue
+from gpupools.planned.cloud import Reading
 from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, By, PoolFacts, SharingFacts, SoftwareHints
 from gpupools.providers.azure import templates
 from gpupools.providers.azure.arm import GENERIC, aks_kind
-from gpupools.providers.azure.by_hand import customised
-from gpupools.providers.azure.machines import find_instance_type
+from gpupools.providers.azure.by_hand import customised, overridden
+from gpupools.providers.azure.kubernetes_objects import OBJECTS
+from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.read.inputs import (
     Hardening,
     Machines,
@@ -346,3 +348,13 @@ TYPES = (
     "azure:core/subscriptionTemplateDeployment:SubscriptionTemplateDeployment",
 )
 """Type tokens that are read, for people: of `azure-native` those of every version of the API are."""
+
+READING = Reading(
+    read_pools=partial(read_pools, INSTANCE_TYPES),
+    accelerator=partial(accelerator, INSTANCE_TYPES),
+    overridden=overridden,
+    unread=templates.unread,
+    held_types=templates.held_types,
+    types=TYPES,
+    objects=OBJECTS,
+)

@@ -11,6 +11,7 @@ import pulumi_azure_native as azure_native
 from pulumi_azure_native import containerservice
 
 from gpupools.base.naming import replacement_name
+from gpupools.planned.cloud import Declaring
 from gpupools.planned.plan import PoolPlan
 from gpupools.providers.azure.settings import AksSettings
 from gpupools.providers.last_update import asked, left_of, unmoved
@@ -390,3 +391,6 @@ def _pool_name(settings: AksSettings, inputs: Mapping[str, Any]) -> pulumi.Input
     if any(isinstance(value, pulumi.Output) for value in decisive.values()):
         return pulumi.Output.all(**decisive).apply(named)
     return named(decisive)
+
+
+DECLARING = Declaring(create_provider=create_provider, create_pool=create_pool)

@@ -3,6 +3,7 @@
 from gpupools.planned.cloud import Settings
 from gpupools.planned.node_runtime import NodeRuntime
 from gpupools.planned.runtime_plan import Piece
+from gpupools.providers.azure.settings import AksSettings
 
 _GPU = "https://learn.microsoft.com/azure/aks/use-nvidia-gpu"
 
@@ -45,6 +46,6 @@ def node_runtime(software: str, settings: Settings) -> NodeRuntime:
     """Say what the nodes bring; the pool's GPU profile decides."""
     if software == "cloud-managed":
         return MANAGED
-    if getattr(settings, "gpu_driver", "Install") == "Install":
+    if not isinstance(settings, AksSettings) or settings.gpu_driver == "Install":
         return WITH_DRIVER
-    return AZURE_LINUX if getattr(settings, "os_sku", "Ubuntu") == "AzureLinux" else WITHOUT_DRIVER
+    return AZURE_LINUX if settings.os_sku == "AzureLinux" else WITHOUT_DRIVER

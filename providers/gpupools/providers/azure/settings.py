@@ -3,19 +3,18 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from gpupools.asked.access import ReachableCluster
-from gpupools.asked.overrides import override_problems
 from gpupools.asked.pool_parts import Reservation, Spot
-from gpupools.asked.spec import Address, Mig
+from gpupools.asked.spec import Mig
 from gpupools.base.errors import Path, Problem
 from gpupools.base.taints import Effect, Taint
 from gpupools.known.catalogue import InstanceType
 from gpupools.planned.capacity import node_layouts
 from gpupools.planned.cloud import Settings, Wish
 from gpupools.planned.labels import GPU_PRESENT_LABEL
-from gpupools.providers.azure.pool_settings import OVERRIDABLE, RDMA_LABEL, SPOT_KEY, setting_refusals
+from gpupools.providers.azure.cluster import AksCluster
+from gpupools.providers.azure.pool_settings import RDMA_LABEL, SPOT_KEY
 
 if TYPE_CHECKING:
     from gpupools.known.mig import Profile
@@ -43,11 +42,6 @@ WITHOUT_AKS_DRIVER = frozenset(
 """Sizes of the catalogue, retired ones aside, that AKS's own list leaves out, so that it installs no driver on them
 (Azure/karpenter-provider-azure pkg/utils/supported-gpus.yaml; https://learn.microsoft.com/azure/aks/use-nvidia-gpu)."""
 
-MAX_OS_DISK_GIB = 2048
-"""Upper bound of `osDiskSizeGB`."""
-
-MAX_EPHEMERAL_GIB = 2040
-"""Largest ephemeral OS disk, whatever the machine's own disks (`_EPHEMERAL_SOURCE`, 2026-09-08)."""
 
 MANAGED_API_VERSION = "2026-08-01"
 """The first stable version of AKS's API with `gpuProfile.nvidia.managementMode`
@@ -67,50 +61,7 @@ strategy. AKS switches a preview version off about a year after its date
 
 _MIG_SOURCE = "https://learn.microsoft.com/azure/aks/gpu-multi-instance"
 _COHERENT_SOURCE = "https://github.com/NVIDIA/gpu-driver-container/pull/390"
-_EPHEMERAL_SOURCE = "https://learn.microsoft.com/azure/virtual-machines/ephemeral-os-disks"
 _GRID_SOURCE = "Azure/AgentBaker pkg/agent/datamodel/gpu_components.go"
-_TAINT_SOURCE = "Azure/azure-cli src/azure-cli/azure/cli/command_modules/acs/_validators.py, validate_taint"
-_DISK_SOURCE = "Azure/azure-sdk-for-python azure-mgmt-containerservice 16.0.0, class AgentPool"
-
-
-class AksCluster(ReachableCluster):
-    """An existing AKS cluster."""
-
-    cloud: Literal["azure"]
-    """Always `azure`."""
-    name: Address
-    """Name of the cluster."""
-    resource_group: Address
-    """Resource group of the cluster itself, not the `MC_…` group of its nodes."""
-    subscription_id: Address | None = None
-    """Subscription of the cluster; left out: the one the Azure credentials point at."""
-    subnet_id: Address | None = None
-    """ARM id of the subnet for the nodes; left out: the one AKS gives the cluster."""
-    proximity_placement_group_id: Address | None = None
-    """ARM id of the group for pools with `network.placement: compact`; the cluster's identity must be a contributor."""
-    encryption_at_host: bool = False
-    """Encrypt temporary disks and disk caches on the host too (managed disks always are encrypted at rest).
-
-    Off unless asked for: creation fails in a subscription that has not registered the feature
-    `Microsoft.Compute/EncryptionAtHost`, and not every size and region has it
-    (https://learn.microsoft.com/azure/aks/enable-host-encryption).
-    """
-    ssh_access: Literal["LocalUser", "Disabled"] = "LocalUser"
-    """`Disabled` turns the SSH service of the nodes off; `kubectl debug node` keeps working.
-
-    Not the default: it is a preview that needs the subscription feature `DisableSSHPreview`
-    (https://learn.microsoft.com/azure/aks/manage-ssh-node-access). Nodes have no public address either way.
-    """
-
-    @classmethod
-    def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return subscription, resource group and name, which Azure compares without case.
-
-        https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules
-        """
-        keys = ("subscription_id", "resource_group", "name")
-        found = {key: given.get(key) for key in keys}
-        return {key: value.casefold() if isinstance(value, str) else value for key, value in found.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +108,14 @@ class AksSettings(Settings):
     """Minutes Pulumi waits."""
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of the agent pool set by hand, by wire name."""
+
+    # A set in Azure, though its provider compares lists in order (pulumi/pulumi-azure-native
+    # provider/pkg/provider/diff.go), and the pool's name is made of it.
+    unordered: ClassVar[frozenset[str]] = frozenset({"availability_zones"})
+
+    def cuts_gpus(self) -> bool:
+        """Say whether the GPU instance profile cuts them; a device plugin then shares the slices."""
+        return self.gpu_instance_profile is not None
 
     @property
     def api_version(self) -> str | None:
@@ -274,48 +233,6 @@ def refusals(wish: Wish) -> list[Problem]:
     return [*_driver(at, wish), *_mig(at, wish)]
 
 
-def conflicts(wish: Wish) -> list[Problem]:
-    """List the settings that AKS does not take, or not together, or not with the pool's size and software."""
-    at: Path = ("pools", wish.name)
-    placement_group = getattr(wish.cluster, "proximity_placement_group_id", None) is not None
-    return [
-        *(_without_autoscaler(at, wish) if wish.software == "cloud-managed" else ()),
-        *_taints(at, wish),
-        *_disk(at, wish),
-        *setting_refusals(at, wish, placement_group=placement_group),
-        *_by_hand(at, wish),
-    ]
-
-
-def _without_autoscaler(at: Path, wish: Wish) -> Iterator[Problem]:
-    source = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
-    none = "AKS has no cluster autoscaler for AKS-managed GPU nodes"
-    if isinstance(wish.spec.capacity, Spot):
-        what = f"{none}, so capacity.mode spot does not go with software cloud-managed: evicted nodes would stay away"
-        yield Problem((*at, "capacity", "mode"), what, "use software: device-plugin, or leave capacity out", source)
-    elif wish.spec.nodes.fixed is None:
-        what = f"{none}, so software cloud-managed keeps one number of nodes"
-        yield Problem((*at, "nodes"), what, "write nodes: {fixed: …}, or use software: device-plugin", source)
-
-
-def _by_hand(at: Path, wish: Wish) -> list[Problem]:
-    """Check the inputs set by hand; name both owners where one makes AKS manage GPUs that other software owns."""
-    given = wish.spec.overrides.get("azure", {})
-    found = override_problems(at, given, "azure", OVERRIDABLE)
-    profile = given.get("AgentPool", {}).get("gpuProfile")
-    nvidia = profile.get("nvidia") if isinstance(profile, Mapping) else None
-    mode = nvidia.get("managementMode") if isinstance(nvidia, Mapping) else None
-    if wish.software == "cloud-managed" or mode != "Managed":
-        return found
-    where: Path = (*at, "overrides", "azure", "AgentPool", "gpuProfile")
-    what = f"AKS (managementMode {mode}) and software: {wish.software} would both own the GPUs"
-    twice = Problem(where, what, "leave it out, or use software: cloud-managed", _MANAGED_SOURCE)
-    return [twice, *(problem for problem in found if problem.path != where)]
-
-
-_MANAGED_SOURCE = "https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes"
-
-
 def _driver(at: Path, wish: Wish) -> Iterator[Problem]:
     size, operator = wish.instance, wish.software == "gpu-operator"
     if operator and size.gpu_model in GRID_MODELS:
@@ -383,31 +300,3 @@ def _whole_profile(size: InstanceType, sharing: Mig) -> "Profile | None":
 
     found = profile(size.gpu_model, first[0])
     return found if len(first) == found.max_instances else None
-
-
-def _taints(at: Path, wish: Wish) -> Iterator[Problem]:
-    for index, taint in enumerate(wish.spec.taints):
-        if not taint.value:
-            what = f"got '{taint}'; AKS takes no taint without a value"
-            yield Problem((*at, "taints", index), what, f"write '{taint.key}=true:{taint.effect.value}'", _TAINT_SOURCE)
-
-
-def _disk(at: Path, wish: Wish) -> Iterator[Problem]:
-    if wish.spec.disk_gib > MAX_OS_DISK_GIB:
-        what = f"got {wish.spec.disk_gib}; an AKS node's disk has at most {MAX_OS_DISK_GIB} GiB"
-        yield Problem((*at, "disk_gib"), what, f"use {MAX_OS_DISK_GIB} or less", _DISK_SOURCE)
-    most, source = _largest_ephemeral_disk(wish)
-    if wish.spec.disk.type == "Ephemeral" and most < wish.spec.disk_gib <= MAX_OS_DISK_GIB:
-        own = f"{wish.instance.name}'s own disks, which take {most} GiB"
-        what = f"got {wish.spec.disk_gib}, and disk.type Ephemeral is on {own}"
-        fix = f"write disk_gib: {most} or less, or disk.type: Managed"
-        yield Problem((*at, "disk_gib"), what, fix, source)
-
-
-def _largest_ephemeral_disk(wish: Wish) -> tuple[int, str]:
-    """Return the most GiB of an ephemeral OS disk and who says so; the general limit where the size is not known."""
-    own = wish.instance.extra["ephemeral_gib"]
-    if not own or int(own) > MAX_EPHEMERAL_GIB:
-        return MAX_EPHEMERAL_GIB, _EPHEMERAL_SOURCE
-    guest_state = 1 if wish.spec.security.secure_boot else 0  # trusted launch keeps it on the same disk
-    return int(own) - guest_state, wish.instance.extra["ephemeral_source"]

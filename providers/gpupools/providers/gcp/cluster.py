@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import field_validator, model_validator
 
@@ -37,6 +37,8 @@ class GkeCluster(ReachableCluster):
 
     https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones
     """
+
+    unordered: ClassVar[frozenset[str]] = frozenset({"node_locations"})
 
     @classmethod
     def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,21 +1,28 @@
-"""What an edit of each input of a node pool does to its nodes, from `edits.csv`. Pure.
+"""What an edit does to the nodes of a pool on GKE, from the tables beside this file. Pure.
 
 What replaces the pool is what the schema of terraform-provider-google-beta marks so; `pulumi_gcp` is built from it.
 """
 
-import csv
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
+
+from gpupools.planned.edit_tables import EditEffect, EditTables, input_edits, plan_edits
+
+_HERE = Path(__file__).parent
 
 
 @cache
-def effects() -> Mapping[str, str]:
-    """Return dotted input to `in-place`, `rolling`, `replace` or `refused`; an input stands for all below it."""
-    with (Path(__file__).parent / "edits.csv").open(newline="", encoding="utf-8") as file:
-        return MappingProxyType({row["input"]: row["effect"] for row in csv.DictReader(file)})
+def edits() -> EditTables:
+    """Return the tables.
+
+    The provider looks at the deletion policy of the last update, also when it deletes what was replaced:
+    https://github.com/hashicorp/terraform-provider-google-beta google-beta/services/container/
+    resource_container_node_pool.go, DeletionPolicyPreDelete.
+    """
+    plan, inputs = plan_edits(_HERE / "plan_edits.csv"), input_edits(_HERE / "edits.csv")
+    return EditTables(plan, inputs, old_protection_counts=True)
 
 
 def replacing(inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,8 +33,8 @@ def replacing(inputs: Mapping[str, Any]) -> dict[str, Any]:
 def _replacing(inputs: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     for key, value in inputs.items():
         path = (*above, key)
-        effect = effects().get(".".join(path))
-        if effect == "replace":
+        edit = edits().inputs.get(".".join(path))
+        if edit is not None and edit.effect is EditEffect.REPLACE:
             yield ".".join(path), value
         elif isinstance(value, Mapping):
             yield from _replacing(value, path)

@@ -11,6 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from gpupools.base.taints import GPU_TAINT, Effect
+from gpupools.planned.cloud import Reading
 from gpupools.planned.pool_facts import (
     NO_ACCELERATOR,
     UNKNOWN,
@@ -22,8 +23,9 @@ from gpupools.planned.pool_facts import (
     SoftwareHints,
 )
 from gpupools.providers.gcp.added_taints import ARM
-from gpupools.providers.gcp.by_hand import customised
+from gpupools.providers.gcp.by_hand import customised, overridden
 from gpupools.providers.gcp.cluster import ZONE
+from gpupools.providers.gcp.kubernetes_objects import OBJECTS
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 from gpupools.read.inputs import (
@@ -423,3 +425,5 @@ def _harden(config: Mapping[str, Any], path: str, hardening: Hardening, *, auto:
 
 TYPES = (NODE_POOL, CLUSTER, *(f"google-native:container/v1:{kind}" for kind in ("NodePool", "Cluster")))
 """Type tokens that are read, for people."""
+
+READING = Reading(read_pools=read_pools, accelerator=accelerator, overridden=overridden, types=TYPES, objects=OBJECTS)

@@ -7,6 +7,7 @@ import pulumi
 import pulumi_gcp as gcp
 
 from gpupools.base.naming import replacement_name
+from gpupools.planned.cloud import Declaring
 from gpupools.planned.plan import PoolPlan
 from gpupools.providers.gcp.edits import replacing
 from gpupools.providers.gcp.read_back import EFFECTS
@@ -258,3 +259,6 @@ def _pool_name(plan: PoolPlan, settings: GkeSettings, service_account: pulumi.In
     if isinstance(service_account, str):
         return named(service_account)
     return pulumi.Output.all(service_account).apply(lambda known: named(known[0]))
+
+
+DECLARING = Declaring(create_provider=create_provider, create_pool=create_pool)

@@ -1,15 +1,18 @@
 """What GKE nodes bring of the GPU software, by image and by who serves the pool. Pure."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gpupools.planned.cloud import Settings
-from gpupools.planned.node_runtime import NodeRuntime
-from gpupools.planned.runtime_plan import Piece
+from gpupools.planned.node_runtime import DriverInstaller, DriverMount, NodeRuntime
+from gpupools.planned.plan import PoolPlan
+from gpupools.planned.runtime_plan import KubernetesObject, Piece
+from gpupools.providers.gcp.capabilities import INSTALLER_OWNER
+from gpupools.providers.gcp.settings import GkeSettings
 
 _GPUS = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
 _DCGM = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dcgm-metrics"
 _OPERATOR = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html"
-_INSTALLER = "Google's driver installer DaemonSet"
 _CONTAINERD = "GKE node image (CDI)"
 _POD = "each pod's own mount"
 
@@ -18,6 +21,24 @@ _NO_DRIVER = "INSTALLATION_DISABLED"
 
 _DRIVER_ROOT = "/home/kubernetes/bin/nvidia"
 """Where Google's installers put the driver: the only writable place of the image from which programs may run."""
+
+_DRIVER_MOUNT = "/usr/local/nvidia"
+"""Where GKE's own device plugin mounts the driver (https://github.com/GoogleCloudPlatform/container-engine-accelerators,
+cmd/nvidia_gpu/nvidia_gpu.go); CUDA images before 12.8.1 look for libraries there unasked."""
+
+_QUOTA = "GKE admits pods of the system-critical priority classes only where a quota names them"
+"""Outside kube-system: https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html."""
+
+
+def _installer(pools: Sequence[PoolPlan]) -> KubernetesObject:
+    from gpupools.providers.gcp.driver_installer import (
+        cos_driver_installer,  # a command that installs nothing needs none of it
+    )
+
+    return cos_driver_installer(pools)
+
+
+_INSTALLER = DriverInstaller(INSTALLER_OWNER, _installer)
 
 _NO_DCGM = (
     "the chart has no way to find a driver below /home/kubernetes/bin/nvidia; "
@@ -34,7 +55,7 @@ MANAGED = NodeRuntime(
     },
     why="GKE installs a driver that fits the node version, its own device plugin, and cuts the GPUs",
     source=_GPUS,
-    critical_pods_need_quota=True,
+    critical_pods_quota=_QUOTA,
     no_dcgm_chart=_NO_DCGM,
     no_dcgm_source=_DCGM,
 )
@@ -48,9 +69,9 @@ COS_WITH_PLUGIN = NodeRuntime(
     # cmd/nvidia_gpu). Without nvidiaDevRoot it would look for the nodes below the driver's directory
     # (https://github.com/NVIDIA/k8s-device-plugin tag v0.20.0, api/config/v1/config.go).
     plugin_values={"nvidiaDriverRoot": _DRIVER_ROOT, "nvidiaDevRoot": "/", "compatWithCPUManager": True},
-    pod_driver_directory=_DRIVER_ROOT,
-    cos_driver_installer=True,
-    critical_pods_need_quota=True,
+    pod_driver_mount=DriverMount(_DRIVER_ROOT, _DRIVER_MOUNT),
+    driver_installer=_INSTALLER,
+    critical_pods_quota=_QUOTA,
     no_dcgm_chart=_NO_DCGM,
     no_dcgm_source=_DCGM,
 )
@@ -59,8 +80,8 @@ COS_WITH_DRA = NodeRuntime(
     why="GKE's driver installation and device plugin are off; Google's installer brings the driver",
     source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu (demo/clusters/gke)",
     dra_values={"nvidiaDriverRoot": _DRIVER_ROOT},
-    cos_driver_installer=True,
-    critical_pods_need_quota=True,
+    driver_installer=_INSTALLER,
+    critical_pods_quota=_QUOTA,
     no_dcgm_chart=_NO_DCGM,
     no_dcgm_source=_DCGM,
 )
@@ -75,8 +96,8 @@ COS_WITH_OPERATOR = NodeRuntime(
         # does not take: https://github.com/NVIDIA/gpu-operator/issues/1679.
         "toolkit.env": [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}],
     },
-    cos_driver_installer=True,
-    critical_pods_need_quota=True,
+    driver_installer=_INSTALLER,
+    critical_pods_quota=_QUOTA,
     mig_needs_reboot=True,
 )
 UBUNTU_WITH_OPERATOR = NodeRuntime(
@@ -84,14 +105,14 @@ UBUNTU_WITH_OPERATOR = NodeRuntime(
     why="GKE's driver installation and device plugin are off; on Ubuntu the GPU Operator builds the driver",
     source=_OPERATOR,
     operator_values={"toolkit.env": [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]},
-    critical_pods_need_quota=True,
+    critical_pods_quota=_QUOTA,
     mig_needs_reboot=True,
 )
 UBUNTU_WITHOUT_DRIVER = NodeRuntime(
     brings={},
     why="GKE's driver installation is off, and Google's installer for Container-Optimized OS does not run on Ubuntu",
     source=_GPUS,
-    critical_pods_need_quota=True,
+    critical_pods_quota=_QUOTA,
     refused="nothing brings a driver to Ubuntu nodes; use software: gpu-operator or cloud-managed, or the image cos",
 )
 
@@ -100,14 +121,15 @@ def node_runtime(software: str, settings: Settings) -> NodeRuntime:
     """Say what the nodes bring."""
     if software == "cloud-managed":
         return MANAGED
-    ubuntu = str(getattr(settings, "image_type", "COS_CONTAINERD")).startswith("UBUNTU")
+    own = settings if isinstance(settings, GkeSettings) else None
+    ubuntu = own is not None and own.image_type.startswith("UBUNTU")
     if software == "gpu-operator":
         found = UBUNTU_WITH_OPERATOR if ubuntu else COS_WITH_OPERATOR
     elif ubuntu:
         found = UBUNTU_WITHOUT_DRIVER
     else:
         found = COS_WITH_DRA if software == "dra-driver" else COS_WITH_PLUGIN
-    if getattr(settings, "gpu_driver_version", _NO_DRIVER) != _NO_DRIVER:
+    if own is not None and own.gpu_driver_version != _NO_DRIVER:
         what = f"GKE's default driver and software {software}, which needs it off, would both own the driver"
         return replace(found, refused=f"{what}; use software: cloud-managed, or gpuDriverVersion {_NO_DRIVER}")
     return found

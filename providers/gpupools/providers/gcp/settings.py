@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from gpupools.asked.pool_parts import FlexStart, Queued, Reservation, Spot, Upgrade
 from gpupools.asked.spec import Mig
 from gpupools.base.errors import Path, Problem
 from gpupools.known.catalogue import InstanceType
-from gpupools.planned.cloud import Owners, Settings, Verdict, Wish
+from gpupools.planned.cloud import Owners, Settings, Verdict, WaitsForEver, Wish
 from gpupools.planned.labels import GPU_PRESENT_LABEL
 from gpupools.providers.gcp.added_taints import QUEUED, added_taints
 from gpupools.providers.gcp.capabilities import CAPABILITIES
@@ -146,16 +146,16 @@ class GkeSettings(Settings):
     overrides: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of the node pool set by hand, by wire name."""
 
+    unordered: ClassVar[frozenset[str]] = frozenset({"zones"})
+
     def nodes_come_late(self) -> bool:
         """Say whether the nodes wait for room (https://docs.cloud.google.com/kubernetes-engine/docs/concepts/dws)."""
         return self.flex_start
 
-    def pods_bring_nodes(self) -> bool:
-        """Say whether no ProvisioningRequest is needed.
-
-        https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest
-        """
-        return not self.queued
+    def pods_bring_no_nodes(self) -> WaitsForEver | None:
+        """Say whether a ProvisioningRequest is needed."""
+        source = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/provisioningrequest"
+        return WaitsForEver("capacity.mode is queued", source) if self.queued else None
 
     def autoscaler_is_told(self) -> bool:
         """Return True where GKE itself shares or cuts the GPUs, which its autoscaler reads from the node pool."""

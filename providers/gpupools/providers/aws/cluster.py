@@ -1,0 +1,98 @@
+"""The keys that a stack file gives for an EKS cluster."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import field_validator, model_validator
+
+from gpupools.asked.access import ReachableCluster
+from gpupools.asked.spec import Address, Addresses
+from gpupools.base.errors import shown
+
+_ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::([0-9]{12}):role/.+")
+"""https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"""
+
+
+def account_of(role_arn: str) -> str:
+    """Return the account that an IAM role is in.
+
+    Raises:
+        ValueError: The text is no role's ARN.
+    """
+    match = _ROLE.fullmatch(role_arn)
+    if match is None:
+        raise ValueError(f"got {shown(role_arn)}; write the role's ARN: arn:aws:iam::<account>:role/<name>")
+    return match[1]
+
+
+class EksCluster(ReachableCluster):
+    """An existing EKS cluster and where its nodes go."""
+
+    cloud: Literal["aws"]
+    name: Address
+    """Name of the EKS cluster."""
+    region: str
+    """AWS region of the cluster, e.g. `eu-central-1`."""
+    subnet_ids: Addresses | None = None
+    """Private subnets for the nodes; whether a node gets a public address is the subnet's own setting."""
+    subnets_by_zone: dict[str, Addresses] | None = None
+    """The same by availability zone, instead of subnet_ids, for pools that name their zones."""
+    node_role_arn: Address
+    """IAM role of the nodes: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html."""
+
+    # `schema.TypeSet` in https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go.
+    unordered: ClassVar[frozenset[str]] = frozenset({"subnet_ids"})
+
+    def told(self, zones: Sequence[str]) -> dict[str, Any]:
+        """Return what a pool is told; of subnets those of its zones, however they are written."""
+        found = super().told(zones)
+        by_zone = found.pop("subnets_by_zone")
+        if isinstance(by_zone, Mapping):
+            lists = [by_zone[zone] for zone in zones or by_zone if zone in by_zone]
+            found["subnet_ids"] = [each for ids in lists for each in (ids if isinstance(ids, list) else [ids])]
+        if isinstance(found["subnet_ids"], list):
+            found["subnet_ids"] = sorted(found["subnet_ids"], key=str)
+        return found
+
+    @field_validator("region")
+    @classmethod
+    def _is_a_region(cls, region: str) -> str:
+        # https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html
+        if not re.fullmatch(r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}", region):
+            raise ValueError(f"got {shown(region)}; write a region such as eu-central-1")
+        return region
+
+    @field_validator("name")
+    @classmethod
+    def _is_a_name(cls, name: Any) -> Any:
+        # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateCluster.html
+        if isinstance(name, str) and not re.fullmatch(r"[0-9A-Za-z][A-Za-z0-9_-]{0,99}", name):
+            raise ValueError(f"got {shown(name)}; write the name of an EKS cluster: letters, digits, - and _")
+        return name
+
+    @classmethod
+    def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return account (that of the nodes' role: EKS takes no other's), region and name."""
+        role = given["node_role_arn"]
+        account = account_of(role) if isinstance(role, str) else role
+        return {"account": account, "region": given["region"], "name": given["name"]}
+
+    @field_validator("node_role_arn")
+    @classmethod
+    def _is_a_role(cls, role: object) -> object:
+        if isinstance(role, str):
+            account_of(role)
+        return role
+
+    @model_validator(mode="after")
+    def _one_way_to_name_subnets(self) -> Self:
+        if (self.subnet_ids is None) == (self.subnets_by_zone is None):
+            raise ValueError("give either subnet_ids or subnets_by_zone, not both and not neither")
+        for zone in self.subnets_by_zone or {}:
+            # Local zones have longer names: `us-east-1-dfw-2a`.
+            if not zone.startswith(self.region) or zone == self.region:
+                raise ValueError(f"subnets_by_zone has {shown(zone)}, which is no zone of {self.region}; correct one")
+        if self.subnets_by_zone == {}:
+            raise ValueError("subnets_by_zone is empty; name the subnets of at least one zone")
+        return self

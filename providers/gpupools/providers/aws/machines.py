@@ -1,0 +1,8 @@
+"""The instance types of EC2 with NVIDIA GPUs."""
+
+from pathlib import Path
+
+from gpupools.known.catalogue import Catalogue
+
+INSTANCE_TYPES = Catalogue(Path(__file__).parent)
+"""Every current type, and those that a pool may still have; `instance_types.csv` names the source of each."""

@@ -1,0 +1,47 @@
+"""The keys that a stack file gives for an AKS cluster."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from gpupools.asked.access import ReachableCluster
+from gpupools.asked.spec import Address
+
+
+class AksCluster(ReachableCluster):
+    """An existing AKS cluster."""
+
+    cloud: Literal["azure"]
+    """Always `azure`."""
+    name: Address
+    """Name of the cluster."""
+    resource_group: Address
+    """Resource group of the cluster itself, not the `MC_…` group of its nodes."""
+    subscription_id: Address | None = None
+    """Subscription of the cluster; left out: the one the Azure credentials point at."""
+    subnet_id: Address | None = None
+    """ARM id of the subnet for the nodes; left out: the one AKS gives the cluster."""
+    proximity_placement_group_id: Address | None = None
+    """ARM id of the group for pools with `network.placement: compact`; the cluster's identity must be a contributor."""
+    encryption_at_host: bool = False
+    """Encrypt temporary disks and disk caches on the host too (managed disks always are encrypted at rest).
+
+    Off unless asked for: creation fails in a subscription that has not registered the feature
+    `Microsoft.Compute/EncryptionAtHost`, and not every size and region has it
+    (https://learn.microsoft.com/azure/aks/enable-host-encryption).
+    """
+    ssh_access: Literal["LocalUser", "Disabled"] = "LocalUser"
+    """`Disabled` turns the SSH service of the nodes off; `kubectl debug node` keeps working.
+
+    Not the default: it is a preview that needs the subscription feature `DisableSSHPreview`
+    (https://learn.microsoft.com/azure/aks/manage-ssh-node-access). Nodes have no public address either way.
+    """
+
+    @classmethod
+    def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return subscription, resource group and name, which Azure compares without case.
+
+        https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules
+        """
+        keys = ("subscription_id", "resource_group", "name")
+        found = {key: given.get(key) for key in keys}
+        return {key: value.casefold() if isinstance(value, str) else value for key, value in found.items()}

@@ -1,0 +1,58 @@
+"""Kubernetes objects whose specification is a GKE node pool or cluster.
+
+Sources, as repository and path: GoogleCloudPlatform/k8s-config-connector
+crds/container_v1beta1_containernodepool.yaml and crds/container_v1beta1_containercluster.yaml;
+crossplane-contrib/provider-upjet-gcp apis/container; crossplane-contrib/provider-gcp apis/container/v1beta1.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from gpupools.read.embedded_pools import CROSSPLANE, TERRAFORM, HeldKinds, HeldPool, upbound
+from gpupools.read.inputs import at, flag, mapping
+
+_NODE_POOL = "gcp:container/nodePool:NodePool"
+_CLUSTER = "gcp:container/cluster:Cluster"
+_API_POOL = "google-native:container/v1:NodePool"
+_CONNECTOR = "container.cnrm.cloud.google.com"
+_NAMES = {**TERRAFORM, "guestAccelerators": "guestAccelerator", "nodePools": "nodePool"}
+_SINGLE = frozenset(
+    {
+        "autoProvisioningDefaults",
+        "autoscaling",
+        "clusterAutoscaling",
+        "gpuDriverInstallationConfig",
+        "gpuSharingConfig",
+        "kubeletConfig",
+        "networkConfig",
+        "nodeConfig",
+        "shieldedInstanceConfig",
+        "workloadMetadataConfig",
+    }
+)
+# An account that another object stands for is one of the pool's own.
+_REFERENCES = {"serviceAccount": ("serviceAccountRef", "serviceAccountSelector")}
+
+
+def _without_default_pool(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Read Config Connector's annotation: https://docs.cloud.google.com/config-connector/docs/how-to/."""
+    noted = mapping(at(given, "metadata.annotations"))
+    taken_away = flag(noted.get("cnrm.cloud.google.com/remove-default-node-pool")) is True
+    return {"removeDefaultNodePool": True} if taken_away else {}
+
+
+_POOL = HeldPool(_NODE_POOL, names=_NAMES, single=_SINGLE, references=_REFERENCES)
+_WHOLE = HeldPool(_CLUSTER, names=_NAMES, single=_SINGLE, references=_REFERENCES, beside=_without_default_pool)
+
+OBJECTS: HeldKinds = MappingProxyType(
+    {
+        (_CONNECTOR, "ContainerNodePool"): _POOL,
+        (_CONNECTOR, "ContainerCluster"): _WHOLE,
+        **upbound("gcp", "container.gcp.upbound.io", "NodePool", _POOL),
+        **upbound("gcp", "container.gcp.upbound.io", "Cluster", _WHOLE),
+        ("container.gcp.crossplane.io", "NodePool"): HeldPool(
+            _API_POOL, CROSSPLANE, single=_SINGLE, references=_REFERENCES
+        ),
+    }
+)

@@ -1,0 +1,111 @@
+"""What is missing of a cloud, one sentence each: the contract as far as types cannot hold it."""
+
+import importlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import get_type_hints
+
+from gpupools.asked.pool_parts import SETTINGS
+from gpupools.asked.spec import SHARING_KINDS
+from gpupools.base.errors import Rejected
+from gpupools.edits.diff import PLAN_FIELDS, common_plan_edits
+from gpupools.environment.stack import parse_cluster
+from gpupools.planned.cloud import Cloud
+from gpupools.providers import clouds
+
+PACKAGE = clouds.__module__
+SOFTWARE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver")
+
+FILES: Mapping[str, str] = {
+    "access.py": "which program gets a token for a cluster's API",
+    "by_hand.py": "which inputs set by hand run on nodes or open them",
+    "capabilities.py": "the capability matrix and who brings what",
+    "cluster.py": "the keys of a cluster",
+    "conflicts.py": "which settings exclude each other",
+    "edits.csv": "what an edit of each input does",
+    "edits.py": "the tables of edits",
+    "instance_types.csv": "the machines with NVIDIA GPUs",
+    "machines.py": "the catalogue",
+    "other_accelerators.csv": "the machines with another accelerator",
+    "plan_edits.csv": "what an edit of each field of a plan becomes",
+    "pool_settings.py": "which settings a pool takes",
+    "read_back.py": "reading back what was declared",
+    "reserved.py": "the keys of labels and taints that the cloud keeps",
+    "resources.py": "declaring",
+    "runtime.py": "what nodes bring of the GPU software",
+    "settings.py": "the cloud's part of a plan",
+}
+"""What is in every cloud's folder, by the same name everywhere."""
+
+
+def folders() -> tuple[str, ...]:
+    """Return every folder that is there for a cloud, with an entry or without."""
+    root = Path(str(importlib.import_module(PACKAGE).__file__)).parent
+    return tuple(sorted(each.name for each in root.iterdir() if (each / "__init__.py").exists()))
+
+
+def missing(name: str) -> list[str]:
+    """Say what a cloud's folder lacks; of a part that others stand on, that alone."""
+    return list(_files(name)) or list(_types(name)) or list(_tables(clouds()[name]))
+
+
+def _files(name: str) -> Iterator[str]:
+    if name not in clouds():
+        yield f"{name} has no entry in providers/__init__.py"
+    folder = Path(str(importlib.import_module(PACKAGE).__file__)).parent / name
+    for file, what in FILES.items():
+        if not (folder / file).exists():
+            yield f"{name} has no {file}: {what}"
+
+
+def _types(name: str) -> Iterator[str]:
+    """Make every part; what a part's own type requires is said by Python, for the reader who runs no type checker."""
+    found: list[Callable[[], object]] = [lambda: clouds()[name]]
+    found += [lambda: clouds()[name].reading(), lambda: clouds()[name].node_pools.declaring()]
+    found += [lambda: clouds()[name].node_pools.edits()]
+    for make in found:
+        try:
+            make()
+        except TypeError as error:
+            parts = re.findall(r"'(\w+)'", str(error))
+            yield f"{name} has no {', '.join(parts)}: {error}"
+            return
+        except (ImportError, AttributeError, NameError) as error:
+            yield f"{name}: {error}"
+            return
+
+
+def _tables(cloud: Cloud) -> Iterator[str]:
+    name, tables = cloud.name, cloud.node_pools.edits()
+    yield from _absent(name, "catalogue", ["a machine"] if not len(cloud.instance_types) else [])
+    cells = {(software, kind) for software in SOFTWARE for kind in SHARING_KINDS}
+    yield from _absent(name, "matrix", (" × ".join(each) for each in cells - set(cloud.capabilities)))
+    yield from _absent(name, "software", set(SOFTWARE) - set(cloud.software))
+    yield from _absent(name, "default software", set(SHARING_KINDS) - set(cloud.default_software))
+    yield from _absent(name, "settings", set(SETTINGS) - set(cloud.node_pools.settings))
+    try:
+        parse_cluster((), dict(cloud.example_cluster), {name: cloud})
+    except Rejected as rejected:
+        yield f"{name}: its example cluster is refused: {rejected}"
+    told = {row.field for row in (*common_plan_edits(), *tables.plan) if not row.when}
+    yield from _absent(name, "plan_edits.csv", fields_of(cloud) - told)
+    inputs = {each for row in tables.plan for each in row.inputs}
+    yield from _absent(name, "edits.csv", inputs - set(tables.inputs))
+
+
+def _absent(cloud: str, table: str, entries: Iterable[str]) -> Iterator[str]:
+    for entry in sorted(entries):
+        yield f"{cloud}: {table} has nothing for {entry}"
+
+
+def fields_of(cloud: Cloud) -> set[str]:
+    """Return what a plan on this cloud is compared by, as rows of edits name it."""
+    settings = get_type_hints(cloud.decide)["return"]
+    # These three stand in the plan's own labels and taints, and by their full path.
+    own = {each.name for each in fields(settings)} - {"labels", "taints", "overrides"}
+    addresses = {f"cluster.{key}" for key in cloud.cluster.model_fields if key not in cloud.cluster.untold}
+    if "cluster.subnets_by_zone" in addresses:
+        addresses.remove("cluster.subnets_by_zone")  # compared as subnet_ids
+    return own | addresses | set(PLAN_FIELDS)

@@ -1,0 +1,23 @@
+"""Which settings a node pool of Nimbus takes, and what of it can be set by hand."""
+
+from collections.abc import Mapping
+
+from gpupools.asked.overrides import Overridable
+from gpupools.asked.pool_parts import SETTINGS as NAMES
+from gpupools.planned.cloud import Setting
+
+_API = "https://example.com/node-pools"
+_TAKEN = {"tags": "tags", "protect": "the resource's protect option", "overrides": "any input"}
+_FIXED = "nodes.fixed", "count.min and count.max alike"
+
+SETTINGS: Mapping[str, Setting] = {
+    name: Setting(name in _TAKEN, _TAKEN.get(name, "the API has no field for it; leave it out"), _API) for name in NAMES
+} | {_FIXED[0]: Setting(True, _FIXED[1], _API)}
+
+OVERRIDABLE: Mapping[str, Overridable] = {
+    "NodePool": Overridable(
+        inputs=frozenset({"cluster", "count", "diskGib", "labels", "machine", "startupScript", "tags", "taints"}),
+        kept={("machine",): "write instance_type", ("taints",): "write taints", ("count",): "write nodes"},
+        labels=("labels",),
+    )
+}

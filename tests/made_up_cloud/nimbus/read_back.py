@@ -1,0 +1,61 @@
+"""Reads node pools of Nimbus back from the properties they were declared with. Pure, and never raises."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpupools.base.taints import Effect
+from gpupools.planned.cloud import Reading
+from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, PoolFacts
+from gpupools.read.inputs import (
+    Machines,
+    TaintsRead,
+    as_object,
+    mapping,
+    other_accelerator,
+    wanted_taint,
+)
+from tests.made_up_cloud.nimbus.by_hand import overridden
+from tests.made_up_cloud.nimbus.machines import INSTANCE_TYPES
+
+_EFFECTS = {effect.value: effect for effect in Effect}
+
+
+def accelerator(machine: str) -> Accelerator:
+    """Say what a machine carries."""
+    row = INSTANCE_TYPES.get(machine)
+    if row is not None:
+        return Accelerator("nvidia", row.gpus)
+    return other_accelerator(INSTANCE_TYPES, machine) or NO_ACCELERATOR
+
+
+def read_pools(type_token: str, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    """Read a node pool; nothing for any other resource."""
+    if type_token != "nimbus:index:NodePool":
+        return ()
+    given, machines, taints = mapping(properties), Machines(), TaintsRead()
+    machine = given.get("machine")
+    if machine is UNKNOWN:
+        machines.unknown.append("machine")
+    elif isinstance(machine, str):
+        machines.add(machine, accelerator(machine), "machine")
+    taints.objects(given.get("taints"), "taints", _EFFECTS)
+    unknown: list[str] = []
+    return (
+        PoolFacts(
+            cloud="nimbus",
+            instance_types=tuple(machines.names),
+            gpus_per_node=machines.gpus,
+            taints=tuple(taints.taints),
+            evidence=machines.evidence,
+            unknown=(*machines.unknown, *taints.unknown, *unknown),
+            where="taints",
+            missing_taint=as_object(wanted_taint(machines.accelerator), _EFFECTS),
+            accelerator=machines.accelerator,
+            not_counted=tuple(taints.not_counted),
+        ),
+    )
+
+
+READING = Reading(
+    read_pools=read_pools, accelerator=accelerator, overridden=overridden, types=("nimbus:index:NodePool",)
+)

@@ -1,0 +1,15 @@
+"""What Nimbus nodes bring of the GPU software. Pure."""
+
+from gpupools.planned.cloud import Settings
+from gpupools.planned.node_runtime import NodeRuntime
+from gpupools.planned.runtime_plan import Piece
+
+_PAGE = "https://example.com/images"
+_IMAGE = {Piece.DRIVER: "Nimbus", Piece.CONTAINER_TOOLKIT: "Nimbus"}
+MANAGED = NodeRuntime(brings={**_IMAGE, Piece.DEVICE_PLUGIN: "Nimbus"}, why="the image brings all of it", source=_PAGE)
+BARE = NodeRuntime(brings=_IMAGE, why="the image brings driver and toolkit", source=_PAGE)
+
+
+def node_runtime(software: str, settings: Settings) -> NodeRuntime:
+    """Say what the nodes bring."""
+    return MANAGED if software == "cloud-managed" else BARE
