@@ -149,8 +149,8 @@ def test_diff_says_what_an_edit_does(tree: Path, tmp_path: Path) -> None:
         ),
         "sky/shared: rolling: time_slices 4 → 8; the cloud replaces every node",
         (
-            "sky/plugin: rolling: overrides.NodePool.startupScript none → (4 characters); the cloud replaces every "
-            "node; NodePool.startupScript is start-up-script: it runs on every node, as root"
+            "sky/plugin: rolling: overrides.NodePool.startupScript none → (a text of 4 characters, not shown); "
+            "the cloud replaces every node; NodePool.startupScript is start-up-script: it runs on every node, as root"
         ),
     ]
 
@@ -162,7 +162,8 @@ def test_preview_declares_it_judges_it_and_says_who_owns_what(tree: Path, tmp_pa
     made = [each for each in said["resources"] if each["type"] == "nimbus:index:NodePool"]
     assert [each["inputs"]["machine"] for each in made] == ["stratus.8", "cumulus.1", "cumulus.1"]
     assert made[1]["inputs"]["timeSlices"] == 4
-    owners = {row["pool"]: row["owners"] for cluster in said["owners"].values() for row in cluster}
+    (runtime,) = said["runtimes"]
+    owners = runtime["owners"]
     assert owners["train"]["driver"] == "Nimbus"
     assert owners["plugin"]["device plugin"] == "chart nvidia-device-plugin"
 

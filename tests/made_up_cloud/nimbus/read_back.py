@@ -10,8 +10,11 @@ from gpupools.read.inputs import (
     Machines,
     TaintsRead,
     as_object,
+    at,
     mapping,
+    number,
     other_accelerator,
+    string_map,
     wanted_taint,
 )
 from tests.made_up_cloud.nimbus.by_hand import overridden
@@ -39,7 +42,6 @@ def read_pools(type_token: str, properties: Mapping[str, Any]) -> tuple[PoolFact
     elif isinstance(machine, str):
         machines.add(machine, accelerator(machine), "machine")
     taints.objects(given.get("taints"), "taints", _EFFECTS)
-    unknown: list[str] = []
     return (
         PoolFacts(
             cloud="nimbus",
@@ -47,11 +49,16 @@ def read_pools(type_token: str, properties: Mapping[str, Any]) -> tuple[PoolFact
             gpus_per_node=machines.gpus,
             taints=tuple(taints.taints),
             evidence=machines.evidence,
-            unknown=(*machines.unknown, *taints.unknown, *unknown),
+            unknown=(*machines.unknown, *taints.unknown),
             where="taints",
             missing_taint=as_object(wanted_taint(machines.accelerator), _EFFECTS),
             accelerator=machines.accelerator,
             not_counted=tuple(taints.not_counted),
+            min_nodes=number(at(given, "count.min")),
+            max_nodes=number(at(given, "count.max")),
+            labels=string_map(given.get("labels")),
+            tags=string_map(given.get("tags")),
+            customised=tuple(overridden("NodePool", given)),
         ),
     )
 

@@ -34,7 +34,7 @@ class NodePool(pulumi.CustomResource):
     def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None, **inputs: Any) -> None: ...
     def __init__(self, name: str, *args: Any, **inputs: Any) -> None:
         opts = inputs.pop("opts", None)
-        super().__init__("nimbus:index:NodePool", name, inputs, opts)
+        super().__init__("nimbus:index:NodePool", name, NodePoolArgs(**inputs), opts)  # type: ignore[arg-type]
 
 
 @pulumi.input_type
