@@ -592,7 +592,7 @@ def _rules() -> str:
 def _kinds_read() -> str:
     """List what the readers read, as they say it themselves."""
     groups: dict[str, list[str]] = {}
-    for group, kind in sorted(set(kinds_read())):
+    for group, kind in sorted(set(kinds_read(clouds()))):
         if group != "core":  # Pulumi's name for Kubernetes' first group
             groups.setdefault(group or "(core)", []).append(kind)
     rows = [(f"Kubernetes, `{group}`", _code(kinds)) for group, kinds in groups.items()]

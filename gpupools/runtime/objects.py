@@ -100,7 +100,7 @@ def plugin_configs(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | 
     if set(entries) <= {DEFAULT_CONFIG}:
         return None
     data = {name: plugin_config(pool.instance, pool.sharing).text() for name, pool in sorted(entries.items())}
-    metadata = {"name": _PLUGIN_CONFIGS, "namespace": space, "labels": dict(_MANAGED_BY)}
+    metadata = {"name": _PLUGIN_CONFIGS, "namespace": space, "labels": dict(MANAGED_BY)}
     return KubernetesObject(
         name=f"config/{space}/device-plugin",
         manifest={

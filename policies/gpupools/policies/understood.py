@@ -152,7 +152,7 @@ class _Probe(Mapping[str, Any]):
 
 
 @lru_cache
-def _kinds_read(clouds()) -> frozenset[tuple[str, str]]:
+def _kinds_read() -> frozenset[tuple[str, str]]:
     return frozenset(kinds_read(clouds()))
 
 
@@ -161,7 +161,7 @@ def is_read(type_token: str) -> bool:
     """Say whether a reader of pools looks inside resources of a type."""
     match = _KUBERNETES.fullmatch(type_token)
     if match is not None:
-        return (match["version"].rpartition("/")[0], match["kind"]) in _kinds_read(clouds())
+        return (match["version"].rpartition("/")[0], match["kind"]) in _kinds_read()
     probe = _Probe()
     for cloud in clouds().values():
         cloud.reading().read_pools(type_token, probe)
@@ -272,4 +272,4 @@ _KIND = re.compile(r"""["']?kind["']?:\s*["']?(\w+)""")
 @lru_cache
 def _pool_kinds() -> frozenset[str]:
     carried = {kind for _, kind in holders.KINDS} | {"Cluster", "Machine", "Node"}
-    return frozenset(kind for _, kind in _kinds_read(clouds()) if kind not in carried)
+    return frozenset(kind for _, kind in _kinds_read() if kind not in carried)

@@ -31,9 +31,8 @@ _QUOTA = "GKE admits pods of the system-critical priority classes only where a q
 
 
 def _installer(pools: Sequence[PoolPlan]) -> KubernetesObject:
-    from gpupools.providers.gcp.driver_installer import (
-        cos_driver_installer,  # a command that installs nothing needs none of it
-    )
+    # A command that installs nothing needs none of it.
+    from gpupools.providers.gcp.driver_installer import cos_driver_installer
 
     return cos_driver_installer(pools)
 
