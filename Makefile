@@ -9,13 +9,14 @@ TOOLS := $(VENV)/.tools
 CONFIGS := $(filter-out %.schema.json,$(wildcard policies/policy-config.*.json))
 
 .DEFAULT_GOAL := help
-.PHONY: help preview test lint format types types-sdk fuzz develop lock clean
+.PHONY: help preview test lint format types types-sdk fuzz raise develop lock clean
 
 help:
 	@echo "make preview [ENV=dev]  show what stacks/Pulumi.<ENV>.yaml would create, offline"
 	@echo "make test               lint, types, policy configurations and tests"
 	@echo "make format             rewrite the code in the project's format"
 	@echo "make fuzz [MINUTES=10]  spoil what each reader of other people's files reads, and keep what crashes it"
+	@echo "make raise CHART=FILE   try a chart in another version (WRITE=--write: pin it if everything holds)"
 	@echo "make types-sdk          types again, following the clouds' SDKs too (minutes, 7 GB)"
 	@echo "make develop            set up what tests and tools need"
 	@echo "make lock               resolve the three requirements files anew (needs uv)"
@@ -61,6 +62,11 @@ lint: $(TOOLS)
 
 types: $(TOOLS)
 	@$(BIN)/mypy
+
+# Needs helm on PATH and GPUPOOLS_CHARTS, as tests/charts do.
+WRITE :=
+raise: $(READY)
+	@$(BIN)/python tooling/raise_chart.py '$(CHART)' $(WRITE)
 
 # Minutes for each reader; READERS="documents user-data" names some.
 MINUTES := 10

@@ -23,8 +23,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _rendered_ahead() -> None:
-    """Render every release there is side by side; the tests then find it done."""
-    releases = [release for case in CASES for each in planned(case) for release in each.runtime.releases]
+def _rendered_ahead(request: pytest.FixtureRequest) -> None:
+    """Render every release that is asked for side by side; the tests then find it done."""
+    params = [item.callspec.params for item in request.session.items if hasattr(item, "callspec")]
+    asked = {each["case"] for each in params if "case" in each}
+    releases = [
+        release for case in CASES if case in asked for each in planned(case) for release in each.runtime.releases
+    ]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         list(pool.map(rendered, releases))
