@@ -23,15 +23,18 @@ _TOKEN = "admin"  # of a server that only this machine reaches, for as long as t
 _SCHEDULER = "scheduler"
 _STARTS_WITHIN_S = 60
 _PLURALS = {"RuntimeClass": "runtimeclasses", "DeviceClass": "deviceclasses", "ClusterPolicy": "clusterpolicies"}
+_PLURALS |= {"NetworkPolicy": "networkpolicies", "PriorityClass": "priorityclasses"}
 _PLURALS |= {"ValidatingAdmissionPolicy": "validatingadmissionpolicies"}
 _CLUSTER_WIDE = frozenset(
     {
         "ClusterPolicy",
+        "ClusterRole",
         "ClusterRoleBinding",
         "CustomResourceDefinition",
         "DeviceClass",
         "Namespace",
         "Node",
+        "PriorityClass",
         "ResourceSlice",
         "RuntimeClass",
     }
