@@ -44,7 +44,7 @@ class Seen(NamedTuple):
 @cache
 def crds() -> tuple[Mapping[str, Any], ...]:
     """Return the CRDs of all charts."""
-    found = {}
+    found: dict[str, Mapping[str, Any]] = {}
     for chart in INSTALLABLE:
         shown = subprocess.run(["helm", "show", "crds", str(archive(chart))], check=True, capture_output=True).stdout
         found |= {each["metadata"]["name"]: each for each in yaml.load_all(shown, yaml.CSafeLoader) if each}

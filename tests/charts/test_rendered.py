@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -375,6 +376,29 @@ def test_every_image_has_a_name_and_a_version(case: str) -> None:
                 path, _, version = image.rpartition(":")
                 assert "/" in path, image
                 assert version not in ("", "latest", "None", "<nil>"), image
+
+
+WHOLE = {"/": "looks for the driver there", "/home/kubernetes/bin": "the same, on GKE", "/dev/infiniband/": "devices"}
+"""What daemons mount without leaving anything there, and why they mount it."""
+
+
+@EVERY
+def test_a_page_names_whatever_daemons_may_leave_on_a_node(case: str) -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "runtime.md").read_text(encoding="utf-8")
+    said = page.partition("## What stays behind")[2].partition("\n## ")[0]
+    for _, _, each in workloads(case):
+        pod = pod_of(each)
+        written_to = {
+            mount["name"]
+            for container in containers(pod)
+            for mount in container.get("volumeMounts", ())
+            if not mount.get("readOnly")
+        }
+        for volume in pod.get("volumes", ()):
+            path = volume.get("hostPath", {}).get("path")
+            if path is not None and volume["name"] in written_to and path not in WHOLE:
+                named = {path, *(str(above) for above in Path(path).parents)} - {"/"}
+                assert any(f"`{one}`" in said for one in named), path
 
 
 @EVERY
