@@ -65,8 +65,8 @@ types: $(TOOLS)
 
 # Needs helm on PATH and GPUPOOLS_CHARTS, as tests/charts do.
 WRITE :=
-raise: $(READY)
-	@$(BIN)/python tooling/raise_chart.py '$(CHART)' $(WRITE)
+raise: $(TOOLS)
+	@PYTHONPATH=. $(BIN)/python tooling/raise_chart.py '$(CHART)' $(WRITE)
 
 # Minutes for each reader; READERS="documents user-data" names some.
 MINUTES := 10
