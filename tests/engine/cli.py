@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from tests.engine.stand_in import EMPTY, NODES
+from tests.source_roots import FOLDERS, python_path
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = Path(__file__).with_name("stand_in.py")
 FILES = ("Pulumi.yaml", "pyproject.toml")
-FOLDERS = ("gpupools", "providers", "components", "policies", "preview", "stacks", "examples")
 SDKS = ("pulumi_aws", "pulumi_azure_native", "pulumi_gcp", "pulumi_kubernetes")
 
 
@@ -67,7 +67,7 @@ class Engine:
         self.repository.mkdir(parents=True)
         for name in FILES:
             shutil.copy(ROOT / name, self.repository)
-        for name in FOLDERS:
+        for name in (*FOLDERS, "examples"):
             shutil.copytree(ROOT / name, self.repository / name)
         (self.repository / ".venv").symlink_to(sys.prefix)
         (self.folder / "backend").mkdir()
@@ -180,7 +180,7 @@ class Engine:
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             "PULUMI_IGNORE_AMBIENT_PLUGINS": "true",
             # The environment's own (editable) installation points at the checkout; the copy goes first.
-            "PYTHONPATH": str(self.repository),
+            "PYTHONPATH": python_path(self.repository),
             "GPUPOOLS_STAND_IN_STATE": str(self.cloud),
         }
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.source_roots import ROOT
+from tests.wheel.build import build_wheel, lay_packages_in_the_way
 
-OWN = ("components", "policies", "preview", "providers", "stacks")
 BASE = (
     *("annotated-types", "pydantic", "pydantic-core", "pyyaml", "tabulate", "tomli-w", "typing-extensions"),
     "typing-inspection",
@@ -30,12 +30,8 @@ config:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel as `pip install .` does."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (built,) = folder.glob("*.whl")
-    return built
+    """Return the wheel of this checkout."""
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +51,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """Return a repository whose own packages must not be asked for anything."""
-    for name in OWN:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text(f"raise RuntimeError('{name} of somebody else')", encoding="utf-8")
+    lay_packages_in_the_way(tmp_path)
     (tmp_path / "Pulumi.one.yaml").write_text(STACK, encoding="utf-8")
     return tmp_path
 
