@@ -35,7 +35,10 @@ _SPELLED = {
 }
 """How metadata spells what SPDX has a name for; `BSD` is what some say without a number of clauses."""
 
-PERMISSIVE = frozenset({"0BSD", "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MIT-0", "PSF-2.0"})
+# CNRI-Python is that of Python 1.6, which Python's own carries on; of the package regex.
+PERMISSIVE = frozenset(
+    {"0BSD", "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "CNRI-Python", "ISC", "MIT", "MIT-0", "PSF-2.0"}
+)
 BY_FILE = frozenset({"MPL-2.0"})
 """Asks for changes to its own files alone, which stay as published: https://www.mozilla.org/en-US/MPL/2.0/FAQ/."""
 ALLOWED = PERMISSIVE | BY_FILE

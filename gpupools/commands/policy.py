@@ -9,6 +9,7 @@ import argparse
 import io
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stdout
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -128,11 +129,14 @@ def judge_files(files: Sequence[Path], form: str, config: Path | None, reports: 
     judging = import_module("gpupools.policies.documents.judging")
     judged: list[Judged]
     try:
-        chosen = judging.read_config(config) if config is not None else judging.Config()
+        today = datetime.now(tz=UTC).date()  # the only thing that is looked up: waivers hold until a day
+        chosen = judging.read_config(config, today) if config is not None else judging.Config(today=today)
     except Rejected as rejected:  # the report says so in every format, of the configuration instead of the files
         judged = [judging.Judged(config, problems=rejected.problems)]
     else:
         judged = [judging.judge_file(path, chosen) for path in dict.fromkeys(files)]
+        of_waivers = judging.judge_waivers(judged, chosen)
+        judged += [of_waivers] if of_waivers else []
     for each, file in reports:
         text = io.StringIO()
         with redirect_stdout(text):
@@ -148,13 +152,15 @@ def _text(judged: Sequence[Judged]) -> None:
             tell(f"{file.path}: {problem}", error=True)
         for found in file.found:
             tell(f"{_place(file, found)} {found.level.value}: {found.message} [{found.rule.name}]")
+        for found in file.waived:
+            tell(f"{_place(file, found)} {found.waiver}: {found.message} [{found.rule.name}]")
         if not file.problems:
             tell(f"{file.path}: {_summary(file)}")
 
 
 def _place(file: Judged, found: Found) -> str:
     line = f":{found.line}" if found.line is not None else ""
-    return f"{file.path}{line}: {found.address}:" if found.address else f"{file.path}:"
+    return f"{found.file or file.path}{line}: {found.address}:" if found.address else f"{file.path}:"
 
 
 def _summary(file: Judged) -> str:
@@ -166,6 +172,7 @@ def _summary(file: Judged) -> str:
         f"{_count(answers['no_node_pool'], 'no node pool', 'no node pools')}, {answers['not_understood']} not "
         f"understood), {_count(file.gpu_pools, 'GPU pool')}: "
         f"{_count(violations, 'violation')}, {_count(advisories, 'advisory', 'advisories')}"
+        + (f", {len(file.waived)} waived" if file.waived else "")
     )
 
 
@@ -199,7 +206,10 @@ def _github(judged: Sequence[Judged]) -> None:
         for found in file.found:
             kind = "error" if found.level.value == "mandatory" else "warning"
             message = f"{found.address}: {found.message}" if found.address else found.message
-            annotate(kind, file.path, found.line, found.rule.name, message)
+            annotate(kind, found.file or file.path, found.line, found.rule.name, message)
+        for found in file.waived:
+            message = f"{found.address}: {found.waiver}: {found.message}"
+            annotate("notice", found.file or file.path, found.line, found.rule.name, message)
         if not problems:
             tell(f"{file.path}: {_summary(file)}")
 

@@ -139,7 +139,10 @@ class Reference:
     id: str = ""
     """What the input says when it is known: an id, a name."""
     decides: frozenset[str] = frozenset()
-    """`machine`, `image`, `taints`: what is not in this resource but in the other."""
+    """`machine`, `image`, `taints`: what is not in this resource but in the other.
+
+    `more taints` where this resource has them, and settings in the other can add some.
+    """
 
 
 ZONES_OF_A_REGION = 3
@@ -163,6 +166,8 @@ class PoolFacts:
     """Which input says that the nodes have GPUs, e.g. `instanceTypes p4d.24xlarge`; empty when none says so."""
     unknown: tuple[str, ...] = ()
     """Properties that are not known at preview and could change the answer."""
+    open_taints: tuple[str, ...] = ()
+    """Inputs beside the one at `where` that may give taints and cannot be read, such as user data or an image."""
     pool: str = ""
     """Name of the pool inside its resource; empty when the resource is the pool."""
     name: str = ""
@@ -226,13 +231,13 @@ class PoolFacts:
     @property
     def lacks_taint(self) -> bool:
         """Say whether nodes with GPUs could come up that no taint, as far as it is known, keeps CPU pods off."""
+        if self.in_cluster is False:
+            return False
         return not (self.gpus_per_node == 0 or self._has_only_other_accelerators or repels_cpu_pods(self.taints))
 
     @property
     def _has_only_other_accelerators(self) -> bool:
-        # What only a launch template leaves open (`gpupools.read.inputs.joined`) is its user data, not the machines.
-        known = self.gpus_per_node is not None or all(" → " in name for name in self.unknown)
-        return self.accelerator == "other" and known
+        return self.accelerator == "other" and (self.gpus_per_node is not None or not self.unknown)
 
     @property
     def only_no_execute(self) -> bool:

@@ -352,6 +352,7 @@ def relocated(pool: PoolFacts, place: Callable[[str], str], said: Callable[[str]
         pool,
         where=place(pool.where),
         unknown=tuple(place(name) for name in pool.unknown),
+        open_taints=tuple(place(name) for name in pool.open_taints),
         evidence=sentence(pool.evidence),
         other_accelerator=sentence(pool.other_accelerator),
         not_counted=tuple(sentence(one) for one in pool.not_counted),
@@ -375,12 +376,13 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
     reference = next((one for one in pool.elsewhere if one.property == path), None)
     if reference is None:
         return pool
-    machine, taints = "machine" in reference.decides, "taints" in reference.decides
+    machine, taints = "machine" in reference.decides, bool({"taints", "more taints"} & reference.decides)
     prefix = f"{path} → "
     counts = [gpus for gpus in (pool.gpus_per_node, other.gpus_per_node if machine else None) if gpus is not None]
     late = [name for name in pool.unknown if name != path]
-    # What the template leaves open matters where the template decides; user data says nothing of the machine.
-    late += [f"{prefix}{name}" for name in other.unknown if (taints if "userData" in name else machine or taints)]
+    late += [f"{prefix}{name}" for name in other.unknown] if machine else []
+    open_taints = [name for name in pool.open_taints if name != path]
+    open_taints += [f"{prefix}{name}" for name in other.open_taints] if taints else []
     evidence = pool.evidence or (f"{prefix}{other.evidence}" if machine and other.evidence else "")
     undecided = bool(evidence) or bool(late)
     gpus = max(counts) if any(counts) else None if undecided else Fraction(0)
@@ -397,6 +399,7 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
         not_counted=(*pool.not_counted, *(f"{prefix}{one}" for one in other.not_counted)),
         in_cluster=True if pool.in_cluster else other.in_cluster,
         unknown=tuple(late),
+        open_taints=tuple(open_taints),
         elsewhere=tuple(one for one in pool.elsewhere if one.property != path),
         software=SoftwareHints(
             driver=software.driver or theirs.driver,

@@ -262,7 +262,8 @@ TEMPLATE = PoolFacts(
     Fraction(1),
     (GPU_TAINT,),
     evidence="instanceType g5.xlarge",
-    unknown=("userData", "imageId"),
+    unknown=("instanceType",),
+    open_taints=("userData",),
     accelerator="nvidia",
     not_counted=("a note",),
     software=SOFTWARE,
@@ -297,7 +298,7 @@ def test_what_a_template_decides_is_added_with_where_it_stands() -> None:
     )
     assert whole.taints == (GPU_TAINT,)
     assert whole.not_counted == ("lt → a note",)
-    assert whole.unknown == ("lt → userData", "lt → imageId")
+    assert (whole.unknown, whole.open_taints) == (("lt → instanceType",), ("lt → userData",))
     assert [one.property for one in whole.elsewhere] == ["class"]
     assert whole.software == SoftwareHints(By.CLOUD, By.CLOUD, By.NOBODY, ("lt → amiType X",))
     assert whole.sharing == SharingFacts("mps", 4)
@@ -321,16 +322,21 @@ def test_what_a_template_does_not_decide_is_left_out() -> None:
 
 
 @pytest.mark.parametrize(
-    ("decides", "late"),
+    ("decides", "late", "taints"),
     [
-        (("machine",), ("lt → imageId",)),
-        (("taints",), ("lt → userData", "lt → imageId")),
-        (("machine", "taints"), ("lt → userData", "lt → imageId")),
-        (("image",), ()),
+        (("machine",), ("lt → instanceType",), ()),
+        (("taints",), (), ("lt → userData",)),
+        (("more taints",), (), ("lt → userData",)),
+        (("machine", "taints"), ("lt → instanceType",), ("lt → userData",)),
+        (("image",), (), ()),
     ],
 )
-def test_user_data_matters_where_it_has_the_taints(decides: tuple[str, ...], late: tuple[str, ...]) -> None:
-    assert joined(group(*decides), TEMPLATE, "lt").unknown == late
+def test_user_data_matters_where_it_has_the_taints(
+    decides: tuple[str, ...], late: tuple[str, ...], taints: tuple[str, ...]
+) -> None:
+    whole = joined(group(*decides), TEMPLATE, "lt")
+
+    assert (whole.unknown, whole.open_taints) == (late, taints)
 
 
 def test_a_pool_keeps_what_it_says_itself() -> None:

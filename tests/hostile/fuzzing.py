@@ -12,6 +12,7 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -258,7 +259,7 @@ def compare_stack_files(content: Any) -> None:
 
 def read_policy_configuration(content: Any) -> None:
     with contextlib.suppress(Rejected):
-        config = read_config(_file(content, "policy-config.json"))
+        config = read_config(_file(content, "policy-config.json"), date(2026, 11, 22))
         judge_document(Path("x"), Document("x", (Resource("p", "aws:eks/nodeGroup:NodeGroup", _eks()),)), config)
 
 

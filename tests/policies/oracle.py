@@ -93,8 +93,13 @@ def _each(pools: Any, verdict: Any) -> Iterator[str]:
         yield UNVERIFIED if pool == UNKNOWN else verdict(pool if isinstance(pool, dict) else {})
 
 
-def _verdict(evidence: Iterable[str], taints: list[str], left_to_another: bool = False) -> str:
-    """Put together what the nodes have (`YES`, `MAYBE`, `OTHER`, `NO`) and hard effects (an effect or `MAYBE`)."""
+def _verdict(
+    evidence: Iterable[str], taints: list[str], left_to_another: bool = False, taints_elsewhere: bool = False
+) -> str:
+    """Put together what the nodes have (`YES`, `MAYBE`, `OTHER`, `NO`) and hard effects (an effect or `MAYBE`).
+
+    What another resource may say of the machine, or of the taints, is for the rule on the whole stack.
+    """
     seen = set(evidence)
     hard = set(taints) - {MAYBE}
     gpu = YES if YES in seen else MAYBE if MAYBE in seen else NO
@@ -103,6 +108,8 @@ def _verdict(evidence: Iterable[str], taints: list[str], left_to_another: bool =
         return ADVISORY if warned else PASS
     if gpu == NO:
         return ADVISORY if OTHER in seen else PASS
+    if gpu == YES and taints_elsewhere:
+        return PASS
     if gpu == YES:
         return UNVERIFIED if MAYBE in taints else VIOLATION
     if left_to_another:
@@ -184,8 +191,9 @@ def _eks(given: Mapping[str, Any]) -> str:
     no_type = not named and UNKNOWN not in listed
     if template and no_type:
         evidence.append(MAYBE)
-    left = bool(template) and (no_type or image in (None, "CUSTOM", UNKNOWN))
-    return _verdict(evidence, _objects(given.get("taints"), SHOUTED), left)
+    own_image = bool(template) and image in (None, "CUSTOM", UNKNOWN)
+    left = own_image or (bool(template) and no_type)
+    return _verdict(evidence, _objects(given.get("taints"), SHOUTED), left, own_image)
 
 
 def _launch_template(given: Mapping[str, Any]) -> str:

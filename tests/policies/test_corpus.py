@@ -12,12 +12,13 @@ import yaml
 from google.protobuf import struct_pb2
 from tabulate import tabulate
 
-from gpupools.preview.pack import Diagnostic, PolicyPackProcess
+from gpupools.preview.pack import Diagnostic, PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
 TAINTED = "gpu-pool-tainted"
+ELSEWHERE = "gpu-pool-tainted-elsewhere"
 HARDENING = "gpu-node-hardening-advised"
 ADVICE = ("gpu-taint-tolerated-by-daemons", "other-accelerator-tainted")
 VERDICTS = ("pass", "violation", "unverified", "advisory")
@@ -59,7 +60,7 @@ def pack() -> Iterator[PolicyPackProcess]:
 
 def verdict(said: Sequence[Diagnostic]) -> tuple[str, Sequence[Diagnostic]]:
     """Return the verdict on taints, and the diagnostics that make it."""
-    faults = [each for each in said if each.policy == TAINTED]
+    faults = [each for each in said if each.policy in (TAINTED, ELSEWHERE)]
     if faults:
         late = all("cannot be verified" in each.message for each in faults)
         return "unverified" if late else "violation", faults
@@ -67,12 +68,40 @@ def verdict(said: Sequence[Diagnostic]) -> tuple[str, Sequence[Diagnostic]]:
     return "advisory" if advice else "pass", advice
 
 
+def struct(inputs: Mapping[str, Any]) -> struct_pb2.Struct:
+    made = struct_pb2.Struct()
+    made.update(wire(inputs))
+    return made
+
+
+def _declared(
+    urn: str, declared: Mapping[str, Any], name: str, made_from: Mapping[str, Sequence[str]] | None = None
+) -> StackResource:
+    properties = struct(declared["inputs"])
+    return StackResource(
+        urn=urn, type=declared["type"], name=name, properties=properties, property_dependencies=made_from or {}
+    )
+
+
+def whole_stack(case: Mapping[str, Any], urn: str) -> list[StackResource]:
+    """Return the resource of a case with those `beside` it, by input: what the input was made from."""
+    made_from: dict[str, list[str]] = {}
+    found: list[StackResource] = []
+    for number, other in enumerate(case.get("beside", ())):
+        name = f"{case['id']}-{number}"
+        theirs = f"urn:pulumi:preview::gpupools::{other['type']}::{name}"
+        found.append(_declared(theirs, other, name))
+        made_from.setdefault(other["made"], []).append(theirs)
+    mine = _declared(urn, case, case["id"], made_from)
+    return [*found, mine]
+
+
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
 def test_a_case_gets_its_verdict(pack: PolicyPackProcess, case: Mapping[str, Any]) -> None:
-    properties = struct_pb2.Struct()
-    properties.update(wire(case["inputs"]))
+    properties = struct(case["inputs"])
     urn = f"urn:pulumi:preview::gpupools::{case['type']}::{case['id']}"
     everything = pack.analyze(urn, case["type"], case["id"], properties)
+    everything += pack.analyze_stack(whole_stack(case, urn))
     given, said = verdict(everything)
     messages = [f"{each.policy}: {each.message}" for each in said]
 
@@ -81,7 +110,7 @@ def test_a_case_gets_its_verdict(pack: PolicyPackProcess, case: Mapping[str, Any
     assert {each.level for each in said} <= {"advisory" if given == "advisory" else "mandatory"}
     assert {each.urn for each in said} <= {urn}
     assert all(case.get("says", "") in each.message for each in said), messages
-    assert {each.policy for each in said} <= {case.get("also", TAINTED)}
+    assert {each.policy for each in said} <= ({case["also"]} if "also" in case else {TAINTED, ELSEWHERE})
     advised = [each.message for each in everything if each.policy == HARDENING]
     wanted = case.get("advised", ())
     assert "advised" not in case or len(advised) == len(wanted), advised

@@ -22,7 +22,7 @@ from pulumi_policy.secret import Secret
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import pack
-from gpupools.policies.pack import UNVERIFIED, UNVERIFIED_IN_STACK, complaints, judge_once, plain, policies
+from gpupools.policies.pack import UNVERIFIED, UNVERIFIED_IN_STACK, WAIVED, complaints, judge_once, plain, policies
 from gpupools.policies.rules import RULES
 from gpupools.policies.stack_rules import STACK_RULES
 from gpupools.providers import clouds
@@ -178,7 +178,8 @@ def test_the_pack_starts_by_path_where_the_project_is_not_installed(tmp_path: Pa
         [sys.executable, "-c", program, str(ROOT)], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
 
-    names = [*(rule.name for rule in RULES), UNVERIFIED, *(rule.name for rule in STACK_RULES), UNVERIFIED_IN_STACK]
+    beside = [UNVERIFIED_IN_STACK, WAIVED]
+    names = [*(rule.name for rule in RULES), UNVERIFIED, *(rule.name for rule in STACK_RULES), *beside]
     assert (run.stdout, run.stderr) == (f"gpupools {' '.join(names)}\n", "")
 
 

@@ -98,7 +98,7 @@ def test_the_pack_says_what_it_enforces(pack: PolicyPackProcess) -> None:
     assert said["gpu-pool-tainted-elsewhere"] == ("mandatory", "high", "stack")
     assert said["unverified-at-preview"] == ("advisory", "medium", "resource")
     assert said["unverified-in-stack"] == ("advisory", "medium", "stack")
-    assert len(said) == len(info.policies) == len(ALL_RULES) + 2
+    assert len(said) == len(info.policies) == len(ALL_RULES) + 3
     for rule in ALL_RULES:
         judges = "stack" if rule.stack is not None else "resource"
         assert said[rule.name] == (rule.level.value, rule.severity, judges)

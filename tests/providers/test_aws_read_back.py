@@ -53,7 +53,11 @@ def verdict(pools: tuple[PoolFacts, ...]) -> str:
             words.append("cpu")
         elif repels_cpu_pods(pool.taints):
             words.append("kept")
-        elif pool.evidence and pool.in_cluster and not any(_concerns(name, pool.where) for name in pool.unknown):
+        elif (
+            pool.evidence
+            and pool.in_cluster
+            and not (pool.open_taints or any(_concerns(name, pool.where) for name in pool.unknown))
+        ):
             words.append("open")
         else:
             words.append("undecided")
@@ -313,7 +317,7 @@ def _concerns(unknown: str, where: str) -> bool:
             id="one instance",
         ),
         pytest.param("aws:ec2/instance:Instance", {"instanceType": "g5.xlarge"}, "none", id="one plain instance"),
-        pytest.param(ASG, {"launchTemplate": {"id": "lt-1"}}, "none", id="a group whose template says it all"),
+        pytest.param(ASG, {"launchTemplate": {"id": "lt-1"}}, "undecided", id="a group whose template says it all"),
         pytest.param(
             ASG,
             {
@@ -465,7 +469,7 @@ class TestJoiningATemplate:
     def test_the_group_says_what_it_leaves_open(self) -> None:
         (reference,) = self.group().elsewhere
 
-        assert (reference.property, reference.decides) == ("launchTemplate", frozenset({"machine", "image"}))
+        assert (reference.property, reference.decides) == ("launchTemplate", frozenset({"machine", "image", "taints"}))
 
     @pytest.mark.parametrize(
         ("machine", "taints", "expected"),
@@ -662,7 +666,8 @@ def test_a_group_that_overrides_says_where_the_rest_is() -> None:
     (reference,) = pool.elsewhere
 
     assert pool.evidence == f"{path}.overrides[1].instanceType g5.xlarge"
-    assert pool.unknown == (f"{path}.overrides[0].instanceType", f"{path}.launchTemplateSpecification")
+    assert pool.unknown == (f"{path}.overrides[0].instanceType",)
+    assert pool.open_taints == (f"{path}.launchTemplateSpecification",)
     assert (reference.property, reference.id) == (f"{path}.launchTemplateSpecification", "gpu")
     assert (pool.in_cluster, pool.min_nodes, pool.max_nodes) == (True, 1, 5)
 

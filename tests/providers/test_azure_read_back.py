@@ -168,10 +168,14 @@ def test_the_vendor_decides_the_taints_key(size: str, accelerator: str, key: str
         ({}, (By.CLOUD, By.CLOUD, By.NOBODY)),
         ({"gpuProfile": {"driver": "Install"}}, (By.CLOUD, By.CLOUD, By.NOBODY)),
         ({"gpuProfile": {"driver": "None"}}, (By.NOBODY, By.UNSAID, By.NOBODY)),
+        ({"tags": {"skipGPUDriverInstall": "true"}}, (By.NOBODY, By.UNSAID, By.NOBODY)),
+        ({"securityProfile": {"enableSecureBoot": True}}, (By.NOBODY, By.CLOUD, By.NOBODY)),
+        ({"securityProfile": {"enableSecureBoot": False}}, (By.CLOUD, By.CLOUD, By.NOBODY)),
+        ({"securityProfile": {"enableSecureBoot": True}, "osSKU": "AzureLinux3"}, (By.CLOUD, By.CLOUD, By.NOBODY)),
         ({"gpuProfile": {"nvidia": {"managementMode": "Managed"}}}, (By.CLOUD, By.CLOUD, By.CLOUD)),
         ({"gpuProfile": {"driver": UNKNOWN}}, (By.UNSAID, By.UNSAID, By.UNSAID)),
     ],
-    ids=["unset", "install", "none", "managed", "late"],
+    ids=["unset", "install", "none", "tag", "secure boot", "no secure boot", "signed", "managed", "late"],
 )
 def test_the_gpu_profile_says_who_owns_driver_toolkit_and_plugin(
     properties: dict[str, Any], owners: tuple[By, By, By]
@@ -195,9 +199,10 @@ HARDENED = {"vmSize": T4, "enableEncryptionAtHost": True, "securityProfile": {"s
         ({"enableEncryptionAtHost": None}, {("disk-encryption", False)}),
         ({"securityProfile": {"sshAccess": "LocalUser"}}, {("remote-access", False)}),
         ({"osSKU": "CBLMariner"}, {("retired-image", True)}),
+        ({"tags": {"owner": "a", "SkipGPUDriverInstall": "true"}}, {("retired-tag", False)}),
         ({"osSKU": "Ubuntu"}, set()),
     ],
-    ids=["hardened", "public", "late", "private", "prefix", "encryption", "ssh", "image", "ubuntu"],
+    ids=["hardened", "public", "late", "private", "prefix", "encryption", "ssh", "image", "tag", "ubuntu"],
 )
 def test_a_pool_shows_its_weaknesses(change: dict[str, Any], expected: set[tuple[str, bool]]) -> None:
     (pool,) = read(POOL, HARDENED | change)

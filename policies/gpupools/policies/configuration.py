@@ -11,12 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from gpupools.base.errors import Problem, nearest, shown
+from gpupools.policies import waivers
 from gpupools.policies.finding import Level
 from gpupools.policies.stack_rules import ALL_RULES
 
-ADVISORY_ONLY = ("unverified-at-preview", "unverified-in-stack")
-"""Policies beside the rules: they report what rules were configured to leave open."""
+ADVISORY_ONLY = ("unverified-at-preview", "unverified-in-stack", "waived")
+"""Policies beside the rules: they report what rules were configured to leave open, and what waivers let pass."""
 
+_BESIDE = {
+    **dict.fromkeys(ADVISORY_ONLY, "Reports what rules were configured to leave open."),
+    "waived": "Lists what waivers let pass.",
+}
 _RANK = {"disabled": 0, "advisory": 1, "mandatory": 2, "remediate": 2}
 _LEVEL = {"type": "string", "enum": list(_RANK)}
 _RULES = {rule.name: rule for rule in ALL_RULES}
@@ -27,9 +32,9 @@ def schema() -> dict[str, Any]:
     properties: dict[str, Any] = {"all": {"description": "The level of every policy that is not named.", **_LEVEL}}
     for name in (*_RULES, *ADVISORY_ONLY):
         rule = _RULES.get(name)
-        own = {key: dict(each) for key, each in rule.config.items()} if rule else {}
+        own = {key: dict(each) for key, each in rule.keys.items()} if rule else {}
         properties[name] = {
-            "description": rule.why if rule else "Reports what rules were configured to leave open.",
+            "description": rule.why if rule else _BESIDE[name],
             "anyOf": [
                 _LEVEL,
                 {
@@ -113,9 +118,14 @@ def _of_key(name: str, key: str, given: object) -> Iterator[Problem]:
     if key == "enforcementLevel":
         yield from _of_level(path, name, given)
         return
-    own = _RULES[name].config if name in _RULES else {}
+    own = _RULES[name].keys if name in _RULES else {}
     if key not in own:
         yield Problem(path, f"{name} has no such key", nearest(key, ("enforcementLevel", *own)))
+        return
+    if key == waivers.KEY and isinstance(given, list):
+        for index, each in enumerate(given):
+            if fault := waivers.wrong(each):
+                yield Problem((*path, index), "is no waiver", fault)
         return
     wanted = _wanted(given, own[key])
     if wanted:
@@ -142,6 +152,8 @@ def _wanted(given: object, schema: Mapping[str, Any]) -> str:
     if schema["type"] == "object":
         right = isinstance(given, Mapping) and all(isinstance(why, str) and why.strip() for why in given.values())
         return "" if right else "use an object of <pool>/<kind> to a reason"
+    if schema["items"]["type"] == "object":
+        return "use a list of waivers, each an object"
     right = isinstance(given, list) and all(isinstance(item, str) for item in given)
     return "" if right else "use a list of text"
 

@@ -1,7 +1,7 @@
 """The resources of a stack seen together: what pools take from other resources, and which software meets them. Pure."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import merge
@@ -123,13 +123,13 @@ class Stack:
 
     @cached_property
     def pools(self) -> tuple[tuple[Declared, PoolFacts], ...]:
-        """Every pool once, with what the stack's other resources decide for it filled in."""
-        return tuple(
-            (each, self.joined(each, pool))
-            for each in self.resources
-            for pool in each.pools
-            if self.component(each) is None
-        )
+        """Every pool once, with what the stack's other resources decide for it filled in.
+
+        A launch template that groups of this stack refer to is in their pools, not one of its own.
+        """
+        found = tuple((each, pool) for each in self.resources for pool in each.pools if self.component(each) is None)
+        within = {other.urn for each, pool in found for other in self.referred(each, pool)}
+        return tuple((each, self.joined(each, pool)) for each, pool in found if each.urn not in within)
 
     @cached_property
     def gpu_pools(self) -> tuple[tuple[Declared, PoolFacts], ...]:
@@ -183,9 +183,14 @@ class Stack:
             if reference.property == BOOTSTRAP:
                 pool = self._bootstrapped(resource, pool)
                 continue
-            other = self._referred(resource, reference)
-            if other is not None and other.template is not None:
-                pool = joined(pool, self._said_of_pools(other.urn, other.template), reference.property)
+            said = [
+                self._said_of_pools(other.urn, other.template)
+                for other in self._referred(resource, reference)
+                if other.template is not None
+            ]
+            made = [joined(pool, each, reference.property) for each in said]
+            if made:
+                pool = _in_doubt(made, reference.property)
         return pool
 
     def _said_of_pools(self, urn: str, template: PoolFacts) -> PoolFacts:
@@ -193,8 +198,7 @@ class Stack:
         if urn not in self._templates_said:
             unknown = template.unknown[:MOST_NAMES]
             if len(template.unknown) > MOST_NAMES:
-                about_user_data = (name for name in template.unknown[MOST_NAMES:] if "userData" in name)
-                unknown += (f"{len(template.unknown) - MOST_NAMES} more", *islice(about_user_data, 1))
+                unknown += (f"{len(template.unknown) - MOST_NAMES} more",)
             tags = dict(islice(template.tags.items(), MOST_NAMES))
             said = replace(template, weaknesses=(), customised=(), unknown=unknown, tags=tags)
             self._templates_said[urn] = said
@@ -231,27 +235,39 @@ class Stack:
     def referred(self, resource: Declared, pool: PoolFacts) -> Iterator[Declared]:
         """Yield the resources of this stack that a pool refers to."""
         for reference in pool.elsewhere:
-            other = self._referred(resource, reference)
-            if other is not None:
-                yield other
+            yield from self._referred(resource, reference)
 
-    def _referred(self, resource: Declared, reference: Reference) -> Declared | None:
-        # Step one: what the input was made from. Step two: what bears the id or name that it holds.
-        key = re.split(r"[.\[]", reference.property, maxsplit=1)[0]
-        asked = (resource.urn, key, reference.types)
-        if asked not in self._made_from:
-            others = (self.by_urn.get(urn) for urn in resource.by_property.get(key, ()))
-            self._made_from[asked] = next((each for each in others if each and each.type in reference.types), None)
-        other = self._made_from[asked]
-        if other is None and reference.id:
+    def judged_there(self, resource: Declared, pool: PoolFacts) -> bool:
+        """Say whether what a pool refers to counts as a pool itself, which lacks a taint, too."""
+        return any(each.lacks_taint for other in self.referred(resource, pool) for each in other.pools)
+
+    def _referred(self, resource: Declared, reference: Reference) -> tuple[Declared, ...]:
+        """Return the resource that a reference means, or those among which nothing known yet chooses."""
+        # Step one: what bears the id or name that the input holds. Step two: what the input was made from, where the
+        # engine or the plan says so of the input itself, of one around it, or of all of them together.
+        if reference.id:
             bearing = [
                 place for type_ in reference.types if (place := self._bearers.get((type_, reference.id))) is not None
             ]
-            other = self._templates[min(bearing)] if bearing else None
-        return other
+            if bearing:
+                return (self._templates[min(bearing)],)
+        steps = re.split(r"(?=[.\[])", reference.property)
+        for length in range(len(steps), 0, -1):
+            found = self._made_from(resource, "".join(steps[:length]), reference.types)
+            if found:
+                return found
+        return ()
+
+    def _made_from(self, resource: Declared, key: str, types: tuple[str, ...]) -> tuple[Declared, ...]:
+        asked = (resource.urn, key, types)
+        if asked not in self._made:
+            others = (self.by_urn.get(urn) for urn in dict.fromkeys(resource.by_property.get(key, ())))
+            found = (each for each in others if each is not None and each.type in types)
+            self._made[asked] = tuple(islice(found, MOST_OWNERS))
+        return self._made[asked]
 
     @cached_property
-    def _made_from(self) -> dict[tuple[str, str, tuple[str, ...]], Declared | None]:
+    def _made(self) -> dict[tuple[str, str, tuple[str, ...]], tuple[Declared, ...]]:
         return {}
 
     @cached_property
@@ -369,6 +385,14 @@ class Stack:
             if each.type == KUBERNETES_PROVIDER
         }
         return {urn: frozenset(_WORD.findall(text)).union(_LONG_WORD.findall(text)) for urn, text in texts.items()}
+
+
+def _in_doubt(made: Sequence[PoolFacts], path: str) -> PoolFacts:
+    """Return what is true of a pool whichever of several it refers to; of different ones, one that leaves it open."""
+    lacking = [each for each in made if each.lacks_taint]
+    if not lacking or len(lacking) == len(made):
+        return (lacking or made)[0]
+    return replace(lacking[0], open_taints=(*lacking[0].open_taints, path))
 
 
 def api_server(kubeconfig: str, context: Any, cluster: Any) -> tuple[str, str] | None:

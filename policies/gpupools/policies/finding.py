@@ -1,8 +1,9 @@
 """What a rule is and what it finds: data shared by every kind of rule, and the words a finding is told in."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import date
 from enum import StrEnum
 from typing import Any
 
@@ -10,12 +11,17 @@ from gpupools.base.errors import shown
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies.declared import Stack
 from gpupools.policies.software import Software
+from gpupools.policies.waivers import KEY, SCHEMA, Waiver
 
 DOCS = "docs/policies.md"
 """The page with a section for every rule, by the rule's name."""
 
 UNKNOWN_AT_PREVIEW = "unknownAtPreview"
 """Configuration of every rule that values unknown at preview can leave undecided: `violation` or `advisory`."""
+
+
+WAIVERS_CURRENT = "gpu-waiver-current"
+"""The rule on waivers, which itself cannot be waived."""
 
 
 class Level(StrEnum):
@@ -56,6 +62,12 @@ class Context:
     """Name of the Pulumi stack."""
     protect: bool = False
     """The resource option of that name."""
+    today: date = date.min
+    """The day on which waivers hold or have ended."""
+    waivers: tuple[Waiver, ...] = ()
+    """For the rule on waivers: those of the configuration."""
+    waived: Collection[Waiver] = ()
+    """For the rule on waivers: those that let a finding pass."""
     options: dict[tuple[str, str], Any] = field(default_factory=dict, compare=False, repr=False)
     """Configuration values already looked up, by rule and key."""
 
@@ -95,6 +107,11 @@ class Rule:
     """Judges one chart or workload that brings GPU software."""
     stack: Callable[["Stack", Context], Iterable[tuple[str, Finding]]] | None = None
     """Judges the whole stack; findings with the URN of the resource at fault, empty for the stack itself."""
+
+    @property
+    def keys(self) -> Mapping[str, Mapping[str, Any]]:
+        """Return the schema of each configuration key, with that of waivers, which every rule takes but their own."""
+        return self.config if self.name == WAIVERS_CURRENT else {**self.config, KEY: SCHEMA}
 
     @property
     def docs(self) -> str:

@@ -10,6 +10,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
@@ -35,13 +36,15 @@ from pulumi_policy.proxy import UnknownValueError
 from pulumi_policy.secret import Secret
 
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.policies import waivers
 from gpupools.policies.components import Said, repeats, said
 from gpupools.policies.declared import Declared, Stack, shows_gpus
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
 from gpupools.policies.rules import RULES, TAINTED, untainted
 from gpupools.policies.software import Software, is_software, read_software
-from gpupools.policies.stack_rules import ALL_RULES, STACK_RULES, UNDERSTOOD
+from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, STACK_RULES, UNDERSTOOD
 from gpupools.policies.understood import unread
+from gpupools.policies.waivers import Waiver
 from gpupools.policies.wire import SECRET, SIGNATURE, decoded
 from gpupools.policies.wire import plain as plain_wire
 from gpupools.providers import clouds
@@ -56,6 +59,9 @@ UNVERIFIED = "unverified-at-preview"
 
 UNVERIFIED_IN_STACK = "unverified-in-stack"
 """The same for the rules that see the whole stack."""
+
+WAIVED = "waived"
+"""The advisory policy that lists what waivers let pass."""
 
 
 def plain(value: Any) -> Any:
@@ -120,6 +126,7 @@ def policies() -> list[Policy]:
         _unverified(left_open),
         *(_stack_policy(rule, left_open_in_stack) for rule in STACK_RULES),
         _unverified_in_stack(left_open_in_stack),
+        _waived_in_stack(),
     ]
 
 
@@ -258,7 +265,8 @@ def _judged_first(method: Any, judge: Callable[[Any, Any], None]) -> Any:
         _call.reset(running=True)
         try:
             judge(self, request)
-            return method(_asking_few(self), request, context) if _call.findings else analyzer_pb2.AnalyzeResponse()
+            speaks = _call.findings or (_call.stack and _waived)
+            return method(_asking_few(self), request, context) if speaks else analyzer_pb2.AnalyzeResponse()
         finally:
             _call.reset(running=False)
 
@@ -285,6 +293,8 @@ def _is_silent(policy: Policy) -> bool:
     """Say whether a policy has nothing to report in the running call."""
     if policy.name in _OURS:
         return policy.name not in _call.findings
+    if policy.name == WAIVED:
+        return not (_call.stack and _waived)
     return policy.name in (UNVERIFIED, UNVERIFIED_IN_STACK) and not _call.leaves_open()
 
 
@@ -312,12 +322,15 @@ def _judge_resource(servicer: Any, request: Any) -> None:
     for rule in _POOL_RULES if pools else ():
         assert rule.pool is not None
         context = contexts[rule.name]
-        found = [(request.urn, finding) for pool in pools for finding in rule.pool(pool, context)]
+        # What a component makes may have its taint in a template beside it, which only the whole stack shows.
+        here = [pool for pool in pools if not pool.elsewhere] if component is not None and rule is TAINTED else pools
+        found = [(request.urn, finding) for pool in here for finding in rule.pool(pool, context)]
         if found and component is not None:
             found = [each for each in found if not repeats(rule.name, each[1], component)]
         if found:
             _call.findings[rule.name] = tuple(found)
     if shows_gpus(pools):
+        # Before what is waived is taken out: what is let pass on the component is let pass on what it makes.
         _components[request.urn] = {said(name, each) for name, found in _call.findings.items() for _, each in found}
     for rule in _SOFTWARE_RULES if software is not None else ():
         assert rule.software is not None
@@ -325,6 +338,45 @@ def _judge_resource(servicer: Any, request: Any) -> None:
         found = [(request.urn, finding) for finding in rule.software(software, contexts[rule.name])]
         if found:
             _call.findings[rule.name] = tuple(found)
+    _let_pass(contexts, {request.urn: (request.type, inputs)})
+
+
+def _let_pass(contexts: Mapping[str, Context], judged: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
+    """Take what waivers let pass out of the findings of this call.
+
+    Args:
+        contexts: Of each rule.
+        judged: Type and inputs by URN.
+    """
+    for name, found in [*_call.findings.items()]:
+        kept = tuple(each for each in found if not _waives(name, contexts[name].config, each, judged))
+        _call.findings[name] = kept
+        if not kept:
+            del _call.findings[name]
+
+
+def _waives(
+    rule: str,
+    config: Mapping[str, Any],
+    found: tuple[str, Finding],
+    judged: Mapping[str, tuple[str, Mapping[str, Any]]],
+) -> bool:
+    urn, finding = found
+    given = waivers.configured(rule, config)
+    if urn in judged:
+        given += waivers.annotated(urn, *judged[urn], RULE_NAMES)[0]
+    waiver = next((each for each in given if each.rule == rule and each.covers(urn, finding.pool, _today())), None)
+    if waiver is not None:
+        _waived.setdefault(waiver, finding.what)
+    return waiver is not None
+
+
+def _today() -> date:
+    return datetime.now(tz=UTC).date()
+
+
+# What waivers have let pass since the engine configured, by waiver.
+_waived: dict[Waiver, str] = {}
 
 
 _POOL_RULES = tuple(rule for rule in RULES if rule.pool is not None)
@@ -365,6 +417,8 @@ def _contexts(servicer: Any, protect: bool) -> dict[str, Context]:
             rule.name: Context(config=servicer._get_policy_config(rule.name) or {}, stack=stack, protect=protect)
             for rule in ALL_RULES
         }
+        given = tuple(each for rule in ALL_RULES for each in waivers.configured(rule.name, found[rule.name].config))
+        found[CURRENT.name] = replace(found[CURRENT.name], waivers=given, waived=_waived.keys(), today=_today())
     return found
 
 
@@ -373,6 +427,7 @@ def _configured_anew(method: Any) -> Any:
     def configure(self: Any, request: Any, context: Any) -> Any:
         answer = method(self, request, context)
         _configured.clear()
+        _waived.clear()
         return answer
 
     return configure
@@ -381,11 +436,13 @@ def _configured_anew(method: Any) -> Any:
 def _judge_stack(servicer: Any, request: Any) -> None:
     contexts = _contexts(servicer, False)
     _call.stack = Stack([_declared(_Wired(resource)) for resource in request.resources])
+    judged = {urn: (each.type, each.inputs) for urn, each in _call.stack.by_urn.items()}
     for rule in STACK_RULES:
         assert rule.stack is not None
         findings = tuple(rule.stack(_call.stack, contexts[rule.name]))
         if findings:
             _call.findings[rule.name] = findings
+            _let_pass(contexts, judged)
 
 
 def _read_before(wire: Any) -> tuple[tuple[PoolFacts, ...], Software | None] | None:
@@ -469,7 +526,9 @@ def _resource_policy(rule: Rule, left_open: _LeftOpen) -> ResourceValidationPoli
         if _call.running:
             findings: Iterable[Finding] = [finding for _, finding in _call.findings.get(rule.name, ())]
         else:
-            findings = _findings(rule, args.resource_type, inputs, context, args.name)
+            read = _findings(rule, args.resource_type, inputs, context, args.name)
+            judged = {args.urn: (args.resource_type, inputs)}
+            findings = [each for each in read if not _waives(rule.name, context.config, (args.urn, each), judged)]
         for finding in findings:
             message = f"{args.name}: {told(finding, inputs.plain(), rule)}"
             if finding.unverified and _advisory(rule, context):
@@ -484,9 +543,14 @@ def _resource_policy(rule: Rule, left_open: _LeftOpen) -> ResourceValidationPoli
 def _stack_policy(rule: Rule, left_open: _LeftOpen) -> StackValidationPolicy:
     def validate(args: StackValidationArgs, report_violation: ReportViolation) -> None:
         stack = _stack(args.resources)
-        context = Context(config=args.get_config(), stack=pulumi.get_stack())
+        context = Context(config=args.get_config(), stack=pulumi.get_stack(), today=_today(), waived=_waived.keys())
         assert rule.stack is not None
-        findings = _call.findings.get(rule.name, ()) if _call.running else tuple(rule.stack(stack, context))
+        if _call.running:
+            findings: Iterable[tuple[str, Finding]] = _call.findings.get(rule.name, ())
+        else:
+            about = {each.urn: (each.type, each.inputs) for each in stack.resources}
+            read = rule.stack(stack, context)
+            findings = [each for each in read if not _waives(rule.name, context.config, each, about)]
         for urn, finding in findings:
             resource = stack.by_urn.get(urn)
             message = told(finding, resource.inputs if resource else {}, rule)
@@ -510,8 +574,8 @@ def _described(rule: Rule) -> dict[str, Any]:
         "name": rule.name,
         "description": rule.why,
         "enforcement_level": EnforcementLevel(rule.level.value),
-        "config_schema": PolicyConfigSchema(properties={key: dict(schema) for key, schema in rule.config.items()})
-        if rule.config
+        "config_schema": PolicyConfigSchema(properties={key: dict(schema) for key, schema in rule.keys.items()})
+        if rule.keys
         else None,
         "severity": Severity(rule.severity),
         "framework": PolicyComplianceFramework(frame.name, frame.version, frame.reference, frame.specification),
@@ -548,6 +612,21 @@ def _unverified_in_stack(left_open: _LeftOpen) -> StackValidationPolicy:
         enforcement_level=EnforcementLevel.ADVISORY,
         severity=Severity.MEDIUM,
         remediation_steps="Declare what the rule asks for in this stack, or see that it is there.",
+    )
+
+
+def _waived_in_stack() -> StackValidationPolicy:
+    def validate(args: StackValidationArgs, report_violation: ReportViolation) -> None:
+        for waiver, what in _waived.items():
+            report_violation(f"{what}; {waiver} ({waiver.rule})", waiver.resource)
+
+    return StackValidationPolicy(
+        name=WAIVED,
+        description="A waiver lets this pass.",
+        validate=validate,
+        enforcement_level=EnforcementLevel.ADVISORY,
+        severity=Severity.LOW,
+        remediation_steps="Mend it before the waiver ends, and take the waiver out.",
     )
 
 

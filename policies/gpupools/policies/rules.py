@@ -71,6 +71,7 @@ def untainted(pool: PoolFacts) -> Finding | None:
     gpus = bool(pool.gpus_per_node) or bool(pool.evidence)
     proven = gpus and pool.in_cluster is True
     late = [name for name in pool.unknown if not proven or _concerns(name, where)]
+    late += [name for name in pool.open_taints if name not in late]
     not_counted = f"; not counted: {', '.join(pool.not_counted)}" if pool.not_counted else ""
     if proven and not late:
         return Finding(

@@ -1,13 +1,15 @@
 """Rules that no single resource decides: who else is in the stack, and what pools take from other resources. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from datetime import date
 from fnmatch import fnmatchcase
 
 from gpupools.base.errors import shown
 from gpupools.planned.pool_facts import UNKNOWN, By
+from gpupools.policies import waivers
 from gpupools.policies.declared import Stack
-from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
+from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Framework, Level, Rule, unknown_at_preview
 from gpupools.policies.owners import MOST_PAIRS, PIECES, Meetings, TooMany
 from gpupools.policies.rules import (
     HARDENING,
@@ -21,6 +23,7 @@ from gpupools.policies.rules import (
 )
 from gpupools.policies.software import CLAIMS, PLUGIN
 from gpupools.policies.understood import Unread
+from gpupools.policies.waivers import Waiver, scope
 
 # --- the rules ---
 
@@ -29,10 +32,16 @@ def _tainted_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, Fi
     at_fault: set[str] = set()
     for resource in stack.resources:
         for pool in resource.pools:
-            if pool.elsewhere and deciding_references(pool) and untainted(pool) is not None:
-                finding = untainted(stack.joined(resource, pool))
-                component = stack.component(resource) if finding is not None else None
-                if finding is not None and not (component and (finding.unverified or component.urn in at_fault)):
+            within = stack.component(resource) if pool.elsewhere else None
+            if pool.elsewhere and (within or deciding_references(pool)) and untainted(pool) is not None:
+                whole = stack.joined(resource, pool)
+                if whole.in_cluster is None and not (whole.gpus_per_node or whole.evidence):
+                    continue  # nothing shows GPUs, nor nodes
+                finding = untainted(whole)
+                if finding is not None and not pool.evidence and stack.judged_there(resource, pool):
+                    continue  # its template is told to be untainted
+                told = within is not None and (within.urn in at_fault or any(each.lacks_taint for each in within.pools))
+                if finding is not None and not told and not (within and finding.unverified):
                     at_fault.add(resource.urn)
                     yield resource.urn, finding
 
@@ -45,8 +54,8 @@ def _hardened_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, F
             if not pool.elsewhere or not stack.joined(resource, pool).has_gpus:
                 continue
             for other in stack.referred(resource, pool):
-                if other.urn in seen:
-                    continue
+                if other.urn in seen or any(each.has_gpus for each in other.pools):
+                    continue  # a pool itself, told by the rule on each
                 seen.add(other.urn)
                 for finding in weaknesses(other.template, mandatory=True) if other.template else ():
                     if (other.urn, finding.property) not in told:
@@ -64,7 +73,7 @@ def _customised_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str,
                 continue
             for other in stack.referred(resource, pool):
                 made_by = stack.component(resource)
-                if other.template is None or other.urn in whole:
+                if other.template is None or other.urn in whole or any(each.has_gpus for each in other.pools):
                     continue
                 if made_by is not None and other.parent == made_by.urn:
                     continue  # what a component makes is told of its own inputs
@@ -227,6 +236,45 @@ def _understood(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]
         yield urn, Finding(what=what, fix=fix, source=unread.source, advice=True)
 
 
+def _waivers_current(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+    """Judge the waivers of the configuration, where the context has them, and those of the objects themselves."""
+    given = list(context.waivers)
+    for resource in stack.resources:
+        if resource.pools or resource.software or resource.template or resource.unread:
+            annotated, problems = waivers.annotated(resource.urn, resource.type, resource.inputs, RULE_NAMES)
+            given += annotated
+            for problem in problems:
+                fix = "write {reason: …, owner: …, expires: YYYY-MM-DD}"
+                yield resource.urn, Finding(what=problem, property="metadata.annotations", found="set", fix=fix)
+    scopes = {waivers.scope(resource.urn) for resource in stack.resources}
+    yield from unfit(given, context.waived, scopes, context.today)
+
+
+def unfit(
+    given: Iterable[Waiver], used: Collection[Waiver], scopes: Collection[str], today: date
+) -> Iterator[tuple[str, Finding]]:
+    """Yield what is wrong with waivers, with the address they are for.
+
+    Args:
+        given: The waivers.
+        used: Those that let a finding pass.
+        scopes: `scope` of what was judged; a waiver for something else is none of this run's business.
+        today: The day it is.
+    """
+    for each in dict.fromkeys(given):
+        if scope(each.resource) not in scopes:
+            continue
+        pool = f", pool {shown(each.pool)}" if each.pool else ""
+        about = f"the waiver of {each.rule} for {shown(each.resource)}{pool} ({each.owner}: {each.reason})"
+        place = "its annotation" if each.annotated else f"{each.rule}.{waivers.KEY} of the policy's configuration"
+        if today > each.expires:
+            fix = f"mend the resource, or renew the waiver in {place}"
+            yield each.resource, Finding(what=f"{about} ended on {each.expires}", fix=fix)
+        elif each not in used:
+            fix = f"take it out of {place}, or write the address as a report has it"
+            yield each.resource, Finding(what=f"{about} matches nothing that the rule found", fix=fix)
+
+
 _ONE_OWNER = Framework(
     "NVIDIA GPU Operator documentation",
     "26.7",
@@ -300,6 +348,18 @@ UNDERSTOOD = Rule(
     },
     stack=_understood,
 )
+CURRENT = Rule(
+    name=WAIVERS_CURRENT,
+    level=Level.MANDATORY,
+    severity="medium",
+    why="A waiver that has ended, or that nothing needs, lets the next violation pass unseen.",
+    fix="Take the waiver out, mend it, or renew it with its reason.",
+    url="https://csrc.nist.gov/pubs/sp/800/53/r5/upd1/final",
+    framework=Framework(
+        "NIST SP 800-53", "Rev. 5", "CA-5, plan of action and milestones", "exceptions have an owner and an end"
+    ),
+    stack=_waivers_current,
+)
 STACK_RULES: tuple[Rule, ...] = (
     TAINTED_ELSEWHERE,
     UNDERSTOOD,
@@ -337,8 +397,12 @@ STACK_RULES: tuple[Rule, ...] = (
         stack=_driver_installed,
     ),
     STACK_BOUNDED,
+    CURRENT,
 )
 """The rules that see the whole stack, in the order in which they are asked."""
 
 ALL_RULES: tuple[Rule, ...] = (*RULES, *STACK_RULES)
 """Every rule of the pack."""
+
+RULE_NAMES = frozenset(rule.name for rule in ALL_RULES if rule is not CURRENT)
+"""Those that can be waived."""

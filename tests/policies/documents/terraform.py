@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 PLANS = Path(__file__).resolve().parent / "plans"
-PLANNED = ("eks", "eks_modules")
+PLANNED = ("eks", "eks_modules", "eks_templates")
 """The plans Terraform itself made; the others are written by hand."""
 _PROVIDER = "registry.terraform.io/hashicorp/aws/5.100.0"
 _CONFIGURATION = "terraform.rc"

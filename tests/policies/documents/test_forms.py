@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -421,5 +422,5 @@ def test_a_pool_is_waived_by_the_name_it_has_itself(judge: Callable[..., Judged]
         return "gpu-sharing-trusted" not in [one.rule.name for one in judge(plan, config).found]
 
     assert not trusted()
-    assert trusted(read_config(write({"gpu-sharing-trusted": {"waived": ["note*"]}}, "config")))
-    assert not trusted(read_config(write({"gpu-sharing-trusted": {"waived": ["x"]}}, "config")))
+    assert trusted(read_config(write({"gpu-sharing-trusted": {"waived": ["note*"]}}, "config"), date.min))
+    assert not trusted(read_config(write({"gpu-sharing-trusted": {"waived": ["x"]}}, "config"), date.min))

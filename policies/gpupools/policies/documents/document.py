@@ -81,3 +81,5 @@ class Document:
     resources: tuple[Resource, ...]
     gaps: tuple[Gap, ...] = ()
     """What the file itself says that it leaves out."""
+    modules: Mapping[tuple[str, ...], str] = field(default_factory=dict)
+    """For Terraform, the source of each module by the names of its calls."""

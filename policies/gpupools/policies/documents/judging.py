@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from pathlib import Path as FilePath
 from typing import Any
 
 from gpupools.base.errors import Path, Problem, Rejected
 from gpupools.planned.cloud import Cloud
-from gpupools.policies import configuration
+from gpupools.planned.pool_facts import PoolFacts
+from gpupools.policies import configuration, waivers
 from gpupools.policies.components import Said, repeats, said
 from gpupools.policies.declared import ANSWERS, Declared, Stack
+from gpupools.policies.documents import terraform_plan, terraform_state
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.forms import read_document
+from gpupools.policies.documents.terraform_sources import Sources
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
+from gpupools.policies.rules import TAINTED
 from gpupools.policies.software import read_software
-from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, unfit
 from gpupools.policies.understood import unread
+from gpupools.policies.waivers import Waiver
 from gpupools.providers import clouds
 from gpupools.read.inputs import with_name
 from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
@@ -37,6 +43,11 @@ class Config:
     """Level of each rule that is given one, in Pulumi's words."""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Options of each rule."""
+    waivers: tuple[Waiver, ...] = ()
+    today: date = date.min
+    """The day on which waivers hold or have ended."""
+    path: FilePath = FilePath()
+    """Its file."""
 
     def level(self, rule: Rule, finding: Finding) -> Level | None:
         """Return what a finding does, None for one of a rule that is switched off.
@@ -69,6 +80,10 @@ class Found:
     message: str
     count: int = 1
     """Findings that this one stands for: more than one where it says how many more there are."""
+    waiver: Waiver | None = None
+    """What lets it pass."""
+    file: FilePath | None = None
+    """Where it stands, where that is another file than the one that was judged."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the finding as JSON types."""
@@ -79,11 +94,13 @@ class Found:
             "resource": self.address,
             "type": self.type,
             "pool": self.finding.pool,
+            **({"file": str(self.file)} if self.file else {}),
             "line": self.line,
             "message": self.message,
             "unverified": self.finding.unverified,
             "url": self.finding.source or self.rule.url,
             "count": self.count,
+            **({"waiver": self.waiver.as_json()} if self.waiver else {}),
         }
 
 
@@ -105,6 +122,10 @@ class Judged:
     gpu_pools: int = 0
     """Node pools that have GPUs, or may have."""
     found: tuple[Found, ...] = ()
+    waived: tuple[Found, ...] = ()
+    """What a waiver lets pass."""
+    scopes: frozenset[str] = frozenset()
+    """What its resources belong to (`policies.waivers.scope`)."""
     problems: tuple[Problem, ...] = ()
     """Why the file could not be judged."""
 
@@ -125,6 +146,7 @@ class Judged:
             "gaps": list(self.gaps),
             "gpu_pools": self.gpu_pools,
             "findings": [found.as_json() for found in self.found],
+            "waived": [found.as_json() for found in self.waived],
             "problems": [each.as_json(self.path) for each in self.problems],
         }
 
@@ -138,6 +160,9 @@ def judge_file(path: FilePath, config: Config) -> Judged:
     return judge_document(path, document, config)
 
 
+_TERRAFORM = (terraform_plan.FORM, terraform_state.FORM)
+
+
 def judge_document(path: FilePath, document: Document, config: Config) -> Judged:
     """Let every rule judge the resources of one document, each alone and then all together."""
     resources = _with_own_addresses(document.resources)
@@ -147,14 +172,30 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
     found: dict[tuple[str, str, str], Found] = {}
     counted: Counter[tuple[str, Level]] = Counter()
     rules = {rule.name: rule for rule in ALL_RULES}
-    for rule, address, finding in _findings(resources, declared, stack, config):
+    given = {
+        address: [*waivers.annotated(address, each.type, each.inputs, RULE_NAMES)[0]]
+        for address, each in declared.items()
+    }
+    for each in config.waivers:
+        given.setdefault(each.resource, []).append(each)
+    used: set[Waiver] = set()
+    sources = Sources(path.parent, document.modules) if document.form in _TERRAFORM else None
+
+    def waived(rule: Rule, address: str, finding: Finding) -> Waiver | None:
+        of_rule = (each for each in given.get(address, ()) if each.rule == rule.name)
+        return next((each for each in of_rule if each.covers(address, finding.pool, config.today)), None)
+
+    # The rule on waivers is asked last, when all that let something pass are noted.
+    for rule, address, finding in _findings(resources, declared, stack, config, used):
         level = config.level(rule, finding)
         if level is None:
             continue
-        counted[rule.name, level] += 1
-        if counted[rule.name, level] > MOST_TOLD:
+        resource, waiver = resources.get(address), waived(rule, address, finding)
+        used |= {waiver} if waiver else set()
+        counted[rule.name, level] += 0 if waiver else 1
+        if counted[rule.name, level] > MOST_TOLD and not waiver:
             continue
-        resource = resources.get(address)
+        place = sources.place(address, resource.spelled(finding.property)) if sources and resource else None
         message = resource.spelled(told(finding, resource.inputs, rule)) if resource else told(finding, {}, rule)
         found[rule.name, address, message] = Found(
             rule=rule,
@@ -162,8 +203,10 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
             finding=finding,
             address=address if resource else "",
             type=resource.type if resource else "",
-            line=_line(resource, finding) if resource else None,
+            line=place[1] if place else _line(resource, finding) if resource else None,
             message=message,
+            waiver=waiver,
+            file=place[0] if place else None,
         )
     for (name, level), count in counted.items():
         if count > MOST_TOLD:
@@ -171,7 +214,8 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
             words = f"{more.what}; {more.fix}"
             found[name, "", words] = Found(rules[name], level, more, "", "", None, words, count - MOST_TOLD)
     places = {address: place for place, address in enumerate(resources)}
-    pools = [pool for each in declared.values() for pool in each.pools]
+    sorted_ = sorted(found.values(), key=lambda each: places.get(each.address, len(places)))
+    pools = [pool for _, pool in stack.pools]
     judged = tuple(address for address, each in declared.items() if each.pools or each.software)
     return Judged(
         path=path,
@@ -181,9 +225,28 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
         not_understood=tuple(address for address in stack.unread if address not in set(judged)),
         answers=stack.answers,
         gaps=tuple(gap.name for gap in document.gaps),
-        gpu_pools=sum(pool.gpus_per_node != 0 and pool.accelerator != "other" for pool in pools),
-        found=tuple(sorted(found.values(), key=lambda each: places.get(each.address, len(places)))),
+        gpu_pools=sum(_may_have_gpus(pool) for pool in pools),
+        found=tuple(each for each in sorted_ if each.waiver is None),
+        waived=tuple(each for each in sorted_ if each.waiver is not None),
+        scopes=frozenset(map(waivers.scope, resources)),
     )
+
+
+def judge_waivers(judged: Sequence[Judged], config: Config) -> Judged | None:
+    """Judge the waivers of the configuration once all files were judged; None where all are as they should be."""
+    used = {found.waiver for file in judged for found in file.waived if found.waiver}
+    scopes = frozenset[str]().union(*(file.scopes for file in judged))
+    found = tuple(
+        Found(CURRENT, Level.MANDATORY, finding, address, "", None, told(finding, {}, CURRENT))
+        for address, finding in unfit(config.waivers, used, scopes, config.today)
+    )
+    return Judged(config.path, form="policy configuration", found=found) if found else None
+
+
+def _may_have_gpus(pool: PoolFacts) -> bool:
+    if pool.in_cluster is None and not (pool.gpus_per_node or pool.evidence):
+        return False  # machines of which nothing says that they are nodes
+    return pool.in_cluster is not False and pool.gpus_per_node != 0 and pool.accelerator != "other"
 
 
 def _with_own_addresses(resources: tuple[Resource, ...]) -> dict[str, Resource]:
@@ -229,7 +292,11 @@ def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> D
 
 
 def _findings(
-    resources: Mapping[str, Resource], declared: Mapping[str, Declared], stack: Stack, config: Config
+    resources: Mapping[str, Resource],
+    declared: Mapping[str, Declared],
+    stack: Stack,
+    config: Config,
+    waived: Collection[Waiver],
 ) -> Iterator[tuple[Rule, str, Finding]]:
     above = {address: component.urn for address, each in declared.items() if (component := stack.component(each))}
     found_on: dict[str, set[Said]] = {}
@@ -240,7 +307,9 @@ def _findings(
                 continue
             resource = resources[address]
             context = Context(config=options, stack=resource.stack, protect=resource.protect)
-            for finding in (one for pool in each.pools for one in rule.pool(pool, context)) if rule.pool else ():
+            within = address in above and rule is TAINTED  # the rule on the whole stack sees templates beside it
+            pools = [pool for pool in each.pools if not pool.elsewhere] if within else each.pools
+            for finding in (one for pool in pools for one in rule.pool(pool, context)) if rule.pool else ():
                 if address in above and repeats(rule.name, finding, found_on.get(above[address], ())):
                     continue
                 found_on.setdefault(address, set()).add(said(rule.name, finding))
@@ -248,7 +317,8 @@ def _findings(
             if rule.software is not None and each.software is not None:
                 yield from ((rule, address, finding) for finding in rule.software(each.software, context))
         if rule.stack is not None:
-            yield from ((rule, address, finding) for address, finding in rule.stack(stack, Context(config=options)))
+            context = Context(config=options, today=config.today, waived=waived)
+            yield from ((rule, address, finding) for address, finding in rule.stack(stack, context))
 
 
 def _line(resource: Resource, finding: Finding) -> int | None:
@@ -260,8 +330,12 @@ def _line(resource: Resource, finding: Finding) -> int | None:
     )
 
 
-def read_config(path: FilePath) -> Config:
+def read_config(path: FilePath, today: date) -> Config:
     """Read a policy configuration.
+
+    Args:
+        path: The file.
+        today: The day it is.
 
     Raises:
         Rejected: It is no such file, names rules or options that do not exist, or weakens a mandatory rule.
@@ -278,7 +352,8 @@ def read_config(path: FilePath) -> Config:
         level = options[rule.name].get("enforcementLevel") or _level(document.get("all"))
         if level:
             levels[rule.name] = level
-    return Config(levels, options)
+    given = tuple(each for rule in ALL_RULES for each in waivers.configured(rule.name, options[rule.name]))
+    return Config(levels, options, given, today, path)
 
 
 def _level(given: object) -> str:

@@ -33,20 +33,23 @@ def junit(judged: Sequence[Judged]) -> str:
             case = Xml.SubElement(suite, "testcase", name="file", classname=path)
             Xml.SubElement(case, "error", message=printable(problem), type="unreadable")
         by_address: dict[str, list[Found]] = {address: [] for address in file.judged}
-        for each in file.found:
+        for each in (*file.found, *file.waived):
             by_address.setdefault(each.address, []).append(each)
         for address, found in by_address.items():
             counts["tests"] += 1
             case = Xml.SubElement(suite, "testcase", name=printable(address or "all resources"), classname=path)
+            waived = [one for one in found if one.waiver is not None]
+            found = [one for one in found if one.waiver is None]
             refusing = [one for one in found if one.level is Level.MANDATORY]
             if refusing:
                 counts["failures"] += 1
                 message, rule = printable(refusing[0].message), refusing[0].rule.name
                 failure = Xml.SubElement(case, "failure", message=message, type=rule)
                 failure.text = _lines(refusing)
-            advice = [one for one in found if one.level is not Level.MANDATORY]
-            if advice:
-                Xml.SubElement(case, "system-out").text = _lines(advice)
+            told = _lines(one for one in found if one.level is not Level.MANDATORY)
+            told += "".join(printable(f"\n{one.waiver}: {one.rule.name}: {one.message}") for one in waived)
+            if told:
+                Xml.SubElement(case, "system-out").text = told.strip()
         for name, count in counts.items():
             suite.set(name, str(count))
             totals[name] += count

@@ -77,8 +77,8 @@ def _level(level: Level) -> str:
 
 def _results(judged: Iterable[Judged], positions: dict[str, int]) -> Iterable[dict[str, Any]]:
     for file in judged:
-        for found in file.found:
-            yield {
+        for found in (*file.found, *file.waived):
+            result = {
                 "ruleId": found.rule.name,
                 "ruleIndex": positions[found.rule.name],
                 "level": _level(found.level),
@@ -88,10 +88,15 @@ def _results(judged: Iterable[Judged], positions: dict[str, int]) -> Iterable[di
                 "locations": [_location(file.path, found)],
                 "partialFingerprints": {"gpupoolsFinding/v1": _fingerprint(file.path, found)},
             }
+            if found.waiver is not None:
+                kind = "inSource" if found.waiver.annotated else "external"
+                said = sarif_text(str(found.waiver))
+                result["suppressions"] = [{"kind": kind, "status": "accepted", "justification": said}]
+            yield result
 
 
 def _location(path: FilePath, found: Found) -> dict[str, Any]:
-    location: dict[str, Any] = {"physicalLocation": _physical(path, found.line)}
+    location: dict[str, Any] = {"physicalLocation": _physical(found.file or path, found.line)}
     if found.address:
         location["logicalLocations"] = [{"fullyQualifiedName": printable(found.address), "kind": "resource"}]
     return location

@@ -19,7 +19,7 @@ from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.declared import Gap
 from gpupools.policies.documents import kubernetes
 from gpupools.policies.documents.document import Document, Resource, bounded
-from gpupools.policies.documents.terraform_names import terraform_names
+from gpupools.policies.documents.terraform_names import Names, terraform_names
 from gpupools.policies.documents.text import Text, all_maps, damaged, one_map
 
 FORM = "Terraform plan"
@@ -86,7 +86,12 @@ def read(text: Text) -> Document:
             )
             plan.unknown.append(outcome.get("after_unknown"))
     resources, beyond = bounded(plan.resources(), len(plan.found))
-    return Document(FORM, resources, (*_gaps(data, len(deferred)), *beyond))
+    sources = {
+        (*calls, name): str(_map(call).get("source", ""))
+        for calls, module in plan.modules.items()
+        for name, call in _map(module.get("module_calls")).items()
+    }
+    return Document(FORM, resources, (*_gaps(data, len(deferred)), *beyond), sources)
 
 
 def _gaps(data: Mapping[str, Any], deferred: int) -> Iterator[Gap]:
@@ -151,7 +156,7 @@ def resources_of(
             inputs=inputs,
             line=line,
             id=found.id,
-            refers={next(iter(names.wire({key: "x"})), key): addresses for key, addresses in refers.items()},
+            refers={_wire_path(names, key): addresses for key, addresses in refers.items()},
             spelled=names.says,
             takes_no_taints=found.type == "azurerm_kubernetes_cluster",
         )
@@ -231,6 +236,17 @@ def _camel(value: Any, own: bool = False) -> Any:
             for key, item in value.items()
         }
     return [_camel(item) for item in value] if isinstance(value, list) else value
+
+
+def _wire_path(names: Names, path: str) -> str:
+    """Write a path of Terraform's, with an index for each block in it, as the wire form has it."""
+    at, written = "", []
+    for step in path.split("."):
+        name, bracket, index = step.partition("[")
+        target = next(iter(names.wire({name: "x"}, at)), name)
+        at = f"{at}.{target}" if at else target
+        written.append(target if at in names.objects else f"{target}{bracket}{index}")
+    return ".".join(written)
 
 
 def _add_critical_addons_taint(inputs: Mapping[str, Any]) -> None:
@@ -404,9 +420,17 @@ class _Plan:
             else:
                 # Made from a local or in a dynamic block, which plans do not show, so the neighbours count.
                 alike = [each for each in self._neighbours.get(found.module, {}).values() if each.type != found.type]
-            certain = tuple(_made_together(found, alike))
+            certain = tuple(_made_together(found, alike)) or (tuple(_one_of(alike)) if names is not None else ())
             if certain:
                 result[key] = certain
+        if found.type in _OF_SEVERAL:
+            for path, words in _blocks_in(_map(resource.get("expressions")), ""):
+                names = self._said(words, resource, name[0])
+                certain = tuple(
+                    _made_together(found, [self._instances[one] for one in names if one in self._instances])
+                )
+                if certain:
+                    result[path] = certain
         return result
 
     def _names(self, name: _Name, resource: Mapping[str, Any], key: str) -> tuple[_Name, ...] | None:
@@ -416,10 +440,7 @@ class _Plan:
             given = _map(resource.get("expressions"))
             words = list(_references(given.get(key)))
             if key in given and not any(word.startswith("local.") for word in words):
-                each = list(_references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
-                said = dict.fromkeys(other for word in words for other in (each if _EACH.match(word) else [word]))
-                names = dict.fromkeys(one for word in said for one in self._resolved(word, name[0], 0))
-                self._named[asked] = tuple(names) if len(names) <= _MAX_NAMES else ()
+                self._named[asked] = self._said(words, resource, name[0])
             else:
                 self._named[asked] = None
         return self._named[asked]
@@ -427,6 +448,13 @@ class _Plan:
     @cached_property
     def _named(self) -> dict[tuple[_Name, str], tuple[_Name, ...] | None]:
         return {}
+
+    def _said(self, words: list[str], resource: Mapping[str, Any], calls: tuple[str, ...]) -> tuple[_Name, ...]:
+        """Return the resources that the references of an expression lead to."""
+        each = list(_references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
+        said = dict.fromkeys(other for word in words for other in (each if _EACH.match(word) else [word]))
+        names = dict.fromkeys(one for word in said for one in self._resolved(word, calls, 0))
+        return tuple(names) if len(names) <= _MAX_NAMES else ()
 
     def _resolved(self, said: str, calls: tuple[str, ...], depth: int) -> tuple[_Name, ...]:
         """Follow a reference through variables and outputs of modules to resources: (calls, type, name)."""
@@ -458,6 +486,20 @@ class _Plan:
                     yield from self._resolved(other, (*calls, second), depth + 1)
         elif first not in _NO_RESOURCES:
             yield calls, first, second
+
+
+_OF_SEVERAL = frozenset({"aws_autoscaling_group", "aws_ec2_fleet", "aws_spot_fleet_request"})
+"""Types that may name a launch template in each of several blocks."""
+
+
+def _blocks_in(expressions: Mapping[str, Any], at: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield every block inside the expressions of a resource, with its path and the references in it."""
+    for key, value in expressions.items():
+        for index, block in enumerate(_list(value)):
+            if isinstance(block, dict):
+                path = f"{at}.{key}[{index}]" if at else f"{key}[{index}]"
+                yield path, list(_references(block))
+                yield from _blocks_in(block, path)
 
 
 _MAX_STEPS = 20
@@ -496,6 +538,14 @@ def _made_together(found: Found, others: list[_Alike]) -> Iterator[str]:
                 if len(near) == 1 and near[0][0] == 1:
                     yield near[0][1]
                 break
+
+
+def _one_of(others: list[_Alike]) -> Iterator[str]:
+    """Yield the launch templates of which one is meant, where each has one instance."""
+    if all(each.type in ("aws_launch_template", "aws_launch_configuration") for each in others):
+        counted = [each.whole.get((), (0, "")) for each in others]
+        if all(count == 1 for count, _ in counted):
+            yield from (address for _, address in counted)
 
 
 @dataclass
@@ -549,8 +599,11 @@ def _value(after: Any, mark: Any, given: _Block | None) -> Any:
     return after
 
 
-def _holds_unknown(block: Any) -> bool:
-    return isinstance(block, list) and any(UNKNOWN in item.values() for item in block if isinstance(item, dict))
+def _holds_unknown(value: Any) -> bool:
+    """Say whether something inside a block is not known, at any depth."""
+    if isinstance(value, dict):
+        return any(item is UNKNOWN or _holds_unknown(item) for item in value.values())
+    return isinstance(value, list) and any(_holds_unknown(item) for item in value)
 
 
 def _references(expression: Any) -> Iterator[str]:

@@ -8,11 +8,11 @@ https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resou
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from gpupools.planned.pool_facts import UNKNOWN, MissingTaint, PoolFacts
-from gpupools.read.inputs import is_list, mapping, relocated, text
+from gpupools.planned.pool_facts import UNKNOWN, MissingTaint, PoolFacts, Reference
+from gpupools.read.inputs import is_list, joined, mapping, relocated, text
 
 CLOUD_CONTROL = "aws:cloudcontrol/resource:Resource"
 EXTENSION = "aws-native:index:ExtensionResource"
@@ -47,6 +47,7 @@ _OWN_KEYS = ("Labels", "Tags")
 """Maps whose keys are their author's."""
 
 Read = Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]]
+ReadTemplate = Callable[[str, Mapping[str, Any]], PoolFacts | None]
 
 
 def token(kind: str) -> str | None:
@@ -87,25 +88,90 @@ def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
             yield f"cloudformation:{kind}"
 
 
-def read_pools(type_token: str, properties: Mapping[str, Any], read: Read) -> tuple[PoolFacts, ...]:
+def read_pools(
+    type_token: str, properties: Mapping[str, Any], read: Read, template_of: ReadTemplate
+) -> tuple[PoolFacts, ...]:
     """Read the pools inside a resource of one of `TOKENS`.
 
     Args:
         type_token: Pulumi type of the resource.
         properties: Its inputs in wire form.
         read: Reads the pools of a resource of a type of its own.
+        template_of: Reads what such a resource says of the pools that refer to it.
     """
     found: list[PoolFacts] = []
-    for path, name, kind, given in _resources(type_token, properties):
-        token = TYPES.get(kind)
-        if token is None:
+    resources = {
+        name: _Resource(path, token, given, mapping(_Inputs().of(given)))
+        for path, name, kind, given in _resources(type_token, properties)
+        if (token := TYPES.get(kind)) is not None
+    }
+    names = {
+        own: name
+        for name, each in reversed(resources.items())
+        if (own := text(each.inputs.get("launchTemplateName")) or text(each.inputs.get("launchConfigurationName")))
+    }
+    used: set[str] = set()
+    for name, each in resources.items():
+        if each.given is UNKNOWN:
+            found.append(PoolFacts("aws", (), None, (), unknown=(each.path,), where=each.path, pool=name))
             continue
-        if given is UNKNOWN:
-            found.append(PoolFacts("aws", (), None, (), unknown=(path,), where=path, pool=name))
-            continue
-        inputs = _Inputs().of(given)
-        found += [replace(_moved(pool, path), pool=name) for pool in read(token, mapping(inputs))]
-    return tuple(found)
+        for pool in read(each.token, each.inputs):
+            for reference in pool.elsewhere:
+                named = _named(reference, each.given, resources, names)
+                template = template_of(resources[named].token, resources[named].inputs) if named else None
+                if named and template is not None:
+                    used.add(named)
+                    pool = joined(pool, replace(template, weaknesses=(), customised=()), reference.property)
+            if pool.in_cluster is not None or pool.evidence or pool.elsewhere:
+                found.append(replace(_moved(pool, each.path), pool=name))
+    # A template of the stack's own groups is judged with each of them.
+    return tuple(pool for pool in found if pool.pool not in used)
+
+
+@dataclass(frozen=True)
+class _Resource:
+    """A resource of a stack or of Cloud Control."""
+
+    path: str
+    token: str
+    """Pulumi's type."""
+    given: Any
+    """Its properties as they were written."""
+    inputs: Mapping[str, Any]
+    """The same in Pulumi's names."""
+
+
+def _named(
+    reference: Reference, given: Any, resources: Mapping[str, _Resource], names: Mapping[str, str]
+) -> str | None:
+    """Return the resource of the same stack that a reference means, by what it names or by the name it gives."""
+    value = given
+    for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", reference.property):
+        if index:
+            value = value[int(index)] if is_list(value) and int(index) < len(value) else None
+        else:
+            value = mapping(value).get(key[:1].upper() + key[1:])
+    for name in (*_words(value), names.get(reference.id, "")):
+        if name in resources and resources[name].token in reference.types:
+            return name
+    return None
+
+
+def _words(value: Any) -> Iterator[str]:
+    """Yield what the functions inside a value refer to: `Ref`, `Fn::GetAtt` in both forms, and `Fn::Sub`."""
+    if is_list(value):
+        for one in value:
+            yield from _words(one)
+    for key, inner in mapping(value).items():
+        if key == "Ref":
+            yield text(inner)
+        elif key == "Fn::GetAtt":
+            yield text(inner[0]) if is_list(inner) and inner else text(inner).partition(".")[0]
+        elif key == "Fn::Sub":
+            body = inner[0] if is_list(inner) and inner else inner
+            yield from (name.partition(".")[0] for name in re.findall(r"\$\{([^!}]+)\}", text(body)))
+        else:
+            yield from _words(inner)
 
 
 def _resources(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Any]]:
@@ -134,9 +200,18 @@ def _parsed(body: str) -> Any:
     import yaml  # only here: Cloud Control's states are JSON
 
     class Loader(yaml.SafeLoader):
-        """Takes what a tag such as `!Ref` makes for not known."""
+        """Takes `!Ref x` for `{Ref: x}`, as CloudFormation does."""
 
-    Loader.add_multi_constructor("!", lambda loader, suffix, node: UNKNOWN)
+    def function(loader: Any, suffix: str, node: yaml.Node) -> Any:
+        if isinstance(node, yaml.ScalarNode):
+            inner: Any = loader.construct_scalar(node)
+        elif isinstance(node, yaml.SequenceNode):
+            inner = loader.construct_sequence(node, deep=True)
+        else:
+            inner = loader.construct_mapping(node, deep=True)
+        return {suffix if suffix in ("Ref", "Condition") else f"Fn::{suffix}": inner}
+
+    Loader.add_multi_constructor("!", function)
     try:
         return yaml.load(body, Loader)
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, RecursionError):
@@ -158,11 +233,29 @@ class _Inputs:
             if len(value) == 1 and re.match(r"Ref$|Condition$|Fn::", text(next(iter(value)))):
                 return UNKNOWN
             return {
-                key if own else key[:1].lower() + key[1:]: self.of(item, key in _OWN_KEYS and isinstance(item, Mapping))
+                key if own else key[:1].lower() + key[1:]: _script(item)
+                if key == "UserData"
+                else self.of(item, key in _OWN_KEYS and isinstance(item, Mapping))
                 for key, item in value.items()
                 if isinstance(key, str)
             }
         return [self.of(item) for item in value] if is_list(value) else value
+
+
+def _script(value: Any) -> Any:
+    """Return user data as it stands in the template, with `${…}` where another resource fills in; else `UNKNOWN`."""
+    if isinstance(value, str) or value is None:
+        return value
+    if not isinstance(value, Mapping) or len(value) != 1:
+        return UNKNOWN
+    ((key, inner),) = value.items()
+    if key == "Fn::Base64":
+        return _script(inner)
+    if key == "Fn::Sub":
+        return _script(inner[0] if is_list(inner) and inner else inner)
+    if key == "Fn::Join" and is_list(inner) and len(inner) == 2 and is_list(inner[1]):
+        return text(inner[0]).join(one if isinstance(one, str) else "${…}" for one in inner[1])
+    return UNKNOWN
 
 
 def _moved(pool: PoolFacts, path: str) -> PoolFacts:

@@ -110,7 +110,9 @@ def read_pools(catalogue: Catalogue, type_token: str, properties: Mapping[str, A
         properties: Inputs in wire form; `UNKNOWN` where the engine does not know a value yet.
     """
     if type_token in cloudformation.TOKENS and isinstance(properties, Mapping):
-        return cloudformation.read_pools(type_token, properties, partial(read_pools, catalogue))
+        return cloudformation.read_pools(
+            type_token, properties, partial(read_pools, catalogue), partial(read_template, catalogue)
+        )
     read = _READERS.get(type_token) if isinstance(type_token, str) else None
     return read(catalogue, properties) if read is not None and isinstance(properties, Mapping) else ()
 
@@ -133,14 +135,19 @@ def _node_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[Po
     if properties.get("gpu") is True and not machines.only_other:  # eks:index:ManagedNodeGroup
         machines.show(Accelerator("nvidia", None), "gpu true")
     _image(image, machines)
-    decides = set()
+    decides: set[str] = set()
+    open_taints: list[str] = []
     if template and not machines.names and not machines.unknown:
         decides.add("machine")
         machines.unknown.append("launchTemplate")
     if template and (image is None or image in ("CUSTOM", UNKNOWN)):
         decides.add("image")
+        # Nodes of an image of one's own register with the taints of their user data.
+        # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-custom-ami
+        open_taints.append("launchTemplate")
     if image is UNKNOWN and not machines.evidence and (machines.unknown or not machines.names):
         machines.unknown.append("amiType")
+    decides.add("taints" if open_taints else "more taints")
     elsewhere = (_template_reference(template, "launchTemplate", decides),) if template else ()
     read = TaintsRead()
     read.objects(properties.get("taints"), "taints", EFFECTS)
@@ -155,6 +162,7 @@ def _node_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[Po
             taints=tuple(read.taints),
             evidence=machines.evidence,
             unknown=(*machines.unknown, *read.unknown),
+            open_taints=tuple(open_taints),
             where="taints",
             missing_taint=as_object(wanted_taint(machines.accelerator), EFFECTS),
             accelerator=machines.accelerator,
@@ -255,6 +263,9 @@ def _template_reference(template: object, path: str, decides: set[str]) -> Refer
     return Reference(path, TEMPLATES, next((one for one in named if isinstance(one, str)), ""), frozenset(decides))
 
 
+_ALL_OF_A_MACHINE = {"machine", "image", "taints"}
+
+
 # --- machines that user data makes nodes ------------------------------------------------------------------------------
 
 
@@ -267,7 +278,8 @@ def _template(type_token: str) -> "_Reader":
 
     def read(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
         data = mapping(at(properties, prefix.rstrip("."))) if prefix else properties
-        if not data.get("iamInstanceProfile"):
+        given, path = _user_data(data, prefix)
+        if not data.get("iamInstanceProfile") and not read_user_data(text(given), path).self_managed:
             return ()  # a managed node group's template, or none of a node: whoever refers to it is judged
         return _nodes(_machine(catalogue, properties, prefix))
 
@@ -275,7 +287,18 @@ def _template(type_token: str) -> "_Reader":
 
 
 def _single(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
-    return _nodes(_machine(catalogue, properties, ""))
+    """Read one machine; what it leaves out may be in a launch template."""
+    machine, template = _machine(catalogue, properties, ""), properties.get("launchTemplate")
+    if not template:
+        return _nodes(machine)
+    decides = {"image"}
+    if not machine.instance_types and not machine.unknown:
+        decides.add("machine")
+        machine = replace(machine, gpus_per_node=None, unknown=("launchTemplate",))
+    if _user_data(properties, "")[0] is None:
+        decides.add("taints")
+        machine = replace(machine, open_taints=("launchTemplate",), in_cluster=_in_cluster(machine.tags))
+    return (replace(machine, elsewhere=(_template_reference(template, "launchTemplate", decides),)),)
 
 
 def _nodes(machine: PoolFacts) -> tuple[PoolFacts, ...]:
@@ -295,14 +318,16 @@ def _machine(catalogue: Catalogue, properties: Mapping[str, Any], prefix: str) -
     given, path = _user_data(data, prefix)
     given_tags = data.get("tags")
     tags = {**string_map(given_tags), **_tag_list(given_tags), **_specified_tags(data.get("tagSpecifications"))}
-    user_data = UserData(unknown=(path,)) if given is UNKNOWN else read_user_data(text(given), path)
+    user_data = UserData(unknown=(path,), opaque=True) if given is UNKNOWN else read_user_data(text(given), path)
     in_cluster: bool | None = user_data.joins
-    unknown = [*machines.unknown, *user_data.unknown]
-    if not in_cluster and given is UNKNOWN:
-        in_cluster = True if _is_node(tags) else None
-    elif not in_cluster and _is_node(tags):
-        in_cluster = None  # the image may have been made to join on its own
-        unknown.append(f"{prefix}imageId")
+    open_taints = list(user_data.unknown)
+    if not in_cluster and user_data.opaque:
+        in_cluster = _in_cluster(tags)
+        open_taints = [path]
+    elif not in_cluster and _in_cluster(tags):
+        in_cluster = None
+    if not user_data.joins and not user_data.opaque and data.get("imageId", data.get("ami")):
+        open_taints.append(f"{prefix}imageId")  # the image may have been made to join on its own
     hardening = Hardening(_HARDENING)
     _machine_hardening(data, prefix, hardening)
     retired_machines(machines.names, catalogue, f"{prefix}instanceType", hardening)
@@ -314,7 +339,8 @@ def _machine(catalogue: Catalogue, properties: Mapping[str, Any], prefix: str) -
         gpus_per_node=machines.gpus,
         taints=user_data.taints,
         evidence=machines.evidence,
-        unknown=tuple(unknown),
+        unknown=tuple(machines.unknown),
+        open_taints=tuple(open_taints),
         where=path,
         missing_taint=MissingTaint(f"--register-with-taints={taint} (or registerWithTaints, node-taints)"),
         accelerator=machines.accelerator,
@@ -416,13 +442,16 @@ def _tag_list(value: object) -> dict[str, str]:
     return {text(one.get("key")): text(one.get("value")) for one in pairs if isinstance(one.get("key"), str)}
 
 
-def _is_node(tags: Mapping[str, str]) -> bool:
-    """Say whether tags mark a machine as a node.
+def _in_cluster(tags: Mapping[str, str]) -> bool | None:
+    """Say whether tags mark a machine as a node of Kubernetes; False for one of something else, None without a mark.
 
     `kubernetes.io/cluster/<name>` is what self-managed nodes need
-    (https://docs.aws.amazon.com/eks/latest/userguide/launch-workers.html), the others are cluster-autoscaler's.
+    (https://docs.aws.amazon.com/eks/latest/userguide/launch-workers.html), the next are cluster-autoscaler's. ECS and
+    AWS Batch mark theirs: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/cluster-auto-scaling.html
     """
-    return any(key.startswith(("kubernetes.io/cluster/", "k8s.io/cluster-autoscaler/")) for key in tags)
+    if any(key.startswith(("kubernetes.io/cluster/", "k8s.io/cluster-autoscaler/")) for key in tags):
+        return True
+    return False if {"AmazonECSManaged", "AWSBatchServiceTag"} & set(tags) else None
 
 
 def _machine_hardening(data: Mapping[str, Any], prefix: str, hardening: Hardening) -> None:
@@ -489,17 +518,55 @@ def _disk_hardening(data: Mapping[str, Any], prefix: str, hardening: Hardening) 
 
 
 def _scaling_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
-    """Read an Auto Scaling group that overrides its template's machine; without that, the template itself is judged."""
+    """Read an Auto Scaling group: its template's machine, or those it takes instead, which may have other templates."""
+    tags = _tag_list(properties.get("tags")) or string_map(properties.get("tags"))
+    found: list[PoolFacts] = []
     path = "mixedInstancesPolicy.launchTemplate"
-    found = _overridden(
-        catalogue,
-        at(properties, f"{path}.overrides"),
-        at(properties, f"{path}.launchTemplateSpecification"),
-        path,
-        properties,
-        _tag_list(properties.get("tags")) or string_map(properties.get("tags")),
+    mixed = at(properties, path)
+    if mixed is UNKNOWN:
+        found.append(_of_template(properties, Reference(path, TEMPLATES, "", frozenset(_ALL_OF_A_MACHINE)), tags))
+    elif mixed:
+        base = at(mixed, "launchTemplateSpecification")
+        found += _overridden(catalogue, at(mixed, "overrides"), base, path, properties, tags)
+    template = properties.get("launchTemplate")
+    if template:
+        found.append(_of_template(properties, _template_reference(template, "launchTemplate", _ALL_OF_A_MACHINE), tags))
+    for key in ("launchConfiguration", "launchConfigurationName"):
+        name = properties.get(key)
+        if name:
+            reference = Reference(key, _CONFIGURATIONS, text(name), frozenset(_ALL_OF_A_MACHINE))
+            found.append(_of_template(properties, reference, tags))
+    return tuple(found)
+
+
+def _of_template(properties: Mapping[str, Any], reference: Reference, tags: Mapping[str, str]) -> PoolFacts:
+    """Return a group of the machines that a template describes."""
+    machines = Machines(unknown=[reference.property])
+    return _group(properties, machines, reference, tags)
+
+
+def _group(
+    properties: Mapping[str, Any], machines: Machines, reference: Reference, tags: Mapping[str, str]
+) -> PoolFacts:
+    taint = wanted_taint(machines.accelerator)
+    return PoolFacts(
+        cloud="aws",
+        instance_types=tuple(machines.names),
+        gpus_per_node=machines.gpus,
+        taints=(),
+        evidence=machines.evidence,
+        unknown=tuple(machines.unknown),
+        open_taints=(reference.property,),
+        where=reference.property,
+        missing_taint=MissingTaint(f"--register-with-taints={taint} in the user data of its launch template"),
+        accelerator=machines.accelerator,
+        other_accelerator=machines.other,
+        in_cluster=_in_cluster(tags),
+        elsewhere=(reference,),
+        min_nodes=number(properties.get("minSize")),
+        max_nodes=number(properties.get("maxSize")),
+        tags=tags,
     )
-    return () if found is None else (found,)
 
 
 def _fleet(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
@@ -509,8 +576,7 @@ def _fleet(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFac
     for where, one in items(properties.get("launchTemplateConfigs"), "launchTemplateConfigs", []):
         given = mapping(one)
         overrides = given.get("overrides")
-        read = _overridden(catalogue, overrides, given.get("launchTemplateSpecification"), where, properties, tags)
-        found += [] if read is None else [read]
+        found += _overridden(catalogue, overrides, given.get("launchTemplateSpecification"), where, properties, tags)
     for where, one in items(properties.get("launchSpecifications"), "launchSpecifications", []):
         if isinstance(one, Mapping):
             found += _nodes(_machine(catalogue, {where: one}, f"{where}."))
@@ -540,34 +606,45 @@ def _overridden(
     path: str,
     properties: Mapping[str, Any],
     tags: Mapping[str, str],
-) -> PoolFacts | None:
-    machines = Machines()
-    for where, one in items(overrides, f"{path}.overrides", machines.unknown):
-        _instance_type(catalogue, mapping(one), f"{where}.", machines)
-    if not machines.names and not machines.evidence and not machines.unknown:
-        return None
-    reference = f"{path}.launchTemplateSpecification"
-    taint = wanted_taint(machines.accelerator)
-    return PoolFacts(
-        cloud="aws",
-        instance_types=tuple(machines.names),
-        gpus_per_node=machines.gpus,
-        taints=(),
-        evidence=machines.evidence,
-        unknown=(*machines.unknown, reference),
-        where=reference,
-        missing_taint=MissingTaint(f"--register-with-taints={taint} in the user data of its launch template"),
-        accelerator=machines.accelerator,
-        other_accelerator=machines.other,
-        in_cluster=True if _is_node(tags) else None,
-        elsewhere=(_template_reference(specification, reference, {"taints", "image"}),),
-        min_nodes=number(properties.get("minSize")),
-        max_nodes=number(properties.get("maxSize")),
-        tags=tags,
-    )
+) -> Iterator[PoolFacts]:
+    """Yield a pool for each template that a group takes machines by, with the machines it takes in place of its own."""
+    base = f"{path}.launchTemplateSpecification"
+    machines: dict[str, tuple[object, Machines]] = {}
+    late: list[str] = []
+    for where, one in items(overrides, f"{path}.overrides", late):
+        own = at(one, "launchTemplateSpecification")
+        key = f"{where}.launchTemplateSpecification" if own else base
+        _, read = machines.setdefault(key, (own or specification, Machines()))
+        _instance_type(catalogue, mapping(one), f"{where}.", read)
+    if late or not machines:
+        machines.setdefault(base, (specification, Machines()))[1].unknown.extend(late)
+    for reference, (template, read) in machines.items():
+        decides = {"taints", "image"}
+        if not read.names and not read.evidence and not read.unknown:
+            decides.add("machine")
+            read.unknown.append(reference)
+        yield _group(properties, read, _template_reference(template, reference, decides), tags)
 
 
 # --- pulumi-eks -------------------------------------------------------------------------------------------------------
+
+
+def _eks_managed(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    """Read a managed node group of pulumi-eks, which makes a launch template of what is no field of EKS's API.
+
+    https://github.com/pulumi/pulumi-eks, nodejs/eks/nodes/nodegroup.ts, `createManagedNodeGroup`
+    """
+    (pool,) = _node_group(catalogue, properties)
+    found, read = _eks_settings({key: value for key, value in properties.items() if key != "taints"}, "")
+    return (
+        replace(
+            pool,
+            taints=(*pool.taints, *read.taints),
+            open_taints=(*pool.open_taints, *read.unknown),
+            not_counted=(*pool.not_counted, *read.not_counted),
+            sharing=found.sharing,
+        ),
+    )
 
 
 def _eks_node_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
@@ -612,7 +689,8 @@ def _self_managed(catalogue: Catalogue, properties: Mapping[str, Any], prefix: s
         gpus_per_node=machines.gpus,
         taints=tuple(read.taints),
         evidence=machines.evidence,
-        unknown=(*machines.unknown, *read.unknown),
+        unknown=tuple(machines.unknown),
+        open_taints=tuple(read.unknown),
         where=where,
         missing_taint=MissingTaint(f"{taint.key}: {{value: {taint.value}, effect: {taint.effect.value}}}", entry),
         accelerator=machines.accelerator,
@@ -643,18 +721,20 @@ def _eks_settings(data: Mapping[str, Any], prefix: str) -> tuple[UserData, Taint
             read.one({**mapping(one), "key": key}, where, KUBERNETES_EFFECTS)
     if is_list(taints):
         read.note(f"{prefix}taints: a list; pulumi-eks takes a map from key to value and effect")
-    for name in ("kubeletExtraArgs", "bootstrapExtraArgs", "nodeUserData", "nodeUserDataOverride"):
+    for name in ("kubeletExtraArgs", "bootstrapExtraArgs", "nodeUserData", "nodeUserDataOverride", "userData"):
         given = data.get(name)
         if given is UNKNOWN:
             read.unknown.append(f"{prefix}{name}")
-        elif name.startswith("nodeUser"):
+        elif name.endswith(("UserData", "userData", "Override")):
             told = read_user_data(text(given), f"{prefix}{name}")
-            read.taints += told.taints if name.endswith("Override") else ()
+            read.taints += told.taints if name != "nodeUserData" else ()
+            read.unknown += told.unknown
         else:
             kubelet_arguments(text(given), f"{prefix}{name}", read)
     for where, one in items(data.get("nodeadmExtraOptions"), f"{prefix}nodeadmExtraOptions", read.unknown):
         told = read_user_data(text(at(one, "content")), where)
         read.taints += told.taints
+        read.unknown += told.unknown
     settings = data.get("bottlerocketSettings")
     if settings is UNKNOWN:
         read.unknown.append(f"{prefix}bottlerocketSettings")
@@ -699,7 +779,7 @@ _READERS: Mapping[str, _Reader] = MappingProxyType(
     {
         "aws:eks/nodeGroup:NodeGroup": _node_group,
         "aws-native:eks:Nodegroup": _node_group,
-        "eks:index:ManagedNodeGroup": _component(_node_group),
+        "eks:index:ManagedNodeGroup": _component(_eks_managed),
         "eks:index:NodeGroup": _component(_eks_node_group),
         "eks:index:NodeGroupV2": _component(_eks_node_group),
         "eks:index:Cluster": _component(_eks_cluster),

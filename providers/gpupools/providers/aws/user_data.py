@@ -14,9 +14,10 @@ import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import unquote
 
 from gpupools.base.errors import Rejected
-from gpupools.base.taints import Effect, Taint
+from gpupools.base.taints import Effect, Taint, repels_cpu_pods
 from gpupools.planned.pool_facts import SharingFacts
 from gpupools.providers.aws.boot import BOTTLEROCKET_SHARING, MOST_USER_DATA
 from gpupools.read.inputs import TaintsRead, at, flag, is_list, mapping, number, string_map, text
@@ -31,6 +32,21 @@ _BOOTSTRAP = re.compile(
     r"(?:/|\b)bootstrap\.sh['\"]?\s+\S|Start-EKSBootstrap|EKSBootstrapScriptFile|kubeadm\s+join\b|nodeadm\s+init\b"
     r"|\bK3S_URL=|\bk3s\s+agent\b|\brke2-agent\b|\bRKE2_URL="
 )
+_SELF_MANAGED = re.compile(
+    r"\bkubeadm\s+join\b|\bK3S_URL=|\bk3s\s+agent\b|\brke2-agent\b|\bRKE2_URL=|\bget\.(?:k3s|rke2)\.io\b.*--server\b"
+)
+_MENTIONS = re.compile(r"registerWithTaints|register-with-taints|node-taint|\btaints?\b", re.IGNORECASE)
+_JINJA = re.compile(r"##\s*template:\s*jinja[^\n]*\n\s*", re.IGNORECASE)
+# The longer words first. cloudinit/handlers/__init__.py of canonical/cloud-init, `INCLUSION_TYPES_MAP`.
+_CLOUD_INIT: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "archive": ("text/cloud-config-archive", ("#cloud-config-archive",)),
+    "cloud_config": ("text/cloud-config", ("#cloud-config",)),
+    "remote": ("text/x-include-url", ("#include",)),
+    "script": ("text/x-shellscript", ("#!", "#cloud-boothook", "<powershell>")),
+}
+_RANCHER = re.compile(r"/rancher/(?:k3s|rke2)/config\.yaml")
+_OBJECT = re.compile(r"[\"']?(?:apiVersion|kind)[\"']?\s*:")
+_GZIP = b"\x1f\x8b"
 _REGISTER = re.compile(r"--(?:register-with-taints|node-taint)(?:=|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'\\]+)")
 # A comment at the end of a command too; what is in quotes is none.
 _COMMENT = re.compile(r"('[^'\n]*'|\"[^\"\n]*\")|(?:^|(?<=[\s;]))#(?!!).*$", re.MULTILINE)
@@ -47,9 +63,13 @@ class UserData:
     """True when it names the cluster that the machine joins."""
     taints: tuple[Taint, ...] = ()
     unknown: tuple[str, ...] = ()
-    """Where it takes a taint from a variable."""
+    """The property, where it gives a taint in a way that cannot be read, such as a variable or a heredoc."""
     not_counted: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
+    self_managed: bool = False
+    """True when it joins by itself (kubeadm, k3s, RKE2), which no node of a managed group of EKS does."""
+    opaque: bool = False
+    """True when a part of it is not here, such as a script from an address."""
     sharing: SharingFacts | None = None
     own_device_plugin: bool | None = None
     """Whether Bottlerocket's built-in device plugin is on; None for any other system."""
@@ -63,28 +83,202 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
         path: The property, for messages.
     """
     content = decoded(given)
-    if not _MARKS.search(content):
-        return UserData()
     if _is_too_large(given) or content.casefold().count("multipart/") > _MOST_MULTIPARTS:
         # No machine starts with too much, and what is not read may be the taint.
-        return UserData(joins=True, unknown=(path,))
-    found = UserData()
-    configured, flagged = TaintsRead(), TaintsRead()
-    for _, kind, part in parts(content):
+        return UserData(joins=True, unknown=(path,)) if _MARKS.search(content) else UserData()
+    reading = _Reading(path)
+    for mime, kind, body in parts(content):
+        reading.part(mime, kind, body)
+    return reading.result()
+
+
+class _Reading:
+    """User data while it is read, part by part."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.found = UserData()
+        self.configured, self.flagged = TaintsRead(), TaintsRead()
+        self.mentions = False
+        """A taint is spoken of in a way that only running it would tell."""
+        self.left = _MOST_UNPACKED
+
+    def result(self) -> UserData:
+        """Return what was read, once every part was."""
+        # The kubelet's argument replaces what its configuration file says.
+        # https://kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file/#kubelet-configuration-merging-order
+        read = self.flagged if self.flagged.taints or self.flagged.unknown else self.configured
+        found = self.found
+        found.taints, unknown = tuple(read.taints), [*read.unknown]
+        if (self.mentions or (found.opaque and found.joins)) and not repels_cpu_pods(found.taints):
+            unknown.append(self.path)
+        found.unknown = tuple(dict.fromkeys(unknown))
+        found.not_counted = (*self.configured.not_counted, *self.flagged.not_counted)
+        return found
+
+    def part(self, mime: str, kind: str, body: str) -> None:
+        """Read one part, as cloud-init, nodeadm or Bottlerocket would take it."""
+        body = _JINJA.sub("", body.lstrip(), count=1)
+        for known, (type_, words) in _CLOUD_INIT.items():
+            if mime == type_ or body.startswith(words):
+                getattr(self, f"_{known}")(body)
+                return
         if kind == "toml":
-            _bottlerocket(part, path, configured, found)
+            _bottlerocket(body, self.path, self.configured, self.found)
         elif kind == "nodeadm":
-            _node_config(part, path, configured, flagged, found)
+            self._node_config(body)
+        elif body.startswith("{"):
+            self._ignition(body)
         else:
-            script = _COMMENT.sub(_kept, part)
-            found.joins = found.joins or bool(_BOOTSTRAP.search(script))
-            kubelet_arguments(script, path, flagged)
-    # The kubelet's argument replaces what its configuration file says.
-    # https://kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file/#kubelet-configuration-merging-order
-    read = flagged if flagged.taints or flagged.unknown else configured
-    found.taints, found.unknown = tuple(read.taints), tuple(read.unknown)
-    found.not_counted = (*configured.not_counted, *flagged.not_counted)
-    return found
+            self._script(body)
+
+    def _script(self, text_: str) -> None:
+        self._commands(_COMMENT.sub(_kept, text_))
+
+    def _commands(self, script: str) -> None:
+        own = bool(_SELF_MANAGED.search(script))
+        self.found.self_managed = self.found.self_managed or own
+        self.found.joins = self.found.joins or own or bool(_BOOTSTRAP.search(script))
+        kubelet_arguments(script, self.path, self.flagged)
+        self.mentions = self.mentions or bool(_MENTIONS.search(_REGISTER.sub("", script)))
+
+    def _remote(self, body: str) -> None:
+        self.found.opaque = True
+
+    def _archive(self, body: str) -> None:
+        for item in (one for document in self._documents(body) for one in (document if is_list(document) else [])):
+            content = item if isinstance(item, str) else text(at(item, "content"))
+            self.part(text(at(item, "type")), _kind("", content), content)
+
+    def _cloud_config(self, body: str) -> None:
+        documents = self._documents(body)
+        if not documents:
+            self._script(body)
+        for document in documents:
+            for key in ("bootcmd", "runcmd"):
+                commands = at(document, key)
+                for command in commands if is_list(commands) else [commands]:
+                    if is_list(command):  # words that no shell takes apart, so there is no comment among them
+                        self._commands(" ".join(str(word) for word in command))
+                    else:
+                        self._script(text(command))
+            files = at(document, "write_files")
+            for one in files if is_list(files) else []:
+                content = self._unpacked(text(at(one, "content")), text(at(one, "encoding")))
+                self._file(text(at(one, "path")), content)
+
+    def _ignition(self, body: str) -> None:
+        """Read Ignition's configuration, of Flatcar and Fedora CoreOS: https://coreos.github.io/ignition/specs/."""
+        document = next(iter(self._documents(body)), None)
+        if not isinstance(at(document, "ignition"), Mapping):
+            self._script(body)
+            return
+        if at(document, "ignition.config.replace.source") or at(document, "ignition.config.merge"):
+            self.found.opaque = True
+        files, units = at(document, "storage.files"), at(document, "systemd.units")
+        for one in files if is_list(files) else []:
+            source = text(at(one, "contents.source"))
+            head, comma, data = source.partition(",")
+            if source and not (comma and head.startswith("data:")):
+                self.found.opaque = True
+                continue
+            encoding = "base64" if head.endswith(";base64") else ""
+            gzipped = "+gzip" if at(one, "contents.compression") == "gzip" else ""
+            content = self._unpacked(data if encoding else unquote(data), encoding + gzipped)
+            self._file(text(at(one, "path")), content)
+        for one in units if is_list(units) else []:
+            dropins = at(one, "dropins")
+            for unit in (one, *(dropins if is_list(dropins) else ())):
+                self._script(text(at(unit, "contents")))
+
+    def _file(self, path: str, content: str) -> None:
+        """Read a file that user data writes, for what will find it there."""
+        if content.startswith("#!"):
+            self._script(content)
+            return
+        if _RANCHER.search(path):
+            for document in self._documents(content):
+                self._agent(document)
+            return
+        known = self._documents(content) if _OBJECT.search(content) else []
+        for document in known:
+            kind, version = at(document, "kind"), text(at(document, "apiVersion"))
+            if version.startswith("node.eks.aws/"):
+                self._node(document)
+            elif version.startswith("kubeadm.k8s.io/") and kind == "JoinConfiguration":
+                self._kubeadm(at(document, "nodeRegistration"))
+            elif kind == "KubeletConfiguration":
+                where = f"{self.path} registerWithTaints"
+                self.configured.objects(at(document, "registerWithTaints"), where, KUBERNETES_EFFECTS)
+        if not known:
+            self._script(content)
+
+    def _agent(self, document: Any) -> None:
+        """Read the configuration of an agent of k3s or RKE2: https://docs.k3s.io/installation/configuration."""
+        if at(document, "server"):
+            self.found.joins = self.found.self_managed = True
+        taints, arguments = at(document, "node-taint"), at(document, "kubelet-arg")
+        listed = taints if is_list(taints) else [taints] if isinstance(taints, str) else []
+        self._lines([text(one) for one in listed], "node-taint")
+        for one in arguments if is_list(arguments) else [arguments]:
+            kubelet_arguments(f"--{text(one).lstrip('-')}", self.path, self.flagged)
+
+    def _kubeadm(self, registration: Any) -> None:
+        """Read how kubeadm registers a node: https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/."""
+        self.found.joins = self.found.self_managed = True
+        self.configured.objects(at(registration, "taints"), f"{self.path} nodeRegistration.taints", KUBERNETES_EFFECTS)
+        given = at(registration, "kubeletExtraArgs")
+        named = at(given, "register-with-taints")
+        if is_list(given):  # since v1beta4 a list of name and value
+            named = next((at(one, "value") for one in given if at(one, "name") == "register-with-taints"), None)
+        self._lines(text(named).split(","), "nodeRegistration.kubeletExtraArgs")
+
+    def _lines(self, taints: list[str], where: str) -> None:
+        for one in filter(None, taints):
+            if "$" in one or "{{" in one:
+                self.flagged.unknown.append(self.path)
+            else:
+                self.flagged.line(one, f"{self.path} {where}")
+
+    def _node_config(self, body: str) -> None:
+        documents = self._documents(body)
+        if not documents:
+            # A script that writes the configuration itself: its arguments can be read, its text cannot.
+            self._script(body)
+        for document in documents:
+            self._node(document)
+
+    def _node(self, document: Any) -> None:
+        spec = at(document, "spec")
+        # EKS writes the cluster's part for a managed node group without an image of its own.
+        named = at(spec, "cluster.name") or at(spec, "cluster.apiServerEndpoint")
+        self.found.joins = self.found.joins or bool(named)
+        node_options(spec, self.path, self.configured, self.flagged)
+
+    def _documents(self, body: str) -> list[Any]:
+        """Parse YAML or JSON; nothing where it is neither, or too much."""
+        from gpupools.base.bounded_yaml import parse_yaml  # only here: most user data is a script
+
+        try:
+            return [one.data for one in parse_yaml(body, _MOST_VALUES)]
+        except Rejected:
+            return []
+
+    def _unpacked(self, content: str, encoding: str) -> str:
+        """Undo the encoding of a file, which cloud-init names (`b64`, `gz+b64` and their long forms)."""
+        raw = content.encode(errors="replace")
+        if "64" in encoding:
+            raw = _without_base64(content)
+        if "gz" in encoding and raw.startswith(_GZIP):
+            try:
+                raw = zlib.decompressobj(wbits=31).decompress(raw, max(self.left, 1))
+            except zlib.error:
+                return ""  # nor can the node
+        self.left -= len(raw)
+        if self.left < 0:
+            self.found.opaque = True
+            return ""
+        return raw.decode(errors="replace")
 
 
 def _kept(match: re.Match[str]) -> str:
@@ -94,7 +288,7 @@ def _kept(match: re.Match[str]) -> str:
 def decoded(given: str) -> str:
     """Undo base64 and gzip, where user data is so encoded; what is beyond the limits is cut off."""
     raw = _without_base64(given[: 2 * _MOST_UNPACKED])
-    if raw.startswith(b"\x1f\x8b"):
+    if raw.startswith(_GZIP):
         try:
             raw = zlib.decompressobj(wbits=31).decompress(raw, _MOST_UNPACKED)
         except zlib.error:
@@ -103,6 +297,16 @@ def decoded(given: str) -> str:
         return raw[:_MOST_UNPACKED].decode()
     except UnicodeDecodeError:
         return given[:_MOST_UNPACKED]  # text that only looks like base64
+
+
+def _unzipped(raw: bytes) -> str:
+    """Undo gzip, where a part is so packed."""
+    if raw.startswith(_GZIP):
+        try:
+            raw = zlib.decompressobj(wbits=31).decompress(raw, _MOST_UNPACKED)
+        except zlib.error:
+            return ""
+    return raw[:_MOST_UNPACKED].decode(errors="replace")
 
 
 def _without_base64(given: str) -> bytes:
@@ -118,7 +322,7 @@ def _is_too_large(given: str) -> bool:
     raw = _without_base64(given)
     if len(raw) > MOST_USER_DATA:
         return True
-    if not raw.startswith(b"\x1f\x8b"):
+    if not raw.startswith(_GZIP):
         return False
     unpacker = zlib.decompressobj(wbits=31)
     try:
@@ -173,7 +377,7 @@ def parts(content: str) -> Iterator[tuple[str, str, str]]:
             if part.is_multipart():
                 continue
             payload = part.get_payload(decode=True)
-            body = payload.decode(errors="replace") if isinstance(payload, bytes) else ""
+            body = _unzipped(payload) if isinstance(payload, bytes) else ""
             yield part.get_content_type(), _kind(part.get_content_type(), body), body
     else:
         yield "", _kind("", content), content
@@ -182,30 +386,15 @@ def parts(content: str) -> Iterator[tuple[str, str, str]]:
 def _kind(content_type: str, body: str) -> str:
     if content_type == "application/node.eks.aws" or _NODE_CONFIG.search(body):
         return "nodeadm"
+    if body.lstrip().startswith("{"):
+        return "nodeadm" if _NODE_CONFIG_IN_BRACES.search(body) else ""
     return "toml" if _SETTINGS.search(body) else ""
 
 
 # Each part of a line is passed over in one way only: on blank lines \s* in a row would take the cube of their number.
 _NODE_CONFIG = re.compile(r"(?m)^[ \t]*(?:[{,][ \t]*)?\"?apiVersion\"?:[ \t]*\"?node\.eks\.aws/")
+_NODE_CONFIG_IN_BRACES = re.compile(r"[{,\s]\"?apiVersion\"?\s*:\s*\"?node\.eks\.aws/")
 _SETTINGS = re.compile(r"(?m)^[ \t]*(?:\[+[ \t]*\"?settings\b|settings\.)")
-
-
-def _node_config(body: str, path: str, configured: TaintsRead, flagged: TaintsRead, found: UserData) -> None:
-    from gpupools.base.bounded_yaml import parse_yaml  # only here: most user data is a script
-
-    try:
-        documents = [mapping(one.data) for one in parse_yaml(body, _MOST_VALUES)]
-    except Rejected:
-        # A script that writes the configuration itself: its arguments can be read, its text cannot.
-        script = _COMMENT.sub(_kept, body)
-        found.joins = found.joins or bool(_BOOTSTRAP.search(script))
-        kubelet_arguments(script, path, flagged)
-        return
-    for document in documents:
-        spec = at(document, "spec")
-        # EKS writes the cluster's part for a managed node group without an image of its own.
-        found.joins = found.joins or bool(at(spec, "cluster.name") or at(spec, "cluster.apiServerEndpoint"))
-        node_options(spec, path, configured, flagged)
 
 
 def node_options(spec: Any, path: str, configured: TaintsRead, flagged: TaintsRead) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from gpupools.base.taints import Effect, Taint
+from gpupools.base.taints import HARD_EFFECTS, Effect, Taint
 from gpupools.known.catalogue import Catalogue
 from gpupools.planned.cloud import Reading
 from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, By, PoolFacts, SharingFacts, SoftwareHints
@@ -48,6 +48,7 @@ _NVIDIA_FAMILY = re.compile(r"standard_n(?:cc?|d|v)\d\w*", re.IGNORECASE)
 
 _NVIDIA = "gpuProfile.nvidia"
 _MANAGED_TAG = "enablemanagedgpuexperience"  # Azure's tag names know no case
+_SKIP_TAG = "skipgpudriverinstall"
 
 _TAINTS = "https://learn.microsoft.com/azure/aks/use-node-taints"
 
@@ -187,6 +188,9 @@ def _pool(catalogue: Catalogue, given: Mapping[str, Any], names: _Names, prefix:
         machines.unknown.append(f"{prefix}{names.profile}")
     read = TaintsRead()
     read.texts(given.get("nodeTaints"), f"{prefix}nodeTaints")
+    system = text(given.get("mode")).casefold() == "system"
+    if system:
+        _leave_out_refused(read, f"{prefix}nodeTaints")
     if given.get("nodeInitializationTaints"):
         what = "are removed after the start of a node, so they keep nobody off"
         read.note(f"{prefix}nodeInitializationTaints: {what} ({_TAINTS})")
@@ -217,7 +221,19 @@ def _pool(catalogue: Catalogue, given: Mapping[str, Any], names: _Names, prefix:
         tags=string_map(given.get("tags")),
         weaknesses=tuple(hardening.found),
         customised=tuple(customised(given, prefix)),
+        no_taint_field=system,
     )
+
+
+def _leave_out_refused(read: TaintsRead, path: str) -> None:
+    """Leave out the taints that AKS refuses on a pool of mode System (`SystemPoolHasRestrictedTaint`).
+
+    https://github.com/Azure/AKS/issues/2578; unchanged in https://github.com/istio/istio.io/issues/16905 of 2025-10.
+    """
+    refused = [each for each in read.taints if each.key != "CriticalAddonsOnly" and each.effect in HARD_EFFECTS]
+    for each in refused:
+        read.taints.remove(each)
+        read.note(f"{path}: AKS refuses {each.key} on a pool of mode System, which takes its own pods")
 
 
 def _sizes(given: Mapping[str, Any], unknown: list[str], prefix: str) -> Iterator[tuple[str, str]]:
@@ -271,6 +287,14 @@ def _software(given: Mapping[str, Any], names: _Names, prefix: str, vendor: str)
     if driver == "None":
         # Whether the image keeps the container toolkit then is described both ways by Microsoft and NVIDIA.
         return SoftwareHints(By.NOBODY, By.UNSAID, By.NOBODY, (f"{prefix}{names.driver} None",))
+    skipped = next((tag for tag in string_map(given.get("tags")) if tag.casefold() == _SKIP_TAG), None)
+    if skipped is not None:
+        return SoftwareHints(By.NOBODY, By.UNSAID, By.NOBODY, (f"{prefix}tags.{skipped}",))
+    secure = flag(at(given, "securityProfile.enableSecureBoot")) is True
+    if secure and vendor == "nvidia" and not text(given.get(names.os)).startswith("AzureLinux"):
+        # https://learn.microsoft.com/azure/aks/use-trusted-launch: the driver on Ubuntu is not signed
+        said = f"{prefix}securityProfile.enableSecureBoot true, and AKS's driver on Ubuntu is not signed"
+        return SoftwareHints(By.NOBODY, By.CLOUD, By.NOBODY, (said,))
     if driver is None or driver == "Install":
         said = f"{prefix}{names.driver} {driver or 'unset'}"
         # AKS installs no driver for AMD: https://learn.microsoft.com/azure/aks/use-amd-gpus
@@ -311,6 +335,17 @@ def _harden(given: Mapping[str, Any], names: _Names, prefix: str, hardening: Har
             "nodes need no SSH",
             mandatory=False,
             source="https://learn.microsoft.com/azure/aks/manage-ssh-node-access",
+        )
+    for tag, value in string_map(given.get("tags")).items():
+        hardening.want(
+            "retired-tag",
+            f"{prefix}tags.{tag}",
+            value,
+            tag.casefold() != _SKIP_TAG,
+            f"{names.driver} None, in place of the tag",
+            "AKS makes no new GPU pool with this tag since 2025-08",
+            mandatory=False,
+            source="https://github.com/Azure/AKS/issues/4925",
         )
     image = given.get(names.os)
     hardening.want(

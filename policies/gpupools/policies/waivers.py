@@ -1,0 +1,168 @@
+"""Waivers: one rule let pass on one resource, for a reason, by somebody, until a day. Pure.
+
+A waiver stands in the policy's configuration, with the rule it is for, or as an annotation on a Kubernetes object. One
+that has ended, or that nothing needs, is a violation of its own, so that none outlives what it was made for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from gpupools.base.bounded_yaml import parse_yaml
+from gpupools.base.errors import Rejected, shown
+
+KEY = "waivers"
+"""The key of a rule's configuration that holds its waivers."""
+ANNOTATION = "gpupools/waive."
+"""What the key of an annotation begins with; the rule's name follows."""
+
+_WORDS = {
+    "resource": "Address of the resource: as a report of `gpupools policy` has it, or the URN.",
+    "pool": "Name of the one pool inside the resource; all of them without it.",
+    "reason": "Why the rule is let pass.",
+    "owner": "Who answers for it.",
+    "expires": "Last day on which it holds, as YYYY-MM-DD.",
+}
+_OPTIONAL = ("pool",)
+_MOST_VALUES = 100
+
+SCHEMA: Mapping[str, Any] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "properties": {
+            key: {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$" if key == "expires" else r"\S", "description": of}
+            for key, of in _WORDS.items()
+        },
+        "required": [key for key in _WORDS if key not in _OPTIONAL],
+        "additionalProperties": False,
+    },
+    "default": [],
+    "description": "Resources on which the rule is let pass, each with reason, owner and last day.",
+}
+
+
+@dataclass(frozen=True)
+class Waiver:
+    """One rule that is let pass on one resource."""
+
+    rule: str
+    resource: str
+    """Its address."""
+    reason: str
+    owner: str
+    expires: date
+    """The last day on which it holds."""
+    pool: str = ""
+    annotated: bool = False
+    """True when the object itself says so."""
+
+    def covers(self, address: str, pool: str, today: date) -> bool:
+        """Say whether it lets pass what its rule found."""
+        return address == self.resource and self.pool in ("", pool) and today <= self.expires
+
+    def __str__(self) -> str:
+        return f"waived until {self.expires} by {self.owner}: {self.reason}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON types."""
+        return {"reason": self.reason, "owner": self.owner, "expires": self.expires.isoformat()}
+
+
+def wrong(given: object, *, annotated: bool = False) -> str:
+    """Say what one waiver should have been; empty when it is right."""
+    wanted = [key for key in _WORDS if key not in _OPTIONAL and not (annotated and key == "resource")]
+    allowed = [*wanted, "pool"]
+    if not isinstance(given, Mapping):
+        return f"write a waiver as an object with {', '.join(wanted)}"
+    lacking = [key for key in wanted if not (isinstance(given.get(key), str) and given[key].strip())]
+    if lacking:
+        return f"give the waiver {', '.join(lacking)} as text"
+    beyond = [str(key) for key in given if key not in allowed]
+    if beyond:
+        return f"leave {', '.join(beyond)[:100]} out; a waiver has {', '.join(allowed)}"
+    if not isinstance(given.get("pool", ""), str):
+        return "give pool as text"
+    return "" if _date(given["expires"]) else "write expires as YYYY-MM-DD, a day that there is"
+
+
+def _date(given: str) -> date | None:
+    try:
+        return date.fromisoformat(given) if re.fullmatch(r"\d{4}-\d{2}-\d{2}", given) else None
+    except ValueError:
+        return None
+
+
+def _made(rule: str, resource: str, given: Mapping[str, Any], *, annotated: bool = False) -> Waiver:
+    return Waiver(
+        rule=rule,
+        resource=resource,
+        reason=given["reason"],
+        owner=given["owner"],
+        expires=date.fromisoformat(given["expires"]),
+        pool=given.get("pool", ""),
+        annotated=annotated,
+    )
+
+
+def configured(rule: str, options: Mapping[str, Any]) -> tuple[Waiver, ...]:
+    """Return the waivers of a rule's configuration; one that is not right waives nothing."""
+    given = options.get(KEY)
+    return tuple(
+        _made(rule, one["resource"], one) for one in (given if isinstance(given, list) else ()) if not wrong(one)
+    )
+
+
+def annotated(
+    address: str, type_token: str, inputs: Mapping[str, Any], rules: Collection[str]
+) -> tuple[tuple[Waiver, ...], tuple[str, ...]]:
+    """Read the waivers that a Kubernetes object has as annotations.
+
+    Args:
+        address: Of the object.
+        type_token: Its Pulumi type.
+        inputs: The object.
+        rules: Names of the rules there are.
+
+    Returns:
+        The waivers, and what is wrong with those that are none.
+    """
+    metadata = inputs.get("metadata") if type_token.startswith("kubernetes:") else None
+    notes = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    found: list[Waiver] = []
+    problems: list[str] = []
+    for key, value in notes.items() if isinstance(notes, Mapping) else ():
+        if not isinstance(key, str) or not key.startswith(ANNOTATION):
+            continue
+        rule, given = key.removeprefix(ANNOTATION), _parsed(value)
+        fault = wrong(given, annotated=True) if rule in rules else f"there is no rule {shown(rule)}"
+        if fault:
+            problems.append(f"annotation {key} waives nothing: {fault}")
+        else:
+            found.append(_made(rule, address, given, annotated=True))
+    return tuple(found), tuple(problems)
+
+
+def _parsed(value: object) -> Any:
+    try:
+        documents = parse_yaml(value, _MOST_VALUES) if isinstance(value, str) else ()
+    except Rejected:
+        return None
+    data = documents[0].data if len(documents) == 1 else None
+    # YAML reads an unquoted day as one.
+    return (
+        {key: one.isoformat() if isinstance(one, date) else one for key, one in data.items()}
+        if isinstance(data, dict)
+        else data
+    )
+
+
+def scope(address: str) -> str:
+    """Return what a resource belongs to, so that a configuration can serve stacks, plans and manifests alike."""
+    if address.startswith("urn:pulumi:"):
+        return "::".join(address.split("::")[:2])
+    return "Kubernetes" if re.match(r"[A-Z]\w*(?:/|$)", address) else "Terraform"

@@ -1,0 +1,269 @@
+"""Waivers: one rule let pass on one resource until a day, on the command line and in the running pack."""
+
+import json
+import xml.etree.ElementTree as Xml
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf import struct_pb2
+
+from gpupools.commands.cli import main
+from gpupools.policies.documents.judging import judge_file, judge_waivers, read_config
+from gpupools.policies.waivers import Waiver, scope, wrong
+from gpupools.preview.pack import Diagnostic, PolicyPackProcess, StackResource
+
+TAINTED = "gpu-pool-tainted"
+CURRENT = "gpu-waiver-current"
+LATER = (datetime.now(tz=UTC).date() + timedelta(days=30)).isoformat()
+BEFORE = "2026-01-31"
+TODAY = date(2026, 11, 22)
+POOL = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {{name: {name}, annotations: {notes}}}
+spec:
+  template:
+    metadata: {{labels: {{owner: vision}}}}
+    spec:
+      nodeClassRef: {{group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}}
+      requirements:
+        - {{key: node.kubernetes.io/instance-type, operator: In, values: [g6.xlarge]}}
+"""
+
+
+def pool(name: str = "lab", notes: Mapping[str, str] | None = None) -> str:
+    return POOL.format(name=name, notes=json.dumps(notes or {}))
+
+
+def waiver(resource: str = "NodePool/lab", **other: str) -> dict[str, str]:
+    return {"resource": resource, "reason": "a driver is tried out", "owner": "vision", "expires": LATER, **other}
+
+
+@pytest.fixture
+def judge(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Judge a manifest with a configuration; return exit code and output."""
+
+    def judged(manifest: str, *given: Mapping[str, str], form: str = "text", rule: str = TAINTED) -> tuple[int, str]:
+        file, config = tmp_path / "pools.yaml", tmp_path / "config.json"
+        file.write_text(manifest, encoding="utf-8")
+        config.write_text(json.dumps({rule: {"waivers": list(given)}}), encoding="utf-8")
+        code = main(["policy", str(file), "--config", str(config), "--format", form])
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    return judged
+
+
+def test_a_waiver_lets_one_resource_pass_and_is_listed(judge: Callable[..., tuple[int, str]]) -> None:
+    code, said = judge(pool(), waiver())
+
+    assert code == 0
+    assert f"NodePool/lab: waived until {LATER} by vision: a driver is tried out: has 1 NVIDIA GPU" in said
+    assert "0 violations, 0 advisories, 1 waived" in said
+
+
+def test_it_lets_no_other_resource_and_no_other_rule_pass(judge: Callable[..., tuple[int, str]]) -> None:
+    code, said = judge(pool() + "---\n" + pool("other"), waiver())
+
+    assert code == 1
+    assert "NodePool/other: mandatory: has 1 NVIDIA GPU" in said
+    assert judge(pool(), waiver(), rule="gpu-pool-owned")[0] == 1
+
+
+def test_one_that_has_ended_is_a_violation_beside_what_it_let_pass(judge: Callable[..., tuple[int, str]]) -> None:
+    code, said = judge(pool(), waiver(expires=BEFORE))
+
+    assert code == 1
+    assert "NodePool/lab: mandatory: has 1 NVIDIA GPU" in said
+    assert f"(vision: a driver is tried out) ended on {BEFORE}" in said
+
+
+@pytest.mark.parametrize(
+    "given",
+    [waiver("NodePool/other"), waiver(pool="inner")],
+    ids=["another resource", "another pool of it"],
+)
+def test_one_that_matches_nothing_is_a_violation(judge: Callable[..., tuple[int, str]], given: dict[str, str]) -> None:
+    code, said = judge(pool(), given)
+
+    assert code == 1
+    assert "matches nothing that the rule found" in said
+    assert f"[{CURRENT}]" in said
+
+
+def test_one_for_another_kind_of_file_is_none_of_this_runs_business(judge: Callable[..., tuple[int, str]]) -> None:
+    others = [waiver("aws_eks_node_group.lab"), waiver("urn:pulumi:prod::gpu::aws:eks/nodeGroup:NodeGroup::lab")]
+    code, said = judge(pool(), waiver(), *others)
+
+    assert (code, "matches nothing" in said) == (0, False)
+
+
+def test_several_files_are_one_run(tmp_path: Path) -> None:
+    files = {name: tmp_path / f"{name}.yaml" for name in ("lab", "other")}
+    for name, file in files.items():
+        file.write_text(pool(name), encoding="utf-8")
+    config = tmp_path / "config.json"
+    given = [waiver(f"NodePool/{name}", expires="2026-11-22") for name in files]
+    config.write_text(json.dumps({TAINTED: {"waivers": given}}), encoding="utf-8")
+    chosen = read_config(config, TODAY)
+    judged = [judge_file(file, chosen) for file in files.values()]
+
+    assert [(len(file.waived), file.refuses) for file in judged] == [(1, False), (1, False)]
+    assert judge_waivers(judged, chosen) is None
+    assert judge_waivers(judged[:1], chosen) is not None
+
+
+def test_an_annotation_waives_for_its_object(judge: Callable[..., tuple[int, str]]) -> None:
+    note = f"{{reason: a driver is tried out, owner: vision, expires: {LATER}}}"
+    code, said = judge(pool(notes={f"gpupools/waive.{TAINTED}": note}))
+
+    assert code == 0
+    assert f"waived until {LATER} by vision" in said
+
+
+@pytest.mark.parametrize(
+    ("key", "note", "says"),
+    [
+        (f"waive.{TAINTED}", "{reason: r, owner: o, expires: 2026-01-31}", "ended on 2026-01-31"),
+        (f"waive.{TAINTED}", "{reason: r, owner: o}", "give the waiver expires as text"),
+        (f"waive.{TAINTED}", "please", "write a waiver as an object"),
+        (f"waive.{TAINTED}", "{reason: r, owner: o, expires: 2027-02-30}", "a day that there is"),
+        ("waive.gpu-pool-owned", f"{{reason: r, owner: o, expires: {LATER}}}", "matches nothing that the rule found"),
+        ("waive.gpu-pool-tinted", f"{{reason: r, owner: o, expires: {LATER}}}", "there is no rule 'gpu-pool-tinted'"),
+        (f"waive.{CURRENT}", f"{{reason: r, owner: o, expires: {LATER}}}", f"there is no rule '{CURRENT}'"),
+    ],
+)
+def test_an_annotation_that_waives_nothing_is_a_violation(
+    judge: Callable[..., tuple[int, str]], key: str, note: str, says: str
+) -> None:
+    code, said = judge(pool(notes={f"gpupools/{key}": note}))
+
+    assert code == 1
+    assert says in said
+    assert f"[{CURRENT}]" in said
+
+
+def test_every_report_lists_it(judge: Callable[..., tuple[int, str]]) -> None:
+    reports = {form: judge(pool(), waiver(), form=form) for form in ("json", "sarif", "junit", "github")}
+    (file,) = json.loads(reports["json"][1])["files"]
+    (result,) = json.loads(reports["sarif"][1])["runs"][0]["results"]
+    suite = Xml.fromstring(reports["junit"][1])
+
+    assert {code for code, _ in reports.values()} == {0}
+    assert file["findings"] == []
+    assert file["waived"][0]["waiver"] == {"reason": "a driver is tried out", "owner": "vision", "expires": LATER}
+    assert [(one["kind"], one["status"]) for one in result["suppressions"]] == [("external", "accepted")]
+    assert (suite.get("failures"), f"waived until {LATER}" in Xml.tostring(suite, "unicode")) == ("0", True)
+    assert reports["github"][1].startswith("::notice ")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"resource": "x"}, "give the waiver reason, owner, expires as text"),
+        (waiver(reason=" "), "give the waiver reason as text"),
+        (waiver(expires="31.12.2026"), "write expires as YYYY-MM-DD"),
+        (waiver(expires="2026-02-30"), "a day that there is"),
+        (waiver(until="x"), "leave until out"),
+        (7, "write a waiver as an object"),
+    ],
+)
+def test_a_configuration_with_a_waiver_that_lacks_something_is_refused(
+    judge: Callable[..., tuple[int, str]], given: Any, says: str
+) -> None:
+    code, said = judge(pool(), given)
+
+    assert code == 1
+    assert says in said
+    assert "0 violations" not in said
+    assert says in wrong(given)
+
+
+@pytest.mark.parametrize(
+    ("address", "belongs"),
+    [
+        ("urn:pulumi:prod::gpu::a:b:C::n", "urn:pulumi:prod::gpu"),
+        ("NodePool/a", "Kubernetes"),
+        ("ConfigMap/ns/a", "Kubernetes"),
+        ("aws_eks_node_group.a[0]", "Terraform"),
+        ('module.A["x"].aws_instance.b', "Terraform"),
+    ],
+)
+def test_an_address_shows_what_it_belongs_to(address: str, belongs: str) -> None:
+    assert scope(address) == belongs
+
+
+def test_a_waiver_holds_on_its_last_day() -> None:
+    given = Waiver(TAINTED, "NodePool/lab", "r", "o", TODAY)
+
+    assert given.covers("NodePool/lab", "", TODAY)
+    assert not given.covers("NodePool/lab", "", TODAY + timedelta(days=1))
+
+
+# --- in the pack ---
+
+EKS = "aws:eks/nodeGroup:NodeGroup"
+URN = f"urn:pulumi:preview::gpupools::{EKS}::"
+
+
+def packed(given: Mapping[str, Any]) -> struct_pb2.Struct:
+    made = struct_pb2.Struct()
+    made.update(given)
+    return made
+
+
+GROUP = {"instanceTypes": ["g6.xlarge"], "labels": {"owner": "vision"}}
+
+
+@pytest.fixture
+def ask() -> Callable[..., list[Diagnostic]]:
+    """Let a pack with waivers judge bare groups, each and then all of them."""
+
+    def asked(*names: str, waivers: Any = (), inputs: Mapping[str, Any] = GROUP, kind: str = EKS) -> list[Diagnostic]:
+        with PolicyPackProcess(config={TAINTED: {"waivers": list(waivers)}}) as pack:
+            urns = {name: f"urn:pulumi:preview::gpupools::{kind}::{name}" for name in names}
+            said = [each for name, urn in urns.items() for each in pack.analyze(urn, kind, name, packed(inputs))]
+            whole = [
+                StackResource(urn=urn, type=kind, name=name, properties=packed(inputs)) for name, urn in urns.items()
+            ]
+            return [*said, *pack.analyze_stack(whole)]
+
+    return asked
+
+
+def about(said: list[Diagnostic]) -> Iterator[tuple[str, str, str]]:
+    for each in said:
+        if each.policy in (TAINTED, CURRENT, "waived"):
+            yield each.policy, each.level, each.urn.removeprefix(URN)
+
+
+def test_the_pack_lets_one_resource_pass_and_lists_it(ask: Callable[..., list[Diagnostic]]) -> None:
+    said = ask("lab", "other", waivers=[waiver(f"{URN}lab")])
+
+    assert list(about(said)) == [(TAINTED, "mandatory", "other"), ("waived", "advisory", "lab")]
+    assert f"waived until {LATER} by vision: a driver is tried out" in said[-1].message
+
+
+def test_the_pack_refuses_waivers_that_ended_or_match_nothing(ask: Callable[..., list[Diagnostic]]) -> None:
+    ended, unneeded = waiver(f"{URN}lab", expires=BEFORE), waiver(f"{URN}none")
+    other = waiver("urn:pulumi:prod::gpupools::a:b:C::lab")
+    said = ask("lab", waivers=[ended, unneeded, other])
+
+    assert [(policy, level) for policy, level, _ in about(said)] == [
+        (TAINTED, "mandatory"),
+        (CURRENT, "mandatory"),
+        (CURRENT, "mandatory"),
+    ]
+    assert "ended on" in "".join(each.message for each in said)
+
+
+def test_the_pack_reads_annotations(ask: Callable[..., list[Diagnostic]]) -> None:
+    note = {f"gpupools/waive.{TAINTED}": f"{{reason: r, owner: o, expires: {LATER}}}"}
+    wanted = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6.xlarge"]}]
+    inputs = {"metadata": {"annotations": note}, "spec": {"template": {"spec": {"requirements": wanted}}}}
+    said = ask("lab", inputs=inputs, kind="kubernetes:karpenter.sh/v1:NodePool")
+
+    assert [(policy, level) for policy, level, _ in about(said)] == [("waived", "advisory")]
