@@ -3,11 +3,12 @@
 Every key here either changes what each cloud is asked for or is refused there with the reason; none is ignored.
 """
 
+import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
-from gpupools.base.errors import Path
+from gpupools.base.errors import Path, shown
 from gpupools.base.model import Strict
 
 
@@ -66,12 +67,19 @@ Capacity = Annotated[
 class Image(Strict):
     """The node image."""
 
-    family: Literal["al2023", "bottlerocket", "ubuntu", "azure-linux", "cos", "custom"] | None = None
-    """Left out: the cloud's image for the chosen software."""
+    family: str | None = None
+    """The cloud's own name, or `custom`; left out: its image for the chosen software."""
     id: str | None = Field(default=None, min_length=1)
     """Image id of `custom`, e.g. `ami-0abc…`; who brings the driver is then the pool's `software`."""
     fips: bool = False
     """The FIPS 140 variant, where there is one with NVIDIA's driver."""
+
+    @field_validator("family")
+    @classmethod
+    def _is_a_name(cls, family: str | None) -> str | None:
+        if family is not None and not re.fullmatch(r"[a-z][a-z0-9-]{0,29}", family):
+            raise ValueError(f"got {shown(family)}; write the name of an image in small letters, such as ubuntu")
+        return family
 
     @model_validator(mode="after")
     def _custom_has_an_id(self) -> Self:

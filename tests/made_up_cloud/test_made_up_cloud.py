@@ -44,7 +44,12 @@ FILE: Mapping[str, Any] = {
         }
     },
     "gpupools:pools": {
-        "train": {"clusters": ["sky"], "instance_type": "stratus.8", "nodes": {"max": 2}},
+        "train": {
+            "clusters": ["sky"],
+            "instance_type": "stratus.8",
+            "nodes": {"max": 2},
+            "image": {"family": "nimbus-lts"},
+        },
         "shared": {
             "clusters": ["sky"],
             "gpu": "L4",
@@ -119,6 +124,7 @@ def test_check_takes_its_pools_and_says_what_it_refuses(tree: Path, tmp_path: Pa
     gpupools(tree, "check", write(tmp_path / "Pulumi.sky.yaml", FILE))
     pool = {"clusters": ["sky"], "gpu": "L4", "nodes": {"max": 4}, "tags": {"a": "1", "b": "2", "c": "3"}}
     sharing = {"mode": "time-slicing", "replicas": 9}
+    pool |= {"image": {"family": "cos"}}
     pool |= {"sharing": sharing, "trust": {"team": "research"}, "labels": {"nimbus.example.com/x": "y"}}
     refused = write(tmp_path / "Pulumi.bad.yaml", {**FILE, "gpupools:pools": {"a": pool}})
 
@@ -126,6 +132,7 @@ def test_check_takes_its_pools_and_says_what_it_refuses(tree: Path, tmp_path: Pa
 
     assert done.returncode == 1
     assert "pools.a.sharing.replicas: got 9, and Nimbus takes at most 8; write 8 or fewer" in done.stderr
+    assert "pools.a.image.family: Nimbus has no image cos; use nimbus-os or nimbus-lts" in done.stderr
     assert "pools.a.tags: got 3, and Nimbus takes 2; drop some" in done.stderr
     assert "pools.a.labels.nimbus.example.com/x: 'nimbus.example.com/x' is the cloud's own" in done.stderr
 
@@ -161,6 +168,7 @@ def test_preview_declares_it_judges_it_and_says_who_owns_what(tree: Path, tmp_pa
     assert said["problems"] == []
     made = [each for each in said["resources"] if each["type"] == "nimbus:index:NodePool"]
     assert [each["inputs"]["machine"] for each in made] == ["stratus.8", "cumulus.1", "cumulus.1"]
+    assert made[0]["inputs"]["image"] == "nimbus-lts"
     assert made[1]["inputs"]["timeSlices"] == 4
     (runtime,) = said["runtimes"]
     owners = runtime["owners"]

@@ -5,7 +5,12 @@ from gpupools.planned.cloud import Wish
 
 
 def conflicts(wish: Wish) -> list[Problem]:
-    """Refuse more tags than the cloud takes."""
-    if len(wish.spec.tags) <= 2:
-        return []
-    return [Problem(("pools", wish.name, "tags"), f"got {len(wish.spec.tags)}, and Nimbus takes 2", "drop some")]
+    """Refuse images the cloud does not have, and more tags than it takes."""
+    found, family = [], wish.spec.image.family
+    if family not in (None, "nimbus-os", "nimbus-lts"):
+        what = f"Nimbus has no image {family}"
+        found.append(Problem(("pools", wish.name, "image", "family"), what, "use nimbus-os or nimbus-lts"))
+    if len(wish.spec.tags) > 2:
+        what = f"got {len(wish.spec.tags)}, and Nimbus takes 2"
+        found.append(Problem(("pools", wish.name, "tags"), what, "drop some"))
+    return found

@@ -7,7 +7,7 @@ from gpupools.asked.pool_parts import SETTINGS as NAMES
 from gpupools.planned.cloud import Setting
 
 _API = "https://example.com/node-pools"
-_TAKEN = {"tags": "tags", "protect": "the resource's protect option", "overrides": "any input"}
+_TAKEN = {"image.family": "image", "tags": "tags", "protect": "the resource's protect option", "overrides": "any input"}
 _FIXED = "nodes.fixed", "count.min and count.max alike"
 
 SETTINGS: Mapping[str, Setting] = {
@@ -16,7 +16,9 @@ SETTINGS: Mapping[str, Setting] = {
 
 OVERRIDABLE: Mapping[str, Overridable] = {
     "NodePool": Overridable(
-        inputs=frozenset({"cluster", "count", "diskGib", "labels", "machine", "startupScript", "tags", "taints"}),
+        inputs=frozenset(
+            {"cluster", "count", "diskGib", "image", "labels", "machine", "startupScript", "tags", "taints"}
+        ),
         kept={("machine",): "write instance_type", ("taints",): "write taints", ("count",): "write nodes"},
         labels=("labels",),
     )

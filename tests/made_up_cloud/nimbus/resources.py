@@ -33,6 +33,7 @@ def create_pool(
         disk_gib=plan.disk_gib,
         labels=dict(plan.labels),
         taints=[{"key": each.key, "value": each.value, "effect": each.effect.value} for each in plan.taints],
+        image=settings.image,
         tags=dict(settings.tags) or None,
         time_slices=settings.time_slices,
     )

@@ -20,6 +20,7 @@ class NodePoolArgs:
     disk_gib: pulumi.Input[int] | None = pulumi.property("diskGib")
     labels: pulumi.Input[Mapping[str, str]] | None = pulumi.property("labels")
     taints: pulumi.Input[list[Any]] | None = pulumi.property("taints")
+    image: pulumi.Input[str] | None = pulumi.property("image")
     tags: pulumi.Input[Mapping[str, str]] | None = pulumi.property("tags")
     time_slices: pulumi.Input[int] | None = pulumi.property("timeSlices")
     startup_script: pulumi.Input[str] | None = pulumi.property("startupScript")

@@ -14,6 +14,7 @@ class NimbusSettings(Settings):
 
     time_slices: int | None = None
     """Containers per GPU, where the cloud's own plugin shares it."""
+    image: str = "nimbus-os"
     tags: Mapping[str, str] = field(default_factory=dict)
     protect: bool = False
     overrides: Mapping[str, Any] = field(default_factory=dict)
@@ -35,6 +36,7 @@ def decide(wish: Wish) -> NimbusSettings:
     return NimbusSettings(
         labels={"nimbus.example.com/gpu": wish.instance.gpu_model},
         time_slices=clients.replicas if clients is not None and native else None,
+        image=wish.spec.image.family or "nimbus-os",
         tags=wish.spec.tags,
         protect=wish.spec.protect,
         overrides=wish.spec.overrides.get("nimbus", {}).get("NodePool", {}),

@@ -18,6 +18,7 @@ from gpupools.providers.aws.images import (
     AL2023,
     BOTTLEROCKET,
     BOTTLEROCKET_SINCE,
+    BY_FAMILY,
     OWN,
     RELEASE_OF_FAMILY,
     ULTRASERVER_FAMILIES,
@@ -159,7 +160,7 @@ def _settings(wish: Wish) -> list[Problem]:
 def _image(wish: Wish) -> Iterator[Problem]:
     spec, at = wish.spec, ("pools", wish.name, "image")
     named, image, software = spec.image.family, image_of(wish), wish.software
-    if named in ("azure-linux", "cos", "ubuntu"):
+    if named is not None and named not in BY_FAMILY:
         what = f"EKS has no AMI type for {named}"
         fix = "use al2023 or bottlerocket; or custom with the id of an AMI"
         yield Problem((*at, "family"), what, fix, _AMI_TYPES)

@@ -54,7 +54,8 @@ IMAGES: Mapping[str, Image] = MappingProxyType(
 )
 """The node image by software."""
 
-_BY_FAMILY: Mapping[str, Image] = MappingProxyType({"al2023": AL2023, "bottlerocket": BOTTLEROCKET, "custom": OWN})
+BY_FAMILY: Mapping[str, Image] = MappingProxyType({"al2023": AL2023, "bottlerocket": BOTTLEROCKET, "custom": OWN})
+"""The node image by `image.family`."""
 
 ULTRASERVER_FAMILIES = frozenset({"p6e-gb200", "p6e-gb300"})
 """Families that EC2 gives out only as UltraServers through Capacity Blocks, and whose GPUs the image keeps whole.
@@ -73,7 +74,7 @@ def family(instance_type: str) -> str:
 def image_of(wish: Wish) -> Image:
     """Return the image the pool names, else the one that fits its software."""
     named = wish.spec.image.family
-    return _BY_FAMILY.get(named or "", IMAGES[wish.software])
+    return BY_FAMILY.get(named or "", IMAGES[wish.software])
 
 
 RELEASE_OF_FAMILY: Mapping[str, int] = MappingProxyType({"g7": 20260917})
