@@ -8,9 +8,14 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from gpupools.base.errors import shown
 from gpupools.base.model import Strict
-from gpupools.base.taints import LABEL_VALUE, QUALIFIED_NAME
+from gpupools.base.taints import LABEL_VALUE, QUALIFIED_NAME, Taint, parse_taint
 
 ChartName = Literal["nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu"]
+"""The charts whose version a reader may choose."""
+
+InstalledChart = Literal[
+    "nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu", "aws-efa-k8s-device-plugin"
+]
 """The charts a plan may install."""
 
 
@@ -39,6 +44,63 @@ def _name(text: str) -> str:
 def _version(text: str) -> str:
     if not re.fullmatch(r"v?[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,4}", text):
         raise ValueError(f"{shown(text)} is no exact release; write three numbers such as '26.7.0'")
+    return text
+
+
+# How a reference begins that is no path on Docker Hub: https://github.com/distribution/reference, normalize.go. Upper
+# case is allowed in a host, but in no path.
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST = rf"(?:(?:{_LABEL}\.)+{_LABEL}|{_LABEL}(?=:)|localhost)(?::[0-9]{{1,5}})?"
+_PATH = r"(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)"
+_REGISTRY = re.compile(rf"{_HOST}{_PATH}{{0,10}}")
+
+
+def _registry(text: str) -> str:
+    if "://" in text:
+        raise ValueError("got an address with ://; leave what is before the host out, images are always pulled by TLS")
+    if "@" in text:  # what is before it may be a password, so it is not repeated
+        raise ValueError("has a user in it; write the host alone, and name a Secret under pull_secrets")
+    if not _REGISTRY.fullmatch(text):
+        raise ValueError(
+            f"{shown(text)} is no registry; write its host, which has a dot or a port, and the path below it without "
+            "a tag: 'mirror.example.com/gpu'"
+        )
+    return text
+
+
+_OCI = re.compile(rf"oci://{_HOST}{_PATH}{{1,10}}")
+_REPOSITORY = re.compile(rf"https://{_HOST}(?:/[A-Za-z0-9._~-]+)*/?")
+
+
+def _chart_source(text: str) -> str:
+    if "@" in text:
+        raise ValueError("has a user in it; log Helm in where Pulumi runs, and write the host alone")
+    if not _OCI.fullmatch(text) and not _REPOSITORY.fullmatch(text):
+        raise ValueError(
+            f"{shown(text)} is no source of charts; write oci://<host>/<path>/<chart> of a registry, or "
+            "https://<host>/<path> of a repository with an index.yaml"
+        )
+    return text
+
+
+def _cpu_taint(value: object) -> Taint:
+    if isinstance(value, Taint):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"got {shown(value)}; write a taint as text, e.g. 'CriticalAddonsOnly=true:NoSchedule'")
+    return parse_taint(value)
+
+
+def _secret_name(text: str) -> str:
+    # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-subdomain-names
+    if len(text) > 253 or not re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", text):
+        raise ValueError(f"{shown(text)} is no name of a Secret; use lower-case letters, digits, '-' and '.'")
+    return text
+
+
+def _digest(text: str) -> str:
+    if not re.fullmatch(r"sha256:[0-9a-f]{64}", text):
+        raise ValueError(f"{shown(text)} is no digest; write 'sha256:' and 64 digits of 0-9 and a-f")
     return text
 
 
@@ -88,6 +150,10 @@ class Existing(Strict):
     """A DCGM exporter; it is used and ours left out."""
     dra_driver: Software | None = None
     """NVIDIA's DRA driver."""
+    cluster_autoscaler: Software | None = None
+    """On EKS, what starts the nodes of pools that grow: Kubernetes' cluster-autoscaler."""
+    node_monitoring_agent: Software | None = None
+    """On EKS, the add-on eks-node-monitoring-agent, on whose word nodes of pools with `auto_repair` are replaced."""
 
     @model_validator(mode="after")
     def _operator_goes_everywhere(self) -> Self:
@@ -134,11 +200,38 @@ class RuntimeSpec(Strict):
     """Let the GPU Operator bring another driver to nodes that run, node by node, which ends the pods there that have a
     GPU; false: a node gets it when its driver pod is deleted or it is made anew. Left out: true, where the operator
     brings the driver."""
+    cpu_taints: list[Annotated[Taint, BeforeValidator(_cpu_taint)]] = Field(default=[], max_length=16)
+    """Taints of nodes without GPUs that the charts' controllers and hook jobs may run on, e.g. of AKS's system pools.
+
+    Left out: the GPU Operator needs a node without taints beside the GPU pools.
+    """
     critical_pods: int | None = Field(default=None, ge=10, le=100_000)
     """GKE: most system-critical pods per namespace; left out: what the pools' largest size needs."""
     versions: dict[ChartName, Annotated[str, AfterValidator(_version)]] = {}
     """Other chart versions than the pinned ones, at or above the security floors with all they install. Of a newer one
     that this release does not know, `check` warns; an older one is refused."""
+    registry: Annotated[str, AfterValidator(_registry)] | None = None
+    """Registry that mirrors all images, with a path where it has one; each is there under its own path.
+
+    `nvcr.io/nvidia/driver` is then pulled as `<registry>/nvidia/driver`; `gpupools images` lists what it must have.
+    """
+    pull_secrets: list[Annotated[str, AfterValidator(_secret_name)]] = Field(default=[], max_length=8)
+    """Secrets with the registry's login, of type `kubernetes.io/dockerconfigjson`, in every namespace of the software.
+
+    Nodes that log in themselves (ECR on EKS, an attached registry on AKS, Artifact Registry on GKE) need none.
+    """
+    chart_sources: dict[InstalledChart, Annotated[str, AfterValidator(_chart_source)]] = {}
+    """Where a chart comes from, not its publisher: `oci://<host>/<path>/<chart>`, or `https://` of a repository."""
+    digests: dict[str, Annotated[str, AfterValidator(_digest)]] = {}
+    """Images that are pulled by digest, whatever a tag says later: the image as `gpupools images` has it → digest."""
+
+    @model_validator(mode="after")
+    def _a_chart_in_a_registry_is_called_by_its_name(self) -> Self:
+        for chart, source in self.chart_sources.items():
+            if source.startswith("oci://") and not source.endswith(f"/{chart}"):
+                # Helm looks for the chart's own name below it: https://helm.sh/docs/topics/registries/
+                raise ValueError(f"chart_sources has {shown(source)} for {chart}; end it with /{chart}")
+        return self
 
     @model_validator(mode="after")
     def _let_through_by_a_policy(self) -> Self:
@@ -159,7 +252,12 @@ class RuntimeSpec(Strict):
                 "mig_reboot": self.mig_reboot,
                 "critical_pods": self.critical_pods,
                 "driver_auto_upgrade": self.driver_auto_upgrade is not None,
+                "cpu_taints": self.cpu_taints,
                 "versions": self.versions,
+                "registry": self.registry,
+                "pull_secrets": self.pull_secrets,
+                "chart_sources": self.chart_sources,
+                "digests": self.digests,
             }
             set_anyway = next((key for key, value in wanted.items() if value), None)
             if set_anyway is not None:

@@ -20,6 +20,7 @@ COMMANDS = {
     "check": "validate stack files, without Pulumi and without a cloud",
     "preview": "show what a stack file would create, offline",
     "diff": "say what an edit of a stack file does to the nodes that run",
+    "images": "list the images and charts a stack file needs, with digests, for a registry of your own",
     "policy": "judge Terraform plans, Pulumi previews and states, and Kubernetes manifests by the policy pack's rules",
     "catalog": "list the instance types with NVIDIA GPUs",
     "mig": "MIG profiles of a GPU, what fits on it, the fewest GPUs for a wish",

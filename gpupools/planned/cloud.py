@@ -236,6 +236,11 @@ def no_free_form(type_token: str) -> FreeForms | None:
     return None
 
 
+def no_registry(cluster: Cluster) -> str:
+    """Name none, for a cloud whose own images no chart asks for."""
+    return ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cloud:
     """Everything a cloud's folder brings. What has no default every cloud must have."""
@@ -284,6 +289,11 @@ class Cloud:
     """Which keys of node labels a pool may not set."""
     reserved_taints: tuple[KeyRule, ...]
     """Which keys of taints a pool may not set."""
+    helpers: Mapping[str, str] = field(default_factory=dict)
+    """Software beside the GPUs that only clusters of this cloud may have, by its key in `runtime.existing`, with the
+    public page about it: what starts nodes, what calls them broken."""
+    own_registry: Callable[[Cluster], str] = no_registry
+    """Name the registry with the cloud's own images for a cluster, where charts name that of another region."""
     component_name_limit: int | None = None
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
 

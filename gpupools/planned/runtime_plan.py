@@ -36,6 +36,19 @@ class PoolOwners(NamedTuple):
     """Exactly one owner for each piece, in words for people: `AKS`, `chart gpu-operator`."""
 
 
+class Image(NamedTuple):
+    """An image that pods of a cluster pull."""
+
+    image: str
+    """Where its publisher puts it, with the tag; `:?` where another chart version than the pinned one decides it."""
+    pulled: str
+    """What the pods name: the same, or the mirror's, or by digest."""
+    by: str
+    """Who runs it, in words for people."""
+    by_system: bool = False
+    """Whether the tag goes on with the operating system of the nodes: `595.91.07-ubuntu24.04`."""
+
+
 class Release(NamedTuple):
     """A Helm release. Never atomic: a rollback would take a driver or plugin from under pods that run."""
 
@@ -117,6 +130,8 @@ class RuntimePlan:
     depends: Mapping[str, tuple[str, ...]]
     """Step to the steps that come before it; steps are releases, objects and `pool/<key>`. Acyclic, and complete:
     every step has an entry, in an order in which they can be declared."""
+    images: tuple[Image, ...] = ()
+    """What its pods pull, once for each that runs it."""
     notes: tuple[str, ...] = ()
     """What a reader should know, e.g. an existing NFD that is used; the warnings are among them."""
     warnings: tuple[Problem, ...] = ()

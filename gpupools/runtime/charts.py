@@ -99,6 +99,14 @@ https://github.com/NVIDIA/dcgm-exporter, https://github.com/kubernetes-sigs/node
 https://github.com/aws/eks-charts, https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu: templates at the tags of
 `data/charts.csv`."""
 
+CONTROLLERS: tuple[Operand, ...] = (
+    Operand("gpu-operator", "controller and hook jobs", "operator.tolerations"),
+    Operand("gpu-operator", "NFD master and its hook job", "node-feature-discovery.master.tolerations", "nfd.enabled"),
+    Operand("gpu-operator", "NFD garbage collector", "node-feature-discovery.gc.tolerations", "nfd.enabled"),
+    Operand("dra-driver-nvidia-gpu", "controller", "controller.tolerations", "resources.computeDomains.enabled"),
+)
+"""What of the charts is no daemon and runs on nodes without GPUs; from the same templates."""
+
 
 @cache
 def charts() -> Mapping[str, Chart]:

@@ -24,6 +24,7 @@ from gpupools.planned.dra import CLAIM_QUOTA, claim_template
 from gpupools.planned.labels import TRUST_LABEL
 from gpupools.planned.plan import POOL_LABEL, PoolPlan
 from gpupools.planned.runtime_plan import KubernetesObject
+from gpupools.runtime.images import PUBLIC, Pulls
 
 MANAGED_BY = {"app.kubernetes.io/managed-by": "gpupools"}
 
@@ -180,7 +181,7 @@ def _serves_one_user(pool: PoolPlan) -> bool:
     return pool.sharing_kind.endswith("mps")
 
 
-def smoke_test(pool: PoolPlan) -> KubernetesObject:
+def smoke_test(pool: PoolPlan, pulls: Pulls = PUBLIC) -> KubernetesObject:
     """Declare a Job that adds two vectors on one unit of a pool; a changed pool gets a Job of a new name.
 
     Where nodes may come long after the update, nothing waits for the Job: it runs when they do.
@@ -191,7 +192,7 @@ def smoke_test(pool: PoolPlan) -> KubernetesObject:
     container = {
         **asked,
         "name": "vectoradd",
-        "image": SMOKE_IMAGE,
+        "image": pulls.reference(SMOKE_IMAGE),
         "resources": {
             key: {name: str(count) for name, count in asks.items()} if key == "limits" else asks
             for key, asks in asked["resources"].items()
@@ -209,6 +210,7 @@ def smoke_test(pool: PoolPlan) -> KubernetesObject:
             },
             "spec": {
                 **pod,
+                **pulls.pod(),
                 "automountServiceAccountToken": False,
                 "securityContext": dict(_UNPRIVILEGED if as_root else NOBODY),
                 "restartPolicy": "Never",

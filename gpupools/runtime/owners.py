@@ -219,8 +219,8 @@ def _from_existing(
 ) -> Iterator[Claim]:
     existing = spec.existing
     for key, software in existing.named().items():
-        if key != "gpu_operator" and _may_run(software, labels, cloud):
-            for piece in _EXISTING[key]:
+        if key != "gpu_operator" and may_run(software, labels, cloud):
+            for piece in _EXISTING.get(key, ()):
                 yield Claim(piece, software.name, f"runtime.existing.{key}")
     operator = existing.gpu_operator
     if operator is None or pool.labels.get(OPERANDS_LABEL) == "false":
@@ -228,7 +228,7 @@ def _from_existing(
     installer = () if node.driver_installer is None else (Piece.DRIVER,)
     if node.driver_installer is not None:
         yield Claim(Piece.DRIVER, node.driver_installer.owner, "runtime.existing.gpu_operator")
-    named = {piece for key in existing.named() if key != "gpu_operator" for piece in _EXISTING[key]}
+    named = {piece for key in existing.named() if key != "gpu_operator" for piece in _EXISTING.get(key, ())}
     for piece in (
         Piece.DRIVER,
         Piece.CONTAINER_TOOLKIT,
@@ -246,7 +246,7 @@ def _from_existing(
             yield Claim(piece, operator.name, "runtime.existing.gpu_operator")
 
 
-def _may_run(software: ExistingSoftware, labels: Mapping[str, str], cloud: Cloud) -> bool:
+def may_run(software: ExistingSoftware, labels: Mapping[str, str], cloud: Cloud) -> bool:
     """Say whether an existing DaemonSet could run on the pool; a label the cloud itself sets counts as matching."""
 
     def on_nodes(key: str) -> bool:

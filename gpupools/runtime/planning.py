@@ -6,7 +6,7 @@ from typing import Any
 
 from gpupools.asked.runtime_spec import RuntimeSpec
 from gpupools.asked.spec import Cluster
-from gpupools.base.errors import Path, Problem, Rejected
+from gpupools.base.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.known.gpus import gpu_models
 from gpupools.known.requirements import requirement
 from gpupools.planned.capacity import GPU_RESOURCE
@@ -16,10 +16,13 @@ from gpupools.planned.dra import DRA_CHART, DRA_DRIVER
 from gpupools.planned.labels import CONFIG_LABELS, GPU_PRESENT_LABEL, SOFTWARE_LABEL
 from gpupools.planned.node_runtime import NodeRuntime
 from gpupools.planned.plan import PoolPlan
-from gpupools.planned.runtime_plan import KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
+from gpupools.planned.runtime_plan import Image, KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
 from gpupools.planned.tolerations import node_affinity, tolerations_for, untolerated
 from gpupools.runtime import objects
 from gpupools.runtime.charts import (
+    CONTROLLERS,
+    Chart,
+    Operand,
     at,
     below,
     charts,
@@ -29,8 +32,10 @@ from gpupools.runtime.charts import (
     nested,
     outdated,
     too_old,
+    value_seen,
 )
-from gpupools.runtime.owners import claims, labels_left, needed_pieces, operands_of, settle, wants
+from gpupools.runtime.images import Pulls, moved, placed, pulls_of, slots
+from gpupools.runtime.owners import claims, labels_left, may_run, needed_pieces, operands_of, settle, wants
 
 EXPORTER_TAG = "4.6.0-4.8.3-distroless"
 """Tag of the DCGM exporter's image: the chart's own is older than the first fixed release (bulletin 5857); this is
@@ -59,6 +64,8 @@ class _Draft:
 
     cluster: str
     cloud: Cloud
+    cloud_registry: str
+    """Where the cloud keeps its own images for this cluster; empty where no chart asks."""
     spec: RuntimeSpec
     pools: tuple[PoolPlan, ...]
     nodes: Mapping[str, NodeRuntime]
@@ -66,10 +73,16 @@ class _Draft:
     objects: list[KubernetesObject] = field(default_factory=list)
     depends: dict[str, set[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
+    images: list[Image] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     undecided: set[tuple[str, str]] = field(default_factory=set)
     """Pools and what they need otherwise than another pool of their release: values, pieces."""
+
+    @property
+    def pulls(self) -> Pulls:
+        """How the pods of the cluster pull their images."""
+        return pulls_of(self.spec)
 
     @property
     def runtime(self) -> str:
@@ -112,7 +125,7 @@ def plan_runtime(
     """
     own = tuple(pools)
     nodes = {pool.name: cloud.node_runtime(pool.software, pool.settings) for pool in own}
-    draft = _Draft(cluster_key, cloud, cluster.runtime, own, nodes)
+    draft = _Draft(cluster_key, cloud, cloud.own_registry(cluster), cluster.runtime, own, nodes)
     for pool in own:
         draft.depends[f"pool/{pool.name}"] = set()
         if nodes[pool.name].refused:
@@ -127,11 +140,14 @@ def plan_runtime(
         _beside_gpus(draft)
         _installer(draft)
         _extras(draft)
+        _refuse_what_moves_nothing(draft)
     if left_to is not None:
         draft = _left(draft, left_to)
     table = _owner_table(draft)
     _check_reach(draft)
-    _note(draft, {row.pool for row in table if Piece.DCGM_EXPORTER in row.owners})
+    measured = {row.pool for row in table if Piece.DCGM_EXPORTER in row.owners}
+    _check_helpers(draft, measured)
+    _note(draft, measured)
     if draft.problems:
         raise Rejected(dict.fromkeys(draft.problems))
     return RuntimePlan(
@@ -143,6 +159,7 @@ def plan_runtime(
         pods={pool.name: pool.pod() for pool in own},
         claim_templates={pool.name: pool.claim_template for pool in own if pool.claim_template},
         depends=_in_order(draft.depends),
+        images=tuple(draft.images),
         notes=(*(str(warning) for warning in draft.warnings), *draft.notes),
         warnings=tuple(draft.warnings),
     )
@@ -152,7 +169,7 @@ def _left(draft: _Draft, spec: RuntimeSpec) -> _Draft:
     """Return a draft that installs nothing, with what speaks against all that would have been installed."""
     _check_reach(draft)
     steps: dict[str, set[str]] = {f"pool/{pool.name}": set() for pool in draft.pools}
-    left = replace(draft, spec=spec, releases=[], objects=[], depends=steps, notes=[], warnings=[])
+    left = replace(draft, spec=spec, releases=[], objects=[], images=[], depends=steps, notes=[], warnings=[])
     _refuse_settings_without_effect(left)
     return left
 
@@ -402,8 +419,22 @@ def _beside_gpus(draft: _Draft) -> None:
     """Install what serves the rest that nodes offer, such as network interfaces, whatever serves their GPUs."""
     for needed in dict.fromkeys(each for node in draft.nodes.values() for each in node.charts):
         pools = tuple(pool for pool in draft.pools if needed in draft.nodes[pool.name].charts)
-        values = {"tolerations": tolerations_for(pools), **needed.values(pools)}
+        values = {
+            "tolerations": tolerations_for(pools),
+            **_from_own_registry(draft, needed.chart),
+            **needed.values(pools),
+        }
         _release(draft, needed.chart, pools, values, needed.decisions)
+
+
+def _from_own_registry(draft: _Draft, chart: str) -> dict[str, str]:
+    """Return the values with which a cloud's own chart pulls from the cluster's region.
+
+    The chart's default names one region, which a cluster in a closed network of another does not reach.
+    """
+    if not draft.cloud_registry:
+        return {}
+    return {each.repository: f"{draft.cloud_registry}/{each.own_repository.partition('/')[2]}" for each in slots(chart)}
 
 
 def _only(pools: Iterable[PoolPlan]) -> dict[str, Any]:
@@ -444,8 +475,11 @@ def _release(
     after: Iterable[str] = (),
 ) -> None:
     pinned = charts()[chart]
-    inner = nested(values)
-    version = _version(draft, chart, inner)
+    version = _version(draft, chart, nested(values))
+    values = {**values, **_on_cpu_nodes(draft, chart, nested(values))}
+    set_, images = placed(chart, version, nested(values), draft.pulls)
+    draft.images += images
+    inner = nested({**values, **set_})
     check_values(chart, inner, version)
     nodes = sum(pool.max_nodes for pool in pools)
     daemons_only = chart != "gpu-operator"
@@ -456,7 +490,7 @@ def _release(
             name=chart,
             chart=chart,
             version=version,
-            repository=pinned.repository,
+            repository=_source_of(draft.spec, pinned),
             namespace=pinned.namespace,
             values=inner,
             timeout_s=min(_SHORTEST_TIMEOUT_S + _TIMEOUT_PER_NODE_S * nodes, _LONGEST_TIMEOUT_S),
@@ -525,6 +559,34 @@ _COMPONENTS = {
 }
 
 
+def _on_cpu_nodes(draft: _Draft, chart: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with which what is no daemon tolerates the taints of the cluster's other nodes."""
+    more = [
+        {
+            "key": taint.key,
+            **({"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"}),
+            "effect": taint.effect.value,
+        }
+        for taint in draft.spec.cpu_taints
+    ]
+    return {each.tolerations: [*own, *more] for each, own in _controllers(chart, values)} if more else {}
+
+
+def _controllers(chart: str, values: Mapping[str, Any]) -> Iterator[tuple[Operand, Sequence[Any]]]:
+    """Give what of a release is no daemon, with the tolerations that it has unasked."""
+    for each in CONTROLLERS:
+        if each.chart == chart and (not each.runs or value_seen(chart, values, each.runs)):
+            yield each, value_seen(chart, values, each.tolerations) or ()
+
+
+def _has_controllers(release: Release) -> bool:
+    return any(True for _ in _controllers(release.chart, release.values))
+
+
+def _source_of(spec: RuntimeSpec, chart: Chart) -> str:
+    return next((source for name, source in spec.chart_sources.items() if name == chart.chart), chart.repository)
+
+
 def _space(draft: _Draft, name: str) -> str:
     """Declare a namespace once; return its step."""
     return draft.add(objects.namespace(name))
@@ -537,7 +599,9 @@ def _installer(draft: _Draft) -> None:
     installers = {pool.name: draft.nodes[pool.name].driver_installer for pool in draft.pools}
     for installer in dict.fromkeys(each for each in installers.values() if each is not None):
         pools = tuple(pool for pool in draft.pools if installers[pool.name] == installer)
-        step = draft.add(installer.declare(pools), *_first(pools))
+        declared, images = moved(installer.declare(pools), draft.pulls, installer.owner)
+        draft.images += images
+        step = draft.add(declared, *_first(pools))
         for release in draft.releases:
             if set(release.pools) & {pool.name for pool in pools}:
                 draft.depends[release.name].add(step)
@@ -554,14 +618,16 @@ def _extras(draft: _Draft) -> None:
             draft.depends[release.name].add(draft.add(quota, f"namespace/{release.namespace}"))
     if spec.smoke_test:
         _refuse_unreachable_smoke_tests(draft)
+        draft.images.append(Image(objects.SMOKE_IMAGE, draft.pulls.reference(objects.SMOKE_IMAGE), "smoke tests"))
         space = draft.add(objects.smoke_namespace(draft.pools))
         for pool in draft.pools:
             serving = [release.name for release in draft.releases if pool.name in release.pools]
             claims_by = [draft.add(each, space) for each in objects.smoke_claims(pool)]
-            draft.add(objects.smoke_test(pool), space, f"pool/{pool.name}", *serving, *claims_by)
+            draft.add(objects.smoke_test(pool, draft.pulls), space, f"pool/{pool.name}", *serving, *claims_by)
     if spec.trust_policy:
         own = {*(release.namespace for release in draft.releases), *((objects.SMOKE_NAMESPACE,) * spec.smoke_test)}
         own |= {each.namespace for each in spec.existing.named().values() if each.namespace}
+        _refuse_fences_around_their_own(draft)
         guards = objects.trust_objects(draft.pools, own, spec.system_namespaces)
         for each in guards:
             policy = each.name.removesuffix("/binding")
@@ -578,6 +644,19 @@ def _extras(draft: _Draft) -> None:
     for each in objects.trust_quotas(draft.pools):
         draft.add(each)
     draft.warnings += _quotas_that_meet(draft.pools)
+
+
+def _refuse_fences_around_their_own(draft: _Draft) -> None:
+    """Refuse a policy that would keep the software serving a pool off it, so that its team gets no GPU either."""
+    marked = [pool.name for pool in draft.pools if pool.trust is not None and pool.trust.mark(pool.name) is not None]
+    for key, software in draft.spec.existing.named().items():
+        # eksctl installs into kube-system; an autoscaler runs on no GPU node.
+        if software.namespace or key == "cluster_autoscaler" or "eksctl" in software.name.casefold() or not marked:
+            continue
+        what = f"got {shown(software.name)}, and trust_policy lets the cluster's software through by its namespace: "
+        what += f"its pods would be kept off {', '.join(marked)}, and nobody got a GPU there"
+        fix = f"write <namespace>/<name>, e.g. kube-system/{key.replace('_', '-')}"
+        draft.problems.append(Problem((*draft.at, "existing", key), what, fix))
 
 
 def _refuse_unreachable_smoke_tests(draft: _Draft) -> None:
@@ -621,6 +700,28 @@ def _refuse_settings_without_effect(draft: _Draft) -> None:
     if spec.management == "external" and any(pool.trust and pool.trust.quota for pool in draft.pools):
         what = "external installs nothing, and a pool's trust.quota asks for a ResourceQuota"
         draft.problems.append(Problem((*draft.at, "management"), what, "leave quota out, or let it be managed"))
+
+
+def _refuse_what_moves_nothing(draft: _Draft) -> None:
+    """Refuse sources and digests of what the cluster does not get, as a slip of the hand would name it."""
+    spec, installed = draft.spec, {release.chart for release in draft.releases}
+    pulled = sorted({each.image for each in draft.images})
+    for key in ("registry", "pull_secrets"):
+        if getattr(spec, key) and not pulled:
+            what = "nothing is installed in the cluster that would pull an image"
+            draft.problems.append(Problem((*draft.at, key), what, "leave it out"))
+    for chart in spec.chart_sources:
+        if chart not in installed:
+            what = f"no pool of the cluster gets chart {chart}"
+            fix = f"leave it out; installed are {', '.join(sorted(installed)) or 'none'}"
+            draft.problems.append(Problem((*draft.at, "chart_sources", chart), what, fix))
+    if spec.cpu_taints and not any(_has_controllers(release) for release in draft.releases):
+        what = "every pod that is installed here runs on GPU nodes"
+        draft.problems.append(Problem((*draft.at, "cpu_taints"), what, "leave it out"))
+    for image in spec.digests:
+        if image not in pulled:
+            what = "no pod of the cluster pulls this image"
+            draft.problems.append(Problem((*draft.at, "digests", image), what, nearest(image, pulled)))
 
 
 def _too_old(draft: _Draft) -> Iterator[Problem]:
@@ -679,6 +780,64 @@ def _check_reach(draft: _Draft) -> None:
                     draft.problems.append(Problem(("pools", pool.name, "taints"), what, "use another taint"))
 
 
+_AGENT = "https://github.com/aws/eks-node-monitoring-agent (charts/eks-node-monitoring-agent, 1.7.0)"
+_TWO_DCGMS = "https://github.com/aws/containers-roadmap/issues/2763"
+
+
+def _check_helpers(draft: _Draft, measured: set[str]) -> None:
+    """Refuse helpers the cloud does not have, and a second DCGM where nodes are replaced on what the first says."""
+    existing = draft.spec.existing
+    for key in ("cluster_autoscaler", "node_monitoring_agent"):
+        if getattr(existing, key) is not None and key not in draft.cloud.helpers:
+            what = f"{draft.cloud.service} has no such software in its clusters"
+            draft.problems.append(Problem((*draft.at, "existing", key), what, "leave it out"))
+    agent = existing.node_monitoring_agent
+    if agent is None or "node_monitoring_agent" not in draft.cloud.helpers:
+        return
+    for pool in draft.pools:
+        repaired = getattr(pool.settings, "auto_repair", False)
+        if pool.name in measured and repaired and may_run(agent, pool.labels, draft.cloud):
+            what = (
+                f"is on, and {agent.name} calls a node broken whose DCGM it does not reach, which a second one, of the "
+                f"DCGM exporter, brings about: {draft.cloud.service} would replace healthy nodes"
+            )
+            fix = (
+                f"set {draft.runtime}.metrics: false, so that the agent's DCGM is the only one, or auto_repair: false "
+                "here, or take the agent away"
+            )
+            draft.problems.append(Problem(("pools", pool.name, "auto_repair"), what, fix, _TWO_DCGMS))
+
+
+def _needed_beside(draft: _Draft, measured: set[str]) -> Iterator[str]:
+    """Say what the cluster has to have beside its GPU pools, as far as nobody said that it is there."""
+    existing, helpers = draft.spec.existing, draft.cloud.helpers
+    operators = [release.chart for release in draft.releases if _has_controllers(release)]
+    if operators and not draft.spec.cpu_taints:
+        what = f"chart {', '.join(operators)} needs a node without GPUs and without taints for what is no daemon"
+        why = "its release waits for it, and ends with an error after half an hour"
+        yield f"{what} ({why}); {draft.runtime}.cpu_taints names taints that are tolerated there"
+    growing = [pool.name for pool in draft.pools if pool.min_nodes < pool.max_nodes]
+    if growing and "cluster_autoscaler" in helpers and existing.cluster_autoscaler is None:
+        what = (
+            f"{draft.cloud.service} starts no node of {', '.join(growing)} by itself: a cluster-autoscaler has to run"
+        )
+        yield f"{what}; {draft.runtime}.existing.cluster_autoscaler says that it does ({helpers['cluster_autoscaler']})"
+    if "node_monitoring_agent" not in helpers:
+        return
+    agent = existing.node_monitoring_agent
+    repaired = [pool for pool in draft.pools if getattr(pool.settings, "auto_repair", False)]
+    two = [pool.name for pool in repaired if pool.name in measured]
+    if agent is None and two:
+        what = f"with the add-on eks-node-monitoring-agent, healthy nodes of {', '.join(two)} would be replaced"
+        why = "its DCGM and the exporter's are in each other's way"
+        yield f"{what}: {why}; {draft.runtime}.existing.node_monitoring_agent has it checked ({_TWO_DCGMS})"
+    for pool in repaired:
+        if agent is not None and may_run(agent, pool.labels, draft.cloud):
+            taints = ", ".join(str(taint) for taint in pool.taints)
+            what = f"pool {pool.name}: {agent.name} has to tolerate {taints} at dcgmAgent.tolerations"
+            yield f"{what}, or it reaches no DCGM, and the nodes are replaced ({_AGENT})"
+
+
 def _note(draft: _Draft, measured: set[str]) -> None:
     existing = draft.spec.existing
     for key in ("node_feature_discovery", "dcgm_exporter"):
@@ -709,9 +868,28 @@ def _note(draft: _Draft, measured: set[str]) -> None:
             draft.notes.append(f"pool {pool.name}: its taint keeps others away; {key}: true makes it a rule")
         if pool.trust is not None and pool.trust.waiver is not None:
             draft.notes.append(f"pool {pool.name}: shared by anyone, since {pool.trust.waiver}")
+    draft.notes += _needed_beside(draft, measured)
+    draft.notes += _closed_network(draft)
     if draft.spec.management == "external":
         for pool in draft.pools:
             draft.notes += _asked_of_others(pool)
+
+
+def _closed_network(draft: _Draft) -> Iterator[str]:
+    """Say what has to be where before nodes without the internet can pull, and what still comes from there."""
+    spec = draft.spec
+    if spec.pull_secrets:
+        spaces = {release.namespace for release in draft.releases}
+        spaces |= {
+            each.manifest["metadata"]["namespace"] for each in draft.objects if each.kind in ("DaemonSet", "Job")
+        }
+        if spaces:
+            names = " and ".join(spec.pull_secrets)
+            yield f"Secret {names} is needed in {', '.join(sorted(spaces))}; until it is there, no image is pulled"
+    public = [release.chart for release in draft.releases if release.chart not in spec.chart_sources]
+    if spec.registry is not None and public:
+        what = f"images come from {spec.registry}, the packages of charts {', '.join(public)} from their publishers"
+        yield f"{what}; {draft.runtime}.chart_sources names other places"
 
 
 def _quotas_that_meet(pools: Sequence[PoolPlan]) -> Iterator[Problem]:

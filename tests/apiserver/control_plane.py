@@ -151,17 +151,19 @@ class ControlPlane:
         """Read an object back."""
         return self._ask("GET", path_of(manifest), None, "")
 
-    def delete(self, manifest: Mapping[str, Any]) -> Answer:
+    def delete(self, manifest: Mapping[str, Any], *, by: User | None = None) -> Answer:
         """Delete an object."""
-        return self._ask("DELETE", path_of(manifest), None, "")
+        return self._ask("DELETE", path_of(manifest), None, "", by)
 
     def items(self, path: str) -> list[Mapping[str, Any]]:
         """Read all objects below a path such as `/api/v1/nodes`."""
         return list(self._ask("GET", path, None, "").well()["items"])
 
-    def merge(self, manifest: Mapping[str, Any], change: Mapping[str, Any], part: str = "") -> Answer:
+    def merge(
+        self, manifest: Mapping[str, Any], change: Mapping[str, Any], part: str = "", *, by: User | None = None
+    ) -> Answer:
         """Merge a change into an object, or into a part of it such as `/status`; lists of named items item by item."""
-        return self._ask("PATCH", path_of(manifest) + part, change, "application/strategic-merge-patch+json")
+        return self._ask("PATCH", path_of(manifest) + part, change, "application/strategic-merge-patch+json", by)
 
     def wait(self, for_what: str, there: Callable[[], bool], within_s: float = _STARTS_WITHIN_S) -> None:
         """Wait until something is there.

@@ -162,7 +162,7 @@ def guarded(server: ControlPlane) -> ControlPlane:
     """Lay the policies of a team's pool and of a namespace's pool down, and wait until they are in force."""
     for name, labels in (("ml", {"gpupools/trust": "vision"}), ("speech", {}), ("foreign", {}), ("calico-system", {})):
         server.apply(namespace(name, labels)).well()
-    for handler in ("nvidia", "nvidia-cdi"):
+    for handler in ("nvidia", "nvidia-cdi", "nvidia-legacy"):
         runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": handler}}
         server.apply({**runtime, "handler": handler}).well()
     server.apply(KUBELETS).well()
@@ -301,6 +301,56 @@ KEPT_OFF: Mapping[str, tuple[dict[str, Any], Mapping[str, str], User | None]] = 
     "a daemon with NVIDIA's runtime": ({**main(), "runtimeClassName": "nvidia-cdi"}, {}, DAEMON_SETS),
     "a pod that only says it is a daemon": (main(), {}, User("mallory")),
     # past the scheduler
+    "a pod made by another controller": (
+        main(),
+        {},
+        User("system:serviceaccount:kube-system:replicaset-controller"),
+    ),
+    "the variable from a Secret": (
+        main(**env(None, valueFrom={"secretKeyRef": {"name": "mine", "key": "gpus"}})),
+        {},
+        None,
+    ),
+    "the variable from a ConfigMap": (
+        main(**env(None, valueFrom={"configMapKeyRef": {"name": "mine", "key": "gpus"}})),
+        {},
+        None,
+    ),
+    "the image of a sidecar": (
+        {**main(env=[SEALED]), "initContainers": [{**SECOND, "restartPolicy": "Always"}]},
+        {},
+        None,
+    ),
+    "envFrom in an init container": ({**main(env=[SEALED]), "initContainers": [{**SECOND, **FROM_MAP}]}, {}, None),
+    "everything by an empty key": ({**main(), "tolerations": [{"key": "", "operator": "Exists"}]}, {}, None),
+    "a claim by its own name": ({**main(), "resourceClaims": [{"name": "gpu", "resourceClaimName": "mine"}]}, {}, None),
+    "NVIDIA's older runtime": ({**main(env=[SEALED]), "runtimeClassName": "nvidia-legacy"}, {}, None),
+    "the device list in an init container": (
+        {
+            **mounting("/var/run/nvidia-container-devices/all"),
+            "containers": [{"name": "main", "env": [SEALED]}],
+            "initContainers": [{"name": "first", **mount("/var/run/nvidia-container-devices/all")}],
+        },
+        {},
+        None,
+    ),
+    "a CDI annotation for one container": (
+        main(env=[SEALED]),
+        {"nvidia.cdi.k8s.io/container.main": "nvidia.com/gpu=0"},
+        None,
+    ),
+    "a daemon with a claim": ({**main(), "resourceClaims": CLAIMS}, {}, DAEMON_SETS),
+    "a daemon with a shared GPU": (main(**limit("nvidia.com/gpu.shared")), {}, DAEMON_SETS),
+    "a daemon with the variable in a sidecar": (
+        {**main(), "initContainers": [{**SECOND, **env("all"), "restartPolicy": "Always"}]},
+        {},
+        DAEMON_SETS,
+    ),
+    "a pod that says it is the kubelet's": (
+        {**without_tolerations(main()), "nodeName": "vision-node"},
+        {"kubernetes.io/config.mirror": "0"},
+        None,
+    ),
     "a GPU on the node itself": ({**without_tolerations(asking()), "nodeName": "vision-node"}, {}, None),
     "the image on the node itself": ({**without_tolerations(main()), "nodeName": "vision-node"}, {}, None),
     "envFrom on the node itself": ({**without_tolerations(main(**FROM_MAP)), "nodeName": "vision-node"}, {}, None),
@@ -332,6 +382,22 @@ LET_THROUGH: Mapping[str, tuple[dict[str, Any], Mapping[str, str], User | None]]
         {},
         DAEMON_SETS,
     ),
+    "the taint's key with effect NoExecute": (by_key(operator="Exists", effect="NoExecute"), {}, None),
+    "everything, sealed in every container": (
+        {**main(env=[SEALED]), "initContainers": [{**SECOND, "env": [SEALED]}]},
+        {},
+        None,
+    ),
+    "a claim elsewhere": ({**without_tolerations(main()), "resourceClaims": CLAIMS}, {}, None),
+    "NVIDIA's runtime elsewhere": ({**without_tolerations(main()), "runtimeClassName": "nvidia"}, {}, None),
+    "the variable elsewhere": (without_tolerations(main(**env("all"))), {}, None),
+    "a daemon with init containers": ({**main(), "initContainers": [SECOND]}, {}, DAEMON_SETS),
+    "a daemon that tolerates NoSchedule": (
+        {**main(), "tolerations": [{"operator": "Exists", "effect": "NoSchedule"}]},
+        {},
+        DAEMON_SETS,
+    ),
+    "a daemon that tolerates nothing": (without_tolerations(main()), {}, DAEMON_SETS),
     "another node itself": ({**without_tolerations(main()), "nodeName": "other-node"}, {}, None),
     "a kubelet's own pod": (
         {**without_tolerations(main()), "nodeName": "vision-node"},
@@ -354,6 +420,11 @@ def attempt(
         owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "mine", "uid": "0", "controller": True}
         made["metadata"]["ownerReferences"] = [owner]
     return made
+
+
+def test_every_known_way_to_a_foreign_gpu_is_tried() -> None:
+    assert len(KEPT_OFF) + len(LET_THROUGH) >= 75
+    assert len({repr(each) for each in KEPT_OFF.values()}) == len(KEPT_OFF)
 
 
 @pytest.mark.parametrize("tried", KEPT_OFF)
@@ -499,6 +570,77 @@ def test_a_running_foreign_pod_cannot_add_the_toleration_but_may_change_its_labe
 
     assert labelled.status == 200, labelled.message
     assert [each.status for each in added] == [403, 403]
+
+
+def test_a_teams_own_plugin_is_let_in_by_the_namespace_in_its_name(server: ControlPlane) -> None:
+    """Without the namespace it would be kept off, and the team had no GPU: such a name is refused with a policy."""
+    pool = {"gpu": "T4", "software": "device-plugin", "sharing": {"mode": "time-slicing", "replicas": 4}}
+    runtime = {"trust_policy": True, "metrics": False, "existing": {"dcgm_exporter": "their-metrics/exporter"}}
+    stack = stack_of("aws", {"own": {**pool, "trust": {"team": "robots"}}}, runtime)
+    (made,) = plan_runtimes(stack.clusters, plan_stack(stack, clouds()), clouds())
+    exporting = {**by_key(operator="Exists"), "containers": [{"name": "main", **env("all")}]}
+    named, other = (attempt("exporter", each, exporting, {}, DAEMON_SETS) for each in ("their-metrics", "elsewhere"))
+    for each in (named, other):
+        server.apply(namespace(each["metadata"]["namespace"])).well()
+    guards = [each.manifest for each in made.objects if each.kind.startswith("ValidatingAdmissionPolicy")]
+    for guard in guards:
+        server.apply(guard).well()
+    try:
+        server.wait("policy", lambda: "own shares GPUs" in server.create(other, dry_run=True, by=DAEMON_SETS).message)
+        kept = server.create(named, dry_run=True, by=DAEMON_SETS).message
+    finally:
+        for guard in reversed(guards):
+            server.delete(guard).well()
+        server.wait("end", lambda: "own shares" not in server.create(other, dry_run=True, by=DAEMON_SETS).message)
+
+    assert "own shares GPUs" not in kept
+
+
+MALLORY = User("mallory", "people")
+"""May edit the namespace `foreign`, by what Kubernetes' role `edit` is made of, and nothing else."""
+
+
+@pytest.fixture(scope="module")
+def ruled(guarded: ControlPlane) -> ControlPlane:
+    """Give a user what a team has in its own namespace."""
+    group = "rbac.authorization.k8s.io"
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": "editors", "namespace": "foreign"},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "system:aggregate-to-edit"},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": MALLORY.name}],
+    }
+    guarded.apply(binding).well()
+    mine = pod("mine", "foreign", without_tolerations(main()))
+    guarded.wait("rights", lambda: guarded.create(mine, dry_run=True, by=MALLORY).status < 300)
+    return guarded
+
+
+def test_who_edits_a_foreign_namespace_cannot_move_the_fence(ruled: ControlPlane) -> None:
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "gpupools-trust-vision"},
+    }
+    bound = {**policy, "kind": "ValidatingAdmissionPolicyBinding"}
+    vision = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "vision-node"}}
+    trusted = {"metadata": {"labels": {"gpupools/trust": "vision"}}}
+    tried = {
+        "label its namespace": ruled.merge(namespace("foreign"), trusted, by=MALLORY),
+        "make a trusted namespace": ruled.create(namespace("mine", {"gpupools/trust": "vision"}), by=MALLORY),
+        "use the team's namespace": ruled.create(pod("intruder", "ml", asking()), dry_run=True, by=MALLORY),
+        "use a namespace of the system": ruled.create(pod("intruder", "kube-system", asking()), by=MALLORY),
+        "delete the policy": ruled.delete(policy, by=MALLORY),
+        "delete its binding": ruled.delete(bound, by=MALLORY),
+        "take the taint away": ruled.merge(vision, {"spec": {"taints": []}}, by=MALLORY),
+        "label a node of its own": ruled.merge(
+            vision, {"metadata": {"labels": {"gpupools/trust": "mine"}}}, by=MALLORY
+        ),
+        "bind its pod": ruled.bind(pod("waiting", "foreign", main()), "vision-node", dry_run=True, by=MALLORY),
+    }
+
+    assert {name: answer.status for name, answer in tried.items() if answer.status != 403} == {}
 
 
 def test_daemons_of_namespaces_that_are_not_named_are_kept_off_where_some_are(server: ControlPlane) -> None:

@@ -7,7 +7,7 @@ manifests lie in /opt/gpu-operator, as in its image; the chart is rendered as in
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,9 +19,9 @@ from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import Piece
 from gpupools.runtime.owners import labels_left
 from tests.apiserver.control_plane import ControlPlane
-from tests.charts.clusters import Planned, planned
+from tests.charts.clusters import MIRROR, SECRETS, Planned, mirrored, planned
 from tests.charts.nodes import labels_at_first, taints
-from tests.charts.rendering import archive, lands, missing, of_kind, pod_of, rendered
+from tests.charts.rendering import archive, containers, lands, missing, of_kind, pod_of, rendered
 
 ASSETS = Path("/opt/gpu-operator/state-driver")
 LACKS = missing() or (
@@ -72,8 +72,19 @@ def node(pool: PoolPlan, labels: Mapping[str, str]) -> dict[str, Any]:
 @pytest.fixture(scope="module", params=CLUSTERS)
 def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
     """Run the operator against the nodes of one cluster, until it has declared all its operands."""
-    (cluster,) = (each for each in planned("stacks/Pulumi.matrix.yaml") if each.runtime.cluster == request.param)
-    plane = ControlPlane(tmp_path_factory.mktemp("operator"))
+    yield from _seen(planned("stacks/Pulumi.matrix.yaml"), request.param, tmp_path_factory)
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["tags", "digests"])
+def closed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+    """Run the operator in a cluster of a closed network, where it brings driver and toolkit as well."""
+    clusters = mirrored("stacks/Pulumi.matrix.yaml", by_digest=request.param)
+    yield from _seen(clusters, "serve", tmp_path_factory)
+
+
+def _seen(clusters: Iterable[Planned], name: str, folders: pytest.TempPathFactory) -> Iterator[Seen]:
+    (cluster,) = (each for each in clusters if each.runtime.cluster == name)
+    plane = ControlPlane(folders.mktemp("operator"))
     try:
         plane.start()
         yield _run(plane, cluster)
@@ -166,3 +177,31 @@ def test_every_other_pool_keeps_what_serves_it(seen: Seen) -> None:
         row.pool for row in seen.cluster.runtime.owners if {Piece.DEVICE_PLUGIN, Piece.DRA_DRIVER} & row.owners.keys()
     }
     assert served == {pool.name for pool in seen.cluster.pools}
+
+
+def test_the_operators_pods_pull_from_the_mirror_with_the_secrets(closed: Seen) -> None:
+    listed = {each.pulled for each in closed.cluster.runtime.images if not each.by_system}
+    (driver,) = {each.pulled for each in closed.cluster.runtime.images if each.by_system}
+    pulled = {name: [each["image"] for each in containers(pod)] for name, pod in closed.operands.items()}
+    without = {name for name, pod in closed.operands.items() if pod.get("imagePullSecrets") != named(SECRETS)}
+    # What the validator's own pods run is told by the environment: cmd/nvidia-validator/main.go.
+    told = [
+        {each["name"]: each.get("value") for each in container.get("env", ())}
+        for pod in closed.operands.values()
+        for container in containers(pod)
+    ]
+    validating = [each for each in told if "VALIDATOR_IMAGE" in each]
+    others = {image for images in pulled.values() for image in images if image not in listed}
+
+    assert len(closed.operands) > 5
+    assert others
+    assert all(image.startswith(driver) for image in others)  # its tag goes on with the system of the nodes
+    assert {image for images in pulled.values() for image in images if not image.startswith(f"{MIRROR}/")} == set()
+    assert without == set()
+    assert validating
+    assert {each["VALIDATOR_IMAGE"] for each in validating} <= listed
+    assert {each["VALIDATOR_IMAGE_PULL_SECRETS"] for each in validating} == {",".join(SECRETS)}
+
+
+def named(secrets: Iterable[str]) -> list[dict[str, str]]:
+    return [{"name": each} for each in secrets]

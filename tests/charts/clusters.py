@@ -1,11 +1,12 @@
 """The clusters whose releases are rendered: every stack file of the repository, and more that are made here."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from gpupools.asked.runtime_spec import RuntimeSpec
 from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import Stack, plan_stack
 from gpupools.planned.plan import PoolPlan
@@ -39,6 +40,10 @@ class Planned:
     runtime: RuntimePlan
 
 
+Case = tuple[Stack, tuple[PoolPlan, ...]]
+"""A stack and its pools."""
+
+
 def _of(stack: Stack, plans: Iterable[PoolPlan]) -> tuple[Planned, ...]:
     pools = tuple(plans)
     return tuple(
@@ -47,14 +52,14 @@ def _of(stack: Stack, plans: Iterable[PoolPlan]) -> tuple[Planned, ...]:
     )
 
 
-def _file(path: Path) -> tuple[Planned, ...]:
+def _file(path: Path) -> Case:
     checked = check_stack_file(path, clouds())
-    return _of(checked.plan.stack, checked.plan.pools)
+    return checked.plan.stack, checked.plan.pools
 
 
-def _made(cloud: str, pools: Mapping[str, Mapping[str, Any]], runtime: Mapping[str, Any]) -> tuple[Planned, ...]:
+def _made(cloud: str, pools: Mapping[str, Mapping[str, Any]], runtime: Mapping[str, Any]) -> Case:
     stack = stack_of(cloud, pools, runtime)
-    return _of(stack, plan_stack(stack, clouds()))
+    return stack, plan_stack(stack, clouds())
 
 
 def _each(cloud: str, pool: Mapping[str, Any], *, without: Iterable[str] = ()) -> dict[str, dict[str, Any]]:
@@ -62,7 +67,7 @@ def _each(cloud: str, pool: Mapping[str, Any], *, without: Iterable[str] = ()) -
     return {name.replace("-", ""): {**pool, "software": name} for name in SOFTWARE if name not in without}
 
 
-def _alone(cloud: str, pool: Mapping[str, Any]) -> tuple[Planned, ...]:
+def _alone(cloud: str, pool: Mapping[str, Any]) -> Case:
     """Plan a cluster with this pool alone, whose nodes have taints of the team's."""
     return _made(cloud, {"a": {**pool, "taints": TAINTS}}, {"service_monitors": True})
 
@@ -74,7 +79,7 @@ A4X = {
     "capacity": {"mode": "reservation", "name": "a4x"},
     **KEPT,
 }
-CASES: Mapping[str, Callable[[], tuple[Planned, ...]]] = {
+CASES: Mapping[str, Callable[[], Case]] = {
     **{f"{path.parent.name}/{path.name}": partial(_file, path) for path in FILES},
     **{f"alone: {name}": partial(_alone, each.cloud, each.pools["a"]) for name, each in COMBINATIONS.items()},
     "EKS, all software and settings": lambda: _made(
@@ -137,4 +142,43 @@ CASES: Mapping[str, Callable[[], tuple[Planned, ...]]] = {
 @cache
 def planned(case: str) -> tuple[Planned, ...]:
     """Plan a case, once."""
-    return CASES[case]()
+    return _of(*CASES[case]())
+
+
+MIRROR, SECRETS = "mirror.example.com:5000/gpu", ("mirror", "mirror.second")
+
+
+@cache
+def mirrored(case: str, *, by_digest: bool = False) -> tuple[Planned, ...]:
+    """Plan a case with every image from a mirror, by digest if asked; a cluster that pulls none stays as it is."""
+
+    def asked(each: Planned) -> Mapping[str, Any]:
+        pulled = sorted({image.image for image in each.runtime.images})
+        made_up = {image: f"sha256:{number:064x}" for number, image in enumerate(pulled, 1)} if by_digest else {}
+        return {"registry": MIRROR, "pull_secrets": list(SECRETS), "digests": made_up} if pulled else {}
+
+    return _changed(case, asked)
+
+
+@cache
+def on_tainted_nodes(case: str) -> tuple[Planned, ...]:
+    """Plan a case for clusters whose nodes without GPUs have taints."""
+
+    def asked(each: Planned) -> Mapping[str, Any]:
+        operated = any(release.chart == "gpu-operator" for release in each.runtime.releases)
+        return {"cpu_taints": list(CPU_TAINTS)} if operated else {}
+
+    return _changed(case, asked)
+
+
+CPU_TAINTS = ("CriticalAddonsOnly=true:NoSchedule", "example.com/infra:NoExecute")
+
+
+def _changed(case: str, asked: Callable[[Planned], Mapping[str, Any]]) -> tuple[Planned, ...]:
+    stack, pools = CASES[case]()
+    clusters = dict(stack.clusters)
+    for each in planned(case):
+        cluster = clusters[each.runtime.cluster]
+        runtime = RuntimeSpec.model_validate({**cluster.runtime.model_dump(exclude_unset=True), **asked(each)})
+        clusters[each.runtime.cluster] = cluster.model_copy(update={"runtime": runtime})
+    return _of(replace(stack, clusters=clusters), pools)

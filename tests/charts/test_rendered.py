@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from gpupools.asked.spec import SHARING_KINDS
+from gpupools.base.taints import parse_taint
 from gpupools.environment.stack import plan_stack
 from gpupools.planned.cloud import Verdict
 from gpupools.planned.plan import PoolPlan
@@ -17,7 +18,7 @@ from gpupools.providers import clouds
 from gpupools.runtime import objects
 from gpupools.runtime.charts import at, default_values, nested, value_paths
 from gpupools.runtime.planning import plan_runtimes
-from tests.charts.clusters import CASES, Planned, planned
+from tests.charts.clusters import CASES, CPU_TAINTS, Planned, on_tainted_nodes, planned
 from tests.charts.nodes import labels_at_first, taints
 from tests.charts.rendering import (
     INSTALLABLE,
@@ -201,6 +202,18 @@ def test_what_is_no_daemon_runs_on_a_plain_cpu_node(case: str) -> None:
         for release in cluster.runtime.releases:
             for each in of_kind(rendered(release), "Deployment", "Job", "StatefulSet"):
                 assert lands(pod_of(each), CPU_NODE, []), each["metadata"]["name"]
+
+
+@EVERY
+def test_what_is_no_daemon_runs_on_tainted_cpu_nodes_where_their_taints_are_named(case: str) -> None:
+    hard = [
+        {"key": each.key, "value": each.value, "effect": each.effect.value} for each in map(parse_taint, CPU_TAINTS)
+    ]
+    cases = [*((each, False) for each in planned(case)), *((each, True) for each in on_tainted_nodes(case))]
+    for cluster, named in cases:
+        for release in cluster.runtime.releases:
+            for each in of_kind(rendered(release), "Deployment", "Job", "StatefulSet"):
+                assert lands(pod_of(each), CPU_NODE, hard) is named, each["metadata"]["name"]
 
 
 @EVERY

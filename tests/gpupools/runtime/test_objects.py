@@ -685,7 +685,7 @@ def test_software_of_ours_passes_the_admission_policy(plan: Planner) -> None:
     assert set(own["values"]) == {*SYSTEM_NAMESPACES, "nvidia-device-plugin", "dcgm-exporter", SMOKE_NAMESPACE}
 
 
-@pytest.mark.parametrize(("name", "space"), [("monitoring/dcgm", {"monitoring"}), ("eksctl", set()), ("A b/c", set())])
+@pytest.mark.parametrize(("name", "space"), [("monitoring/dcgm", {"monitoring"}), ("eksctl", set())])
 def test_software_of_the_teams_own_passes_where_its_namespace_is_said(
     name: str, space: set[str], plan: Planner
 ) -> None:

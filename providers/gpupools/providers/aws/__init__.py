@@ -11,6 +11,7 @@ from gpupools.providers.aws.conflicts import conflicts
 from gpupools.providers.aws.edits import edits
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PLACEMENT_GROUP, SETTINGS
+from gpupools.providers.aws.registries import own_registry
 from gpupools.providers.aws.reserved import LABELS, TAINTS
 from gpupools.providers.aws.runtime import node_runtime
 from gpupools.providers.aws.settings import decide, refusals
@@ -64,6 +65,11 @@ CLOUD = Cloud(
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
     access=exec_plugin,
     node_runtime=node_runtime,
+    own_registry=own_registry,
+    helpers={
+        "cluster_autoscaler": "https://docs.aws.amazon.com/eks/latest/userguide/autoscaling.html",
+        "node_monitoring_agent": "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html",
+    },
     # A node group's name has 63 characters at most, and `-nodes` and Pulumi's own eight go behind the component's.
     # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
     component_name_limit=63 - len("-nodes") - 8,

@@ -1,0 +1,122 @@
+"""A closed network: what the rendered charts and the plan's own objects pull, and with which secrets."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from gpupools.planned.runtime_plan import Release
+from gpupools.runtime.images import digest_of
+from tests.charts.clusters import CASES, MIRROR, SECRETS, Planned, mirrored, planned
+from tests.charts.rendering import Object, containers, of_kind, pod_of, rendered
+
+pytestmark = pytest.mark.charts
+
+EVERY = pytest.mark.parametrize("case", CASES)
+PODS = ("DaemonSet", "Deployment", "Job", "StatefulSet")
+# What the operator reads of a ClusterPolicy for pods it never makes with our values.
+OFF = {"sandboxWorkloads", "vgpuManager", "vgpuDeviceManager", "vfioManager", "ccManager", "kataManager"}
+OFF |= {"sandboxDevicePlugin", "kataSandboxDevicePlugin"}
+
+
+def declared(cluster: Planned) -> list[Object]:
+    own = [each.manifest for each in cluster.runtime.objects]
+    return [*own, *(each for release in cluster.runtime.releases for each in rendered(release))]
+
+
+def pods(cluster: Planned) -> Iterator[tuple[str, Object]]:
+    for each in of_kind(declared(cluster), *PODS):
+        yield f"{each['kind']} {each['metadata']['name']}", pod_of(each)
+
+
+def reference(part: Mapping[str, Any]) -> str:
+    """Write an image of a ClusterPolicy as the operator does: api/nvidia/v1/clusterpolicy_types.go, imagePath."""
+    between = "@" if part["version"].startswith("sha256:") else ":"
+    return f"{part['repository']}/{part['image']}{between}{part['version']}"
+
+
+def operated(cluster: Planned) -> Iterator[tuple[str, Object]]:
+    """Give the parts of a ClusterPolicy whose pods the operator makes, with what has their pull secrets."""
+    for policy in of_kind(declared(cluster), "ClusterPolicy"):
+        for name, part in policy["spec"].items():
+            if name not in OFF and isinstance(part, dict) and "image" in part and part.get("enabled", True):
+                yield name, part
+                if "manager" in part:  # an init container of the same pod
+                    yield f"{name}.manager", {**part["manager"], "imagePullSecrets": part.get("imagePullSecrets")}
+
+
+def pulled(cluster: Planned) -> set[str]:
+    found = {
+        container["image"]
+        for _, pod in pods(cluster)
+        for container in containers(pod)
+        if container.get("imagePullPolicy") != "Never"
+    }
+    return found | {reference(part) for _, part in operated(cluster)}
+
+
+def everything(case: str) -> tuple[Planned, ...]:
+    return (*planned(case), *mirrored(case), *mirrored(case, by_digest=True))
+
+
+@EVERY
+def test_the_listed_images_are_those_that_are_rendered(case: str) -> None:
+    for cluster in everything(case):
+        assert {each.pulled for each in cluster.runtime.images} == pulled(cluster)
+
+
+@EVERY
+def test_no_image_comes_from_outside_the_mirror(case: str) -> None:
+    for cluster in (*mirrored(case), *mirrored(case, by_digest=True)):
+        outside = {image for image in pulled(cluster) if not image.startswith(f"{MIRROR}/")}
+        text = repr(declared(cluster))
+
+        assert outside == set()
+        assert re.findall(r"nvcr\.io|registry\.k8s\.io|dkr\.ecr|gcr\.io|docker\.io|ghcr\.io|quay\.io", text) == []
+
+
+@EVERY
+def test_no_pod_is_without_the_secrets(case: str) -> None:
+    named = [{"name": name} for name in SECRETS]
+    for cluster in mirrored(case):
+        without = [name for name, pod in pods(cluster) if pod.get("imagePullSecrets") != named]
+        without += [name for name, part in operated(cluster) if part.get("imagePullSecrets") != list(SECRETS)]
+
+        assert without == []
+
+
+@EVERY
+def test_the_mirror_has_every_image_under_its_own_path(case: str) -> None:
+    for before, after in zip(planned(case), mirrored(case), strict=True):
+        assert [each.image for each in before.runtime.images] == [each.image for each in after.runtime.images]
+        assert {each.pulled for each in after.runtime.images} == {
+            f"{MIRROR}/{each.pulled.partition('/')[2]}" for each in before.runtime.images
+        }
+
+
+@EVERY
+def test_images_are_pulled_by_digest_where_one_is_asked_for(case: str) -> None:
+    for cluster in mirrored(case, by_digest=True):
+        assert {image for image in pulled(cluster) if not re.search(r"@sha256:[0-9a-f]{64}$", image)} == set()
+
+
+def test_no_two_images_have_one_path_in_a_mirror() -> None:
+    images = {
+        image.image.rpartition(":")[0] for case in CASES for each in planned(case) for image in each.runtime.images
+    }
+
+    assert len(images) > 8
+    assert len({image.partition("/")[2] for image in images}) == len(images)
+
+
+def test_pinned_digests_are_of_what_is_installed() -> None:
+    clusters = [each for case in CASES for each in planned(case)]
+    releases: list[Release] = [release for each in clusters for release in each.runtime.releases]
+    known = {f"chart {release.chart} {release.version}" for release in releases}
+    known |= {image.image for each in clusters for image in each.runtime.images}
+
+    assert {what for what in known if digest_of(what)} >= {
+        "chart nvidia-device-plugin 0.20.0",
+        "nvcr.io/nvidia/k8s-device-plugin:v0.20.0",
+    }
