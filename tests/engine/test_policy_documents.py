@@ -33,6 +33,10 @@ aws.eks.NodeGroup("secret", instance_types=pulumi.Output.secret(["g6.xlarge"]), 
 class Documents:
     preview: Judged
     state: Judged
+    again: Judged
+    """A preview of the deployed stack, in which nothing changes."""
+    with_sames: Judged
+    """The same with `--show-sames`."""
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +52,9 @@ def documents(engine: Engine) -> Documents:
 
     preview = judged("preview.json", "preview", "--json")
     engine.up("dev", project=project).well()
-    return Documents(preview, judged("state.json", "stack", "export"))
+    state = judged("state.json", "stack", "export")
+    again = judged("again.json", "preview", "--json")
+    return Documents(preview, state, again, judged("sames.json", "preview", "--json", "--show-sames"))
 
 
 def taints(judged: Judged) -> dict[str, bool]:
@@ -69,6 +75,19 @@ def test_a_preview_is_judged_with_its_launch_template_and_its_secrets_hidden(doc
 def test_an_exported_state_is_judged_alike(documents: Documents) -> None:
     assert documents.state.form == "Pulumi state"
     assert taints(documents.state) == {"untainted": False, "from-template": False, "secret": True}
+
+
+def test_a_preview_that_leaves_unchanged_pools_out_cannot_be_verified(documents: Documents) -> None:
+    assert taints(documents.again) == {}
+    assert documents.again.gaps == ("unchanged-resources",)
+    assert documents.again.refuses
+
+
+def test_a_preview_with_the_unchanged_resources_is_judged_whole(documents: Documents) -> None:
+    assert taints(documents.with_sames) == {"untainted": False, "from-template": False, "secret": True}
+    assert documents.with_sames.gaps == ()
+    assert documents.with_sames.answers["judged"] == documents.state.answers["judged"]
+    assert documents.with_sames.not_understood == ()
 
 
 def test_findings_have_a_line_of_the_file(documents: Documents) -> None:

@@ -5,6 +5,7 @@ Processor time, with the garbage collector off, of the same reader in the same p
 
 import gc
 import json
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -301,3 +302,31 @@ def test_references_that_lead_round_in_a_circle_end(tmp_path: Path) -> None:
     file.write_text(state([*circle, *providers, group, plugin, {**plugin, "urn": f"{plugin['urn']}2"}]))
 
     assert len(said_of(file, "gpu-software-one-owner")) == 1
+
+
+def test_a_file_of_fifty_megabytes_ends_in_ten_seconds_and_says_what_is_beyond(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    after = {"cluster_name": "c", "instance_types": ["g5.xlarge"], "taint": [], "labels": {"why": "x" * 200}}
+    changes = [
+        {
+            "address": f"aws_eks_node_group.gpu[{place}]",
+            "mode": "managed",
+            "type": "aws_eks_node_group",
+            "name": "gpu",
+            "index": place,
+            "change": {"actions": ["create"], "before": None, "after": after, "after_unknown": {"arn": True}},
+        }
+        for place in range(110_000)
+    ]
+    file.write_text(json.dumps({"format_version": "1.2", "resource_changes": changes}), encoding="utf-8")
+    assert file.stat().st_size > 50_000_000
+
+    started = time.process_time()
+    judged = judge_file(file, Config())
+    spent = time.process_time() - started
+
+    assert spent < 10
+    assert judged.refuses
+    assert judged.gaps == ("too-many-resources",)
+    assert any("and 100000 more resources, which were not judged" in each.message for each in judged.found)
+    assert len(judged.found) < 2_000
