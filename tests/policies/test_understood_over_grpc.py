@@ -62,6 +62,8 @@ def test_what_may_bring_nodes_is_a_violation_of_the_stack(
         ("aws:s3/bucket:Bucket", {}, True),
         ("pulumi:pulumi:Stack", {}, False),
         ("mine:index:KubernetesThing", {}, False),
+        ("aws:index:MyNodePool", {}, False),
+        ("gpupools:index:GpuNodePool", {}, False),
         ("kubernetes:core/v1:Service", {"spec": {}}, True),
         ("kubernetes:helm.sh/v3:Release", {"chart": "nginx", "values": {"size": "m5.large"}}, True),
         (POOL, {"instanceTypes": ["g6.xlarge"], "taints": [TAINT]}, True),

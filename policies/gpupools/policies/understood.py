@@ -76,7 +76,7 @@ def unread(type_token: str, inputs: Mapping[str, Any], *, opaque: str = "", comp
         closed = next((why for cloud in clouds().values() if (why := cloud.reading().unread(type_token, inputs))), "")
         return Unread(kind, closed, nodes=True) if closed else _holds_unread(type_token, inputs)
     row = _row(key)
-    if component and row is None:
+    if component and (row is None or row.kind == key):  # by its name alone a component is none
         return None
     answer = row.answer if row else ""
     if answer == "none":
