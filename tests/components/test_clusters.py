@@ -1,6 +1,7 @@
 """Addresses that another stack's outputs give, and one provider for each cluster."""
 
 import asyncio
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
@@ -198,3 +199,12 @@ def test_each_cluster_has_a_provider_of_its_own_and_its_pools_use_it(stack: str)
         if each.custom and each.name not in providers | kubernetes
     }
     assert used == {(name, name) for name in providers} | {(name.partition("-")[0], name) for name in kubernetes}
+
+
+def test_a_cloud_whose_sdk_is_not_installed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = yaml.safe_load((ROOT / "stacks" / "Pulumi.dev.yaml").read_text(encoding="utf-8"))["config"]
+    monkeypatch.setitem(sys.modules, "pulumi_gcp", None)
+    monkeypatch.delitem(sys.modules, "gpupools.providers.gcp.resources", raising=False)
+    shown = preview_program(ROOT / "stacks" / "__main__.py", "dev", "gpupools", config)
+
+    assert [str(each) for each in shown.problems] == ["gcp needs the package pulumi-gcp; install gpupools[gcp]"]

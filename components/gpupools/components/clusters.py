@@ -9,6 +9,7 @@ import pulumi
 
 from gpupools.asked.identity import place, same_place, second_key
 from gpupools.asked.spec import Cluster, StackOutput
+from gpupools.planned.cloud import Declaring
 from gpupools.providers import clouds
 
 
@@ -77,10 +78,25 @@ def _compare(one: tuple[str, type[Cluster]], other: tuple[str, type[Cluster]], g
         raise pulumi.RunError(str(second_key(first, second, found)))
 
 
+def declaring(cloud: str) -> Declaring:
+    """Return what declares a cloud's resources.
+
+    Raises:
+        pulumi.RunError: The cloud's SDK is an extra that this environment has not installed.
+    """
+    try:
+        return clouds()[cloud].node_pools.declaring()
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if not missing.startswith("pulumi_"):
+            raise
+        package = missing.replace("_", "-")
+        raise pulumi.RunError(f"{cloud} needs the package {package}; install gpupools[{cloud}]") from None
+
+
 def provider(name: str, cloud: str, cluster: Mapping[str, pulumi.Input[Any]]) -> pulumi.ProviderResource:
     """Declare the cluster's own provider, so that no pool depends on ambient region or project settings."""
-    declaring = clouds()[cloud].node_pools.declaring()
-    return declaring.create_provider(name, cluster, pulumi.ResourceOptions())
+    return declaring(cloud).create_provider(name, cluster, pulumi.ResourceOptions())
 
 
 def _output(reference: pulumi.StackReference, stack: str, path: str) -> pulumi.Output[Any]:

@@ -14,11 +14,11 @@ from gpupools.components.arguments import (
     parse_cluster_argument,
     unknown_arguments,
 )
+from gpupools.components.clusters import declaring
 from gpupools.components.declared import apart, place_of, pool_problems
 from gpupools.edits.guard import RECORD
 from gpupools.environment.stack import bad_key, never_a_key, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool
-from gpupools.providers import clouds
 
 # No `from __future__ import annotations`, no Literal and no other unions in the argument types below: Pulumi's schema
 # inference for components in other languages refuses them (pulumi/provider/experimental/analyzer.py in the SDK).
@@ -179,8 +179,7 @@ class GpuNodePool(pulumi.ComponentResource):
             depends_on=opts.depends_on if opts is not None else None,
             transformations=self._with_former_names(name, args),
         )
-        declaring = clouds()[plan.cloud].node_pools.declaring()
-        self.node_pool_name = declaring.create_pool(name, plan, addresses, below)
+        self.node_pool_name = declaring(plan.cloud).create_pool(name, plan, addresses, below)
         self.capacity = pulumi.Output.from_input(dict(plan.capacity))
         self.pod = pulumi.Output.from_input(plan.pod())
         self.claim_template = pulumi.Output.from_input(dict(plan.claim_template))
