@@ -96,6 +96,8 @@ class Cluster(Strict):
     """Fully qualified Pulumi stack (`organization/project/stack`) that `{output: …}` values come from."""
     runtime: RuntimeSpec = RuntimeSpec.model_construct()
     """The GPU software inside the cluster; left out: what the pools need is installed there, and nothing else."""
+    tags: dict[Annotated[str, Field(min_length=1, max_length=512)], str] = {}
+    """Tags or resource labels of all its pools; where a pool has the same key, the pool's."""
 
     @field_validator("*")
     @classmethod
@@ -127,8 +129,10 @@ class Cluster(Strict):
 
     unordered: ClassVar[frozenset[str]] = frozenset()
     """Keys whose values the cloud keeps as a set, so that their order says nothing."""
-    untold: ClassVar[frozenset[str]] = frozenset({"cloud", "stack", "runtime"})
+    untold: ClassVar[frozenset[str]] = frozenset({"cloud", "stack", "runtime", "tags"})
     """Keys that no pool is told: what they change is inside the cluster, or stands elsewhere."""
+    identity: ClassVar[tuple[str, ...]] = ()
+    """Keys that say who acts for the cluster, and where alone; no pool is told them."""
 
     def told(self, zones: Sequence[str]) -> dict[str, Any]:
         """Return what a pool is told of its cluster, by key.

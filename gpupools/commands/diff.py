@@ -1,8 +1,8 @@
-"""`gpupools diff OLD NEW` and `gpupools diff --since GIT-REF [FILE]`: what an edit does to the nodes that run."""
+"""`gpupools diff OLD NEW` and `gpupools diff --since GIT-REF [FILE]`: what an edit does to nodes and pods that run."""
 
 import argparse
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,10 +11,10 @@ from gpupools.base.output import answer, markdown_code, tell
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.git import NotInGit, file_at
 from gpupools.edits.diff import PoolChange, diff
-from gpupools.edits.guard import Refusal, idle_switch, refusals
+from gpupools.edits.guard import Refusal, idle_switch, refusals, software_refusals
+from gpupools.edits.software import SoftwareChange, diff_software
 from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate
 from gpupools.providers import clouds
-from gpupools.runtime.changes import ReleaseChange, release_changes
 
 DESTROYS = 3
 """Exit code with --exit-code when something is replaced or deleted, or may be."""
@@ -24,7 +24,7 @@ exit codes:
   0  compared
   1  one of the files is refused
   2  called wrongly: also no git checkout, an unknown git reference, a file it does not have
-  {DESTROYS}  with --exit-code: a pool is replaced or deleted, or may be and only pulumi preview can tell
+  {DESTROYS}  with --exit-code: a pool or software is replaced or deleted, or may be and only pulumi preview can tell
 """
 
 
@@ -49,7 +49,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
     parser.add_argument(
-        "--exit-code", action="store_true", help=f"exit with {DESTROYS} when a pool is replaced or deleted"
+        "--exit-code", action="store_true", help=f"exit with {DESTROYS} when a pool or software is replaced or deleted"
     )
     add_within(parser)
     parser.set_defaults(
@@ -64,13 +64,13 @@ def compare(
     exit_code: bool = False,
     within: Path | None = None,
 ) -> int:
-    """Print what the edit does to each pool; return the exit code.
+    """Print what the edit does to each pool and to each cluster's software; return the exit code.
 
     Args:
         files: OLD and NEW; with `since` the one file, or none where the folder has a single stack file.
         since: Commit that has the old file.
         form: `text`, `json` or `markdown`.
-        exit_code: Return 3 when a pool is replaced or deleted.
+        exit_code: Return 3 when a pool or software is replaced or deleted.
         within: The checkout that no link of a file may lead out of.
     """
     as_json = form == "json"
@@ -89,15 +89,39 @@ def compare(
     if not isinstance(old, CheckedFile) or not isinstance(new, CheckedFile):
         return _refuse([each for side in planned if not isinstance(side, CheckedFile) for each in side], as_json)
     changes = diff(old.plan, new.plan, clouds())
-    releases = release_changes(old.plan.runtimes, new.plan.runtimes, old.plan.pools)
-    told = [change for change in releases if change.is_told]
+    software = diff_software(old.plan, new.plan, changes)
+    stack = new.plan.stack
     notes = [each.file.note for each in (old, new) if each.file.note]
-    warnings = [*dict.fromkeys(notes), *idle_switch(changes, new.plan.stack)]
-    _PRINTERS[form](changes, refusals(changes, new.plan.stack.allow_destroy), warnings, told)
-    return DESTROYS if exit_code and any(change.destroys for change in changes) else 0
+    warnings = [*dict.fromkeys(notes), *idle_switch(changes, stack, software)]
+    refused = refusals(changes, stack.allow_destroy) | software_refusals(software, stack.allow_destroy)
+    _PRINTERS[form](_Found(changes, software, refused, warnings))
+    destroys = any(change.destroys for change in changes) or any(change.destroys for change in software)
+    return DESTROYS if exit_code and destroys else 0
 
 
-_NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "warnings": (), "software": ()}
+class _Found(NamedTuple):
+    """What is printed."""
+
+    pools: Sequence[PoolChange]
+    software: Sequence[SoftwareChange]
+    refused: Mapping[str, Refusal]
+    """Why `pulumi up` would refuse what becomes of a pool, by its key, or of software, by the cluster's."""
+    warnings: Sequence[str]
+
+    def refusals_in_words(self) -> Iterator[tuple[PoolChange | SoftwareChange, str | None]]:
+        """Return every change that is told, and behind it why it is refused; of a cluster's software at its end."""
+        for change in self.pools:
+            yield change, self._words(change.key)
+        for index, each in enumerate(self.software):
+            is_last = all(other.cluster != each.cluster for other in self.software[index + 1 :])
+            yield each, self._words(each.cluster) if is_last else None
+
+    def _words(self, key: str) -> str | None:
+        found = self.refused.get(key)
+        return None if found is None else f"{key} {found.reason}; {found.fix}"
+
+
+_NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "software": (), "warnings": ()}
 
 
 def _refuse(problems: Sequence[Located], as_json: bool) -> int:
@@ -127,49 +151,43 @@ def _sides(files: Sequence[Path], since: str | None) -> tuple[_Side, _Side]:
     return _Side(Path(f"{since}:{file}"), file_at(since, file)), _Side(file)
 
 
-Software = Sequence[ReleaseChange]
-"""What becomes of the software of clusters, as far as it is replaced or ends pods."""
+def _json(found: _Found) -> None:
+    def with_refusal(change: dict[str, Any], key: str) -> dict[str, Any]:
+        refused = found.refused.get(key)
+        return change | {"refused": None if refused is None else refused.as_json()}
 
-Refusals = Mapping[str, Refusal]
-"""Why `pulumi up` would refuse what becomes of a pool, by the pool's key."""
-
-
-def _json(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequence[str], told: Software) -> None:
-    pools = [
-        change.as_json() | {"refused": refused[change.key].as_json() if change.key in refused else None}
-        for change in changes
-    ]
-    software = [change.as_json() for change in told]
-    answer("diff", "accepted", [], {"pools": pools, "warnings": warnings, "software": software})
+    lists = {
+        "pools": [with_refusal(each.as_json(), each.key) for each in found.pools],
+        "software": [with_refusal(each.as_json(), each.cluster) for each in found.software],
+    }
+    answer("diff", "accepted", [], {**lists, "warnings": found.warnings})
 
 
-def _text(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequence[str], told: Software) -> None:
-    for warning in warnings:
+def _text(found: _Found) -> None:
+    for warning in found.warnings:
         tell(f"warning: {warning}", error=True)
-    for change in changes:
+    for change, refusal in found.refusals_in_words():
         tell(change)
-        if (refusal := refused.get(change.key)) is not None:
-            tell(f"  pulumi up refuses that: {change.key} {refusal.reason}; {refusal.fix}")
-    for release in told:
-        tell(release)
+        if refusal is not None:
+            tell(f"  pulumi up refuses that: {refusal}")
 
 
-def _markdown(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequence[str], told: Software) -> None:
+def _markdown(found: _Found) -> None:
     """Print a comment for a pull request: what is touched first, the rest folded away."""
-    touched = [change for change in changes if change.change != "unchanged"]
+    touched = [change for change in found.pools if change.change != "unchanged"]
     destroyed = sum(change.destroys for change in touched)
-    count = f"{len(changes)} pool{'' if len(changes) == 1 else 's'}"
+    count = f"{len(found.pools)} pool{'' if len(found.pools) == 1 else 's'}"
     tell(f"### gpupools diff: {len(touched)} of {count} touched, {destroyed} replaced or deleted, or perhaps")
     tell("")
-    for warning in warnings:
+    for warning in found.warnings:
         tell(f"- Warning: {markdown_code(warning)}")
-    for change in touched:
+    for change, refusal in found.refusals_in_words():
+        if change.change == "unchanged":
+            continue
         tell(f"- {markdown_code(change)}")
-        if (refusal := refused.get(change.key)) is not None:
-            tell(f"  - pulumi up refuses that: {markdown_code(f'{change.key} {refusal.reason}; {refusal.fix}')}")
-    for release in told:
-        tell(f"- {markdown_code(release)}")
-    rest = [change for change in changes if change.change == "unchanged"]
+        if refusal is not None:
+            tell(f"  - pulumi up refuses that: {markdown_code(refusal)}")
+    rest = [change for change in found.pools if change.change == "unchanged"]
     if rest:
         tell("")
         tell(f"<details><summary>{len(rest)} without a change</summary>")
@@ -180,7 +198,7 @@ def _markdown(changes: Sequence[PoolChange], refused: Refusals, warnings: Sequen
         tell("</details>")
 
 
-_PRINTERS: Mapping[str, Callable[[Sequence[PoolChange], Refusals, Sequence[str], Software], None]] = {
+_PRINTERS: Mapping[str, Callable[[_Found], None]] = {
     "text": _text,
     "json": _json,
     "markdown": _markdown,

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from gpupools.asked.overrides import tellable
 from gpupools.asked.spec import Cluster, Late, StackOutput
 from gpupools.base.taints import Taint
+from gpupools.edits.told import shown, told
 from gpupools.environment.stack import Stack, StackPlan
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit, plan_edits
@@ -25,6 +26,11 @@ _DATA = Path(__file__).parents[1] / "data" / "plan_edits.csv"
 
 
 _STRENGTH = {effect: strength for strength, effect in enumerate(EditEffect)}
+
+
+def strongest(effects: Iterable[EditEffect]) -> EditEffect:
+    """Return the strongest of some effects, `none` of none."""
+    return max(effects, key=_STRENGTH.__getitem__, default=EditEffect.NONE)
 
 
 @cache
@@ -45,8 +51,7 @@ class FieldChange:
     detail: str = ""
 
     def __str__(self) -> str:
-        old, new = self._told
-        return f"{self.field} {_shown(old)} → {_shown(new)}"
+        return told(self.field, *self._told)
 
     @property
     def _told(self) -> tuple[Any, Any]:
@@ -92,6 +97,8 @@ class PoolChange:
     """Whether it was declared protected before the edit."""
     recorded: bool = True
     """Whether it is known what it was before the edit."""
+    looks_like: str = ""
+    """Of a created pool the deleted one that it looks like but for the name, of a deleted pool the created one."""
 
     @property
     def destroys(self) -> bool:
@@ -99,7 +106,7 @@ class PoolChange:
         return self.effect in (EditEffect.REPLACE, EditEffect.UNKNOWN)
 
     def as_json(self) -> dict[str, Any]:
-        """Return cluster, pool, change, effect and the fields."""
+        """Return cluster, pool, change, effect and the fields, and which pool it may have been under another name."""
         changed = [each.as_json() for each in self.fields]
         return {
             "cluster": self.cluster,
@@ -107,6 +114,7 @@ class PoolChange:
             "change": self.change,
             "effect": self.effect.value,
             "fields": changed,
+            "perhaps_renamed_from": self.looks_like if self.change == "created" and self.looks_like else None,
         }
 
     def __str__(self) -> str:
@@ -119,7 +127,9 @@ class PoolChange:
 
     def _words(self) -> str:
         if self.change == "created":
-            return f"creates {self.nodes}"
+            was = self.looks_like
+            keep = f"; if it is {was} under another name, write renamed_from: {was}, which keeps the nodes"
+            return f"creates {self.nodes}{keep if was else ''}"
         if self.change == "deleted":
             return f"deletes {self.nodes}"
         renamed = f"renamed from {self.former}; " if self.former else ""
@@ -149,7 +159,7 @@ class PoolChange:
         return f"{names.get(self.effect, self.effect.value)}: {what}{beside}{because}"
 
     def _beside_the_label(self) -> list[FieldChange]:
-        quiet = (f"labels.{POOL_LABEL}", "protect")
+        quiet = _OF_THE_NAME - {"first_name"}
         return [each for each in self.fields if each.field not in quiet and each.effect != EditEffect.NONE]
 
     def decisive(self) -> list[FieldChange]:
@@ -157,7 +167,7 @@ class PoolChange:
         seen: dict[tuple[str, str], FieldChange] = {}
         for each in self.fields:
             if each.effect is self.effect:
-                seen.setdefault((_shown(each.old), _shown(each.new)), each)
+                seen.setdefault((str(each.old), str(each.new)), each)
         return list(seen.values())
 
 
@@ -244,6 +254,7 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Clou
     """
     before = {(pool.cluster, pool.pool): pool for pool in old}
     changes: list[PoolChange] = []
+    made: list[PoolPlan] = []
     for plan in new.pools:
         former = new.stack.pools[plan.name].renamed_from or ""
         was = before.pop((plan.cluster, plan.name), None)
@@ -251,6 +262,7 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Clou
         if renamed:
             was = before.pop((plan.cluster, former))
         if was is None:
+            made.append(plan)
             changes.append(PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _nodes(plan)))
             continue
         changed = _compared(was, plan, new.stack.clusters[plan.cluster], clouds)
@@ -259,7 +271,7 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Clou
                 plan.cluster,
                 plan.name,
                 "renamed" if renamed else "changed" if changed else "unchanged",
-                max((each.effect for each in changed), key=_STRENGTH.__getitem__, default=EditEffect.NONE),
+                strongest(each.effect for each in changed),
                 changed,
                 was.nodes,
                 former if renamed else "",
@@ -283,7 +295,42 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Clou
                 protected=gone.protected,
             )
         )
-    return changes
+    alike = _alike(made, before.values(), new.stack, clouds)
+    return [
+        replace(change, looks_like=alike.get((change.change, change.cluster, change.pool), "")) for change in changes
+    ]
+
+
+def _alike(
+    made: Iterable[PoolPlan], gone: Iterable[PoolRecord], stack: Stack, clouds: Mapping[str, Cloud]
+) -> dict[tuple[str, str, str], str]:
+    """Find the pools that go and come again under another name, by change, cluster and pool; the likeliest first.
+
+    A pool is taken for another where its nodes would stay if `renamed_from` said that it is, or be renewed in place.
+    """
+    found: dict[tuple[str, str, str], str] = {}
+    pairs: list[tuple[int, PoolPlan, PoolRecord]] = []
+    there: dict[tuple[str, str, str], list[PoolRecord]] = {}
+    for was in gone:
+        there.setdefault((was.cluster, was.cloud, str(was.values.get("instance_type"))), []).append(was)
+    for plan in made:
+        for was in there.get((plan.cluster, plan.cloud, plan.instance.name), [])[:_MOST_COMPARED]:
+            fields = _compared(was, plan, stack.clusters[plan.cluster], clouds)
+            differing = [each for each in fields if each.field not in _OF_THE_NAME]
+            if all(_STRENGTH[each.effect] <= _STRENGTH[EditEffect.ROLLING] for each in differing):
+                pairs.append((len(differing), plan, was))
+    for _, plan, was in sorted(pairs, key=lambda pair: pair[0]):
+        ours, theirs = ("created", plan.cluster, plan.name), ("deleted", was.cluster, was.pool)
+        if ours not in found and theirs not in found:
+            found |= {ours: was.pool, theirs: plan.name}
+    return found
+
+
+_MOST_COMPARED = 20
+"""Deleted pools that a created one is compared with: nobody renames a hundred pools of one machine in one edit."""
+
+_OF_THE_NAME = frozenset({f"labels.{POOL_LABEL}", "first_name", "protect"})
+"""What a pool's name, and its cluster's protection, make different of two pools that are one."""
 
 
 def _old_protection_counts(was: PoolRecord, clouds: Mapping[str, Cloud]) -> bool:
@@ -297,7 +344,7 @@ def planned_values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
     The portable part of the plan, the cloud's own settings, and as `cluster.…` the cluster's addresses; what the cloud
     adds by itself is in none of them.
     """
-    return dict(_leaves("", _values(plan, cluster)))
+    return dict(leaves("", _values(plan, cluster)))
 
 
 def _values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
@@ -352,7 +399,7 @@ _OWN = frozenset({"labels", "taints", "overrides"})
 def _addresses(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
     """Return what a pool is told of its cluster."""
     told = cluster.told(plan.settings.zones_asked())
-    return {key: _with_stack(value, cluster.stack) for key, value in told.items()}
+    return {key: with_stack(value, cluster.stack) for key, value in told.items()}
 
 
 def _unordered(plan: PoolPlan, cluster: Cluster) -> frozenset[str]:
@@ -360,29 +407,30 @@ def _unordered(plan: PoolPlan, cluster: Cluster) -> frozenset[str]:
     return plan.settings.unordered | {f"cluster.{key}" for key in cluster.unordered}
 
 
-def _with_stack(value: Any, stack: object) -> Any:
+def with_stack(value: Any, stack: object) -> Any:
     """Write an output of another stack as text that no address can be."""
     if isinstance(value, StackOutput):
         return f"{_OUTPUT}{stack}: {value.output}"
     if isinstance(value, Late):
         return f"{_OUTPUT}the configuration"
-    return [_with_stack(each, stack) for each in value] if isinstance(value, list) else value
+    return [with_stack(each, stack) for each in value] if isinstance(value, list) else value
 
 
 _OUTPUT = "output of "
 
 
-def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Return what a value is made of, by dotted name, in JSON types."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", exclude_none=True)
     elif is_dataclass(value) and not isinstance(value, type | Taint):
         value = {each.name: getattr(value, each.name) for each in fields(value)}
     if isinstance(value, Mapping) and (value or not name):
         for key, inner in value.items():
-            yield from _leaves(f"{name}.{key}" if name else str(key), inner)
+            yield from leaves(f"{name}.{key}" if name else str(key), inner)
     elif isinstance(value, list | tuple) and any(is_dataclass(each) for each in value):
         for index, inner in enumerate(value):
-            yield from _leaves(f"{name}.{index}", inner)
+            yield from leaves(f"{name}.{index}", inner)
     elif isinstance(value, list | tuple):
         yield name, [str(each) if isinstance(each, Taint) else each for each in value]
     elif isinstance(value, Enum):
@@ -442,7 +490,7 @@ def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, tables: EditTab
     row = edit_of(name, plan, old, new, tables)
     if row.effect is not EditEffect.NONE and any(_is_output(value) for value in (old, new)):
         return FieldChange(name, old, new, EditEffect.UNKNOWN, "its value is known only while the program runs")
-    keeps = f"; write first_name: {_shown(old)} to keep it" if name == "first_name" else ""
+    keeps = f"; write first_name: {shown(old)} to keep it" if name == "first_name" else ""
     return FieldChange(name, old, new, row.effect, row.detail + keeps)
 
 
@@ -505,17 +553,3 @@ def _nodes(plan: PoolPlan) -> str:
     gpus = gpus_as_json(plan.instance.gpus)
     nodes = "node" if plan.max_nodes == 1 else "nodes"
     return f"{count}{plan.max_nodes} {nodes} × {gpus} {'GPU' if gpus == 1 else 'GPUs'}"
-
-
-def _shown(value: Any) -> str:
-    if value is None:
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list):
-        return f"[{', '.join(map(_shown, value))}]"
-    text = str(value)
-    return text if len(text) <= _LONG and text.isprintable() else f"({len(text)} characters)"
-
-
-_LONG = 80

@@ -1,23 +1,33 @@
 """What an update may not destroy unless the stack file names it: decided before anything is declared. Pure."""
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpupools.base.errors import Problem
 from gpupools.edits.diff import PoolChange, PoolRecord, compare
+from gpupools.edits.software import (
+    ACCESS,
+    IDENTITY,
+    SoftwareChange,
+    SoftwareRecord,
+    StepRecord,
+    compare_software,
+    software_edits,
+)
 from gpupools.environment.stack import Stack, StackPlan
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.edit_tables import EditEffect
 
 SWITCH = "gpupools:allow_destroy"
-"""The key of a stack file that names the pools which an update may replace or delete."""
+"""The key of a stack file that names what an update may replace or delete: pools, and clusters for their software."""
 
 RECORD = "record"
-"""The output of a `GpuNodePool` in which the stack program keeps the pool's `PoolRecord`."""
+"""The output of a component in which the stack program keeps the `PoolRecord` or `SoftwareRecord` of what it made."""
 
 POOL_TYPE = "gpupools:index:GpuNodePool"
+RUNTIME_TYPE = "gpupools:index:GpuRuntime"
 
 _UNRECORDED = "may be a production pool, since the last update left no record of it"
 
@@ -32,6 +42,8 @@ class Earlier:
 
     Without those of which nothing was made.
     """
+    software: tuple[SoftwareRecord, ...] = ()
+    """The software of the clusters: of what is there; a step whose values nobody recorded is not `known`."""
 
     def of(self, cluster: str, pool: str, former: str | None) -> PoolRecord | None:
         """Return the record of a pool, under its name or the one it had before; None when there is none."""
@@ -63,11 +75,12 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Judged:
-    """What an update would do to the pools there are, and what speaks against it."""
+    """What an update would do to the pools and the software there are, and what speaks against it."""
 
     changes: tuple[PoolChange, ...] = ()
+    software: tuple[SoftwareChange, ...] = ()
     refusals: Mapping[str, Refusal] = field(default_factory=dict)
-    """By pool, as `<cluster>/<pool>`; where there is one, nothing may be declared."""
+    """By pool, as `<cluster>/<pool>`, and by cluster for its software; where there is one, nothing may be declared."""
     warnings: tuple[str, ...] = ()
     """What the reader has to know, and can go on."""
 
@@ -89,7 +102,45 @@ def read_earlier(state: Mapping[str, Any]) -> Earlier:
             records.append(record)
         elif any(f"{POOL_TYPE}$" in other and other.rpartition("::")[2].startswith(f"{name}-") for other in state):
             unrecorded.append(name)
-    return Earlier(tuple(records), tuple(unrecorded))
+    return Earlier(tuple(records), tuple(unrecorded), tuple(_software(state)))
+
+
+def _software(state: Mapping[str, Any]) -> Iterator[SoftwareRecord]:
+    """Find the software of each cluster: what its component holds, as the last update that ended well recorded it."""
+    for urn, resource in state.items():
+        name = urn.rpartition("::")[2]
+        if resource.get("type") != RUNTIME_TYPE or not name.endswith(_RUNTIME):
+            continue
+        key = name.removesuffix(_RUNTIME)
+        record = SoftwareRecord.from_json((resource.get("outputs") or {}).get(RECORD))
+        steps = {_resource_name(step): (step, each) for step, each in record.steps.items()} if record else {}
+        # How the API is reached and who acts are no resources of the component.
+        found = {step: each for step, each in steps.values() if each.of in (ACCESS, IDENTITY)}
+        for other, child in state.items():
+            kind, _, called = other.rpartition("::")
+            if f"{RUNTIME_TYPE}$" in kind and called.startswith(f"{name}-"):
+                own = called.removeprefix(f"{name}-")
+                kind = str(child.get("type", "")).rpartition(":")[2]
+                step, each = steps.get(own) or (own, StepRecord(_of(own), f"{kind} {own}", (), False, {}, known=False))
+                found[step] = each
+        # In the order of the plan; the engine's is that in which they were made.
+        order = {step: place for place, step in enumerate(record.steps)} if record else {}
+        found = dict(sorted(found.items(), key=lambda each: order.get(each[0], len(order))))
+        yield SoftwareRecord(key, record.production if record else (), found)
+
+
+_RUNTIME = "-runtime"
+"""What the stack program adds to a cluster's key to name its `GpuRuntime`."""
+
+
+def _resource_name(step: str) -> str:
+    return step.replace("/", "-")
+
+
+def _of(name: str) -> str:
+    """Return what the table of edits calls a resource that nobody recorded: a chart, or the kind of a step."""
+    kinds = {row.of for row in software_edits()} - {"*"}
+    return max((each for each in kinds if f"{name}-".startswith(f"{each}-")), key=len, default=name)
 
 
 def judge(earlier: Earlier, new: StackPlan, clouds: Mapping[str, Cloud]) -> Judged:
@@ -102,8 +153,73 @@ def judge(earlier: Earlier, new: StackPlan, clouds: Mapping[str, Cloud]) -> Judg
     """
     changes = compare(earlier.pools, new, clouds)
     missing, changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
-    warnings = [*_not_compared(missing), *idle_switch(changes, new.stack)]
-    return Judged(tuple(changes), refusals(changes, new.stack.allow_destroy), tuple(warnings))
+    software = compare_software(_named_as_planned(earlier.software, new), new, changes)
+    warnings = [*_not_compared(missing), *idle_switch(changes, new.stack, software)]
+    refused = refusals(changes, new.stack.allow_destroy) | software_refusals(software, new.stack.allow_destroy)
+    return Judged(tuple(changes), tuple(software), refused, tuple(warnings))
+
+
+def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iterator[SoftwareRecord]:
+    """Give steps that nobody recorded the name the new plan has for them, and the pools of their cluster."""
+    for record in records:
+        plans = [each for each in new.runtimes if each.cluster == record.cluster]
+        names = {_resource_name(step): step for plan in plans for step in plan.depends}
+        pools = tuple(name for plan in plans for name in plan.pods)
+        steps = {
+            step if each.known else names.get(step, step): each if each.known else replace(each, pools=pools)
+            for step, each in record.steps.items()
+        }
+        yield replace(record, steps=steps)
+
+
+def software_refusals(changes: Iterable[SoftwareChange], allowed: Collection[str]) -> dict[str, Refusal]:
+    """Say which clusters' software an update must leave alone, by the cluster's key.
+
+    Args:
+        changes: What becomes of it.
+        allowed: What `gpupools:allow_destroy` names: pools, and clusters for their software.
+    """
+    by_cluster: dict[str, list[SoftwareChange]] = {}
+    for change in changes:
+        if _loses(change, allowed) or _is_held(change):
+            by_cluster.setdefault(change.cluster, []).append(change)
+    return {key: _software_refusal(key, refused, allowed) for key, refused in by_cluster.items()}
+
+
+def _loses(change: SoftwareChange, allowed: Collection[str]) -> list[str]:
+    """Return the production pools that lose something which nobody allowed."""
+    if change.effect is not EditEffect.REPLACE or change.cluster in allowed:
+        return []
+    return [name for name in change.production if f"{change.cluster}/{name}" not in allowed]
+
+
+def _is_held(change: SoftwareChange) -> bool:
+    """Say whether Pulumi would refuse to delete it, since the last update left it protected."""
+    return change.protected and change.change == "removed" and bool(change.serves)
+
+
+def _software_refusal(cluster: str, changes: Sequence[SoftwareChange], allowed: Collection[str]) -> Refusal:
+    done = {change.called: "remove" if change.change == "removed" else "make anew" for change in changes}
+    does = "; ".join(
+        f"{verb} {', '.join(called for called, its in done.items() if its == verb)}"
+        for verb in dict.fromkeys(done.values())
+    )
+    pools = list(dict.fromkeys(name for change in changes for name in _loses(change, allowed)))
+    held = any(_is_held(change) for change in changes)
+    if not pools:
+        reason = f"has software that is protected until an update with {cluster} in {SWITCH} has ended"
+        return Refusal(
+            cluster, reason, does, _two_edits(f"leave {cluster} in" if cluster in allowed else f"add {cluster} to")
+        )
+    reason = f"has software of the production pool{'s' if len(pools) > 1 else ''} {', '.join(pools)}"
+    add = f"add {cluster} to"
+    fix = f"if that is meant: {_two_edits(add)}" if held else f"if that is meant, {add} {SWITCH}"
+    return Refusal(cluster, reason, does, fix)
+
+
+def _two_edits(switch: str) -> str:
+    first = f"undo the edit, {switch} {SWITCH}, run pulumi up, which takes the protection away"
+    return f"{first}; then edit again and run it again"
 
 
 def refusals(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[str, Refusal]:
@@ -138,9 +254,12 @@ def _not_allowed(change: PoolChange, most: str) -> Refusal | None:
         does = "delete its placement group"
     else:
         return None
+    fix = f"if that is meant, add {change.key} to {SWITCH}"
     if change.protected and _in_two_updates(change):
-        return Refusal(change.key, reason, does, f"if that is meant: {_two_updates(change, f'add {change.key} to')}")
-    return Refusal(change.key, reason, does, f"if that is meant, add {change.key} to {SWITCH}")
+        fix = f"if that is meant: {_two_updates(change, f'add {change.key} to')}"
+    if deleted and change.looks_like:
+        fix = f"if it now is {change.looks_like}, write renamed_from: {change.pool} there, which keeps the nodes; {fix}"
+    return Refusal(change.key, reason, does, fix)
 
 
 def _forgets_first_name(change: PoolChange) -> Refusal | None:
@@ -228,16 +347,26 @@ def _not_compared(missing: Sequence[PoolChange]) -> Iterable[str]:
         )
 
 
-def idle_switch(changes: Sequence[PoolChange], stack: Stack) -> Iterable[str]:
-    """Say which pools `gpupools:allow_destroy` names for nothing.
+def idle_switch(changes: Sequence[PoolChange], stack: Stack, software: Sequence[SoftwareChange] = ()) -> Iterable[str]:
+    """Say what `gpupools:allow_destroy` names for nothing.
 
     Args:
         changes: What becomes of every pool.
         stack: The stack file the changes lead to.
+        software: What becomes of the clusters' software.
     """
     by_key = {change.key: change for change in changes}
     for name in stack.allow_destroy:
         change = by_key.get(name)
+        if "/" not in name:
+            if name not in stack.clusters:
+                yield f"{SWITCH} names {name}, which is no cluster of this stack; take it out"
+            elif not any(each.cluster == name and each.destroys for each in software):
+                yield (
+                    f"{SWITCH} names {name}, whose software this update does not destroy; until that is taken out its"
+                    " software is not protected"
+                )
+            continue
         if change is None:
             yield f"{SWITCH} names {name}, which is no pool of this stack; take it out"
         elif change.change != "deleted" and not change.destroys and stack.is_production(change.pool):

@@ -47,7 +47,8 @@ class Stack:
     production: bool = False
     """Whether every pool is a production pool that does not say `protect: false`."""
     allow_destroy: tuple[str, ...] = ()
-    """Pools that an update may replace or delete, as `<cluster>/<pool>`: they are declared without protection."""
+    """What an update may replace or delete, and so is declared without protection: pools as `<cluster>/<pool>`, and
+    clusters for the software that their pools share."""
 
     def is_production(self, pool: str) -> bool:
         """Say whether a pool is protected as soon as `allow_destroy` does not name it."""
@@ -352,8 +353,9 @@ def _allow_destroy(config: Mapping[str, object], problems: list[Problem]) -> tup
     found: dict[str, None] = {}
     for index, name in enumerate(raw):
         parts = name.split("/") if isinstance(name, str) else []
-        if len(parts) != 2 or any(bad_key((), part) for part in parts):
-            problems.append(Problem(("allow_destroy", index), f"got {shown(name)}", "write <cluster>/<pool>"))
+        if len(parts) not in (1, 2) or any(bad_key((), part) for part in parts):
+            fix = "write <cluster>/<pool>, or <cluster> for the software of a cluster"
+            problems.append(Problem(("allow_destroy", index), f"got {shown(name)}", fix))
         elif name in found:
             problems.append(Problem(("allow_destroy", index), f"{name!r} is named twice", "name each pool once"))
         else:

@@ -164,6 +164,24 @@ def plan_pool(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clo
     Raises:
         Rejected: Every reason why the pool cannot exist, not only the first.
     """
+    if not cluster.tags:
+        return _planned(name, spec, cluster_key, cluster, cloud)
+    tags = ("pools", name, "tags")
+    where: Path = ("clusters", cluster_key, "tags") if cluster_key else ("cluster", "tags")
+    try:
+        # A cloud's own default tags reach neither machines nor disks of a launch template, nor GKE's nodes.
+        tagged = spec.model_copy(update={"tags": {**cluster.tags, **spec.tags}})
+        return _planned(name, tagged, cluster_key, cluster, cloud)
+    except Rejected as rejected:
+        raise Rejected(
+            replace(problem, path=(*where, *problem.path[3:]))
+            if problem.path[:3] == tags and problem.path[3:4] and problem.path[3] not in spec.tags
+            else problem
+            for problem in rejected.problems
+        ) from None
+
+
+def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, cloud: Cloud) -> PoolPlan:
     at: Path = ("pools", name)
     problems: list[Problem] = []
     kind = spec.sharing.kind

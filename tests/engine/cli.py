@@ -154,9 +154,10 @@ class Engine:
         """Let the APIs of these providers be out of reach from now on; without one, all answer again."""
         self.cloud.write_text(json.dumps({**self._kept(), "unreachable": packages}), encoding="utf-8")
 
-    def log_in(self, account: str) -> None:
-        """Let the AWS credentials of this machine be those of an account from now on; empty for any."""
-        self.cloud.write_text(json.dumps({**self._kept(), "account": account}), encoding="utf-8")
+    def log_in(self, account: str, **profiles: str) -> None:
+        """Let the AWS credentials of this machine, and of its profiles, be those of an account; empty for any."""
+        kept = {**self._kept(), "account": account, "profiles": profiles}
+        self.cloud.write_text(json.dumps(kept), encoding="utf-8")
 
     def configured(self, package: str) -> list[dict[str, Any]]:
         """Return the settings that providers of a package were given so far, in order."""

@@ -344,11 +344,22 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     def Configure(self, request: pb.ConfigureRequest, context: grpc.ServicerContext) -> pb.ConfigureResponse:  # noqa: N802
-        """Refuse the credentials of an account that is not allowed, as terraform-provider-aws does."""
+        """Refuse a profile that is not there and credentials of an account that is not allowed.
+
+        As hashicorp/aws-sdk-go-base and terraform-provider-aws do: the profile's credentials stand above the
+        environment's, and those of the role that is assumed with them count.
+        """
         settings = plain(request.args)
         with state() as content:
             content["configured"].append({"package": self.package, "settings": settings})
-            account = content["account"]
+            account, profiles = content["account"], content.get("profiles", {})
+        profile = settings.get("profile")
+        if profile is not None:
+            if profile not in profiles:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"failed to get shared config profile, {profile}")
+            account = profiles[profile]
+        for role in json.loads(settings.get("assumeRoles", "[]")):
+            account = role["roleArn"].split(":")[4]
         allowed = settings.get("allowedAccountIds")
         if account and isinstance(allowed, str) and account not in json.loads(allowed):
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"AWS account ID not allowed: {account}")

@@ -1,6 +1,7 @@
 """Which account and region a stack's pools go to, and what the engine hands the program of a file nobody reads."""
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import yaml
 
 from tests.engine.cli import Engine, Ran
+from tests.engine.stand_in import LAUNCH_TEMPLATE, NODE_GROUP
 
 pytestmark = pytest.mark.engine
 
@@ -26,7 +28,7 @@ Run = Callable[..., Ran]
 @pytest.fixture
 def run(engine: Engine, request: pytest.FixtureRequest) -> Iterator[Run]:
     """Return a function that runs a command on a stack of this test with more configuration than the usual."""
-    name = request.node.name.replace("_", "-")
+    name = re.sub("[^a-z0-9-]+", "-", request.node.name.lower())[:90]
     engine.run("stack", "init", name).well()
     file = engine.repository / "stacks" / f"Pulumi.{name}.yaml"
     salt = yaml.safe_load(file.read_text(encoding="utf-8")) if file.exists() else {}
@@ -73,9 +75,153 @@ def test_a_state_without_the_account_gets_it_in_place(engine: Engine, run: Run) 
     assert "1 updated" in shown
 
 
+ROLE = "arn:aws:iam::{}:role/{}"
+HERE, THERE = "123456789012", "999999999999"
+PLATFORM = {"stack": "organization/platform/accounts", "node_role_arn": {"output": "role"}}
+WRONG = [
+    pytest.param({}, {"account": THERE}, f"not allowed: {THERE}", id="the login is of another account"),
+    pytest.param({"account": HERE}, {"account": THERE}, f"not allowed: {THERE}", id="than the file says"),
+    pytest.param({"profile": "prod"}, {"account": HERE, "prod": THERE}, f"not allowed: {THERE}", id="so is a profile"),
+    pytest.param({"profile": "prd"}, {"account": HERE, "prod": HERE}, "profile, prd", id="no such profile"),
+    pytest.param(
+        {"profile": "prod", "assume_role": ROLE.format(THERE, "deployer")},
+        {"account": HERE, "prod": HERE},
+        f"assume_role is of account {THERE}, and node_role_arn says {HERE}",
+        id="a role of another account",
+    ),
+    pytest.param(
+        {"account": THERE}, {"account": THERE}, f"node_role_arn is of account {HERE}, and account says", id="two say"
+    ),
+    pytest.param({"account": int(HERE)}, {"account": HERE}, "write the 12 digits in quotes", id="a number"),
+    pytest.param(PLATFORM, {"account": HERE}, f"not allowed: {HERE}", id="a late role is of another account"),
+    pytest.param(
+        {**PLATFORM, "account": HERE},
+        {"account": HERE},
+        f"a node_role_arn is of another account than {HERE}, which account says",
+        id="a late role against the account",
+    ),
+    pytest.param(
+        {**PLATFORM, "assume_role": ROLE.format(HERE, "deployer")},
+        {"account": HERE},
+        f"a node_role_arn is of another account than {HERE}, which assume_role says",
+        id="a late role against the role to assume",
+    ),
+    pytest.param({"cloud": "azure", "tenant_id": "contoso"}, {"account": ""}, "write the tenant's id", id="a tenant"),
+    pytest.param(
+        {"cloud": "gcp", "impersonate_service_account": "me@example.com"},
+        {"account": ""},
+        "write the address of a service account",
+        id="no service account",
+    ),
+]
+OTHERS: dict[str, dict[str, Any]] = {
+    "azure": {"cloud": "azure", "resource_group": "ml"},
+    "gcp": {
+        "cloud": "gcp",
+        "project": "ml",
+        "location": "europe-west4",
+        "service_account": "gpu@ml.iam.gserviceaccount.com",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def platform(engine: Engine) -> None:
+    """Create another stack, whose role is of another account."""
+    project = engine.project("platform", "")
+    engine.run("stack", "init", "accounts", project=project).well()
+    resource = {
+        "type": "pulumi:pulumi:Stack",
+        "urn": "urn:pulumi:accounts::platform::pulumi:pulumi:Stack::platform-accounts",
+        "custom": False,
+        "outputs": {"role": ROLE.format(THERE, "gpu-nodes")},
+    }
+    manifest = {"time": "2026-01-01T00:00:00Z", "magic": "", "version": ""}
+    file = project / "state.json"
+    file.write_text(json.dumps({"version": 3, "deployment": {"manifest": manifest, "resources": [resource]}}))
+    engine.run("stack", "import", "--stack", "accounts", "--file", str(file), project=project).well()
+
+
+@pytest.mark.usefixtures("platform")
+@pytest.mark.parametrize(("keys", "login", "said"), WRONG)
+def test_a_wrong_account_makes_nothing(
+    keys: dict[str, Any], login: dict[str, str], said: str, engine: Engine, run: Run
+) -> None:
+    before = engine.journal()
+    engine.log_in(**login)
+    cluster = (
+        {**CLUSTER, "name": "wrong", **keys}
+        if "cloud" not in keys
+        else {"name": "wrong", **OTHERS[keys["cloud"]], **keys}
+    )
+
+    refused = run("up", "--yes", "--skip-preview", **{"gpupools:clusters": {"train": cluster}}).badly()
+
+    assert said in refused.output
+    assert engine.journal() == before
+
+
+def test_every_provider_that_acts_for_a_cluster_gets_its_identity(engine: Engine, run: Run) -> None:
+    engine.log_in(THERE, prod=THERE)
+    tenant, actor = "00000000-1111-2222-3333-444444444444", "deploy@ml.iam.gserviceaccount.com"
+    access = {"endpoint": "https://10.0.0.1", "certificate_authority": "QQ=="}
+    clusters = {
+        "train": {
+            **CLUSTER,
+            "name": "id-train",
+            "account": HERE,
+            "profile": "prod",
+            "assume_role": ROLE.format(HERE, "d"),
+        },
+        "serve": {**OTHERS["azure"], "name": "id-serve", "subscription_id": tenant[::-1], "tenant_id": tenant},
+        "lab": {**OTHERS["gcp"], "name": "id-lab", "impersonate_service_account": actor},
+    }
+    tags = {"owner": "ml"}
+    pools = {
+        key: {"clusters": [key], "instance_type": machine, "nodes": {"max": 1}, "software": "device-plugin"}
+        for key, machine in (("train", "g6e.12xlarge"), ("serve", "Standard_NC24ads_A100_v4"), ("lab", "g2-standard-8"))
+    }
+    given = {
+        key: {**cluster, **access, "endpoint": f"https://{key}.example", "tags": tags}
+        for key, cluster in clusters.items()
+    }
+
+    run("up", "--yes", "--skip-preview", **{"gpupools:clusters": given, "gpupools:pools": pools}).well()
+
+    aws, azure, gcp = (engine.configured(package)[-1] for package in ("aws", "azure-native", "gcp"))
+    assert (aws["allowedAccountIds"], aws["profile"]) == (json.dumps([HERE]), "prod")
+    assert json.loads(aws["assumeRoles"]) == [{"roleArn": ROLE.format(HERE, "d")}]
+    assert (azure["subscriptionId"], azure["tenantId"]) == (tenant[::-1], tenant)
+    assert (gcp["project"], gcp["impersonateServiceAccount"]) == ("ml", actor)
+    tokens = {
+        config["current-context"]: config["users"][0]["user"]["exec"]["args"]
+        for each in engine.configured("kubernetes")[-3:]
+        for config in [json.loads(each["kubeconfig"])]
+    }
+    assert tokens["id-train"][:2] == ["--profile", "prod"]
+    assert tokens["id-train"][tokens["id-train"].index("--role-arn") + 1] == ROLE.format(HERE, "d")
+    assert tokens["id-serve"][-2:] == ["--tenant-id", tenant]
+    assert tokens["id-lab"] == ["--impersonate_service_account", actor]
+    made = {each["type"]: each["inputs"] for each in engine.resources()}
+    assert made["azure-native:containerservice:AgentPool"]["tags"]["owner"] == "ml"
+    assert made["gcp:container/nodePool:NodePool"]["nodeConfig"]["resourceLabels"]["owner"] == "ml"
+    group = next(each for each in engine.resources(NODE_GROUP) if each["inputs"]["clusterName"] == "id-train")
+    template = next(each for each in engine.resources(LAUNCH_TEMPLATE) if each["inputs"]["tags"].get("owner") == "ml")
+    assert group["inputs"]["tags"]["owner"] == "ml"
+    assert {
+        each["resourceType"] for each in template["inputs"]["tagSpecifications"] if each["tags"]["owner"] == "ml"
+    } >= {
+        "instance",
+        "volume",
+    }
+
+
 IDLE = {
-    "aws:profile": ("prod-account", "set AWS_PROFILE where Pulumi runs"),
-    "gcp:impersonateServiceAccount": ("d@x.example", "set GOOGLE_IMPERSONATE_SERVICE_ACCOUNT where Pulumi runs"),
+    "aws:profile": ("prod-account", "write profile of the cluster"),
+    "aws:defaultTags": ({"tags": {"x": "y"}}, "write tags of the cluster, which all its pools get"),
+    "gcp:impersonateServiceAccount": ("d@x.example", "write impersonate_service_account of the cluster"),
+    "gcp:defaultLabels": ({"x": "y"}, "write tags of the cluster, which all its pools get"),
+    "azure-native:tenantId": ("0000", "write the cluster's tenant_id"),
     "azure-native:subscriptionId": ("0000", "write the cluster's subscription_id"),
     "kubernetes:context": ("prod", "write kubeconfig: {path: …, context: …} of the cluster"),
     "gpupools:prodution": (True, "did you mean 'production'?"),

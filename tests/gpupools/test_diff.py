@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
@@ -251,7 +252,7 @@ CASES = [
         {"sharing": {"mode": "mps", "replicas": 4}, "trust": {"team": "vision"}},
         {"sharing": {"mode": "mps", "replicas": 4, "rename": True}, "trust": {"team": "vision"}},
         (
-            "rolling: user_data (158 characters) → (157 characters) (and labels, sharing); EKS replaces every node; "
+            "rolling: user_data (rename-by-default false → true) (and labels, sharing); EKS replaces every node; "
             "pods have to ask for the other name"
         ),
         id="replicas by another name",
@@ -415,6 +416,44 @@ def test_a_new_name_without_renamed_from_deletes_and_creates(tmp_path: Path) -> 
         ("b", "created", False),
         ("a", "deleted", True),
     ]
+
+
+@pytest.mark.parametrize(
+    ("new", "guesses"),
+    [
+        pytest.param({"b": pool("lab")}, {"b": "a"}, id="nothing but the name"),
+        pytest.param({"b": pool("lab", labels={"team": "x"}, nodes={"max": 9})}, {"b": "a"}, id="edited in place too"),
+        pytest.param({"b": pool("lab", disk_gib=400)}, {"b": "a"}, id="edited so that its nodes are renewed"),
+        pytest.param({"b": pool("lab", capacity={"mode": "spot"})}, {"b": ""}, id="would be replaced anyway"),
+        pytest.param({"b": pool("lab", instance_type="g2-standard-16")}, {"b": ""}, id="another machine"),
+        pytest.param({"b": pool("serve")}, {"b": ""}, id="on another cluster"),
+        pytest.param({"b": pool("lab", labels={"x": "1"}), "c": pool("lab")}, {"b": "", "c": "a"}, id="the likeliest"),
+        pytest.param({"b": pool("lab", renamed_from="aa")}, {"b": "a"}, id="another name in renamed_from"),
+        pytest.param({"a": pool("lab"), "b": pool("lab")}, {"a": "", "b": ""}, id="nothing goes"),
+    ],
+)
+def test_a_rename_that_is_not_said_is_recognised(new: dict[str, Any], guesses: dict[str, str], tmp_path: Path) -> None:
+    found = changes(tmp_path, stack({"a": pool("lab")}), stack(new))
+
+    assert {change.pool: change.as_json()["perhaps_renamed_from"] or "" for change in found if change.pool in new} == (
+        guesses
+    )
+    for name, former in guesses.items():
+        said = f"if it is {former} under another name, write renamed_from: {former}, which keeps the nodes"
+        assert [said in str(change) for change in found if change.pool == name] == [bool(former)]
+
+
+def test_what_differs_in_a_long_text_is_named(tmp_path: Path) -> None:
+    clusters = {"train": {**CLUSTERS["train"], "kubeconfig": {"path": "~/.kube/train"}}}
+    plain, few, many = (
+        stack({"a": pool("train", software="device-plugin", image={"family": "al2023"}, **each)}, clusters)
+        for each in ({}, {"network": {"max_pods": 30}}, {"network": {"max_pods": 60}, "disk": {"local_nvme": "raid0"}})
+    )
+    from_few, from_none = (str(changes(tmp_path, each, many)[0]) for each in (few, plain))
+
+    assert from_few.startswith('train/a: rolling: user_data (maxPods 30 → 60, with "strategy": "RAID0")')
+    assert '"maxPods": 60' in from_none
+    assert not re.search(r"\d+ characters|BOUNDARY|Content-Type", from_few + from_none)
 
 
 def test_another_cloud_under_the_same_key_replaces(tmp_path: Path) -> None:
@@ -615,6 +654,7 @@ def test_json_has_every_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]
             "change": "changed",
             "effect": "rolling",
             "fields": [{"field": "disk_gib", "old": 200, "new": 400, "effect": "rolling"}],
+            "perhaps_renamed_from": None,
             "refused": None,
         }
     ]

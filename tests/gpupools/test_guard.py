@@ -140,7 +140,8 @@ def test_another_name_not_said_so_is_a_deletion(tmp_path: Path) -> None:
     was = planned(tmp_path, FOUR, production=True)
     now = planned(tmp_path, {name: FOUR[name] for name in "abc"} | {"z": FOUR["d"]}, production=True)
 
-    assert refused(was, now) == REFUSED[3:]
+    keep = "if it now is z, write renamed_from: d there, which keeps the nodes; if that is meant: put"
+    assert refused(was, now) == [REFUSED[3].replace("if that is meant: put", keep)]
 
 
 def test_the_switch_lets_go_what_is_replaced_on_eks_and_aks(tmp_path: Path) -> None:
@@ -238,7 +239,9 @@ SIX = {name: pool("lab") for name in "abcdef"}
 def test_more_than_half_of_the_pools_of_any_stack_do_not_go_unnamed(
     kept: str, allowed: str, still: str, tmp_path: Path
 ) -> None:
-    now = planned(tmp_path, {name: pool("lab") for name in kept}, allow_destroy=[f"lab/{name}" for name in allowed])
+    machines = dict.fromkeys("uvwxyz", "g2-standard-16")
+    pools = {name: pool("lab", instance_type=machines.get(name, "g2-standard-8")) for name in kept}
+    now = planned(tmp_path, pools, allow_destroy=[f"lab/{name}" for name in allowed])
 
     assert refused(planned(tmp_path, SIX), now) == [
         f"lab/{name}: is one of 4 of 6 pools, more than half, and this update would delete it (up to 4 nodes × 1 GPU);"
@@ -284,11 +287,11 @@ def test_a_switch_left_on_is_said(tmp_path: Path) -> None:
             "allow_destroy: got 'lab/a'; write a list of pools: [<cluster>/<pool>, …]",
         ),
         (
-            {"allow_destroy": ["a", "lab/A", 1, "lab/a", "lab/a"]},
+            {"allow_destroy": ["a/b/c", "lab/A", 1, "lab/a", "lab/a"]},
             (
-                "allow_destroy[0]: got 'a'; write <cluster>/<pool>\n"
-                "allow_destroy[1]: got 'lab/A'; write <cluster>/<pool>\n"
-                "allow_destroy[2]: got 1; write <cluster>/<pool>\n"
+                "allow_destroy[0]: got 'a/b/c'; write <cluster>/<pool>, or <cluster> for the software of a cluster\n"
+                "allow_destroy[1]: got 'lab/A'; write <cluster>/<pool>, or <cluster> for the software of a cluster\n"
+                "allow_destroy[2]: got 1; write <cluster>/<pool>, or <cluster> for the software of a cluster\n"
                 "allow_destroy[4]: 'lab/a' is named twice; name each pool once"
             ),
         ),

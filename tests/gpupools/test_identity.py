@@ -185,9 +185,9 @@ def test_a_former_name_that_another_pool_has_now_is_refused(tmp_path: Path) -> N
     ("key", "cure"),
     [
         ("aws:region", "write the cluster's region"),
-        ("aws:profile", "set AWS_PROFILE where Pulumi runs"),
-        ("aws:assumeRoles", "name the role as role_arn in a profile of the AWS configuration, and set AWS_PROFILE"),
-        ("aws:allowedAccountIds", "take it out: the account in node_role_arn is the only one allowed"),
+        ("aws:profile", "write profile of the cluster"),
+        ("aws:assumeRoles", "write assume_role of the cluster"),
+        ("aws:allowedAccountIds", "write account of the cluster, or take it out"),
         ("aws:somethingElse", "take it out"),
         ("aws-native:region", "write the cluster's region"),
         ("gcp:project", "write the cluster's project"),

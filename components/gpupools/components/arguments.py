@@ -46,9 +46,14 @@ def parse_cluster_argument(value: Any, cloud: Cloud) -> Cluster:
     cluster = parse_cluster(("cluster",), given, {cloud.name: cloud})
     # Only the program behind a stack file resolves these.
     keys = [*cluster.late_outputs(), *(["stack"] if cluster.stack is not None else [])]
-    if keys:
-        fix = "give an output: pulumi.StackReference(…).require_output(…)"
-        raise Rejected([Problem(("cluster", key), "goes into a stack file only", fix) for key in keys])
+    fix = "give an output: pulumi.StackReference(…).require_output(…)"
+    problems = [Problem(("cluster", key), "goes into a stack file only", fix) for key in keys]
+    # Only that program makes a provider of them; here the component's own options name one.
+    acting = [key for key in cluster.identity if getattr(cluster, key) is not None]
+    fix = "give the program's provider of this cloud that setting, and name it in opts.providers"
+    problems += [Problem(("cluster", key), "goes into a stack file only", fix) for key in acting]
+    if problems:
+        raise Rejected(problems)
     return cluster
 
 

@@ -37,9 +37,13 @@ def addresses(
             return [read(item, late) for item in value]
         return pulumi.Output.secret(value) if late and isinstance(value, str) else value
 
-    given = {key: getattr(cluster, key) for key in type(cluster).model_fields if key not in ("stack", "runtime")}
+    given = {key: getattr(cluster, key) for key in type(cluster).model_fields if key not in _PLANNED}
     addressed = type(cluster).address_keys() if secret else frozenset()
     return {key: read(value, key in addressed) for key, value in given.items() if value is not None}
+
+
+_PLANNED = ("stack", "runtime", "tags")
+"""Keys of a cluster that the plan has taken in; the rest is for providers and resources."""
 
 
 def told_apart(

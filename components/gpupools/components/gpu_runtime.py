@@ -3,7 +3,7 @@
 Translates only: which charts, versions, values, objects and which order is decided in `gpupools.runtime`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypedDict
 
@@ -20,6 +20,7 @@ from gpupools.components.arguments import (
 from gpupools.components.declared import place_of, runtime_problems
 from gpupools.components.gpu_node_pool import PoolArgs
 from gpupools.components.kubernetes_objects import declare_object, declare_release
+from gpupools.edits.guard import RECORD
 from gpupools.environment.stack import bad_key, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool
 from gpupools.planned.runtime_plan import RuntimePlan
@@ -53,6 +54,10 @@ class DecidedRuntime(NamedTuple):
 
     plan: RuntimePlan
     declare_pool: DeclarePool
+    record: pulumi.Input[Mapping[str, Any]]
+    """What the program's next run compares the software with."""
+    protected: Collection[str] = ()
+    """Steps of the plan that Pulumi refuses to delete."""
 
 
 class GpuRuntime(pulumi.ComponentResource):
@@ -87,10 +92,12 @@ class GpuRuntime(pulumi.ComponentResource):
             raise input_error(rejected) from None
         shown = plan.as_json()
         declare_pool = decided.declare_pool if decided is not None else _declared_by_the_caller(opts)
-        _declare(name, plan, pulumi.ResourceOptions(parent=self), declare_pool)
+        protected = decided.protected if decided is not None else ()
+        _declare(name, plan, pulumi.ResourceOptions(parent=self), declare_pool, protected)
         self.owners = pulumi.Output.from_input(shown["owners"])
         self.pods = pulumi.Output.from_input(shown["pods"])
-        self.register_outputs({"owners": self.owners, "pods": self.pods})
+        recorded = {RECORD: decided.record} if decided is not None else {}
+        self.register_outputs({"owners": self.owners, "pods": self.pods, **recorded})
 
 
 _NO_PROVIDER = Problem(
@@ -159,14 +166,21 @@ def _declared_by_the_caller(opts: pulumi.ResourceOptions | None) -> DeclarePool:
     return lambda *_: pools
 
 
-def _declare(name: str, plan: RuntimePlan, opts: pulumi.ResourceOptions, declare_pool: DeclarePool) -> None:
+def _declare(
+    name: str,
+    plan: RuntimePlan,
+    opts: pulumi.ResourceOptions,
+    declare_pool: DeclarePool,
+    protected: Collection[str],
+) -> None:
     """Declare every step of the plan, each after those it waits for."""
     releases = {release.name: release for release in plan.releases}
     objects = {planned.name: planned for planned in plan.objects}
     made: dict[str, Resources] = {}
     for step, before in plan.depends.items():
         waits_for = [resource for each in before for resource in made[each]]
-        below = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=waits_for))
+        protect = True if step in protected else None
+        below = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(depends_on=waits_for, protect=protect))
         own_name = f"{name}-{step.replace('/', '-')}"
         if step in releases:
             made[step] = [declare_release(own_name, releases[step], below)]

@@ -5,7 +5,7 @@ Imports no Pulumi until the stack file has been accepted: a refusal must be as f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
@@ -33,20 +33,24 @@ POLICIES = Path(str(files("gpupools.policies")))
 """The policy pack."""
 
 
-def run(file: Path, as_json: bool) -> int:
+def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
     """Preview one stack file and print the report.
 
     Args:
         file: The stack file.
         as_json: Whether to print JSON instead of text.
+        policy_config: Configuration of the policy pack, as `pulumi up --policy-pack-config` takes it.
 
     Returns:
-        0 when the stack may be deployed; 1 when the file, the program or a mandatory policy refuses.
+        0 when the stack may be deployed; 1 when a file, the program or a mandatory policy refuses.
     """
+    at = file
     try:
         checked = check_stack_file(file, clouds())
+        at = policy_config or file
+        config = _policy_config(at) if policy_config is not None else {}
     except Rejected as rejected:
-        located = locate(file, rejected)
+        located = locate(at, rejected)
         if as_json:
             problems = [each.as_json() for each in located]
             answer("preview", "refused", problems, no_report(str(file), NAMESPACE, stack_name(file)))
@@ -55,7 +59,7 @@ def run(file: Path, as_json: bool) -> int:
             tell(each, error=True)
         tell(f"{file}: refused; nothing was declared", error=True)
         return 1
-    report = preview_file(checked)
+    report = preview_file(checked, policy_config=config)
     if as_json:
         problems = [problem.as_json(file) for problem in report.problems]
         answer("preview", "refused" if report.exit_code else "accepted", problems, report.as_json())
@@ -64,13 +68,33 @@ def run(file: Path, as_json: bool) -> int:
     return report.exit_code
 
 
-def preview_file(checked: CheckedFile, program: Path = PROGRAM, policies: Path = POLICIES) -> Report:
+def _policy_config(file: Path) -> Mapping[str, Any]:
+    """Read a configuration of the policy pack, as `gpupools policy --config` does.
+
+    Raises:
+        Rejected: It is none, names policies or options that do not exist, or weakens a mandatory policy.
+    """
+    configuration = import_module("gpupools.policies.configuration")
+    found, problems = configuration.read_config(file)
+    problems = problems or configuration.config_problems(found)
+    if problems:
+        raise Rejected(problems)
+    return dict(found)
+
+
+def preview_file(
+    checked: CheckedFile,
+    program: Path = PROGRAM,
+    policies: Path = POLICIES,
+    policy_config: Mapping[str, Any] | None = None,
+) -> Report:
     """Run the stack program for an accepted stack file, and the policy pack on what it declares.
 
     Args:
         checked: The stack file.
         program: The stack program.
         policies: The folder of the policy pack.
+        policy_config: Its configuration; left out: every policy as it is by default.
     """
     config = {**checked.file.others, **{f"{NAMESPACE}:{key}": value for key, value in checked.file.config.items()}}
     # One import after the other: two threads that import Pulumi at once can meet in one of its import cycles.
@@ -79,7 +103,9 @@ def preview_file(checked: CheckedFile, program: Path = PROGRAM, policies: Path =
     verdicts: tuple[PolicyVerdict, ...] = ()
     with ThreadPoolExecutor(1) as other:
         # The pack is a process of its own; it starts while this one loads the clouds' SDKs and runs the program.
-        process: PolicyPackProcess = pack.PolicyPackProcess(policies, project=NAMESPACE, stack=checked.file.stack)
+        process: PolicyPackProcess = pack.PolicyPackProcess(
+            policies, project=NAMESPACE, stack=checked.file.stack, config=policy_config
+        )
         starting = other.submit(process.__enter__)
         try:
             with planned(checked.plan, checked.file.config, clouds(), checked.file.others):

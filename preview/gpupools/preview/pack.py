@@ -145,6 +145,7 @@ class PolicyPackProcess:
         self._folder = folder.resolve()
         self._project, self._stack, self._dry_run = project, stack, dry_run
         self._config = dict(config or {})
+        self._levels: dict[str, int] = {}
         self._start_timeout_s = start_timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None
@@ -170,14 +171,14 @@ class PolicyPackProcess:
         return self._process.pid if self._process else None
 
     def info(self) -> PackInfo:
-        """Ask the pack for its name and policies."""
+        """Ask the pack for its name and policies, with the levels they were configured to."""
         answer = self._call("GetAnalyzerInfo", Empty())
         return PackInfo(
             name=answer.name,
             policies=tuple(
                 PolicyInfo(
                     name=policy.name,
-                    level=_level(policy.enforcementLevel),
+                    level=_level(self._levels.get(policy.name, policy.enforcementLevel)),
                     description=policy.description,
                     severity=_severity(policy.severity),
                     judges=analyzer_pb2.PolicyType.Name(policy.policy_type).removeprefix("POLICY_TYPE_").lower(),
@@ -333,6 +334,7 @@ class PolicyPackProcess:
             wanted = level if level is not None else common
             configured.enforcementLevel = policy.enforcementLevel if wanted is None else cast("Any", wanted)
             configured.properties.update({**defaults, **properties})
+            self._levels[name] = configured.enforcementLevel
         self._call("Configure", request)
 
     def _call(self, method: str, request: Any) -> Any:

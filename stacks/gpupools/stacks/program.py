@@ -16,9 +16,11 @@ from gpupools.components.clusters import addresses, provider, told_apart
 from gpupools.components.gpu_node_pool import DecidedPool, GpuNodePool, PoolArgs
 from gpupools.components.gpu_runtime import DecidedRuntime, GpuRuntime, Resources
 from gpupools.components.kubernetes_access import create_kubernetes_provider
+from gpupools.components.protection import Protection
 from gpupools.components.stack_config import StackConfig, decrypted, read_stack_config
 from gpupools.edits.diff import in_recorded_order, record
 from gpupools.edits.guard import Earlier, Judged, judge, read_earlier
+from gpupools.edits.software import protected_steps, record_software
 from gpupools.environment.stack import StackPlan, parse_stack, plan_config
 from gpupools.environment.stackfile import is_in_checkout
 from gpupools.planned.runtime_plan import RuntimePlan
@@ -83,9 +85,12 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
     planned = {
         key: in_recorded_order(each, recorded[key]) for each in plan.pools for key in [f"{each.cluster}/{each.name}"]
     }
-    records: dict[str, Any] = {key: record(each, stack).as_json() for key, each in planned.items()}
-    if config.encrypted:
-        records = {key: pulumi.Output.secret(each) for key, each in records.items()}
+
+    def kept(made: Mapping[str, Any]) -> pulumi.Input[Mapping[str, Any]]:
+        """Keep a record secret where the configuration holds secrets, which may be among what it says."""
+        return pulumi.Output.secret(made) if config.encrypted else made
+
+    records = {key: kept(record(each, stack).as_json()) for key, each in planned.items()}
     references: dict[str, pulumi.StackReference] = {}
     located = told_apart(
         stack.clusters,
@@ -96,6 +101,7 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
     )
     pools: dict[str, Any] = {}
     owners: dict[str, Any] = {}
+    everything: list[pulumi.Resource] = []
 
     def as_written(key: str, name: str) -> PoolArgs:
         """Return what a component's inputs show of a pool, for readers of the state: nothing is decided by it.
@@ -112,7 +118,8 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
         where = located[key]
         own = provider(key, cloud, where)
         # How the API is reached, perhaps a secret, is the providers' business alone.
-        cluster = {k: v for k, v in where.items() if k not in ("cloud", *ACCESS_KEYS)}
+        not_theirs = {"cloud", *ACCESS_KEYS, *stack.clusters[key].identity}
+        cluster = {k: v for k, v in where.items() if k not in not_theirs}
         written = config.values["clusters"][key]
         if "runtime" in written:
             cluster["runtime"] = written["runtime"]
@@ -125,6 +132,7 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
                 pulumi.ResourceOptions(providers=[own], depends_on=list(after)),
                 DecidedPool(planned[f"{key}/{name}"], records[f"{key}/{name}"]),
             )
+            everything.append(made)
             shown = {"name": made.node_pool_name, "capacity": made.capacity, "pod": made.pod}
             claim = {"claim_template": made.claim_template} if name in runtime.claim_templates else {}
             pools[f"{key}/{name}"] = {**shown, **claim}
@@ -135,8 +143,14 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
                 f"{key}-runtime",
                 {"cloud": cloud, "cluster": cluster, "pools": mine},
                 pulumi.ResourceOptions(providers=[create_kubernetes_provider(f"{key}-kubernetes", cloud, where)]),
-                DecidedRuntime(runtime, declare_pool),
+                DecidedRuntime(
+                    runtime,
+                    declare_pool,
+                    kept(record_software(runtime, stack).as_json()),
+                    protected_steps(runtime, stack),
+                ),
             )
+            everything.append(software)
             owners[key] = software.owners
         else:
             for name in mine:
@@ -145,5 +159,6 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
 
     for runtime in plan.runtimes:
         declare(runtime)
+    Protection(everything, protect=any(stack.protects(each.cluster, each.name) for each in plan.pools))
     pulumi.export("pools", pools)
     pulumi.export("owners", owners)

@@ -16,8 +16,9 @@ from gpupools.providers.aws.reserved import LABELS, TAINTS
 from gpupools.providers.aws.runtime import node_runtime
 from gpupools.providers.aws.settings import decide, refusals
 
-_ONE_ACCOUNT = "take it out: the account in node_role_arn is the only one allowed"
-_ASSUMED = "name the role as role_arn in a profile of the AWS configuration, and set AWS_PROFILE where Pulumi runs"
+_ONE_ACCOUNT = "write account of the cluster, or take it out: the account in node_role_arn is the only one allowed"
+_ASSUMED = "write assume_role of the cluster"
+_WEB_IDENTITY = "set AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE where Pulumi runs"
 _KEYS = "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN where Pulumi runs"
 
 # https://docs.aws.amazon.com/sdkref/latest/guide/environment-variables.html
@@ -25,10 +26,11 @@ _PROVIDER_SETTINGS = {
     "region": "write the cluster's region",
     "allowedAccountIds": _ONE_ACCOUNT,
     "forbiddenAccountIds": _ONE_ACCOUNT,
-    "profile": "set AWS_PROFILE where Pulumi runs",
-    **dict.fromkeys(("assumeRole", "assumeRoles", "assumeRoleWithWebIdentity"), _ASSUMED),
+    "profile": "write profile of the cluster",
+    **dict.fromkeys(("assumeRole", "assumeRoles"), _ASSUMED),
+    "assumeRoleWithWebIdentity": _WEB_IDENTITY,
     **dict.fromkeys(("accessKey", "secretKey", "token"), _KEYS),
-    "defaultTags": "write tags of the pools",
+    "defaultTags": "write tags of the cluster, which all its pools get",
 }
 
 

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import BeforeValidator, field_validator, model_validator
 
 from gpupools.asked.access import ReachableCluster
 from gpupools.asked.spec import Address, Addresses
@@ -26,6 +26,13 @@ def account_of(role_arn: str) -> str:
     return match[1]
 
 
+def _quoted(account: object) -> object:
+    if isinstance(account, int) and not isinstance(account, bool):
+        # Unquoted digits lose leading zeros, or are read to base 8.
+        raise ValueError("is a number; write the 12 digits in quotes")
+    return account
+
+
 class EksCluster(ReachableCluster):
     """An existing EKS cluster and where its nodes go."""
 
@@ -40,7 +47,15 @@ class EksCluster(ReachableCluster):
     """The same by availability zone, instead of subnet_ids, for pools that name their zones."""
     node_role_arn: Address
     """IAM role of the nodes: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html."""
+    account: Annotated[str, BeforeValidator(_quoted)] | None = None
+    """AWS account of the cluster, in quotes: credentials of any other are refused. Left out: that of node_role_arn."""
+    profile: str | None = None
+    """Profile of the AWS configuration where Pulumi runs, for its credentials; left out: those of the environment."""
+    assume_role: str | None = None
+    """ARN of the IAM role to act as, in the account of the cluster; left out: none."""
 
+    identity: ClassVar[tuple[str, ...]] = ("account", "profile", "assume_role")
+    untold: ClassVar[frozenset[str]] = ReachableCluster.untold | frozenset(identity)
     # `schema.TypeSet` in https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go.
     unordered: ClassVar[frozenset[str]] = frozenset({"subnet_ids"})
 
@@ -75,15 +90,41 @@ class EksCluster(ReachableCluster):
     def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return account (that of the nodes' role: EKS takes no other's), region and name."""
         role = given["node_role_arn"]
-        account = account_of(role) if isinstance(role, str) else role
+        account = given.get("account") or (account_of(role) if isinstance(role, str) else role)
         return {"account": account, "region": given["region"], "name": given["name"]}
 
-    @field_validator("node_role_arn")
+    @field_validator("node_role_arn", "assume_role")
     @classmethod
     def _is_a_role(cls, role: object) -> object:
         if isinstance(role, str):
             account_of(role)
         return role
+
+    @field_validator("profile")
+    @classmethod
+    def _is_a_profile(cls, profile: str | None) -> str | None:
+        if profile is not None and not re.fullmatch(r"\w[\w@./+=: -]{0,127}", profile):
+            raise ValueError(f"got {shown(profile)}; write the name of a profile of the AWS configuration")
+        return profile
+
+    @field_validator("account")
+    @classmethod
+    def _is_an_account(cls, account: str | None) -> str | None:
+        if account is not None and not re.fullmatch("[0-9]{12}", account):
+            raise ValueError(f"got {shown(account)}; write the 12 digits of an AWS account")
+        return account
+
+    @model_validator(mode="after")
+    def _all_in_one_account(self) -> Self:
+        role = self.node_role_arn
+        account = self.account or (account_of(role) if isinstance(role, str) else None)
+        for key in ("node_role_arn", "assume_role"):
+            given = getattr(self, key)
+            if account is not None and isinstance(given, str) and account_of(given) != account:
+                first = "account" if self.account else "node_role_arn"
+                what = f"{key} is of account {account_of(given)}, and {first} says {account}"
+                raise ValueError(f"{what}; a cluster, its nodes' role and who acts for it are in one account")
+        return self
 
     @model_validator(mode="after")
     def _one_way_to_name_subnets(self) -> Self:

@@ -6,6 +6,7 @@ Translates only: which image, disks and settings a pool gets is decided in `sett
 import base64
 import warnings
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
 from itertools import chain
 from typing import Any, TypeVar
@@ -44,23 +45,41 @@ https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/R
 def create_provider(
     name: str, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.ProviderResource:
-    """Declare the AWS provider for a cluster's region and account; credentials come from the environment.
+    """Declare the AWS provider for a cluster's region and account, with the cluster's profile and role.
 
-    Those of another account are refused before anything is made. The provider changes in place when the account does:
+    Credentials of another account are refused before anything is made. The provider changes in place when these do:
     only a setting marked `ForcesProviderReplace` replaces it (https://github.com/pulumi/pulumi-terraform-bridge
     pkg/tfbridge/provider.go, configDiffer), and that is the region (https://github.com/pulumi/pulumi-aws/pull/4000).
     """
-    role = cluster["node_role_arn"]
-    account = account_of(role) if isinstance(role, str) else pulumi.Output.from_input(role).apply(_late_account)
-    return aws.Provider(name, region=cluster["region"], allowed_account_ids=[account], opts=opts)
+    role, own = cluster["node_role_arn"], cluster.get("account")
+    late = partial(_late_account, own, cluster.get("assume_role"))
+    account = account_of(role) if isinstance(role, str) else pulumi.Output.from_input(role).apply(late)
+    assumed = cluster.get("assume_role")
+    return aws.Provider(
+        name,
+        region=cluster["region"],
+        allowed_account_ids=[account],
+        profile=cluster.get("profile"),
+        assume_roles=None if assumed is None else [aws.ProviderAssumeRoleArgs(role_arn=assumed)],
+        opts=opts,
+    )
 
 
-def _late_account(role: Any) -> str:
-    """Return the account of a role that only now is known; it may be a secret, so it is not shown."""
+def _late_account(own: Any, assumed: Any, role: Any) -> str:
+    """Return the account of a role that only now is known; it may be a secret, so it is not shown.
+
+    Raises (while the program runs):
+        pulumi.RunError: It is no role, or one of another account than the file says.
+    """
     try:
-        return account_of(role)
+        account = account_of(role)
     except (TypeError, ValueError):
         raise pulumi.RunError("a node_role_arn is no role's ARN; give arn:aws:iam::<account>:role/<name>") from None
+    wanted = own or (account if assumed is None else account_of(assumed))
+    if account != wanted:
+        key = "account" if own else "assume_role"
+        raise pulumi.RunError(f"a node_role_arn is of another account than {wanted}, which {key} says; correct one")
+    return account
 
 
 def create_pool(

@@ -18,7 +18,7 @@ _ENVIRONMENT = "set {} where Pulumi runs"
 _PROVIDER_SETTINGS = {
     "subscriptionId": "write the cluster's subscription_id",
     "location": "take it out: a pool is where its cluster is",
-    "tenantId": _ENVIRONMENT.format("ARM_TENANT_ID"),
+    "tenantId": "write the cluster's tenant_id",
     "clientId": _ENVIRONMENT.format("ARM_CLIENT_ID"),
     "clientSecret": _ENVIRONMENT.format("ARM_CLIENT_SECRET"),
     "environment": _ENVIRONMENT.format("ARM_ENVIRONMENT"),

@@ -14,10 +14,14 @@ def exec_plugin(cluster: Mapping[str, Any]) -> ExecPlugin:
 
     The environment variable AAD_LOGIN_METHOD (`workloadidentity`, `spn`, `msi` in a pipeline) wins over the argument
     (https://github.com/Azure/kubelogin, pkg/internal/token/options.go, UpdateFromEnv). A cluster with local accounts
-    only takes a kubeconfig instead.
+    only takes a kubeconfig instead. So does AZURE_TENANT_ID over the cluster's tenant.
     """
+    tenant = cluster.get("tenant_id")
     return ExecPlugin(
         command="kubelogin",
-        args=("get-token", "--login", "azurecli", "--server-id", _AKS_SERVER),
+        args=(
+            *("get-token", "--login", "azurecli", "--server-id", _AKS_SERVER),
+            *(("--tenant-id", tenant) if tenant else ()),
+        ),
         install_hint="Install it with az aks install-cli, or from https://azure.github.io/kubelogin/install.html",
     )

@@ -1,10 +1,14 @@
 """The keys that a stack file gives for an AKS cluster."""
 
+import re
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+from pydantic import field_validator
 
 from gpupools.asked.access import ReachableCluster
 from gpupools.asked.spec import Address
+from gpupools.base.errors import shown
 
 
 class AksCluster(ReachableCluster):
@@ -18,6 +22,8 @@ class AksCluster(ReachableCluster):
     """Resource group of the cluster itself, not the `MC_…` group of its nodes."""
     subscription_id: Address | None = None
     """Subscription of the cluster; left out: the one the Azure credentials point at."""
+    tenant_id: str | None = None
+    """Entra ID tenant that the credentials must be of; left out: the one they are of."""
     subnet_id: Address | None = None
     """ARM id of the subnet for the nodes; left out: the one AKS gives the cluster."""
     proximity_placement_group_id: Address | None = None
@@ -35,6 +41,16 @@ class AksCluster(ReachableCluster):
     Not the default: it is a preview that needs the subscription feature `DisableSSHPreview`
     (https://learn.microsoft.com/azure/aks/manage-ssh-node-access). Nodes have no public address either way.
     """
+
+    identity: ClassVar[tuple[str, ...]] = ("tenant_id",)
+    untold: ClassVar[frozenset[str]] = ReachableCluster.untold | frozenset(identity)
+
+    @field_validator("tenant_id")
+    @classmethod
+    def _is_a_tenant(cls, tenant: str | None) -> str | None:
+        if tenant is not None and not re.fullmatch("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", tenant):
+            raise ValueError(f"got {shown(tenant)}; write the tenant's id: 32 hexadecimal digits with hyphens")
+        return tenant
 
     @classmethod
     def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -90,10 +90,13 @@ def create_provider(
 
     Args:
         name: Logical name.
-        cluster: Keys of `AksCluster`; without `subscription_id` the credentials' own subscription is used.
+        cluster: Keys of `AksCluster`; without `subscription_id` the credentials' own subscription is used, and without
+            `tenant_id` their tenant.
         opts: Options of the provider.
     """
-    return azure_native.Provider(name, subscription_id=cluster.get("subscription_id"), opts=opts)
+    return azure_native.Provider(
+        name, subscription_id=cluster.get("subscription_id"), tenant_id=cluster.get("tenant_id"), opts=opts
+    )
 
 
 def create_pool(

@@ -24,10 +24,10 @@ _PROVIDER_SETTINGS = {
     "zone": "write the cluster's location",
     "credentials": _ENVIRONMENT.format("GOOGLE_CREDENTIALS"),
     "accessToken": _ENVIRONMENT.format("GOOGLE_OAUTH_ACCESS_TOKEN"),
-    "impersonateServiceAccount": _ENVIRONMENT.format("GOOGLE_IMPERSONATE_SERVICE_ACCOUNT"),
+    "impersonateServiceAccount": "write impersonate_service_account of the cluster",
     "billingProject": _ENVIRONMENT.format("GOOGLE_BILLING_PROJECT"),
     "userProjectOverride": _ENVIRONMENT.format("USER_PROJECT_OVERRIDE"),
-    "defaultLabels": "write tags of the pools",
+    "defaultLabels": "write tags of the cluster, which all its pools get",
 }
 
 

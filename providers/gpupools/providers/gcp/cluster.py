@@ -38,7 +38,20 @@ class GkeCluster(ReachableCluster):
     https://docs.cloud.google.com/compute/docs/gpus/gpu-regions-zones
     """
 
+    impersonate_service_account: str | None = None
+    """E-mail address of the service account to act as; left out: the credentials of the environment act themselves."""
+
     unordered: ClassVar[frozenset[str]] = frozenset({"node_locations"})
+    identity: ClassVar[tuple[str, ...]] = ("impersonate_service_account",)
+    untold: ClassVar[frozenset[str]] = ReachableCluster.untold | frozenset(identity)
+
+    @field_validator("impersonate_service_account")
+    @classmethod
+    def _is_a_service_account(cls, account: str | None) -> str | None:
+        # https://docs.cloud.google.com/iam/docs/service-account-overview
+        if account is not None and not re.fullmatch(r"[^@\s]+@[a-z0-9.:-]+\.gserviceaccount\.com", account):
+            raise ValueError(f"got {shown(account)}; write the address of a service account, …gserviceaccount.com")
+        return account
 
     @classmethod
     def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -25,8 +25,9 @@ _NAME_LIMIT = 40
 def create_provider(
     name: str, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.ProviderResource:
-    """Declare a provider for the cluster's project."""
-    return gcp.Provider(name, opts, project=cluster["project"])
+    """Declare a provider for the cluster's project, acting as the cluster's service account where it names one."""
+    account = cluster.get("impersonate_service_account")
+    return gcp.Provider(name, opts, project=cluster["project"], impersonate_service_account=account)
 
 
 def create_pool(
