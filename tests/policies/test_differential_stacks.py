@@ -427,7 +427,7 @@ def formed(made: list[Made], folder: Path) -> Document:
             }
         if isinstance(value, list):
             return [capital(item, f"{path}[{index}]", each) for index, item in enumerate(value)]
-        if path.endswith(("launchTemplate.id", "launchTemplate.launchTemplateId")):
+        if path.endswith(("launchTemplate.id", "launchTemplate.launchTemplateId", "Specification.launchTemplateName")):
             return {"Ref": each.made_from[path.rpartition(".")[0]]}
         return {"Ref": "Parameter"} if value == LATE else value
 
@@ -437,6 +437,14 @@ def formed(made: list[Made], folder: Path) -> Document:
     stack = {"templateBody": json.dumps({"Resources": resources})}
     token = "aws:cloudformation/stack:Stack"
     return Document("Pulumi preview", (Resource(f"urn:pulumi:lab::gpu::{token}::stack", token, stack),))
+
+
+def template_file(made: list[Made], folder: Path) -> Document:
+    """Write the same as the template itself, and read it again."""
+    (stack,) = formed(made, folder).resources
+    file = folder / "template.json"
+    file.write_text(stack.inputs["templateBody"], encoding="utf-8")
+    return forms.read_document(file)
 
 
 TERRAFORM = {
@@ -496,7 +504,7 @@ def in_terraform(
     return values, unknown, expressions
 
 
-WRITTEN: tuple[Callable[[list[Made], Path], Document], ...] = (classic, native, formed, terraform)
+WRITTEN: tuple[Callable[[list[Made], Path], Document], ...] = (classic, native, formed, template_file, terraform)
 FORMS: tuple[Callable[[Random, Truth], list[Made]], ...] = (scaling_group, mixed_group, instance, managed, alone)
 
 

@@ -68,11 +68,26 @@ def _resources(value: Value, text: Text) -> Iterator[Resource]:
             inputs=made if isinstance(made, dict) else {},
             line=line,
             lines=_lines(value.lines, name),
-            refers={_small(key): tuple(_refers(item)) for key, item in mapping(properties).items()},
+            refers=dict(_places(properties, "")),
             depends=tuple(_listed(mapping(one).get("DependsOn"))),
             spelled=_spelled,
             opaque="its properties are what a function makes" if made is UNKNOWN else "",
         )
+
+
+_OF_SEVERAL = ("MixedInstancesPolicy", "LaunchTemplateConfigs", "SpotFleetRequestConfigData")
+"""Properties that may name a launch template in each of several places."""
+
+
+def _places(value: Any, at: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield what each property refers to, by its path, and what each place inside refers to that may have its own."""
+    for key, item in mapping(value).items():
+        path = f"{at}.{_small(key)}" if at else _small(key)
+        yield path, tuple(_refers(item))
+        if at or key in _OF_SEVERAL:
+            yield from _places(item, path)
+            for index, one in enumerate(item if is_list(item) else ()):
+                yield from _places(one, f"{path}[{index}]")
 
 
 def _listed(value: Any) -> list[str]:
