@@ -161,6 +161,7 @@ def fake_cloud(fake_catalogue: Catalogue) -> Cloud:
         refusals=_refusals,
         conflicts=lambda wish: [],
         node_runtime=_node_runtime,
+        models_claims=False,
         reserved_labels=(KeyRule(pattern="fake.example.com/*", why="is the cloud's own"),),
         reserved_taints=(),
         example_cluster=CLUSTER,

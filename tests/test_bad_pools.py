@@ -16,6 +16,7 @@ from gpupools.providers import clouds
 Keys = Mapping[str, Any]
 
 EXISTING = {"device_plugin": {"name": "gpu-resources/plugin", "node_selector": {"gpupools/software": "device-plugin"}}}
+WITH_RDMA = {**EXISTING, "rdma_plugin": {"name": "kube-system/rdma"}}
 CLUSTERS: Mapping[str, Keys] = {
     "aws": {
         "cloud": "aws",
@@ -23,14 +24,14 @@ CLUSTERS: Mapping[str, Keys] = {
         "region": "us-east-1",
         "subnets_by_zone": {"us-east-1a": ["subnet-0a"], "us-east-1b": ["subnet-0b"]},
         "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
-        "runtime": {"management": "external", "existing": EXISTING},
+        "runtime": {"management": "external", "existing": WITH_RDMA},
     },
     "azure": {
         "cloud": "azure",
         "name": "serve",
         "resource_group": "ml",
         "proximity_placement_group_id": "/subscriptions/0/groups/fabric",
-        "runtime": {"management": "external", "existing": EXISTING},
+        "runtime": {"management": "external", "existing": WITH_RDMA},
     },
     "gcp": {
         "cloud": "gcp",
@@ -211,6 +212,21 @@ BAD = [
         {"instance_type": "Standard_ND96isr_H100_v5", "network": {"rdma": True}, "zones": TWO["azure"]},
         {"network.rdma": ("zones 1, 2",)},
         {"zones": ["1"]},
+    ),
+    # NVLink domains.
+    *(
+        Bad(
+            cloud,
+            "an NVLink domain of GPUs whose NVLink ends at the node",
+            {"network": {"compute_domains": True}, **zone},
+            {"network.compute_domains": ("ends at the node", "take a machine with GB200")},
+            {"network": {}},
+        )
+        for cloud, zone in (
+            ("aws", {}),
+            ("azure", {}),
+            ("gcp", {"zones": ["europe-west4-a"]}),
+        )
     ),
     # EFA, InfiniBand and GPUDirect on a type without.
     Bad(

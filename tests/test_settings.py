@@ -28,8 +28,10 @@ EXTERNAL = {
     "existing": {
         "device_plugin": {"name": "gpu-resources/plugin", "node_selector": {"gpupools/software": "device-plugin"}},
         "gpu_operator": {"name": "gpu-operator/operator"},
+        "dra_driver": {"name": "nvidia/domains", "serves": "compute-domains"},
     },
 }
+WITH_RDMA = {**EXTERNAL, "existing": {**EXTERNAL["existing"], "rdma_plugin": "kube-system/rdma"}}  # type: ignore[dict-item]
 CLUSTERS: Mapping[str, Keys] = {
     "aws": {
         "cloud": "aws",
@@ -37,14 +39,14 @@ CLUSTERS: Mapping[str, Keys] = {
         "region": "us-east-1",
         "subnets_by_zone": {"us-east-1a": ["subnet-0a"], "us-east-1b": ["subnet-0b"]},
         "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
-        "runtime": EXTERNAL,
+        "runtime": WITH_RDMA,
     },
     "azure": {
         "cloud": "azure",
         "name": "serve",
         "resource_group": "ml",
         "proximity_placement_group_id": "/subscriptions/0/groups/fabric",
-        "runtime": EXTERNAL,
+        "runtime": WITH_RDMA,
     },
     "gcp": {
         "cloud": "gcp",
@@ -66,6 +68,20 @@ FAST: Mapping[str, Keys] = {
     "aws": {"instance_type": "p5.48xlarge", "network": {"security_group_ids": ["sg-0a1b2c3d"]}, **ONE_ZONE["aws"]},
     "azure": {"instance_type": "Standard_ND96isr_H100_v5"},
     "gcp": {"instance_type": "a3-megagpu-8g", **ONE_ZONE["gcp"]},
+}
+RACKS: Mapping[str, Keys] = {
+    "aws": {
+        "instance_type": "p6e-gb200.36xlarge",
+        "software": "device-plugin",
+        "capacity": {"mode": "capacity-block", "name": "cr-0123456789abcdef0"},
+        **ONE_ZONE["aws"],
+    },
+    "azure": {"instance_type": "Standard_ND128isr_NDR_GB200_v6"},
+    "gcp": {
+        "instance_type": "a4x-highgpu-4g",
+        "capacity": {"mode": "reservation", "name": "gpus"},
+        **ONE_ZONE["gcp"],
+    },
 }
 JOINS_TAINTED = b64encode(
     b"""MIME-Version: 1.0
@@ -135,6 +151,7 @@ CASES: Mapping[str, Mapping[str, tuple[Keys, Keys]]] = {
         on=FAST,
         aws={"network": {"rdma": True, "security_group_ids": ["sg-0a1b2c3d"]}},
     ),
+    "network.compute_domains": everywhere({"network": {"compute_domains": True}}, on=RACKS),
     "network.placement": everywhere({"network": {"placement": "compact"}}, on=ONE_ZONE),
     "network.security_group_ids": everywhere({"network": {"security_group_ids": ["sg-0a1b2c3d"]}}),
     "network.max_pods": everywhere({"network": {"max_pods": 64}}),

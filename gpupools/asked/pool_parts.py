@@ -104,6 +104,8 @@ class Network(Strict):
 
     rdma: bool = False
     """EFA, InfiniBand or GPUDirect interfaces of the instance type, all of them."""
+    compute_domains: bool = False
+    """NVLink over several nodes (GB200, GB300): pods of one ComputeDomain reach each other's GPU memory."""
     placement: Literal["compact"] | None = None
     """Put nodes close together; needs one zone."""
     security_group_ids: list[str] = []

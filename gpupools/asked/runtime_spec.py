@@ -129,6 +129,22 @@ class ExistingSoftware(Strict):
         return first if slash and _NAME.fullmatch(first) else ""
 
 
+class ExistingDraDriver(ExistingSoftware):
+    """NVIDIA's DRA driver, which has two halves."""
+
+    serves: Literal["gpus", "compute-domains", "both"] = "gpus"
+    """`compute-domains`: it hands out no GPUs, so that a device plugin may run beside it."""
+
+
+class ExistingRdmaPlugin(ExistingSoftware):
+    """A device plugin for RDMA interfaces."""
+
+    resource: Annotated[str, AfterValidator(_label)] | None = None
+    """What pods ask for; left out: `vpc.amazonaws.com/efa`, `rdma/ib`, or with `shared` `rdma/shared_ib`."""
+    shared: bool = False
+    """One unit is all interfaces of the node, as of the RDMA shared device plugin; otherwise each is a unit."""
+
+
 def _named(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
@@ -148,8 +164,10 @@ class Existing(Strict):
     """Node Feature Discovery; a cluster has one, so it is used and ours left out."""
     dcgm_exporter: Software | None = None
     """A DCGM exporter; it is used and ours left out."""
-    dra_driver: Software | None = None
-    """NVIDIA's DRA driver."""
+    dra_driver: Annotated[ExistingDraDriver, BeforeValidator(_named)] | None = None
+    """NVIDIA's DRA driver: a name, or a map that may also say what it serves."""
+    rdma_plugin: Annotated[ExistingRdmaPlugin, BeforeValidator(_named)] | None = None
+    """A device plugin for RDMA interfaces: on AKS that of the Network Operator, on EKS an EFA plugin of the team's."""
     cluster_autoscaler: Software | None = None
     """On EKS, what starts the nodes of pools that grow: Kubernetes' cluster-autoscaler."""
     node_monitoring_agent: Software | None = None

@@ -20,6 +20,7 @@ from gpupools.edits.told import shown, told
 from gpupools.environment.stack import Stack, StackPlan
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit, plan_edits
+from gpupools.planned.labels import DESCRIBING_LABELS
 from gpupools.planned.plan import POOL_LABEL, PoolPlan, gpus_as_json
 
 _DATA = Path(__file__).parents[1] / "data" / "plan_edits.csv"
@@ -354,7 +355,7 @@ def _values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
         "sharing": plan.sharing,
         "trust": plan.trust,
         "taints": sorted(map(str, plan.taints)),  # a node's taints have no order
-        "labels": plan.labels,
+        "labels": {key: value for key, value in plan.labels.items() if key not in DESCRIBING_LABELS},
         "nodes": {"min": plan.min_nodes, "max": plan.max_nodes},
         "disk_gib": plan.disk_gib,
         # The plan has the labels and taints of the settings among its own, and what is set by hand by its full path.
@@ -393,7 +394,7 @@ PLAN_FIELDS = (
 )
 """The portable fields of `planned_values`."""
 
-_OWN = frozenset({"labels", "taints", "overrides"})
+_OWN = frozenset({"labels", "taints", "overrides", "fabric"})  # the last is what pods ask for, and nothing of a pool's
 
 
 def _addresses(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from gpupools.asked.access import ReachableCluster, missing_access
 from gpupools.asked.identity import ambiguous_names, same_apis, same_clusters
 from gpupools.asked.overrides import idle_overrides
-from gpupools.asked.runtime_spec import Existing, ExistingSoftware, RuntimeSpec
+from gpupools.asked.runtime_spec import Existing, RuntimeSpec
 from gpupools.asked.spec import Cluster, Late, PoolSpec, StackPool, contradiction
 from gpupools.base.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.environment.provider_settings import idle_settings
@@ -442,8 +442,14 @@ def _shared_by_software(plan: PoolPlan) -> bool:
 def _left_to_the_team(key: str, cluster: Cluster, cloud: Cloud, pools: Sequence[PoolPlan]) -> RuntimePlan:
     """Plan a cluster whose API nobody gave: its pools are right as they are, and the team brings the device plugin."""
     brought = {SERVED_BY[pool.software] for pool in pools if pool.software in SERVED_BY}
-    yours = ExistingSoftware(name="yours")
-    existing = Existing(**dict.fromkeys(sorted(brought), yours))
+    # What would be installed beside it, the team brings too.
+    nodes = [cloud.node_runtime(pool.software, pool.settings) for pool in pools]
+    brought |= {chart.existing for node in nodes for chart in node.charts if chart.existing}
+    named: dict[str, Any] = dict.fromkeys(sorted(brought), "yours")
+    if any(pool.compute_domains for pool in pools):
+        named["dra_driver"] = {"name": "yours", "serves": "both" if "dra_driver" in named else "compute-domains"}
+        brought.add("dra_driver")
+    existing = Existing(**named)
     runtime = plan_runtime(key, cluster, cloud, pools, RuntimeSpec(management="external", existing=existing))
     software = " and ".join(sorted(brought)).replace("_", " ")
     note = (

@@ -36,6 +36,9 @@ class GpuModel(NamedTuple):
     last_driver_branch: int | None
     """Last driver branch that still supports the model (580 for Maxwell, Pascal and Volta), None when none is announced
     (https://docs.nvidia.com/datacenter/tesla/drivers/)."""
+    nvlink_over_nodes: bool
+    """Whether machines with it are racks of one NVLink domain (Multi-Node NVLink, NVL72)
+    (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/dra-cds.html)."""
     note: str
     """What a reader should know besides, may be empty."""
     status: str
@@ -75,6 +78,7 @@ def _model(row: Mapping[str, str]) -> GpuModel:
         mps_max_clients=int(row["mps_max_clients"]),
         min_mig_driver=row["min_mig_driver"] or None,
         last_driver_branch=int(row["last_driver_branch"]) if row["last_driver_branch"] else None,
+        nvlink_over_nodes=row["nvlink_over_nodes"] == "yes",
         note=row["note"],
         status=row["status"],
         source=row["source"],

@@ -16,6 +16,7 @@ from gpupools.base.taints import Taint
 from gpupools.known.catalogue import Catalogue, InstanceType
 from gpupools.known.reserved import KeyRule
 from gpupools.planned.edit_tables import EditTables
+from gpupools.planned.fabric import Fabric
 from gpupools.planned.node_runtime import NodeRuntime
 
 if TYPE_CHECKING:  # planning a pool reads none back and declares none
@@ -110,6 +111,8 @@ class Settings:
     """
     owners: Owners | None = None
     """Who brings the GPU software, where this pool's image makes it others than its `software` says."""
+    fabric: Fabric | None = None
+    """The RDMA interfaces that pods ask for; None without `network.rdma`."""
 
     unordered: ClassVar[frozenset[str]] = frozenset()
     """Fields that the cloud keeps as sets, so that their order says nothing."""
@@ -285,6 +288,8 @@ class Cloud:
     """Choose what this cloud's pool needs; called only for a wish that nothing refuses."""
     node_runtime: Callable[[str, Settings], NodeRuntime]
     """Say what the nodes bring of the GPU software, by the pool's `software` and this cloud's part of its plan."""
+    models_claims: bool
+    """Whether the autoscaler knows of an empty pool which devices its first node would let pods claim."""
     reserved_labels: tuple[KeyRule, ...]
     """Which keys of node labels a pool may not set."""
     reserved_taints: tuple[KeyRule, ...]

@@ -10,6 +10,7 @@ from typing import Any
 
 from gpupools.asked.spec import SHARING_KINDS, shared_mode
 from gpupools.planned.cloud import Capability, Verdict
+from gpupools.planned.fabric import template
 
 DRA_DRIVER = "dra-driver"
 """The pool's `software` whose GPUs pods claim."""
@@ -29,7 +30,9 @@ CLAIM_QUOTA = f"{DEVICE_CLASS}.deviceclass.resource.k8s.io/devices"
 https://kubernetes.io/docs/concepts/policy/resource-quotas/.
 """
 
-_REQUEST = "gpu"
+GPU_CLAIM = "gpu"
+"""How a pod calls its claim of GPUs."""
+
 _GATES = "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu tag v0.4.1, pkg/featuregates/featuregates.go"
 _NO_MIG = "NVIDIA's DRA driver cuts GPUs only by an alpha feature gate (DynamicMIG), and no MIG manager runs beside it"
 
@@ -58,7 +61,7 @@ def claim_template(pool: str, namespace: str = "") -> dict[str, Any]:
 
     The class is the cluster's, so which pool the GPU is of follows from the pod's node selector.
     """
-    request = {"name": _REQUEST, "exactly": {"deviceClassName": DEVICE_CLASS}}
+    request = {"name": GPU_CLAIM, "exactly": {"deviceClassName": DEVICE_CLASS}}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
@@ -67,14 +70,11 @@ def claim_template(pool: str, namespace: str = "") -> dict[str, Any]:
     }
 
 
-def claim_name(pool: str) -> str:
+def node_claim_template(pool: str, gpus: int) -> Mapping[str, Any]:
+    """Return the ResourceClaimTemplate of all GPUs of a node."""
+    return template(claim_name(pool, whole_node=True), GPU_CLAIM, DEVICE_CLASS, gpus)
+
+
+def claim_name(pool: str, *, whole_node: bool = False) -> str:
     """Name a pool's ResourceClaimTemplate."""
-    return f"gpupools-{pool}"
-
-
-def claiming(pool: str) -> dict[str, Any]:
-    """Return the keys of a pod's spec that claim one GPU for its first container."""
-    return {
-        "resourceClaims": [{"name": _REQUEST, "resourceClaimTemplateName": claim_name(pool)}],
-        "containers": [{"name": "main", "resources": {"claims": [{"name": _REQUEST}]}}],
-    }
+    return f"gpupools-{pool}-node" if whole_node else f"gpupools-{pool}"

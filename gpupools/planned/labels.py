@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from gpupools.asked.runtime_spec import Trust
 from gpupools.asked.spec import SharingMode
 from gpupools.known.catalogue import InstanceType
+from gpupools.planned.fabric import COMPUTE_DOMAINS_LABEL
 
 SOFTWARE_LABEL = "gpupools/software"
 """Node label with the pool's `software`: what DaemonSets of ours select, so that each stays on its own nodes."""
@@ -53,6 +54,46 @@ https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu). A GPU Operator in the
 (`owners.labels_left`), so nothing of ours selects it.
 """
 
+GPU_MODEL_LABEL = "gpupools/gpu-model"
+"""Node label with the GPU model, by its name in the catalogue: `H100-80GB`."""
+
+GPU_COUNT_LABEL = "gpupools/gpu-count"
+"""Node label with the number of GPUs that a node has, whatever they are cut or shared into; 1 for a part of one."""
+
+GPU_MEMORY_LABEL = "gpupools/gpu-memory-gib"
+"""Node label with the memory of each, in whole GiB rounded down, so that affinities can compare it (`Gt`, `Lt`)."""
+
+SHARING_LABEL = "gpupools/sharing"
+"""Node label with how containers share them: `none`, `time-slicing`, `mps`, `mig`, `mig-mixed`, …, `mig.mps`, …"""
+
+SKYPILOT_LABEL = "skypilot.co/accelerator"
+"""Node label by which SkyPilot finds the nodes of a GPU where no cloud's own label says it.
+
+Beside an autoscaler that is neither GKE's nor Karpenter it selects by this one, so an empty pool needs it too.
+https://github.com/skypilot-org/skypilot, sky/provision/kubernetes/utils.py (SkyPilotLabelFormatter).
+"""
+
+# https://github.com/skypilot-org/skypilot, sky/utils/gpu_names.py; what is not in it has no name that SkyPilot knows.
+_SKYPILOT_NAMES = frozenset(
+    {
+        *("GB300", "GB200", "B300", "B200", "GH200", "H200", "H100", "A100-80GB", "A100", "A10G", "A10", "A30"),
+        *("L40S", "L4", "V100-32GB", "V100", "P100", "P40", "P4", "T4G", "T4", "K80", "M60"),
+    }
+)
+
+
+def skypilot_label(gpu_model: str, given: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the label that tells SkyPilot of a GPU model; empty for one without a name there, or given by the user."""
+    if SKYPILOT_LABEL in given:
+        return {}
+    named = [name for name in (gpu_model, re.sub(r"-\d+GB$", "", gpu_model)) if name in _SKYPILOT_NAMES]
+    return {SKYPILOT_LABEL: named[0].lower()} if named else {}
+
+
+DESCRIBING_LABELS = frozenset({GPU_MODEL_LABEL, GPU_COUNT_LABEL, GPU_MEMORY_LABEL, SHARING_LABEL, SKYPILOT_LABEL})
+"""Labels that say what a node has and change nothing there: they follow from machine and sharing."""
+
+
 OUR_LABELS = frozenset(
     {
         SOFTWARE_LABEL,
@@ -62,6 +103,11 @@ OUR_LABELS = frozenset(
         PLUGIN_CONFIG_LABEL,
         MIG_CONFIG_LABEL,
         MPS_CAPABLE_LABEL,
+        COMPUTE_DOMAINS_LABEL,
+        GPU_MODEL_LABEL,
+        GPU_COUNT_LABEL,
+        GPU_MEMORY_LABEL,
+        SHARING_LABEL,
     }
 )
 """Labels that a plan sets and a reader cannot."""
@@ -81,7 +127,13 @@ def pool_labels(
         native: Whether the cloud's own pool does the sharing; then no MIG manager cuts the GPUs.
     """
     # The configurations themselves are only loaded for a pool that shares its GPUs.
-    labels = {SOFTWARE_LABEL: software}
+    labels = {
+        SOFTWARE_LABEL: software,
+        GPU_MODEL_LABEL: instance.gpu_model,
+        GPU_COUNT_LABEL: str(instance.devices),
+        GPU_MEMORY_LABEL: str(int(instance.gpu_memory_gib)),
+        SHARING_LABEL: sharing.kind.replace("+", "."),  # no value of a label has a plus
+    }
     mig, clients = sharing.mig, sharing.clients
     if software != "gpu-operator":
         labels[OPERANDS_LABEL] = "false"

@@ -36,6 +36,15 @@ class NodeChart(NamedTuple):
     """By value path, for the pools that need it."""
     decisions: tuple[str, ...]
     """What happens to CRDs and leftovers, as `Release.decisions`."""
+    existing: str = ""
+    """The key of `runtime.existing` with software of the team's that takes its place; empty for none."""
+
+
+OPERATORS_DRIVER: Mapping[str, Any] = {"nvidiaDriverRoot": "/run/nvidia/driver"}
+"""For the DRA driver's chart: where the GPU Operator puts a driver that it builds.
+
+https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu tag v0.4.1, values.yaml, nvidiaDriverRoot
+"""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,7 +17,16 @@ from gpupools.known.requirements import requirement
 from gpupools.known.reserved import KeyRule, refusal
 from gpupools.planned.capacity import capacity
 from gpupools.planned.cloud import Capability, Cloud, Owners, Settings, Verdict, Wish
-from gpupools.planned.dra import DRA_CHART, DRA_DRIVER, claim_template, claiming
+from gpupools.planned.dra import DRA_CHART, DRA_DRIVER, GPU_CLAIM, claim_name, claim_template, node_claim_template
+from gpupools.planned.fabric import (
+    CHANNEL_CLAIM,
+    COMPUTE_DOMAINS_LABEL,
+    RDMA_CLAIM,
+    channel_name,
+    compute_domain,
+    rdma_name,
+    template,
+)
 from gpupools.planned.labels import OUR_LABELS, TRUST_LABEL, pool_labels
 from gpupools.planned.node_runtime import DriverMount
 
@@ -57,6 +66,8 @@ class PoolPlan:
     """RuntimeClass that pods must name; None where NVIDIA's runtime is the default or CDI does the work."""
     driver_mount: DriverMount | None = None
     """Where pods mount the driver themselves; None where that is done for them."""
+    compute_domains: bool = False
+    """Whether pods reach GPUs of other nodes over NVLink."""
     set_by_hand: Mapping[str, Any] = field(default_factory=dict)
     """Inputs of the cloud's own resources that the reader overrides: `NodePool.version` to its value."""
     customised: Mapping[str, str] = field(default_factory=dict)
@@ -67,27 +78,73 @@ class PoolPlan:
         """The row of the capability matrix."""
         return self.sharing.kind
 
-    def pod(self) -> dict[str, Any]:
+    def pod(self, *, whole_node: bool = False, gpu_only: bool = False) -> dict[str, Any]:
         """Return the part of a pod's spec that puts it on this pool.
 
-        It asks for one unit of the pool's first resource, or for one GPU through the pool's `claim_template`.
-        ExtendedResourceToleration tolerates only a taint whose key is the requested resource, so the tolerations
-        are written out: https://github.com/kubernetes/kubernetes/pull/55839.
+        It asks for one unit of the pool's first resource, or for one GPU through the pool's `claim_template`, with its
+        share of the RDMA interfaces. ExtendedResourceToleration tolerates only a taint whose key is the requested
+        resource, so the tolerations are written out: https://github.com/kubernetes/kubernetes/pull/55839.
+
+        Args:
+            whole_node: Ask for everything a node has instead, its place in a ComputeDomain included.
+            gpu_only: Leave the interfaces out.
         """
-        asks: Mapping[str, Any]
+        units = sum(self.capacity.values()) or self.instance.devices
+        fabric = None if gpu_only else self.settings.fabric
+        claims: dict[str, str] = {}
+        limits: dict[str, Any] = {}
         if self.software == DRA_DRIVER:
-            asks = claiming(self.name)
+            claims[GPU_CLAIM] = claim_name(self.name, whole_node=whole_node)
         else:
-            container = {"name": "main", "resources": {"limits": {next(iter(self.capacity)): 1}}}
-            asks = {"containers": [container]}
-            if self.driver_mount is not None:
-                asks = _mounting(container, self.driver_mount)
+            limits = dict(self.capacity) if whole_node else {next(iter(self.capacity)): 1}
+        if fabric is not None:
+            limits |= fabric.limits(1 if whole_node else units)
+            if fabric.device_class:
+                claims[RDMA_CLAIM] = rdma_name(self.name, whole_node=whole_node)
+        if whole_node and self.compute_domains:
+            claims[CHANNEL_CLAIM] = channel_name(self.name)
+        resources: dict[str, Any] = {"limits": limits} if limits else {}
+        if "hugepages-2Mi" in limits:  # which the API takes only beside CPU or memory
+            resources["requests"] = {"cpu": "1"}
+        if claims:
+            resources["claims"] = [{"name": name} for name in claims]
+        container: dict[str, Any] = {"name": "main", "resources": resources}
+        if fabric is not None and fabric.locks_memory:
+            container["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"]}}
+        asks: Mapping[str, Any] = {"containers": [container]}
+        if self.driver_mount is not None:
+            asks = _mounting(container, self.driver_mount)
+        listed = [{"name": name, "resourceClaimTemplateName": each} for name, each in claims.items()]
         return {
             "nodeSelector": {POOL_LABEL: self.name},
             "tolerations": [_toleration(taint) for taint in self.taints if taint.effect != Effect.PREFER_NO_SCHEDULE],
             **({"runtimeClassName": self.runtime_class} if self.runtime_class is not None else {}),
+            **({"resourceClaims": listed} if listed else {}),
             **asks,
         }
+
+    @property
+    def node_pod(self) -> Mapping[str, Any]:
+        """The part of a spec of a pod that takes a whole node; empty where nodes are no unit of work of their own."""
+        on_fabric = self.settings.fabric is not None or self.compute_domains
+        return self.pod(whole_node=True) if on_fabric and self.sharing_kind == "none" else {}
+
+    @property
+    def namespace_objects(self) -> tuple[Mapping[str, Any], ...]:
+        """What the namespace of such pods needs first: claim templates, and a ComputeDomain for each workload."""
+        if not self.node_pod and not self.settings.fabric:
+            return ()
+        found = [self.claim_template] if self.claim_template else []
+        if self.claim_template and self.node_pod:
+            found.append(node_claim_template(self.name, self.instance.devices))
+        fabric, units = self.settings.fabric, sum(self.capacity.values()) or self.instance.devices
+        if fabric is not None and fabric.device_class:
+            for whole_node, pods in ((False, units), *(((True, 1),) if self.node_pod else ())):
+                name = rdma_name(self.name, whole_node=whole_node)
+                found.append(template(name, RDMA_CLAIM, fabric.device_class, fabric.claimed(pods)))
+        if self.compute_domains:
+            found.append(compute_domain(self.name))
+        return tuple(found)
 
     @property
     def claim_template(self) -> Mapping[str, Any]:
@@ -125,6 +182,10 @@ class PoolPlan:
             "customised": dict(self.customised),
             "pod": self.pod(),
             **({"claim_template": dict(self.claim_template)} if self.claim_template else {}),
+            **({"node_pod": dict(self.node_pod)} if self.node_pod else {}),
+            **(
+                {"namespace_objects": [dict(each) for each in self.namespace_objects]} if self.namespace_objects else {}
+            ),
         }
 
 
@@ -205,7 +266,8 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
         problems += refusals(wished(instance), cloud)
         if not any(problem.path[2:3] == ("sharing",) for problem in problems):
             problems += _untrusting(at, spec, instance)
-        problems += _unclaimable(at, spec, software, instance)
+        problems += _unclaimable(at, spec, software, instance, cloud)
+        problems += _without_nvlink_domain(at, spec, instance, cloud)
         problems += cloud.conflicts(wished(instance))
     if instance is None or problems:
         raise Rejected(problems)
@@ -216,7 +278,7 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
             *(((*at, "labels", key), key) for key in spec.labels),
             *_labels_by_hand(at, spec, cloud),
         )
-        if key in settings.labels
+        if key in settings.labels and settings.labels[key] != spec.labels.get(key)
     ]
     problems += [
         Problem((*at, "taints", index), f"{taint} stands against {own}, which is on this pool", "leave it out")
@@ -232,6 +294,7 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
     node = cloud.node_runtime(software, settings)
     native = capability.verdict is Verdict.NATIVE
     ours = pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)
+    ours = {**ours, **({COMPUTE_DOMAINS_LABEL: "true"} if spec.network.compute_domains else {})}
     trusted = (Taint(TRUST_LABEL, ours[TRUST_LABEL], Effect.NO_SCHEDULE),) if TRUST_LABEL in ours else ()
     return PoolPlan(
         cluster=cluster_key,
@@ -250,6 +313,7 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
         disk_gib=spec.disk_gib,
         settings=settings,
         trust=spec.trust,
+        compute_domains=spec.network.compute_domains,
         runtime_class=node.pod_runtime_class,
         driver_mount=node.pod_driver_mount,
         set_by_hand=flattened(spec.overrides.get(cloud.name, {})),
@@ -379,7 +443,25 @@ def _untrusting(at: Path, spec: PoolSpec, instance: InstanceType) -> Iterable[Pr
 _TRUST_SOURCE = "https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus"
 
 
-def _unclaimable(at: Path, spec: PoolSpec, software: str, instance: InstanceType) -> Iterable[Problem]:
+def _without_nvlink_domain(at: Path, spec: PoolSpec, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
+    """Refuse compute domains of GPUs whose NVLink ends at the node, and of GPUs in parts."""
+    if not spec.network.compute_domains:
+        return
+    where, models = (*at, "network", "compute_domains"), gpu_models()
+    if not models[instance.gpu_model].nvlink_over_nodes:
+        here = {row.gpu_model for row in cloud.instance_types.values() if row.lifecycle != "retired"}
+        able = " or ".join(sorted(name for name in here if models[name].nvlink_over_nodes))
+        what = f"NVLink of {instance.gpu_model} ends at the node, so {instance.name} is in no NVLink domain"
+        yield Problem(where, what, f"leave it out, or take a machine with {able}", _NVLINK_SOURCE)
+    if spec.sharing.kind != "none":
+        what = f"an NVLink domain is of whole GPUs, and the pool shares them by {spec.sharing.kind}"
+        yield Problem(where, what, "leave it out, or leave sharing out", _NVLINK_SOURCE)
+
+
+_NVLINK_SOURCE = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/dra-cds.html"
+
+
+def _unclaimable(at: Path, spec: PoolSpec, software: str, instance: InstanceType, cloud: Cloud) -> Iterable[Problem]:
     """Refuse what pods could not claim through the DRA driver: nodes that no pod starts, GPUs without its driver."""
     if software != DRA_DRIVER:
         return
@@ -388,7 +470,7 @@ def _unclaimable(at: Path, spec: PoolSpec, software: str, instance: InstanceType
         what = f"{DRA_DRIVER} needs a node before the first pod; capacity.mode: {spec.capacity.mode} has none to keep"
         fix = "use software: device-plugin or gpu-operator, or another capacity.mode"
         yield Problem((*at, "software"), what, fix, _FROM_ZERO_SOURCE)
-    elif spec.nodes.min == 0:
+    elif spec.nodes.min == 0 and not cloud.models_claims:
         what = "no pod starts the first node: its claim waits for a ResourceSlice, which only a running node publishes"
         yield Problem((*at, "nodes", "min"), what, "keep at least one node (min: 1), or use fixed", _FROM_ZERO_SOURCE)
     needed, newest = requirement(DRA_CHART, "driver"), gpu_models()[instance.gpu_model].last_driver_branch

@@ -24,6 +24,8 @@ class Piece(StrEnum):
     DCGM_EXPORTER = "DCGM exporter"
     MIG_MANAGER = "MIG manager"
     DRA_DRIVER = "DRA driver"
+    RDMA_PLUGIN = "RDMA interfaces"
+    COMPUTE_DOMAINS = "compute domains"
 
 
 class PoolOwners(NamedTuple):
@@ -127,6 +129,10 @@ class RuntimePlan:
     """By pool: the part of a pod's spec that lands on it (`PoolPlan.pod()`)."""
     claim_templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By pool whose pods claim GPUs: the ResourceClaimTemplate their namespace needs."""
+    node_pods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By pool with RDMA or compute domains: the part of a spec of a pod that takes a whole node."""
+    namespace_objects: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    """By such a pool: everything the namespace of its pods needs first, claim templates and a ComputeDomain."""
     depends: Mapping[str, tuple[str, ...]]
     """Step to the steps that come before it; steps are releases, objects and `pool/<key>`. Acyclic, and complete:
     every step has an entry, in an order in which they can be declared."""
@@ -184,6 +190,14 @@ class RuntimePlan:
             **(
                 {"claim_templates": {pool: _plain(each) for pool, each in self.claim_templates.items()}}
                 if self.claim_templates
+                else {}
+            ),
+            **(
+                {
+                    "node_pods": {pool: _plain(pod) for pool, pod in self.node_pods.items()},
+                    "namespace_objects": {pool: _plain(each) for pool, each in self.namespace_objects.items()},
+                }
+                if self.node_pods
                 else {}
             ),
             "depends": {step: list(befores) for step, befores in self.depends.items()},

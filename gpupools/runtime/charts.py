@@ -92,7 +92,13 @@ OPERANDS: tuple[Operand, ...] = (
     Operand("dcgm-exporter", "DCGM exporter", "tolerations"),
     Operand("node-feature-discovery", "NFD worker", "worker.tolerations"),
     Operand("aws-efa-k8s-device-plugin", "EFA device plugin", "tolerations"),
-    Operand("dra-driver-nvidia-gpu", "DRA kubelet plugin", "kubeletPlugin.tolerations"),
+    Operand("dra-driver-nvidia-gpu", "DRA kubelet plugin", "kubeletPlugin.tolerations", "resources.gpus.enabled"),
+    Operand(
+        "dra-driver-nvidia-gpu",
+        "compute domain plugin",
+        "kubeletPlugin.tolerations",
+        "resources.computeDomains.enabled",
+    ),
 )
 """https://github.com/NVIDIA/gpu-operator, https://github.com/NVIDIA/k8s-device-plugin,
 https://github.com/NVIDIA/dcgm-exporter, https://github.com/kubernetes-sigs/node-feature-discovery,

@@ -187,7 +187,7 @@ def smoke_test(pool: PoolPlan, pulls: Pulls = PUBLIC) -> KubernetesObject:
     Where nodes may come long after the update, nothing waits for the Job: it runs when they do.
     """
     late = pool.settings.nodes_come_late()
-    pod, as_root = pool.pod(), _serves_one_user(pool)
+    pod, as_root = pool.pod(gpu_only=True), _serves_one_user(pool)
     (asked,) = pod["containers"]
     container = {
         **asked,

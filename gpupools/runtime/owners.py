@@ -8,7 +8,7 @@ its switches turn on.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from gpupools.asked.runtime_spec import ExistingSoftware, RuntimeSpec
+from gpupools.asked.runtime_spec import ExistingDraDriver, ExistingSoftware, RuntimeSpec
 from gpupools.base.errors import Path, Problem
 from gpupools.base.taints import Taint
 from gpupools.known.reserved import first_rule
@@ -47,7 +47,11 @@ _SWITCHES: Mapping[str, tuple[tuple[Piece, str], ...]] = {
         (Piece.MIG_MANAGER, "migManager.enabled"),
     ),
     "dcgm-exporter": ((Piece.DCGM_EXPORTER, ""),),
-    "dra-driver-nvidia-gpu": ((Piece.DRA_DRIVER, "resources.gpus.enabled"),),
+    "dra-driver-nvidia-gpu": (
+        (Piece.DRA_DRIVER, "resources.gpus.enabled"),
+        (Piece.COMPUTE_DOMAINS, "resources.computeDomains.enabled"),
+    ),
+    "aws-efa-k8s-device-plugin": ((Piece.RDMA_PLUGIN, ""),),
 }
 
 _PIECE_OF_OPERAND: Mapping[str, Piece] = {
@@ -59,6 +63,8 @@ _PIECE_OF_OPERAND: Mapping[str, Piece] = {
     "MIG manager": Piece.MIG_MANAGER,
     "NFD worker": Piece.NODE_FEATURE_DISCOVERY,
     "DRA kubelet plugin": Piece.DRA_DRIVER,
+    "compute domain plugin": Piece.COMPUTE_DOMAINS,
+    "EFA device plugin": Piece.RDMA_PLUGIN,
 }
 
 _EXISTING: Mapping[str, tuple[Piece, ...]] = {
@@ -66,8 +72,20 @@ _EXISTING: Mapping[str, tuple[Piece, ...]] = {
     "node_feature_discovery": (Piece.NODE_FEATURE_DISCOVERY,),
     "dcgm_exporter": (Piece.DCGM_EXPORTER,),
     "dra_driver": (Piece.DRA_DRIVER,),
+    "rdma_plugin": (Piece.RDMA_PLUGIN,),
 }
 """The pieces that software the team already runs brings; a GPU Operator is looked at on its own."""
+
+_SERVES: Mapping[str, tuple[Piece, ...]] = {
+    "gpus": (Piece.DRA_DRIVER,),
+    "compute-domains": (Piece.COMPUTE_DOMAINS,),
+    "both": (Piece.DRA_DRIVER, Piece.COMPUTE_DOMAINS),
+}
+
+
+def _brought(key: str, software: ExistingSoftware) -> tuple[Piece, ...]:
+    """Return the pieces that software under a key of `runtime.existing` brings."""
+    return _SERVES[software.serves] if isinstance(software, ExistingDraDriver) else _EXISTING.get(key, ())
 
 
 def claims(
@@ -82,6 +100,8 @@ def claims(
     installed = tuple(releases)
     labels = labels_left(pool, installed, spec)
     found = [*_from_node(pool, node), *_from_objects(pool, objects)]
+    if pool.settings.fabric is not None and pool.settings.fabric.owner:
+        found.append(Claim(Piece.RDMA_PLUGIN, pool.settings.fabric.owner, ""))
     for release in installed:
         found += _from_release(pool, release, labels)
     found += _from_existing(pool, node, labels, spec, cloud)
@@ -105,6 +125,28 @@ def labels_left(pool: PoolPlan, releases: Iterable[Release], spec: RuntimeSpec) 
     if found:
         return {**pool.labels, GPU_PRESENT_LABEL: "true"}
     return {**pool.labels, **({GPU_PRESENT_LABEL: "false"} if GPU_PRESENT_LABEL in pool.labels else {})}
+
+
+_UNBROUGHT: Mapping[Piece, tuple[Path, str]] = {
+    Piece.RDMA_PLUGIN: (
+        ("network", "rdma"),
+        (
+            "install a device plugin for RDMA (on AKS by NVIDIA's Network Operator, {source}) and name it under"
+            " {runtime}.existing.rdma_plugin, or leave rdma out"
+        ),
+    ),
+    Piece.COMPUTE_DOMAINS: (
+        ("network", "compute_domains"),
+        (
+            "let {runtime}.management be managed, or name the DRA driver under {runtime}.existing.dra_driver with"
+            " serves: compute-domains"
+        ),
+    ),
+}
+"""Where a piece that is asked for by a setting stands when nobody brings it, and the cure."""
+
+_OTHERWISE: tuple[Path, str] = (("software",), "let {runtime}.management be managed, or choose other software")
+_RDMA_SOURCE = "https://azure.github.io/aks-rdma-infiniband/configurations/network-operator"
 
 
 def settle(
@@ -133,11 +175,16 @@ def settle(
     if len(both) == 2:
         plugin, driver = (next(claim for claim in found if claim.piece is piece) for piece in both)
         what = f"device plugin ({plugin.owner}) and DRA driver ({driver.owner}) would hand the same GPUs out twice"
-        problems.append(Problem(where, what, _cure(pool, plugin, driver, runtime), _DRA_SOURCE))
+        fix = _cure(pool, plugin, driver, runtime)
+        if driver.field == "runtime.existing.dra_driver":
+            key = runtime.removesuffix("runtime") + driver.field
+            fix += f"; where it serves ComputeDomains only, write {key}: {{name: …, serves: compute-domains}}"
+        problems.append(Problem(where, what, fix, _DRA_SOURCE))
     for piece in needed:
         if piece not in owners:
-            fix = f"let {runtime}.management be managed, or choose other software"
-            problems.append(Problem(where, f"nothing brings the {piece.value} to the nodes of this pool", fix))
+            at, fix = _UNBROUGHT.get(piece, _OTHERWISE)
+            what = f"nothing brings the {piece.value} to the nodes of this pool"
+            problems.append(Problem(("pools", pool.name, *at), what, fix.format(runtime=runtime, source=_RDMA_SOURCE)))
     return PoolOwners(pool.name, pool.software, owners), problems
 
 
@@ -150,6 +197,10 @@ def needed_pieces(pool: PoolPlan) -> tuple[Piece, ...]:
     needed = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, serving]
     if pool.sharing.mig is not None:
         needed.append(Piece.MIG_MANAGER)
+    if pool.settings.fabric is not None:
+        needed.append(Piece.RDMA_PLUGIN)
+    if pool.compute_domains:
+        needed.append(Piece.COMPUTE_DOMAINS)
     if pool.software == "gpu-operator":  # it finds GPU nodes by their labels
         needed += [Piece.NODE_FEATURE_DISCOVERY, Piece.GPU_FEATURE_DISCOVERY]
     return tuple(needed)
@@ -207,6 +258,8 @@ def _from_release(pool: PoolPlan, release: Release, labels: Mapping[str, str]) -
     for piece, switch in _SWITCHES.get(release.chart, ()):
         operand = on.get(piece)
         switched_on = not switch or _value(release, switch)
+        if piece is Piece.RDMA_PLUGIN and pool.name not in release.pools:
+            continue  # it runs there by the machine's type, and finds no interface to offer
         if operand is not None and switched_on and runs_on(release, operand, labels, pool.taints):
             yield Claim(piece, owner, f"pools.{pool.name}.software")
     validator = next((each for each in operands_of(release) if each.name == "validator"), None)
@@ -220,15 +273,17 @@ def _from_existing(
     existing = spec.existing
     for key, software in existing.named().items():
         if key != "gpu_operator" and may_run(software, labels, cloud):
-            for piece in _EXISTING.get(key, ()):
-                yield Claim(piece, software.name, f"runtime.existing.{key}")
+            for piece in _brought(key, software):
+                if piece is not Piece.RDMA_PLUGIN or pool.settings.fabric is not None:
+                    yield Claim(piece, software.name, f"runtime.existing.{key}")
     operator = existing.gpu_operator
     if operator is None or pool.labels.get(OPERANDS_LABEL) == "false":
         return
     installer = () if node.driver_installer is None else (Piece.DRIVER,)
     if node.driver_installer is not None:
         yield Claim(Piece.DRIVER, node.driver_installer.owner, "runtime.existing.gpu_operator")
-    named = {piece for key in existing.named() if key != "gpu_operator" for piece in _EXISTING.get(key, ())}
+    others = {key: software for key, software in existing.named().items() if key != "gpu_operator"}
+    named = {piece for key, software in others.items() for piece in _brought(key, software)}
     for piece in (
         Piece.DRIVER,
         Piece.CONTAINER_TOOLKIT,

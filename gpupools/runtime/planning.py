@@ -13,6 +13,7 @@ from gpupools.planned.capacity import GPU_RESOURCE
 from gpupools.planned.cloud import Cloud, Verdict
 from gpupools.planned.configs import DEFAULT_CONFIG, client_limits
 from gpupools.planned.dra import DRA_CHART, DRA_DRIVER
+from gpupools.planned.fabric import COMPUTE_DOMAINS_LABEL
 from gpupools.planned.labels import CONFIG_LABELS, GPU_PRESENT_LABEL, SOFTWARE_LABEL
 from gpupools.planned.node_runtime import NodeRuntime
 from gpupools.planned.plan import PoolPlan
@@ -158,6 +159,8 @@ def plan_runtime(
         objects=tuple(draft.objects),
         pods={pool.name: pool.pod() for pool in own},
         claim_templates={pool.name: pool.claim_template for pool in own if pool.claim_template},
+        node_pods={pool.name: pool.node_pod for pool in own if pool.node_pod},
+        namespace_objects={pool.name: pool.namespace_objects for pool in own if pool.namespace_objects},
         depends=_in_order(draft.depends),
         images=tuple(draft.images),
         notes=(*(str(warning) for warning in draft.warnings), *draft.notes),
@@ -361,25 +364,55 @@ def _device_plugin(draft: _Draft) -> None:
 
 
 def _dra_driver(draft: _Draft) -> None:
-    pools = draft.served(DRA_DRIVER)
+    """Install the DRA driver with the halves that pools need: GPUs to claim, ComputeDomains, or both.
+
+    The half for ComputeDomains may stand beside a device plugin, since it hands out no GPU:
+    https://github.com/NVIDIA/gpu-operator/pull/1541.
+    """
+    claimed, domains = draft.served(DRA_DRIVER), _with_compute_domains(draft)
+    if claimed and not {pool.name for pool in domains} <= {pool.name for pool in claimed}:
+        other = next(pool for pool in domains if pool not in claimed)
+        what = f"the DRA driver hands out the GPUs of pool {claimed[0].name} and must not do so here, and a cluster has"
+        what += " one release of it"
+        fix = f"use software: {DRA_DRIVER} on both, or put them on different clusters"
+        draft.problems.append(Problem(("pools", other.name, "network", "compute_domains"), what, fix))
+        draft.undecided.update((pool.name, Piece.COMPUTE_DOMAINS.value) for pool in domains)
+        domains = ()
+    pools = claimed or domains
     if not pools:
         return
+    by_label = {"key": COMPUTE_DOMAINS_LABEL, "operator": "In", "values": ["true"]}
     values: dict[str, Any] = {
-        "kubeletPlugin.affinity": _only(pools),
+        "kubeletPlugin.affinity": _only(pools) if claimed else node_affinity(by_label),
         "kubeletPlugin.tolerations": tolerations_for(pools),
-        "resources.gpus.enabled": True,
+        "resources.gpus.enabled": bool(claimed),
         # The chart wants to be told that no device plugin runs on these nodes; the owner table is the proof.
-        "gpuResourcesEnabledOverride": True,
+        **({"gpuResourcesEnabledOverride": True} if claimed else {}),
         # Multi-Node NVLink only, with a controller, a webhook and CRDs of its own.
-        "resources.computeDomains.enabled": False,
+        "resources.computeDomains.enabled": bool(domains),
         **_common(draft, pools, "values of the DRA driver", lambda node: node.dra_values),
     }
-    decisions = ("the chart's CRDs are for Multi-Node NVLink, which is off, so none is installed",)
+    decisions = (
+        (
+            f"the chart's CRDs {' and '.join(_MORE_CRDS)} are neither renewed nor deleted (Helm leaves what is in crds/"
+            f" alone); kubectl delete crd {' '.join(_MORE_CRDS)} takes them away"
+        )
+        if domains
+        else "the chart's CRDs are for Multi-Node NVLink, which is off, so none is installed",
+    )
     _release(draft, DRA_CHART, pools, values, decisions)
     if draft.spec.kubernetes is None:
         needed = requirement(DRA_CHART, "kubernetes")
         note = f"{needed.what} needs Kubernetes {needed.at_least}; {draft.runtime}.kubernetes has it checked"
         draft.notes.append(note)
+
+
+def _with_compute_domains(draft: _Draft) -> tuple[PoolPlan, ...]:
+    """Return the pools whose ComputeDomains need a driver of ours."""
+    theirs = draft.spec.existing.dra_driver
+    if theirs is not None and theirs.serves != "gpus":
+        return ()
+    return tuple(pool for pool in draft.pools if pool.compute_domains)
 
 
 def _exporter(draft: _Draft) -> None:
@@ -418,6 +451,8 @@ def _exporter(draft: _Draft) -> None:
 def _beside_gpus(draft: _Draft) -> None:
     """Install what serves the rest that nodes offer, such as network interfaces, whatever serves their GPUs."""
     for needed in dict.fromkeys(each for node in draft.nodes.values() for each in node.charts):
+        if getattr(draft.spec.existing, needed.existing, None) is not None:
+            continue
         pools = tuple(pool for pool in draft.pools if needed in draft.nodes[pool.name].charts)
         values = {
             "tolerations": tolerations_for(pools),
@@ -498,7 +533,7 @@ def _release(
             # that wait for their node to name another configuration cannot be waited for before it does.
             skip_await=daemons_only and (all(pool.min_nodes == 0 for pool in pools) or bool(configs)),
             cleanup_on_fail=False,
-            skip_crds=chart == DRA_CHART,
+            skip_crds=chart == DRA_CHART and not at(inner, "resources.computeDomains.enabled"),
             pools=tuple(pool.name for pool in pools),
             decisions=decisions,
         )
@@ -691,7 +726,7 @@ def _refuse_settings_without_effect(draft: _Draft) -> None:
     needed = {
         "nvidia-device-plugin": draft.served("device-plugin"),
         "gpu-operator": draft.served("gpu-operator"),
-        DRA_CHART: draft.served(DRA_DRIVER),
+        DRA_CHART: draft.served(DRA_DRIVER) or _with_compute_domains(draft),
     }
     for chart in spec.versions:
         if not needed.get(chart, (True,)):
@@ -732,7 +767,10 @@ def _too_old(draft: _Draft) -> Iterator[Problem]:
     there = {
         "ValidatingAdmissionPolicy": (draft.spec.trust_policy, "or leave trust_policy out"),
         "gpu-operator": (_uses_operator(draft), "or use other software"),
-        DRA_CHART: (bool(draft.served(DRA_DRIVER)), "or use software: device-plugin"),
+        DRA_CHART: (
+            bool(draft.served(DRA_DRIVER) or _with_compute_domains(draft)),
+            "or use software: device-plugin without compute_domains",
+        ),
     }
     for of, (used, otherwise) in there.items():
         needed = requirement(of, "kubernetes")
@@ -862,6 +900,9 @@ def _note(draft: _Draft, measured: set[str]) -> None:
         if clients is not None and not clients.facts.seen_by_dcgm and pool.name in measured:
             draft.notes.append(f"pool {pool.name}: DCGM cannot tell containers apart that take turns on a GPU")
         draft.notes += _unknown_to_the_autoscaler(pool)
+        if gpu_models()[pool.instance.gpu_model].nvlink_over_nodes and not pool.compute_domains:
+            what = "NVLink ends at the node for its pods, though the machines share one over the rack"
+            draft.notes.append(f"pool {pool.name}: {what}; network.compute_domains: true lets them use it")
         trusted = pool.trust is not None and pool.trust.waiver is None
         if trusted and not draft.spec.trust_policy:
             key = f"{draft.runtime}.trust_policy"

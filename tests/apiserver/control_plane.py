@@ -155,6 +155,16 @@ class ControlPlane:
         """Delete an object."""
         return self._ask("DELETE", path_of(manifest), None, "", by)
 
+    def delete_now(self, manifest: Mapping[str, Any]) -> Answer:
+        """Delete an object at once, without a kubelet that says so: a pod that is bound would stay for ever."""
+        return self._ask("DELETE", f"{path_of(manifest)}?gracePeriodSeconds=0", None, "")
+
+    def drop(self, manifest: Mapping[str, Any]) -> None:
+        """Delete an object that a controller's finalizer would keep."""
+        self._ask("PATCH", path_of(manifest), {"metadata": {"finalizers": None}}, "application/merge-patch+json").well()
+        answer = self.delete_now(manifest)
+        assert answer.status in (200, 404), answer.message
+
     def items(self, path: str) -> list[Mapping[str, Any]]:
         """Read all objects below a path such as `/api/v1/nodes`."""
         return list(self._ask("GET", path, None, "").well()["items"])

@@ -34,6 +34,7 @@ from tests.charts.rendering import (
     written,
 )
 from tests.gpupools.runtime.conftest import stack_of
+from tests.gpupools.runtime.fabrics import stack_with
 
 pytestmark = pytest.mark.charts
 
@@ -483,3 +484,19 @@ def test_a_charts_own_values_are_what_the_data_says(chart: str) -> None:
 
     assert known
     assert {path: at(own, path) for path in known} == known
+
+
+def test_the_driver_for_compute_domains_hands_out_no_gpu_and_stays_on_its_pools() -> None:
+    stack = stack_with("nvl")
+    (runtime,) = plan_runtimes(stack.clusters, plan_stack(stack, clouds()), clouds())
+    (release,) = (each for each in runtime.releases if each.chart == "dra-driver-nvidia-gpu")
+    objects = rendered(release)
+    (daemons,) = (each for each in objects if each["kind"] == "DaemonSet")
+    pod = daemons["spec"]["template"]["spec"]
+    (term,) = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+
+    assert [each["name"] for each in pod["containers"]] == ["compute-domains"]
+    assert term == {"matchExpressions": [{"key": "gpupools/compute-domains", "operator": "In", "values": ["true"]}]}
+    assert "gpu.nvidia.com" not in {each["metadata"]["name"] for each in objects if each["kind"] == "DeviceClass"}
+    # Who makes the claim template of a workload's channel.
+    assert [each["metadata"]["name"] for each in objects if each["kind"] == "Deployment"] != []

@@ -53,7 +53,12 @@ def test_the_package_has_both_components_and_the_projects_version(schema: Mappin
 @pytest.mark.parametrize(
     ("token", "typed", "outputs"),
     [
-        pytest.param(POOL, GpuNodePoolArgs, {"nodePoolName", "capacity", "pod", "claimTemplate"}, id="GpuNodePool"),
+        pytest.param(
+            POOL,
+            GpuNodePoolArgs,
+            {"nodePoolName", "capacity", "pod", "claimTemplate", "nodePod", "namespaceObjects"},
+            id="GpuNodePool",
+        ),
         pytest.param(RUNTIME, GpuRuntimeArgs, {"owners", "pods"}, id="GpuRuntime"),
     ],
 )

@@ -355,6 +355,10 @@ def test_labels_are_the_pools_the_clouds_and_the_users(plan: Plan) -> None:
     assert made.labels == {
         POOL_LABEL: "a",
         "gpupools/software": "cloud-managed",
+        "gpupools/gpu-model": "A100-40GB",
+        "gpupools/gpu-count": "1",
+        "gpupools/gpu-memory-gib": "40",
+        "gpupools/sharing": "none",
         "nvidia.com/gpu.deploy.operands": "false",
         "fake.example.com/accelerator": "A100-40GB",
         "team": "vision",

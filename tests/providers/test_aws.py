@@ -353,7 +353,7 @@ def test_the_plan_says_what_every_node_advertises(wish: dict[str, Any], capacity
             {"gpu": "L4", "labels": {f"example.com/l{index}": "x" for index in range(25)}},
             [
                 (
-                    "pools.a.labels: 25 labels and taints; the Auto Scaling group has room for the tags of 24 more;"
+                    "pools.a.labels: 25 labels and taints; the Auto Scaling group has room for the tags of 20 more;"
                     " use fewer: without the tags the pool does not scale from zero"
                 )
             ],

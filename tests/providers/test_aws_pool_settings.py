@@ -1082,7 +1082,7 @@ def test_the_stack_with_everything_set_passes_the_strict_monitor() -> None:
 
     assert [str(problem) for problem in found.problems] == []
     types = [resource.type for resource in found.resources]
-    assert (types.count(aws_pools.NODE_GROUP), types.count(aws_pools.PLACEMENT_GROUP)) == (4, 1)
+    assert (types.count(aws_pools.NODE_GROUP), types.count(aws_pools.PLACEMENT_GROUP)) == (5, 1)
 
 
 def test_the_stack_with_everything_set_uses_every_setting_eks_takes() -> None:

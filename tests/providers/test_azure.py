@@ -117,7 +117,8 @@ def test_the_pool_itself_does_mig_and_may_bring_the_software() -> None:
 def test_one_party_brings_the_driver(software: str, driver: str, labels: dict[str, str]) -> None:
     made = plan(gpu="A100-80GB", software=software)
 
-    assert (settings(made).gpu_driver, made.settings.labels) == (driver, labels)
+    known_to_skypilot = {"skypilot.co/accelerator": "a100-80gb"}
+    assert (settings(made).gpu_driver, made.settings.labels) == (driver, {**labels, **known_to_skypilot})
 
 
 @pytest.mark.parametrize(

@@ -497,7 +497,7 @@ def test_the_stack_file_with_everything_previews_without_a_problem() -> None:
     found = everything()
 
     assert [str(problem) for problem in (*found.problems, *found.warnings)] == []
-    assert len([each for each in found.resources if each.type == TOKEN]) == 6
+    assert len([each for each in found.resources if each.type == TOKEN]) == 7
 
 
 def test_the_stack_file_with_everything_has_every_setting_aks_takes() -> None:

@@ -676,6 +676,10 @@ def test_a_pool_goes_over_the_wire_as_hardened_as_it_should() -> None:
         "labels": {
             "gpupools/pool": "train",
             "gpupools/software": "cloud-managed",
+            "gpupools/gpu-model": "L4",
+            "gpupools/gpu-count": "1",
+            "gpupools/gpu-memory-gib": "24",
+            "gpupools/sharing": "none",
             "nvidia.com/gpu.deploy.operands": "false",
             "team": "vision",
         },

@@ -162,6 +162,10 @@ class GpuNodePool(pulumi.ComponentResource):
     """The part of a pod's spec that lands on this pool: nodeSelector, tolerations and a container's limits."""
     claim_template: pulumi.Output[dict[str, Any]]
     """The ResourceClaimTemplate that a pod's namespace needs with software `dra-driver`; empty with any other."""
+    node_pod: pulumi.Output[dict[str, Any]]
+    """The same part of a pod that takes a whole node, with RDMA or compute domains; empty without."""
+    namespace_objects: pulumi.Output[list[dict[str, Any]]]
+    """With these, all that the pods' namespace needs first: claim templates, and a ComputeDomain; empty without."""
 
     def __init__(
         self,
@@ -183,12 +187,16 @@ class GpuNodePool(pulumi.ComponentResource):
         self.capacity = pulumi.Output.from_input(dict(plan.capacity))
         self.pod = pulumi.Output.from_input(plan.pod())
         self.claim_template = pulumi.Output.from_input(dict(plan.claim_template))
+        self.node_pod = pulumi.Output.from_input(dict(plan.node_pod))
+        self.namespace_objects = pulumi.Output.from_input([dict(each) for each in plan.namespace_objects])
         self.register_outputs(
             {
                 "nodePoolName": self.node_pool_name,
                 "capacity": self.capacity,
                 "pod": self.pod,
                 "claimTemplate": self.claim_template,
+                "nodePod": self.node_pod,
+                "namespaceObjects": self.namespace_objects,
                 # Set once all resources of the pool are made: what fails half-way leaves no record.
                 **({RECORD: decided.record} if decided is not None else {}),
             },

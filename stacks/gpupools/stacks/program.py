@@ -135,7 +135,9 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
             everything.append(made)
             shown = {"name": made.node_pool_name, "capacity": made.capacity, "pod": made.pod}
             claim = {"claim_template": made.claim_template} if name in runtime.claim_templates else {}
-            pools[f"{key}/{name}"] = {**shown, **claim}
+            needed = {"namespace_objects": made.namespace_objects} if name in runtime.namespace_objects else {}
+            whole = {"node_pod": made.node_pod} if name in runtime.node_pods else {}
+            pools[f"{key}/{name}"] = {**shown, **claim, **whole, **needed}
             return [made]
 
         if runtime.needs_kubernetes:

@@ -198,12 +198,13 @@ def test_every_operand_of_the_data_is_in_some_combination(plan: Planner) -> None
     }
 
     left_out = {(each.chart, each.name) for each in OPERANDS} - seen
-    # Never on in our values; and EFA, which the test above has.
+    # Never on in our values; and EFA, which the test above has, and compute domains (test_fabric.py).
     assert left_out == {
         ("nvidia-device-plugin", "GPU feature discovery"),
         ("nvidia-device-plugin", "NFD worker"),
         ("node-feature-discovery", "NFD worker"),
         ("aws-efa-k8s-device-plugin", "EFA device plugin"),
+        ("dra-driver-nvidia-gpu", "compute domain plugin"),
     }
 
 

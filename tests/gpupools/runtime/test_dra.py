@@ -105,7 +105,7 @@ REFUSED: Mapping[str, tuple[str, Mapping[str, Any], tuple[str, ...]]] = {
         ),
     ),
     "no node to start from": (
-        "gcp",
+        "azure",
         {**DRA, "nodes": {"max": 4}},
         (
             "pools.a.nodes.min: no pod starts the first node: its claim waits for a ResourceSlice, ",

@@ -434,12 +434,12 @@ def test_an_autoscaler_that_knows_is_not_mentioned(cloud: str, pool: dict[str, A
         ("aws", {"gpu": "L4", **RENAMED_BY_PLUGIN}, None),
         ("azure", {"gpu": "T4", "software": "dra-driver"}, "keep a fixed number of nodes"),
         ("azure", {"gpu": "T4", "software": "dra-driver", "nodes": {"fixed": 2}}, None),
-        ("gcp", {"gpu": "L4", "software": "dra-driver"}, "keep a fixed number of nodes"),
+        ("gcp", {"gpu": "L4", "software": "dra-driver"}, None),
         ("aws", {"gpu": "L4", "software": "dra-driver"}, None),
     ],
     ids=[
         *("AKS", "AKS, slices", "GKE", "fixed", "same name", "EKS, without the label"),
-        *("AKS, claims", "fixed, claims", "GKE, claims", "EKS, claims, without the label"),
+        *("AKS, claims", "fixed, claims", "GKE, claims, by a label", "EKS, claims, without the label"),
     ],
 )
 def test_an_autoscaler_that_waits_for_a_name_no_node_offers_is_said(

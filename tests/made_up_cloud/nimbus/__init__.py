@@ -40,6 +40,7 @@ CLOUD = Cloud(
     conflicts=conflicts,
     decide=decide,
     node_runtime=node_runtime,
+    models_claims=False,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(settings=SETTINGS, overridable=OVERRIDABLE, edits=edits, declaring=_declaring),

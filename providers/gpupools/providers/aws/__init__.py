@@ -67,6 +67,7 @@ CLOUD = Cloud(
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
     access=exec_plugin,
     node_runtime=node_runtime,
+    models_claims=False,
     own_registry=own_registry,
     helpers={
         "cluster_autoscaler": "https://docs.aws.amazon.com/eks/latest/userguide/autoscaling.html",

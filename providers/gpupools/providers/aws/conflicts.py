@@ -44,7 +44,7 @@ _TAG_LIMITS = "https://docs.aws.amazon.com/autoscaling/ec2/userguide/ec2-auto-sc
 KEY_LIMIT = 63
 """Most characters of a label's or taint's key in the EKS API (botocore, data/eks, shapes labelKey and taintKey)."""
 
-TAG_LIMIT = 24
+TAG_LIMIT = 20
 """Labels and taints a pool may add: an Auto Scaling group holds 50 tags, of which EKS and this tool need the rest.
 
 "The maximum number of tags per resource is 50" (2026-11-22):

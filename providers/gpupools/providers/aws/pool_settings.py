@@ -14,6 +14,7 @@ _CAPACITY_TYPES = f"{_GUIDE}/managed-node-groups.html#managed-node-group-capacit
 _CAPACITY_BLOCKS = f"{_GUIDE}/capacity-blocks-mng.html"
 _UPDATES = f"{_GUIDE}/managed-node-update-behavior.html"
 _EFA = f"{_GUIDE}/node-efa.html"
+_COMPUTE_DOMAINS = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/dra-cds.html"
 _TARGET = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CapacityReservationTarget.html"
 _PLACEMENT = "https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/placement-strategies.html"
 _AMI_TYPES = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html"
@@ -78,6 +79,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             " close",
             _EFA,
         ),
+        "network.compute_domains": _taken("NVIDIA's DRA driver for ComputeDomains in the cluster", _COMPUTE_DOMAINS),
         "network.placement": _taken("a placement group of strategy cluster, named in the launch template", _PLACEMENT),
         "network.security_group_ids": _taken(
             "security groups of the launch template, of each interface with rdma; EKS then adds none of its own",

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpupools.planned.cloud import Settings
-from gpupools.planned.node_runtime import NodeChart, NodeRuntime
+from gpupools.planned.node_runtime import OPERATORS_DRIVER, NodeChart, NodeRuntime
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import Piece
 from gpupools.providers.aws.settings import EksSettings
@@ -40,6 +40,7 @@ BARE = NodeRuntime(
     brings={},
     why="an image without NVIDIA software, on which the GPU Operator builds the driver",
     source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/amazon-eks.html",
+    dra_values=OPERATORS_DRIVER,
 )
 OWN_WITH_DRIVER = NodeRuntime(
     brings={Piece.DRIVER: _OWN_OWNER, Piece.CONTAINER_TOOLKIT: _OWN_OWNER},
@@ -64,7 +65,7 @@ def _efa_values(pools: Sequence[PoolPlan]) -> dict[str, Any]:
     return {"supportedInstanceLabels.values": sorted({pool.instance.name for pool in pools})}
 
 
-_EFA = NodeChart("aws-efa-k8s-device-plugin", _efa_values, ("the chart has no CRDs",))
+_EFA = NodeChart("aws-efa-k8s-device-plugin", _efa_values, ("the chart has no CRDs",), existing="rdma_plugin")
 """The plugin that offers EFA interfaces to pods: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html."""
 
 

@@ -16,7 +16,8 @@ from gpupools.planned.capacity import GPU_RESOURCE
 from gpupools.planned.capacity import capacity as offered_by
 from gpupools.planned.cloud import Owners, Settings, Wish
 from gpupools.planned.dra import DRA_DRIVER
-from gpupools.planned.labels import GPU_PRESENT_LABEL
+from gpupools.planned.fabric import Fabric
+from gpupools.planned.labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.images import (
     AL2023,
@@ -142,6 +143,12 @@ network card, as in getmoto/moto moto/ec2/resources/instance_types.json.gz)."""
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
 """https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"""
 
+EFA_HUGE_PAGES_MIB = 5120
+"""Huge pages that the pods of a node ask for together, as AWS's own example does; the node has 10256 MiB.
+
+https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
+"""
+
 _IOPS = 3000
 """What gp3 does without asking (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html); io1
 and io2 take no less than a number of their own."""
@@ -158,6 +165,7 @@ def decide(wish: Wish) -> EksSettings:
     labels = {ACCELERATOR_LABEL: accelerator_name(wish.instance.gpu_model)} if awaited else {}
     if wish.software in ("device-plugin", DRA_DRIVER):
         labels[GPU_PRESENT_LABEL] = "true"
+    labels |= skypilot_label(wish.instance.gpu_model, spec.labels)
     capacity_type = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK"}.get(capacity.mode)
     efas = sum(interface.type is not None for interface in interfaces)
     return EksSettings(
@@ -191,10 +199,18 @@ def decide(wish: Wish) -> EksSettings:
         overrides=spec.overrides.get("aws", {}),
         labels=labels,
         owners=_OPERATOR if image is OWN else None,
+        fabric=_fabric(wish, efas) if efas else None,
     )
 
 
 _OPERATOR = Owners("GPU Operator", "GPU Operator", "GPU Operator")
+
+
+def _fabric(wish: Wish, efas: int) -> Fabric:
+    theirs = wish.cluster.runtime.existing.rdma_plugin
+    pages = EFA_HUGE_PAGES_MIB if image_of(wish) is AL2023 else 0
+    named = theirs.resource if theirs is not None else None
+    return Fabric(devices=efas, resource=named or EFA_RESOURCE, huge_pages_mib=pages)
 
 
 def _node_resources(efas: int, image: Image) -> dict[str, str]:

@@ -67,6 +67,7 @@ CLOUD = Cloud(
     conflicts=conflicts,
     provider_settings=dict.fromkeys(("azure-native", "azure"), _PROVIDER_SETTINGS),
     node_runtime=node_runtime,
+    models_claims=False,
     find_instance_type=find_instance_type,
     access=exec_plugin,
     reserved_labels=LABELS,

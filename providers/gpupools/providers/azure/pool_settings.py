@@ -15,6 +15,7 @@ SPOT_PAGE = f"{_AKS}spot-node-pool"
 _RESERVATIONS = f"{_AKS}use-capacity-reservation-groups"
 _ZONES = f"{_AKS}reliability-availability-zones-configure"
 _PLACEMENT = f"{_AKS}reduce-latency-ppg"
+_COMPUTE_DOMAINS = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/dra-cds.html"
 _INFINIBAND = "Azure/aks-rdma-infiniband configs/nicclusterpolicy/base/nic.yaml"
 _FIPS = f"{_AKS}enable-fips-nodes"
 _TRUSTED_LAUNCH = f"{_AKS}use-trusted-launch"
@@ -65,7 +66,13 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             _DISKS,
         ),
         "network.rdma": Setting(
-            True, f"a size with InfiniBand (all its ports), and the node label {RDMA_LABEL}=infiniband", _INFINIBAND
+            True,
+            f"a size with InfiniBand (all its ports), and the node label {RDMA_LABEL}=infiniband; pods get it from a"
+            " device plugin of the team's, named under runtime.existing.rdma_plugin",
+            _INFINIBAND,
+        ),
+        "network.compute_domains": Setting(
+            True, "NVIDIA's DRA driver for ComputeDomains in the cluster", _COMPUTE_DOMAINS
         ),
         "network.placement": Setting(
             True, "proximityPlacementGroupID, from the cluster's proximity_placement_group_id", _PLACEMENT

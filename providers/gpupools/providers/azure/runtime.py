@@ -1,7 +1,7 @@
 """What AKS nodes bring of the GPU software, by the pool's GPU profile. Pure."""
 
 from gpupools.planned.cloud import Settings
-from gpupools.planned.node_runtime import NodeRuntime
+from gpupools.planned.node_runtime import OPERATORS_DRIVER, NodeRuntime
 from gpupools.planned.runtime_plan import Piece
 from gpupools.providers.azure.settings import AksSettings
 
@@ -33,6 +33,7 @@ WITHOUT_DRIVER = NodeRuntime(
     # Azure hands GPUs to machines in passthrough, where Ampere takes a MIG layout only after a reboot:
     # https://github.com/NVIDIA/gpu-operator/issues/1606.
     mig_needs_reboot=True,
+    dra_values=OPERATORS_DRIVER,
 )
 AZURE_LINUX = NodeRuntime(
     brings={},

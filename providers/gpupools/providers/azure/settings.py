@@ -12,7 +12,8 @@ from gpupools.base.taints import Effect, Taint
 from gpupools.known.catalogue import InstanceType
 from gpupools.planned.capacity import node_layouts
 from gpupools.planned.cloud import Settings, Wish
-from gpupools.planned.labels import GPU_PRESENT_LABEL
+from gpupools.planned.fabric import Fabric
+from gpupools.planned.labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.pool_settings import RDMA_LABEL, SPOT_KEY
 
@@ -117,6 +118,11 @@ class AksSettings(Settings):
         """Say whether the GPU instance profile cuts them; a device plugin then shares the slices."""
         return self.gpu_instance_profile is not None
 
+    def beside_gpus(self) -> Mapping[str, str]:
+        """Return the InfiniBand ports; of shared ones it is the team's plugin that says how many pods may use them."""
+        fabric = self.fabric
+        return {fabric.resource: str(fabric.devices)} if fabric is not None and not fabric.is_shared else {}
+
     @property
     def api_version(self) -> str | None:
         """Version of AKS's API that knows every input of the pool; None where the SDK's own does."""
@@ -145,7 +151,9 @@ def decide(wish: Wish) -> AksSettings:
             **({} if operator or managed else {GPU_PRESENT_LABEL: "true"}),
             **({SPOT_KEY: "spot"} if spot else {}),
             **({RDMA_LABEL: "infiniband"} if spec.network.rdma else {}),
+            **skypilot_label(wish.instance.gpu_model, spec.labels),
         },
+        fabric=_fabric(wish) if spec.network.rdma else None,
         # AKS adds both to a spot pool; undeclared they would be drift, and an update without them is refused
         # (https://github.com/pulumi/pulumi-azure-native/issues/959).
         taints=(Taint(SPOT_KEY, "spot", Effect.NO_SCHEDULE),) if spot else (),
@@ -184,6 +192,25 @@ def decide(wish: Wish) -> AksSettings:
         update_min=update,
         delete_min=delete,
         overrides=dict(spec.overrides.get("azure", {}).get("AgentPool", {})),
+    )
+
+
+_RESOURCE, _SHARED_RESOURCE = "rdma/ib", "rdma/shared_ib"
+"""What pods ask for with the two policies for the Network Operator that Microsoft's engineers recommend.
+
+https://github.com/Azure/aks-rdma-infiniband, configs/nicclusterpolicy, with the pods of its documentation.
+"""
+
+
+def _fabric(wish: Wish) -> Fabric:
+    """Say how pods get InfiniBand: by a device plugin that the team runs, since AKS brings none."""
+    theirs = wish.cluster.runtime.existing.rdma_plugin
+    shared = theirs is not None and theirs.shared
+    return Fabric(
+        devices=wish.instance.rdma_interfaces or 1,
+        resource=(theirs.resource if theirs is not None else None) or (_SHARED_RESOURCE if shared else _RESOURCE),
+        is_shared=shared,
+        locks_memory=True,
     )
 
 

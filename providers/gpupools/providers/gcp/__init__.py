@@ -64,6 +64,7 @@ CLOUD = Cloud(
     provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),
     access=exec_plugin,
     node_runtime=node_runtime,
+    models_claims=True,
     find_instance_type=find_instance_type,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,

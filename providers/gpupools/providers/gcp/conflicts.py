@@ -50,6 +50,7 @@ _BOOT_DISKS = (
 )
 
 # Machines for which GKE makes the networks itself; A3 High and A3 Edge are not on the page.
+_NVLINK = "GoogleCloudPlatform/cluster-toolkit examples/gke-a4x/gke-a4x.yaml"
 _NETWORKED = re.compile(r"a3-megagpu-|a3-ultragpu-|a4-|a4x-")
 
 # Machines of the third generation and later have no VirtIO interface; G2 and older have both kinds.
@@ -101,6 +102,7 @@ def conflicts(wish: Wish) -> list[Problem]:
         *_image(wish),
         *_disk(wish),
         *_rdma(wish),
+        *_nvlink_domain(wish),
         *_placement(wish),
         *_secure_boot(wish),
         *_upgrade(wish),
@@ -342,6 +344,21 @@ def _rdma(wish: Wish) -> Iterator[Problem]:
     if len(zones) != 1:
         what = f"the nodes are in {'several zones' if zones else 'zones that only the cluster knows'} (zones)"
         yield Problem(at, f"GPUDirect networks are of one zone; {what}", "name one zone under zones", _NETWORKS)
+
+
+def _nvlink_domain(wish: Wish) -> Iterator[Problem]:
+    """Refuse what stands against the workload policy that puts nodes into one rack."""
+    if not wish.spec.network.compute_domains:
+        return
+    at, spec, zones = _at(wish, "network", "compute_domains"), wish.spec, zones_of(wish)
+    if len(zones) != 1 or len(spec.zones) != 1:
+        yield Problem(at, "the nodes of an NVLink domain are in one zone (zones)", "name one zone under zones", _NVLINK)
+    if spec.network.placement is not None:
+        what = "network.placement and compute_domains would each give the pool a placement policy"
+        yield Problem(at, what, "leave placement out: the nodes of a rack are close together", _NVLINK)
+    if spec.upgrade.strategy == "blue-green":
+        what = "a placement policy and upgrade.strategy blue-green exclude each other"
+        yield Problem(at, what, "use strategy: surge", _TOOLKIT)
 
 
 def _placement(wish: Wish) -> Iterator[Problem]:

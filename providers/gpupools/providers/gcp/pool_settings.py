@@ -78,6 +78,12 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             "GKE 1.34.1-gke.1829001 or later on a cluster with Dataplane V2",
             f"{_HOW_TO}/config-auto-net-for-accelerators",
         ),
+        "network.compute_domains": Setting(
+            True,
+            "a workload policy of topology 1x72, named in placementPolicy; in the cluster NVIDIA's DRA driver for"
+            " ComputeDomains",
+            "https://github.com/GoogleCloudPlatform/cluster-toolkit/tree/main/examples/gke-a4x",
+        ),
         "network.placement": Setting(True, "placementPolicy COMPACT", f"{_HOW_TO}/compact-placement"),
         "network.security_group_ids": Setting(
             False,

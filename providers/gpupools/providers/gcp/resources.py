@@ -1,5 +1,6 @@
 """Turns a plan into a GKE node pool. Translates only: every decision is in the plan."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,9 +52,10 @@ def create_pool(
     if not isinstance(settings, GkeSettings):
         raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for gcp")
     protect = pulumi.ResourceOptions(protect=True) if settings.protect else None
+    policy = _workload_policy(name, settings, cluster, opts)
     pool = gcp.container.NodePool(
         f"{name}-nodes",
-        **keyword_arguments(_node_pool(plan, settings, cluster), settings.overrides),
+        **keyword_arguments(_node_pool(plan, settings, cluster, policy), settings.overrides),
         opts=pulumi.ResourceOptions.merge(
             pulumi.ResourceOptions.merge(opts, protect),
             pulumi.ResourceOptions(
@@ -69,8 +71,42 @@ def create_pool(
     return pool.name
 
 
+def _workload_policy(
+    name: str, settings: GkeSettings, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
+) -> pulumi.Output[str] | None:
+    """Declare the policy that puts all nodes into one NVLink domain; return its name, None where none is asked for.
+
+    https://github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-a4x/gke-a4x.yaml
+    """
+    if settings.accelerator_topology is None:
+        return None
+    with warnings.catch_warnings():  # the module says as it is imported that classes nobody uses here are deprecated
+        warnings.simplefilter("ignore", DeprecationWarning)
+        compute = gcp.compute
+        policy_type, args_type = compute.ResourcePolicy, compute.ResourcePolicyWorkloadPolicyArgs
+    policy = policy_type(
+        f"{name}-nvlink",
+        project=cluster["project"],
+        region=settings.zones[0].rpartition("-")[0] if settings.zones else None,
+        workload_policy=args_type(type="HIGH_THROUGHPUT", accelerator_topology=settings.accelerator_topology),
+        opts=opts,
+    )
+    return policy.name
+
+
+def _placement_policy(
+    settings: GkeSettings, policy: pulumi.Output[str] | None
+) -> gcp.container.NodePoolPlacementPolicyArgs | None:
+    if policy is None and not settings.compact:
+        return None
+    return gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", policy_name=policy)
+
+
 def _node_pool(
-    plan: PoolPlan, settings: GkeSettings, cluster: Mapping[str, pulumi.Input[Any]]
+    plan: PoolPlan,
+    settings: GkeSettings,
+    cluster: Mapping[str, pulumi.Input[Any]],
+    policy: pulumi.Output[str] | None,
 ) -> gcp.container.NodePoolArgs:
     fixed = settings.fixed_nodes_per_zone is not None
     return gcp.container.NodePoolArgs(
@@ -95,7 +131,7 @@ def _node_pool(
         network_config=gcp.container.NodePoolNetworkConfigArgs(
             enable_private_nodes=True, accelerator_network_profile=settings.network_profile
         ),
-        placement_policy=gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT") if settings.compact else None,
+        placement_policy=_placement_policy(settings, policy),
         queued_provisioning=gcp.container.NodePoolQueuedProvisioningArgs(enabled=True) if settings.queued else None,
         max_pods_per_node=settings.max_pods,
         # Written out, since the provider keeps PREVENT when the field is only left out again.
@@ -251,6 +287,7 @@ def _pool_name(plan: PoolPlan, settings: GkeSettings, service_account: pulumi.In
             "boot_disk_key": settings.boot_disk_key,
             "network_profile": settings.network_profile,
             "compact": settings.compact or None,
+            "accelerator_topology": settings.accelerator_topology,
             "max_pods": settings.max_pods,
             "secure_boot": settings.secure_boot or None,
             "set_by_hand": replacing(settings.overrides) or None,

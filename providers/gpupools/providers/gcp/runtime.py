@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpupools.planned.cloud import Settings
-from gpupools.planned.node_runtime import DriverInstaller, DriverMount, NodeRuntime
+from gpupools.planned.node_runtime import OPERATORS_DRIVER, DriverInstaller, DriverMount, NodeRuntime
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import KubernetesObject, Piece
 from gpupools.providers.gcp.capabilities import INSTALLER_OWNER
@@ -54,6 +54,7 @@ MANAGED = NodeRuntime(
     },
     why="GKE installs a driver that fits the node version, its own device plugin, and cuts the GPUs",
     source=_GPUS,
+    dra_values={"nvidiaDriverRoot": _DRIVER_ROOT},
     critical_pods_quota=_QUOTA,
     no_dcgm_chart=_NO_DCGM,
     no_dcgm_source=_DCGM,
@@ -68,6 +69,7 @@ COS_WITH_PLUGIN = NodeRuntime(
     # cmd/nvidia_gpu). Without nvidiaDevRoot it would look for the nodes below the driver's directory
     # (https://github.com/NVIDIA/k8s-device-plugin tag v0.20.0, api/config/v1/config.go).
     plugin_values={"nvidiaDriverRoot": _DRIVER_ROOT, "nvidiaDevRoot": "/", "compatWithCPUManager": True},
+    dra_values={"nvidiaDriverRoot": _DRIVER_ROOT},
     pod_driver_mount=DriverMount(_DRIVER_ROOT, _DRIVER_MOUNT),
     driver_installer=_INSTALLER,
     critical_pods_quota=_QUOTA,
@@ -95,6 +97,7 @@ COS_WITH_OPERATOR = NodeRuntime(
         # does not take: https://github.com/NVIDIA/gpu-operator/issues/1679.
         "toolkit.env": [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}],
     },
+    dra_values={"nvidiaDriverRoot": _DRIVER_ROOT},
     driver_installer=_INSTALLER,
     critical_pods_quota=_QUOTA,
     mig_needs_reboot=True,
@@ -104,6 +107,7 @@ UBUNTU_WITH_OPERATOR = NodeRuntime(
     why="GKE's driver installation and device plugin are off; on Ubuntu the GPU Operator builds the driver",
     source=_OPERATOR,
     operator_values={"toolkit.env": [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]},
+    dra_values=OPERATORS_DRIVER,
     critical_pods_quota=_QUOTA,
     mig_needs_reboot=True,
 )

@@ -10,6 +10,8 @@ from gpupools.asked.spec import Mig
 from gpupools.base.errors import Path, Problem
 from gpupools.known.catalogue import InstanceType
 from gpupools.planned.cloud import Owners, Settings, Verdict, WaitsForEver, Wish
+from gpupools.planned.dra import DRA_DRIVER
+from gpupools.planned.fabric import Fabric
 from gpupools.planned.labels import GPU_PRESENT_LABEL
 from gpupools.providers.gcp.added_taints import QUEUED, added_taints
 from gpupools.providers.gcp.capabilities import CAPABILITIES
@@ -64,6 +66,21 @@ _COHERENT_SOURCE = "https://docs.cloud.google.com/ai-hypercomputer/docs/create/g
 _NETWORK_DRIVER_LABEL = "cloud.google.com/gke-networking-dra-driver"
 # Puts GKE's network driver on the node, which hands the GPUDirect interfaces to pods,
 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/allocate-network-resources-dra.
+
+_GPU_DRIVER_LABEL = "cloud.google.com/gke-nvidia-gpu-dra-driver"
+# Tells GKE's autoscaler that the nodes of a pool, an empty one too, publish GPUs for claims. It is the label of GKE's
+# own autoscaler (k8s.io/gke-autoscaling, cluster-autoscaler/pkg/cloudprovider/gke/labels, DraGpuNodeLabel) and of
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/set-up-dra. The label gke-gpu-dra-driver of
+# https://github.com/kubernetes/autoscaler tags 1.34.3 to 1.36.1, cluster-autoscaler/cloudprovider/gce/
+# dynamicresources.go, is read by an autoscaler that people run themselves on Compute Engine, and never on GKE.
+
+_DEVICE_CLASSES = {"gpudirect-rdma": "mrdma.google.com", "gpudirect-tcpxo": "netdev.google.com"}
+# The classes that GKE makes for its network driver: RDMA interfaces, and gVNICs, which GPUDirect-TCPXO goes over.
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/allocate-network-resources-dra; the interfaces of each
+# machine stand in k8s.io/gke-autoscaling, cluster-autoscaler/pkg/cloudprovider/gke/dynamicresources.
+
+NVLINK_TOPOLOGY = "1x72"
+# https://github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-a4x/gke-a4x.yaml, workload_policy
 
 # One node's turn in an upgrade: drain, boot, driver. GKE lets disruption budgets hold a drain up for an hour,
 # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/node-pool-upgrade-strategies.
@@ -133,6 +150,8 @@ class GkeSettings(Settings):
     network_profile: str | None = None
     """`auto`: GKE makes the networks of the GPUDirect interfaces."""
     compact: bool = False
+    accelerator_topology: str | None = None
+    """`1x72`: the nodes are of one NVLink domain, by a workload policy of their own."""
     max_pods: int | None = None
     secure_boot: bool = False
     upgrade: GkeUpgrade
@@ -158,8 +177,12 @@ class GkeSettings(Settings):
         return WaitsForEver("capacity.mode is queued", source) if self.queued else None
 
     def autoscaler_is_told(self) -> bool:
-        """Return True where GKE itself shares or cuts the GPUs, which its autoscaler reads from the node pool."""
-        return self.gpu_sharing_strategy is not None or self.gpu_partition_size is not None
+        """Return True where GKE itself shares or cuts the GPUs, or a label says that pods claim them.
+
+        Its autoscaler reads both from the node pool.
+        """
+        claimed = _GPU_DRIVER_LABEL in self.labels
+        return claimed or self.gpu_sharing_strategy is not None or self.gpu_partition_size is not None
 
 
 def decide(wish: Wish) -> GkeSettings:
@@ -176,6 +199,7 @@ def decide(wish: Wish) -> GkeSettings:
         labels=_labels(wish),
         taints=added_taints(instance.architecture, queued=isinstance(capacity, Queued)),
         owners=_OPERATOR_ON_UBUNTU if spec.image.family == "ubuntu" and wish.software == "gpu-operator" else None,
+        fabric=_fabric(wish) if spec.network.rdma else None,
         first_name=spec.named_after(wish.name),
         machine_type=machine,
         accelerator_type=instance.extra["accelerator_type"],
@@ -200,6 +224,7 @@ def decide(wish: Wish) -> GkeSettings:
         boot_disk_key=spec.disk.encryption_key,
         network_profile="auto" if spec.network.rdma else None,
         compact=spec.network.placement is not None,
+        accelerator_topology=NVLINK_TOPOLOGY if spec.network.compute_domains else None,
         max_pods=spec.network.max_pods,
         secure_boot=spec.security.secure_boot,
         upgrade=_upgrade(spec.upgrade),
@@ -247,6 +272,11 @@ def refusals(wish: Wish) -> list[Problem]:
     ]
 
 
+def _fabric(wish: Wish) -> Fabric:
+    device_class = _DEVICE_CLASSES[wish.instance.rdma]
+    return Fabric(devices=wish.instance.rdma_interfaces or 1, device_class=device_class, owner="GKE (DRANET)")
+
+
 def _labels(wish: Wish) -> dict[str, str]:
     labels: dict[str, str] = {}
     if isinstance(wish.spec.capacity, Queued):
@@ -258,6 +288,8 @@ def _labels(wish: Wish) -> dict[str, str]:
     labels[NO_DEVICE_PLUGIN_LABEL] = "true"
     if wish.software in ("device-plugin", "dra-driver"):
         labels[GPU_PRESENT_LABEL] = "true"
+    if wish.software == DRA_DRIVER:
+        labels[_GPU_DRIVER_LABEL] = "true"
     return labels
 
 
