@@ -198,7 +198,7 @@ def test_comparing_stack_files_takes_time_in_proportion_to_them(
         new.write_text(old.read_text(encoding="utf-8").replace("max: 1", "max: 2"), encoding="utf-8")
         return lambda: compare([old, new], None)
 
-    assert ratio(compared, 150) <= 5
+    assert ratio(compared, 60) <= 5
 
 
 def test_more_clusters_than_are_compared_are_refused(tmp_path: Path) -> None:
