@@ -17,7 +17,12 @@ from gpupools.base.errors import Path, Problem, Rejected, shown
 MAX_DEPTH = 200
 """Brackets inside brackets; a Terraform plan of modules in modules has about 40."""
 MAX_VALUES = 250_000
-"""Values of a YAML file, aliases written out; the largest bundles of manifests have about 100,000."""
+"""Values of a YAML file, aliases written out; the largest bundles of manifests have about 100,000.
+
+What is nested deeper than 50 counts twice, deeper than 100 three times, and so on: the place of each value is kept, and
+half a megabyte of brackets and numbers would need that of memory a thousand times over.
+"""
+_DEEP = 50
 
 MAX_NUMBER = 64
 """Characters of a number; what is longer stays text. Python needs the square of its digits to read one."""
@@ -107,7 +112,7 @@ class _Budget:
         self.unique = unique
 
     def spend(self, node: yaml.Node, depth: int) -> None:
-        self._left -= 1
+        self._left -= 1 + depth // _DEEP
         if self._left < 0 or depth > MAX_DEPTH:
             raise _too_much(node.start_mark, self.most)
 

@@ -217,10 +217,11 @@ def test_more_clusters_than_are_compared_are_refused(tmp_path: Path) -> None:
         "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 40)),
         "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}, *a{i - 1}]\n" for i in range(1, 40)),
         "a: &a [*a]\n",
+        "[" * 190 + "1," * (MAX_VALUES // 3) + "]" * 190,
     ],
-    ids=["merge keys", "aliases", "an alias to itself"],
+    ids=["merge keys", "aliases", "an alias to itself", "values far down"],
 )
-def test_what_aliases_bring_in_again_is_counted(given: str) -> None:
+def test_what_aliases_bring_in_again_and_what_lies_far_down_is_counted(given: str) -> None:
     with pytest.raises(Rejected, match=f"more than {MAX_VALUES} values"):
         parse_yaml(given)
 
