@@ -14,6 +14,7 @@ from gpupools.asked.overrides import Overridable
 from gpupools.base.errors import Rejected
 from gpupools.environment.stack import plan_config
 from gpupools.planned.cloud import Cloud
+from gpupools.preview.schema import check_property_path
 from gpupools.providers import clouds
 from gpupools.providers.aws import boot
 from gpupools.providers.gcp.pool_settings import RESERVED_METADATA
@@ -397,3 +398,21 @@ def test_every_cloud_has_its_table() -> None:
     empty: list[Cloud] = [cloud for cloud in clouds().values() if not cloud.node_pools.overridable]
 
     assert empty == []
+
+
+TOKENS = {
+    ("aws", "NodeGroup"): "aws:eks/nodeGroup:NodeGroup",
+    ("aws", "LaunchTemplate"): "aws:ec2/launchTemplate:LaunchTemplate",
+    ("aws", "PlacementGroup"): "aws:ec2/placementGroup:PlacementGroup",
+    ("azure", "AgentPool"): "azure-native:containerservice:AgentPool",
+    ("gcp", "NodePool"): "gcp:container/nodePool:NodePool",
+}
+
+
+@pytest.mark.parametrize(("cloud", "resource", "path"), KEPT)
+def test_what_stays_the_plans_is_an_input_that_the_resource_has(
+    cloud: str, resource: str, path: tuple[str, ...]
+) -> None:
+    """A misspelt row would keep nothing."""
+    assert path[0] in clouds()[cloud].overridable[resource].inputs
+    assert check_property_path(TOKENS[cloud, resource], ".".join(path)) is None
