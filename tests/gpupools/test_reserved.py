@@ -7,6 +7,7 @@ import pytest
 
 from gpupools.base.errors import Rejected
 from gpupools.environment.stack import plan_config
+from gpupools.known.reserved import first_rule
 from gpupools.providers import clouds
 
 CLOUDS = ("aws", "azure", "gcp")
@@ -143,3 +144,22 @@ def test_a_taint_of_ones_own_and_one_that_is_there_anyway_are_taken(
     cloud: str, taint: str, keys: Mapping[str, Any]
 ) -> None:
     assert said(cloud, taints=[taint], **keys) == []
+
+
+@pytest.mark.parametrize(
+    ("cloud", "key"),
+    [
+        ("aws", "eks.amazonaws.com/nodegroup"),
+        ("aws", "k8s.amazonaws.com/accelerator"),
+        ("azure", "kubernetes.azure.com/agentpool"),
+        ("azure", "node-role.kubernetes.io/agent"),
+        ("gcp", "cloud.google.com/gke-nodepool"),
+        ("gcp", "cloud.google.com/gke-accelerator"),
+        *((cloud, "kubernetes.io/arch") for cloud in ("aws", "azure", "gcp")),
+    ],
+)
+def test_a_label_that_the_cloud_puts_on_nodes_is_known_to_be_there(cloud: str, key: str) -> None:
+    rule = first_rule(key, clouds()[cloud].reserved_labels)
+
+    assert rule is not None
+    assert rule.on_nodes
