@@ -414,5 +414,5 @@ def test_what_stays_the_plans_is_an_input_that_the_resource_has(
     cloud: str, resource: str, path: tuple[str, ...]
 ) -> None:
     """A misspelt row would keep nothing."""
-    assert path[0] in clouds()[cloud].overridable[resource].inputs
+    assert path[0] in clouds()[cloud].node_pools.overridable[resource].inputs
     assert check_property_path(TOKENS[cloud, resource], ".".join(path)) is None
