@@ -480,20 +480,6 @@ def test_a_plan_as_json_says_what_it_is(plan: Plan) -> None:
     assert written["owners"]["driver"] == "driver of cloud-managed"
 
 
-def test_a_plan_as_json_names_who_brings_each_piece(plan: Plan) -> None:
-    written = plan(sharing={"mode": "time-slicing", "replicas": 2}, software="gpu-operator", **TRUST).as_json()
-
-    assert written["owners"] == {
-        "driver": "driver of gpu-operator",
-        "container_toolkit": "toolkit of gpu-operator",
-        "device_plugin": "plugin of gpu-operator",
-    }
-    assert (written["verdict"], written["why"]) == ("in-cluster", "a chart brings it")
-    assert written["source"] == "https://example.com/in-cluster"
-    assert written["trust"] == {"team": "vision"}
-    assert (written["sharing_kind"], written["nodes"]) == ("time-slicing", {"min": 0, "max": 4})
-
-
 def test_whole_gpus_are_whole_numbers_in_json() -> None:
     assert [repr(gpus_as_json(gpus)) for gpus in (Fraction(8), Fraction(1), Fraction(1, 8))] == ["8", "1", "0.125"]
 
