@@ -35,7 +35,7 @@ FILES: Mapping[str, str] = {
     "reserved.py": "the keys of labels and taints that the cloud keeps",
     "resources.py": "declaring",
     "runtime.py": "what nodes bring of the GPU software",
-    "settings.py": "the cloud's part of a plan",
+    "choices.py": "the cloud's part of a plan",
 }
 """What is in every cloud's folder, by the same name everywhere."""
 

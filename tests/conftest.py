@@ -18,13 +18,13 @@ from gpupools.known.catalogue import COLUMNS, Catalogue
 from gpupools.known.reserved import KeyRule
 from gpupools.planned.cloud import (
     Capability,
+    Choices,
     Cloud,
     Declaring,
     NodePools,
     Owners,
     Reading,
-    Settings,
-    Software,
+    SoftwareOption,
     Verdict,
     Wish,
 )
@@ -80,8 +80,8 @@ def _capability(software: str, kind: str) -> Capability:
     return Capability(Verdict.IN_CLUSTER, "a chart brings it", "https://example.com/in-cluster")
 
 
-def _decide(wish: Wish) -> Settings:
-    return Settings(labels={"fake.example.com/accelerator": wish.instance.gpu_model})
+def _decide(wish: Wish) -> Choices:
+    return Choices(labels={"fake.example.com/accelerator": wish.instance.gpu_model})
 
 
 def _refusals(wish: Wish) -> list[Problem]:
@@ -101,7 +101,7 @@ def _accelerator(name: str) -> Accelerator:
     return Accelerator("nvidia", None) if name.partition(".")[0] in ("a10", "a100", "l4") else NO_ACCELERATOR
 
 
-def _node_runtime(software: str, settings: Settings) -> NodeRuntime:
+def _node_runtime(software: str, choices: Choices) -> NodeRuntime:
     pieces = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, Piece.MIG_MANAGER]
     if software == "cloud-managed":
         pieces.append(Piece.DEVICE_PLUGIN)
@@ -149,7 +149,9 @@ def fake_cloud(fake_catalogue: Catalogue) -> Cloud:
         instance_types=fake_catalogue,
         cluster=FakeCluster,
         software={
-            kind: Software(Owners(f"driver of {kind}", f"toolkit of {kind}", f"plugin of {kind}"), "a reason", "a page")
+            kind: SoftwareOption(
+                Owners(f"driver of {kind}", f"toolkit of {kind}", f"plugin of {kind}"), "a reason", "a page"
+            )
             for kind in kinds
         },
         default_software={

@@ -20,7 +20,7 @@ from gpupools.base.taints import GPU_TAINT
 from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.known.catalogue import InstanceType
 from gpupools.known.gpus import gpu_models
-from gpupools.planned.cloud import Cloud, Settings, Verdict
+from gpupools.planned.cloud import Choices, Cloud, Verdict
 from gpupools.planned.matrix import representatives
 from gpupools.planned.plan import POOL_LABEL, PoolPlan, plan_pool
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
@@ -229,7 +229,7 @@ def test_every_machine_is_planned_with_whole_gpus_or_refused_with_a_reason(cloud
     else:
         assert row.lifecycle != "retired"
         assert plan.instance == row
-        assert plan.capacity == {"nvidia.com/gpu": row.devices}
+        assert plan.node_resources == {"nvidia.com/gpu": row.devices}
         return
     assert all(problem.what and problem.fix and problem.path[:2] == ("pools", "a") for problem in problems)
 
@@ -248,9 +248,9 @@ def test_every_plan_keeps_what_the_domain_promises(cloud: Cloud) -> None:
         assert plan.taints[0] == GPU_TAINT
         assert [taint.key for taint in plan.taints[1:]] == (["gpupools/trust"] if "trust" in pool else [])
         assert plan.labels[POOL_LABEL] == plan.name
-        assert isinstance(plan.settings, Settings)
+        assert isinstance(plan.choices, Choices)
         assert plan.owners == cloud.software[plan.software].owners
-        assert all(count > 0 for count in plan.capacity.values())
+        assert all(count > 0 for count in plan.node_resources.values())
 
 
 @each_cloud
@@ -258,7 +258,7 @@ def test_the_labels_a_cloud_sets_cannot_be_overridden(cloud: Cloud) -> None:
     cluster = parse_cluster((), dict(cloud.example_cluster), {cloud.name: cloud})
     tried: set[str] = set()
     for name, (pool, plan) in planned(cloud.name).items():
-        for key in set(plan.settings.labels) - tried:
+        for key in set(plan.choices.labels) - tried:
             tried.add(key)
             with pytest.raises(Rejected) as caught:
                 plan_pool(name, parse_pool((), {**pool, "labels": {key: "x"}}), "lab", cluster, cloud)

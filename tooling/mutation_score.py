@@ -304,7 +304,7 @@ class PackInThisProcess:
     def analyze_stack(self, resources: Iterable[Any]) -> list[Any]:
         """Judge the whole stack by every rule that sees it."""
         from gpupools.policies import pack, stack_rules
-        from gpupools.policies.declared import Stack
+        from gpupools.policies.declared import DeclaredStack
         from gpupools.policies.finding import Context, told
         from gpupools.preview.pack import Diagnostic, as_engine_sends
 
@@ -319,7 +319,7 @@ class PackInThisProcess:
             each.depends, each.by_property = tuple(given.dependencies), dict(given.property_dependencies)
             return pack._declared(each)
 
-        stack, said = Stack([wired(each) for each in resources]), []
+        stack, said = DeclaredStack([wired(each) for each in resources]), []
         for rule in stack_rules.STACK_RULES:
             context = Context(config=self._config.get(rule.name, {}), stack=self._stack)
             for urn, one in rule.stack(stack, context) if rule.stack else ():

@@ -64,7 +64,7 @@ Capacity = Annotated[
 ]
 
 
-class Image(Strict):
+class NodeImage(Strict):
     """The node image."""
 
     family: str | None = None
@@ -200,7 +200,7 @@ SETTING_KEYS = (
 """The keys of a pool whose support differs by cloud."""
 
 SETTING_MODELS: dict[str, type[Strict]] = {
-    "image": Image,
+    "image": NodeImage,
     "disk": Disk,
     "network": Network,
     "security": Security,

@@ -149,28 +149,28 @@ def _named(value: object) -> object:
     return {"name": value} if isinstance(value, str) else value
 
 
-Software = Annotated[ExistingSoftware, BeforeValidator(_named)]
+Named = Annotated[ExistingSoftware, BeforeValidator(_named)]
 """A name, or a map with name and node_selector."""
 
 
 class Existing(Strict):
     """GPU software that the cluster has and this tool did not install: ours is refused or left out because of it."""
 
-    device_plugin: Software | None = None
+    device_plugin: Named | None = None
     """A device plugin for NVIDIA GPUs."""
-    gpu_operator: Software | None = None
+    gpu_operator: Named | None = None
     """A GPU Operator of the team's own."""
-    node_feature_discovery: Software | None = None
+    node_feature_discovery: Named | None = None
     """Node Feature Discovery; a cluster has one, so it is used and ours left out."""
-    dcgm_exporter: Software | None = None
+    dcgm_exporter: Named | None = None
     """A DCGM exporter; it is used and ours left out."""
     dra_driver: Annotated[ExistingDraDriver, BeforeValidator(_named)] | None = None
     """NVIDIA's DRA driver: a name, or a map that may also say what it serves."""
     rdma_plugin: Annotated[ExistingRdmaPlugin, BeforeValidator(_named)] | None = None
     """A device plugin for RDMA interfaces: on AKS that of the Network Operator, on EKS an EFA plugin of the team's."""
-    cluster_autoscaler: Software | None = None
+    cluster_autoscaler: Named | None = None
     """On EKS, what starts the nodes of pools that grow: Kubernetes' cluster-autoscaler."""
-    node_monitoring_agent: Software | None = None
+    node_monitoring_agent: Named | None = None
     """On EKS, the add-on eks-node-monitoring-agent, on whose word nodes of pools with `auto_repair` are replaced."""
 
     @model_validator(mode="after")

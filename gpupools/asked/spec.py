@@ -21,7 +21,17 @@ from pydantic import (
     model_validator,
 )
 
-from gpupools.asked.pool_parts import Capacity, Disk, Image, Network, OnDemand, Overrides, Security, Timeouts, Upgrade
+from gpupools.asked.pool_parts import (
+    Capacity,
+    Disk,
+    Network,
+    NodeImage,
+    OnDemand,
+    Overrides,
+    Security,
+    Timeouts,
+    Upgrade,
+)
 from gpupools.asked.runtime_spec import RuntimeSpec, Trust
 from gpupools.base.errors import shown
 from gpupools.base.model import Strict
@@ -594,7 +604,7 @@ class PoolSpec(Strict):
     """How machines are bought; left out: on demand."""
     zones: list[Word] = []
     """Zones of the nodes; left out: those of the cluster or its subnets."""
-    image: Image = Image.model_construct()
+    image: NodeImage = NodeImage.model_construct()
     """The node image; left out: the cloud's image for the chosen software."""
     disk: Disk = Disk.model_construct()
     """Type, key and local NVMe of each node's disks; their size is `disk_gib`."""

@@ -11,7 +11,7 @@ from gpupools.base.output import answer, markdown_code, tell
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.git import NotInGit, file_at
 from gpupools.edits.diff import PoolChange, diff
-from gpupools.edits.guard import Refusal, idle_switch, refusals, software_refusals
+from gpupools.edits.guard import Forbidden, forbidden, forbidden_software, idle_switch
 from gpupools.edits.software import SoftwareChange, diff_software
 from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate
 from gpupools.providers import clouds
@@ -93,7 +93,7 @@ def compare(
     stack = new.plan.stack
     notes = [each.file.note for each in (old, new) if each.file.note]
     warnings = [*dict.fromkeys(notes), *idle_switch(changes, stack, software)]
-    refused = refusals(changes, stack.allow_destroy) | software_refusals(software, stack.allow_destroy)
+    refused = forbidden(changes, stack.allow_destroy) | forbidden_software(software, stack.allow_destroy)
     _PRINTERS[form](_Found(changes, software, refused, warnings))
     destroys = any(change.destroys for change in changes) or any(change.destroys for change in software)
     return DESTROYS if exit_code and destroys else 0
@@ -104,7 +104,7 @@ class _Found(NamedTuple):
 
     pools: Sequence[PoolChange]
     software: Sequence[SoftwareChange]
-    refused: Mapping[str, Refusal]
+    refused: Mapping[str, Forbidden]
     """Why `pulumi up` would refuse what becomes of a pool, by its key, or of software, by the cluster's."""
     warnings: Sequence[str]
 

@@ -359,7 +359,7 @@ def _values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
         "nodes": {"min": plan.min_nodes, "max": plan.max_nodes},
         "disk_gib": plan.disk_gib,
         # The plan has the labels and taints of the settings among its own, and what is set by hand by its full path.
-        **{each.name: getattr(plan.settings, each.name) for each in fields(plan.settings) if each.name not in _OWN},
+        **{each.name: getattr(plan.choices, each.name) for each in fields(plan.choices) if each.name not in _OWN},
         **{f"overrides.{path}": _by_hand_as_value(value) for path, value in plan.set_by_hand.items() if "." in path},
         **{f"cluster.{key}": value for key, value in _addresses(plan, cluster).items()},
     }
@@ -399,13 +399,13 @@ _OWN = frozenset({"labels", "taints", "overrides", "fabric"})  # the last is wha
 
 def _addresses(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
     """Return what a pool is told of its cluster."""
-    told = cluster.told(plan.settings.zones_asked())
+    told = cluster.told(plan.choices.zones_asked())
     return {key: with_stack(value, cluster.stack) for key, value in told.items()}
 
 
 def _unordered(plan: PoolPlan, cluster: Cluster) -> frozenset[str]:
     """Return the values whose order says nothing: what the cloud keeps as a set."""
-    return plan.settings.unordered | {f"cluster.{key}" for key in cluster.unordered}
+    return plan.choices.unordered | {f"cluster.{key}" for key in cluster.unordered}
 
 
 def with_stack(value: Any, stack: object) -> Any:
@@ -472,13 +472,13 @@ def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
     """
     kept: dict[str, Any] = {
         name: tuple(old)
-        for name in plan.settings.unordered
+        for name in plan.choices.unordered
         if earlier is not None
         and isinstance(old := earlier.values.get(name), list)
-        and isinstance(new := getattr(plan.settings, name, None), tuple)
+        and isinstance(new := getattr(plan.choices, name, None), tuple)
         and _same(old, list(new), unordered=True)
     }
-    return replace(plan, settings=replace(plan.settings, **kept)) if kept else plan
+    return replace(plan, choices=replace(plan.choices, **kept)) if kept else plan
 
 
 def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, tables: EditTables) -> FieldChange:
@@ -525,7 +525,7 @@ def _counts(when: str, plan: PoolPlan, old: Any, new: Any) -> bool:
     if when in ("raised", "lowered"):
         return old is not None and new is not None and (new > old if when == "raised" else new < old)
     key, _, value = when.partition("=")
-    return not when or str(getattr(plan.settings, key)) == value
+    return not when or str(getattr(plan.choices, key)) == value
 
 
 def _by_hand(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:

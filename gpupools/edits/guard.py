@@ -52,7 +52,7 @@ class Earlier:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class Forbidden:
     """Why an update must not do to one pool what it would do."""
 
     pool: str
@@ -79,7 +79,7 @@ class Judged:
 
     changes: tuple[PoolChange, ...] = ()
     software: tuple[SoftwareChange, ...] = ()
-    refusals: Mapping[str, Refusal] = field(default_factory=dict)
+    forbidden: Mapping[str, Forbidden] = field(default_factory=dict)
     """By pool, as `<cluster>/<pool>`, and by cluster for its software; where there is one, nothing may be declared."""
     warnings: tuple[str, ...] = ()
     """What the reader has to know, and can go on."""
@@ -155,7 +155,7 @@ def judge(earlier: Earlier, new: StackPlan, clouds: Mapping[str, Cloud]) -> Judg
     missing, changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
     software = compare_software(_named_as_planned(earlier.software, new), new, changes)
     warnings = [*_not_compared(missing), *idle_switch(changes, new.stack, software)]
-    refused = refusals(changes, new.stack.allow_destroy) | software_refusals(software, new.stack.allow_destroy)
+    refused = forbidden(changes, new.stack.allow_destroy) | forbidden_software(software, new.stack.allow_destroy)
     return Judged(tuple(changes), tuple(software), refused, tuple(warnings))
 
 
@@ -172,7 +172,7 @@ def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iter
         yield replace(record, steps=steps)
 
 
-def software_refusals(changes: Iterable[SoftwareChange], allowed: Collection[str]) -> dict[str, Refusal]:
+def forbidden_software(changes: Iterable[SoftwareChange], allowed: Collection[str]) -> dict[str, Forbidden]:
     """Say which clusters' software an update must leave alone, by the cluster's key.
 
     Args:
@@ -183,7 +183,7 @@ def software_refusals(changes: Iterable[SoftwareChange], allowed: Collection[str
     for change in changes:
         if _loses(change, allowed) or _is_held(change):
             by_cluster.setdefault(change.cluster, []).append(change)
-    return {key: _software_refusal(key, refused, allowed) for key, refused in by_cluster.items()}
+    return {key: _forbidden_software(key, refused, allowed) for key, refused in by_cluster.items()}
 
 
 def _loses(change: SoftwareChange, allowed: Collection[str]) -> list[str]:
@@ -198,7 +198,7 @@ def _is_held(change: SoftwareChange) -> bool:
     return change.protected and change.change == "removed" and bool(change.serves)
 
 
-def _software_refusal(cluster: str, changes: Sequence[SoftwareChange], allowed: Collection[str]) -> Refusal:
+def _forbidden_software(cluster: str, changes: Sequence[SoftwareChange], allowed: Collection[str]) -> Forbidden:
     done = {change.called: "remove" if change.change == "removed" else "make anew" for change in changes}
     does = "; ".join(
         f"{verb} {', '.join(called for called, its in done.items() if its == verb)}"
@@ -208,13 +208,13 @@ def _software_refusal(cluster: str, changes: Sequence[SoftwareChange], allowed: 
     held = any(_is_held(change) for change in changes)
     if not pools:
         reason = f"has software that is protected until an update with {cluster} in {SWITCH} has ended"
-        return Refusal(
+        return Forbidden(
             cluster, reason, does, _two_edits(f"leave {cluster} in" if cluster in allowed else f"add {cluster} to")
         )
     reason = f"has software of the production pool{'s' if len(pools) > 1 else ''} {', '.join(pools)}"
     add = f"add {cluster} to"
     fix = f"if that is meant: {_two_edits(add)}" if held else f"if that is meant, {add} {SWITCH}"
-    return Refusal(cluster, reason, does, fix)
+    return Forbidden(cluster, reason, does, fix)
 
 
 def _two_edits(switch: str) -> str:
@@ -222,7 +222,7 @@ def _two_edits(switch: str) -> str:
     return f"{first}; then edit again and run it again"
 
 
-def refusals(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[str, Refusal]:
+def forbidden(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[str, Forbidden]:
     """Say which pools an update must leave alone, by `<cluster>/<pool>`.
 
     Args:
@@ -239,7 +239,7 @@ def refusals(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[st
     return {refusal.pool: refusal for refusal in found if refusal is not None}
 
 
-def _not_allowed(change: PoolChange, most: str) -> Refusal | None:
+def _not_allowed(change: PoolChange, most: str) -> Forbidden | None:
     """Refuse what becomes of a pool that `allow_destroy` does not name."""
     deleted = change.change == "deleted"
     unknown = _UNRECORDED if deleted and not change.recorded else ""
@@ -259,10 +259,10 @@ def _not_allowed(change: PoolChange, most: str) -> Refusal | None:
         fix = f"if that is meant: {_two_updates(change, f'add {change.key} to')}"
     if deleted and change.looks_like:
         fix = f"if it now is {change.looks_like}, write renamed_from: {change.pool} there, which keeps the nodes; {fix}"
-    return Refusal(change.key, reason, does, fix)
+    return Forbidden(change.key, reason, does, fix)
 
 
-def _forgets_first_name(change: PoolChange) -> Refusal | None:
+def _forgets_first_name(change: PoolChange) -> Forbidden | None:
     """Refuse to replace a pool for nothing but its second rename: `renamed_from` says that it is to stay."""
     decisive = change.decisive()
     if (
@@ -272,10 +272,10 @@ def _forgets_first_name(change: PoolChange) -> Refusal | None:
     ):
         return None
     fix = f"write first_name: {decisive[0].old} beside renamed_from: {change.former}"
-    return Refusal(change.key, "was not made under the name in renamed_from", f"replace it ({change.nodes})", fix)
+    return Forbidden(change.key, "was not made under the name in renamed_from", f"replace it ({change.nodes})", fix)
 
 
-def _still_protected(change: PoolChange) -> Refusal | None:
+def _still_protected(change: PoolChange) -> Forbidden | None:
     """Refuse what an update cannot do yet to a pool that `allow_destroy` names."""
     if not change.protected or not _in_two_updates(change):
         return None
@@ -283,7 +283,7 @@ def _still_protected(change: PoolChange) -> Refusal | None:
     if change.change != "deleted" and change.destroys:
         does = "replace" if change.effect is EditEffect.REPLACE else "perhaps replace"
     reason = f"is protected until an update with it in {SWITCH} has ended"
-    return Refusal(change.key, reason, f"{does} it", _two_updates(change, f"leave {change.key} in"))
+    return Forbidden(change.key, reason, f"{does} it", _two_updates(change, f"leave {change.key} in"))
 
 
 def _in_two_updates(change: PoolChange) -> bool:

@@ -443,7 +443,7 @@ def _left_to_the_team(key: str, cluster: Cluster, cloud: Cloud, pools: Sequence[
     """Plan a cluster whose API nobody gave: its pools are right as they are, and the team brings the device plugin."""
     brought = {SERVED_BY[pool.software] for pool in pools if pool.software in SERVED_BY}
     # What would be installed beside it, the team brings too.
-    nodes = [cloud.node_runtime(pool.software, pool.settings) for pool in pools]
+    nodes = [cloud.node_runtime(pool.software, pool.choices) for pool in pools]
     brought |= {chart.existing for node in nodes for chart in node.charts if chart.existing}
     named: dict[str, Any] = dict.fromkeys(sorted(brought), "yours")
     if any(pool.compute_domains for pool in pools):

@@ -723,7 +723,7 @@ def _weight(weights: _Counts, counts: _Counts) -> int:
 # --- Kubernetes -------------------------------------------------------------------------------------------------------
 
 
-def capacity(gpu: str, layouts: Sequence[Sequence[str]], strategy: str) -> Mapping[str, int]:
+def advertised(gpu: str, layouts: Sequence[Sequence[str]], strategy: str) -> Mapping[str, int]:
     """Count what a node advertises: extended resource → number, over all its GPUs.
 
     `layouts` has one list of profile names per GPU; an empty list is a GPU with MIG off. With `mixed` every profile is

@@ -67,7 +67,7 @@ class Owners:
     device_plugin: str
 
 
-class Software(NamedTuple):
+class SoftwareOption(NamedTuple):
     """One way of installing the GPU software on this cloud."""
 
     owners: Owners
@@ -99,7 +99,7 @@ class WaitsForEver(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Settings:
+class Choices:
     """What the cloud's own pool needs beyond the portable plan; each cloud's folder adds its fields."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -271,7 +271,7 @@ class Cloud:
     A provider that a program declares itself reads none of them (https://github.com/pulumi/pulumi-aws/issues/3259).
     """
 
-    software: Mapping[str, Software]
+    software: Mapping[str, SoftwareOption]
     """The ways of installing the GPU software: `cloud-managed`, `device-plugin`, `gpu-operator`, `dra-driver`."""
     default_software: Mapping[str, str]
     """The way taken for each kind of sharing when the pool names none."""
@@ -284,9 +284,9 @@ class Cloud:
 
     Apart from `refusals`, since the capability matrix is about sharing and not about how machines are bought.
     """
-    decide: Callable[[Wish], Settings]
+    decide: Callable[[Wish], Choices]
     """Choose what this cloud's pool needs; called only for a wish that nothing refuses."""
-    node_runtime: Callable[[str, Settings], NodeRuntime]
+    node_runtime: Callable[[str, Choices], NodeRuntime]
     """Say what the nodes bring of the GPU software, by the pool's `software` and this cloud's part of its plan."""
     models_claims: bool
     """Whether the autoscaler knows of an empty pool which devices its first node would let pods claim."""

@@ -10,7 +10,7 @@ from pydantic import Field
 from gpupools.asked.spec import Mig, SharedGpu, SharingMode
 from gpupools.base.model import Strict
 from gpupools.known.catalogue import InstanceType
-from gpupools.planned.capacity import GPU_RESOURCE, node_layouts, unshared
+from gpupools.planned.node_resources import GPU_RESOURCE, node_layouts, unshared
 
 if TYPE_CHECKING:
     from gpupools.known.mig import MigParted

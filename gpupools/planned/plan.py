@@ -15,8 +15,7 @@ from gpupools.known.catalogue import InstanceType, smallest
 from gpupools.known.gpus import gpu_models, match_gpu_model
 from gpupools.known.requirements import requirement
 from gpupools.known.reserved import KeyRule, refusal
-from gpupools.planned.capacity import capacity
-from gpupools.planned.cloud import Capability, Cloud, Owners, Settings, Verdict, Wish
+from gpupools.planned.cloud import Capability, Choices, Cloud, Owners, Verdict, Wish
 from gpupools.planned.dra import DRA_CHART, DRA_DRIVER, GPU_CLAIM, claim_name, claim_template, node_claim_template
 from gpupools.planned.fabric import (
     CHANNEL_CLAIM,
@@ -28,6 +27,7 @@ from gpupools.planned.fabric import (
     template,
 )
 from gpupools.planned.labels import OUR_LABELS, TRUST_LABEL, pool_labels
+from gpupools.planned.node_resources import node_resources
 from gpupools.planned.node_runtime import DriverMount
 
 POOL_LABEL = "gpupools/pool"
@@ -55,10 +55,10 @@ class PoolPlan:
     owners: Owners
     capability: Capability
     """The cell of the matrix that allowed it."""
-    capacity: Mapping[str, int]
+    node_resources: Mapping[str, int]
     """Resource name to count, per node; empty where pods claim devices instead of asking for a resource."""
     disk_gib: int
-    settings: Settings
+    choices: Choices
     """The cloud's own part; only its `resources.py` looks inside."""
     trust: Trust | None = None
     """Who may use the pool; None when the question does not arise."""
@@ -89,14 +89,14 @@ class PoolPlan:
             whole_node: Ask for everything a node has instead, its place in a ComputeDomain included.
             gpu_only: Leave the interfaces out.
         """
-        units = sum(self.capacity.values()) or self.instance.devices
-        fabric = None if gpu_only else self.settings.fabric
+        units = sum(self.node_resources.values()) or self.instance.devices
+        fabric = None if gpu_only else self.choices.fabric
         claims: dict[str, str] = {}
         limits: dict[str, Any] = {}
         if self.software == DRA_DRIVER:
             claims[GPU_CLAIM] = claim_name(self.name, whole_node=whole_node)
         else:
-            limits = dict(self.capacity) if whole_node else {next(iter(self.capacity)): 1}
+            limits = dict(self.node_resources) if whole_node else {next(iter(self.node_resources)): 1}
         if fabric is not None:
             limits |= fabric.limits(1 if whole_node else units)
             if fabric.device_class:
@@ -126,18 +126,18 @@ class PoolPlan:
     @property
     def node_pod(self) -> Mapping[str, Any]:
         """The part of a spec of a pod that takes a whole node; empty where nodes are no unit of work of their own."""
-        on_fabric = self.settings.fabric is not None or self.compute_domains
+        on_fabric = self.choices.fabric is not None or self.compute_domains
         return self.pod(whole_node=True) if on_fabric and self.sharing_kind == "none" else {}
 
     @property
     def namespace_objects(self) -> tuple[Mapping[str, Any], ...]:
         """What the namespace of such pods needs first: claim templates, and a ComputeDomain for each workload."""
-        if not self.node_pod and not self.settings.fabric:
+        if not self.node_pod and not self.choices.fabric:
             return ()
         found = [self.claim_template] if self.claim_template else []
         if self.claim_template and self.node_pod:
             found.append(node_claim_template(self.name, self.instance.devices))
-        fabric, units = self.settings.fabric, sum(self.capacity.values()) or self.instance.devices
+        fabric, units = self.choices.fabric, sum(self.node_resources.values()) or self.instance.devices
         if fabric is not None and fabric.device_class:
             for whole_node, pods in ((False, units), *(((True, 1),) if self.node_pod else ())):
                 name = rdma_name(self.name, whole_node=whole_node)
@@ -175,8 +175,8 @@ class PoolPlan:
             "verdict": self.capability.verdict.value,
             "why": self.capability.why,
             "source": self.capability.source,
-            "capacity": dict(self.capacity),
-            "node_resources": dict(self.settings.beside_gpus()),
+            "capacity": dict(self.node_resources),
+            "node_resources": dict(self.choices.beside_gpus()),
             "disk_gib": self.disk_gib,
             "set_by_hand": {path: tellable(path, value) for path, value in self.set_by_hand.items()},
             "customised": dict(self.customised),
@@ -271,27 +271,27 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
         problems += cloud.conflicts(wished(instance))
     if instance is None or problems:
         raise Rejected(problems)
-    settings = cloud.decide(wished(instance))
+    choices = cloud.decide(wished(instance))
     problems += [
-        Problem(where, f"{key} is set to {settings.labels[key]!r} on this pool", "leave it out")
+        Problem(where, f"{key} is set to {choices.labels[key]!r} on this pool", "leave it out")
         for where, key in (
             *(((*at, "labels", key), key) for key in spec.labels),
             *_labels_by_hand(at, spec, cloud),
         )
-        if key in settings.labels and settings.labels[key] != spec.labels.get(key)
+        if key in choices.labels and choices.labels[key] != spec.labels.get(key)
     ]
     problems += [
         Problem((*at, "taints", index), f"{taint} stands against {own}, which is on this pool", "leave it out")
         for index, taint in enumerate(spec.taints)
-        for own in settings.taints
+        for own in choices.taints
         if (taint.key, taint.effect) == (own.key, own.effect) and taint != own
     ]
     for index, taint in enumerate(spec.taints):
-        if not any(taint.key == own.key for own in settings.taints):  # those of the pool itself are met above
+        if not any(taint.key == own.key for own in choices.taints):  # those of the pool itself are met above
             problems += _reserved((*at, "taints", index), taint.key, cloud.reserved_taints)
     if problems:
         raise Rejected(problems)
-    node = cloud.node_runtime(software, settings)
+    node = cloud.node_runtime(software, choices)
     native = capability.verdict is Verdict.NATIVE
     ours = pool_labels(name, instance, spec.sharing, software, spec.trust, native=native)
     ours = {**ours, **({COMPUTE_DOMAINS_LABEL: "true"} if spec.network.compute_domains else {})}
@@ -303,15 +303,15 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
         instance=instance,
         min_nodes=spec.nodes.min,
         max_nodes=spec.nodes.max,
-        taints=tuple(dict.fromkeys((GPU_TAINT, *settings.taints, *trusted, *sorted(spec.taints, key=str)))),
-        labels={POOL_LABEL: name, **ours, **settings.labels, **spec.labels},
+        taints=tuple(dict.fromkeys((GPU_TAINT, *choices.taints, *trusted, *sorted(spec.taints, key=str)))),
+        labels={POOL_LABEL: name, **ours, **choices.labels, **spec.labels},
         sharing=spec.sharing,
         software=software,
-        owners=settings.owners or cloud.software[software].owners,
+        owners=choices.owners or cloud.software[software].owners,
         capability=capability,
-        capacity=capacity(instance, spec.sharing) if software != DRA_DRIVER else {},
+        node_resources=node_resources(instance, spec.sharing) if software != DRA_DRIVER else {},
         disk_gib=spec.disk_gib,
-        settings=settings,
+        choices=choices,
         trust=spec.trust,
         compute_domains=spec.network.compute_domains,
         runtime_class=node.pod_runtime_class,

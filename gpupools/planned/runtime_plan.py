@@ -38,7 +38,7 @@ class PoolOwners(NamedTuple):
     """Exactly one owner for each piece, in words for people: `AKS`, `chart gpu-operator`."""
 
 
-class Image(NamedTuple):
+class ContainerImage(NamedTuple):
     """An image that pods of a cluster pull."""
 
     image: str
@@ -136,7 +136,7 @@ class RuntimePlan:
     depends: Mapping[str, tuple[str, ...]]
     """Step to the steps that come before it; steps are releases, objects and `pool/<key>`. Acyclic, and complete:
     every step has an entry, in an order in which they can be declared."""
-    images: tuple[Image, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
     """What its pods pull, once for each that runs it."""
     notes: tuple[str, ...] = ()
     """What a reader should know, e.g. an existing NFD that is used; the warnings are among them."""

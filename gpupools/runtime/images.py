@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpupools.asked.runtime_spec import RuntimeSpec
-from gpupools.planned.runtime_plan import Image, KubernetesObject
+from gpupools.planned.runtime_plan import ContainerImage, KubernetesObject
 from gpupools.runtime.charts import at, charts, value_seen
 
 _DATA = Path(__file__).parents[1] / "data"
@@ -102,7 +102,9 @@ def _digests() -> Mapping[str, Digest]:
     return MappingProxyType({row["what"]: Digest(row["digest"], row["source"]) for row in _rows("digests.csv")})
 
 
-def placed(chart: str, version: str, values: Mapping[str, Any], pulls: Pulls) -> tuple[dict[str, Any], list[Image]]:
+def placed(
+    chart: str, version: str, values: Mapping[str, Any], pulls: Pulls
+) -> tuple[dict[str, Any], list[ContainerImage]]:
     """Return the values that have a release pull from where the cluster does, and the images that its pods pull.
 
     Args:
@@ -112,7 +114,7 @@ def placed(chart: str, version: str, values: Mapping[str, Any], pulls: Pulls) ->
         pulls: How the cluster pulls.
     """
     set_: dict[str, Any] = {}
-    images: list[Image] = []
+    images: list[ContainerImage] = []
     for slot in slots(chart):
         runs = not slot.runs or bool(value_seen(chart, values, slot.runs))
         if slot.secrets and pulls.secrets:
@@ -127,20 +129,22 @@ def placed(chart: str, version: str, values: Mapping[str, Any], pulls: Pulls) ->
             digest = pulls.digests.get(image)
             if digest is not None:
                 set_ |= _by_digest(slot, pulls.moved(repository), digest)
-            images.append(Image(image, pulls.reference(image), f"chart {chart}: {slot.what}", bool(slot.by_system)))
+            images.append(
+                ContainerImage(image, pulls.reference(image), f"chart {chart}: {slot.what}", bool(slot.by_system))
+            )
     return set_, images
 
 
-def moved(declared: KubernetesObject, pulls: Pulls, by: str) -> tuple[KubernetesObject, list[Image]]:
+def moved(declared: KubernetesObject, pulls: Pulls, by: str) -> tuple[KubernetesObject, list[ContainerImage]]:
     """Return a workload whose pods pull from where the cluster does, and the images that they pull."""
     spec = declared.manifest["spec"]
     pod = spec["template"]["spec"]
-    images: list[Image] = []
+    images: list[ContainerImage] = []
 
     def placed_in(container: Mapping[str, Any]) -> Mapping[str, Any]:
         if container.get("imagePullPolicy") == "Never":  # it is on the node
             return container
-        images.append(Image(container["image"], pulls.reference(container["image"]), by))
+        images.append(ContainerImage(container["image"], pulls.reference(container["image"]), by))
         return {**container, "image": images[-1].pulled}
 
     kinds = {key: [placed_in(each) for each in pod[key]] for key in ("initContainers", "containers") if key in pod}

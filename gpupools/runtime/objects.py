@@ -8,7 +8,6 @@ from typing import Any
 import yaml
 
 from gpupools.asked.runtime_spec import Trust
-from gpupools.planned.capacity import GPU_RESOURCE
 from gpupools.planned.configs import (
     DEFAULT_CONFIG,
     Flags,
@@ -22,6 +21,7 @@ from gpupools.planned.configs import (
 )
 from gpupools.planned.dra import CLAIM_QUOTA, claim_template
 from gpupools.planned.labels import TRUST_LABEL
+from gpupools.planned.node_resources import GPU_RESOURCE
 from gpupools.planned.plan import POOL_LABEL, PoolPlan
 from gpupools.planned.runtime_plan import KubernetesObject
 from gpupools.runtime.images import PUBLIC, Pulls
@@ -186,7 +186,7 @@ def smoke_test(pool: PoolPlan, pulls: Pulls = PUBLIC) -> KubernetesObject:
 
     Where nodes may come long after the update, nothing waits for the Job: it runs when they do.
     """
-    late = pool.settings.nodes_come_late()
+    late = pool.choices.nodes_come_late()
     pod, as_root = pool.pod(gpu_only=True), _serves_one_user(pool)
     (asked,) = pod["containers"]
     container = {
@@ -494,7 +494,7 @@ def quota_counts(pool: PoolPlan) -> list[str]:
     """Return what a ResourceQuota counts of the units of a pool: by name, wherever in the cluster they are."""
     if pool.claim_template:
         return [CLAIM_QUOTA]
-    return [f"requests.{name}" for name in pool.capacity if name != GPU_RESOURCE] or [f"requests.{GPU_RESOURCE}"]
+    return [f"requests.{name}" for name in pool.node_resources if name != GPU_RESOURCE] or [f"requests.{GPU_RESOURCE}"]
 
 
 def trust_quotas(pools: Iterable[PoolPlan]) -> list[KubernetesObject]:

@@ -100,8 +100,8 @@ def claims(
     installed = tuple(releases)
     labels = labels_left(pool, installed, spec)
     found = [*_from_node(pool, node), *_from_objects(pool, objects)]
-    if pool.settings.fabric is not None and pool.settings.fabric.owner:
-        found.append(Claim(Piece.RDMA_PLUGIN, pool.settings.fabric.owner, ""))
+    if pool.choices.fabric is not None and pool.choices.fabric.owner:
+        found.append(Claim(Piece.RDMA_PLUGIN, pool.choices.fabric.owner, ""))
     for release in installed:
         found += _from_release(pool, release, labels)
     found += _from_existing(pool, node, labels, spec, cloud)
@@ -197,7 +197,7 @@ def needed_pieces(pool: PoolPlan) -> tuple[Piece, ...]:
     needed = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, serving]
     if pool.sharing.mig is not None:
         needed.append(Piece.MIG_MANAGER)
-    if pool.settings.fabric is not None:
+    if pool.choices.fabric is not None:
         needed.append(Piece.RDMA_PLUGIN)
     if pool.compute_domains:
         needed.append(Piece.COMPUTE_DOMAINS)
@@ -237,7 +237,7 @@ def _value(release: Release, path: str) -> Any:
 def _from_node(pool: PoolPlan, node: NodeRuntime) -> Iterator[Claim]:
     for piece, owner in node.brings.items():
         cuts = pool.sharing.mig is not None and pool.capability.verdict is Verdict.NATIVE
-        if piece is not Piece.MIG_MANAGER or cuts or (pool.sharing.mig is not None and pool.settings.cuts_gpus()):
+        if piece is not Piece.MIG_MANAGER or cuts or (pool.sharing.mig is not None and pool.choices.cuts_gpus()):
             yield Claim(piece, owner, "")
 
 
@@ -274,7 +274,7 @@ def _from_existing(
     for key, software in existing.named().items():
         if key != "gpu_operator" and may_run(software, labels, cloud):
             for piece in _brought(key, software):
-                if piece is not Piece.RDMA_PLUGIN or pool.settings.fabric is not None:
+                if piece is not Piece.RDMA_PLUGIN or pool.choices.fabric is not None:
                     yield Claim(piece, software.name, f"runtime.existing.{key}")
     operator = existing.gpu_operator
     if operator is None or pool.labels.get(OPERANDS_LABEL) == "false":

@@ -9,15 +9,15 @@ from gpupools.asked.spec import Cluster
 from gpupools.base.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.known.gpus import gpu_models
 from gpupools.known.requirements import requirement
-from gpupools.planned.capacity import GPU_RESOURCE
 from gpupools.planned.cloud import Cloud, Verdict
 from gpupools.planned.configs import DEFAULT_CONFIG, client_limits
 from gpupools.planned.dra import DRA_CHART, DRA_DRIVER
 from gpupools.planned.fabric import COMPUTE_DOMAINS_LABEL
 from gpupools.planned.labels import CONFIG_LABELS, GPU_PRESENT_LABEL, SOFTWARE_LABEL
+from gpupools.planned.node_resources import GPU_RESOURCE
 from gpupools.planned.node_runtime import NodeRuntime
 from gpupools.planned.plan import PoolPlan
-from gpupools.planned.runtime_plan import Image, KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
+from gpupools.planned.runtime_plan import ContainerImage, KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
 from gpupools.planned.tolerations import node_affinity, tolerations_for, untolerated
 from gpupools.runtime import objects
 from gpupools.runtime.charts import (
@@ -74,7 +74,7 @@ class _Draft:
     objects: list[KubernetesObject] = field(default_factory=list)
     depends: dict[str, set[str]] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
-    images: list[Image] = field(default_factory=list)
+    images: list[ContainerImage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
     undecided: set[tuple[str, str]] = field(default_factory=set)
@@ -125,7 +125,7 @@ def plan_runtime(
             that cannot be kept apart in one cluster, values or versions a chart does not take.
     """
     own = tuple(pools)
-    nodes = {pool.name: cloud.node_runtime(pool.software, pool.settings) for pool in own}
+    nodes = {pool.name: cloud.node_runtime(pool.software, pool.choices) for pool in own}
     draft = _Draft(cluster_key, cloud, cloud.own_registry(cluster), cluster.runtime, own, nodes)
     for pool in own:
         draft.depends[f"pool/{pool.name}"] = set()
@@ -653,7 +653,9 @@ def _extras(draft: _Draft) -> None:
             draft.depends[release.name].add(draft.add(quota, f"namespace/{release.namespace}"))
     if spec.smoke_test:
         _refuse_unreachable_smoke_tests(draft)
-        draft.images.append(Image(objects.SMOKE_IMAGE, draft.pulls.reference(objects.SMOKE_IMAGE), "smoke tests"))
+        draft.images.append(
+            ContainerImage(objects.SMOKE_IMAGE, draft.pulls.reference(objects.SMOKE_IMAGE), "smoke tests")
+        )
         space = draft.add(objects.smoke_namespace(draft.pools))
         for pool in draft.pools:
             serving = [release.name for release in draft.releases if pool.name in release.pools]
@@ -696,7 +698,7 @@ def _refuse_fences_around_their_own(draft: _Draft) -> None:
 
 def _refuse_unreachable_smoke_tests(draft: _Draft) -> None:
     for pool in draft.pools:
-        reason = pool.settings.pods_bring_no_nodes()
+        reason = pool.choices.pods_bring_no_nodes()
         if reason is None:
             continue
         what = f"the Job of pool {pool.name} would wait for ever, since no pod starts its nodes: {reason.what}"
@@ -782,7 +784,7 @@ def _too_old(draft: _Draft) -> Iterator[Problem]:
 
 
 def _cut_by_the_cloud(pool: PoolPlan) -> bool:
-    return pool.capability.verdict is Verdict.NATIVE or pool.settings.cuts_gpus()
+    return pool.capability.verdict is Verdict.NATIVE or pool.choices.cuts_gpus()
 
 
 def _owner_table(draft: _Draft) -> tuple[PoolOwners, ...]:
@@ -833,7 +835,7 @@ def _check_helpers(draft: _Draft, measured: set[str]) -> None:
     if agent is None or "node_monitoring_agent" not in draft.cloud.helpers:
         return
     for pool in draft.pools:
-        repaired = getattr(pool.settings, "auto_repair", False)
+        repaired = getattr(pool.choices, "auto_repair", False)
         if pool.name in measured and repaired and may_run(agent, pool.labels, draft.cloud):
             what = (
                 f"is on, and {agent.name} calls a node broken whose DCGM it does not reach, which a second one, of the "
@@ -863,7 +865,7 @@ def _needed_beside(draft: _Draft, measured: set[str]) -> Iterator[str]:
     if "node_monitoring_agent" not in helpers:
         return
     agent = existing.node_monitoring_agent
-    repaired = [pool for pool in draft.pools if getattr(pool.settings, "auto_repair", False)]
+    repaired = [pool for pool in draft.pools if getattr(pool.choices, "auto_repair", False)]
     two = [pool.name for pool in repaired if pool.name in measured]
     if agent is None and two:
         what = f"with the add-on eks-node-monitoring-agent, healthy nodes of {', '.join(two)} would be replaced"
@@ -964,16 +966,16 @@ def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:
     `nvidia.com/gpu`: https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/azure/azure_template.go
     and gce/templates.go beside it, and cluster-autoscaler/processors/customresources/gpu_processor.go.
     """
-    if pool.settings.autoscaler_is_told():
+    if pool.choices.autoscaler_is_told():
         return
-    if GPU_RESOURCE not in pool.capacity and pool.min_nodes < pool.max_nodes:
+    if GPU_RESOURCE not in pool.node_resources and pool.min_nodes < pool.max_nodes:
         way = "keep a fixed number of nodes, or leave rename out" if _renamed(pool) else "keep a fixed number of nodes"
         what = f"the autoscaler waits on each node for {GPU_RESOURCE}, which none offers, and takes it for not ready"
         yield f"pool {pool.name}: {what}; {way}"
     if pool.min_nodes > 0:
         return
-    named = [resource for resource in pool.capacity if resource != GPU_RESOURCE]
-    offered, devices = pool.capacity.get(GPU_RESOURCE, 0), pool.instance.devices
+    named = [resource for resource in pool.node_resources if resource != GPU_RESOURCE]
+    offered, devices = pool.node_resources.get(GPU_RESOURCE, 0), pool.instance.devices
     if named:
         other = "leave rename out" if _renamed(pool) else "give profile with strategy single"
         way = f"keep nodes.min at 1, or {other}"

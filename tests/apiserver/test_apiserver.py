@@ -686,7 +686,7 @@ def node(plan: PoolPlan) -> dict[str, Any]:
     """Write the node of a pool as its kubelet would register it, with the driver's resources."""
     taints = [{"key": each.key, "value": each.value, "effect": each.effect.value} for each in plan.taints]
     labels = {"kubernetes.io/hostname": plan.name, **plan.labels}
-    return bare_node(plan.name, labels, taints, plan.capacity)
+    return bare_node(plan.name, labels, taints, plan.node_resources)
 
 
 def bare_node(

@@ -66,9 +66,9 @@ def slice_of(node: str, driver: str, listed: list[Mapping[str, Any]]) -> dict[st
 def node(plan: PoolPlan, name: str) -> dict[str, Any]:
     """Write a node as its kubelet would register it, with what the pool's settings promise beside GPUs."""
     taints = [{"key": each.key, "value": each.value, "effect": each.effect.value} for each in plan.taints]
-    made = bare_node(name, {"kubernetes.io/hostname": name, **plan.labels}, taints, plan.capacity)
-    room = {**made["status"]["capacity"], "cpu": "96", **plan.settings.beside_gpus()}
-    fabric = plan.settings.fabric
+    made = bare_node(name, {"kubernetes.io/hostname": name, **plan.labels}, taints, plan.node_resources)
+    room = {**made["status"]["capacity"], "cpu": "96", **plan.choices.beside_gpus()}
+    fabric = plan.choices.fabric
     if fabric is not None and fabric.is_shared:
         room[fabric.resource] = "63"  # rdmaHcaMax of the recommended policy, whatever the number of ports
     made["status"] |= {"capacity": room, "allocatable": room}
@@ -193,7 +193,7 @@ def test_a_node_holds_as_many_pods_with_interfaces_as_it_has_gpus(
     server.wait("verdict on one more", lambda: bool(unschedulable(server, other)))
     try:
         asks = wanted[0]["spec"]["containers"][0]["resources"]
-        fabric = plan.settings.fabric
+        fabric = plan.choices.fabric
         assert fabric is not None
         assert fabric.resource in asks.get("limits", {}) or {"name": "rdma"} in asks["claims"]
         assert {"name": "compute-domain"} not in asks.get("claims", ())  # a node's channel is one pod's

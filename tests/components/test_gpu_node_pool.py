@@ -54,7 +54,7 @@ def test_it_returns_what_a_pod_needs_to_land_on_the_pool(preview: RunProgram, cl
     shown = preview(
         f"""
         pool = GpuNodePool('train', {args(cloud)!r})
-        pulumi.export("capacity", pool.capacity)
+        pulumi.export("capacity", pool.node_resources)
         pulumi.export("pod", pool.pod)
         """
     )

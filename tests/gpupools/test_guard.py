@@ -37,7 +37,7 @@ def judged(was: StackPlan | Earlier, now: StackPlan) -> Judged:
 
 
 def refused(was: StackPlan | Earlier, now: StackPlan) -> list[str]:
-    return [str(refusal.problem) for refusal in judged(was, now).refusals.values()]
+    return [str(refusal.problem) for refusal in judged(was, now).forbidden.values()]
 
 
 FOUR: dict[str, Any] = {"a": pool("train"), "b": pool("serve"), "c": pool("lab"), "d": pool("lab")}
@@ -123,7 +123,7 @@ def test_what_destroys_nothing_needs_no_switch(edit: dict[str, Any], tmp_path: P
     now = {name: each for name, each in (FOUR | edit).items() if each is not None}
     found = judged(planned(tmp_path, FOUR, production=True), planned(tmp_path, now, production=True))
 
-    assert (dict(found.refusals), found.warnings) == ({}, ())
+    assert (dict(found.forbidden), found.warnings) == ({}, ())
 
 
 def test_the_order_of_the_file_needs_no_switch(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_the_order_of_the_file_needs_no_switch(tmp_path: Path) -> None:
     found = judged(planned(tmp_path, FOUR, production=True), turned)
 
     assert {change.change for change in found.changes} == {"unchanged"}
-    assert found.refusals == {}
+    assert found.forbidden == {}
 
 
 def test_another_name_not_said_so_is_a_deletion(tmp_path: Path) -> None:
@@ -149,8 +149,8 @@ def test_the_switch_lets_go_what_is_replaced_on_eks_and_aks(tmp_path: Path) -> N
     now = planned(tmp_path, EDITED | {"d": FOUR["d"]}, production=True, allow_destroy=["train/a", "serve/b"])
 
     assert refused(was, now) == REFUSED[2:3]
-    assert not any(plan.settings.protect for plan in now.pools if plan.name in "ab")  # type: ignore[attr-defined]
-    assert all(plan.settings.protect for plan in now.pools if plan.name in "cd")  # type: ignore[attr-defined]
+    assert not any(plan.choices.protect for plan in now.pools if plan.name in "ab")  # type: ignore[attr-defined]
+    assert all(plan.choices.protect for plan in now.pools if plan.name in "cd")  # type: ignore[attr-defined]
 
 
 STILL = "is protected until an update with it in gpupools:allow_destroy has ended, and this update would"
@@ -211,7 +211,7 @@ def test_what_only_pulumi_can_say_is_left_to_it(tmp_path: Path) -> None:
     found = judged(was, planned(tmp_path, {"b": FOUR["b"]}, {"serve": late}, production=True))
 
     assert [change.effect for change in found.changes] == ["unknown"]
-    assert found.refusals == {}
+    assert found.forbidden == {}
 
 
 def test_an_address_is_named_without_its_value(tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ def test_pools_without_a_record_are_not_compared_but_their_deletion_is_seen(tmp_
     earlier = read_earlier(state(planned(tmp_path, FOUR, production=True), leave_out="bd"))
     found = judged(earlier, planned(tmp_path, {name: EDITED[name] for name in "bc"}, production=True))
 
-    assert [str(refusal.problem) for refusal in found.refusals.values()] == [
+    assert [str(refusal.problem) for refusal in found.forbidden.values()] == [
         REFUSED[2],
         (
             "train/a: is a production pool, and this update would delete it (up to 4 nodes × 4 GPUs); if that is meant:"
@@ -371,12 +371,12 @@ def test_a_name_with_hyphens_is_taken_apart_as_the_file_would_write_it(tmp_path:
     earlier = Earlier(unrecorded=("lab-2-big", "gone-for-good", "lab-a"))
     now = {"a": pool("lab")}
 
-    assert list(judged(earlier, planned(tmp_path, now, labs, production=True)).refusals) == [
+    assert list(judged(earlier, planned(tmp_path, now, labs, production=True)).forbidden) == [
         "gone/for-good",
         "lab-2/big",
     ]
     allowed = planned(tmp_path, now, labs, production=True, allow_destroy=["gone-for/good", "lab-2/big"])
-    assert judged(earlier, allowed).refusals == {}
+    assert judged(earlier, allowed).forbidden == {}
 
 
 @pytest.mark.parametrize("cluster", ["serve", "lab"])
@@ -460,7 +460,7 @@ def test_a_renamed_pool_without_a_record_is_not_deleted(tmp_path: Path) -> None:
     earlier = Earlier(unrecorded=("lab-a",))
     found = judged(earlier, planned(tmp_path, {"z": pool("lab", renamed_from="a")}, production=True))
 
-    assert found.refusals == {}
+    assert found.forbidden == {}
     assert len(found.warnings) == 1
 
 
@@ -476,7 +476,7 @@ def test_a_field_that_only_another_release_knows_is_not_an_edit(tmp_path: Path) 
 def test_the_first_update_of_a_stack_has_nothing_to_lose(tmp_path: Path) -> None:
     found = judged(read_earlier({}), planned(tmp_path, FOUR, production=True))
 
-    assert (dict(found.refusals), found.warnings) == ({}, ())
+    assert (dict(found.forbidden), found.warnings) == ({}, ())
 
 
 def test_diff_says_what_pulumi_up_will_refuse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from gpupools.known.mig import (
     Placed,
     Profile,
     UnknownProfile,
-    capacity,
+    advertised,
     fit,
     geometry,
     mig_parted_config,
@@ -263,7 +263,7 @@ def test_a_gpu_without_mig_has_no_profiles_and_every_question_says_so(gpu: str) 
         lambda: profile(gpu, "1g.5gb"),
         lambda: fit(gpu, ["1g.5gb"]),
         lambda: pack(gpu, {"1g.5gb": 1}),
-        lambda: capacity(gpu, [["1g.5gb"]], "mixed"),
+        lambda: advertised(gpu, [["1g.5gb"]], "mixed"),
         lambda: mig_parted_config(gpu, [["1g.5gb"]]),
     ):
         with pytest.raises(NoMig):
@@ -771,7 +771,7 @@ def test_a_packing_is_drawn_gpu_by_gpu() -> None:
 def test_a_node_advertises_its_slices_by_strategy(
     layouts: list[list[str]], strategy: str, resources: dict[str, int]
 ) -> None:
-    assert dict(capacity(A100, layouts, strategy)) == resources
+    assert dict(advertised(A100, layouts, strategy)) == resources
 
 
 @pytest.mark.parametrize(
@@ -786,7 +786,7 @@ def test_a_node_advertises_its_slices_by_strategy(
 )
 def test_what_a_strategy_cannot_offer_is_refused(layouts: list[list[str]], strategy: str, text: str) -> None:
     with pytest.raises(BadLayout) as caught:
-        capacity(A100, layouts, strategy)
+        advertised(A100, layouts, strategy)
 
     assert text in str(caught.value)
 

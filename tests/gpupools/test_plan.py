@@ -15,7 +15,7 @@ from gpupools.base.errors import Problem, Rejected
 from gpupools.base.taints import GPU_TAINT
 from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.known.catalogue import Catalogue
-from gpupools.planned.cloud import Cloud, Settings, Verdict, Wish
+from gpupools.planned.cloud import Choices, Cloud, Verdict, Wish
 from gpupools.planned.plan import POOL_LABEL, PoolPlan, gpus_as_json, plan_pool
 
 Plan = Callable[..., PoolPlan]
@@ -424,8 +424,8 @@ def test_a_plan_says_everything_about_a_pool(plan: Plan) -> None:
     assert (made.cluster, made.cloud, made.name) == ("lab", "fake", "a")
     assert (made.min_nodes, made.max_nodes, made.disk_gib) == (1, 3, 500)
     assert made.sharing_kind == "time-slicing"
-    assert made.capacity == {"nvidia.com/gpu": 4}
-    assert made.settings == Settings(labels={"fake.example.com/accelerator": "A100-40GB"})
+    assert made.node_resources == {"nvidia.com/gpu": 4}
+    assert made.choices == Choices(labels={"fake.example.com/accelerator": "A100-40GB"})
 
 
 def test_the_pod_lands_on_the_pool_and_tolerates_its_taints(plan: Plan) -> None:

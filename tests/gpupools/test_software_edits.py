@@ -74,7 +74,7 @@ def judged(was: StackPlan, now: StackPlan) -> Judged:
 
 
 def refused(was: StackPlan, now: StackPlan) -> list[str]:
-    return [str(refusal.problem) for refusal in judged(was, now).refusals.values()]
+    return [str(refusal.problem) for refusal in judged(was, now).forbidden.values()]
 
 
 @pytest.mark.parametrize("file", STACKS, ids=lambda file: file.name)
@@ -321,7 +321,7 @@ def test_software_that_nobody_recorded_is_missed_when_it_goes(tmp_path: Path) ->
     gone = judge(earlier, planned(tmp_path, pools, theirs, production=True), clouds())
 
     assert same.software == ()
-    (refusal,) = gone.refusals.values()
+    (refusal,) = gone.forbidden.values()
     assert "remove Release gpu-operator, DaemonSet driver-installer" in refusal.does
 
 

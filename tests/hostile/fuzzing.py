@@ -25,7 +25,7 @@ from gpupools.base.taints import parse_taint
 from gpupools.commands.diff import compare
 from gpupools.edits.diff import PoolRecord, record
 from gpupools.environment.check import check_stack_file, locate
-from gpupools.known.mig import NoMig, UnknownProfile, capacity, fit, mig_parted_config, pack
+from gpupools.known.mig import NoMig, UnknownProfile, advertised, fit, mig_parted_config, pack
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.judging import Config, Judged, judge_document, judge_file, read_config
@@ -293,7 +293,7 @@ def read_slices(given: Any) -> None:
     for ask in (
         lambda: fit(gpu, names),
         lambda: pack(gpu, wished),
-        lambda: capacity(gpu, [names], "mixed"),
+        lambda: advertised(gpu, [names], "mixed"),
         lambda: mig_parted_config(gpu, [names]),
     ):
         with contextlib.suppress(NoMig, UnknownProfile, ValueError):

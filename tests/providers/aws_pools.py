@@ -23,8 +23,8 @@ from gpupools.preview.monitor import DeclaredResource, StrictMonitor
 from gpupools.preview.program import Preview, preview_program
 from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
+from gpupools.providers.aws.choices import EksChoices
 from gpupools.providers.aws.resources import create_pool
-from gpupools.providers.aws.settings import EksSettings
 
 EVERYTHING = Path(__file__).resolve().parents[1] / "stacks" / "Pulumi.everything-aws.yaml"
 
@@ -59,9 +59,9 @@ def plan(address: Mapping[str, Any] = BY_ZONE, name: str = "a", **wish: Any) -> 
     return plan_pool(name, pool, "train", eks(address), CLOUD)
 
 
-def settings(address: Mapping[str, Any] = BY_ZONE, **wish: Any) -> EksSettings:
-    found = plan(address, **wish).settings
-    assert isinstance(found, EksSettings)
+def settings(address: Mapping[str, Any] = BY_ZONE, **wish: Any) -> EksChoices:
+    found = plan(address, **wish).choices
+    assert isinstance(found, EksChoices)
     return found
 
 

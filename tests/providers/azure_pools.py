@@ -19,8 +19,8 @@ from gpupools.preview.program import Preview, preview_program
 from gpupools.preview.sdk import without_what_only_an_engine_reads
 from gpupools.providers import clouds
 from gpupools.providers.azure import CLOUD
+from gpupools.providers.azure.choices import AksChoices
 from gpupools.providers.azure.resources import create_pool
-from gpupools.providers.azure.settings import AksSettings
 
 REPOSITORY = Path(__file__).parents[2]
 EVERYTHING = REPOSITORY / "tests" / "stacks" / "Pulumi.everything-azure.yaml"
@@ -38,9 +38,9 @@ def plan(cluster: Cluster | None = None, name: str = "train", **keys: Any) -> Po
     return plan_pool(name, spec, "serve", cluster or aks(), CLOUD)
 
 
-def settings(made: PoolPlan) -> AksSettings:
-    assert isinstance(made.settings, AksSettings)
-    return made.settings
+def settings(made: PoolPlan) -> AksChoices:
+    assert isinstance(made.choices, AksChoices)
+    return made.choices
 
 
 def refused(cluster: Cluster | None = None, **keys: Any) -> str:

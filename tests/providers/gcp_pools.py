@@ -13,8 +13,8 @@ from gpupools.base.errors import Problem, Rejected
 from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool
 from gpupools.providers.gcp import CLOUD
+from gpupools.providers.gcp.choices import GkeChoices
 from gpupools.providers.gcp.resources import create_pool
-from gpupools.providers.gcp.settings import GkeSettings
 
 ADDRESSES: Mapping[str, Any] = {key: value for key, value in CLOUD.example_cluster.items() if key != "cloud"}
 ZONES = ["europe-west4-a", "europe-west4-b", "europe-west4-c"]
@@ -30,9 +30,9 @@ def plan(cluster: Cluster | None = None, **keys: Any) -> PoolPlan:
     return plan_pool("train", spec, "lab", cluster or gke(), CLOUD)
 
 
-def settings(cluster: Cluster | None = None, **keys: Any) -> GkeSettings:
-    made = plan(cluster, **keys).settings
-    assert isinstance(made, GkeSettings)
+def settings(cluster: Cluster | None = None, **keys: Any) -> GkeChoices:
+    made = plan(cluster, **keys).choices
+    assert isinstance(made, GkeChoices)
     return made
 
 

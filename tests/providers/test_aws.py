@@ -22,14 +22,14 @@ from gpupools.base.errors import Rejected
 from gpupools.base.taints import GPU_TAINT, Effect, Taint
 from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.known.mig import profile
-from gpupools.planned.cloud import Settings, Verdict
+from gpupools.planned.cloud import Choices, Verdict
 from gpupools.planned.plan import PoolPlan, plan_pool
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.boot import BOTTLEROCKET_MIG
+from gpupools.providers.aws.choices import EksChoices, accelerator_name
 from gpupools.providers.aws.images import IMAGES, ULTRASERVER_FAMILIES, family
 from gpupools.providers.aws.resources import create_pool, create_provider
-from gpupools.providers.aws.settings import EksSettings, accelerator_name
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -56,9 +56,9 @@ def plan(**wish: Any) -> PoolPlan:
     return plan_pool("a", pool, "train", cluster(), CLOUD)
 
 
-def settings(**wish: Any) -> EksSettings:
-    found = plan(**wish).settings
-    assert isinstance(found, EksSettings)
+def settings(**wish: Any) -> EksChoices:
+    found = plan(**wish).choices
+    assert isinstance(found, EksChoices)
     return found
 
 
@@ -252,7 +252,7 @@ def test_whole_gpus_need_no_user_data() -> None:
     ],
 )
 def test_the_plan_says_what_every_node_advertises(wish: dict[str, Any], capacity: dict[str, int]) -> None:
-    assert plan(**wish).capacity == capacity
+    assert plan(**wish).node_resources == capacity
 
 
 # What is refused
@@ -419,7 +419,7 @@ def test_slices_may_be_shared_on_bottlerocket() -> None:
     made = plan(**wish)
     read = tomllib.loads(settings(**wish).user_data)["settings"]["kubelet-device-plugins"]["nvidia"]
 
-    assert made.capacity == {"nvidia.com/gpu": 8 * 7 * 4}
+    assert made.node_resources == {"nvidia.com/gpu": 8 * 7 * 4}
     assert read == {
         "device-partitioning-strategy": "mig",
         "device-sharing-strategy": "time-slicing",
@@ -434,7 +434,7 @@ def test_slices_may_be_shared_on_bottlerocket() -> None:
 def test_containers_take_turns_on_a_part_of_a_gpu(machine: str) -> None:
     made = plan(instance_type=machine, sharing={"mode": "time-slicing", "replicas": 3}, trust={"team": "vision"})
 
-    assert made.capacity == {"nvidia.com/gpu": 3}
+    assert made.node_resources == {"nvidia.com/gpu": 3}
 
 
 def test_an_ultraserver_cannot_be_cut_on_the_images_of_eks() -> None:
@@ -471,7 +471,7 @@ def test_every_type_on_sale_is_planned_or_refused_for_a_reason_in_the_data(name:
     if kind == "g7" or kind in ULTRASERVER_FAMILIES:
         assert rejected(instance_type=name)
     else:
-        assert plan(instance_type=name).capacity == {"nvidia.com/gpu": CLOUD.instance_types[name].devices}
+        assert plan(instance_type=name).node_resources == {"nvidia.com/gpu": CLOUD.instance_types[name].devices}
 
 
 @pytest.mark.parametrize(
@@ -803,7 +803,7 @@ def test_every_resource_gets_the_options_of_its_caller() -> None:
 
 
 def test_a_plan_for_another_cloud_is_a_programming_error() -> None:
-    foreign = replace(plan(gpu="L4"), cloud="gcp", settings=Settings())
+    foreign = replace(plan(gpu="L4"), cloud="gcp", choices=Choices())
 
     with pytest.raises(TypeError, match="the plan of pool 'a' is for gcp, not for aws"):
         create_pool("train-a", foreign, ADDRESS, pulumi.ResourceOptions())

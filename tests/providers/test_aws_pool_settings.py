@@ -1005,7 +1005,7 @@ def test_one_zone_is_sure_with_one_subnet_only(wish: dict[str, Any]) -> None:
     (problem,) = refused(BY_SUBNET, **wish)
 
     assert "is in one zone, and the cluster's subnet_ids do not say which zones they are in" in problem
-    assert plan(one, **wish).settings
+    assert plan(one, **wish).choices
 
 
 def test_zones_need_subnets_by_zone() -> None:

@@ -13,14 +13,14 @@ from gpupools.base.errors import Rejected
 from gpupools.base.taints import GPU_TAINT, Effect, Taint
 from gpupools.known.gpus import gpu_models
 from gpupools.known.mig import profile, profiles
-from gpupools.planned.cloud import Settings, Verdict
+from gpupools.planned.cloud import Choices, Verdict
 from gpupools.planned.plan import POOL_LABEL
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.preview.schema import check_inputs, check_property_path
 from gpupools.providers.azure import CLOUD
+from gpupools.providers.azure.choices import MIG_MODELS, WITHOUT_AKS_DRIVER, gpu_instance_profile
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool, create_provider
-from gpupools.providers.azure.settings import MIG_MODELS, WITHOUT_AKS_DRIVER, gpu_instance_profile
 from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, run, settings, wire
 
 SIZES = CLOUD.instance_types
@@ -118,7 +118,7 @@ def test_one_party_brings_the_driver(software: str, driver: str, labels: dict[st
     made = plan(gpu="A100-80GB", software=software)
 
     known_to_skypilot = {"skypilot.co/accelerator": "a100-80gb"}
-    assert (settings(made).gpu_driver, made.settings.labels) == (driver, {**labels, **known_to_skypilot})
+    assert (settings(made).gpu_driver, made.choices.labels) == (driver, {**labels, **known_to_skypilot})
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_a_mig_wish_becomes_the_pools_gpu_instance_profile(
 
     assert settings(made).gpu_instance_profile == gpu_instance
     assert settings(made).gpu_driver == "Install"
-    assert made.capacity == capacity
+    assert made.node_resources == capacity
 
 
 @pytest.mark.parametrize("gpu", sorted(MIG_MODELS))
@@ -603,7 +603,7 @@ def test_the_inputs_are_what_the_sdk_says_an_agent_pool_takes(software: str) -> 
 
 
 def test_a_plan_of_another_cloud_is_not_translated() -> None:
-    made = replace(plan(gpu="T4"), cloud="gcp", settings=Settings())
+    made = replace(plan(gpu="T4"), cloud="gcp", choices=Choices())
 
     with pytest.raises(TypeError, match="serve/train was planned for gcp, not for azure"):
         create_pool("serve-train", made, ADDRESSES, pulumi.ResourceOptions())

@@ -17,7 +17,7 @@ from gpupools.planned.cloud import Verdict
 from gpupools.planned.labels import GPU_PRESENT_LABEL
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.pool_facts import UNKNOWN, By
-from gpupools.policies.declared import Declared, Stack
+from gpupools.policies.declared import Declared, DeclaredStack
 from gpupools.policies.finding import Context
 from gpupools.policies.rules import judge_pool
 from gpupools.policies.software import read_software
@@ -26,8 +26,8 @@ from gpupools.preview.schema import SECRET, SIGNATURE, check_inputs, check_prope
 from gpupools.preview.schema import UNKNOWN as LATE
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.arm import NEWER, aks_kind, nvidia_problems
+from gpupools.providers.azure.choices import MANAGED_API_VERSION, MANAGED_MIG_API_VERSION
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool
-from gpupools.providers.azure.settings import MANAGED_API_VERSION, MANAGED_MIG_API_VERSION
 from gpupools.read.inputs import with_taint
 from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, run, settings
 from tests.providers.test_azure_api_model import wrong
@@ -255,7 +255,7 @@ def test_the_options_are_those_of_the_typed_pool_below_properties() -> None:
 
 def test_what_an_autoscaler_sets_would_be_no_difference() -> None:
     made = managed()
-    scaled = replace(made, settings=replace(settings(made), autoscaled=True))
+    scaled = replace(made, choices=replace(settings(made), autoscaled=True))
 
     assert options(made).ignore_changes is None
     assert options(scaled).ignore_changes == ["properties.count"]
@@ -524,7 +524,7 @@ def test_typed_and_generic_pools_of_a_cluster_are_in_one_cluster() -> None:
 
     def runs(*declared: Declared) -> bool:
         pools = (replace(each, pools=CLOUD.reading().read_pools(each.type, each.inputs)) for each in declared)
-        stack = Stack([*pools, chart])
+        stack = DeclaredStack([*pools, chart])
         return stack.runs_on(stack.cluster_of(declared[0]), stack.origin_of(chart))
 
     assert runs(typed, generic)
@@ -553,7 +553,7 @@ def test_a_second_owner_on_managed_nodes_is_found_by_the_policies(
     (rule,) = [each for each in STACK_RULES if each.name == "gpu-software-one-owner"]
     assert rule.stack is not None
 
-    said = [finding.what for _, finding in rule.stack(Stack([pool, release]), Context())]
+    said = [finding.what for _, finding in rule.stack(DeclaredStack([pool, release]), Context())]
 
     assert bool(said) == found
     assert all("managementMode Managed" in what and chart in what for what in said), said

@@ -550,7 +550,7 @@ def test_gpus_with_coherent_memory_are_not_cut(size: str) -> None:
     assert said.startswith("pools.train.sharing.mode: ")
     assert "coherently" in said
     assert "https://github.com/NVIDIA/gpu-driver-container/pull/390" in said
-    assert plan(**wish).capacity == {"nvidia.com/gpu": 4}
+    assert plan(**wish).node_resources == {"nvidia.com/gpu": 4}
 
 
 def test_sharing_that_a_gpu_cannot_do_hides_no_other_refusal() -> None:
@@ -564,4 +564,4 @@ def test_sharing_that_a_gpu_cannot_do_hides_no_other_refusal() -> None:
 def test_containers_take_turns_on_a_part_of_a_gpu(size: str) -> None:
     made = plan(gpu=None, instance_type=size, sharing={"mode": "time-slicing", "replicas": 3}, trust={"team": "a"})
 
-    assert made.capacity == {"nvidia.com/gpu": 3}
+    assert made.node_resources == {"nvidia.com/gpu": 3}

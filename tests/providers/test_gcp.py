@@ -20,14 +20,14 @@ from gpupools.base.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
 from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.known.gpus import gpu_models
 from gpupools.known.mig import profile
-from gpupools.planned.cloud import Settings, Verdict
+from gpupools.planned.cloud import Choices, Verdict
 from gpupools.planned.plan import PoolPlan, plan_pool
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.providers import gcp
+from gpupools.providers.gcp.choices import COHERENT_MEMORY, MIG_PARTITIONS, GkeChoices
 from gpupools.providers.gcp.machines import N1_MACHINES, N1_MOST_VCPUS, GceCatalogue
 from gpupools.providers.gcp.read_back import NODE_POOL
 from gpupools.providers.gcp.resources import create_pool, create_provider
-from gpupools.providers.gcp.settings import COHERENT_MEMORY, MIG_PARTITIONS, GkeSettings
 
 CLUSTER = dict(gcp.CLOUD.example_cluster)
 
@@ -58,9 +58,9 @@ def plan(on: Cluster | None = None, **keys: Any) -> PoolPlan:
     return plan_pool("train", spec(**keys), "lab", on or cluster(), gcp.CLOUD)
 
 
-def settings(on: Cluster | None = None, **keys: Any) -> GkeSettings:
-    found = plan(on, **keys).settings
-    assert isinstance(found, GkeSettings)
+def settings(on: Cluster | None = None, **keys: Any) -> GkeChoices:
+    found = plan(on, **keys).choices
+    assert isinstance(found, GkeChoices)
     return found
 
 
@@ -313,7 +313,7 @@ def test_a_refusal_cites_the_page_it_rests_on(keys: dict[str, Any]) -> None:
 def test_software_in_the_cluster_offers_replicas_by_another_name(software: str) -> None:
     made = plan(gpu="L4", software=software, sharing={"mode": "time-slicing", "replicas": 4, "rename": True})
 
-    assert made.capacity == {"nvidia.com/gpu.shared": 4}
+    assert made.node_resources == {"nvidia.com/gpu.shared": 4}
 
 
 @pytest.mark.parametrize("mode", ["time-slicing", "mps"])
@@ -387,7 +387,7 @@ def test_sharing_becomes_fields_of_the_node_pool(
 
     assert (chosen.gpu_sharing_strategy, chosen.max_shared_clients_per_gpu) == (strategy, clients)
     assert chosen.gpu_partition_size == partition
-    assert dict(made.capacity) == {"nvidia.com/gpu": capacity}
+    assert dict(made.node_resources) == {"nvidia.com/gpu": capacity}
     assert chosen.gpu_driver_version == "DEFAULT"
     assert dict(chosen.labels) == {}
 
@@ -802,7 +802,7 @@ def test_the_provider_is_bound_to_the_project_of_the_cluster() -> None:
 
 
 def test_a_plan_for_another_cloud_is_not_translated() -> None:
-    foreign = dataclasses.replace(plan(gpu="L4"), cloud="aws", settings=Settings())
+    foreign = dataclasses.replace(plan(gpu="L4"), cloud="aws", choices=Choices())
     with pytest.raises(TypeError, match="pool train was planned for aws, not for gcp"):
         create_pool("train", foreign, CLUSTER, pulumi.ResourceOptions())
 

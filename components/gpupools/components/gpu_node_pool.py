@@ -184,7 +184,7 @@ class GpuNodePool(pulumi.ComponentResource):
             transformations=self._with_former_names(name, args),
         )
         self.node_pool_name = declaring(plan.cloud).create_pool(name, plan, addresses, below)
-        self.capacity = pulumi.Output.from_input(dict(plan.capacity))
+        self.capacity = pulumi.Output.from_input(dict(plan.node_resources))
         self.pod = pulumi.Output.from_input(plan.pod())
         self.claim_template = pulumi.Output.from_input(dict(plan.claim_template))
         self.node_pod = pulumi.Output.from_input(dict(plan.node_pod))

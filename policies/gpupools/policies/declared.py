@@ -12,7 +12,7 @@ from gpupools.base.bounded_yaml import parse_yaml
 from gpupools.base.errors import Rejected
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts, Reference
 from gpupools.policies.reach import reached
-from gpupools.policies.software import Software
+from gpupools.policies.software import DeclaredSoftware
 from gpupools.policies.understood import Unread, missing_resources
 from gpupools.read.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
 from gpupools.read.inputs import joined, mapping
@@ -48,7 +48,7 @@ class Declared:
     pools: tuple[PoolFacts, ...] = ()
     template: PoolFacts | None = None
     """What the resource decides for pools that refer to it."""
-    software: Software | None = None
+    software: DeclaredSoftware | None = None
     unread: Unread | None = None
     """Why nobody here understands it."""
     parent: str = ""
@@ -90,7 +90,7 @@ class Origin:
     """URN of the provider whose inputs may name the cluster, empty when there is none."""
 
 
-class Stack:
+class DeclaredStack:
     """The resources of a stack, and what follows from seeing them together.
 
     Args:
@@ -137,7 +137,7 @@ class Stack:
         return tuple((each, pool) for each, pool in self.pools if pool.has_gpus)
 
     @cached_property
-    def software(self) -> tuple[tuple[Declared, Software], ...]:
+    def software(self) -> tuple[tuple[Declared, DeclaredSoftware], ...]:
         """Charts and workloads with GPU software; what a chart renders counts once, as the chart."""
         found = [(each, each.software) for each in self.resources if each.software is not None]
         known: dict[str, Declared | None] = {}

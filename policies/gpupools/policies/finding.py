@@ -9,8 +9,8 @@ from typing import Any
 
 from gpupools.base.errors import shown
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
-from gpupools.policies.declared import Stack
-from gpupools.policies.software import Software
+from gpupools.policies.declared import DeclaredStack
+from gpupools.policies.software import DeclaredSoftware
 from gpupools.policies.waivers import KEY, SCHEMA, Waiver
 
 DOCS = "docs/policies.md"
@@ -103,9 +103,9 @@ class Rule:
     """JSON schema of each configuration key, with its default."""
     pool: Callable[[PoolFacts, Context], Iterable[Finding]] | None = None
     """Judges one pool by what its own resource says."""
-    software: Callable[["Software", Context], Iterable[Finding]] | None = None
+    software: Callable[["DeclaredSoftware", Context], Iterable[Finding]] | None = None
     """Judges one chart or workload that brings GPU software."""
-    stack: Callable[["Stack", Context], Iterable[tuple[str, Finding]]] | None = None
+    stack: Callable[["DeclaredStack", Context], Iterable[tuple[str, Finding]]] | None = None
     """Judges the whole stack; findings with the URN of the resource at fault, empty for the stack itself."""
 
     @property

@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any
 
 from gpupools.planned.pool_facts import By, PoolFacts
-from gpupools.policies.declared import Cluster, Declared, Origin, Stack
-from gpupools.policies.software import CLAIMS, DRIVER, OPERAND_LABELS, PLUGIN, TOOLKIT, Software
+from gpupools.policies.declared import Cluster, Declared, DeclaredStack, Origin
+from gpupools.policies.software import CLAIMS, DRIVER, OPERAND_LABELS, PLUGIN, TOOLKIT, DeclaredSoftware
 
 MOST_PAIRS = 100_000
 """Comparisons of a kind of software with a kind of pool, or with another kind of software.
@@ -61,7 +61,7 @@ class _Software:
 
     origin: Origin
     api: object
-    one: Software
+    one: DeclaredSoftware
     on: int = 0
     """Kinds of pools that it surely runs on, as bits."""
     lands: dict[str, int] = field(default_factory=dict)
@@ -78,7 +78,7 @@ class Meetings:
         TooMany: On the first question that takes more than `MOST_PAIRS` comparisons.
     """
 
-    def __init__(self, stack: Stack) -> None:
+    def __init__(self, stack: DeclaredStack) -> None:
         self._stack = stack
 
     def with_pools(self, place: int, piece: str) -> tuple[int, list[tuple[Declared, PoolFacts]]]:
@@ -207,7 +207,7 @@ class Meetings:
         return kinds
 
 
-def _labels_of(software: Software) -> Iterator[str]:
+def _labels_of(software: DeclaredSoftware) -> Iterator[str]:
     yield from OPERAND_LABELS
     yield from software.placement.labels
     for term in software.placement.terms:

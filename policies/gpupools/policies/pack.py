@@ -38,10 +38,10 @@ from pulumi_policy.secret import Secret
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import waivers
 from gpupools.policies.components import Said, repeats, said
-from gpupools.policies.declared import Declared, Stack, shows_gpus
+from gpupools.policies.declared import Declared, DeclaredStack, shows_gpus
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
 from gpupools.policies.rules import RULES, TAINTED, untainted
-from gpupools.policies.software import Software, is_software, read_software
+from gpupools.policies.software import DeclaredSoftware, is_software, read_software
 from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, STACK_RULES, UNDERSTOOD
 from gpupools.policies.understood import unread
 from gpupools.policies.waivers import Waiver
@@ -142,7 +142,7 @@ class Inputs(Mapping[str, Any]):
         self.given = given
         self._plain = given if isinstance(given, dict) else None
         self._pools: tuple[PoolFacts, ...] | None = None
-        self._software: tuple[Software | None] | None = None
+        self._software: tuple[DeclaredSoftware | None] | None = None
 
     def plain(self) -> dict[str, Any]:
         """Return plain data."""
@@ -161,7 +161,7 @@ class Inputs(Mapping[str, Any]):
                 _LOOKED_INSIDE[resource_type] = self._plain is not None
         return self._pools
 
-    def software(self, resource_type: str) -> Software | None:
+    def software(self, resource_type: str) -> DeclaredSoftware | None:
         """Return the GPU software in there."""
         if self._software is None:
             self._software = (read_software(resource_type, self.plain()) if is_software(resource_type) else None,)
@@ -185,7 +185,7 @@ class _Call(threading.local):
         self.inputs: dict[int, Inputs] = {}
         self.findings: dict[str, tuple[tuple[str, Finding], ...]] = {}
         """URN and finding by the rule's name; only rules that found something."""
-        self.stack: Stack | None = None
+        self.stack: DeclaredStack | None = None
 
     def reset(self, *, running: bool) -> None:
         self.running, self.inputs, self.findings, self.stack = running, {}, {}, None
@@ -383,7 +383,7 @@ _POOL_RULES = tuple(rule for rule in RULES if rule.pool is not None)
 _SOFTWARE_RULES = tuple(rule for rule in RULES if rule.software is not None)
 
 # What each resource was read as, by URN, with the inputs it was read from.
-_seen: dict[str, tuple[str, struct_pb2.Struct, tuple[PoolFacts, ...], Software | None]] = {}
+_seen: dict[str, tuple[str, struct_pb2.Struct, tuple[PoolFacts, ...], DeclaredSoftware | None]] = {}
 
 # What was found on each component that shows GPUs itself, by URN.
 _components: dict[str, set[Said]] = {}
@@ -435,7 +435,7 @@ def _configured_anew(method: Any) -> Any:
 
 def _judge_stack(servicer: Any, request: Any) -> None:
     contexts = _contexts(servicer, False)
-    _call.stack = Stack([_declared(_Wired(resource)) for resource in request.resources])
+    _call.stack = DeclaredStack([_declared(_Wired(resource)) for resource in request.resources])
     judged = {urn: (each.type, each.inputs) for urn, each in _call.stack.by_urn.items()}
     for rule in STACK_RULES:
         assert rule.stack is not None
@@ -445,7 +445,7 @@ def _judge_stack(servicer: Any, request: Any) -> None:
             _let_pass(contexts, judged)
 
 
-def _read_before(wire: Any) -> tuple[tuple[PoolFacts, ...], Software | None] | None:
+def _read_before(wire: Any) -> tuple[tuple[PoolFacts, ...], DeclaredSoftware | None] | None:
     """Return what a resource was read as before it existed, if its outputs are its inputs and more."""
     before = _seen.get(wire.urn)
     if before is None or before[0] != wire.type:
@@ -630,8 +630,8 @@ def _waived_in_stack() -> StackValidationPolicy:
     )
 
 
-def _stack(resources: Iterable[PolicyResource]) -> Stack:
-    return _call.stack or Stack([_declared(_Given(resource)) for resource in resources])
+def _stack(resources: Iterable[PolicyResource]) -> DeclaredStack:
+    return _call.stack or DeclaredStack([_declared(_Given(resource)) for resource in resources])
 
 
 class _Given:
@@ -646,7 +646,7 @@ class _Given:
         self.by_property = {
             key: tuple(each.urn for each in others) for key, others in resource.property_dependencies.items() if others
         }
-        self.before: tuple[tuple[PoolFacts, ...], Software | None] | None = None
+        self.before: tuple[tuple[PoolFacts, ...], DeclaredSoftware | None] | None = None
 
 
 def _declared(resource: _Wired | _Given) -> Declared:

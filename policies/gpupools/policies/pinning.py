@@ -7,7 +7,7 @@ from typing import Any
 from gpupools.known.version_floors import Floor, below_floor
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.finding import Context, Finding
-from gpupools.policies.software import CHARTS, IMAGES, Software, known_image, split_image, value_at
+from gpupools.policies.software import CHARTS, IMAGES, DeclaredSoftware, known_image, split_image, value_at
 from gpupools.runtime.charts import charts
 
 # A range as Helm takes it: https://github.com/Masterminds/semver#checking-version-constraints
@@ -15,7 +15,7 @@ _EXACT = re.compile(r"v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
 _FLOATING = re.compile(r"(?:.*[-_.])?(?:latest|main|master|nightly|devel|edge|stable)", re.IGNORECASE)
 
 
-def pinned(software: Software, context: Context) -> Iterator[Finding]:
+def pinned(software: DeclaredSoftware, context: Context) -> Iterator[Finding]:
     """Find a chart or image that may be another one tomorrow, or is older than a published security fix."""
     if software.is_chart:
         yield from _chart_pinned(software)
@@ -31,7 +31,7 @@ def pinned(software: Software, context: Context) -> Iterator[Finding]:
             yield from _old(component, tag, path, f"image {known_image(image)}")
 
 
-def _chart_pinned(software: Software) -> Iterator[Finding]:
+def _chart_pinned(software: DeclaredSoftware) -> Iterator[Finding]:
     chart, version, repository = software.chart, software.version, software.repository
     if software.devel is True:
         what = f"chart {software.kind} may be a development version"
@@ -55,13 +55,13 @@ def _chart_pinned(software: Software) -> Iterator[Finding]:
     yield from _from_where(software, chart, repository, local)
 
 
-def _example(software: Software) -> str:
+def _example(software: DeclaredSoftware) -> str:
     """Show the form of the chart's versions by the one that is installed here; of others none is known."""
     ours = charts().get(software.kind)
     return f", e.g. {ours.version.removeprefix('v')}" if ours else ""
 
 
-def _from_where(software: Software, chart: str, repository: Any, local: bool) -> Iterator[Finding]:
+def _from_where(software: DeclaredSoftware, chart: str, repository: Any, local: bool) -> Iterator[Finding]:
     """Find a chart that comes neither over https or OCI nor out of the project's own files."""
     fix = "name the chart's https or oci address, e.g. repositoryOpts.repo: https://helm.ngc.nvidia.com/nvidia"
     scheme = re.match(r"[a-z][a-z0-9+.-]*://", chart, re.IGNORECASE)
@@ -84,14 +84,14 @@ def _unverified(what: str, path: str, fix: str) -> Finding:
     return Finding(what=f"the {what} is not known yet", property=path, found=repr(UNKNOWN), fix=fix, unverified=True)
 
 
-def _parts_image(software: Software) -> bool:
+def _parts_image(software: DeclaredSoftware) -> bool:
     """Say whether an image's tag takes the place of the chart's version."""
     chart = CHARTS[software.kind]
     tag = value_at(software.values, chart.parts[0].path) if chart.parts else None
     return chart.image_decides and isinstance(tag, str) and bool(tag)
 
 
-def _parts(software: Software) -> Iterator[Finding]:
+def _parts(software: DeclaredSoftware) -> Iterator[Finding]:
     for part in CHARTS[software.kind].parts:
         value, path = value_at(software.values, part.path), ".".join(("values", *part.path))
         if value is UNKNOWN:

@@ -170,7 +170,7 @@ class Placement:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Software:
+class DeclaredSoftware:
     """A declared chart or workload that brings GPU software to a cluster."""
 
     kind: str
@@ -211,7 +211,7 @@ def is_software(type_token: str) -> bool:
     )
 
 
-def read_software(type_token: str, properties: Mapping[str, Any]) -> Software | None:
+def read_software(type_token: str, properties: Mapping[str, Any]) -> DeclaredSoftware | None:
     """Read a Helm release, a chart or a workload; None for what brings no GPU software.
 
     Args:
@@ -225,7 +225,7 @@ def read_software(type_token: str, properties: Mapping[str, Any]) -> Software | 
     return _workload(type_token, properties)
 
 
-def _chart(properties: Mapping[str, Any]) -> Software | None:
+def _chart(properties: Mapping[str, Any]) -> DeclaredSoftware | None:
     written = properties.get("chart")
     if not isinstance(written, str):
         return None
@@ -239,7 +239,7 @@ def _chart(properties: Mapping[str, Any]) -> Software | None:
     found = {piece: _is_on(known, piece, values) for piece in known.brings}
     late = given is UNKNOWN
     pods = value_at(values, (known.pods,)) if known.pods else values
-    return Software(
+    return DeclaredSoftware(
         kind=name,
         is_chart=True,
         chart=written,
@@ -271,7 +271,7 @@ def chart_name(chart: str) -> str:
     return re.sub(r"[-@:]v?\d+\.\d+\.\d+.*$", "", name, count=1)
 
 
-def _workload(type_token: str, properties: Mapping[str, Any]) -> Software | None:
+def _workload(type_token: str, properties: Mapping[str, Any]) -> DeclaredSoftware | None:
     at = _POD_AT.get(type_token.rpartition(":")[2].removesuffix("Patch"), ("spec", "template", "spec"))
     pod = value_at(properties, at)
     if not isinstance(pod, Mapping):
@@ -289,7 +289,7 @@ def _workload(type_token: str, properties: Mapping[str, Any]) -> Software | None
                     pieces[piece] = None
     if not images:
         return None
-    return Software(
+    return DeclaredSoftware(
         kind=known_image(images[0][1]),
         is_chart=False,
         images=tuple(images),

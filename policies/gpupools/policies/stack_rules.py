@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from gpupools.base.errors import shown
 from gpupools.planned.pool_facts import UNKNOWN, By
 from gpupools.policies import waivers
-from gpupools.policies.declared import Stack
+from gpupools.policies.declared import DeclaredStack
 from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Framework, Level, Rule, unknown_at_preview
 from gpupools.policies.owners import MOST_PAIRS, PIECES, Meetings, TooMany
 from gpupools.policies.rules import (
@@ -28,7 +28,7 @@ from gpupools.policies.waivers import Waiver, scope
 # --- the rules ---
 
 
-def _tainted_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _tainted_elsewhere(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     at_fault: set[str] = set()
     for resource in stack.resources:
         for pool in resource.pools:
@@ -46,7 +46,7 @@ def _tainted_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, Fi
                     yield resource.urn, finding
 
 
-def _hardened_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _hardened_elsewhere(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     seen: set[str] = set()
     told: set[tuple[str, str]] = set()
     for resource in stack.resources:
@@ -63,7 +63,7 @@ def _hardened_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, F
                         yield other.urn, finding
 
 
-def _customised_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _customised_elsewhere(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     told: set[tuple[str, str]] = set()
     whole: set[str] = set()
     """Templates of which everything was told."""
@@ -88,7 +88,7 @@ def _customised_elsewhere(stack: Stack, context: Context) -> Iterator[tuple[str,
                         yield other.urn, finding
 
 
-def _one_owner(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _one_owner(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     meetings = Meetings(stack)
     try:
         yield from _charts_against_pools(stack, meetings)
@@ -105,7 +105,7 @@ def _not_compared(too_many: TooMany, question: str) -> Finding:
     )
 
 
-def _charts_against_pools(stack: Stack, meetings: Meetings) -> Iterator[tuple[str, Finding]]:
+def _charts_against_pools(stack: DeclaredStack, meetings: Meetings) -> Iterator[tuple[str, Finding]]:
     for place, (resource, software) in enumerate(stack.software):
         for piece, _ in PIECES:
             count, first = meetings.with_pools(place, piece)
@@ -130,7 +130,7 @@ def _charts_against_pools(stack: Stack, meetings: Meetings) -> Iterator[tuple[st
                 )
 
 
-def _charts_against_charts(stack: Stack, meetings: Meetings) -> Iterator[tuple[str, Finding]]:
+def _charts_against_charts(stack: DeclaredStack, meetings: Meetings) -> Iterator[tuple[str, Finding]]:
     for place, earlier_place, count, one, other in meetings.with_software():
         (earlier, first), (later, second) = stack.software[earlier_place], stack.software[place]
         switch = second.switch(other) or first.switch(one)
@@ -144,7 +144,7 @@ def _charts_against_charts(stack: Stack, meetings: Meetings) -> Iterator[tuple[s
         yield later.urn, Finding(what=f"{what} to the same nodes", fix=cure)
 
 
-def _driver_installed(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _driver_installed(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     meetings = Meetings(stack)
     for resource, pool in stack.gpu_pools:
         if pool.software.driver is not By.NOBODY or pool.accelerator == "amd":
@@ -170,7 +170,7 @@ def _driver_installed(stack: Stack, context: Context) -> Iterator[tuple[str, Fin
         )
 
 
-def _stack_bounded(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _stack_bounded(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     nodes_cap = STACK_BOUNDED.option(context, "maxNodes")
     gpus_cap = STACK_BOUNDED.option(context, "maxGpus")
     if nodes_cap is None and gpus_cap is None:
@@ -199,7 +199,7 @@ def _stack_bounded(stack: Stack, context: Context) -> Iterator[tuple[str, Findin
             yield each.urn, Finding(what=what, fix=fix, pool=pool.pool, unverified=UNKNOWN in each.inputs.values())
 
 
-def _understood(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _understood(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     """Find what may bring nodes and is not understood; what does not look like it is advice, once for each kind."""
     reasons = {kind: why for kind, why in UNDERSTOOD.option(context, "reasons").items() if why.strip()}
 
@@ -236,7 +236,7 @@ def _understood(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]
         yield urn, Finding(what=what, fix=fix, source=unread.source, advice=True)
 
 
-def _waivers_current(stack: Stack, context: Context) -> Iterator[tuple[str, Finding]]:
+def _waivers_current(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     """Judge the waivers of the configuration, where the context has them, and those of the objects themselves."""
     given = list(context.waivers)
     for resource in stack.resources:

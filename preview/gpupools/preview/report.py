@@ -165,9 +165,9 @@ def offers(plan: PoolPlan) -> Iterator[str]:
     """Write what each node of a pool offers to Kubernetes, one line for each resource."""
     if plan.claim_template:
         yield f"{_count(plan.instance.devices, 'GPU')} by claim"
-    for resource, count in plan.capacity.items():
+    for resource, count in plan.node_resources.items():
         yield f"{count} {resource}"
-    for resource, quantity in plan.settings.beside_gpus().items():
+    for resource, quantity in plan.choices.beside_gpus().items():
         yield f"{quantity} {resource}"
 
 

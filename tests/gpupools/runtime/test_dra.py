@@ -46,7 +46,7 @@ def test_pods_claim_a_gpu_instead_of_asking_for_a_resource(cloud: str, plan: Pla
     made = plan(cloud, {"claimed": DRA, "asked": {"gpu": "T4"}})
     spec = pool.pod()
 
-    assert pool.capacity == {}
+    assert pool.node_resources == {}
     assert pool.labels["nvidia.com/gpu.present"] == "true"
     assert spec["resourceClaims"] == [{"name": "gpu", "resourceClaimTemplateName": "gpupools-claimed"}]
     assert spec["containers"] == [{"name": "main", "resources": {"claims": [{"name": "gpu"}]}}]
@@ -61,7 +61,7 @@ def test_gke_gets_googles_driver_and_neither_its_own_nor_its_plugin(plan: Planne
     (pool,) = pools_of("gcp", {"claimed": DRA})
     made = plan("gcp", {"claimed": DRA})
 
-    assert pool.settings.gpu_driver_version == "INSTALLATION_DISABLED"  # type: ignore[attr-defined]
+    assert pool.choices.gpu_driver_version == "INSTALLATION_DISABLED"  # type: ignore[attr-defined]
     assert pool.labels["gke-no-default-nvidia-gpu-device-plugin"] == "true"
     assert made.depends["dra-driver-nvidia-gpu"] >= ("driver-installer", "namespace/dra-driver-nvidia-gpu")
     assert "quota/dra-driver-nvidia-gpu" in made.depends["dra-driver-nvidia-gpu"]

@@ -233,8 +233,8 @@ def test_a_smoke_test_runs_on_its_own_pool(combination: Combination, plan: Plann
 
     assert selects(pod["nodeSelector"], {}, pool.labels)
     assert untolerated(pod["tolerations"], pool.taints) == []
-    if pool.capacity:
-        assert container["resources"] == {"limits": {next(iter(pool.capacity)): "1"}}
+    if pool.node_resources:
+        assert container["resources"] == {"limits": {next(iter(pool.node_resources)): "1"}}
     else:
         claim = one(made, "ResourceClaimTemplate")
         assert container["resources"] == {"claims": [{"name": pod["resourceClaims"][0]["name"]}]}

@@ -3,6 +3,7 @@
 from gpupools.planned.cloud import Cloud, Declaring, NodePools, Reading
 from tests.made_up_cloud.nimbus.access import exec_plugin
 from tests.made_up_cloud.nimbus.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
+from tests.made_up_cloud.nimbus.choices import decide, refusals
 from tests.made_up_cloud.nimbus.cluster import EXAMPLE, NimbusCluster
 from tests.made_up_cloud.nimbus.conflicts import conflicts
 from tests.made_up_cloud.nimbus.edits import edits
@@ -10,7 +11,6 @@ from tests.made_up_cloud.nimbus.machines import INSTANCE_TYPES
 from tests.made_up_cloud.nimbus.pool_settings import OVERRIDABLE, SETTINGS
 from tests.made_up_cloud.nimbus.reserved import LABELS, TAINTS
 from tests.made_up_cloud.nimbus.runtime import node_runtime
-from tests.made_up_cloud.nimbus.settings import decide, refusals
 
 
 def _reading() -> Reading:

@@ -3,16 +3,20 @@
 from collections.abc import Mapping
 
 from gpupools.asked.spec import SHARING_KINDS
-from gpupools.planned.cloud import Capability, Owners, Software, Verdict
+from gpupools.planned.cloud import Capability, Owners, SoftwareOption, Verdict
 from gpupools.planned.dra import dra_capabilities
 
 _PAGE = "https://example.com/gpus"
 
-SOFTWARE: Mapping[str, Software] = {
-    "cloud-managed": Software(Owners("Nimbus", "Nimbus", "Nimbus"), "the cloud brings all of it", _PAGE),
-    "device-plugin": Software(Owners("Nimbus", "Nimbus", "NVIDIA device plugin"), "the image has a driver", _PAGE),
-    "gpu-operator": Software(Owners("Nimbus", "Nimbus", "GPU Operator"), "the image has a driver", _PAGE),
-    "dra-driver": Software(Owners("Nimbus", "Nimbus", "none (NVIDIA DRA driver)"), "the image has a driver", _PAGE),
+SOFTWARE: Mapping[str, SoftwareOption] = {
+    "cloud-managed": SoftwareOption(Owners("Nimbus", "Nimbus", "Nimbus"), "the cloud brings all of it", _PAGE),
+    "device-plugin": SoftwareOption(
+        Owners("Nimbus", "Nimbus", "NVIDIA device plugin"), "the image has a driver", _PAGE
+    ),
+    "gpu-operator": SoftwareOption(Owners("Nimbus", "Nimbus", "GPU Operator"), "the image has a driver", _PAGE),
+    "dra-driver": SoftwareOption(
+        Owners("Nimbus", "Nimbus", "none (NVIDIA DRA driver)"), "the image has a driver", _PAGE
+    ),
 }
 
 DEFAULT_SOFTWARE: Mapping[str, str] = dict.fromkeys(SHARING_KINDS, "cloud-managed")

@@ -9,7 +9,7 @@ from gpupools.planned.cloud import Declaring
 from gpupools.planned.plan import PoolPlan
 from gpupools.providers.set_by_hand import keyword_arguments
 from tests.made_up_cloud.nimbus import sdk
-from tests.made_up_cloud.nimbus.settings import NimbusSettings
+from tests.made_up_cloud.nimbus.choices import NimbusChoices
 
 
 def create_provider(
@@ -23,8 +23,8 @@ def create_pool(
     name: str, plan: PoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.Output[str]:
     """Declare the node pool of a plan; return its name."""
-    settings = plan.settings
-    if not isinstance(settings, NimbusSettings):
+    choices = plan.choices
+    if not isinstance(choices, NimbusChoices):
         raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for nimbus")
     args = sdk.NodePoolArgs(
         cluster=cluster["name"],
@@ -33,12 +33,12 @@ def create_pool(
         disk_gib=plan.disk_gib,
         labels=dict(plan.labels),
         taints=[{"key": each.key, "value": each.value, "effect": each.effect.value} for each in plan.taints],
-        image=settings.image,
-        tags=dict(settings.tags) or None,
-        time_slices=settings.time_slices,
+        image=choices.image,
+        tags=dict(choices.tags) or None,
+        time_slices=choices.time_slices,
     )
-    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if settings.protect else None))
-    inputs = keyword_arguments(args, settings.overrides)
+    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if choices.protect else None))
+    inputs = keyword_arguments(args, choices.overrides)
     pool = sdk.NodePool(f"{name}-pool", opts=kept, **inputs)
     return pool.urn.apply(lambda _: f"{name}-pool")
 

@@ -1,6 +1,6 @@
 """What Nimbus nodes bring of the GPU software. Pure."""
 
-from gpupools.planned.cloud import Settings
+from gpupools.planned.cloud import Choices
 from gpupools.planned.node_runtime import NodeRuntime
 from gpupools.planned.runtime_plan import Piece
 
@@ -10,6 +10,6 @@ MANAGED = NodeRuntime(brings={**_IMAGE, Piece.DEVICE_PLUGIN: "Nimbus"}, why="the
 BARE = NodeRuntime(brings=_IMAGE, why="the image brings driver and toolkit", source=_PAGE)
 
 
-def node_runtime(software: str, settings: Settings) -> NodeRuntime:
+def node_runtime(software: str, choices: Choices) -> NodeRuntime:
     """Say what the nodes bring."""
     return MANAGED if software == "cloud-managed" else BARE

@@ -14,7 +14,7 @@ from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import PoolFacts
 from gpupools.policies import configuration, waivers
 from gpupools.policies.components import Said, repeats, said
-from gpupools.policies.declared import ANSWERS, Declared, Stack
+from gpupools.policies.declared import ANSWERS, Declared, DeclaredStack
 from gpupools.policies.documents import terraform_plan, terraform_state
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.forms import read_document
@@ -168,7 +168,7 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
     resources = _with_own_addresses(document.resources)
     known = dict(clouds())
     declared = {address: _declared(address, resource, known) for address, resource in resources.items()}
-    stack = Stack(declared.values(), document.gaps)
+    stack = DeclaredStack(declared.values(), document.gaps)
     found: dict[tuple[str, str, str], Found] = {}
     counted: Counter[tuple[str, Level]] = Counter()
     rules = {rule.name: rule for rule in ALL_RULES}
@@ -294,7 +294,7 @@ def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> D
 def _findings(
     resources: Mapping[str, Resource],
     declared: Mapping[str, Declared],
-    stack: Stack,
+    stack: DeclaredStack,
     config: Config,
     waived: Collection[Waiver],
 ) -> Iterator[tuple[Rule, str, Finding]]:

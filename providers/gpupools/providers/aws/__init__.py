@@ -6,6 +6,7 @@ Owns the AWS facts. `resources.py` beside it is the only place that imports the 
 from gpupools.planned.cloud import Cloud, Declaring, NodePools, Reading
 from gpupools.providers.aws.access import exec_plugin
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
+from gpupools.providers.aws.choices import decide, refusals
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.conflicts import conflicts
 from gpupools.providers.aws.edits import edits
@@ -14,7 +15,6 @@ from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PL
 from gpupools.providers.aws.registries import own_registry
 from gpupools.providers.aws.reserved import LABELS, TAINTS
 from gpupools.providers.aws.runtime import node_runtime
-from gpupools.providers.aws.settings import decide, refusals
 
 _ONE_ACCOUNT = "write account of the cluster, or take it out: the account in node_role_arn is the only one allowed"
 _ASSUMED = "write assume_role of the cluster"

@@ -76,19 +76,19 @@ def bottlerocket_settings(
     Keys that need quotes stay below a bare table header: EKS's merge of user data rejects quoted keys inside a header
     (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
     """
-    settings: dict[str, Any] = {}
+    choices: dict[str, Any] = {}
     plugin = _device_plugin(gpu_model, sharing)
     if plugin:
-        settings["kubelet-device-plugins"] = {"nvidia": plugin}
+        choices["kubelet-device-plugins"] = {"nvidia": plugin}
     if max_pods is not None:
         # What is set here replaces EKS's own number:
         # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
-        settings["kubernetes"] = {"max-pods": max_pods}
+        choices["kubernetes"] = {"max-pods": max_pods}
     if local_nvme:
-        settings["bootstrap-commands"] = {"local-nvme": {**_COMMANDS, "essential": True, "mode": "always"}}
-    if not settings:
+        choices["bootstrap-commands"] = {"local-nvme": {**_COMMANDS, "essential": True, "mode": "always"}}
+    if not choices:
         return ""
-    return tomli_w.dumps({"settings": settings}).replace(tomli_w.dumps(_COMMANDS), _COMMANDS_ON_ONE_LINE)
+    return tomli_w.dumps({"settings": choices}).replace(tomli_w.dumps(_COMMANDS), _COMMANDS_ON_ONE_LINE)
 
 
 def _device_plugin(gpu_model: str, sharing: SharingMode) -> dict[str, Any]:

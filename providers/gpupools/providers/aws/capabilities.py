@@ -8,7 +8,7 @@ driver and container toolkit only.
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gpupools.planned.cloud import Capability, Owners, Software, Verdict
+from gpupools.planned.cloud import Capability, Owners, SoftwareOption, Verdict
 from gpupools.planned.dra import dra_capabilities
 
 _IMAGES = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
@@ -22,24 +22,24 @@ _OPERATOR_SHARING = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operato
 _BOTTLEROCKET_OWNER = "node image (Bottlerocket NVIDIA)"
 _AL2023_OWNER = "node image (AL2023 NVIDIA)"
 
-SOFTWARE: Mapping[str, Software] = MappingProxyType(
+SOFTWARE: Mapping[str, SoftwareOption] = MappingProxyType(
     {
-        "cloud-managed": Software(
+        "cloud-managed": SoftwareOption(
             owners=Owners(_BOTTLEROCKET_OWNER, _BOTTLEROCKET_OWNER, _BOTTLEROCKET_OWNER),
             why="the Bottlerocket image brings driver, container toolkit and the device plugin, a service of the host",
             source=_IMAGES,
         ),
-        "device-plugin": Software(
+        "device-plugin": SoftwareOption(
             owners=Owners(_AL2023_OWNER, _AL2023_OWNER, "NVIDIA device plugin"),
             why="the AL2023 image brings driver and container toolkit and leaves the device plugin to the cluster",
             source="https://github.com/awslabs/amazon-eks-ami/issues/2342",
         ),
-        "gpu-operator": Software(
+        "gpu-operator": SoftwareOption(
             owners=Owners(_AL2023_OWNER, _AL2023_OWNER, "GPU Operator"),
             why="the AL2023 image brings driver and container toolkit, which the operator must not install again",
             source=_IMAGES,
         ),
-        "dra-driver": Software(
+        "dra-driver": SoftwareOption(
             owners=Owners(_AL2023_OWNER, _AL2023_OWNER, "none (NVIDIA DRA driver)"),
             why="the AL2023 image brings driver and container toolkit, and NVIDIA's DRA driver serves claims",
             source=_DRA,

@@ -13,6 +13,7 @@ from gpupools.base.errors import Path, Problem, nearest, shown
 from gpupools.base.taints import GPU_TAINT
 from gpupools.planned.cloud import Wish
 from gpupools.providers.aws import boot
+from gpupools.providers.aws.choices import at_machine, refusals, user_data
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.images import (
     AL2023,
@@ -33,7 +34,6 @@ from gpupools.providers.aws.pool_settings import (
     PLACEMENT_GROUP,
     VOLUME_TYPES,
 )
-from gpupools.providers.aws.settings import at_machine, refusals, user_data
 
 _ULTRASERVER_PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html"
 _NODE_GROUP_API = "https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html"

@@ -8,7 +8,7 @@ from gpupools.planned.cloud import Wish
 
 
 @dataclass(frozen=True)
-class Image:
+class EksImage:
     """A node image."""
 
     name: str
@@ -32,14 +32,14 @@ _AMD64_FAMILIES = frozenset(
     | {"p3", "p3dn", "p4d", "p4de", "p5", "p5e", "p5en", "p6-b200", "p6-b300"}
 )
 
-AL2023 = Image(
+AL2023 = EksImage(
     name="AL2023 NVIDIA",
     ami_types=MappingProxyType({"amd64": "AL2023_x86_64_NVIDIA", "arm64": "AL2023_ARM_64_NVIDIA"}),
     families=MappingProxyType(
         {"amd64": _AMD64_FAMILIES | {"g7"}, "arm64": frozenset({"g5g", "p6e-gb200", "p6e-gb300"})}
     ),
 )
-BOTTLEROCKET = Image(
+BOTTLEROCKET = EksImage(
     name="Bottlerocket NVIDIA",
     ami_types=MappingProxyType({"amd64": "BOTTLEROCKET_x86_64_NVIDIA", "arm64": "BOTTLEROCKET_ARM_64_NVIDIA"}),
     families=MappingProxyType({"amd64": _AMD64_FAMILIES, "arm64": frozenset({"g5g"})}),
@@ -47,14 +47,14 @@ BOTTLEROCKET = Image(
         {"amd64": "BOTTLEROCKET_x86_64_NVIDIA_FIPS", "arm64": "BOTTLEROCKET_ARM_64_NVIDIA_FIPS"}
     ),
 )
-OWN = Image(name="of your own", ami_types=MappingProxyType({}), families=MappingProxyType({}))
+OWN = EksImage(name="of your own", ami_types=MappingProxyType({}), families=MappingProxyType({}))
 
-IMAGES: Mapping[str, Image] = MappingProxyType(
+IMAGES: Mapping[str, EksImage] = MappingProxyType(
     {"cloud-managed": BOTTLEROCKET, "device-plugin": AL2023, "gpu-operator": AL2023, "dra-driver": AL2023}
 )
 """The node image by software."""
 
-BY_FAMILY: Mapping[str, Image] = MappingProxyType({"al2023": AL2023, "bottlerocket": BOTTLEROCKET, "custom": OWN})
+BY_FAMILY: Mapping[str, EksImage] = MappingProxyType({"al2023": AL2023, "bottlerocket": BOTTLEROCKET, "custom": OWN})
 """The node image by `image.family`."""
 
 ULTRASERVER_FAMILIES = frozenset({"p6e-gb200", "p6e-gb300"})
@@ -71,7 +71,7 @@ def family(instance_type: str) -> str:
     return instance_type.partition(".")[0]
 
 
-def image_of(wish: Wish) -> Image:
+def image_of(wish: Wish) -> EksImage:
     """Return the image the pool names, else the one that fits its software."""
     named = wish.spec.image.family
     return BY_FAMILY.get(named or "", IMAGES[wish.software])

@@ -1,6 +1,6 @@
 """Declares a planned pool on EKS: a launch template, a managed node group and the tags that let it scale from zero.
 
-Translates only: which image, disks and settings a pool gets is decided in `settings.py`.
+Translates only: which image, disks and settings a pool gets is decided in `choices.py`.
 """
 
 import base64
@@ -15,12 +15,12 @@ import pulumi
 import pulumi_aws as aws
 
 from gpupools.base.taints import Taint
-from gpupools.planned.capacity import GPU_RESOURCE
 from gpupools.planned.cloud import Declaring
+from gpupools.planned.node_resources import GPU_RESOURCE
 from gpupools.planned.plan import PoolPlan
+from gpupools.providers.aws.choices import EksChoices, Interface, Volume
 from gpupools.providers.aws.cluster import account_of
 from gpupools.providers.aws.read_back import EFFECTS
-from gpupools.providers.aws.settings import EksSettings, Interface, Volume
 from gpupools.providers.last_update import asked, left_of, unmoved
 from gpupools.providers.set_by_hand import by_python_name, wire_inputs
 
@@ -96,13 +96,13 @@ def create_pool(
     Raises:
         TypeError: The plan is for another cloud.
     """
-    settings = plan.settings
-    if not isinstance(settings, EksSettings):
+    choices = plan.choices
+    if not isinstance(choices, EksChoices):
         raise TypeError(f"the plan of pool {plan.name!r} is for {plan.cloud}, not for aws")
-    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if settings.protect else None))
-    tags = {**settings.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": plan.name}
-    template = _launch_template(name, plan, settings, cluster, kept)
-    desired, autoscaled = _desired_size(name, plan, settings, cluster["region"], opts)
+    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if choices.protect else None))
+    tags = {**choices.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": plan.name}
+    template = _launch_template(name, plan, choices, cluster, kept)
+    desired, autoscaled = _desired_size(name, plan, choices, cluster["region"], opts)
     group = _declare(
         aws.eks.NodeGroup,
         aws.eks.NodeGroupArgs,
@@ -111,12 +111,12 @@ def create_pool(
             **_where(cluster),
             "clusterName": cluster["name"],
             "nodeRoleArn": cluster["node_role_arn"],
-            "subnetIds": _subnets(cluster, settings.zones),
-            "amiType": settings.ami_type or None,
-            "capacityType": settings.capacity_type,
+            "subnetIds": _subnets(cluster, choices.zones),
+            "amiType": choices.ami_type or None,
+            "capacityType": choices.capacity_type,
             # EKS wants the type of a Capacity Block in the launch template, and takes it in one place only.
             # https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
-            "instanceTypes": None if settings.is_capacity_block else [plan.instance.name],
+            "instanceTypes": None if choices.is_capacity_block else [plan.instance.name],
             "launchTemplate": {
                 "id": template.id,
                 # A number: `$Latest` would differ from what EKS reports at every preview.
@@ -129,24 +129,24 @@ def create_pool(
             ],
             # MINIMAL stops the old node before it starts the new one: a spare GPU node is often not to be had.
             # https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
-            "updateConfig": {"maxUnavailable": settings.max_unavailable, "updateStrategy": "MINIMAL"},
-            "nodeRepairConfig": {"enabled": settings.auto_repair},
+            "updateConfig": {"maxUnavailable": choices.max_unavailable, "updateStrategy": "MINIMAL"},
+            "nodeRepairConfig": {"enabled": choices.auto_repair},
             "tags": tags,
         },
-        settings,
+        choices,
         pulumi.ResourceOptions.merge(
             pulumi.ResourceOptions.merge(kept, autoscaled),
             pulumi.ResourceOptions(
                 custom_timeouts=pulumi.CustomTimeouts(
-                    create=f"{settings.create_timeout_minutes}m",
-                    update=f"{settings.update_timeout_minutes}m",
-                    delete=f"{settings.delete_timeout_minutes}m",
+                    create=f"{choices.create_timeout_minutes}m",
+                    update=f"{choices.update_timeout_minutes}m",
+                    delete=f"{choices.delete_timeout_minutes}m",
                 ),
             ),
         ),
     )
     scaling_group = group.resources.apply(_autoscaling_group)
-    for key, value in _scale_from_zero(plan, settings).items():
+    for key, value in _scale_from_zero(plan, choices).items():
         aws.autoscaling.Tag(
             f"{name}-{key.removeprefix(f'{_TEMPLATE}/')}",
             autoscaling_group_name=scaling_group,
@@ -167,7 +167,7 @@ def _where(cluster: Mapping[str, pulumi.Input[Any]]) -> dict[str, Any]:
 
 
 def _desired_size(
-    name: str, plan: PoolPlan, settings: EksSettings, region: pulumi.Input[str], opts: pulumi.ResourceOptions
+    name: str, plan: PoolPlan, choices: EksChoices, region: pulumi.Input[str], opts: pulumi.ResourceOptions
 ) -> tuple[int, pulumi.ResourceOptions]:
     """Return the number of nodes to declare, and the options that leave it to the autoscaler.
 
@@ -177,7 +177,7 @@ def _desired_size(
     """
     if plan.min_nodes == plan.max_nodes:
         return plan.min_nodes, pulumi.ResourceOptions()
-    former = name.removesuffix(plan.name) + settings.first_name
+    former = name.removesuffix(plan.name) + choices.first_name
     has, there = left_of(_NODE_GROUP, (f"{name}-nodes", f"{former}-nodes"))
     ends = {"minSize": plan.min_nodes, "maxSize": plan.max_nodes}
     if has is not None and not _same_ends(ends, has["scalingConfig"]):
@@ -218,11 +218,11 @@ def _declare(
     args: type,
     name: str,
     inputs: Mapping[str, Any],
-    settings: EksSettings,
+    choices: EksChoices,
     opts: pulumi.ResourceOptions,
 ) -> RESOURCE:
     """Declare a resource from its inputs by wire name, with what was set by hand merged in; None means left out."""
-    merged = wire_inputs(inputs, settings.overrides.get(kind.__name__, {}))
+    merged = wire_inputs(inputs, choices.overrides.get(kind.__name__, {}))
     return kind(name, opts=opts, **by_python_name(args, merged))
 
 
@@ -237,7 +237,7 @@ def _subnets(cluster: Mapping[str, pulumi.Input[Any]], zones: Sequence[str]) -> 
 def _launch_template(
     name: str,
     plan: PoolPlan,
-    settings: EksSettings,
+    choices: EksChoices,
     cluster: Mapping[str, pulumi.Input[Any]],
     opts: pulumi.ResourceOptions,
 ) -> LaunchTemplate:
@@ -248,40 +248,40 @@ def _launch_template(
     https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html
     """
     # A renamed pool keeps the tags of its machines: any other text here would replace every node.
-    first = settings.first_name
+    first = choices.first_name
     stem = f"{name.removesuffix(plan.name)}{first}" if name.endswith(plan.name) else name
-    tags = {**settings.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": first}
+    tags = {**choices.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": first}
     placement = None
-    if settings.placement_group:
+    if choices.placement_group:
         group = _declare(
             aws.ec2.PlacementGroup,
             aws.ec2.PlacementGroupArgs,
             f"{name}-placement",
             {**_where(cluster), "strategy": "cluster", "tags": {"Name": stem, **tags}},
-            settings,
+            choices,
             opts,
         )
         placement = {"groupName": group.name}
     inputs = {
         **_where(cluster),
         "description": f"Nodes of the GPU pool {stem}",
-        "imageId": settings.image_id,
-        "instanceType": plan.instance.name if settings.is_capacity_block else None,
-        "instanceMarketOptions": {"marketType": "capacity-block"} if settings.is_capacity_block else None,
-        "capacityReservationSpecification": _reservation(settings),
+        "imageId": choices.image_id,
+        "instanceType": plan.instance.name if choices.is_capacity_block else None,
+        "instanceMarketOptions": {"marketType": "capacity-block"} if choices.is_capacity_block else None,
+        "capacityReservationSpecification": _reservation(choices),
         "metadataOptions": {
             "httpEndpoint": "enabled",
             "httpTokens": "required",
             # With 1, pods are one hop too far away to get credentials of the node.
             # https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html
-            "httpPutResponseHopLimit": settings.imds_hop_limit,
+            "httpPutResponseHopLimit": choices.imds_hop_limit,
         },
-        "blockDeviceMappings": [_block_device(volume) for volume in settings.volumes] or None,
-        "networkInterfaces": [_interface(each, settings) for each in settings.interfaces] or None,
+        "blockDeviceMappings": [_block_device(volume) for volume in choices.volumes] or None,
+        "networkInterfaces": [_interface(each, choices) for each in choices.interfaces] or None,
         # EC2 takes security groups of the machine or of its interfaces, not of both.
-        "vpcSecurityGroupIds": None if settings.interfaces else list(settings.security_group_ids) or None,
+        "vpcSecurityGroupIds": None if choices.interfaces else list(choices.security_group_ids) or None,
         "placement": placement,
-        "userData": base64.b64encode(settings.user_data.encode()).decode() if settings.user_data else None,
+        "userData": base64.b64encode(choices.user_data.encode()).decode() if choices.user_data else None,
         # The node group's own tags reach neither instances nor volumes.
         "tagSpecifications": [
             {"resourceType": kind, "tags": {"Name": stem, **tags}}
@@ -289,14 +289,14 @@ def _launch_template(
         ],
         "tags": tags,
     }
-    return _declare(LaunchTemplate, aws.ec2.LaunchTemplateArgs, f"{name}-template", inputs, settings, opts)
+    return _declare(LaunchTemplate, aws.ec2.LaunchTemplateArgs, f"{name}-template", inputs, choices, opts)
 
 
-def _reservation(settings: EksSettings) -> dict[str, Any] | None:
-    if settings.reservation_group_arn is not None:
-        return {"capacityReservationTarget": {"capacityReservationResourceGroupArn": settings.reservation_group_arn}}
-    if settings.reservation_id is not None:
-        return {"capacityReservationTarget": {"capacityReservationId": settings.reservation_id}}
+def _reservation(choices: EksChoices) -> dict[str, Any] | None:
+    if choices.reservation_group_arn is not None:
+        return {"capacityReservationTarget": {"capacityReservationResourceGroupArn": choices.reservation_group_arn}}
+    if choices.reservation_id is not None:
+        return {"capacityReservationTarget": {"capacityReservationId": choices.reservation_id}}
     return None
 
 
@@ -312,26 +312,26 @@ def _block_device(volume: Volume) -> dict[str, Any]:
     return {"deviceName": volume.device, "ebs": {key: value for key, value in ebs.items() if value is not None}}
 
 
-def _interface(interface: Interface, settings: EksSettings) -> dict[str, Any]:
+def _interface(interface: Interface, choices: EksChoices) -> dict[str, Any]:
     declared: dict[str, Any] = {
         "networkCardIndex": interface.card,
         "deviceIndex": interface.device,
-        "securityGroups": list(settings.security_group_ids),
+        "securityGroups": list(choices.security_group_ids),
         "associatePublicIpAddress": "false",
         "deleteOnTermination": "true",
     }
     return declared | ({"interfaceType": interface.type} if interface.type is not None else {})
 
 
-def _scale_from_zero(plan: PoolPlan, settings: EksSettings) -> dict[str, str]:
+def _scale_from_zero(plan: PoolPlan, choices: EksChoices) -> dict[str, str]:
     """Return the tags that describe a node of the pool; taints in Kubernetes' own spelling."""
-    if not settings.autoscaled:
+    if not choices.autoscaled:
         return {}
     # The autoscaler counts the GPUs of the instance type unless a tag says otherwise; sliced ones may all go by
     # another name. kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/aws_manager.go, buildNodeFromTemplate.
-    offered = {GPU_RESOURCE: 0, **plan.capacity}
-    labels = {**plan.labels, **settings.node_labels}
-    resources = {**{name: str(count) for name, count in offered.items()}, **settings.node_resources}
+    offered = {GPU_RESOURCE: 0, **plan.node_resources}
+    labels = {**plan.labels, **choices.node_labels}
+    resources = {**{name: str(count) for name, count in offered.items()}, **choices.node_resources}
     return {
         **{f"{_TEMPLATE}/label/{key}": value for key, value in labels.items()},
         **{f"{_TEMPLATE}/taint/{taint.key}": _taint_value(taint) for taint in plan.taints},

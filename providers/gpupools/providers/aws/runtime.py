@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from gpupools.planned.cloud import Settings
+from gpupools.planned.cloud import Choices
 from gpupools.planned.node_runtime import OPERATORS_DRIVER, NodeChart, NodeRuntime
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import Piece
-from gpupools.providers.aws.settings import EksSettings
+from gpupools.providers.aws.choices import EksChoices
 
 _IMAGES = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
 _BOTTLEROCKET = "https://bottlerocket.dev/en/os/1.57.x/api/settings/kubelet-device-plugins/"
@@ -69,14 +69,14 @@ _EFA = NodeChart("aws-efa-k8s-device-plugin", _efa_values, ("the chart has no CR
 """The plugin that offers EFA interfaces to pods: https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html."""
 
 
-def node_runtime(software: str, settings: Settings) -> NodeRuntime:
+def node_runtime(software: str, choices: Choices) -> NodeRuntime:
     """Say what the nodes bring; the node image decides, which `settings.ami_type` names."""
     found = _OWN[software]
-    if not isinstance(settings, EksSettings):
+    if not isinstance(choices, EksChoices):
         return found
-    if settings.ami_type.startswith("BOTTLEROCKET_"):
+    if choices.ami_type.startswith("BOTTLEROCKET_"):
         found = BOTTLEROCKET
-    elif settings.ami_type.startswith("AL2023_"):
+    elif choices.ami_type.startswith("AL2023_"):
         found = AL2023
-    efa = any(interface.type is not None for interface in settings.interfaces)
+    efa = any(interface.type is not None for interface in choices.interfaces)
     return replace(found, charts=(_EFA,)) if efa else found

@@ -3,6 +3,7 @@
 from gpupools.planned.cloud import Cloud, Declaring, FreeForms, NodePools, Reading
 from gpupools.providers.azure.access import exec_plugin
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
+from gpupools.providers.azure.choices import decide, refusals
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.conflicts import conflicts
 from gpupools.providers.azure.edits import edits
@@ -10,7 +11,6 @@ from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.azure.reserved import LABELS, TAINTS
 from gpupools.providers.azure.runtime import node_runtime
-from gpupools.providers.azure.settings import decide, refusals
 
 _ENVIRONMENT = "set {} where Pulumi runs"
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from gpupools.asked.spec import SHARING_KINDS
-from gpupools.planned.cloud import Capability, Owners, Software, Verdict
+from gpupools.planned.cloud import Capability, Owners, SoftwareOption, Verdict
 from gpupools.planned.dra import dra_capabilities
 
 _AKS = "https://learn.microsoft.com/azure/aks/"
@@ -162,24 +162,24 @@ CAPABILITIES: Mapping[tuple[str, str], Capability] = {
 }
 """Verdict by (software, kind of sharing), without gaps."""
 
-SOFTWARE: Mapping[str, Software] = MappingProxyType(
+SOFTWARE: Mapping[str, SoftwareOption] = MappingProxyType(
     {
-        "cloud-managed": Software(
+        "cloud-managed": SoftwareOption(
             owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="AKS"),
             why="AKS-managed GPU nodes bring driver, device plugin and DCGM exporter",
             source="https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes",
         ),
-        "device-plugin": Software(
+        "device-plugin": SoftwareOption(
             owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="NVIDIA device plugin"),
             why="AKS installs the driver by default and leaves the device plugin to the cluster's owner",
             source="https://learn.microsoft.com/azure/aks/use-nvidia-gpu",
         ),
-        "gpu-operator": Software(
+        "gpu-operator": SoftwareOption(
             owners=Owners(driver="GPU Operator", container_toolkit="GPU Operator", device_plugin="GPU Operator"),
             why="Microsoft's way with the GPU Operator skips AKS's driver, so that the operator owns all of it",
             source="https://learn.microsoft.com/azure/aks/nvidia-gpu-operator",
         ),
-        "dra-driver": Software(
+        "dra-driver": SoftwareOption(
             owners=Owners(driver="AKS", container_toolkit="AKS", device_plugin="none (NVIDIA DRA driver)"),
             why="AKS installs the driver, and NVIDIA's DRA driver serves claims",
             source="https://blog.aks.azure.com/2026/03/06/dra-with-vGPUs-on-aks",

@@ -13,7 +13,7 @@ from pulumi_azure_native import containerservice
 from gpupools.base.naming import replacement_name
 from gpupools.planned.cloud import Declaring
 from gpupools.planned.plan import PoolPlan
-from gpupools.providers.azure.settings import AksSettings
+from gpupools.providers.azure.choices import AksChoices
 from gpupools.providers.last_update import asked, left_of, unmoved
 from gpupools.providers.sdk_internals import wire_names
 from gpupools.providers.set_by_hand import keyword_arguments, wire_inputs
@@ -116,14 +116,14 @@ def create_pool(
     Raises:
         TypeError: The plan was made for another cloud.
     """
-    settings = plan.settings
-    if not isinstance(settings, AksSettings):
+    choices = plan.choices
+    if not isinstance(choices, AksChoices):
         raise TypeError(f"{plan.cluster}/{plan.name} was planned for {plan.cloud}, not for azure")
     cluster = _in_its_subscription(cluster, opts)
-    declare = _typed if settings.api_version is None else _untyped
-    former = name.removesuffix(plan.name) + settings.first_name
+    declare = _typed if choices.api_version is None else _untyped
+    former = name.removesuffix(plan.name) + choices.first_name
     names = (f"{name}-pool", f"{former}-pool")
-    pool, pool_name = declare(names, settings, _arguments(plan, settings, cluster), opts)
+    pool, pool_name = declare(names, choices, _arguments(plan, choices, cluster), opts)
     # Through the URN, so that the name is known at preview and whoever uses it still waits for the pool.
     return pool.urn.apply(lambda _: pool_name)
 
@@ -161,15 +161,15 @@ def _in_its_subscription(
 
 def _typed(
     names: tuple[str, ...],
-    settings: AksSettings,
+    choices: AksChoices,
     arguments: containerservice.AgentPoolArgs,
     opts: pulumi.ResourceOptions,
 ) -> tuple[pulumi.Resource, pulumi.Input[str]]:
     """Declare the pool as the SDK's own agent pool."""
-    inputs = keyword_arguments(arguments, settings.overrides)
+    inputs = keyword_arguments(arguments, choices.overrides)
     wire = wire_names(containerservice.AgentPoolArgs)
-    pool_name = _pool_name(settings, {wire[key]: value for key, value in inputs.items()})
-    counted = _counted(names, settings, wire_inputs(arguments, settings.overrides), pool_name, opts)
+    pool_name = _pool_name(choices, {wire[key]: value for key, value in inputs.items()})
+    counted = _counted(names, choices, wire_inputs(arguments, choices.overrides), pool_name, opts)
     if counted.running is not None:
         inputs["count"] = counted.running
     pool = containerservice.AgentPool(
@@ -178,14 +178,14 @@ def _typed(
         # The trailing underscore is the SDK's: Pulumi's own first argument is called resource_name.
         resource_name_=inputs.pop("resource_name"),
         **inputs,
-        opts=pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(opts, counted.options), _options(settings)),
+        opts=pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(opts, counted.options), _options(choices)),
     )
     return pool, pool_name
 
 
 def _untyped(
     names: tuple[str, ...],
-    settings: AksSettings,
+    choices: AksChoices,
     arguments: containerservice.AgentPoolArgs,
     opts: pulumi.ResourceOptions,
 ) -> tuple[pulumi.Resource, pulumi.Input[str]]:
@@ -195,17 +195,17 @@ def _untyped(
     when its address changes (pulumi/pulumi-azure-native provider/pkg/provider/{provider,diff}.go,
     https://github.com/pulumi/pulumi-azure-native/pull/3985 and 4692).
     """
-    properties = wire_inputs(arguments, settings.overrides)
+    properties = wire_inputs(arguments, choices.overrides)
     cluster, group = properties.pop("resourceName"), properties.pop("resourceGroupName")
-    properties["gpuProfile"] = {**properties["gpuProfile"], "nvidia": _nvidia(settings)}
-    pool_name = _pool_name(settings, properties)
+    properties["gpuProfile"] = {**properties["gpuProfile"], "nvidia": _nvidia(choices)}
+    pool_name = _pool_name(choices, properties)
     place = {"resourceName": cluster, "resourceGroupName": group}
-    counted = _counted(names, settings, {**properties, **place}, pool_name, opts)
+    counted = _counted(names, choices, {**properties, **place}, pool_name, opts)
     if counted.running is not None:
         properties["count"] = counted.running
     pool = azure_native.resources.Resource(
         names[0],
-        api_version=settings.api_version,
+        api_version=choices.api_version,
         resource_group_name=group,
         resource_provider_namespace="Microsoft.ContainerService",
         parent_resource_path=pulumi.Output.concat("managedClusters/", cluster)
@@ -215,13 +215,13 @@ def _untyped(
         resource_name_=pool_name,
         properties=properties,
         opts=pulumi.ResourceOptions.merge(
-            pulumi.ResourceOptions.merge(opts, counted.options), _options(settings, "properties.")
+            pulumi.ResourceOptions.merge(opts, counted.options), _options(choices, "properties.")
         ),
     )
     return pool, pool_name
 
 
-def _options(settings: AksSettings, below: str = "") -> pulumi.ResourceOptions:
+def _options(choices: AksChoices, below: str = "") -> pulumi.ResourceOptions:
     """Return the pool's options; its inputs are `below` this path."""
     leaves = _FIXED_LEAVES if below else {}
     fixed = [path for name in FIXED_AT_CREATION for path in leaves.get(name, (name,))]
@@ -231,11 +231,11 @@ def _options(settings: AksSettings, below: str = "") -> pulumi.ResourceOptions:
         # (pulumi/pulumi-azure-native provider/pkg/provider/provider.go, `Diff`); our names change with whatever forces
         # a replacement, so that the new pool can come first.
         delete_before_replace=False,
-        protect=settings.protect or None,
+        protect=choices.protect or None,
         custom_timeouts=pulumi.CustomTimeouts(
-            create=f"{settings.create_min}m",
-            update=f"{settings.update_min}m",
-            delete=f"{settings.delete_min}m",
+            create=f"{choices.create_min}m",
+            update=f"{choices.update_min}m",
+            delete=f"{choices.delete_min}m",
         ),
     )
 
@@ -251,7 +251,7 @@ class _Counted:
 
 def _counted(
     names: tuple[str, ...],
-    settings: AksSettings,
+    choices: AksChoices,
     inputs: Mapping[str, Any],
     pool_name: pulumi.Input[str],
     opts: pulumi.ResourceOptions,
@@ -266,14 +266,14 @@ def _counted(
 
     Args:
         names: The names the pool's resource may have in the state.
-        settings: What the pool is to be.
+        choices: What the pool is to be.
         inputs: Its inputs by wire name, all but the pool's name.
         pool_name: That one; another than the state has is a new pool's, which starts as such.
         opts: Those of every resource of the pool.
     """
-    if not settings.autoscaled:
+    if not choices.autoscaled:
         return _Counted()
-    generic = settings.api_version is not None
+    generic = choices.api_version is not None
     has, there = left_of(_RESOURCE if generic else _AGENT_POOL, names)
     changes = {key: value for key, value in inputs.items() if key not in (*_PLACE, "count")}
     if has is not None and "name" in has and not _contains(has["properties"] if generic else has, changes):
@@ -307,17 +307,17 @@ def _contains(has: Any, wanted: Any) -> bool:
     return bool(has == wanted)
 
 
-def _nvidia(settings: AksSettings) -> dict[str, str]:
+def _nvidia(choices: AksChoices) -> dict[str, str]:
     """Translate what the SDK's GPU profile has no field for."""
-    given = {"managementMode": settings.management_mode, "migStrategy": settings.mig_strategy}
+    given = {"managementMode": choices.management_mode, "migStrategy": choices.mig_strategy}
     return {key: value for key, value in given.items() if value is not None}
 
 
 def _arguments(
-    plan: PoolPlan, settings: AksSettings, cluster: Mapping[str, pulumi.Input[Any]]
+    plan: PoolPlan, choices: AksChoices, cluster: Mapping[str, pulumi.Input[Any]]
 ) -> containerservice.AgentPoolArgs:
     """Translate a plan, all but the pool's name."""
-    spot = settings.spot_max_price is not None
+    spot = choices.spot_max_price is not None
     return containerservice.AgentPoolArgs(
         resource_name=cluster["name"],
         resource_group_name=cluster["resource_group"],
@@ -325,71 +325,71 @@ def _arguments(
         # Pools of type VirtualMachines take no GPU sizes together with the autoscaler.
         type="VirtualMachineScaleSets",
         vm_size=plan.instance.name,
-        enable_auto_scaling=settings.autoscaled,
+        enable_auto_scaling=choices.autoscaled,
         # AKS asks for a count even of an autoscaled pool: https://github.com/pulumi/pulumi-azure-native/issues/2943.
         count=plan.min_nodes,
-        min_count=plan.min_nodes if settings.autoscaled else None,
-        max_count=plan.max_nodes if settings.autoscaled else None,
+        min_count=plan.min_nodes if choices.autoscaled else None,
+        max_count=plan.max_nodes if choices.autoscaled else None,
         # Deallocated nodes still count against the quota and break driver pods when they come back:
         # https://github.com/NVIDIA/gpu-operator/issues/729.
         scale_down_mode="Delete",
         scale_set_priority="Spot" if spot else None,
         # For the same reason evicted nodes are deleted.
         scale_set_eviction_policy="Delete" if spot else None,
-        spot_max_price=settings.spot_max_price,
-        capacity_reservation_group_id=settings.capacity_reservation_group_id,
-        availability_zones=list(settings.availability_zones) or None,
-        proximity_placement_group_id=cluster.get("proximity_placement_group_id") if settings.compact else None,
+        spot_max_price=choices.spot_max_price,
+        capacity_reservation_group_id=choices.capacity_reservation_group_id,
+        availability_zones=list(choices.availability_zones) or None,
+        proximity_placement_group_id=cluster.get("proximity_placement_group_id") if choices.compact else None,
         os_type="Linux",
-        os_sku=settings.os_sku,
+        os_sku=choices.os_sku,
         # What AKS does unasked is left out here and below, so that nothing changes on pools that never asked.
-        enable_fips=settings.fips or None,
+        enable_fips=choices.fips or None,
         os_disk_size_gb=plan.disk_gib,
-        os_disk_type=settings.os_disk_type,
-        gpu_profile=containerservice.GPUProfileArgs(driver=settings.gpu_driver),
-        gpu_instance_profile=settings.gpu_instance_profile,
+        os_disk_type=choices.os_disk_type,
+        gpu_profile=containerservice.GPUProfileArgs(driver=choices.gpu_driver),
+        gpu_instance_profile=choices.gpu_instance_profile,
         node_taints=[str(taint) for taint in plan.taints],
         node_labels=dict(plan.labels),
-        tags=dict(settings.tags) or None,
+        tags=dict(choices.tags) or None,
         vnet_subnet_id=cluster.get("subnet_id"),
-        max_pods=settings.max_pods,
+        max_pods=choices.max_pods,
         enable_node_public_ip=False,
-        enable_encryption_at_host=settings.encryption_at_host,
-        security_profile=_security(settings),
-        upgrade_settings=_upgrades(settings),
+        enable_encryption_at_host=choices.encryption_at_host,
+        security_profile=_security(choices),
+        upgrade_settings=_upgrades(choices),
     )
 
 
-def _security(settings: AksSettings) -> containerservice.AgentPoolSecurityProfileArgs | None:
-    if settings.ssh_access == "LocalUser" and not settings.secure_boot:
+def _security(choices: AksChoices) -> containerservice.AgentPoolSecurityProfileArgs | None:
+    if choices.ssh_access == "LocalUser" and not choices.secure_boot:
         return None
     return containerservice.AgentPoolSecurityProfileArgs(
         # LocalUser is what AKS does unasked; the property is sent only for the preview feature that needs it.
-        ssh_access=settings.ssh_access if settings.ssh_access != "LocalUser" else None,
-        enable_secure_boot=settings.secure_boot or None,
-        enable_vtpm=settings.secure_boot or None,
+        ssh_access=choices.ssh_access if choices.ssh_access != "LocalUser" else None,
+        enable_secure_boot=choices.secure_boot or None,
+        enable_vtpm=choices.secure_boot or None,
     )
 
 
-def _upgrades(settings: AksSettings) -> containerservice.AgentPoolUpgradeSettingsArgs | None:
-    if settings.max_surge is None and settings.max_unavailable is None:
+def _upgrades(choices: AksChoices) -> containerservice.AgentPoolUpgradeSettingsArgs | None:
+    if choices.max_surge is None and choices.max_unavailable is None:
         return None
     return containerservice.AgentPoolUpgradeSettingsArgs(
-        max_surge=str(settings.max_surge),
-        max_unavailable=str(settings.max_unavailable),
-        drain_timeout_in_minutes=settings.drain_timeout_min,
+        max_surge=str(choices.max_surge),
+        max_unavailable=str(choices.max_unavailable),
+        drain_timeout_in_minutes=choices.drain_timeout_min,
     )
 
 
-def _pool_name(settings: AksSettings, inputs: Mapping[str, Any]) -> pulumi.Input[str]:
+def _pool_name(choices: AksChoices, inputs: Mapping[str, Any]) -> pulumi.Input[str]:
     """Name the pool after everything that forces its replacement, so that the new one can come before the old goes."""
-    nvidia = _nvidia(settings)
+    nvidia = _nvidia(choices)
     decisive = {key: inputs[key] for key in FIXED_AT_CREATION if key in inputs and inputs[key] != _USUAL.get(key)} | {
-        "gpuProfile": {"driver": settings.gpu_driver, **nvidia} if nvidia else settings.gpu_driver
+        "gpuProfile": {"driver": choices.gpu_driver, **nvidia} if nvidia else choices.gpu_driver
     }
 
     def named(values: Mapping[str, object]) -> str:
-        return replacement_name(settings.first_name, values, limit=POOL_NAME_LIMIT, separator="")
+        return replacement_name(choices.first_name, values, limit=POOL_NAME_LIMIT, separator="")
 
     if any(isinstance(value, pulumi.Output) for value in decisive.values()):
         return pulumi.Output.all(**decisive).apply(named)

@@ -1,9 +1,9 @@
 """What AKS nodes bring of the GPU software, by the pool's GPU profile. Pure."""
 
-from gpupools.planned.cloud import Settings
+from gpupools.planned.cloud import Choices
 from gpupools.planned.node_runtime import OPERATORS_DRIVER, NodeRuntime
 from gpupools.planned.runtime_plan import Piece
-from gpupools.providers.azure.settings import AksSettings
+from gpupools.providers.azure.choices import AksChoices
 
 _GPU = "https://learn.microsoft.com/azure/aks/use-nvidia-gpu"
 
@@ -43,10 +43,10 @@ AZURE_LINUX = NodeRuntime(
 )
 
 
-def node_runtime(software: str, settings: Settings) -> NodeRuntime:
+def node_runtime(software: str, choices: Choices) -> NodeRuntime:
     """Say what the nodes bring; the pool's GPU profile decides."""
     if software == "cloud-managed":
         return MANAGED
-    if not isinstance(settings, AksSettings) or settings.gpu_driver == "Install":
+    if not isinstance(choices, AksChoices) or choices.gpu_driver == "Install":
         return WITH_DRIVER
-    return AZURE_LINUX if settings.os_sku == "AzureLinux" else WITHOUT_DRIVER
+    return AZURE_LINUX if choices.os_sku == "AzureLinux" else WITHOUT_DRIVER

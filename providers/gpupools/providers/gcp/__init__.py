@@ -6,6 +6,7 @@ Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the
 from gpupools.planned.cloud import Cloud, Declaring, NodePools, Reading
 from gpupools.providers.gcp.access import exec_plugin
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
+from gpupools.providers.gcp.choices import decide, refusals
 from gpupools.providers.gcp.cluster import GkeCluster
 from gpupools.providers.gcp.conflicts import conflicts
 from gpupools.providers.gcp.edits import edits
@@ -13,7 +14,6 @@ from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.gcp.reserved import LABELS, TAINTS
 from gpupools.providers.gcp.runtime import node_runtime
-from gpupools.providers.gcp.settings import decide, refusals
 
 _ENVIRONMENT = "set {} where Pulumi runs"
 

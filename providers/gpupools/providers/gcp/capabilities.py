@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from gpupools.planned.cloud import Capability, Owners, Software, Verdict
+from gpupools.planned.cloud import Capability, Owners, SoftwareOption, Verdict
 from gpupools.planned.dra import dra_capabilities
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL
 
@@ -131,26 +131,26 @@ CAPABILITIES: Mapping[tuple[str, str], Capability] = MappingProxyType(
 
 INSTALLER_OWNER = "Google's driver installer DaemonSet"
 
-SOFTWARE: Mapping[str, Software] = MappingProxyType(
+SOFTWARE: Mapping[str, SoftwareOption] = MappingProxyType(
     {
-        "cloud-managed": Software(
+        "cloud-managed": SoftwareOption(
             owners=Owners(driver="GKE", container_toolkit="GKE", device_plugin="GKE"),
             why="GKE installs a driver that fits the node version, and its own device plugin",
             source=_GPUS,
         ),
-        "device-plugin": Software(
+        "device-plugin": SoftwareOption(
             owners=Owners(
                 driver=INSTALLER_OWNER, container_toolkit="each pod's own mount", device_plugin="NVIDIA device plugin"
             ),
             why=f"GKE's driver installation and, by the label {NO_DEVICE_PLUGIN_LABEL}, its device plugin are off",
             source="https://github.com/NVIDIA/k8s-device-plugin/issues/741",
         ),
-        "gpu-operator": Software(
+        "gpu-operator": SoftwareOption(
             owners=Owners(driver=INSTALLER_OWNER, container_toolkit="GPU Operator", device_plugin="GPU Operator"),
             why="on Container-Optimized OS NVIDIA documents the operator without its driver, beside Google's installer",
             source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html",
         ),
-        "dra-driver": Software(
+        "dra-driver": SoftwareOption(
             owners=Owners(
                 driver=INSTALLER_OWNER,
                 container_toolkit="GKE node image (CDI)",

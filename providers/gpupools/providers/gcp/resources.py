@@ -10,9 +10,9 @@ import pulumi_gcp as gcp
 from gpupools.base.naming import replacement_name
 from gpupools.planned.cloud import Declaring
 from gpupools.planned.plan import PoolPlan
+from gpupools.providers.gcp.choices import GkeChoices
 from gpupools.providers.gcp.edits import replacing
 from gpupools.providers.gcp.read_back import EFFECTS
-from gpupools.providers.gcp.settings import GkeSettings
 from gpupools.providers.set_by_hand import keyword_arguments
 
 # Nodes read images, logs and drivers with it; what they may do is limited by the roles of their own service account.
@@ -48,22 +48,22 @@ def create_pool(
     Raises:
         TypeError: The plan was made for another cloud.
     """
-    settings = plan.settings
-    if not isinstance(settings, GkeSettings):
+    choices = plan.choices
+    if not isinstance(choices, GkeChoices):
         raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for gcp")
-    protect = pulumi.ResourceOptions(protect=True) if settings.protect else None
-    policy = _workload_policy(name, settings, cluster, opts)
+    protect = pulumi.ResourceOptions(protect=True) if choices.protect else None
+    policy = _workload_policy(name, choices, cluster, opts)
     pool = gcp.container.NodePool(
         f"{name}-nodes",
-        **keyword_arguments(_node_pool(plan, settings, cluster, policy), settings.overrides),
+        **keyword_arguments(_node_pool(plan, choices, cluster, policy), choices.overrides),
         opts=pulumi.ResourceOptions.merge(
             pulumi.ResourceOptions.merge(opts, protect),
             pulumi.ResourceOptions(
                 ignore_changes=["initialNodeCount"],  # resizing a pool changes it, and a change replaces
                 custom_timeouts=pulumi.CustomTimeouts(
-                    create=f"{settings.create_min}m",
-                    update=f"{settings.update_min}m",
-                    delete=f"{settings.delete_min}m",
+                    create=f"{choices.create_min}m",
+                    update=f"{choices.update_min}m",
+                    delete=f"{choices.delete_min}m",
                 ),
             ),
         ),
@@ -72,13 +72,13 @@ def create_pool(
 
 
 def _workload_policy(
-    name: str, settings: GkeSettings, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
+    name: str, choices: GkeChoices, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.Output[str] | None:
     """Declare the policy that puts all nodes into one NVLink domain; return its name, None where none is asked for.
 
     https://github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-a4x/gke-a4x.yaml
     """
-    if settings.accelerator_topology is None:
+    if choices.accelerator_topology is None:
         return None
     with warnings.catch_warnings():  # the module says as it is imported that classes nobody uses here are deprecated
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -87,36 +87,36 @@ def _workload_policy(
     policy = policy_type(
         f"{name}-nvlink",
         project=cluster["project"],
-        region=settings.zones[0].rpartition("-")[0] if settings.zones else None,
-        workload_policy=args_type(type="HIGH_THROUGHPUT", accelerator_topology=settings.accelerator_topology),
+        region=choices.zones[0].rpartition("-")[0] if choices.zones else None,
+        workload_policy=args_type(type="HIGH_THROUGHPUT", accelerator_topology=choices.accelerator_topology),
         opts=opts,
     )
     return policy.name
 
 
 def _placement_policy(
-    settings: GkeSettings, policy: pulumi.Output[str] | None
+    choices: GkeChoices, policy: pulumi.Output[str] | None
 ) -> gcp.container.NodePoolPlacementPolicyArgs | None:
-    if policy is None and not settings.compact:
+    if policy is None and not choices.compact:
         return None
     return gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", policy_name=policy)
 
 
 def _node_pool(
     plan: PoolPlan,
-    settings: GkeSettings,
+    choices: GkeChoices,
     cluster: Mapping[str, pulumi.Input[Any]],
     policy: pulumi.Output[str] | None,
 ) -> gcp.container.NodePoolArgs:
-    fixed = settings.fixed_nodes_per_zone is not None
+    fixed = choices.fixed_nodes_per_zone is not None
     return gcp.container.NodePoolArgs(
-        name=_pool_name(plan, settings, cluster["service_account"]),
+        name=_pool_name(plan, choices, cluster["service_account"]),
         cluster=cluster["name"],
         project=cluster["project"],
         location=cluster["location"],
-        node_locations=list(settings.zones) if settings.zones else _sorted(cluster.get("node_locations")),
-        node_count=settings.fixed_nodes_per_zone,
-        initial_node_count=settings.initial_nodes_per_zone,
+        node_locations=list(choices.zones) if choices.zones else _sorted(cluster.get("node_locations")),
+        node_count=choices.fixed_nodes_per_zone,
+        initial_node_count=choices.initial_nodes_per_zone,
         autoscaling=None
         if fixed
         else gcp.container.NodePoolAutoscalingArgs(
@@ -125,18 +125,18 @@ def _node_pool(
             total_max_node_count=plan.max_nodes,
             location_policy="ANY",  # takes GPUs where they are; BALANCED would wait for the zone that has none
         ),
-        management=gcp.container.NodePoolManagementArgs(auto_repair=settings.auto_repair, auto_upgrade=True),
-        upgrade_settings=_upgrade_settings(settings),
-        node_drain_configs=_drain_configs(settings),
+        management=gcp.container.NodePoolManagementArgs(auto_repair=choices.auto_repair, auto_upgrade=True),
+        upgrade_settings=_upgrade_settings(choices),
+        node_drain_configs=_drain_configs(choices),
         network_config=gcp.container.NodePoolNetworkConfigArgs(
-            enable_private_nodes=True, accelerator_network_profile=settings.network_profile
+            enable_private_nodes=True, accelerator_network_profile=choices.network_profile
         ),
-        placement_policy=_placement_policy(settings, policy),
-        queued_provisioning=gcp.container.NodePoolQueuedProvisioningArgs(enabled=True) if settings.queued else None,
-        max_pods_per_node=settings.max_pods,
+        placement_policy=_placement_policy(choices, policy),
+        queued_provisioning=gcp.container.NodePoolQueuedProvisioningArgs(enabled=True) if choices.queued else None,
+        max_pods_per_node=choices.max_pods,
         # Written out, since the provider keeps PREVENT when the field is only left out again.
-        deletion_policy="PREVENT" if settings.protect else "DELETE",
-        node_config=_node_config(plan, settings, cluster["service_account"]),
+        deletion_policy="PREVENT" if choices.protect else "DELETE",
+        node_config=_node_config(plan, choices, cluster["service_account"]),
     )
 
 
@@ -145,8 +145,8 @@ def _sorted(zones: Any) -> Any:
     return sorted(zones) if isinstance(zones, list) and all(isinstance(zone, str) for zone in zones) else zones
 
 
-def _upgrade_settings(settings: GkeSettings) -> gcp.container.NodePoolUpgradeSettingsArgs:
-    upgrade = settings.upgrade
+def _upgrade_settings(choices: GkeChoices) -> gcp.container.NodePoolUpgradeSettingsArgs:
+    upgrade = choices.upgrade
     batches = None
     if upgrade.batch_node_count is not None:
         batches = gcp.container.NodePoolUpgradeSettingsBlueGreenSettingsArgs(
@@ -162,36 +162,36 @@ def _upgrade_settings(settings: GkeSettings) -> gcp.container.NodePoolUpgradeSet
     )
 
 
-def _drain_configs(settings: GkeSettings) -> list[gcp.container.NodePoolNodeDrainConfigArgs] | None:
-    if settings.upgrade.drain_timeout_s is None:
+def _drain_configs(choices: GkeChoices) -> list[gcp.container.NodePoolNodeDrainConfigArgs] | None:
+    if choices.upgrade.drain_timeout_s is None:
         return None
-    longest = f"{settings.upgrade.drain_timeout_s}s"
+    longest = f"{choices.upgrade.drain_timeout_s}s"
     drain = gcp.container.NodePoolNodeDrainConfigArgs(pdb_timeout_duration=longest, grace_termination_duration=longest)
     return [drain]
 
 
 def _node_config(
-    plan: PoolPlan, settings: GkeSettings, service_account: pulumi.Input[str]
+    plan: PoolPlan, choices: GkeChoices, service_account: pulumi.Input[str]
 ) -> gcp.container.NodePoolNodeConfigArgs:
     return gcp.container.NodePoolNodeConfigArgs(
-        machine_type=settings.machine_type,
-        guest_accelerators=[_accelerator(settings)],
-        spot=settings.spot or None,
-        flex_start=settings.flex_start or None,
-        max_run_duration=f"{settings.max_run_s}s" if settings.max_run_s is not None else None,
-        reservation_affinity=_reservation_affinity(settings),
-        image_type=settings.image_type,
+        machine_type=choices.machine_type,
+        guest_accelerators=[_accelerator(choices)],
+        spot=choices.spot or None,
+        flex_start=choices.flex_start or None,
+        max_run_duration=f"{choices.max_run_s}s" if choices.max_run_s is not None else None,
+        reservation_affinity=_reservation_affinity(choices),
+        image_type=choices.image_type,
         disk_size_gb=plan.disk_gib,
-        disk_type=settings.boot_disk_type,
-        boot_disk_kms_key=settings.boot_disk_key,
-        ephemeral_storage_local_ssd_config=_ephemeral_storage(settings),
-        local_nvme_ssd_block_config=_raw_disks(settings),
+        disk_type=choices.boot_disk_type,
+        boot_disk_kms_key=choices.boot_disk_key,
+        ephemeral_storage_local_ssd_config=_ephemeral_storage(choices),
+        local_nvme_ssd_block_config=_raw_disks(choices),
         labels=dict(plan.labels),
-        resource_labels=dict(settings.resource_labels) or None,
+        resource_labels=dict(choices.resource_labels) or None,
         taints=[
             gcp.container.NodePoolNodeConfigTaintArgs(key=taint.key, value=taint.value, effect=EFFECTS[taint.effect])
             for taint in plan.taints
-            if taint not in settings.taints  # GKE adds those itself
+            if taint not in choices.taints  # GKE adds those itself
         ],
         service_account=service_account,
         oauth_scopes=[_SCOPE],
@@ -201,7 +201,7 @@ def _node_config(
             enable_integrity_monitoring=True,
             # Secure Boot refuses kernel modules that Google did not sign, so every driver but GKE's own; a later
             # change replaces the pool. CIS GKE Benchmark 5.5.7 names the same impact.
-            enable_secure_boot=settings.secure_boot,
+            enable_secure_boot=choices.secure_boot,
         ),
         kubelet_config=gcp.container.NodePoolNodeConfigKubeletConfigArgs(
             insecure_kubelet_readonly_port_enabled="FALSE",
@@ -210,58 +210,56 @@ def _node_config(
             cpu_cfs_quota=True,
         ),
         # gVNIC is for Container-Optimized OS alone: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/using-gvnic
-        gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True)
-        if settings.image_type.startswith("COS")
-        else None,
+        gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True) if choices.image_type.startswith("COS") else None,
     )
 
 
-def _accelerator(settings: GkeSettings) -> gcp.container.NodePoolNodeConfigGuestAcceleratorArgs:
+def _accelerator(choices: GkeChoices) -> gcp.container.NodePoolNodeConfigGuestAcceleratorArgs:
     sharing = None
-    if settings.gpu_sharing_strategy is not None and settings.max_shared_clients_per_gpu is not None:
+    if choices.gpu_sharing_strategy is not None and choices.max_shared_clients_per_gpu is not None:
         sharing = gcp.container.NodePoolNodeConfigGuestAcceleratorGpuSharingConfigArgs(
-            gpu_sharing_strategy=settings.gpu_sharing_strategy,
-            max_shared_clients_per_gpu=settings.max_shared_clients_per_gpu,
+            gpu_sharing_strategy=choices.gpu_sharing_strategy,
+            max_shared_clients_per_gpu=choices.max_shared_clients_per_gpu,
         )
     return gcp.container.NodePoolNodeConfigGuestAcceleratorArgs(
-        type=settings.accelerator_type,
-        count=settings.accelerator_count,
+        type=choices.accelerator_type,
+        count=choices.accelerator_count,
         gpu_driver_installation_config=gcp.container.NodePoolNodeConfigGuestAcceleratorGpuDriverInstallationConfigArgs(
-            gpu_driver_version=settings.gpu_driver_version
+            gpu_driver_version=choices.gpu_driver_version
         ),
         gpu_sharing_config=sharing,
-        gpu_partition_size=settings.gpu_partition_size,
+        gpu_partition_size=choices.gpu_partition_size,
     )
 
 
-def _reservation_affinity(settings: GkeSettings) -> gcp.container.NodePoolNodeConfigReservationAffinityArgs | None:
-    if settings.reservation is not None:
+def _reservation_affinity(choices: GkeChoices) -> gcp.container.NodePoolNodeConfigReservationAffinityArgs | None:
+    if choices.reservation is not None:
         return gcp.container.NodePoolNodeConfigReservationAffinityArgs(
             consume_reservation_type="SPECIFIC_RESERVATION",
             key="compute.googleapis.com/reservation-name",
-            values=[settings.reservation],
+            values=[choices.reservation],
         )
-    if settings.no_reservation:
+    if choices.no_reservation:
         return gcp.container.NodePoolNodeConfigReservationAffinityArgs(consume_reservation_type="NO_RESERVATION")
     return None
 
 
 # GKE attaches a machine's own Local SSDs whether asked or not; left out, the next preview would plan a replacement.
 def _ephemeral_storage(
-    settings: GkeSettings,
+    choices: GkeChoices,
 ) -> gcp.container.NodePoolNodeConfigEphemeralStorageLocalSsdConfigArgs | None:
-    if not settings.local_ssd_count or not settings.local_ssd_for_pods:
+    if not choices.local_ssd_count or not choices.local_ssd_for_pods:
         return None
-    return gcp.container.NodePoolNodeConfigEphemeralStorageLocalSsdConfigArgs(local_ssd_count=settings.local_ssd_count)
+    return gcp.container.NodePoolNodeConfigEphemeralStorageLocalSsdConfigArgs(local_ssd_count=choices.local_ssd_count)
 
 
-def _raw_disks(settings: GkeSettings) -> gcp.container.NodePoolNodeConfigLocalNvmeSsdBlockConfigArgs | None:
-    if not settings.local_ssd_count or settings.local_ssd_for_pods:
+def _raw_disks(choices: GkeChoices) -> gcp.container.NodePoolNodeConfigLocalNvmeSsdBlockConfigArgs | None:
+    if not choices.local_ssd_count or choices.local_ssd_for_pods:
         return None
-    return gcp.container.NodePoolNodeConfigLocalNvmeSsdBlockConfigArgs(local_ssd_count=settings.local_ssd_count)
+    return gcp.container.NodePoolNodeConfigLocalNvmeSsdBlockConfigArgs(local_ssd_count=choices.local_ssd_count)
 
 
-def _pool_name(plan: PoolPlan, settings: GkeSettings, service_account: pulumi.Input[str]) -> pulumi.Input[str]:
+def _pool_name(plan: PoolPlan, choices: GkeChoices, service_account: pulumi.Input[str]) -> pulumi.Input[str]:
     """Name the pool after everything that makes the provider replace it, so that the new one can be made first.
 
     The list is the provider's: google/services/container/node_config.go of
@@ -270,29 +268,29 @@ def _pool_name(plan: PoolPlan, settings: GkeSettings, service_account: pulumi.In
 
     def named(account: str) -> str:
         decisive = {
-            "accelerator_type": settings.accelerator_type,
-            "accelerator_count": settings.accelerator_count,
-            "gpu_driver_version": settings.gpu_driver_version,
-            "gpu_sharing_strategy": settings.gpu_sharing_strategy,
-            "max_shared_clients_per_gpu": settings.max_shared_clients_per_gpu,
-            "gpu_partition_size": settings.gpu_partition_size,
-            "local_ssd_count": settings.local_ssd_count or None,
-            "local_nvme_block": True if settings.local_ssd_count and not settings.local_ssd_for_pods else None,
+            "accelerator_type": choices.accelerator_type,
+            "accelerator_count": choices.accelerator_count,
+            "gpu_driver_version": choices.gpu_driver_version,
+            "gpu_sharing_strategy": choices.gpu_sharing_strategy,
+            "max_shared_clients_per_gpu": choices.max_shared_clients_per_gpu,
+            "gpu_partition_size": choices.gpu_partition_size,
+            "local_ssd_count": choices.local_ssd_count or None,
+            "local_nvme_block": True if choices.local_ssd_count and not choices.local_ssd_for_pods else None,
             "service_account": account,
-            "spot": settings.spot or None,
-            "flex_start": settings.flex_start or None,
-            "queued": settings.queued or None,
-            "max_run_s": settings.max_run_s,
-            "reservation": settings.reservation,
-            "boot_disk_key": settings.boot_disk_key,
-            "network_profile": settings.network_profile,
-            "compact": settings.compact or None,
-            "accelerator_topology": settings.accelerator_topology,
-            "max_pods": settings.max_pods,
-            "secure_boot": settings.secure_boot or None,
-            "set_by_hand": replacing(settings.overrides) or None,
+            "spot": choices.spot or None,
+            "flex_start": choices.flex_start or None,
+            "queued": choices.queued or None,
+            "max_run_s": choices.max_run_s,
+            "reservation": choices.reservation,
+            "boot_disk_key": choices.boot_disk_key,
+            "network_profile": choices.network_profile,
+            "compact": choices.compact or None,
+            "accelerator_topology": choices.accelerator_topology,
+            "max_pods": choices.max_pods,
+            "secure_boot": choices.secure_boot or None,
+            "set_by_hand": replacing(choices.overrides) or None,
         }
-        return replacement_name(settings.first_name, decisive, limit=_NAME_LIMIT)
+        return replacement_name(choices.first_name, decisive, limit=_NAME_LIMIT)
 
     if isinstance(service_account, str):
         return named(service_account)

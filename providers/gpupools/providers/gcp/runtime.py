@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpupools.planned.cloud import Settings
+from gpupools.planned.cloud import Choices
 from gpupools.planned.node_runtime import OPERATORS_DRIVER, DriverInstaller, DriverMount, NodeRuntime
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import KubernetesObject, Piece
 from gpupools.providers.gcp.capabilities import INSTALLER_OWNER
-from gpupools.providers.gcp.settings import GkeSettings
+from gpupools.providers.gcp.choices import GkeChoices
 
 _GPUS = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus"
 _DCGM = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/dcgm-metrics"
@@ -120,11 +120,11 @@ UBUNTU_WITHOUT_DRIVER = NodeRuntime(
 )
 
 
-def node_runtime(software: str, settings: Settings) -> NodeRuntime:
+def node_runtime(software: str, choices: Choices) -> NodeRuntime:
     """Say what the nodes bring."""
     if software == "cloud-managed":
         return MANAGED
-    own = settings if isinstance(settings, GkeSettings) else None
+    own = choices if isinstance(choices, GkeChoices) else None
     ubuntu = own is not None and own.image_type.startswith("UBUNTU")
     if software == "gpu-operator":
         found = UBUNTU_WITH_OPERATOR if ubuntu else COS_WITH_OPERATOR

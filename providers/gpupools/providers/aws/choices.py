@@ -12,12 +12,12 @@ from typing import Any, ClassVar, TypedDict
 
 from gpupools.asked.pool_parts import CapacityBlock, Reservation
 from gpupools.base.errors import Path, Problem
-from gpupools.planned.capacity import GPU_RESOURCE
-from gpupools.planned.capacity import capacity as offered_by
-from gpupools.planned.cloud import Owners, Settings, Wish
+from gpupools.planned.cloud import Choices, Owners, Wish
 from gpupools.planned.dra import DRA_DRIVER
 from gpupools.planned.fabric import Fabric
 from gpupools.planned.labels import GPU_PRESENT_LABEL, skypilot_label
+from gpupools.planned.node_resources import GPU_RESOURCE
+from gpupools.planned.node_resources import node_resources as offered_by
 from gpupools.providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.images import (
     AL2023,
@@ -25,7 +25,7 @@ from gpupools.providers.aws.images import (
     IMAGES,
     OWN,
     ULTRASERVER_FAMILIES,
-    Image,
+    EksImage,
     family,
     image_of,
 )
@@ -65,7 +65,7 @@ class Interface:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EksSettings(Settings):
+class EksChoices(Choices):
     """The part of a plan that only EKS has."""
 
     ami_type: str
@@ -154,7 +154,7 @@ _IOPS = 3000
 and io2 take no less than a number of their own."""
 
 
-def decide(wish: Wish) -> EksSettings:
+def decide(wish: Wish) -> EksChoices:
     """Choose image, disks, node settings and labels for a pool that nothing refuses."""
     spec, image, architecture = wish.spec, image_of(wish), wish.instance.architecture
     capacity = spec.capacity
@@ -168,7 +168,7 @@ def decide(wish: Wish) -> EksSettings:
     labels |= skypilot_label(wish.instance.gpu_model, spec.labels)
     capacity_type = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK"}.get(capacity.mode)
     efas = sum(interface.type is not None for interface in interfaces)
-    return EksSettings(
+    return EksChoices(
         ami_type=(image.fips_ami_types if spec.image.fips else image.ami_types).get(architecture, ""),
         image_id=spec.image.id,
         capacity_type=capacity_type,
@@ -213,7 +213,7 @@ def _fabric(wish: Wish, efas: int) -> Fabric:
     return Fabric(devices=efas, resource=named or EFA_RESOURCE, huge_pages_mib=pages)
 
 
-def _node_resources(efas: int, image: Image) -> dict[str, str]:
+def _node_resources(efas: int, image: EksImage) -> dict[str, str]:
     if not efas:
         return {}
     # The EFA software of Amazon Linux sets 5128 huge pages of 2 MiB aside, and EFA's pods ask for them:

@@ -9,7 +9,7 @@ from gpupools.asked.pool_parts import FlexStart, Queued, Reservation, Spot, Upgr
 from gpupools.asked.spec import Mig
 from gpupools.base.errors import Path, Problem
 from gpupools.known.catalogue import InstanceType
-from gpupools.planned.cloud import Owners, Settings, Verdict, WaitsForEver, Wish
+from gpupools.planned.cloud import Choices, Owners, Verdict, WaitsForEver, Wish
 from gpupools.planned.dra import DRA_DRIVER
 from gpupools.planned.fabric import Fabric
 from gpupools.planned.labels import GPU_PRESENT_LABEL
@@ -109,7 +109,7 @@ class GkeUpgrade:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GkeSettings(Settings):
+class GkeChoices(Choices):
     """GKE's own part of a plan."""
 
     first_name: str
@@ -185,7 +185,7 @@ class GkeSettings(Settings):
         return claimed or self.gpu_sharing_strategy is not None or self.gpu_partition_size is not None
 
 
-def decide(wish: Wish) -> GkeSettings:
+def decide(wish: Wish) -> GkeChoices:
     """Choose what the node pool of a wish needs; the wish is one that nothing refuses."""
     instance, sharing, spec = wish.instance, wish.spec.sharing, wish.spec
     native = wish.capability.verdict is Verdict.NATIVE
@@ -195,7 +195,7 @@ def decide(wish: Wish) -> GkeSettings:
     fixed = spec.nodes.fixed
     # The autoscaler lifts no pool to its minimum, so that a pool has to start there; `_first_nodes` in conflicts.py.
     each_zone = spec.nodes.min // len(zones_of(wish)) if spec.nodes.min else 0
-    return GkeSettings(
+    return GkeChoices(
         labels=_labels(wish),
         taints=added_taints(instance.architecture, queued=isinstance(capacity, Queued)),
         owners=_OPERATOR_ON_UBUNTU if spec.image.family == "ubuntu" and wish.software == "gpu-operator" else None,

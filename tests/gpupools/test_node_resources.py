@@ -9,7 +9,7 @@ from gpupools.asked.spec import PoolSpec
 from gpupools.environment.stack import parse_pool
 from gpupools.known.catalogue import Catalogue
 from gpupools.known.mig import UnknownProfile
-from gpupools.planned.capacity import capacity
+from gpupools.planned.node_resources import node_resources
 
 GPU = "nvidia.com/gpu"
 
@@ -101,7 +101,7 @@ def mig(**keys: Any) -> dict[str, Any]:
 def test_a_node_advertises(
     machine: str, text: dict[str, Any], counts: dict[str, int], fake_catalogue: Catalogue
 ) -> None:
-    found = capacity(fake_catalogue[machine], sharing(text))
+    found = node_resources(fake_catalogue[machine], sharing(text))
 
     assert found == counts
     assert list(found) == sorted(found)
@@ -109,4 +109,4 @@ def test_a_node_advertises(
 
 def test_a_profile_of_another_gpu_is_refused(fake_catalogue: Catalogue) -> None:
     with pytest.raises(UnknownProfile):
-        capacity(fake_catalogue["a100-80.1"], sharing(mig(profile="1g.5gb")))
+        node_resources(fake_catalogue["a100-80.1"], sharing(mig(profile="1g.5gb")))

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpupools.base.errors import Problem
-from gpupools.planned.cloud import Settings, Verdict, Wish
+from gpupools.planned.cloud import Choices, Verdict, Wish
 
 
 @dataclass(frozen=True, kw_only=True)
-class NimbusSettings(Settings):
+class NimbusChoices(Choices):
     """The part of a node pool that the portable plan does not have."""
 
     time_slices: int | None = None
@@ -29,11 +29,11 @@ def refusals(wish: Wish) -> list[Problem]:
     return [Problem(where, f"got {clients.replicas}, and Nimbus takes at most 8", "write 8 or fewer")]
 
 
-def decide(wish: Wish) -> NimbusSettings:
+def decide(wish: Wish) -> NimbusChoices:
     """Choose what the node pool of a wish needs."""
     clients = wish.spec.sharing.clients
     native = wish.capability.verdict is Verdict.NATIVE
-    return NimbusSettings(
+    return NimbusChoices(
         labels={"nimbus.example.com/gpu": wish.instance.gpu_model},
         time_slices=clients.replicas if clients is not None and native else None,
         image=wish.spec.image.family or "nimbus-os",

@@ -15,7 +15,7 @@ _RENAMED = ".shared"
 """What the device plugin appends under renameByDefault (NVIDIA/k8s-device-plugin, api/config/v1/consts.go)."""
 
 
-def capacity(instance: InstanceType, sharing: SharingMode) -> Mapping[str, int]:
+def node_resources(instance: InstanceType, sharing: SharingMode) -> Mapping[str, int]:
     """Count the resources one node advertises, e.g. `{"nvidia.com/gpu": 32}`.
 
     Names follow the NVIDIA device plugin (https://github.com/NVIDIA/k8s-device-plugin, internal/rm/rm.go and, for
@@ -45,7 +45,7 @@ def unshared(instance: InstanceType, sharing: SharingMode) -> Mapping[str, int]:
     if mig is None:
         return {GPU_RESOURCE: instance.devices}
     from gpupools.known.mig import (
-        capacity as slices_per_node,  # its tables are slow to load, and most pools cut nothing
+        advertised as slices_per_node,  # its tables are slow to load, and most pools cut nothing
     )
 
     return slices_per_node(instance.gpu_model, node_layouts(instance, mig), mig.naming)

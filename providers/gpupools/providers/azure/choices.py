@@ -10,10 +10,10 @@ from gpupools.asked.spec import Mig
 from gpupools.base.errors import Path, Problem
 from gpupools.base.taints import Effect, Taint
 from gpupools.known.catalogue import InstanceType
-from gpupools.planned.capacity import node_layouts
-from gpupools.planned.cloud import Settings, Wish
+from gpupools.planned.cloud import Choices, Wish
 from gpupools.planned.fabric import Fabric
 from gpupools.planned.labels import GPU_PRESENT_LABEL, skypilot_label
+from gpupools.planned.node_resources import node_layouts
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.pool_settings import RDMA_LABEL, SPOT_KEY
 
@@ -66,7 +66,7 @@ _GRID_SOURCE = "Azure/AgentBaker pkg/agent/datamodel/gpu_components.go"
 
 
 @dataclass(frozen=True, kw_only=True)
-class AksSettings(Settings):
+class AksChoices(Choices):
     """The part of an agent pool that the portable plan does not have."""
 
     gpu_driver: Literal["Install", "None"]
@@ -131,7 +131,7 @@ class AksSettings(Settings):
         return MANAGED_API_VERSION if self.mig_strategy is None else MANAGED_MIG_API_VERSION
 
 
-def decide(wish: Wish) -> AksSettings:
+def decide(wish: Wish) -> AksChoices:
     """Choose driver, MIG profile, hardening, capacity, image, disks and upgrades of the pool.
 
     Raises:
@@ -145,7 +145,7 @@ def decide(wish: Wish) -> AksSettings:
     if surge > 0 and "max_unavailable" not in spec.upgrade.model_fields_set:
         unavailable = 0  # AKS has the two together as a preview only (`_upgrade` in pool_settings.py)
     create, update, delete = _timeouts_min(wish, 1 if spot else max(1, surge + unavailable))
-    return AksSettings(
+    return AksChoices(
         labels={
             # The label calls a team's own plugin, which these nodes have no place for when AKS brings one.
             **({} if operator or managed else {GPU_PRESENT_LABEL: "true"}),
