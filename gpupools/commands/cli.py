@@ -22,6 +22,7 @@ COMMANDS = {
     "diff": "say what an edit of a stack file does to the nodes that run",
     "images": "list the images and charts a stack file needs, with digests, for a registry of your own",
     "policy": "judge Terraform plans, Pulumi previews and states, and Kubernetes manifests by the policy pack's rules",
+    "schema": "print the JSON schema of a stack file, for editors",
     "catalog": "list the instance types with NVIDIA GPUs",
     "mig": "MIG profiles of a GPU, what fits on it, the fewest GPUs for a wish",
     "matrix": "what each cloud can share on which GPU, and by which software",

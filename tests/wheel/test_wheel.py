@@ -90,6 +90,7 @@ def test_it_brings_one_name(wheel: Path) -> None:
         (("matrix", "--cloud", "azure"), 0, "device-plugin"),
         (("policy", "preview.json"), 1, "no permanent taint keeps other pods off"),
         (("policy", "--config-schema"), 0, "gpu-pool-tainted"),
+        (("schema",), 0, "Stack file of gpupools"),
     ],
     ids=lambda value: value[0] if isinstance(value, tuple) else "",
 )

@@ -1,0 +1,21 @@
+"""`gpupools schema`: the JSON schema of a stack file, for editors."""
+
+import argparse
+import json
+from pathlib import Path
+
+from gpupools.base.output import tell_json
+
+SCHEMA = Path(__file__).parents[1] / "data" / "stack-file.schema.json"
+"""Written by `tooling/write_schema.py`."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments: none."""
+    parser.set_defaults(run=lambda _: print_schema())
+
+
+def print_schema() -> int:
+    """Print the schema."""
+    tell_json(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    return 0
