@@ -9,10 +9,11 @@ stay. The mutants are drawn with the seed.
 
 First every test is run once and the functions that it calls are written down, test file by test file (kept in
 `--calls` until the code or the file changes). A mutant is then shown the tests that call the changed function, or any
-function of the file where the change is in no function, the quickest first, in a fork of a process that has imported
-the clouds' SDKs but nothing of ours: the file is compiled with the change when it is imported, and never written. Left
-out are tests that start programs (`LEFT_OUT`), which would run the unchanged files, those that take longer than
-`LONGEST_S`, and those that fail without any change.
+function of the file where the change is in no function, as many as take `SHOWN_S` together: what is said to survive may
+die of a test beyond them. It runs in a fork of a process that has imported the clouds' SDKs but nothing of ours: the
+file is compiled with the change when it is imported, and never written. Left out are tests that start programs
+(`LEFT_OUT`), which would run the unchanged files, those that take longer than `LONGEST_S`, and those that fail without
+any change.
 
 A mutant that is noticed by a failing test, by an error, or by no end within the time limit counts as killed. What is
 printed of a survivor is its place and its change; `EQUIVALENT` names those that no input can tell from the original.
@@ -70,10 +71,11 @@ AREAS: Mapping[str, tuple[str, ...]] = {
 LEFT_OUT = ("tests/engine/", "tests/charts/", "tests/apiserver/", "tests/docs/", "tests/hostile/", "test_makefile.py")
 LONGEST_S = 4.0
 AT_LEAST_CPU_S = 20
-AT_MOST_S = 400
+AT_MOST_S = 600
 """Seconds on the clock, however busy the machine is."""
-JOBS = 2
+JOBS = os.cpu_count() or 1
 SHOWN_S = 60.0
+FILES_AT_FIRST = 3
 OURS = ("gpupools", "providers", "components", "policies", "preview", "stacks", "tests")
 
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
@@ -437,11 +439,11 @@ class Test:
         return self.name.partition("::")[0]
 
 
-def measured(folder: Path, pack_here: bool) -> list[Test]:
+def measured(folder: Path, pack_here: bool, some: str) -> list[Test]:
     """Run every test once, or read what was written down for as long as the code is the same."""
     names = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
     left_out = LEFT_OUT if pack_here else (*LEFT_OUT, "tests/policies/")
-    names = [name for name in names if not any(each in name for each in left_out)]
+    names = [name for name in names if some in name and not any(each in name for each in left_out)]
     code = hashlib.sha256(str(pack_here).encode())
     for path in sorted(path for top in OURS for path in (ROOT / top).rglob("*.py")):
         if not path.name.startswith("test_") and path.is_file():
@@ -484,25 +486,32 @@ def measured(folder: Path, pack_here: bool) -> list[Test]:
 # --- a mutant in a process --------------------------------------------------------------------------------------------
 
 
-def shown(mutant: Mutant, tests: Sequence[Test]) -> list[Test]:
-    """Return the tests that a mutant is shown, the most telling first, as many as take `SHOWN_S` together."""
+def shown(mutant: Mutant, tests: Sequence[Test]) -> tuple[list[Test], list[Test]]:
+    """Return the tests that a mutant is shown, as many as take `SHOWN_S` together, in two turns.
+
+    First those of the files that are most about it: nearly every mutant ends there, and few files are read for it.
+    """
     if mutant.function is None:
         direct = [test for test in tests if any(path == mutant.path for path, _ in test.calls)] or list(tests)
     else:
         direct = [test for test in tests if (mutant.path, mutant.function) in test.calls]
+    count = Counter(test.file for test in direct)
+    words = (Path(mutant.path).stem, Path(mutant.path).parent.name)
+    most = set(sorted(count, key=lambda file: (-sum(word in file for word in words), -count[file]))[:FILES_AT_FIRST])
     # What is remembered from test to test is called by the first of a file only.
-    names, around = {test.name for test in direct}, {test.file for test in direct}
-    beside = [test for test in tests if test.file in around and test.name not in names]
-    chosen, together_s = [], 0.0
-    for test in (*sorted(direct, key=lambda each: each.seconds), *sorted(beside, key=lambda each: each.seconds)):
+    names = {test.name for test in direct}
+    beside = [test for test in tests if test.file in count and test.name not in names]
+    turns: tuple[list[Test], list[Test]] = ([], [])
+    together_s = 0.0
+    for test in sorted(direct, key=lambda each: (each.file not in most, each.seconds)) + beside:
         together_s += test.seconds
         if together_s > SHOWN_S:
             break
-        chosen.append(test)
-    return chosen
+        turns[test.file not in most or test.name not in names].append(test)
+    return turns
 
 
-def judge(mutant: Mutant, chosen: Sequence[Test], pack_here: bool) -> int:
+def judge(mutant: Mutant, turns: Sequence[Sequence[Test]], pack_here: bool) -> int:
     """Run the tests with the change, in this process."""
     changed = mutant.compiled()
     path, original = str(ROOT / mutant.path), SourceFileLoader.get_code
@@ -511,8 +520,11 @@ def judge(mutant: Mutant, chosen: Sequence[Test], pack_here: bool) -> int:
         return changed if self.path == path else original(self, fullname)
 
     setattr(SourceFileLoader, "get_code", get_code)  # noqa: B010 - mypy has it in a class above; this process is its own
-    names = [test.name for test in chosen]
-    return run_tests(list(dict.fromkeys(test.file for test in chosen)), Chosen(pack_here, names))
+    for turn in turns:
+        names = [test.name for test in turn]
+        if names and (failed := run_tests(sorted({test.file for test in turn}), Chosen(pack_here, names))):
+            return failed
+    return 0
 
 
 def imported_first() -> None:
@@ -531,14 +543,15 @@ def imported_first() -> None:
     assert not mine, f"imported before the change: {mine}"
 
 
-def score(area: str, count: int, seed: int, only: str, folder: Path) -> None:
+def score(area: str, asked: argparse.Namespace) -> None:
     """Draw mutants of an area, show each to the tests, and print what came of it."""
     pack_here = area == "policies"
-    tests = measured(folder, pack_here)
-    every = [mutant for path in files(area) if only in path for mutant in mutants(path)]
-    drawn = random.Random(seed).sample(every, min(count, len(every)))
+    tests = measured(asked.calls, pack_here, asked.tests)
+    every = [mutant for path in files(area) if asked.only in path for mutant in mutants(path)]
+    drawn = random.Random(asked.seed).sample(every, min(asked.mutants, len(every)))
     print(
-        f"{area}: {len(tests)} tests; {len(every)} mutants can be made; {len(drawn)} drawn with seed {seed}", flush=True
+        f"{area}: {len(tests)} tests; {len(every)} mutants can be made; {len(drawn)} drawn with seed {asked.seed}",
+        flush=True,
     )
     began = time.monotonic()
     killed: Counter[str] = Counter()
@@ -557,15 +570,15 @@ def score(area: str, count: int, seed: int, only: str, folder: Path) -> None:
             endless.append(mutant)
 
     for mutant in drawn:
-        chosen = shown(mutant, tests)
-        if not chosen:
+        turns = shown(mutant, tests)
+        if not any(turns):
             survivors.append(mutant)
             print(f"  survived, no test calls it: {mutant}", flush=True)
             continue
         while len(running) >= JOBS:
             taken()
-        limit_s = AT_LEAST_CPU_S + 5 * sum(test.seconds for test in chosen)
-        running[fork(lambda m=mutant, c=chosen: judge(m, c, pack_here), limit_s)] = mutant  # type: ignore[misc]
+        limit_s = AT_LEAST_CPU_S + 5 * sum(test.seconds for turn in turns for test in turn)
+        running[fork(lambda m=mutant, t=turns: judge(m, t, pack_here), limit_s)] = mutant  # type: ignore[misc]
     while running:
         taken()
     for path in files(area):
@@ -577,7 +590,7 @@ def score(area: str, count: int, seed: int, only: str, folder: Path) -> None:
             print(f"  equivalent: {mutant}: {mutant.equivalent}")
     counted = len(drawn) - sum(bool(mutant.equivalent) for mutant in survivors)
     print(
-        f"{area}: {100 * sum(killed.values()) / max(counted, 1):.1f} % of {counted} that differ, seed {seed}, "
+        f"{area}: {100 * sum(killed.values()) / max(counted, 1):.1f} % of {counted} that differ, seed {asked.seed}, "
         f"{len(endless)} of them by no end, {(time.monotonic() - began) / max(len(drawn), 1):.1f} s each",
         flush=True,
     )
@@ -588,7 +601,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mutants", type=int, default=80, help="how many to draw of each area")
     parser.add_argument("--seed", type=int, default=7, help="the same seed draws the same mutants of the same files")
-    parser.add_argument("--only", default="", help="part of a path: only files with it")
+    parser.add_argument("--only", default="", help="part of a path: only files with it are changed")
+    parser.add_argument("--tests", default="", help="part of a path: only test files with it are asked")
     parser.add_argument("--calls", type=Path, default=Path(tempfile.gettempdir()) / "gpupools-calls")
     parser.add_argument("areas", nargs="*", help=f"some of {', '.join(AREAS)}; all unless given")
     options = parser.parse_args()
@@ -599,7 +613,7 @@ def main() -> int:
     options.calls.mkdir(exist_ok=True)
     imported_first()
     for area in options.areas or AREAS:
-        score(area, options.mutants, options.seed, options.only, options.calls)
+        score(area, options)
     return 0
 
 
