@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
-from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.planned.runtime_plan import KubernetesObject, RuntimePlan
 
 SHARED = {"gpu": "L4", "nodes": {"max": 2}, "software": "device-plugin", "trust": {"team": "vision"}}
 PODS = {"pods": ["CREATE", "UPDATE"]}
@@ -57,3 +59,11 @@ def test_a_plan_as_json_is_plain_and_whole(made: RuntimePlan) -> None:
         assert (told["name"], told["pools"]) == (release.name, list(release.pools))
         assert told["values"].keys() == release.values.keys()
         assert told["values"]
+
+
+def test_what_is_frozen_in_a_plan_is_plain_as_json(made: RuntimePlan) -> None:
+    manifest = MappingProxyType({"kind": "X", "a": (MappingProxyType({"b": 1}), "c")})
+    frozen = KubernetesObject(name="x", manifest=manifest, why="")
+    (told,) = replace(made, objects=(frozen,)).as_json()["objects"]
+
+    assert told["manifest"] == {"kind": "X", "a": [{"b": 1}, "c"]}
