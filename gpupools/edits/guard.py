@@ -123,9 +123,6 @@ def _software(state: Mapping[str, Any]) -> Iterator[SoftwareRecord]:
                 kind = str(child.get("type", "")).rpartition(":")[2]
                 step, each = steps.get(own) or (own, StepRecord(_of(own), f"{kind} {own}", (), False, {}, known=False))
                 found[step] = each
-        # In the order of the plan; the engine's is that in which they were made.
-        order = {step: place for place, step in enumerate(record.steps)} if record else {}
-        found = dict(sorted(found.items(), key=lambda each: order.get(each[0], len(order))))
         yield SoftwareRecord(key, record.production if record else (), found)
 
 

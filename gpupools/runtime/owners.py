@@ -180,12 +180,30 @@ def settle(
             key = runtime.removesuffix("runtime") + driver.field
             fix += f"; where it serves ComputeDomains only, write {key}: {{name: …, serves: compute-domains}}"
         problems.append(Problem(where, what, fix, _DRA_SOURCE))
-    for piece in needed:
-        if piece not in owners:
-            at, fix = _UNBROUGHT.get(piece, _OTHERWISE)
-            what = f"nothing brings the {piece.value} to the nodes of this pool"
-            problems.append(Problem(("pools", pool.name, *at), what, fix.format(runtime=runtime, source=_RDMA_SOURCE)))
+    problems += [_unbrought(pool, piece, runtime) for piece in needed if piece not in owners]
     return PoolOwners(pool.name, pool.software, owners), problems
+
+
+def _unbrought(pool: PoolPlan, piece: Piece, runtime: str) -> Problem:
+    at, fix = _UNBROUGHT.get(piece, _OTHERWISE)
+    what = f"nothing brings the {piece.value} to the nodes of this pool"
+    return Problem(("pools", pool.name, *at), what, fix.format(runtime=runtime, source=_RDMA_SOURCE))
+
+
+def without_rdma(pool: PoolPlan, node: NodeRuntime, spec: RuntimeSpec, runtime: str) -> Iterator[Problem]:
+    """Refuse a pool whose RDMA interfaces nobody can bring, whatever its cluster's other pools are.
+
+    Args:
+        pool: The pool.
+        node: What its nodes bring, and the charts they need.
+        spec: The software of its cluster.
+        runtime: Path of that, for messages.
+    """
+    fabric = pool.choices.fabric
+    if fabric is None or fabric.owner or spec.existing.rdma_plugin is not None:
+        return
+    if spec.management == "external" or not any(each.existing == "rdma_plugin" for each in node.charts):
+        yield _unbrought(pool, Piece.RDMA_PLUGIN, runtime)
 
 
 _DRA_SOURCE = "https://github.com/NVIDIA/aicr (recipes/components/gpu-operator)"

@@ -680,7 +680,7 @@ def _extras(draft: _Draft) -> None:
             draft.problems.append(Problem((*draft.at, "trust_policy"), what, fix))
     for each in objects.trust_quotas(draft.pools):
         draft.add(each)
-    draft.warnings += _quotas_that_meet(draft.pools)
+    draft.warnings += [*_quotas_that_meet(draft.pools), *_quotas_below_a_node(draft.pools)]
 
 
 def _refuse_fences_around_their_own(draft: _Draft) -> None:
@@ -913,9 +913,39 @@ def _note(draft: _Draft, measured: set[str]) -> None:
             draft.notes.append(f"pool {pool.name}: shared by anyone, since {pool.trust.waiver}")
     draft.notes += _needed_beside(draft, measured)
     draft.notes += _closed_network(draft)
+    draft.warnings += _named_for_nothing(draft)
     if draft.spec.management == "external":
         for pool in draft.pools:
             draft.notes += _asked_of_others(pool)
+
+
+def _named_for_nothing(draft: _Draft) -> Iterator[Problem]:
+    """Say which software of the team's changes nothing here; what keeps off the pools may be named for that."""
+    existing = draft.spec.existing
+    theirs = existing.rdma_plugin
+    needed: dict[str, tuple[bool, str, str]] = {
+        "rdma_plugin": (
+            theirs is None
+            or any(pool.choices.fabric and may_run(theirs, pool.labels, draft.cloud) for pool in draft.pools),
+            "serves no pool here, since none has RDMA interfaces on nodes that it selects: pods use TCP",
+            "write network: {rdma: true} on the pools it is for, or leave it out",
+        ),
+        "node_feature_discovery": (
+            _uses_operator(draft) or existing.gpu_operator is not None or draft.spec.management == "external",
+            "is asked by a GPU Operator only, and the cluster has none",
+            "leave it out",
+        ),
+        "cluster_autoscaler": (
+            any(pool.min_nodes < pool.max_nodes for pool in draft.pools),
+            "has nothing to start, since no pool of the cluster grows",
+            "leave it out",
+        ),
+    }
+    for key, (used, what, fix) in needed.items():
+        software = existing.named().get(key)
+        # A trust policy lets through what is in its namespace, whatever it serves.
+        if software is not None and not used and not (draft.spec.trust_policy and software.namespace):
+            yield Problem((*draft.at, "existing", key), f"{software.name} {what}", fix)
 
 
 def _closed_network(draft: _Draft) -> Iterator[str]:
@@ -954,6 +984,17 @@ def _quotas_that_meet(pools: Sequence[PoolPlan]) -> Iterator[Problem]:
                 what += f", so {least} is the most on these pools together"
                 fix = "write on each what a namespace may have on all of them, or leave all but one out"
                 yield Problem(("pools", together[-1], "trust", "quota"), what, fix, _QUOTA_SOURCE)
+
+
+def _quotas_below_a_node(pools: Iterable[PoolPlan]) -> Iterator[Problem]:
+    """Say where no namespace may start the pod that takes a whole node, for which such pools are bought."""
+    for pool in pools:
+        quota = pool.trust.quota if pool.trust is not None else None
+        units = sum(pool.node_resources.values()) or pool.instance.devices
+        if pool.node_pod and quota is not None and quota < units:
+            what = f"got {quota}, and the pod that takes a whole node (node_pod) asks for {units}, so none is admitted"
+            fix = f"write {units} for each whole node that a namespace may have, or leave quota out"
+            yield Problem(("pools", pool.name, "trust", "quota"), what, fix, _QUOTA_SOURCE)
 
 
 _QUOTA_SOURCE = "https://kubernetes.io/docs/concepts/policy/resource-quotas/"

@@ -524,7 +524,8 @@ def test_a_daemon_that_is_there_brings_nobody_a_gpu(
     answer = guarded.merge(daemon, change, part)
 
     assert answer.status == 403, answer
-    assert "shares GPUs within team vision" in answer.message
+    # What tolerates everything meets the policies of both teams, and the server names one of them.
+    assert "shares GPUs within" in answer.message
 
 
 def test_a_daemon_that_is_there_may_change_its_labels_and_be_debugged_without_gpus(

@@ -13,8 +13,10 @@ from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.runtime.planning import plan_runtimes
+from tests.charts.rendering import of_kind, rendered
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS
 from tests.gpupools.runtime.conftest import stack_of
+from tests.gpupools.runtime.fabrics import FABRICS, stack_with
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted([*ROOT.glob("stacks/Pulumi.*.yaml"), *ROOT.glob("tests/stacks/Pulumi.*.yaml")])
@@ -72,6 +74,12 @@ def _alone(cloud: str, pool: Mapping[str, Any]) -> Case:
     return _made(cloud, {"a": {**pool, "taints": TAINTS}}, {"service_monitors": True})
 
 
+def _fabric(name: str) -> Case:
+    """Plan a cluster with one pool that has RDMA interfaces."""
+    stack = stack_with(name)
+    return stack, plan_stack(stack, clouds())
+
+
 EFA = {"network": {"rdma": True, "security_group_ids": ["sg-0a1b2c3d4e5f60718"]}}
 A4X = {
     "instance_type": "a4x-highgpu-4g",
@@ -91,6 +99,7 @@ CASES: Mapping[str, Callable[[], Case]] = {
         EVERYTHING,
     ),
     "EKS, EFA": lambda: _made("aws", _each("aws", {**A100, **EFA, **KEPT, "taints": TAINTS}), {}),
+    **{f"fabric: {name}": partial(_fabric, name) for name in FABRICS},
     "EKS, Arm": lambda: _made("aws", _each("aws", {"instance_type": "g5g.xlarge", **KEPT}), {"metrics": True}),
     "EKS, NFD and exporter of the team's": lambda: _made(
         "aws",
@@ -165,8 +174,9 @@ def on_tainted_nodes(case: str) -> tuple[Planned, ...]:
     """Plan a case for clusters whose nodes without GPUs have taints."""
 
     def asked(each: Planned) -> Mapping[str, Any]:
-        operated = any(release.chart == "gpu-operator" for release in each.runtime.releases)
-        return {"cpu_taints": list(CPU_TAINTS)} if operated else {}
+        charts = [one for release in each.runtime.releases for one in rendered(release)]
+        controlled = any(of_kind(charts, "Deployment", "Job", "StatefulSet"))
+        return {"cpu_taints": list(CPU_TAINTS)} if controlled else {}
 
     return _changed(case, asked)
 

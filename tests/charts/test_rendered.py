@@ -50,6 +50,8 @@ PIECES = {
     "nvidia-device-plugin-ctr": Piece.DEVICE_PLUGIN,
     "exporter": Piece.DCGM_EXPORTER,
     "gpus": Piece.DRA_DRIVER,
+    "compute-domains": Piece.COMPUTE_DOMAINS,
+    "aws-efa-k8s-device-plugin": Piece.RDMA_PLUGIN,
     "worker": Piece.NODE_FEATURE_DISCOVERY,
 }
 # Key of the ClusterPolicy to the piece whose DaemonSet the operator makes.
@@ -103,7 +105,9 @@ def brought(pool: PoolPlan, cluster: Planned) -> dict[Piece, set[str]]:
     for release in cluster.runtime.releases:
         objects = rendered(release)
         for each in of_kind(objects, "DaemonSet"):
-            if runs_on(pod_of(each), pool, cluster):
+            # EFA's goes by machine type, also to nodes whose interfaces are none of it.
+            for_it = release.chart != "aws-efa-k8s-device-plugin" or pool.name in release.pools
+            if for_it and runs_on(pod_of(each), pool, cluster):
                 for container in pod_of(each)["containers"]:
                     if container["name"] in PIECES:
                         found.setdefault(PIECES[container["name"]], set()).add(f"chart {release.chart}")
@@ -231,7 +235,7 @@ def test_the_exported_part_of_a_pod_lands_on_its_pool_alone(case: str) -> None:
 
 # Programs of the charts that ask the API server, and those that do not.
 ASKING = {"config-manager", "nfd-worker", "nfd-master", "nfd-gc", "gpu-operator", "manage-crds", "cleanup-gpuclusters"}
-ASKING |= {"gpu-kubelet-plugin"}
+ASKING |= {"gpu-kubelet-plugin", "compute-domain-kubelet-plugin", "compute-domain-controller"}
 SILENT = {"nvidia-device-plugin", "mps-control-daemon", "kubelet-plugin-prestart.sh", "aws-efa-k8s-device-plugin"}
 
 

@@ -54,7 +54,7 @@ def test_it_returns_what_a_pod_needs_to_land_on_the_pool(preview: RunProgram, cl
     shown = preview(
         f"""
         pool = GpuNodePool('train', {args(cloud)!r})
-        pulumi.export("capacity", pool.node_resources)
+        pulumi.export("capacity", pool.capacity)
         pulumi.export("pod", pool.pod)
         """
     )
@@ -255,6 +255,31 @@ def test_a_plan_that_cannot_be_is_refused_under_the_components_own_arguments() -
 
     assert {reason.partition(": ")[0] for reason in refusals(pool=pool)} >= {"pool.gpu"}
     assert [reason for reason in refusals(pool=pool) if not reason.startswith("pool.")] == []
+
+
+INFINIBAND = {"instance_type": "Standard_ND96isr_H100_v5", "nodes": {"max": 2}, "network": {"rdma": True}}
+EFA = {"instance_type": "p5.48xlarge", "nodes": {"max": 2}, "software": "device-plugin"}
+EFA |= {"network": {"rdma": True, "security_group_ids": ["sg-0a1b2c3d"]}}
+
+
+@pytest.mark.parametrize(
+    ("on", "pool", "runtime"),
+    [("azure", INFINIBAND, {}), ("aws", EFA, {"management": "external", "existing": {"device_plugin": "a/b"}})],
+)
+def test_rdma_that_no_runtime_of_the_cluster_would_bring_is_refused(
+    on: str, pool: dict[str, Any], runtime: dict[str, Any]
+) -> None:
+    cluster = {key: value for key, value in clouds()[on].example_cluster.items() if key != "cloud"}
+    (said,) = refusals(on=on, pool=pool, cluster={**cluster, "runtime": runtime})
+
+    assert said.startswith("pool.network.rdma: nothing brings the RDMA interfaces to the nodes of this pool; install a")
+    assert "name it under cluster.runtime.existing.rdma_plugin, or leave rdma out" in said
+    runtime = {**runtime, "existing": {**runtime.get("existing", {}), "rdma_plugin": "network-operator/rdma"}}
+    assert plan_args("train", args(on, pool=pool, cluster={**cluster, "runtime": runtime})).node_pod
+
+
+def test_rdma_that_a_runtime_brings_may_be_declared_before_it() -> None:
+    assert plan_args("train", args("aws", pool=EFA)).node_pod
 
 
 def test_a_reason_keeps_its_source_under_the_components_own_arguments() -> None:

@@ -43,7 +43,7 @@ pool = Pool(
     },
 )
 pulumi.export("name", pool.node_pool_name)
-pulumi.export("capacity", pool.node_resources)
+pulumi.export("capacity", pool.capacity)
 if pulumi.Config().get_bool("refused"):
     Pool("refused", {"cloud": "gcp", "cluster": lab, "pool": {"gpu": "L9", "nodes": {"max": 3}}})
 """

@@ -19,6 +19,7 @@ from gpupools.components.declared import apart, place_of, pool_problems
 from gpupools.edits.guard import RECORD
 from gpupools.environment.stack import bad_key, never_a_key, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool
+from gpupools.runtime.owners import without_rdma
 
 # No `from __future__ import annotations`, no Literal and no other unions in the argument types below: Pulumi's schema
 # inference for components in other languages refuses them (pulumi/provider/experimental/analyzer.py in the SDK).
@@ -288,7 +289,14 @@ def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
     if problems or cluster is None or spec is None:
         raise Rejected(problems)
     try:
-        return plan_pool(pool_name, spec, "", cluster, cloud)
+        plan = plan_pool(pool_name, spec, "", cluster, cloud)
+        # Found by a GpuRuntime too, which a program may do without where others bring the software.
+        unserved = list(
+            without_rdma(plan, cloud.node_runtime(plan.software, plan.choices), cluster.runtime, "cluster.runtime")
+        )
+        if unserved:
+            raise Rejected(unserved)
+        return plan
     except Rejected as rejected:
         raise Rejected(replace(problem, path=_argument(problem.path)) for problem in rejected.problems) from None
 

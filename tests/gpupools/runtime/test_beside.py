@@ -145,6 +145,48 @@ def test_the_agent_is_spoken_of_where_it_would_do_harm_alone(plan: Planner) -> N
     assert about(plan("gcp", PLUGIN).notes, "monitoring") == []
 
 
+# --- what is named for nothing ---
+
+
+FIXED: Mapping[str, Any] = {"a": {**PLUGIN["a"], "nodes": {"fixed": 2}}}
+
+
+@pytest.mark.parametrize(
+    ("key", "pools", "said"),
+    [
+        (
+            "rdma_plugin",
+            FIXED,
+            "serves no pool here, since none has RDMA interfaces on nodes that it selects: pods use",
+        ),
+        ("node_feature_discovery", FIXED, "is asked by a GPU Operator only, and the cluster has none; leave it out"),
+        ("cluster_autoscaler", FIXED, "has nothing to start, since no pool of the cluster grows; leave it out"),
+    ],
+)
+def test_software_that_no_pool_needs_is_a_warning(key: str, pools: Mapping[str, Any], said: str, plan: Planner) -> None:
+    (warning,) = plan("aws", pools, existing={key: "ours/it"}).warnings
+
+    assert str(warning).startswith(f"clusters.c.runtime.existing.{key}: ours/it {said}")
+
+
+@pytest.mark.parametrize(
+    ("key", "pools", "runtime"),
+    [
+        ("node_feature_discovery", OPERATOR, {}),
+        ("node_feature_discovery", FIXED, {"existing": {"gpu_operator": "ours/operator"}}),
+        ("cluster_autoscaler", PLUGIN, {}),
+        ("node_feature_discovery", {"a": {**FIXED["a"], "trust": {"team": "vision"}}}, {"trust_policy": True}),
+    ],
+    ids=["operator", "operator of theirs", "growing", "let through by a policy"],
+)
+def test_software_that_something_needs_is_none(
+    key: str, pools: Mapping[str, Any], runtime: Mapping[str, Any], plan: Planner
+) -> None:
+    existing = {key: "ours/it", **runtime.get("existing", {})}
+
+    assert plan("aws", pools, **{**runtime, "existing": existing}).warnings == ()
+
+
 # --- whom a trust policy lets through ---
 
 

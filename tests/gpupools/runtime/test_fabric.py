@@ -94,6 +94,28 @@ def test_an_efa_plugin_of_the_teams_is_used_and_ours_left_out() -> None:
     assert made.owners[0].owners[Piece.RDMA_PLUGIN] == "kube-system/efa"
 
 
+def test_an_rdma_plugin_that_selects_no_pool_of_it_is_a_warning() -> None:
+    away = {"name": "kube-system/efa", "node_selector": {"team": "web"}}
+    network = {"rdma": True, "security_group_ids": ["sg-0a1b2c3d"]}
+
+    assert reasons("efa", {"existing": {"rdma_plugin": away}}, network=network)
+    (warning,) = planned("efa", {"existing": {"rdma_plugin": away}}, network={}).warnings
+    assert warning.path == ("clusters", "c", "runtime", "existing", "rdma_plugin")
+    assert planned("efa", {"existing": {"rdma_plugin": "kube-system/efa"}}).warnings == ()
+
+
+@pytest.mark.parametrize("name", ["efa", "efa-claimed", "roce"])
+def test_a_quota_that_admits_no_pod_of_a_whole_node_is_a_warning(name: str) -> None:
+    (warning,) = planned(name, trust={"namespaces": ["ml"], "quota": 7}).warnings
+
+    assert str(warning).startswith(
+        f"pools.{name}.trust.quota: got 7, and the pod that takes a whole node (node_pod) asks for 8, so none is "
+        "admitted; write 8 for each whole node that a namespace may have"
+    )
+    assert planned(name, trust={"namespaces": ["ml"], "quota": 8}).warnings == ()
+    assert planned(name, trust={"namespaces": ["ml"], "quota": 7}, network={}).warnings == ()
+
+
 def test_a_smoke_test_asks_for_a_gpu_alone() -> None:
     made = planned("nvl", {"smoke_test": True})
     (job,) = (each.manifest for each in made.objects if each.kind == "Job")
