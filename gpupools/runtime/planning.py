@@ -851,10 +851,12 @@ def _check_helpers(draft: _Draft, measured: set[str]) -> None:
 def _needed_beside(draft: _Draft, measured: set[str]) -> Iterator[str]:
     """Say what the cluster has to have beside its GPU pools, as far as nobody said that it is there."""
     existing, helpers = draft.spec.existing, draft.cloud.helpers
-    operators = [release.chart for release in draft.releases if _has_controllers(release)]
+    operators = [release for release in draft.releases if _has_controllers(release)]
     if operators and not draft.spec.cpu_taints:
-        what = f"chart {', '.join(operators)} needs a node without GPUs and without taints for what is no daemon"
-        why = "its release waits for it, and ends with an error after half an hour"
+        named = ", ".join(release.chart for release in operators)
+        what = f"chart {named} needs a node without GPUs and without taints for what is no daemon"
+        waits = any(not release.skip_await for release in operators)
+        why = "its release waits for it, and ends with an error after half an hour" if waits else "it waits for one"
         yield f"{what} ({why}); {draft.runtime}.cpu_taints names taints that are tolerated there"
     growing = [pool.name for pool in draft.pools if pool.min_nodes < pool.max_nodes]
     if growing and "cluster_autoscaler" in helpers and existing.cluster_autoscaler is None:

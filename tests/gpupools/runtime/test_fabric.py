@@ -152,6 +152,14 @@ def test_compute_domains_are_served_beside_a_device_plugin(cloud: str) -> None:
     assert release.skip_crds is False
 
 
+def test_a_controller_that_no_release_waits_for_is_not_said_to_end_in_an_error() -> None:
+    def said(**keys: Any) -> str:
+        return next(note for note in rack("azure", **keys).notes if "without GPUs and without taints" in note)
+
+    assert "(it waits for one)" in said()
+    assert "(its release waits for it, and ends with an error" in said(nodes={"fixed": 2})
+
+
 @pytest.mark.parametrize("cloud", RACKS)
 def test_the_policy_sees_no_second_owner_either(cloud: str) -> None:
     brought = {}
