@@ -166,6 +166,14 @@ def markdown_code(text: object) -> str:
     return f"{fence}{padding}{shown}{padding}{fence}"
 
 
+def mermaid_text(text: object) -> str:
+    """Write a text for a label of Mermaid in quotes: all but letters, digits and blanks as codes of its own.
+
+    https://mermaid.js.org/syntax/flowchart.html#entity-codes-to-escape-characters
+    """
+    return "".join(one if one.isalnum() or one in " -.,:" else f"#{ord(one)};" for one in line(text))
+
+
 def html_text(text: object) -> str:
     """Write a text for HTML, in an element or in an attribute with quotes around it."""
     return printable(text).translate(_HTML)

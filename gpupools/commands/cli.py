@@ -14,12 +14,14 @@ from importlib import import_module
 from typing import NoReturn
 
 from gpupools.base.output import printable, tell, tell_lines
+from gpupools.base.sdk import NEED, is_missing
 from gpupools.base.startup import end_lightly, start_lightly
 
 COMMANDS = {
     "check": "validate stack files, without Pulumi and without a cloud",
     "preview": "show what a stack file would create, offline",
     "diff": "say what an edit of a stack file does to the nodes that run",
+    "report": "draw what stack files would create as one page, or as a comment for a pull request",
     "images": "list the images and charts a stack file needs, with digests, for a registry of your own",
     "policy": "judge Terraform plans, Pulumi previews and states, and Kubernetes manifests by the policy pack's rules",
     "schema": "print the JSON schema of a stack file, for editors",
@@ -60,18 +62,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell(f"gpupools {called}: {about}{error.strerror or error}", error=True)
         return 1
     except ModuleNotFoundError as error:
-        if error.name is None or error.name.partition(".")[0] not in _SDK:
+        if not is_missing(error):
             raise
-        need = "Pulumi's SDK and the clouds': install gpupools[aws], [azure], [gcp] or [all]"
-        tell(f"gpupools {called} needs {need}", error=True)
+        tell(f"gpupools {called} needs {NEED}", error=True)
         return 2
     except KeyboardInterrupt:
         return 130
     return code
-
-
-_SDK = ("grpc", "google", "pulumi", "pulumi_policy")
-"""Top-level modules that come with Pulumi's SDKs and that only some commands need."""
 
 
 def _option_that_is_a_file(words: Sequence[str]) -> str | None:

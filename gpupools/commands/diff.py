@@ -2,7 +2,7 @@
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,9 +10,7 @@ from gpupools.base.errors import Problem, Rejected
 from gpupools.base.output import answer, markdown_code, tell
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.git import NotInGit, file_at
-from gpupools.edits.diff import PoolChange, diff
-from gpupools.edits.guard import Forbidden, forbidden, forbidden_software, idle_switch
-from gpupools.edits.software import SoftwareChange, diff_software
+from gpupools.edits.comparison import Comparison, compare_files
 from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate
 from gpupools.providers import clouds
 
@@ -78,7 +76,7 @@ def compare(
     if outside:
         return _refuse(outside, as_json)
     try:
-        planned = [_planned(side) for side in _sides(files, since)]
+        planned = [planned_side(side) for side in _sides(files, since)]
     except (CallError, NotInGit) as error:
         if as_json:
             answer("diff", "failed", [Problem((), str(error)).as_json()], _NOTHING)
@@ -88,37 +86,9 @@ def compare(
     old, new = planned
     if not isinstance(old, CheckedFile) or not isinstance(new, CheckedFile):
         return _refuse([each for side in planned if not isinstance(side, CheckedFile) for each in side], as_json)
-    changes = diff(old.plan, new.plan, clouds())
-    software = diff_software(old.plan, new.plan, changes)
-    stack = new.plan.stack
-    notes = [each.file.note for each in (old, new) if each.file.note]
-    warnings = [*dict.fromkeys(notes), *idle_switch(changes, stack, software)]
-    refused = forbidden(changes, stack.allow_destroy) | forbidden_software(software, stack.allow_destroy)
-    _PRINTERS[form](_Found(changes, software, refused, warnings))
-    destroys = any(change.destroys for change in changes) or any(change.destroys for change in software)
-    return DESTROYS if exit_code and destroys else 0
-
-
-class _Found(NamedTuple):
-    """What is printed."""
-
-    pools: Sequence[PoolChange]
-    software: Sequence[SoftwareChange]
-    refused: Mapping[str, Forbidden]
-    """Why `pulumi up` would refuse what becomes of a pool, by its key, or of software, by the cluster's."""
-    warnings: Sequence[str]
-
-    def refusals_in_words(self) -> Iterator[tuple[PoolChange | SoftwareChange, str | None]]:
-        """Return every change that is told, and behind it why it is refused; of a cluster's software at its end."""
-        for change in self.pools:
-            yield change, self._words(change.key)
-        for index, each in enumerate(self.software):
-            is_last = all(other.cluster != each.cluster for other in self.software[index + 1 :])
-            yield each, self._words(each.cluster) if is_last else None
-
-    def _words(self, key: str) -> str | None:
-        found = self.refused.get(key)
-        return None if found is None else f"{key} {found.reason}; {found.fix}"
+    found = compare_files(old, new, clouds())
+    _PRINTERS[form](found)
+    return DESTROYS if exit_code and found.destroys else 0
 
 
 _NOTHING: Mapping[str, Sequence[Any]] = {"pools": (), "software": (), "warnings": ()}
@@ -132,7 +102,7 @@ def _refuse(problems: Sequence[Located], as_json: bool) -> int:
     return 1
 
 
-class _Side(NamedTuple):
+class Side(NamedTuple):
     """One of the two files that are compared."""
 
     called: Path
@@ -140,18 +110,18 @@ class _Side(NamedTuple):
     """What it holds, where that is not on the disk."""
 
 
-def _sides(files: Sequence[Path], since: str | None) -> tuple[_Side, _Side]:
+def _sides(files: Sequence[Path], since: str | None) -> tuple[Side, Side]:
     if since is None:
         if len(files) != 2:
             raise CallError("give two files, OLD and NEW, or --since GIT-REF and one file")
-        return _Side(files[0]), _Side(files[1])
+        return Side(files[0]), Side(files[1])
     if len(files) > 1:
         raise CallError("--since takes one file, which is compared with what it was")
     file = files[0] if files else _only_stack_file()
-    return _Side(Path(f"{since}:{file}"), file_at(since, file)), _Side(file)
+    return Side(Path(f"{since}:{file}"), file_at(since, file)), Side(file)
 
 
-def _json(found: _Found) -> None:
+def _json(found: Comparison) -> None:
     def with_refusal(change: dict[str, Any], key: str) -> dict[str, Any]:
         refused = found.refused.get(key)
         return change | {"refused": None if refused is None else refused.as_json()}
@@ -163,7 +133,7 @@ def _json(found: _Found) -> None:
     answer("diff", "accepted", [], {**lists, "warnings": found.warnings})
 
 
-def _text(found: _Found) -> None:
+def _text(found: Comparison) -> None:
     for warning in found.warnings:
         tell(f"warning: {warning}", error=True)
     for change, refusal in found.refusals_in_words():
@@ -172,7 +142,7 @@ def _text(found: _Found) -> None:
             tell(f"  pulumi up refuses that: {refusal}")
 
 
-def _markdown(found: _Found) -> None:
+def _markdown(found: Comparison) -> None:
     """Print a comment for a pull request: what is touched first, the rest folded away."""
     touched = [change for change in found.pools if change.change != "unchanged"]
     destroyed = sum(change.destroys for change in touched)
@@ -198,14 +168,14 @@ def _markdown(found: _Found) -> None:
         tell("</details>")
 
 
-_PRINTERS: Mapping[str, Callable[[_Found], None]] = {
+_PRINTERS: Mapping[str, Callable[[Comparison], None]] = {
     "text": _text,
     "json": _json,
     "markdown": _markdown,
 }
 
 
-def _planned(side: _Side) -> CheckedFile | list[Located]:
+def planned_side(side: Side) -> CheckedFile | list[Located]:
     """Plan a file; where it is refused return the reasons, under the name it is called by."""
     if side.text is None:
         return _planned_file(side.called, side.called)

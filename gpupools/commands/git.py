@@ -13,13 +13,17 @@ class NotInGit(Exception):
     """There is no git, no checkout, no such commit, or no such file in it; the message says which and what to do."""
 
 
+class NotThen(NotInGit):
+    """The commit has no such file."""
+
+
 def file_at(ref: str, file: Path) -> bytes:
     """Return a file as it is in a commit of the checkout it stands in.
 
     A link is followed on both sides: the folder's as it is now, the file's as it was then.
 
     Raises:
-        NotInGit: It cannot be read there.
+        NotInGit: It cannot be read there; `NotThen` where the commit is known and has no such file.
     """
     if not file.parent.is_dir():
         raise NotInGit(f"{file}: no such file")
@@ -34,7 +38,7 @@ def file_at(ref: str, file: Path) -> bytes:
     for path in dict.fromkeys((named, meant)):
         if path.is_relative_to(top) and (text := _text(top, ref, commit, path.relative_to(top))) is not None:
             return text
-    raise NotInGit(f"{file} is not in {ref}; name the file as it was called there, or give two files")
+    raise NotThen(f"{file} is not in {ref}; name the file as it was called there, or give two files")
 
 
 def _top(folder: Path) -> Path | None:

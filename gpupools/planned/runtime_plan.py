@@ -159,6 +159,17 @@ class RuntimePlan:
                 waiting += self.depends[step]
         return frozenset(found)
 
+    def owners_alike(self) -> Mapping[tuple[str, tuple[tuple[str, str], ...]], list[str]]:
+        """Return the pools by their software and by who brings which pieces: those alike stand together."""
+        alike: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
+        for row in self.owners:
+            pieces: dict[str, list[str]] = {}
+            for piece, owner in row.owners.items():
+                pieces.setdefault(owner, []).append(piece.value)
+            same = (row.software, tuple((owner, ", ".join(found)) for owner, found in pieces.items()))
+            alike.setdefault(same, []).append(row.pool)
+        return alike
+
     def as_json(self) -> dict[str, Any]:
         """Return the plan as JSON types, for `gpupools preview --json`."""
         return {

@@ -17,8 +17,8 @@ from gpupools.planned.dra import DRA_DRIVER
 from gpupools.planned.labels import GPU_PRESENT_LABEL, OPERANDS_LABEL
 from gpupools.planned.node_runtime import NodeRuntime
 from gpupools.planned.plan import SERVED_BY, PoolPlan
-from gpupools.planned.runtime_plan import KubernetesObject, Piece, PoolOwners, Release
-from gpupools.planned.tolerations import selects, untolerated
+from gpupools.planned.runtime_plan import KubernetesObject, Piece, PoolOwners, Release, RuntimePlan
+from gpupools.planned.tolerations import Toleration, selects, untolerated
 from gpupools.runtime.charts import OPERANDS, Operand, value_seen
 
 
@@ -237,6 +237,20 @@ def runs_on(release: Release, operand: Operand, labels: Mapping[str, str], taint
     """Say whether an operand's pods would be scheduled to nodes with these labels and taints."""
     tolerations = _value(release, operand.tolerations) if operand.tolerations else ()
     return wants(release, operand, labels) and not untolerated(tolerations or (), taints)
+
+
+def tolerations_of(runtime: RuntimePlan) -> Mapping[str, Sequence[Toleration]]:
+    """Return what everything on GPU nodes that a plan declares tolerates, by its name for people."""
+    found: dict[str, Sequence[Toleration]] = {}
+    for release in runtime.releases:
+        for operand in operands_of(release):
+            given = _value(release, operand.tolerations) if operand.tolerations else ()
+            found[f"{operand.name} ({release.chart})"] = given or ()
+    for each in runtime.objects:
+        if each.kind == "DaemonSet":
+            pod = each.manifest["spec"]["template"]["spec"]
+            found[f"DaemonSet {each.manifest['metadata']['name']}"] = pod.get("tolerations", ())
+    return found
 
 
 def wants(release: Release, operand: Operand, labels: Mapping[str, str]) -> bool:

@@ -48,6 +48,8 @@ COMMANDS = [
     ["diff", "good.yaml", "FILE"],
     ["diff", "--json", "FILE", "good.yaml"],
     ["preview", "FILE"],
+    ["report", "--no-policies", "--force", "-o", "plan.html", "FILE"],
+    ["report", "--no-policies", "--markdown", "FILE"],
     ["images", "FILE"],
     ["images", "--json", "FILE"],
     *(["policy", "--format", form, "FILE"] for form in ("text", "json", "sarif", "junit", "github")),

@@ -187,14 +187,7 @@ def owner_table(runtimes: Iterable[RuntimePlan]) -> str:
     """Draw who brings which piece, one line for each owner; pools of a cluster with the same owners stand together."""
     rows = []
     for runtime in runtimes:
-        alike: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}
-        for row in runtime.owners:
-            pieces: dict[str, list[str]] = {}
-            for piece, owner in row.owners.items():
-                pieces.setdefault(owner, []).append(piece.value)
-            same = (row.software, tuple((owner, ", ".join(found)) for owner, found in pieces.items()))
-            alike.setdefault(same, []).append(row.pool)
-        for (software, owned), pools in alike.items():
+        for (software, owned), pools in runtime.owners_alike().items():
             owners, brought = zip(*owned, strict=True) if owned else ((), ())
             rows.append((runtime.cluster, "\n".join(pools), software, "\n".join(owners), "\n".join(brought)))
     return table_text(rows, ("cluster", "pools", "software", "owner", "pieces"))

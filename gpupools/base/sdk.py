@@ -1,0 +1,11 @@
+"""What previews and programs need beyond the base."""
+
+_MODULES = ("grpc", "google", "pulumi", "pulumi_policy")
+"""Top-level modules that come with Pulumi's SDKs and that only some commands need."""
+
+NEED = "Pulumi's SDK and the clouds': install gpupools[aws], [azure], [gcp] or [all]"
+
+
+def is_missing(error: ModuleNotFoundError) -> bool:
+    """Say whether it is an SDK that is not there, and not a module of our own."""
+    return error.name is not None and error.name.partition(".")[0] in _MODULES

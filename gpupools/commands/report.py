@@ -1,0 +1,218 @@
+"""`gpupools report FILE... -o plan.html`: what stack files would create, as one page or as a comment."""
+
+import argparse
+import os
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from gpupools.base.errors import Problem, Rejected
+from gpupools.base.output import answer, tell, tell_lines
+from gpupools.base.sdk import NEED, is_missing
+from gpupools.commands.diff import Side, planned_side
+from gpupools.commands.files import add_within, links_out, write_whole
+from gpupools.commands.git import NotInGit, NotThen, file_at
+from gpupools.edits.comparison import compare_files
+from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate, warnings
+from gpupools.environment.stackfile import stack_name
+from gpupools.providers import clouds
+from gpupools.report.comment import comment
+from gpupools.report.facts import StackReport
+from gpupools.report.page import page
+
+_EXITS = """\
+exit codes:
+  0  written, and nothing refuses
+  1  written, but a file, the program or a mandatory policy refuses, which the report says
+     not written: a link leads out of --within
+  2  called wrongly: also a file that is there already, no git checkout, an unknown git reference
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EXITS
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
+    parser.add_argument(
+        "-o", "--output", type=Path, metavar="OUT", help="the file to write; without it a comment is printed"
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite OUT where it is there already")
+    parser.add_argument("--since", metavar="GIT-REF", help="say what changes since this commit")
+    parser.add_argument(
+        "--format",
+        choices=("html", "markdown"),
+        default="html",
+        help="default: html, one page; markdown: a comment for a pull request, with a marker to update it by",
+    )
+    parser.add_argument(
+        "--markdown", action="store_const", const="markdown", dest="format", help="the same as --format markdown"
+    )
+    parser.add_argument(
+        "--no-policies",
+        action="store_true",
+        help="leave out what takes seconds: the offline preview and the policy pack",
+    )
+    parser.add_argument("--json", action="store_true", help="print counts as JSON; without OUT nothing else is written")
+    add_within(parser)
+    parser.set_defaults(
+        run=lambda given: write(
+            given.files,
+            given.output,
+            form=given.format,
+            since=given.since,
+            force=given.force,
+            judge=not given.no_policies,
+            as_json=given.json,
+            within=given.within,
+        )
+    )
+
+
+def write(
+    files: Sequence[Path],
+    output: Path | None,
+    *,
+    form: str = "html",
+    since: str | None = None,
+    force: bool = False,
+    judge: bool = True,
+    as_json: bool = False,
+    within: Path | None = None,
+) -> int:
+    """Write the report and return the exit code.
+
+    Args:
+        files: The stack files.
+        output: Where to; None prints, which only a comment can be.
+        form: `html` or `markdown`.
+        since: The commit to compare with.
+        force: Whether a file of that name may be overwritten.
+        judge: Whether the policies are asked.
+        as_json: Whether to answer as JSON.
+        within: The checkout that no link of a file may lead out of.
+    """
+    problem = _wrong_call(files, output, form, force, as_json)
+    outside = [Located(path, None, each) for path, each in links_out([*files, output], within)]
+    if problem is not None or outside:
+        return _fail(problem, outside, as_json)
+    try:
+        reports = [_report(file, since, judge) for file in files]
+    except NotInGit as error:
+        return _fail(Problem((), str(error)), (), as_json)
+    if output is not None or not as_json:
+        text = _WRITERS[form](reports)
+        # The offline preview takes a while, in which a file of that name may have come.
+        if output is None:
+            tell_lines(text)
+        elif (problem := _taken(output, force)) is not None:
+            return _fail(problem, (), as_json)
+        else:
+            write_whole(output, text)
+    refused = any(report.is_refused for report in reports)
+    if as_json:
+        _answer(reports, output, refused)
+    elif output is not None:
+        for report in reports:
+            for located in report.refused:
+                tell(located, error=True)
+            tell(f"{report.file}: {report.summary()}")
+        tell(f"wrote {output}")
+    return 1 if refused else 0
+
+
+def _wrong_call(files: Sequence[Path], output: Path | None, form: str, force: bool, as_json: bool) -> Problem | None:
+    if output is None:
+        return (
+            Problem(("-o",), "a page needs a file", "name one: -o plan.html")
+            if form == "html" and not as_json
+            else None
+        )
+    if any(output.exists() and file.exists() and output.samefile(file) for file in files):
+        return Problem(("-o",), f"{output} is a file that is read", "name another")
+    if not output.parent.is_dir():
+        return Problem(("-o",), f"there is no folder {output.parent}", "make it, or name another")
+    return _taken(output, force)
+
+
+def _taken(output: Path, force: bool) -> Problem | None:
+    if output.is_dir():
+        return Problem(("-o",), f"{output} is a folder", "name a file in it")
+    if os.path.lexists(output) and not force:
+        return Problem(("-o",), f"{output} is there already", "name another, or say --force to overwrite it")
+    return None
+
+
+def _fail(problem: Problem | None, outside: Sequence[Located], as_json: bool) -> int:
+    """Say why nothing is written."""
+    if as_json:
+        told = [problem.as_json()] if problem is not None else [each.as_json() for each in outside]
+        answer("report", "failed" if problem is not None else "refused", told, {"stacks": [], "written": None})
+    elif problem is not None:
+        tell(f"gpupools report: {problem}", error=True)
+    else:
+        for each in outside:
+            tell(each, error=True)
+    return 2 if problem is not None else 1
+
+
+_WRITERS: dict[str, Callable[[Sequence[StackReport]], str]] = {"html": page, "markdown": comment}
+
+
+def _report(file: Path, since: str | None, judge: bool) -> StackReport:
+    """Find out all there is to say of one file.
+
+    Raises:
+        NotInGit: There is no such commit, or no checkout.
+    """
+    try:
+        checked = check_stack_file(file, clouds())
+    except Rejected as rejected:
+        return StackReport(str(file), stack_name(file), None, refused=locate(file, rejected), since=since)
+    found: dict[str, Any] = {"warnings": warnings(checked), "since": since}
+    if since is not None:
+        found |= _compared(file, since, checked)
+    found |= _judged(checked) if judge else {"not_judged": "left out by --no-policies"}
+    return StackReport(str(file), checked.file.stack, checked.plan, **found)
+
+
+def _compared(file: Path, since: str, new: CheckedFile) -> dict[str, Any]:
+    try:
+        old = planned_side(Side(Path(f"{since}:{file}"), file_at(since, file)))
+    except NotThen:
+        what = f"There is no {file} in {since}, so everything counts as new."
+        return {"comparison": compare_files(None, new, clouds()), "not_compared": what}
+    if not isinstance(old, CheckedFile):
+        why = "\n".join(map(str, old))
+        return {"not_compared": f"Not compared: the file was refused in {since}.\n{why}"}
+    return {"comparison": compare_files(old, new, clouds())}
+
+
+def _judged(checked: CheckedFile) -> dict[str, Any]:
+    """Ask the policies, where the offline preview can run."""
+    try:
+        preview = import_module("gpupools.preview.command").preview_file(checked)
+    except ModuleNotFoundError as error:
+        if not is_missing(error):
+            raise
+        return {"not_judged": f"this needs {NEED}"}
+    return {"verdicts": preview.verdicts, "problems": preview.problems}
+
+
+def _answer(reports: Sequence[StackReport], output: Path | None, refused: bool) -> None:
+    stacks = [
+        {
+            "file": report.file,
+            "stack": report.stack,
+            "summary": report.summary(),
+            "pools": len(report.pools),
+            "changes": report.counts() if report.comparison is not None else None,
+            "findings": sum(len(each.violations) for each in report.findings) if not report.not_judged else None,
+        }
+        for report in reports
+    ]
+    problems = [each.as_json() for report in reports for each in report.refused]
+    problems += [each.as_json(report.file) for report in reports for each in report.problems]
+    holds = {"stacks": stacks, "written": str(output) if output is not None else None}
+    answer("report", "refused" if refused else "accepted", problems, holds)

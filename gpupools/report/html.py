@@ -1,0 +1,33 @@
+"""HTML that cannot be left unescaped: a part is text, and escaped, unless it is an element already."""
+
+from gpupools.base.output import html_text
+
+
+class Html(str):
+    """Text that is HTML."""
+
+    __slots__ = ()
+
+
+_VOID = frozenset({"meta", "br"})
+
+
+def html(*parts: object) -> Html:
+    """Write parts one after the other; what is no `Html` yet is escaped."""
+    return Html("".join(part if isinstance(part, Html) else html_text(part) for part in parts))
+
+
+def element(name: str, /, *parts: object, **attributes: object) -> Html:
+    """Write an element.
+
+    Args:
+        name: The tag.
+        parts: What it holds; what is no `Html` yet is escaped.
+        attributes: By name, `class_` and `aria_label` for `class` and `aria-label`; None for one that is not there.
+    """
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{html_text(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    return Html(f"<{name}{given}>" if name in _VOID else f"<{name}{given}>{html(*parts)}</{name}>")

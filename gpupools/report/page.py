@@ -1,0 +1,259 @@
+"""One page about stack files: no script, nothing from the network, nothing that a name in a file could become."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from gpupools.edits.comparison import FATES, fate
+from gpupools.edits.diff import PoolChange
+from gpupools.planned.labels import TRUST_LABEL
+from gpupools.planned.plan import PoolPlan
+from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.preview.report import PolicyVerdict
+from gpupools.preview.report import offers as offers_of
+from gpupools.report.drawing import Drawings
+from gpupools.report.facts import StackReport, Tolerations, nodes_in_words
+from gpupools.report.html import Html, element, html
+
+_STYLE = Path(__file__).with_name("page.css")
+
+MOST_FINDINGS = 200
+"""Findings of one policy that are told; the rest is counted."""
+
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+"""What a browser may do for the page: read its style, and nothing else (https://www.w3.org/TR/CSP3/)."""
+
+
+_LEGEND = (
+    "A box in a GPU is what Kubernetes hands out; dashed lines in it part the containers that share it, and what is "
+    "empty stays unused. Of the nodes the solid ones are always there, and the dashed ones come with the load."
+)
+
+
+def page(reports: Sequence[StackReport]) -> str:
+    """Write the page."""
+    title = "GPU pools: " + ", ".join(dict.fromkeys(each.stack for each in reports))
+    drawings = Drawings()
+    sections = [_stack(number, each, drawings) for number, each in enumerate(reports)]
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        element("meta", name="referrer", content="no-referrer"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", title),
+        element("style", Html(_STYLE.read_text(encoding="utf-8"))),
+    )
+    links = [
+        element("li", element("a", text, href=f"#{anchor}"))
+        for number, each in enumerate(reports)
+        for anchor, text in _anchors(number, each)
+    ]
+    body = element(
+        "body",
+        element("a", "Skip to the pools", href="#main", class_="skip"),
+        element("header", element("h1", title)),
+        element("nav", element("ul", *links), aria_label="On this page"),
+        drawings.definitions(),
+        element("main", element("p", _LEGEND, class_="dim"), *sections, id="main"),
+        element("footer", element("p", "Made by gpupools report; no cloud was asked.", class_="dim")),
+    )
+    return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"
+
+
+def _anchors(number: int, report: StackReport) -> Iterator[tuple[str, str]]:
+    yield f"s{number}", report.file
+    for place, cluster in enumerate(_by_cluster(report)):
+        yield f"s{number}c{place}", f"cluster {cluster}"
+
+
+def _by_cluster(report: StackReport) -> Mapping[str, list[PoolPlan]]:
+    stack = report.plan.stack if report.plan is not None else None
+    found: dict[str, list[PoolPlan]] = {cluster: [] for cluster in (stack.clusters if stack is not None else ())}
+    for plan in report.pools:
+        found[plan.cluster].append(plan)
+    return found
+
+
+def _stack(number: int, report: StackReport, drawings: Drawings) -> Html:
+    anchor = f"s{number}"
+    compared = f", compared with {report.since}" if report.comparison is not None else ""
+    parts = [
+        element("h2", f"Stack {report.stack}", id=f"{anchor}h"),
+        element("p", element("code", report.file), compared),
+        element("p", element("strong", report.summary())),
+    ]
+    if report.refused:
+        return element("section", *parts, _lines(report.refused, "bad"), id=anchor, aria_labelledby=f"{anchor}h")
+    if report.warnings:
+        parts += [
+            element("h3", "Warnings"),
+            _lines([f"{each.place}: {each.problem}" for each in report.warnings], "warn"),
+        ]
+    parts += [*_changes(report), *_policies(report)]
+    changes = {change.key: change for change in report.comparison.pools} if report.comparison is not None else {}
+    runtimes = {each.cluster: each for each in report.plan.runtimes} if report.plan is not None else {}
+    for place, (cluster, plans) in enumerate(_by_cluster(report).items()):
+        parts.append(_cluster(f"{anchor}c{place}", cluster, plans, runtimes.get(cluster), changes, drawings))
+    return element("section", *parts, id=anchor, aria_labelledby=f"{anchor}h")
+
+
+def _lines(lines: Iterable[object], class_: str | None = None) -> Html:
+    return element("ul", *(element("li", html(*_broken(str(line)))) for line in lines), class_=class_)
+
+
+def _broken(text: str) -> Iterator[object]:
+    for index, line in enumerate(text.splitlines()):
+        if index:
+            yield element("br")
+        yield line
+
+
+# --- What the edit does ---
+
+
+def _changes(report: StackReport) -> Iterator[Html]:
+    if report.since is None:
+        return
+    yield element("h3", f"What changes since {report.since}")
+    if report.not_compared:
+        yield element("p", html(*_broken(report.not_compared)), class_="warn")
+    if report.comparison is None:
+        return
+    if report.comparison.warnings:
+        yield _lines((f"Warning: {each}" for each in report.comparison.warnings), "warn")
+    told = [
+        element("li", str(change), *_refusal(refusal))
+        for change, refusal in report.comparison.refusals_in_words()
+        if change.change != "unchanged"
+    ]
+    yield element("ul", *told) if told else element("p", "Nothing changes.")
+    same = [change for change in report.comparison.pools if change.change == "unchanged"]
+    if same:
+        yield _folded(f"{len(same)} without a change", element("p", ", ".join(change.key for change in same)))
+
+
+def _refusal(words: str | None) -> Iterator[Html]:
+    if words is not None:
+        yield element("br")
+        yield element("strong", f"pulumi up refuses that: {words}", class_="bad")
+
+
+def _folded(summary: str, *parts: Html) -> Html:
+    return element("details", element("summary", summary), *parts)
+
+
+# --- What policies say ---
+
+
+def _policies(report: StackReport) -> Iterator[Html]:
+    yield element("h3", "Policies")
+    if report.problems:
+        yield element("p", "Refused:", class_="bad")
+        yield _lines(report.problems, "bad")
+    if report.not_judged:
+        yield element("p", f"Not judged: {report.not_judged}", class_="warn")
+        return
+    for verdict in report.findings:
+        word, class_ = ("refuses", "bad") if verdict.refuses else ("advises", "warn")
+        yield element("h4", element("code", verdict.policy), f" ({verdict.level}) {word}", class_=class_)
+        yield element("p", verdict.description)
+        yield _lines(_told(verdict))
+    passed = [each for each in report.verdicts if not each.violations]
+    names = element("ul", *(element("li", element("code", each.policy), f": {each.description}") for each in passed))
+    yield _folded(f"{len(passed)} of {len(report.verdicts)} policies pass", names)
+
+
+def _told(verdict: PolicyVerdict) -> Iterator[str]:
+    for violation in verdict.violations[:MOST_FINDINGS]:
+        yield finding_text(verdict, violation.urn, violation.message)
+    if len(verdict.violations) > MOST_FINDINGS:
+        yield f"and {len(verdict.violations) - MOST_FINDINGS} more"
+
+
+def finding_text(verdict: PolicyVerdict, urn: str, message: str) -> str:
+    """Write one finding: the resource, and what is said of it beside the policy's own description."""
+    own = " ".join(line for line in message.splitlines() if line and line != verdict.description)
+    name = urn.rpartition("::")[2]
+    return own if own.startswith(f"{name}:") else ": ".join(filter(None, [name, own]))
+
+
+# --- Clusters and pools ---
+
+
+def _cluster(
+    anchor: str,
+    cluster: str,
+    plans: Sequence[PoolPlan],
+    runtime: RuntimePlan | None,
+    changes: Mapping[str, PoolChange],
+    drawings: Drawings,
+) -> Html:
+    cloud = f" on {plans[0].cloud}" if plans else ""
+    parts = [element("h3", f"Cluster {cluster}{cloud}", id=f"{anchor}h")]
+    parts.append(element("div", *(_pool(plan, changes, drawings) for plan in plans), class_="pools"))
+    gone = [change for change in changes.values() if change.cluster == cluster and change.change == "deleted"]
+    if gone:
+        parts.append(element("p", f"Goes: {', '.join(change.pool for change in gone)}", class_="bad"))
+    if plans:
+        parts.append(_taints(cluster, plans, Tolerations(runtime)))
+    if runtime is not None and runtime.owners:
+        parts += [_owners(cluster, runtime)]
+        if runtime.notes:
+            parts.append(_folded("Notes on the GPU software", _lines(runtime.notes)))
+    return element("section", *parts, id=anchor, aria_labelledby=f"{anchor}h")
+
+
+def _pool(plan: PoolPlan, changes: Mapping[str, PoolChange], drawings: Drawings) -> Html:
+    change = changes.get(f"{plan.cluster}/{plan.name}")
+    kind = fate(change) if change is not None else None
+    instance = plan.instance
+    shared = plan.sharing.described()
+    offers = ", ".join(offers_of(plan))
+    gpus = f"{instance.gpus} × {instance.gpu_model}"
+    says = f"Pool {plan.name}: {nodes_in_words(plan)} of {gpus}, sharing {shared}, each offers {offers}"
+    trust = f", for {plan.labels[TRUST_LABEL]}" if TRUST_LABEL in plan.labels else ""
+    heading = element("h4", plan.name, f": {FATES[kind]}" if kind not in (None, "unchanged") else "")
+    return element(
+        "article",
+        heading,
+        drawings.pool(plan, says),
+        element("p", f"{gpus} in {instance.name}, sharing {shared}{trust}"),
+        element("p", f"Each node offers {offers}", class_="dim"),
+        element("p", f"Taints: {', '.join(map(str, plan.taints))}", class_="dim"),
+        class_=kind if kind != "unchanged" else None,
+    )
+
+
+def _taints(cluster: str, plans: Sequence[PoolPlan], tolerations: Tolerations) -> Html:
+    pools: dict[str, list[str]] = {}
+    of = {}
+    for plan in plans:
+        for taint in plan.taints:
+            pools.setdefault(str(taint), []).append(plan.name)
+            of[str(taint)] = taint
+    rows = [
+        (
+            element("code", name),
+            ", ".join(on),
+            ", ".join(["the pods written for these pools", *tolerations.of(of[name])]),
+        )
+        for name, on in pools.items()
+    ]
+    return _table(f"Taints on {cluster}, and who tolerates them", ("taint", "pools", "tolerated by"), rows)
+
+
+def _owners(cluster: str, runtime: RuntimePlan) -> Html:
+    rows = [
+        (", ".join(pools), software, html(*_broken("\n".join(f"{owner}: {pieces}" for owner, pieces in owned))))
+        for (software, owned), pools in runtime.owners_alike().items()
+    ]
+    return _table(f"Who brings the GPU software on {cluster}", ("pools", "software", "owner: pieces"), rows)
+
+
+def _table(caption: str, headers: Sequence[str], rows: Iterable[Sequence[object]]) -> Html:
+    head = element("thead", element("tr", *(element("th", each, scope="col") for each in headers)))
+    body = element("tbody", *(element("tr", *(element("td", cell) for cell in row)) for row in rows))
+    table = element("table", element("caption", caption), head, body)
+    # A wide table is scrolled by itself, and with the keyboard too.
+    return element("div", table, class_="scroll", role="region", tabindex=0, aria_label=caption)

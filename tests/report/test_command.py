@@ -1,0 +1,196 @@
+"""`gpupools report`: what it writes, what it refuses to write over, and what it says of files that are refused."""
+
+import builtins
+import html
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupools.commands.cli import main
+from tests.report.conftest import STACK, Write
+
+HAS_GIT = pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH")
+
+
+def git(*arguments: str) -> None:
+    own = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "init.defaultBranch=main")
+    plain = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    subprocess.run(["git", *own, *arguments], env=plain, check=True, capture_output=True)
+
+
+def commit() -> None:
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "x")
+
+
+def test_a_page_is_written_and_said(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = stack_file()
+
+    assert main(["report", str(file), "-o", "plan.html", "--no-policies"]) == 0
+    assert capsys.readouterr().out == "Pulumi.dev.yaml: 3 pools on 2 clusters\nwrote plan.html\n"
+    assert Path("plan.html").read_text(encoding="utf-8").startswith("<!doctype html>\n")
+
+
+@pytest.mark.parametrize(
+    ("output", "said"),
+    [
+        ("old.html", "old.html is there already; name another, or say --force to overwrite it"),
+        ("link.html", "link.html is there already; name another, or say --force to overwrite it"),
+        ("Pulumi.dev.yaml", "Pulumi.dev.yaml is a file that is read; name another"),
+        ("folder", "folder is a folder; name a file in it"),
+        ("none/plan.html", "there is no folder none; make it, or name another"),
+    ],
+)
+def test_nothing_is_written_over(output: str, said: str, stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = stack_file()
+    Path("old.html").write_text("mine", encoding="utf-8")
+    Path("link.html").symlink_to("nowhere")
+    Path("folder").mkdir()
+    before = sorted(Path().iterdir())
+
+    assert main(["report", str(file), "-o", output, "--no-policies"]) == 2
+    assert capsys.readouterr().err == f"gpupools report: -o: {said}\n"
+    assert sorted(Path().iterdir()) == before
+    assert (Path("old.html").read_text(), file.read_text()) == ("mine", STACK)
+
+
+def test_force_overwrites_a_file_but_none_that_is_read_and_follows_no_link(stack_file: Write) -> None:
+    file = stack_file()
+    Path("mine.txt").write_text("mine", encoding="utf-8")
+    Path("plan.html").symlink_to("mine.txt")
+    Path("copy.yaml").symlink_to(file)
+
+    assert main(["report", str(file), "-o", "plan.html", "--no-policies", "--force"]) == 0
+    assert main(["report", str(file), "-o", "copy.yaml", "--no-policies", "--force"]) == 2
+    assert Path("plan.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert (Path("mine.txt").read_text(), file.read_text()) == ("mine", STACK)
+
+
+def test_a_page_needs_a_file(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(stack_file())]) == 2
+    assert capsys.readouterr().err == "gpupools report: -o: a page needs a file; name one: -o plan.html\n"
+
+
+@pytest.mark.parametrize("which", ["file", "output"])
+def test_no_link_leads_out_of_the_checkout(
+    which: str, stack_file: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack_file()
+    checkout = tmp_path / "checkout"
+    checkout.mkdir()
+    (checkout / "out.html").symlink_to(tmp_path / "secret.html")
+    (checkout / "Pulumi.dev.yaml").write_text(STACK)
+    (checkout / "Pulumi.out.yaml").symlink_to(tmp_path / "Pulumi.dev.yaml")
+    file, output = ("Pulumi.out.yaml", "new.html") if which == "file" else ("Pulumi.dev.yaml", "out.html")
+    words = ["report", "checkout/" + file, "-o", "checkout/" + output, "--force", "--no-policies"]
+
+    assert main([*words, "--within", "checkout"]) == 1
+    assert "a link leads out of checkout" in capsys.readouterr().err
+    assert not (tmp_path / "secret.html").exists()
+    assert not (checkout / "new.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (STACK.replace("gpu: H100-80GB", "gpu: H999"), "'H999' is no NVIDIA GPU model"),
+        ("config:\n  gpupools:clusters: {}\n  gpupools:pools: {}\n", "give gpupools:pools a map of name to settings"),
+        ("", "the file is empty"),
+    ],
+    ids=["a wrong pool", "no pools", "an empty file"],
+)
+def test_a_refused_file_is_reported_with_its_problems(
+    text: str, said: str, stack_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(stack_file(text)), "-o", "plan.html"]) == 1
+    assert said in capsys.readouterr().err
+    assert html.escape(said) in Path("plan.html").read_text(encoding="utf-8")
+
+
+@HAS_GIT
+def test_the_difference_against_a_commit_is_told(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = stack_file()
+    commit()
+    file.write_text(STACK.replace("min: 2, max: 4", "min: 2, max: 5").replace("    cut: ", "    trim: "))
+
+    assert main(["report", str(file), "--since", "HEAD", "-o", "plan.html", "--no-policies"]) == 0
+    summary = "1 destroyed, 1 created, 1 changed in place, 1 without a change for the nodes"
+    assert capsys.readouterr().out.startswith(f"Pulumi.dev.yaml: {summary}\n")
+    page = Path("plan.html").read_text(encoding="utf-8")
+    assert "train/big: in place: nodes.max 4 → 5" in page
+    assert "train/cut: deletes" in page
+    assert "Goes: cut" in page
+
+
+@HAS_GIT
+def test_what_was_not_there_counts_as_new_and_what_was_refused_is_said(
+    stack_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stack_file(STACK.replace("gpu: H100-80GB", "gpu: H999"))
+    commit()
+    stack_file()
+    stack_file(name="Pulumi.new.yaml")
+    words = ["--since", "HEAD", "--markdown", "--no-policies"]
+
+    assert main(["report", "Pulumi.new.yaml", *words]) == 0
+    new = capsys.readouterr().out
+    assert "There is no Pulumi.new.yaml in HEAD, so everything counts as new." in new
+    assert "3 created" in new
+    assert main(["report", "Pulumi.dev.yaml", *words]) == 0
+    refused = capsys.readouterr().out
+    assert "Not compared: the file was refused in HEAD." in refused
+    assert "is no NVIDIA GPU model" in refused
+
+
+@HAS_GIT
+@pytest.mark.parametrize("ref", ["nowhere", "--all", "HEAD:Pulumi.dev.yaml"])
+def test_an_unknown_commit_is_a_wrong_call(ref: str, stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = stack_file()
+    commit()
+
+    assert main(["report", f"--since={ref}", "--markdown", str(file)]) == 2
+    assert "git knows no commit" in capsys.readouterr().err
+
+
+def test_a_folder_without_git_is_a_wrong_call(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(stack_file()), "--since", "HEAD", "--markdown"]) == 2
+    assert "is in no git checkout" in capsys.readouterr().err
+
+
+def test_without_the_sdk_the_page_says_that_no_policy_was_asked(
+    stack_file: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **named: Any) -> Any:
+        if name.partition(".")[0] in ("pulumi", "grpc"):
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return real(name, *rest, **named)
+
+    for name in ("gpupools.preview.pack", "gpupools.preview.program"):
+        monkeypatch.delitem(__import__("sys").modules, name, raising=False)
+    monkeypatch.setattr(builtins, "__import__", without)
+
+    assert main(["report", str(stack_file()), "-o", "plan.html"]) == 0
+    assert "Not judged: this needs Pulumi&#x27;s SDK" in Path("plan.html").read_text(encoding="utf-8")
+
+
+def test_the_verdicts_are_those_of_the_offline_preview(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    file = stack_file()
+
+    code = main(["report", str(file), "-o", "plan.html", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert main(["preview", str(file), "--json"]) == code
+    preview = json.loads(capsys.readouterr().out)
+    page = Path("plan.html").read_text(encoding="utf-8")
+
+    assert said["stacks"][0]["findings"] == sum(len(each["violations"]) for each in preview["policy"])
+    assert all(each["policy"] in page for each in preview["policy"])
+    passing = sum(each["verdict"] == "pass" for each in preview["policy"])
+    assert f"{passing} of {len(preview['policy'])} policies pass" in page

@@ -1,0 +1,174 @@
+"""The page, parsed by the HTML standard's own rules: sound, of names only, and small."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupools.base.errors import Problem
+from gpupools.commands.cli import main
+from gpupools.environment.check import Located, check_stack_file
+from gpupools.preview.report import PolicyVerdict, Violation
+from gpupools.providers import clouds
+from gpupools.report.facts import StackReport
+from gpupools.report.page import MOST_FINDINGS, page
+from tests.report.conftest import STACK, Write
+
+HOSTILE = (
+    "</style></title><script>alert(1)</script><img src=x onerror=alert(2)> "
+    "\"' & &lt; \x1b[31m \u202egnp \x00 \ud800 `x` ${{ x }}"
+)
+
+
+def parsed(text: str) -> Any:
+    """Return the tree of a document without a single error."""
+    html5lib = pytest.importorskip("html5lib", reason="html5lib is not installed")
+    return html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(text)
+
+
+class Sound(HTMLParser):
+    """Holds tags to be closed in order, and keeps what the page has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def read(text: str) -> Sound:
+    found = Sound()
+    found.feed(text)
+    found.close()
+    assert found.open == []
+    return found
+
+
+def written(stack_file: Write, text: str = STACK) -> str:
+    assert main(["report", str(stack_file(text)), "-o", "plan.html", "--force", "--no-policies"]) == 0
+    return Path("plan.html").read_text(encoding="utf-8")
+
+
+def hostile_report(stack_file: Write, findings: int = 1) -> StackReport:
+    checked = check_stack_file(stack_file(), clouds())
+    problem = Problem((HOSTILE,), HOSTILE, HOSTILE)
+    violations = tuple(Violation(f"urn::{HOSTILE}{each}", f"{HOSTILE}\n{HOSTILE}") for each in range(findings))
+    return StackReport(
+        HOSTILE,
+        HOSTILE,
+        checked.plan,
+        warnings=[Located(Path(HOSTILE.replace("\0", "")), 1, problem)],
+        since=HOSTILE,
+        not_compared=f"{HOSTILE}\n{HOSTILE}",
+        verdicts=[PolicyVerdict(HOSTILE, "mandatory", HOSTILE, violations), PolicyVerdict("p", "advisory", HOSTILE)],
+        problems=[problem],
+    )
+
+
+def test_the_page_is_sound_html(stack_file: Write) -> None:
+    text = written(stack_file)
+
+    read(text)
+    parsed(text)
+
+
+def test_ids_are_unique_and_everything_that_points_points_at_one(stack_file: Write) -> None:
+    tags = [attributes for _, attributes in read(written(stack_file)).tags]
+    ids = [each["id"] for each in tags if "id" in each]
+    named = [each["href"][1:] for each in tags if (each.get("href") or "").startswith("#")]  # type: ignore[index]
+    named += [each["aria-labelledby"] for each in tags if "aria-labelledby" in each]
+
+    assert len(ids) == len(set(ids))
+    assert set(named) <= set(ids)
+
+
+def test_nothing_comes_from_the_network_or_runs(stack_file: Write) -> None:
+    found = read(written(stack_file))
+
+    assert {tag for tag, _ in found.tags} & {"script", "link", "img", "iframe", "object", "form", "image"} == set()
+    for _, attributes in found.tags:
+        assert not any(name.startswith("on") or name == "src" for name in attributes)
+        assert (attributes.get("href") or "#").startswith("#")
+    style = "".join(found.words[found.words.index(next(each for each in found.words if ":root" in each)) :][:1])
+    assert re.search(r"url\(|@import", style) is None
+    policy = next(each["content"] for _, each in found.tags if each.get("http-equiv") == "Content-Security-Policy")
+    assert (policy or "").startswith("default-src 'none'")
+
+
+def test_hostile_values_stay_text(stack_file: Write) -> None:
+    text = page([hostile_report(stack_file)])
+    found = read(text)
+
+    parsed(text)
+    assert {tag for tag, _ in found.tags} & {"script", "img"} == set()
+    assert not any(name.startswith("on") for _, attributes in found.tags for name in attributes)
+    assert "".join(found.words).count("<script>alert(1)</script>") >= 12
+    assert all(each.isprintable() for each in text.split("\n"))
+
+
+def test_a_page_of_a_refused_file_is_as_sound(stack_file: Write) -> None:
+    refused = [Located(stack_file(), 3, Problem((HOSTILE,), HOSTILE, HOSTILE))]
+    text = page([StackReport(HOSTILE, HOSTILE, None, refused=refused)])
+
+    parsed(text)
+    assert "refused, 1 problem" in "".join(read(text).words)
+
+
+def test_findings_of_a_policy_are_told_up_to_a_number(stack_file: Write) -> None:
+    text = page([hostile_report(stack_file, findings=10_000)])
+
+    assert f"and {10_000 - MOST_FINDINGS} more" in text
+    assert len(text) < 2_000_000
+
+
+def test_every_pool_is_drawn_and_said(stack_file: Write) -> None:
+    found = read(written(stack_file))
+    drawings = [each["aria-label"] for tag, each in found.tags if tag == "svg" and each.get("role") == "img"]
+
+    cut = ", ".join(f"8 nvidia.com/mig-{each}" for each in ("1g.5gb", "2g.10gb", "3g.20gb"))
+    assert drawings == [
+        "Pool big: 2 to 4 nodes of 8 × H100-80GB, sharing none, each offers 8 nvidia.com/gpu",
+        f"Pool cut: 0 to 2 nodes of 8 × A100-40GB, sharing mig-mixed 3g.20gb+2g.10gb+1g.5gb, each offers {cut}",
+        "Pool shared: 0 to 30 nodes of 1 × L4, sharing time-slicing × 4, each offers 4 nvidia.com/gpu",
+    ]
+
+
+def test_the_drawing_has_as_many_gpus_slices_and_clients_as_the_plan(stack_file: Write) -> None:
+    text = written(stack_file)
+    nodes = dict(re.findall(r'<g id="(n\d)">(.*?)</g>', text))
+    count = {
+        each: tuple(body.count(f'class="{kind}"') for kind in ("gpu", "slice", "client"))
+        for each, body in nodes.items()
+    }
+
+    assert count == {"n0": (8, 8, 0), "n1": (8, 24, 0), "n2": (1, 1, 3)}
+
+
+def test_who_tolerates_a_taint_is_said(stack_file: Write) -> None:
+    text = " ".join(read(written(stack_file)).words)
+
+    pods = "the pods written for these pools"
+    assert re.search(rf"nvidia\.com/gpu=present:NoSchedule +big, cut +{pods}, device plugin \(gpu-operator\)", text)
+    assert re.search(rf"gpupools/trust=research:NoSchedule +shared +{pods} ", text)
+
+
+def test_pools_that_look_alike_share_one_drawing(stack_file: Write) -> None:
+    pools = "".join(f"    p{each}: {{clusters: [lab], gpu: L4, nodes: {{max: 6}}}}\n" for each in range(1000))
+    text = written(stack_file, STACK.partition("    big:")[0] + pools)
+
+    assert text.count("<article") == 1000
+    assert len(re.findall(r'<g id="n\d+"', text)) == 1
+    assert len(text.encode()) < 2_000_000
