@@ -90,8 +90,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_every_command_is_on_the_page_and_tried() -> None:
-    assert {name.split()[0] for name in OWN} == set(COMMANDS)
-    assert {words.split()[0] for words, _ in RUNS} == set(COMMANDS)
+    answering = set(COMMANDS) - {"schema"}  # which prints a schema and nothing around it
+    assert {name.split()[0] for name in OWN} == answering
+    assert {words.split()[0] for words, _ in RUNS} == answering
 
 
 @pytest.mark.parametrize(("words", "code"), RUNS, ids=[words for words, _ in RUNS])
