@@ -2,17 +2,18 @@
 
 import argparse
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpupools.base.errors import Problem, Rejected
-from gpupools.base.output import answer, markdown_code, tell
+from gpupools.base.output import answer, tell, tell_lines
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.git import NotInGit, file_at
 from gpupools.edits.comparison import Comparison, compare_files
 from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate
 from gpupools.providers import clouds
+from gpupools.report.room import LIMIT, Room, code
 
 DESTROYS = 3
 """Exit code with --exit-code when something is replaced or deleted, or may be."""
@@ -147,25 +148,21 @@ def _markdown(found: Comparison) -> None:
     touched = [change for change in found.pools if change.change != "unchanged"]
     destroyed = sum(change.destroys for change in touched)
     count = f"{len(found.pools)} pool{'' if len(found.pools) == 1 else 's'}"
-    tell(f"### gpupools diff: {len(touched)} of {count} touched, {destroyed} replaced or deleted, or perhaps")
-    tell("")
-    for warning in found.warnings:
-        tell(f"- Warning: {markdown_code(warning)}")
-    for change, refusal in found.refusals_in_words():
-        if change.change == "unchanged":
-            continue
-        tell(f"- {markdown_code(change)}")
-        if refusal is not None:
-            tell(f"  - pulumi up refuses that: {markdown_code(refusal)}")
+    room = Room(LIMIT - 200)
+    room.put(f"### gpupools diff: {len(touched)} of {count} touched, {destroyed} replaced or deleted, or perhaps", "")
+    room.many(0.2, ([f"- Warning: {code(warning)}"] for warning in found.warnings))
+    room.many(0.8, _told(found))
     rest = [change for change in found.pools if change.change == "unchanged"]
     if rest:
-        tell("")
-        tell(f"<details><summary>{len(rest)} without a change</summary>")
-        tell("")
-        for change in rest:
-            tell(f"- {markdown_code(change)}")
-        tell("")
-        tell("</details>")
+        room.folded(f"{len(rest)} without a change", 1, ([f"- {code(change)}"] for change in rest))
+    tell_lines("\n".join(room.lines))
+
+
+def _told(found: Comparison) -> Iterator[list[str]]:
+    for change, refusal in found.refusals_in_words():
+        if change.change != "unchanged":
+            refused = [f"  - pulumi up refuses that: {code(refusal)}"] if refusal is not None else []
+            yield [f"- {code(change)}", *refused]
 
 
 _PRINTERS: Mapping[str, Callable[[Comparison], None]] = {

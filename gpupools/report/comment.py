@@ -1,24 +1,17 @@
 """One comment on a pull request about stack files: what is touched first, the rest folded away, never too long."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from gpupools.base.output import line, markdown_code, mermaid_text
+from gpupools.base.output import mermaid_text
 from gpupools.edits.comparison import FATES, counted, fate
 from gpupools.planned.plan import PoolPlan
 from gpupools.report.facts import StackReport, nodes_in_words
 from gpupools.report.page import finding_text
+from gpupools.report.room import LIMIT, Room, code
 
 MARKER = "<!-- gpupools report -->"
 """The first line, by which the comment is found again to be updated in place."""
 
-LIMIT = 65_536
-"""Characters that GitHub takes in a comment: "body is too long (maximum is 65536 characters)".
-
-https://github.com/orgs/community/discussions/27190; counted here in bytes, of which there are never fewer.
-"""
-
-_LONGEST = 600
-"""Characters of one value; what is cut ends in an ellipsis."""
 _MOST_DRAWN = 40
 """Pools in the picture: Mermaid takes 50,000 characters (its schema-docs/config.html, maxTextSize)."""
 _LEAST = 600
@@ -29,14 +22,14 @@ def comment(reports: Sequence[StackReport]) -> str:
     """Write the comment."""
     compared = [change for each in reports if each.comparison is not None for change in each.comparison.pools]
     title = _summary(reports, counted(compared) if compared else None)
-    room = _Room(LIMIT - 400)
+    room = Room(LIMIT - 400)
     room.put(MARKER, f"### {title}", "")
     for index, report in enumerate(reports):
         left = len(reports) - index
         if room.left < _LEAST * 2:
             room.put("", f"and {left} more stack files")
             break
-        part = _Room(room.left // left)
+        part = Room(room.left // left)
         _stack(part, report)
         room.put(*part.lines)
     return "\n".join(room.lines) + "\n"
@@ -55,66 +48,25 @@ def _summary(reports: Sequence[StackReport], counts: dict[str, int] | None) -> s
     return f"GPU pools: {'; '.join(said)}"
 
 
-class _Room:
-    """Lines that fit, and how many bytes are left for more."""
-
-    def __init__(self, size: int) -> None:
-        self.lines: list[str] = []
-        self.left = size
-
-    def put(self, *lines: str) -> None:
-        """Put what has to stand there."""
-        for each in lines:
-            self.lines.append(each)
-            self.left -= len(each.encode()) + 1
-
-    def many(self, share: float, lines: Iterable[Sequence[str]]) -> None:
-        """Put entries of one or more lines as long as they take no more than a share; the rest is counted."""
-        room = int(self.left * share) - 40
-        rest = 0
-        for entry in lines:
-            size = sum(len(each.encode()) + 1 for each in entry)
-            if rest or size > room:
-                rest += 1
-                continue
-            room -= size
-            self.put(*entry)
-        if rest:
-            self.put(f"- and {rest} more")
-
-    def folded(self, summary: str, share: float, lines: Iterable[Sequence[str]]) -> None:
-        """Put entries that a reader has to open."""
-        self.put("", f"<details><summary>{summary}</summary>", "")
-        self.many(share, lines)
-        self.put("", "</details>")
-
-
-def _code(text: object) -> str:
-    shown = line(text)
-    return markdown_code(shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…")
-
-
-def _stack(room: _Room, report: StackReport) -> None:
-    since = f" since {_code(report.since)}" if report.since is not None else ""
-    room.put(f"#### {_code(report.file)}{since}", "", f"**{report.summary()}**", "")
+def _stack(room: Room, report: StackReport) -> None:
+    since = f" since {code(report.since)}" if report.since is not None else ""
+    room.put(f"#### {code(report.file)}{since}", "", f"**{report.summary()}**", "")
     if report.refused:
-        room.many(0.9, ([f"- {_code(each)}"] for each in report.refused))
+        room.many(0.9, ([f"- {code(each)}"] for each in report.refused))
         return
     if report.not_compared:
-        room.put(_code(report.not_compared), "")
+        room.put(code(report.not_compared), "")
     room.many(0.5, _touched(report))
-    problems = [[f"- Refused: {_code(each)}"] for each in report.problems]
-    room.many(
-        0.3, [*problems, *_findings(report), *([f"- Warning: {_code(each.problem)}"] for each in report.warnings)]
-    )
+    problems = [[f"- Refused: {code(each)}"] for each in report.problems]
+    room.many(0.3, [*problems, *_findings(report), *([f"- Warning: {code(each.problem)}"] for each in report.warnings)])
     if report.not_judged:
-        room.put("", f"Policies are not judged here: {_code(report.not_judged)}")
+        room.put("", f"Policies are not judged here: {code(report.not_judged)}")
     if report.pools:
         _picture(room, report)
         room.folded(
             "Every pool",
             0.5,
-            ([f"- {_code(f'{each.cluster}/{each.name}')}: {_code(_pool(each))}"] for each in report.pools),
+            ([f"- {code(f'{each.cluster}/{each.name}')}: {code(_pool(each))}"] for each in report.pools),
         )
         room.folded("Who brings the GPU software", 0.6, _owners(report))
     room.put("")
@@ -124,18 +76,18 @@ def _touched(report: StackReport) -> Iterator[list[str]]:
     if report.comparison is None:
         return
     for warning in report.comparison.warnings:
-        yield [f"- Warning: {_code(warning)}"]
+        yield [f"- Warning: {code(warning)}"]
     for change, refusal in report.comparison.refusals_in_words():
         if change.change != "unchanged":
-            refused = [f"  - pulumi up refuses that: {_code(refusal)}"] if refusal is not None else []
-            yield [f"- {_code(change)}", *refused]
+            refused = [f"  - pulumi up refuses that: {code(refusal)}"] if refusal is not None else []
+            yield [f"- {code(change)}", *refused]
 
 
 def _findings(report: StackReport) -> Iterator[list[str]]:
     for verdict in report.findings:
         word = "refuses" if verdict.refuses else "advises"
         for each in verdict.violations:
-            yield [f"- {_code(verdict.policy)} {word}: {_code(finding_text(verdict, each.urn, each.message))}"]
+            yield [f"- {code(verdict.policy)} {word}: {code(finding_text(verdict, each.urn, each.message))}"]
 
 
 def _pool(plan: PoolPlan) -> str:
@@ -147,10 +99,10 @@ def _owners(report: StackReport) -> Iterator[list[str]]:
     for runtime in report.plan.runtimes if report.plan is not None else ():
         for (software, owned), pools in runtime.owners_alike().items():
             who = "; ".join(f"{owner}: {pieces}" for owner, pieces in owned)
-            yield [f"- {_code(runtime.cluster)}, {_code(', '.join(pools))}: {_code(f'{software}; {who}')}"]
+            yield [f"- {code(runtime.cluster)}, {code(', '.join(pools))}: {code(f'{software}; {who}')}"]
 
 
-def _picture(room: _Room, report: StackReport) -> None:
+def _picture(room: Room, report: StackReport) -> None:
     """Draw the pools that are touched, else all, in their clusters."""
     changes = {each.key: each for each in report.comparison.pools} if report.comparison is not None else {}
     marks = {
