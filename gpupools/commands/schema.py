@@ -2,7 +2,10 @@
 
 import argparse
 import json
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from gpupools.base.output import tell_json
 
@@ -17,5 +20,12 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def print_schema() -> int:
     """Print the schema."""
-    tell_json(json.loads(SCHEMA.read_text(encoding="utf-8")))
+    tell_json(stack_schema())
     return 0
+
+
+@cache
+def stack_schema() -> Mapping[str, Any]:
+    """Return the schema."""
+    found: Mapping[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    return found

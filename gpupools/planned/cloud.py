@@ -15,6 +15,7 @@ from gpupools.base.errors import Problem
 from gpupools.base.taints import Taint
 from gpupools.known.catalogue import Catalogue, InstanceType
 from gpupools.known.reserved import KeyRule
+from gpupools.planned.described import NOT_DESCRIBED, Described
 from gpupools.planned.edit_tables import EditTables
 from gpupools.planned.fabric import Fabric
 from gpupools.planned.node_runtime import NodeRuntime
@@ -297,6 +298,8 @@ class Cloud:
     helpers: Mapping[str, str] = field(default_factory=dict)
     """Software beside the GPUs that only clusters of this cloud may have, by its key in `runtime.existing`, with the
     public page about it: what starts nodes, what calls them broken."""
+    described: Described = NOT_DESCRIBED
+    """How a cluster is looked up for a new stack file."""
     own_registry: Callable[[Cluster], str] = no_registry
     """Name the registry with the cloud's own images for a cluster, where charts name that of another region."""
     component_name_limit: int | None = None

@@ -9,6 +9,7 @@ from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, 
 from gpupools.providers.aws.choices import decide, refusals
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.conflicts import conflicts
+from gpupools.providers.aws.described import DESCRIBED
 from gpupools.providers.aws.edits import edits
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PLACEMENT_GROUP, SETTINGS
@@ -66,6 +67,7 @@ CLOUD = Cloud(
     conflicts=conflicts,
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
     access=exec_plugin,
+    described=DESCRIBED,
     node_runtime=node_runtime,
     models_claims=False,
     own_registry=own_registry,

@@ -6,6 +6,7 @@ from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE
 from gpupools.providers.azure.choices import decide, refusals
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.conflicts import conflicts
+from gpupools.providers.azure.described import DESCRIBED
 from gpupools.providers.azure.edits import edits
 from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SETTINGS
@@ -70,6 +71,7 @@ CLOUD = Cloud(
     models_claims=False,
     find_instance_type=find_instance_type,
     access=exec_plugin,
+    described=DESCRIBED,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(settings=SETTINGS, overridable=OVERRIDABLE, edits=edits, declaring=_declaring),

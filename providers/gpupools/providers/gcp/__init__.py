@@ -9,6 +9,7 @@ from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, 
 from gpupools.providers.gcp.choices import decide, refusals
 from gpupools.providers.gcp.cluster import GkeCluster
 from gpupools.providers.gcp.conflicts import conflicts
+from gpupools.providers.gcp.described import DESCRIBED
 from gpupools.providers.gcp.edits import edits
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE, SETTINGS
@@ -63,6 +64,7 @@ CLOUD = Cloud(
     conflicts=conflicts,
     provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),
     access=exec_plugin,
+    described=DESCRIBED,
     node_runtime=node_runtime,
     models_claims=True,
     find_instance_type=find_instance_type,

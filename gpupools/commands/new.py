@@ -1,0 +1,369 @@
+"""`gpupools new ENV`: write a stack file from flags, and ask for what is missing where somebody can answer."""
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpupools.asked.spec import MODES, SHARED_MODES
+from gpupools.base.errors import Problem, Rejected, nearest, shown
+from gpupools.base.output import line, tell
+from gpupools.commands.schema import stack_schema
+from gpupools.commands.stack_text import cluster_schema, stack_text
+from gpupools.commands.words import wrong_words
+from gpupools.environment.check import CheckedFile, check_stack_file
+from gpupools.known.gpus import match_gpu_model
+from gpupools.known.mig import profiles
+from gpupools.planned.cloud import Cloud
+from gpupools.providers import clouds
+
+_ENV = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+"""A stack's name, https://www.pulumi.com/docs/iac/concepts/stacks/, but for those that begin with a dot or a hyphen."""
+_MOST = 8 * 1024 * 1024
+"""Bytes that are read of a cluster's description; one with many node pools has some hundred thousand."""
+_BESIDE = "stack-file.schema.json"
+
+Given = argparse.Namespace
+Wrong = Callable[[str], Problem | None]
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("env", metavar="ENV", help="the environment, as in Pulumi.<ENV>.yaml")
+    parser.add_argument("--cloud", metavar="CLOUD", help=", ".join(clouds()))
+    parser.add_argument(
+        "--describe",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="what the cloud's own command prints of the cluster, as JSON; may be given again",
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="name of the cluster")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="keys",
+        help="another key of the cluster, e.g. region=eu-central-1; several values with commas",
+    )
+    parser.add_argument("--kubeconfig", metavar="PATH", help="kubeconfig, where software is installed in the cluster")
+    parser.add_argument("--gpu", metavar="MODEL", help="GPU model, e.g. L4 or A100-80GB")
+    parser.add_argument("--instance-type", metavar="TYPE", help="the cloud's own machine, instead of --gpu")
+    parser.add_argument("--gpus-per-node", type=int, metavar="N", help="left out: the fewest that a machine has")
+    parser.add_argument("--max-nodes", type=int, default=2, metavar="N", help="left out: 2")
+    parser.add_argument("--sharing", metavar="MODE", help=f"{', '.join(MODES)}; left out: none")
+    parser.add_argument("--replicas", type=int, metavar="N", help="containers that share one GPU")
+    parser.add_argument("--profile", metavar="PROFILE", help="MIG profile, e.g. 1g.10gb")
+    parser.add_argument("--team", metavar="TEAM", help="whose pods share a GPU by time-slicing or MPS")
+    parser.add_argument("--capacity", metavar="MODE", help="e.g. spot; left out: on-demand")
+    parser.add_argument("--pool", metavar="NAME", help="key of the pool; left out: the GPU model, or gpus")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="left out: among the project's stack files")
+    parser.set_defaults(run=_run)
+
+
+def _run(given: Given) -> int:
+    try:
+        file = _place(given.env, given.output)
+        checked = _written(given.env, file, *_asked(given, _Answers()))
+    except Rejected as rejected:
+        for problem in rejected.problems:
+            tell(f"gpupools new: {problem}", error=True)
+        tell("gpupools new: nothing was written", error=True)
+        return 1
+    for pool in checked.plan.pools:
+        tell(f"{file}: written; {pool.name} is {pool.instance.name} on {pool.cluster}")
+    tell(f"Next: gpupools check {file}, then gpupools preview {file}")
+    return 0
+
+
+# --- where it goes ----------------------------------------------------------------------------------------------------
+
+
+def _place(env: str, output: Path | None) -> Path:
+    """Return the file to write: the one named, or that of the environment in the project around this folder."""
+    if not _ENV.fullmatch(env):
+        fix = "use letters, digits, '-', '_' and '.', a letter or digit first"
+        raise Rejected([Problem(("ENV",), f"{shown(env)} is no name of a stack", fix)])
+    file = output or _stacks() / f"Pulumi.{env}.yaml"
+    if os.path.lexists(file):
+        fix = "edit it, or name another environment"
+        raise Rejected([Problem((str(file),), "is there already, and nothing is overwritten", fix)])
+    if output is not None and not output.parent.is_dir():
+        raise Rejected([Problem((str(output),), "is in no folder that is there", "make the folder first")])
+    return file
+
+
+def _stacks() -> Path:
+    """Return the folder of the stack files of the project that this folder is in.
+
+    https://www.pulumi.com/docs/iac/concepts/projects/project-file/
+    """
+    here = Path.cwd()
+    found = next((each / "Pulumi.yaml" for each in (here, *here.parents) if (each / "Pulumi.yaml").is_file()), None)
+    if found is None:
+        fix = "go to the project's folder, make one with gpupools new --project, or name a file with --output"
+        raise Rejected([Problem((), "there is no Pulumi.yaml here or above", fix)])
+    try:
+        project = yaml.safe_load(found.read_bytes())
+    except (yaml.YAMLError, RecursionError):
+        raise Rejected([Problem((str(found),), "is not YAML", "correct it first")]) from None
+    folder = project.get("stackConfigDir", ".") if isinstance(project, dict) else None
+    if not isinstance(folder, str):
+        raise Rejected([Problem((str(found),), "is no project file of Pulumi", "correct it first")])
+    return Path(os.path.relpath(found.parent / folder, here))
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
+
+
+class _Answers:
+    """Flags first, then whoever sits at the terminal; without one, what is missing is told all at once."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self._can_ask = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def text(
+        self, flag: str, given: str | None, question: str, wrong: Wrong = lambda _: None, default: str | None = None
+    ) -> str:
+        """Return what a flag says, or the answer to a question; note what is wrong or missing."""
+        if given is None and self._can_ask:
+            return self._answer(question, wrong, default)
+        if given is None and default is None:
+            self.problems.append(Problem((flag,), "is missing", f"give it ({question})"))
+        found = given if given is not None else default or ""
+        problem = wrong(found) if found else None
+        if problem is not None:
+            self.problems.append(Problem((flag,), problem.what, problem.fix))
+        return found
+
+    def _answer(self, question: str, wrong: Wrong, default: str | None) -> str:
+        while True:
+            sys.stderr.write(line(f"{question}{f' [{default}]' if default else ''}: "))
+            sys.stderr.flush()
+            try:
+                typed = sys.stdin.readline()
+            except UnicodeDecodeError:
+                tell("  is not text", error=True)
+                continue
+            if not typed:
+                sys.stderr.write("\n")
+                raise Rejected([Problem((), "the answers ended", "give the rest as flags, see --help")])
+            found = typed.strip() or default
+            problem = wrong(found) if found else Problem((), "is needed")
+            if found and problem is None:
+                return found
+            tell(f"  {problem}", error=True)
+
+    def stop_if_wrong(self) -> None:
+        """Go no further when an answer on which the others depend is wrong or missing."""
+        if self.problems:
+            raise Rejected(self.problems)
+
+
+def _asked(given: Given, answers: _Answers) -> tuple[Cloud, Mapping[str, Any], str, Mapping[str, Any]]:
+    """Return the cloud, the keys of the cluster, and key and keys of the pool.
+
+    Raises:
+        Rejected: Everything that is missing or wrong with the answers themselves.
+    """
+    described = [_described(name) for name in given.describe]
+    named = {cloud for cloud, _ in described}
+    if given.cloud is None and len(named) == 1:
+        given.cloud = named.pop()
+    choices = ", ".join(clouds())
+    name = answers.text("--cloud", given.cloud, f"Cloud: {choices}", lambda word: wrong_words(word, None))
+    answers.stop_if_wrong()
+    if named - {name}:
+        raise Rejected([Problem(("--describe",), f"is a cluster of {'/'.join(named)}, not of {name}", "give its own")])
+    cloud = clouds()[name]
+    cluster = {"cloud": name, **dict(_cluster(given, cloud, [keys for _, keys in described], answers))}
+    pool = _pool(given, cloud, answers)
+    answers.stop_if_wrong()
+    named_after = re.sub(r"-[0-9]+gb$", "", pool["gpu"].casefold()) if "gpu" in pool else "gpus"
+    key = given.pool or named_after
+    return cloud, cluster, key, pool
+
+
+def _described(name: str) -> tuple[str, Mapping[str, Any]]:
+    """Return the cloud of a described cluster, and its keys."""
+    try:
+        with Path(name).open("rb") as file:
+            content = file.read(_MOST + 1)
+        told = json.loads(content) if len(content) <= _MOST else None
+    except OSError as error:
+        raise Rejected([Problem(("--describe",), f"{name} cannot be read: {error.strerror}")]) from None
+    except (ValueError, RecursionError):
+        raise Rejected([Problem(("--describe",), f"{name} is not JSON", "ask the command for JSON")]) from None
+    for cloud in clouds().values():
+        if isinstance(told, dict) and (keys := cloud.described.read(told)) is not None:
+            return cloud.name, keys
+    commands = "; ".join(command for cloud in clouds().values() for command in cloud.described.commands)
+    raise Rejected([Problem(("--describe",), f"{name} describes no cluster", f"write it with one of: {commands}")])
+
+
+def _cluster(
+    given: Given, cloud: Cloud, described: Sequence[Mapping[str, Any]], answers: _Answers
+) -> Iterator[tuple[str, Any]]:
+    fields = cloud.cluster.model_fields
+    known: dict[str, Any] = {key: value for keys in described for key, value in keys.items()}
+    for pair in given.keys:
+        key, equals, value = pair.partition("=")
+        if not equals or key not in fields or key == "cloud":
+            fix = nearest(key, fields) if equals else "write KEY=VALUE"
+            answers.problems.append(Problem(("--set",), f"{shown(pair)} sets no key of a cluster", fix))
+            continue
+        known[key] = _value(cloud, key, value)
+    if given.cluster is not None:
+        known["name"] = given.cluster
+    if given.kubeconfig is not None:
+        known["kubeconfig"] = {"path": given.kubeconfig}
+        known = {key: value for key, value in known.items() if key not in ("endpoint", "certificate_authority")}
+    for key in fields:
+        if key == "cloud":
+            continue
+        if key not in known and (fields[key].is_required() or key in cloud.described.asked):
+            flag = "--cluster" if key == "name" else f"--set {key}=…"
+            answer = answers.text(flag, None, _meaning(cloud, key))
+            known[key] = _value(cloud, key, answer)
+        if key in known:
+            yield key, known[key]
+
+
+def _value(cloud: Cloud, key: str, text: str) -> Any:
+    """Return what a text means for a key: a list where the key takes one, else true, false or the text itself."""
+    form = json.dumps(cluster_schema(cloud)["properties"][key])
+    if '"array"' in form:
+        return [each.strip() for each in text.split(",") if each.strip()]
+    return text == "true" if '"boolean"' in form and text in ("true", "false") else text
+
+
+def _meaning(cloud: Cloud, key: str) -> str:
+    """Say in the first sentence of the schema what a key of a cluster is, with an example."""
+    found = cluster_schema(cloud)["properties"][key]
+    examples = found.get("examples", [])
+    example = examples[0] if examples else ""
+    shows = ",".join(example) if isinstance(example, list) else example
+    said = re.split(r"[;:] | \(|, e\.g\. ", found["description"].rstrip("."))[0]
+    return f"{said}, e.g. {shows}" if shows else said
+
+
+def _pool(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
+    offered = {row.gpu_model: row for row in cloud.instance_types.values() if row.lifecycle != "retired"}
+
+    def wrong_gpu(word: str) -> Problem | None:
+        found = [model for model in match_gpu_model(word) if model in offered]
+        if len(found) == 1:
+            return None
+        if found:
+            return Problem((), f"{shown(word)} may mean {' or '.join(found)}", "name the one with its memory")
+        return Problem((), f"{cloud.name} offers no GPU {shown(word)}", nearest(word, offered, most=40))
+
+    pool: dict[str, Any] = {}
+    machines = cloud.instance_types
+    if given.instance_type is not None:
+        machine = cloud.find_instance_type(machines, given.instance_type)
+        pool["instance_type"], model = given.instance_type, machine.gpu_model if machine is not None else ""
+        for flag, value in (("--gpu", given.gpu), ("--gpus-per-node", given.gpus_per_node)):
+            if value is not None:
+                answers.problems.append(Problem((flag,), "goes without --instance-type", "leave one of them out"))
+    else:
+        gpu = answers.text("--gpu", given.gpu, f"GPU: {', '.join(offered)}", wrong_gpu)
+        answers.stop_if_wrong()
+        pool["gpu"] = model = next(each for each in match_gpu_model(gpu) if each in offered)
+        counts = sorted({row.gpus for row in machines.values() if machines.with_gpus(model, row.gpus)})
+        if given.gpus_per_node is not None:
+            pool["gpus_per_node"] = given.gpus_per_node
+        elif counts and 1 not in counts:
+            pool["gpus_per_node"] = int(counts[0]) if counts[0].denominator == 1 else str(counts[0])
+    pool["nodes"] = {"max": given.max_nodes}
+    if given.capacity is not None:
+        pool["capacity"] = {"mode": given.capacity}
+    sharing = _sharing(given, model, answers)
+    if sharing:
+        pool["sharing"] = sharing
+        if sharing["mode"] in SHARED_MODES:
+            pool["trust"] = {"team": answers.text("--team", given.team, "Team whose pods may share a GPU, a DNS label")}
+    return pool
+
+
+def _sharing(given: Given, model: str, answers: _Answers) -> dict[str, Any]:
+    """Return how containers share GPUs; empty where they do not."""
+
+    def wrong_mode(word: str) -> Problem | None:
+        return None if word in MODES else Problem((), f"{shown(word)} is no way of sharing", nearest(word, MODES))
+
+    def wrong_number(word: str) -> Problem | None:
+        return None if word.isascii() and word.isdigit() else Problem((), f"{shown(word)} is no number", "write digits")
+
+    mode = answers.text("--sharing", given.sharing, f"Sharing of one GPU: {', '.join(MODES)}", wrong_mode, "none")
+    found: dict[str, Any] = {"mode": mode}
+    for flag, value, modes in (
+        ("--replicas", given.replicas, SHARED_MODES),
+        ("--profile", given.profile, ("mig",)),
+        ("--team", given.team, SHARED_MODES),
+    ):
+        if value is not None and mode in MODES and mode not in modes:
+            fix = f"leave it out, or write --sharing {' or '.join(modes)}"
+            answers.problems.append(Problem((flag,), f"goes with {' and '.join(modes)}, and sharing is {mode}", fix))
+    if mode in SHARED_MODES:
+        number = None if given.replicas is None else str(given.replicas)
+        replicas = answers.text("--replicas", number, "Containers that share one GPU", wrong_number)
+        found["replicas"] = int(replicas) if replicas.isdigit() else replicas
+    elif mode == "mig":
+        names = ", ".join(each.name for each in profiles(model)) if match_gpu_model(model) else "e.g. 1g.10gb"
+        found["profile"] = answers.text("--profile", given.profile, f"MIG profile: {names}")
+    return found if mode != "none" else {}
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+def _written(
+    env: str, file: Path, cloud: Cloud, cluster: Mapping[str, Any], key: str, pool: Mapping[str, Any]
+) -> CheckedFile:
+    """Write the file and check it; take it away again where it is refused.
+
+    Raises:
+        Rejected: Why no such file can be.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    schema = _schema(file)
+    text = stack_text(env, cloud, cluster, key, pool, os.path.relpath(schema, file.parent))
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        raise Rejected([Problem((str(file),), "is there already, and nothing is overwritten")]) from None
+    try:
+        checked = check_stack_file(file, clouds())
+    except BaseException as error:
+        file.unlink()
+        if isinstance(error, Rejected):
+            raise Rejected(map(_with_flag, error.problems)) from None
+        raise
+    if not os.path.lexists(schema):
+        schema.write_text(json.dumps(stack_schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return checked
+
+
+def _schema(file: Path) -> Path:
+    """Return where the schema is that the file names: the checkout's, or one beside the file."""
+    projects = [each for each in file.absolute().parents if (each / "Pulumi.yaml").is_file()]
+    own = [each / "gpupools" / "data" / _BESIDE for each in projects[:1]]
+    return next((each for each in own if each.is_file()), file.parent / _BESIDE)
+
+
+def _with_flag(problem: Problem) -> Problem:
+    """Say of access that is missing how it is given here."""
+    if "nothing says how its API is reached" in problem.what:
+        fix = "give --kubeconfig PATH, or --describe where that tells the endpoint"
+        return Problem(problem.path, problem.what, fix)
+    return problem

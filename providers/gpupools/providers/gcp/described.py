@@ -1,0 +1,36 @@
+"""What the Google Cloud CLI says of a GKE cluster."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from gpupools.planned.described import Described, inner, texts
+
+_LINK = re.compile(r"https://[^/]+/v1(?:beta1)?/projects/(?P<project>[^/]+)/(?:locations|zones)/[^/]+/clusters/[^/]+")
+
+
+def _read(told: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Read a cluster: https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.
+
+    A node pool that runs as `default` has the project's own Compute Engine account, which nodes should not have.
+    """
+    link = _LINK.fullmatch(str(told.get("selfLink", "")))
+    if link is None:
+        return None
+    pools = told.get("nodePools")
+    accounts = [inner(pool, "config", "serviceAccount") for pool in pools] if isinstance(pools, list) else []
+    return texts(
+        {
+            "name": told.get("name"),
+            "project": link["project"],
+            "location": told.get("location"),
+            "service_account": next((each for each in accounts if isinstance(each, str) and "@" in each), None),
+            "endpoint": told.get("endpoint"),
+            "certificate_authority": inner(told, "masterAuth", "clusterCaCertificate"),
+        }
+    )
+
+
+DESCRIBED = Described(
+    commands=("gcloud container clusters describe NAME --location LOCATION --format json",), read=_read
+)

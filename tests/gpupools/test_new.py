@@ -1,0 +1,359 @@
+"""`gpupools new ENV`: a stack file that check takes, from flags, a cluster's description, or answers at a terminal."""
+
+import json
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import botocore.session  # type: ignore[import-untyped]
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+import yaml
+from google.cloud import container_v1
+
+from gpupools.commands.cli import main
+from gpupools.environment.stackfile import read_stack_file
+from gpupools.planned.described import inner
+from gpupools.providers import clouds
+from tests.gpupools.test_schema import SCHEMA
+
+PROJECT = "name: gpus\nruntime: python\nstackConfigDir: stacks\n"
+SUBNETS = "subnet-0a1b2c3d4e5f60718,subnet-0b1c2d3e4f5061728"
+ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"
+EKS = ["--cloud", "aws", "--cluster", "train", "--set", "region=eu-central-1"]
+EKS += ["--set", f"subnet_ids={SUBNETS}", "--set", f"node_role_arn={ROLE}"]
+AKS = ["--cloud", "azure", "--cluster", "serve", "--set", "resource_group=ml", "--set", "encryption_at_host=true"]
+GKE = ["--cloud", "gcp", "--cluster", "Lab_1", "--set", "project=ml-dev", "--set", "location=europe-west4"]
+GKE += ["--set", "service_account=gpu@ml-dev.iam.gserviceaccount.com"]
+MPS = ["--gpu", "T4", "--sharing", "mps", "--replicas", "2", "--team", "a"]
+
+# As the clouds' own commands print them, without what no key is made of.
+EKS_CLUSTER = {
+    "cluster": {
+        "name": "train",
+        "arn": "arn:aws:eks:eu-central-1:123456789012:cluster/train",
+        "version": "1.34",
+        "endpoint": "https://0A1B2C3D.gr7.eu-central-1.eks.amazonaws.com",
+        "roleArn": "arn:aws:iam::123456789012:role/eks-cluster",
+        "resourcesVpcConfig": {"subnetIds": ["subnet-0c", "subnet-0d"], "vpcId": "vpc-0a"},
+        "certificateAuthority": {"data": "LS0tLS1CRUdJTg=="},
+    }
+}
+EKS_GROUP = {
+    "nodegroup": {
+        "nodegroupName": "system",
+        "nodegroupArn": "arn:aws:eks:eu-central-1:123456789012:nodegroup/train/system/0a1b",
+        "clusterName": "train",
+        "subnets": ["subnet-0a"],
+        "nodeRole": ROLE,
+    }
+}
+AKS_CLUSTER = {
+    "id": "/subscriptions/0a1b2c3d-0000-0000-0000-000000000000/resourcegroups/ml/providers"
+    "/Microsoft.ContainerService/managedClusters/serve",
+    "name": "serve",
+    "location": "westeurope",
+    "resourceGroup": "ml",
+    "type": "Microsoft.ContainerService/ManagedClusters",
+}
+GKE_CLUSTER = {
+    "name": "lab",
+    "location": "europe-west4",
+    "selfLink": "https://container.googleapis.com/v1/projects/ml-dev/locations/europe-west4/clusters/lab",
+    "endpoint": "34.90.17.4",
+    "masterAuth": {"clusterCaCertificate": "LS0tLS1CRUdJTg=="},
+    "nodePools": [
+        {"config": {"serviceAccount": "default"}},
+        {"config": {"serviceAccount": "gpu@ml-dev.iam.gserviceaccount.com"}},
+    ],
+}
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty project, in which the command runs."""
+    (tmp_path / "Pulumi.yaml").write_text(PROJECT, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def written(project: Path, env: str = "dev") -> dict[str, Any]:
+    """Return what a new file says, judged by check and by its schema."""
+    file = project / "stacks" / f"Pulumi.{env}.yaml"
+    assert main(["check", str(file)]) == 0
+    document = yaml.safe_load(file.read_text(encoding="utf-8"))
+    assert dict(read_stack_file(file).config) == {k.partition(":")[2]: v for k, v in document["config"].items()}
+    jsonschema.Draft7Validator(SCHEMA).validate(document)
+    return dict(document["config"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "pool"),
+    [
+        ([*EKS, "--gpu", "L4"], {"l4": {"gpu": "L4"}}),
+        ([*EKS, "--gpu", "l4", "--pool", "small", "--max-nodes", "7"], {"small": {"gpu": "L4", "nodes": {"max": 7}}}),
+        (
+            [*EKS, "--gpu", "L4", "--sharing", "time-slicing", "--replicas", "4", "--team", "research"],
+            {"l4": {"sharing": {"mode": "time-slicing", "replicas": 4}, "trust": {"team": "research"}}},
+        ),
+        ([*EKS, "--gpu", "B200"], {"b200": {"gpus_per_node": 8}}),
+        (
+            [*AKS, "--gpu", "A100-80GB", "--sharing", "mig", "--profile", "1g.10gb", "--kubeconfig", "/etc/kube/serve"],
+            {"a100": {"sharing": {"mode": "mig", "profile": "1g.10gb"}}},
+        ),
+        ([*GKE, "--gpu", "H200", "--capacity", "spot"], {"h200": {"gpu": "H200-141GB", "capacity": {"mode": "spot"}}}),
+        (
+            [*GKE, "--instance-type", "a3-megagpu-8g", "--pool", "h100", "--capacity", "spot"],
+            {"h100": {"instance_type": "a3-megagpu-8g", "capacity": {"mode": "spot"}}},
+        ),
+    ],
+    ids=lambda value: " ".join(value[-4:]) if isinstance(value, list) else "",
+)
+def test_flags_make_a_file_that_is_ready(
+    arguments: list[str], pool: dict[str, dict[str, Any]], project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["new", "dev", *arguments]) == 0
+
+    said = capsys.readouterr().out
+    assert "written" in said
+    made = written(project)["gpupools:pools"]
+    assert set(made) == set(pool)
+    for key, keys in pool.items():
+        assert keys.items() <= made[key].items()
+
+
+@pytest.mark.parametrize(
+    ("files", "more", "keys"),
+    [
+        (
+            [EKS_CLUSTER, EKS_GROUP],
+            [],
+            {
+                "cloud": "aws",
+                "name": "train",
+                "region": "eu-central-1",
+                "subnet_ids": ["subnet-0a"],
+                "node_role_arn": ROLE,
+            },
+        ),
+        ([EKS_CLUSTER], ["--set", f"node_role_arn={ROLE}"], {"subnet_ids": ["subnet-0c", "subnet-0d"]}),
+        (
+            [AKS_CLUSTER],
+            [],
+            {"cloud": "azure", "resource_group": "ml", "subscription_id": "0a1b2c3d-0000-0000-0000-000000000000"},
+        ),
+        (
+            [GKE_CLUSTER],
+            [],
+            {"project": "ml-dev", "service_account": "gpu@ml-dev.iam.gserviceaccount.com", "endpoint": "34.90.17.4"},
+        ),
+    ],
+    ids=["a cluster and a node group", "a cluster on EKS", "on AKS", "on GKE"],
+)
+def test_a_described_cluster_needs_no_flags(
+    files: list[Any], more: list[str], keys: dict[str, Any], project: Path
+) -> None:
+    arguments = []
+    for number, each in enumerate(files):
+        (project / f"{number}.json").write_text(json.dumps(each), encoding="utf-8")
+        arguments += ["--describe", f"{number}.json"]
+
+    assert main(["new", "dev", *arguments, *more, "--gpu", "T4"]) == 0
+    (cluster,) = written(project)["gpupools:clusters"].values()
+    assert keys.items() <= cluster.items()
+
+
+def test_descriptions_are_read_by_names_the_vendors_have() -> None:
+    eks = botocore.session.get_session().get_service_model("eks")
+    cluster = eks.operation_model("DescribeCluster").output_shape.members["cluster"].members
+    group = eks.operation_model("DescribeNodegroup").output_shape.members["nodegroup"].members
+
+    assert EKS_CLUSTER["cluster"].keys() <= cluster.keys()
+    assert "subnetIds" in cluster["resourcesVpcConfig"].members
+    assert "data" in cluster["certificateAuthority"].members
+    assert EKS_GROUP["nodegroup"].keys() <= group.keys()
+    container_v1.Cluster.from_json(json.dumps(GKE_CLUSTER))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["dev"], ["--cloud: is missing"]),
+        (["dev", "--cloud", "gpc"], ["no cloud is called 'gpc'; did you mean 'gcp'?"]),
+        (
+            ["dev", "--cloud", "aws"],
+            ["--cluster: is", "region=…: is", "subnet_ids", "node_role_arn", "--gpu: is"],
+        ),
+        (["dev", *EKS, "--gpu", "L5"], ["aws offers no GPU 'L5'; known: A100-40GB"]),
+        (["dev", *EKS, "--gpu", "A100"], ["'A100' may mean A100-40GB or A100-80GB"]),
+        (["dev", *EKS, "--gpu", "L4", "--sharing", "timeslice"], ["no way of sharing; did you mean 'time-slicing'?"]),
+        (["dev", *EKS, "--gpu", "L4", "--sharing", "mps"], ["--replicas: is missing", "--team: is missing"]),
+        (["dev", *EKS, "--gpu", "L4", "--replicas", "4"], ["--replicas: goes with time-slicing and mps"]),
+        (
+            ["dev", *EKS, "--gpu", "L4", "--set", "regoin=x"],
+            ["'regoin=x' sets no key of a cluster; did you mean"],
+        ),
+        (["dev", *EKS, "--gpu", "L4", "--set", "cloud=gcp"], ["'cloud=gcp' sets no key of a cluster"]),
+        (["dev", *EKS, "--gpu", "L4", "--set", "region=Frankfurt"], ["write a region such as eu-central-1"]),
+        (["dev", *EKS, "--gpu", "L4", "--max-nodes", "0"], ["nodes.max: got 0; give 1 or more"]),
+        (["dev", *EKS, "--gpu", "L4", "--pool", "Big Pool"], ["cannot be part of a resource name"]),
+        (
+            ["dev", *AKS, "--gpu", "T4", "--sharing", "mps", "--replicas", "2", "--team", "a"],
+            ["give --kubeconfig PATH"],
+        ),
+        (
+            ["dev", *AKS, "--gpu", "T4", "--kubeconfig", "kube"],
+            ["kubeconfig.path: got a value that is not shown; write the whole path"],
+        ),
+        (["../dev", *EKS, "--gpu", "L4"], ["'../dev' is no name of a stack"]),
+        (["acme/gpus/dev", *EKS, "--gpu", "L4"], ["'acme/gpus/dev' is no name of a stack"]),
+        (["", *EKS, "--gpu", "L4"], ["'' is no name of a stack"]),
+        (["dev", "--describe", "no.json"], ["no.json cannot be read: No such file or directory"]),
+        (["dev", "--describe", "Pulumi.yaml"], ["Pulumi.yaml is not JSON"]),
+        (
+            ["dev", "--describe", "list.json"],
+            ["list.json describes no cluster; write it with one of: aws eks"],
+        ),
+        (["dev", "--describe", "aks.json", "--cloud", "gcp"], ["is a cluster of azure, not of gcp"]),
+        (["dev", *EKS, "--gpu", "L4", "-o", "no/such/folder.yaml"], ["is in no folder that is there"]),
+    ],
+    ids=lambda value: " ".join(value[-3:])[:60] if isinstance(value, list) else "",
+)
+def test_what_is_wrong_is_told_and_nothing_written(
+    arguments: list[str], says: list[str], project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "list.json").write_text("[{}]", encoding="utf-8")
+    (project / "aks.json").write_text(json.dumps(AKS_CLUSTER), encoding="utf-8")
+    assert main(["new", *arguments]) == 1
+
+    said = capsys.readouterr().err
+    for each in says:
+        assert each in said
+    assert said.splitlines()[-1] == "gpupools new: nothing was written"
+    assert not list(project.rglob("Pulumi.*.yaml"))
+
+
+@pytest.mark.parametrize("there", ["a file", "a link to nowhere"])
+def test_what_is_there_is_never_overwritten(there: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = project / "stacks" / "Pulumi.dev.yaml"
+    file.parent.mkdir()
+    if there == "a file":
+        file.write_text("config: {mine: 1}\n", encoding="utf-8")
+    else:
+        file.symlink_to(project / "elsewhere.yaml")
+
+    assert main(["new", "dev", *EKS, "--gpu", "L4"]) == 1
+    assert "is there already, and nothing is overwritten" in capsys.readouterr().err
+    assert not (project / "elsewhere.yaml").exists()
+    assert there != "a file" or file.read_text(encoding="utf-8") == "config: {mine: 1}\n"
+
+
+def test_a_schema_beside_is_kept_and_one_of_the_checkout_is_named(project: Path) -> None:
+    (project / "stacks").mkdir()
+    (project / "stacks" / "stack-file.schema.json").write_text("{}", encoding="utf-8")
+    assert main(["new", "dev", *EKS, "--gpu", "L4"]) == 0
+    assert (project / "stacks" / "stack-file.schema.json").read_text(encoding="utf-8") == "{}"
+    (project / "gpupools" / "data").mkdir(parents=True)
+    (project / "gpupools" / "data" / "stack-file.schema.json").write_text("{}", encoding="utf-8")
+    assert main(["new", "prod", *EKS, "--gpu", "L4"]) == 0
+
+    first = (project / "stacks" / "Pulumi.prod.yaml").read_text(encoding="utf-8").splitlines()[0]
+    assert first == "# yaml-language-server: $schema=../gpupools/data/stack-file.schema.json"
+
+
+def test_outside_a_project_it_says_so(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path_factory.mktemp("nowhere"))
+
+    assert main(["new", "dev", *EKS, "--gpu", "L4"]) == 1
+    assert "there is no Pulumi.yaml here or above; go to the project's folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("{", "is not YAML"), ("[]", "is no project file"), ("stackConfigDir: 7", "is no project file")]
+)
+def test_a_broken_project_file_is_named(
+    text: str, says: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "Pulumi.yaml").write_text(text, encoding="utf-8")
+
+    assert main(["new", "dev", *EKS, "--gpu", "L4"]) == 1
+    assert says in capsys.readouterr().err
+
+
+# --- at a terminal ----------------------------------------------------------------------------------------------------
+
+COMMAND = [sys.executable, "-m", "gpupools.commands.cli", "new", "dev"]
+
+
+def at_a_terminal(project: Path, typed: bytes, *arguments: str, term: str = "xterm") -> tuple[int, str]:
+    """Run the command with a terminal for everything, on which something is typed."""
+    master, slave = pty.openpty()
+    environment = {**os.environ, "TERM": term}
+    with subprocess.Popen(
+        [*COMMAND, *arguments], cwd=project, env=environment, stdin=slave, stdout=slave, stderr=slave, close_fds=True
+    ) as process:
+        os.close(slave)
+        os.write(master, typed)
+        said = b""
+        while True:
+            try:
+                part = os.read(master, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not part:
+                break
+            said += part
+        code = process.wait(timeout=60)
+    os.close(master)
+    return code, said.decode(errors="replace")
+
+
+@pytest.mark.parametrize("term", ["xterm", "dumb", "no-such-terminal", ""])
+def test_only_what_is_missing_is_asked(term: str, project: Path) -> None:
+    typed = "gpc\ngcp\nml-dev\neurope-west4\ngpu@ml-dev.iam.gserviceaccount.com\ntime-slicing\nfour\n4\nresearch\n"
+    code, said = at_a_terminal(project, typed.encode(), "--cluster", "lab", "--gpu", "L4", term=term)
+
+    assert code == 0, said
+    assert "did you mean 'gcp'?" in said
+    assert "'four' is no number" in said
+    assert "Name of the cluster" not in said
+    made = written(project)
+    assert made["gpupools:clusters"]["lab"]["location"] == "europe-west4"
+    assert made["gpupools:pools"]["l4"]["sharing"] == {"mode": "time-slicing", "replicas": 4}
+
+
+def test_an_empty_answer_takes_what_is_offered_and_is_asked_again_where_nothing_is(project: Path) -> None:
+    code, said = at_a_terminal(project, b"\n\nL4\n\n", *EKS)
+
+    assert code == 0, said
+    assert said.count("is needed") == 2
+    assert "sharing" not in written(project)["gpupools:pools"]["l4"]
+
+
+def test_answers_that_end_write_nothing(project: Path) -> None:
+    code, said = at_a_terminal(project, b"gcp\n\x04")
+
+    assert code == 1
+    assert "the answers ended; give the rest as flags" in said
+    assert not (project / "stacks").exists()
+
+
+def test_a_closed_standard_input_is_none_to_ask(project: Path) -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND], cwd=project, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 1
+    assert "--cloud: is missing" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_every_cloud_names_the_command_that_describes_its_cluster() -> None:
+    assert all(cloud.described.commands for cloud in clouds().values())
+    assert inner({"a": {"b": 1}}, "a", "b") == 1
+    assert inner({"a": 7}, "a", "b") is None
