@@ -48,6 +48,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="FILE is a policy configuration; fail when it is wrong, or lowers or disables a mandatory rule",
     )
+    parser.add_argument(
+        "--changed",
+        action="store_true",
+        help="FILEs are only the manifests that changed, so a waiver for an object of another is left alone",
+    )
     parser.add_argument("--config-schema", action="store_true", help="print the JSON schema of a policy configuration")
     add_within(parser)
     parser.set_defaults(run=lambda given: _run(parser, given))
@@ -74,7 +79,7 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
     if not given.files:
         parser.error("the following arguments are required: FILE")
     if not given.check_config:
-        return judge_files(given.files, given.format, given.config, given.report)
+        return judge_files(given.files, given.format, given.config, given.report, changed=given.changed)
     if given.report:
         parser.error("--report is for FILEs that are judged; take --format json for configurations")
     if given.config:
@@ -113,7 +118,14 @@ def check_configs(files: Sequence[Path], form: str) -> int:
     return 1 if refused else 0
 
 
-def judge_files(files: Sequence[Path], form: str, config: Path | None, reports: Sequence[tuple[str, Path]] = ()) -> int:
+def judge_files(
+    files: Sequence[Path],
+    form: str,
+    config: Path | None,
+    reports: Sequence[tuple[str, Path]] = (),
+    *,
+    changed: bool = False,
+) -> int:
     """Judge every file and print one report; return 1 when a mandatory rule is violated or a file cannot be judged.
 
     Args:
@@ -121,6 +133,7 @@ def judge_files(files: Sequence[Path], form: str, config: Path | None, reports: 
         form: One of `FORMATS`, of what is printed.
         config: The policy configuration.
         reports: Formats and the files they are written to besides.
+        changed: Whether the files are only the manifests that changed.
 
     Raises:
         OSError: A report cannot be written.
@@ -135,7 +148,7 @@ def judge_files(files: Sequence[Path], form: str, config: Path | None, reports: 
         judged = [judging.Judged(config, problems=rejected.problems)]
     else:
         judged = [judging.judge_file(path, chosen) for path in dict.fromkeys(files)]
-        of_waivers = judging.judge_waivers(judged, chosen)
+        of_waivers = judging.judge_waivers(judged, chosen, some=changed)
         judged += [of_waivers] if of_waivers else []
     for each, file in reports:
         text = io.StringIO()

@@ -8,8 +8,11 @@ work/v1; kubernetes-sigs/kro api/v1alpha1; crossplane-contrib/function-patch-and
 openshift/api template/v1; kubernetes-sigs/cluster-api api/addons (a ClusterResourceSet applies ConfigMaps).
 """
 
+import base64
+import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -25,22 +28,76 @@ MOST_HELD = 1_000
 _MOST_VALUES = 20_000
 
 
-def held(given: Mapping[str, Any], group: str, kind: str) -> Iterator[tuple[str, str, Any]]:
-    """Yield path, name and object of everything that an object carries; `UNKNOWN` for one that is not known yet.
+_DEEPEST = 4
+"""Of objects that carry each other; beyond it nothing is opened."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """What an object carries."""
+
+    path: str
+    """Inside the object."""
+    value: Any
+    """The carried object; `UNKNOWN` for one that is not known yet, and a text in which none could be read."""
+    written: bool = False
+    """Whether it stands as text."""
+
+    @property
+    def group(self) -> str:
+        """The group of the carried object."""
+        return text(at(self.value, "apiVersion")).rpartition("/")[0]
+
+    @property
+    def kind(self) -> str:
+        """The kind of the carried object."""
+        return text(at(self.value, "kind"))
+
+    @property
+    def name(self) -> str:
+        """The name of the carried object."""
+        return text(at(self.value, "metadata.name"))
+
+
+def held(given: Mapping[str, Any], group: str, kind: str) -> Iterator[Held]:
+    """Yield everything that an object carries, with what lies inside carried lists and carriers.
 
     Args:
         given: The object.
         group: Of its API version.
         kind: With `group` a key of `KINDS`.
     """
-    for number, (path, one) in enumerate(KINDS[group, kind](given)):
+    for number, found in enumerate(_opened(Held("", given), group, kind, _DEEPEST)):
         if number >= MOST_HELD:
-            yield f"{path} and what follows", "", UNKNOWN
+            yield Held(f"{found.path} and what follows", UNKNOWN)
             return
-        if one is UNKNOWN:
-            yield path, "", UNKNOWN
-        elif isinstance(one, Mapping) and text(one.get("apiVersion")) and text(one.get("kind")):
-            yield path, text(at(one, "metadata.name")), one
+        yield found
+
+
+def _opened(above: Held, group: str, kind: str, deep: int) -> Iterator[Held]:
+    for inner, one in KINDS[group, kind](above.value):
+        path = placed(above.path)(inner) if above.path else inner
+        found = Held(path, one, above.written or kind in TEXTS)
+        for each in _listed_in(found):
+            if each.value is UNKNOWN or isinstance(each.value, str):
+                yield each
+            elif each.kind and text(at(each.value, "apiVersion")):
+                yield each
+                if (each.group, each.kind) in KINDS:
+                    if deep > 1:
+                        yield from _opened(each, each.group, each.kind, deep - 1)
+                    else:
+                        yield replace(each, value=UNKNOWN)
+
+
+def _listed_in(found: Held) -> Iterator[Held]:
+    """Yield the objects of a carried list in its place."""
+    inside = at(found.value, "items")
+    if not (found.kind.endswith("List") and is_list(inside)):
+        yield found
+        return
+    for index, one in enumerate(inside):
+        yield replace(found, path=f"{found.path}.items[{index}]", value=one)
 
 
 def placed(path: str) -> Callable[[str], str]:
@@ -121,15 +178,32 @@ def _texts(*keys: str) -> "_Reader":
     def read(given: Mapping[str, Any]) -> _Held:
         for key in keys:
             for name, body in mapping(given.get(key)).items():
+                body = _plain(body) if key in _ENCODED.get(text(given.get("kind")), ()) else body
                 if isinstance(body, str) and "apiVersion" in body and "kind" in body:
                     try:
                         documents = parse_yaml(body, _MOST_VALUES)
                     except Rejected:
-                        continue  # a script or a template that mentions the words
+                        yield f"{key}.{name}", body  # a script or a template, which may only mention the words
+                        continue
                     for place, document in enumerate(documents):
                         yield f"{key}.{name}[{place}]", placeholders(document.data)
 
     return read
+
+
+_ENCODED = {"ConfigMap": ("binaryData",), "Secret": ("data",)}
+"""Keys whose values are base64: https://kubernetes.io/docs/reference/kubernetes-api/config-and-storage-resources/."""
+_MOST_CHARACTERS = 2_000_000
+
+
+def _plain(body: Any) -> Any:
+    """Undo base64; nothing for what is no text."""
+    if not isinstance(body, str) or len(body) > _MOST_CHARACTERS:
+        return body
+    try:
+        return base64.b64decode("".join(body.split()), validate=True).decode()
+    except (binascii.Error, ValueError):
+        return None
 
 
 TEXTS = ("ConfigMap", "Secret")
@@ -148,8 +222,8 @@ KINDS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
         ("kro.run", "ResourceGraphDefinition"): _listed("spec.resources", "template"),
         ("apiextensions.crossplane.io", "Composition"): _composition,
         ("template.openshift.io", "Template"): _listed("objects"),
-        **{(group, "ConfigMap"): _texts("data") for group in ("", "core")},
-        **{(group, "Secret"): _texts("stringData") for group in ("", "core")},
+        **{(group, "ConfigMap"): _texts("data", "binaryData") for group in ("", "core")},
+        **{(group, "Secret"): _texts("stringData", "data") for group in ("", "core")},
     }
 )
 """By group and kind; Pulumi writes Kubernetes' first group as `core`."""

@@ -17,8 +17,9 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
+from gpupools.base.taints import repels_cpu_pods
 from gpupools.planned.cloud import Cloud
-from gpupools.planned.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, Reference, SoftwareHints
+from gpupools.planned.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, Reference, SharingFacts, SoftwareHints
 from gpupools.read import cluster_api, holders, node_groups
 from gpupools.read.embedded_pools import held_by, read_held
 from gpupools.read.inputs import (
@@ -122,20 +123,17 @@ def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> 
 
 def _held(given: Mapping[str, Any], group: str, kind: str, clouds: Clouds) -> Iterator[PoolFacts]:
     """Read the pools among the objects that an object carries into a cluster."""
-    for path, name, one in holders.held(given, group, kind):
-        if one is UNKNOWN:
-            yield PoolFacts("kubernetes", (), None, (), unknown=(path,), where=path, pool=name)
-            continue
-        inner = text(one.get("kind"))
-        if (text(one.get("apiVersion")).rpartition("/")[0], inner) in holders.KINDS:
-            continue  # one inside another stays one object, which is not understood
-        for pool in read_manifest(one, clouds):
-            place = holders.placed(path)
-            named = " ".join(filter(None, (f"{inner}/{name}", pool.pool)))
-            found = replace(relocated(pool, place, place), pool=named)
-            if kind in holders.TEXTS:  # nothing but its author should rewrite a text
-                found = replace(found, missing_taint=replace(found.missing_taint, value=None))
-            yield found
+    for found in holders.held(given, group, kind):
+        if found.value is UNKNOWN:
+            yield PoolFacts("kubernetes", (), None, (), unknown=(found.path,), where=found.path, pool=found.name)
+        elif not isinstance(found.value, str) and (found.group, found.kind) not in holders.KINDS:
+            place = holders.placed(found.path)
+            for pool in read_manifest(found.value, clouds):
+                named = " ".join(filter(None, (f"{found.kind}/{found.name}", pool.pool)))
+                pool = replace(relocated(pool, place, place), pool=named)
+                if found.written:  # nothing but its author should rewrite a text
+                    pool = replace(pool, missing_taint=replace(pool.missing_taint, value=None))
+                yield pool
 
 
 def kinds_read(clouds: Clouds) -> Iterator[tuple[str, str]]:
@@ -493,19 +491,19 @@ def _compute_class(spec: Mapping[str, Any], kind: str, clouds: Clouds) -> Iterat
     if flag(at(spec, "nodePoolAutoCreation.enabled")) is False or spec.get("nodePoolAutoCreation") is None:
         return
     machines = Machines()
+    read: TaintsRead | None = None
+    sharing: SharingFacts | None = None
     for where, one in items(spec.get("priorities"), "spec.priorities", machines.unknown):
-        name, family, gpu = (at(one, key) for key in ("machineType", "machineFamily", "gpu.type"))
-        late = [key for key, value in (("machineType", name), ("gpu.type", gpu)) if value is UNKNOWN]
-        machines.unknown += [f"{where}.{key}" for key in late]
-        if isinstance(gpu, str) and gpu:
-            count = number(at(one, "gpu.count")) or 1
-            machines.show(Accelerator("nvidia", Fraction(count), gpu), f"{where}.gpu {count} × {gpu}")
-        if isinstance(name, str) and name:
-            machines.add(name, accelerator_by_name(name, "gcp", clouds), f"{where}.machineType")
-        elif isinstance(family, str) and re.fullmatch(r"a[2-9]\w*|g[2-9]\w*", family):
-            machines.show(Accelerator("nvidia", None), f"{where}.machineFamily {family}")
-    read = TaintsRead()
-    read.objects(at(spec, "nodePoolConfig.taints"), "spec.nodePoolConfig.taints", KUBERNETES_EFFECTS)
+        own = Machines()
+        for each in (machines, own):
+            _priority(one, where, clouds, each)
+        if own.evidence or own.unknown:
+            sharing = sharing or _class_sharing(at(one, "gpu.gpuSharing"), f"{where}.gpu.gpuSharing")
+            taints = _class_taints(spec, one, where)
+            # A class may take machines by any of its priorities, so the one that lets pods on its GPUs decides.
+            if read is None or (repels_cpu_pods(read.taints) and not repels_cpu_pods(taints.taints)):
+                read = taints
+    read = read or _class_taints(spec, None, "")
     account = at(spec, "nodePoolConfig.serviceAccount")
     hardening = Hardening("https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster")
     hardening.want(
@@ -528,9 +526,46 @@ def _compute_class(spec: Mapping[str, Any], kind: str, clouds: Clouds) -> Iterat
         accelerator=machines.accelerator,
         other_accelerator=machines.other,
         not_counted=tuple(read.not_counted),
+        sharing=sharing,
         labels=string_map(at(spec, "nodePoolConfig.nodeLabels")),
         weaknesses=tuple(hardening.found),
     )
+
+
+def _priority(one: Any, where: str, clouds: Clouds, machines: Machines) -> None:
+    """Count the machine of one priority of a ComputeClass."""
+    name, family, gpu = (at(one, key) for key in ("machineType", "machineFamily", "gpu.type"))
+    machines.unknown += [
+        f"{where}.{key}"
+        for key, value in (("machineType", name), ("machineFamily", family), ("gpu", at(one, "gpu")), ("gpu.type", gpu))
+        if value is UNKNOWN
+    ]
+    if isinstance(gpu, str) and gpu:
+        count = number(at(one, "gpu.count")) or 1
+        machines.show(Accelerator("nvidia", Fraction(count), gpu), f"{where}.gpu {count} × {gpu}")
+    if isinstance(name, str) and name:
+        machines.add(name, accelerator_by_name(name, "gcp", clouds), f"{where}.machineType")
+    elif isinstance(family, str) and re.fullmatch(r"a[2-9]\w*|g[2-9]\w*", family):
+        machines.show(Accelerator("nvidia", None), f"{where}.machineFamily {family}")
+
+
+def _class_taints(spec: Mapping[str, Any], priority: Any, where: str) -> TaintsRead:
+    """Read the taints of the nodes that a priority makes: its own, and those of all nodes of the class."""
+    read = TaintsRead()
+    read.objects(at(spec, "nodePoolConfig.taints"), "spec.nodePoolConfig.taints", KUBERNETES_EFFECTS)
+    read.objects(at(priority, "taints"), f"{where}.taints", KUBERNETES_EFFECTS)
+    return read
+
+
+# https://github.com/kcl-lang/modules/pull/358, which quotes the reference (2026-11-22).
+_CLASS_SHARING = {"TIME_SHARING": "time-slicing", "MPS": "mps"}
+
+
+def _class_sharing(given: object, path: str) -> SharingFacts | None:
+    way, size = _CLASS_SHARING.get(text(at(given, "sharingStrategy")), ""), text(at(given, "gpuPartitionSize"))
+    kind = "+".join(part for part in ("mig-single" if size else "", way) if part)
+    clients = number(at(given, "maxSharedClientsPerGPU")) if way else None
+    return SharingFacts(kind, clients=clients, profile=size, said_by=path) if kind else None
 
 
 _Reader = Callable[[Mapping[str, Any], str, Clouds], Iterator[PoolFacts]]

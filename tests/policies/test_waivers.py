@@ -116,6 +116,28 @@ def test_several_files_are_one_run(tmp_path: Path) -> None:
     assert judge_waivers(judged[:1], chosen) is not None
 
 
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (waiver("NodePool/other"), 0),
+        (waiver("NodePool/other", expires=BEFORE), 0),
+        (waiver(expires=BEFORE), 1),
+        (waiver(pool="inner"), 1),
+    ],
+    ids=["another's", "another's that has ended", "its own that has ended", "its own that matches nothing"],
+)
+def test_where_only_changed_manifests_are_judged_waivers_for_others_are_left_alone(
+    given: dict[str, str], wanted: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, config = tmp_path / "pools.yaml", tmp_path / "config.json"
+    file.write_text(pool(), encoding="utf-8")
+    config.write_text(json.dumps({TAINTED: {"waivers": [waiver(), given]}}), encoding="utf-8")
+
+    assert main(["policy", str(file), "--config", str(config), "--changed"]) == wanted
+    assert main(["policy", str(file), "--config", str(config)]) == 1
+    assert f"[{CURRENT}]" in capsys.readouterr().out
+
+
 def test_an_annotation_waives_for_its_object(judge: Callable[..., tuple[int, str]]) -> None:
     note = f"{{reason: a driver is tried out, owner: vision, expires: {LATER}}}"
     code, said = judge(pool(notes={f"gpupools/waive.{TAINTED}": note}))

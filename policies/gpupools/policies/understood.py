@@ -15,7 +15,7 @@ A kind without a row is advice too, unless its name or what it holds says nodes.
 import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -80,7 +80,7 @@ def unread(type_token: str, inputs: Mapping[str, Any], *, opaque: str = "", comp
         return None
     answer = row.answer if row else ""
     if answer == "none":
-        return None
+        return _newer(key, kind, row, inputs) if row and _package_of_a_cloud(row, key) else None
     if answer == "topology" and not at(inputs, "spec.topology"):
         return None
     if answer == "resources" and inputs.get("spec") is not UNKNOWN:
@@ -95,16 +95,61 @@ def unread(type_token: str, inputs: Mapping[str, Any], *, opaque: str = "", comp
     return Unread(kind, f"{why}; it {said}" if said else why, nodes=bool(said), source=source)
 
 
+def _package_of_a_cloud(row: Row, key: str) -> bool:
+    return row.kind.endswith(":*") and row.kind.partition(":")[0] in _CLOUDS
+
+
+def _newer(key: str, kind: str, row: Row, inputs: Mapping[str, Any]) -> Unread | None:
+    """Take a type that no row names for no node pool, unless it names GPUs: it may be newer than the rows."""
+    said = next(_evidence(inputs), "")
+    if not said:
+        return None
+    why = f"no type of node pools that is known here, but it {said}"
+    return Unread(kind, why, nodes=bool(_OF_CLUSTERS.search(key)), source=row.source)
+
+
+_CLOUDS = frozenset(
+    {"arm", "aws", "aws-native", "awscc", "azapi", "azure", "azure-native", "azurerm", "cloudformation"}
+    | {"gcp", "google", "google-native"}
+)
+_OF_CLUSTERS = re.compile(
+    r":(?:eks|containerservice|container(?!app|registry|analysis|attached)|kubernetes|redhatopenshift)"
+)
+
+
 def _holds_unread(type_token: str, inputs: Mapping[str, Any]) -> Unread | None:
-    """Look among the resources that a read one holds for one that may bring nodes."""
+    """Look among what a read one holds for something that is not understood; what may bring nodes comes first."""
+    found = None
+    for one in (*_types_held(type_token, inputs), *_objects_held(type_token, inputs)):
+        if one.nodes:
+            return one
+        found = found or one
+    return found
+
+
+def _types_held(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unread]:
     for cloud in clouds().values():
         for held in cloud.reading().held_types(type_token, inputs):
             row = _row(_plain_key(held))
             if row is None or row.answer != "none":
                 why = row.why if row else "nobody here knows this kind"
                 nodes = row is not None or bool(_names_nodes(_plain_key(held)))
-                return Unread(held.partition(":")[2], why, nodes=nodes, source=row.source if row else "")
-    return None
+                yield Unread(held.partition(":")[2], why, nodes=nodes, source=row.source if row else "")
+
+
+def _objects_held(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unread]:
+    """Judge each object that another carries as if it stood alone; a carrier's own are here as well."""
+    match = _KUBERNETES.fullmatch(type_token)
+    carrier = (match["version"].rpartition("/")[0], match["kind"]) if match else ("", "")
+    for held in holders.held(inputs, *carrier) if carrier in holders.KINDS else ():
+        if isinstance(held.value, str):
+            kind = next((kind for kind in _KIND.findall(held.value) if kind in _pool_kinds()), "")
+            if kind:
+                yield Unread("/".join(filter(None, carrier)), f"{held.path} has a {kind} and is no YAML", nodes=True)
+        elif held.value is not UNKNOWN and (held.group, held.kind) not in holders.KINDS:
+            found = unread(f"kubernetes:{text(held.value['apiVersion'])}:{held.kind}", held.value)
+            if found is not None:
+                yield replace(found, why=f"{found.why} (at {held.path})")
 
 
 def missing_resources(resources: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Iterator[tuple[str, Unread]]:

@@ -161,8 +161,12 @@ def _parsed(value: object) -> Any:
     )
 
 
+MANIFESTS = "Kubernetes"
+"""The scope of objects in manifests."""
+
+
 def scope(address: str) -> str:
     """Return what a resource belongs to, so that a configuration can serve stacks, plans and manifests alike."""
     if address.startswith("urn:pulumi:"):
         return "::".join(address.split("::")[:2])
-    return "Kubernetes" if re.match(r"[A-Z]\w*(?:/|$)", address) else "Terraform"
+    return MANIFESTS if re.match(r"[A-Z]\w*(?:/|$)", address) else "Terraform"

@@ -1,5 +1,6 @@
 """Three answers, never two: what is judged, what is no node pool, and what nobody here understands."""
 
+import base64
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -105,6 +106,24 @@ def config_map(one: Any) -> str:
     return manifest("v1", "ConfigMap", data={"np.yaml": yaml.safe_dump(one)})
 
 
+def listed(*objects: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+
+
+def deep(times: int, one: Any) -> str:
+    """Carry a ManifestWork in Objects that carry each other."""
+    text = work(one)
+    for _ in range(times):
+        text = carried(yaml.safe_load(text))
+    return text
+
+
+def encoded(one: Any) -> str:
+    return base64.b64encode(yaml.safe_dump(one).encode()).decode()
+
+
+RANCHER = yaml.safe_load(manifest("provisioning.cattle.io/v1", "Cluster", spec={}))
+THING = yaml.safe_load(manifest("example.com/v1", "Thing", spec={}))
 OBJECTS = [
     ("eksctl bare", eksctl(instanceType="g5.xlarge"), DEFINITE),
     ("eksctl tainted", eksctl(instanceType="g5.xlarge", taints=[GPU_TAINT]), FINE),
@@ -198,6 +217,24 @@ OBJECTS = [
     ("Object bare", carried(UNTAINTED), DEFINITE),
     ("Object good", carried(TAINTED), FINE),
     ("Object CPU", carried(CPU), FINE),
+    ("Object with a ManifestWork", carried(yaml.safe_load(work(UNTAINTED))), DEFINITE),
+    ("Object with a good ManifestWork", carried(yaml.safe_load(work(TAINTED))), FINE),
+    ("ManifestWork with a ConfigMap", work(yaml.safe_load(config_map(UNTAINTED))), DEFINITE),
+    ("ManifestWork with a list", work(listed(CPU, UNTAINTED)), DEFINITE),
+    ("carriers of carriers", deep(3, UNTAINTED), DEFINITE),
+    ("too many carriers of carriers", deep(4, CPU), OPEN),
+    ("Object with Rancher's cluster", carried(RANCHER), NOT_UNDERSTOOD),
+    ("ManifestWork with advice before Rancher's cluster", work(listed(THING, RANCHER)), NOT_UNDERSTOOD),
+    ("ManifestWork with anybody's", work(THING), ADVISED),
+    ("ConfigMap with Rancher's cluster", config_map(RANCHER), NOT_UNDERSTOOD),
+    (
+        "ConfigMap with a script that applies a pool",
+        manifest("v1", "ConfigMap", data={"a.sh": "kubectl apply -f- <<E\napiVersion: x\n kind: NodePool\nE"}),
+        NOT_UNDERSTOOD,
+    ),
+    ("Secret in base64", manifest("v1", "Secret", data={"a": encoded(UNTAINTED)}), DEFINITE),
+    ("ConfigMap in base64", manifest("v1", "ConfigMap", binaryData={"a": encoded(UNTAINTED)}), DEFINITE),
+    ("Secret with a good pool", manifest("v1", "Secret", data={"a": encoded(TAINTED), "b": "/w=="}), FINE),
     ("ManifestWork bare", work(UNTAINTED), DEFINITE),
     ("ManifestWork good", work(TAINTED), FINE),
     ("kro with a parameter", graph("${schema.spec.family}"), OPEN),
@@ -323,6 +360,16 @@ A100 = "Standard_NC24ads_A100_v4"
 ARM_TAINT = ["nvidia.com/gpu=present:NoSchedule"]
 STATE = {"type_name": "AWS::EKS::Nodegroup", "desired_state": json.dumps({"InstanceTypes": ["g5.xlarge"]})}
 RELEASE = {"name": "a", "chart": "pools", "repository": "https://example.com", "version": "1.0.0"}
+
+
+def nested(size: str, scope: str) -> dict[str, Any]:
+    """Write a deployment that gives its template a size, which only expressions of its own scope mean."""
+    template = json.loads(arm("[parameters('size')]", parameters={"size": {"type": "string"}}))
+    options = {"expressionEvaluationOptions": {"scope": scope}, "parameters": {"size": {"value": size}}}
+    properties = {"mode": "Incremental", "template": template, **options}
+    return {"type": "Microsoft.Resources/deployments", "name": "inner", "properties": properties}
+
+
 DEPLOYMENT = "azurerm_resource_group_template_deployment"
 
 PLANS = [
@@ -418,7 +465,11 @@ def test_a_deferred_change_is_judged_and_what_it_brings_later_is_open(judge: Jud
 
 CLOUDFORMATION = """\
 AWSTemplateFormatVersion: "2010-09-09"
-Parameters: {Type: {Type: String, Default: g5.xlarge}}
+Parameters:
+  Type: {Type: String, Default: g5.xlarge}
+  Small: {Type: String, Default: m5.large}
+  Open: {Type: String}
+  Stored: {Type: "AWS::SSM::Parameter::Value<String>", Default: /machines/small}
 Resources:
   Machine:
     Type: AWS::EC2::LaunchTemplate
@@ -443,7 +494,12 @@ JOINED_OPEN = [("mandatory", "gpu-pool-tainted-elsewhere", True)]
         ("g5.xlarge", "[]", JOINED),
         ("g5.xlarge", "[{Key: a, Value: b, Effect: NO_SCHEDULE}]", FINE),
         ("m5.large", "[]", FINE),
-        ("!Ref Type", "[]", JOINED_OPEN),
+        ("!Ref Type", "[]", JOINED),
+        ("!Sub '${Type}'", "[]", JOINED),
+        ("!Ref Small", "[]", FINE),
+        ("!Ref Open", "[]", JOINED_OPEN),
+        ("!Ref Stored", "[]", JOINED_OPEN),
+        ("!Sub '${Small}${AWS::Region}'", "[]", JOINED_OPEN),
     ],
 )
 def test_a_cloudformation_template_is_read_with_its_references(
@@ -461,7 +517,7 @@ def test_a_finding_in_a_template_is_told_on_its_line_in_cloudformations_words(ju
     judged = judge(text.replace("      LaunchTemplate:", "      InstanceTypes: [g5.xlarge]\n      LaunchTemplate:"))
     (finding,) = (each for each in judged.found if each.rule.name.startswith("gpu-pool-tainted"))
 
-    assert finding.line == 15
+    assert finding.line == 19
     assert "(InstanceTypes g5.xlarge)" in finding.message
     assert "found Taints: none" in finding.message
 
@@ -518,6 +574,15 @@ CHILD = {
         (arm("[variables('size')]", variables={"size": A100}), DEFINITE),
         (arm("[variables('size')]", variables={"size": "Standard_D4s_v5"}), FINE),
         (arm("[parameters('size')]"), OPEN),
+        (arm("[parameters('Size')]", parameters={"size": {"type": "string", "defaultValue": A100}}), DEFINITE),
+        (arm("[parameters('size')]", parameters={"size": {"defaultValue": "Standard_D4s_v5"}}), FINE),
+        (arm("[parameters('size')]", parameters={"size": {"type": "string"}}), OPEN),
+        (arm("[parameters('a')]", parameters={"a": {"defaultValue": "[parameters('a')]"}}), OPEN),
+        (arm("", parameters={"size": {"defaultValue": A100}}, resources=[nested("Standard_D4s_v5", "inner")]), FINE),
+        (
+            arm("", parameters={"size": {"defaultValue": A100}}, resources=[nested("Standard_D4s_v5", "outer")]),
+            DEFINITE,
+        ),
         (arm("", resources=[CLUSTER]), DEFINITE),
         (arm("", resources=[CHILD]), DEFINITE),
         (arm("", languageVersion="2.0", resources={"pool": json.loads(arm(A100))["resources"][0]}), DEFINITE),
@@ -532,7 +597,7 @@ CHILD = {
         (arm("", resources=[{"type": "Microsoft.Storage/storageAccounts", "name": "s"}]), FINE),
         (arm("", resources=[{"type": "Microsoft.HybridContainerService/agentPools", "name": "s"}]), NOT_UNDERSTOOD),
     ],
-    ids=range(14),
+    ids=range(20),
 )
 def test_an_arm_template_is_read(text: str, wanted: list[Any], judge: Judge) -> None:
     judged = judge(text)
@@ -724,3 +789,35 @@ def test_a_template_that_is_not_at_hand_is_named_in_pulumi_too(type_token: str) 
 
     assert found is not None
     assert found.nodes
+
+
+P5 = {"size": {"machines": ["p5.48xlarge"]}}
+
+
+@pytest.mark.parametrize(
+    ("type_token", "inputs", "wanted"),
+    [
+        ("aws:newservice/fleet:Fleet", P5, False),
+        ("terraform:aws_newservice_fleet", P5, False),
+        ("aws:eks/capability:Capability", P5, True),
+        ("cloudformation:AWS::EKS::Capability", P5, True),
+        ("azure-native:containerservice:Thing", {"size": "Standard_NC24ads_A100_v4"}, True),
+        ("gcp:container/thing:Thing", {"machineType": "a2-highgpu-1g"}, True),
+        ("gcp:containeranalysis/note:Note", {"machineType": "a2-highgpu-1g"}, False),
+        ("aws:newservice/fleet:Fleet", {"size": "m5.large"}, None),
+        ("aws:eks/capability:Capability", {"size": "m5.large"}, None),
+        ("aws:ec2/capacityReservation:CapacityReservation", P5, None),
+        ("aws:batch/computeEnvironment:ComputeEnvironment", P5, None),
+        ("aws:sagemaker/endpointConfiguration:EndpointConfiguration", P5, None),
+        ("terraform:google_compute_reservation", {"machine_type": "a2-highgpu-1g"}, None),
+        ("random:index/randomPet:RandomPet", P5, None),
+        ("gpupools:index:GpuNodePool", P5, None),
+    ],
+)
+def test_a_type_that_no_row_names_is_no_node_pool_unless_it_names_gpus(
+    type_token: str, inputs: dict[str, Any], wanted: bool | None
+) -> None:
+    said = unread(type_token, inputs)
+
+    assert (said and said.nodes) is wanted
+    assert said is None or "names the machine" in said.why

@@ -1,7 +1,7 @@
 """A CloudFormation template, JSON or YAML, by hand or from `cdk synth`.
 
 https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-anatomy.html. What an intrinsic function makes
-is not known; what it refers to joins resources.
+is not known, but for a parameter with a default; what it refers to joins resources.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ def _function(tag: str, value: Any) -> Any:
 
 def _resources(value: Value, text: Text) -> Iterator[Resource]:
     resources = mapping(value.data).get("Resources")
+    known = cloudformation.parameters(value.data)
     for name, one in mapping(resources).items():
         kind = mapping(one).get("Type")
         line = value.lines.get(("Resources", name)) or text.line_of(name)
@@ -61,7 +62,7 @@ def _resources(value: Value, text: Text) -> Iterator[Resource]:
             yield from _manifests(name, kind, mapping(properties), line)
             continue
         token = cloudformation.token(kind)
-        made = cloudformation.in_pulumis_names(properties if properties is not None else {})
+        made = cloudformation.in_pulumis_names(properties if properties is not None else {}, known)
         yield Resource(
             address=name,
             type=token or f"cloudformation:{kind}",

@@ -232,13 +232,25 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
     )
 
 
-def judge_waivers(judged: Sequence[Judged], config: Config) -> Judged | None:
-    """Judge the waivers of the configuration once all files were judged; None where all are as they should be."""
+def judge_waivers(judged: Sequence[Judged], config: Config, *, some: bool = False) -> Judged | None:
+    """Judge the waivers of the configuration once all files were judged; None where all are as they should be.
+
+    Args:
+        judged: Every file.
+        config: The configuration.
+        some: Whether these are only some of the manifests: a waiver for an object of another is left alone.
+    """
     used = {found.waiver for file in judged for found in file.waived if found.waiver}
+    there = {address for file in judged for address in (*file.judged, *file.not_understood)}
+    given = tuple(
+        each
+        for each in config.waivers
+        if not some or each.resource in there or waivers.scope(each.resource) != waivers.MANIFESTS
+    )
     scopes = frozenset[str]().union(*(file.scopes for file in judged))
     found = tuple(
         Found(CURRENT, Level.MANDATORY, finding, address, "", None, told(finding, {}, CURRENT))
-        for address, finding in unfit(config.waivers, used, scopes, config.today)
+        for address, finding in unfit(given, used, scopes, config.today)
     )
     return Judged(config.path, form="policy configuration", found=found) if found else None
 

@@ -1,7 +1,8 @@
 """Reads pools that are written in CloudFormation's form, inside resources that take any type of resource. Pure.
 
 Cloud Control takes one resource as JSON, aws-native's extension resource as a map, a stack a whole template. Property
-names begin with a capital letter there; what an intrinsic function makes is not known.
+names begin with a capital letter there; what an intrinsic function makes is not known, but for a parameter: it has the
+value that the stack gives it, or else its default.
 https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html
 """
 
@@ -55,9 +56,36 @@ def token(kind: str) -> str | None:
     return TYPES.get(kind) or _HOLDERS.get(kind)
 
 
-def in_pulumis_names(properties: Any) -> Any:
-    """Write a resource's properties in Pulumi's names; `UNKNOWN` for what functions make."""
-    return _Inputs().of(properties)
+def in_pulumis_names(properties: Any, known: Mapping[str, Any]) -> Any:
+    """Write a resource's properties in Pulumi's names; `UNKNOWN` for what functions make.
+
+    Args:
+        properties: As the template has them.
+        known: What `parameters` returned.
+    """
+    return _Inputs(known).of(properties)
+
+
+def parameters(template: Any, given: Any = None) -> dict[str, Any]:
+    """Return the values of a template's parameters: those that are given, and the defaults of the others.
+
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/parameters-section-structure.html
+
+    Args:
+        template: Its parsed body.
+        given: By name, or a list of `parameterKey` and `parameterValue`.
+    """
+    if is_list(given):
+        given = {text(mapping(one).get("parameterKey")): mapping(one).get("parameterValue") for one in given}
+    found: dict[str, Any] = {}
+    for name, one in mapping(mapping(template).get("Parameters")).items():
+        kind = text(mapping(one).get("Type"))
+        value = UNKNOWN if given is UNKNOWN else mapping(given).get(name, mapping(one).get("Default"))
+        if value is None or kind.startswith("AWS::SSM::"):
+            continue  # given at deployment, or the name of what lies in another store
+        lists = kind == "CommaDelimitedList" or kind.startswith("List<")
+        found[name] = [part.strip() for part in value.split(",")] if lists and isinstance(value, str) else value
+    return found
 
 
 def unread(type_token: str, properties: Mapping[str, Any]) -> str:
@@ -100,8 +128,9 @@ def read_pools(
         template_of: Reads what such a resource says of the pools that refer to it.
     """
     found: list[PoolFacts] = []
+    known = parameters(_template(properties), properties.get("parameters")) if type_token in STACKS else {}
     resources = {
-        name: _Resource(path, token, given, mapping(_Inputs().of(given)))
+        name: _Resource(path, token, given, mapping(_Inputs(known).of(given)))
         for path, name, kind, given in _resources(type_token, properties)
         if (token := TYPES.get(kind)) is not None
     }
@@ -182,11 +211,14 @@ def _resources(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple
         state = properties.get("desiredState")
         yield "desiredState", "", text(properties.get("typeName")), state if state is UNKNOWN else _parsed(text(state))
     else:
-        body = properties.get("templateBody")
-        template = mapping(body) or mapping(_parsed(text(body)))
-        for name, one in mapping(template.get("Resources")).items():
+        for name, one in mapping(_template(properties).get("Resources")).items():
             path = f"templateBody.Resources.{name}.Properties"
             yield path, str(name), text(mapping(one).get("Type")), mapping(one).get("Properties")
+
+
+def _template(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    body = properties.get("templateBody")
+    return mapping(body) or mapping(_parsed(text(body)))
 
 
 def _parsed(body: str) -> Any:
@@ -221,7 +253,8 @@ def _parsed(body: str) -> Any:
 class _Inputs:
     """Writes CloudFormation's properties in Pulumi's names."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Mapping[str, Any]) -> None:
+        self.known = known
         self.left = _MOST_VALUES
 
     def of(self, value: Any, own: bool = False) -> Any:
@@ -231,9 +264,9 @@ class _Inputs:
             return UNKNOWN
         if isinstance(value, Mapping):
             if len(value) == 1 and re.match(r"Ref$|Condition$|Fn::", text(next(iter(value)))):
-                return UNKNOWN
+                return self.made(value)
             return {
-                key if own else key[:1].lower() + key[1:]: _script(item)
+                key if own else key[:1].lower() + key[1:]: self.script(item)
                 if key == "UserData"
                 else self.of(item, key in _OWN_KEYS and isinstance(item, Mapping))
                 for key, item in value.items()
@@ -241,21 +274,41 @@ class _Inputs:
             }
         return [self.of(item) for item in value] if is_list(value) else value
 
-
-def _script(value: Any) -> Any:
-    """Return user data as it stands in the template, with `${…}` where another resource fills in; else `UNKNOWN`."""
-    if isinstance(value, str) or value is None:
-        return value
-    if not isinstance(value, Mapping) or len(value) != 1:
+    def made(self, function: Mapping[str, Any]) -> Any:
+        """Return what a function makes, where parameters decide it."""
+        ((key, inner),) = function.items()
+        if key == "Ref":
+            return self.known.get(text(inner), UNKNOWN)
+        if key == "Fn::Sub" and isinstance(inner, str):
+            filled = self.filled(inner)
+            return UNKNOWN if "${" in filled else filled
         return UNKNOWN
-    ((key, inner),) = value.items()
-    if key == "Fn::Base64":
-        return _script(inner)
-    if key == "Fn::Sub":
-        return _script(inner[0] if is_list(inner) and inner else inner)
-    if key == "Fn::Join" and is_list(inner) and len(inner) == 2 and is_list(inner[1]):
-        return text(inner[0]).join(one if isinstance(one, str) else "${…}" for one in inner[1])
-    return UNKNOWN
+
+    def filled(self, sentence: str) -> str:
+        """Write the values of parameters into a text; what else is to be filled in stays."""
+
+        def value(match: re.Match[str]) -> str:
+            known = self.known.get(match[1])
+            return str(known) if isinstance(known, str | int) else match[0]
+
+        return re.sub(r"\$\{(\w+)\}", value, sentence)
+
+    def script(self, value: Any) -> Any:
+        """Return user data as the template has it, with `${…}` where another resource fills in; else `UNKNOWN`."""
+        if isinstance(value, str) or value is None:
+            return value
+        if not isinstance(value, Mapping) or len(value) != 1:
+            return UNKNOWN
+        ((key, inner),) = value.items()
+        if key == "Fn::Base64":
+            return self.script(inner)
+        if key == "Fn::Sub":
+            body = inner[0] if is_list(inner) and inner else inner
+            return self.filled(body) if isinstance(body, str) else self.script(body)
+        if key == "Fn::Join" and is_list(inner) and len(inner) == 2 and is_list(inner[1]):
+            parts = [one if isinstance(one, str) else self.of(one) for one in inner[1]]
+            return text(inner[0]).join(one if isinstance(one, str) else "${…}" for one in parts)
+        return self.known.get(text(inner), UNKNOWN) if key == "Ref" else UNKNOWN
 
 
 def _moved(pool: PoolFacts, path: str) -> PoolFacts:

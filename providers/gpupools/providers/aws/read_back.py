@@ -142,8 +142,11 @@ def _node_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[Po
         machines.unknown.append("launchTemplate")
     if template and (image is None or image in ("CUSTOM", UNKNOWN)):
         decides.add("image")
-        # Nodes of an image of one's own register with the taints of their user data.
-        # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-custom-ami
+    if template and (decides & {"image"} or text(image).startswith(("AL2023_", "BOTTLEROCKET_"))):
+        # Nodes of an image of one's own register with the taints of their user data. With EKS's image, EKS merges the
+        # template's NodeConfig or settings into its own.
+        # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
+        # awslabs/amazon-eks-ami 81fec2e8, nodeadm/doc/examples.md, "Merging multiple configuration objects"
         open_taints.append("launchTemplate")
     if image is UNKNOWN and not machines.evidence and (machines.unknown or not machines.names):
         machines.unknown.append("amiType")

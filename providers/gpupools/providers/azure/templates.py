@@ -1,6 +1,7 @@
 """Reads the AKS pools inside templates of Azure Resource Manager, which Bicep compiles to. Pure.
 
-What an expression makes is not known, but for a variable that is written out.
+What an expression makes is not known, but for a variable that is written out and for a parameter: it has the value that
+the deployment gives it, or else its default.
 https://learn.microsoft.com/azure/azure-resource-manager/templates/syntax and, for Bicep's symbolic names,
 https://learn.microsoft.com/azure/azure-resource-manager/templates/resource-declaration.
 """
@@ -58,7 +59,7 @@ def read_pools(properties: Mapping[str, Any], read: Read) -> tuple[PoolFacts, ..
     """
     path, template = _template(properties)
     found: list[PoolFacts] = []
-    for part in parts(template, path):
+    for part in parts(template, path, _given(properties)):
         token = POOLS.get(part.type.casefold())
         if token is None:
             continue
@@ -85,14 +86,16 @@ def unread(type_token: str, properties: Mapping[str, Any]) -> str:
         return f"{path} is not known yet"
     if not mapping(template):
         return f"its template is not at hand, or {path} is none"
-    away = next((part for part in parts(template, path) if is_elsewhere(part)), None)
+    away = next((part for part in parts(template, path, _given(properties)) if is_elsewhere(part)), None)
     return f"the template of {away.path} lies elsewhere" if away else ""
 
 
 def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
     """Yield the types of the resources of a deployment that are not read as pools."""
     path, template = _template(properties) if DEPLOYMENT.fullmatch(type_token) else ("", None)
-    yield from (f"arm:{part.type}" for part in parts(template, path) if part.type.casefold() not in POOLS)
+    yield from (
+        f"arm:{part.type}" for part in parts(template, path, _given(properties)) if part.type.casefold() not in POOLS
+    )
 
 
 def is_elsewhere(part: Part) -> bool:
@@ -116,13 +119,36 @@ def _template(properties: Mapping[str, Any]) -> tuple[str, Any]:
     return _BODIES[0], None
 
 
-def parts(template: Any, path: str = "", depth: int = 0) -> Iterator[Part]:
-    """Yield the resources of a template, those of nested templates and those inside others too."""
-    if depth > _MOST_STEPS:
-        return
-    resolve = _Resolved(mapping(mapping(template).get("variables")))
-    where = f"{path}.resources" if path else "resources"
-    yield from _resources(mapping(template).get("resources"), where, "", resolve, depth)
+_PARAMETERS = ("properties.parameters", "parametersContent", "parametersBody", "parameters")
+
+
+def _given(properties: Mapping[str, Any]) -> Any:
+    """Return the parameters that a deployment gives its template; `UNKNOWN` where they are not known."""
+    given = next((one for path in _PARAMETERS if (one := at(properties, path)) is not None), None)
+    if not isinstance(given, str):
+        return given
+    try:
+        body = json.loads(given) if 0 < len(given) <= _MOST_CHARACTERS else {}
+    except (ValueError, RecursionError):
+        return UNKNOWN
+    return at(body, "parameters") or body  # a file of parameters, or its inside
+
+
+def parts(template: Any, path: str = "", given: Any = None) -> Iterator[Part]:
+    """Yield the resources of a template, those of nested templates and those inside others too.
+
+    Args:
+        template: Its parsed body.
+        path: Where it stands.
+        given: The parameters of its deployment, by name.
+    """
+    yield from _parts(template, path, _Resolved(template, given), 0)
+
+
+def _parts(template: Any, path: str, resolve: "_Resolved", depth: int) -> Iterator[Part]:
+    if depth <= _MOST_STEPS:
+        where = f"{path}.resources" if path else "resources"
+        yield from _resources(mapping(template).get("resources"), where, "", resolve, depth)
 
 
 def _resources(given: Any, path: str, above: str, resolve: "_Resolved", depth: int) -> Iterator[Part]:
@@ -138,19 +164,33 @@ def _resources(given: Any, path: str, above: str, resolve: "_Resolved", depth: i
         name = text(resolve(at(one, "name"))).rpartition("/")[2] or where.rpartition(".")[2]
         yield Part(where, name, kind, resolve(at(one, "properties")))
         if kind.casefold() == _DEPLOYMENTS:
-            yield from parts(at(one, "properties.template"), f"{where}.properties.template", depth + 1)
+            inner, scope = at(one, "properties.template"), at(one, "properties.expressionEvaluationOptions.scope")
+            # Expressions of a nested template mean the outer one's parameters and variables unless it says otherwise.
+            # https://learn.microsoft.com/azure/azure-resource-manager/templates/linked-templates#expression-evaluation-scope-in-nested-templates
+            own = text(scope).casefold() == "inner"
+            within = _Resolved(inner, resolve(at(one, "properties.parameters"))) if own else resolve
+            yield from _parts(inner, f"{where}.properties.template", within, depth + 1)
         if depth <= _MOST_STEPS:
             yield from _resources(at(one, "resources"), f"{where}.resources", kind, resolve, depth + 1)
 
 
-_VARIABLE = re.compile(r"\[variables\('([^']+)'\)\]")
+_NAMED = re.compile(r"\[(variables|parameters)\('([^']+)'\)\]")
 
 
 class _Resolved:
     """Writes the values of a template with `UNKNOWN` for what expressions make."""
 
-    def __init__(self, variables: Mapping[str, Any]) -> None:
-        self.variables = variables
+    def __init__(self, template: Any, given: Any) -> None:
+        self.known: dict[tuple[str, str], Any] = {}
+        for name, value in mapping(mapping(template).get("variables")).items():
+            self.known["variables", name.casefold()] = value
+        for name, one in mapping(mapping(template).get("parameters")).items():
+            own = next((each for key, each in mapping(given).items() if key.casefold() == name.casefold()), None)
+            if given is UNKNOWN or own is UNKNOWN:
+                continue
+            value = mapping(one).get("defaultValue") if own is None else mapping(own).get("value", UNKNOWN)
+            if value is not None:
+                self.known["parameters", name.casefold()] = value
         self.left = _MOST_VALUES
 
     def __call__(self, value: Any, depth: int = 0) -> Any:
@@ -162,9 +202,8 @@ class _Resolved:
                 return value[1:]
             if not (value.startswith("[") and value.endswith("]")):
                 return value
-            match = _VARIABLE.fullmatch(value)
-            known = match is not None and match[1] in self.variables
-            return self(self.variables[match[1]], depth + 50) if known and match else UNKNOWN
+            match = _NAMED.fullmatch(value)
+            return self(self.known.get((match[1], match[2].casefold()), UNKNOWN), depth + 50) if match else UNKNOWN
         if isinstance(value, Mapping):
             if "copy" in value:  # a loop over properties makes what is not written out
                 return UNKNOWN
