@@ -7,7 +7,7 @@ from gpupools.base.output import line, markdown_code
 LIMIT = 65_536
 """Characters that GitHub takes in a comment: "body is too long (maximum is 65536 characters)".
 
-https://github.com/orgs/community/discussions/27190; counted here in bytes, of which there are never fewer.
+https://github.com/telia-oss/github-pr-resource/issues/259; counted here in bytes, of which there are never fewer.
 """
 
 _LONGEST = 600

@@ -1,0 +1,319 @@
+"""The Action's report and comment, run as GitHub's runner runs them, and the workflows that use them."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpupools.report.comment import MARKER
+from tests.report.conftest import STACK
+from tests.report.test_command import git
+
+ROOT = Path(__file__).resolve().parents[2]
+ACTION = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
+STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
+FOLDER = ROOT / "examples" / "ci"
+WORKFLOWS = {
+    name: yaml.safe_load((FOLDER / f"{name}.yml").read_text("utf-8"))
+    for name in ("check", "comment", "preview", "apply")
+}
+BOT = "github-actions[bot]"
+
+Ran = tuple[int, str]
+
+
+class Api(BaseHTTPRequestHandler):
+    """As much of GitHub's REST API as a comment needs: 250 comments of others come first."""
+
+    comments: list[dict[str, Any]]
+    asked: list[tuple[str, str, str | None]]
+    status = 200
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _answer(self, value: object, status: int = 200) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _asked(self) -> Any:
+        cls = type(self)
+        cls.asked.append((self.command, self.path, self.headers.get("Authorization")))
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        return json.loads(body) if body else None
+
+    def do_GET(self) -> None:
+        self._asked()
+        match = re.fullmatch(r"/repos/o/r/issues/7/comments\?per_page=100&page=(\d+)", self.path)
+        if match is None or self.status != 200:
+            self._answer({"message": "no\n##[error]x"}, self.status if self.status != 200 else 404)
+            return
+        at = (int(match[1]) - 1) * 100
+        self._answer(self.comments[at : at + 100])
+
+    def do_POST(self) -> None:
+        given = self._asked()
+        self.comments.append({"id": 9000, "user": {"login": BOT}, "body": given["body"], "html_url": "http://c/9000"})
+        self._answer(self.comments[-1], 201)
+
+    def do_PATCH(self) -> None:
+        given = self._asked()
+        found = next(each for each in self.comments if self.path == f"/repos/o/r/issues/comments/{each['id']}")
+        found["body"] = given["body"]
+        self._answer(found)
+
+
+@pytest.fixture
+def api() -> Iterator[type[Api]]:
+    class Own(Api):
+        comments = [
+            {"id": each, "user": None if each == 3 else {"login": "eve"}, "body": f"{MARKER}\nmine", "html_url": "x"}
+            for each in range(250)
+        ]
+        asked = []
+
+    server = HTTPServer(("127.0.0.1", 0), Own)
+    Own.address = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield Own
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def step(tmp_path: Path, environment: Path) -> Callable[..., Ran]:
+    checkout = tmp_path / "checkout"
+    (checkout / "stacks").mkdir(parents=True)
+
+    def ran(name: str, **env: str) -> Ran:
+        script = tmp_path / "script.sh"
+        script.write_text(STEPS[name]["run"], encoding="utf-8")
+        given = {key: "" if "inputs." in value else value for key, value in STEPS[name]["env"].items()}
+        given = {key: value.replace("${{ github.action_path }}", str(ROOT)) for key, value in given.items()}
+        where = {
+            "GITHUB_WORKSPACE": str(checkout),
+            "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+            "RUNNER_TEMP": str(tmp_path),
+            "GPUPOOLS_ENVIRONMENT": str(environment),
+        }
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", str(script)],
+            cwd=checkout,
+            env={**os.environ, **given, **where, **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    return ran
+
+
+def write(tmp_path: Path, text: str, name: str = "stacks/Pulumi.dev.yaml") -> None:
+    (tmp_path / "checkout" / name).write_text(text, encoding="utf-8")
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH")
+def test_the_report_of_a_change_is_in_the_job_summary(
+    tmp_path: Path, step: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path / "checkout")
+    git("init", "-q")
+    for most in (30, 31):
+        write(tmp_path, STACK.replace("max: 30", f"max: {most}"))
+        git("add", "-A")
+        git("commit", "-qm", "x")
+    code, out = step("Report on stack files", FILES="stacks/Pulumi.*.yaml", SINCE="HEAD^")
+    again = step("Report on stack files", FILES="stacks/Pulumi.*.yaml", SINCE="HEAD^")[0]
+    summary = (tmp_path / "summary.md").read_text(encoding="utf-8")
+
+    assert (code, again) == (0, 0), out
+    assert summary.count("### GPU pools: 1 changed in place, 2 without a change for the nodes") == 2
+    code, out = step("Report on stack files", FILES="stacks/Pulumi.*.yaml", SINCE="nowhere")
+    assert (code != 0, "git knows no commit 'nowhere'" in out) == (True, True)
+
+
+def test_a_refused_file_is_told_and_left_to_the_check_to_fail_for(tmp_path: Path, step: Callable[..., Ran]) -> None:
+    write(tmp_path, STACK.replace("gpu: H100-80GB", "gpu: H999"))
+
+    assert step("Report on stack files", FILES="stacks/Pulumi.*.yaml")[0] == 0
+    assert "is no NVIDIA GPU model" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+
+
+def test_no_link_leads_the_report_out_of_the_checkout(tmp_path: Path, step: Callable[..., Ran]) -> None:
+    (tmp_path / "Pulumi.dev.yaml").write_text(STACK)
+    (tmp_path / "checkout" / "stacks" / "Pulumi.dev.yaml").symlink_to(tmp_path / "Pulumi.dev.yaml")
+    code, out = step("Report on stack files", FILES="stacks/Pulumi.*.yaml")
+
+    assert code != 0
+    assert "a link leads out of" in out
+    assert (tmp_path / "summary.md").read_text() == ""
+
+
+@pytest.fixture
+def comment(tmp_path: Path, step: Callable[..., Ran], api: Any) -> Callable[..., Ran]:
+    def ran(body: str, **env: str) -> Ran:
+        (tmp_path / "gpupools-report.md").write_text(body, encoding="utf-8")
+        of = {"COMMENT_AUTHOR": BOT, "COMMENT_TOKEN": "t0ken", "GPUPOOLS_PYTHON": sys.executable, "NUMBER": "7"}
+        run = {"GITHUB_API_URL": api.address, "GITHUB_REPOSITORY": "o/r", "no_proxy": "127.0.0.1"}
+        return step("Comment on the pull request", **{**of, **run, **env})
+
+    return ran
+
+
+def test_one_comment_is_made_and_then_updated_in_place(comment: Callable[..., Ran], api: Any) -> None:
+    said = [comment(f"{MARKER}\n{each}\n") for each in ("one", "two", "two")]
+
+    assert said == [
+        (0, "created: http://c/9000\n"),
+        (0, "updated: http://c/9000\n"),
+        (0, "unchanged: http://c/9000\n"),
+    ]
+    assert [each["body"] for each in api.comments if each["user"] == {"login": BOT}] == [f"{MARKER}\ntwo\n"]
+    assert all(each["body"] == f"{MARKER}\nmine" for each in api.comments[:250])
+    assert [each[0] for each in api.asked if each[0] != "GET"] == ["POST", "PATCH"]
+    assert {each[2] for each in api.asked} == {"Bearer t0ken"}
+
+
+@pytest.mark.parametrize("number", ["7/../../x", "0", "-1", "7 8", "", "7\n"])
+def test_only_a_number_names_a_pull_request(number: str, comment: Callable[..., Ran], api: Any) -> None:
+    code, out = comment(MARKER, NUMBER=number)
+
+    assert code == 2
+    assert "is no number of a pull request" in out
+    assert api.asked == []
+
+
+def test_a_token_that_may_not_is_told_with_its_cure(comment: Callable[..., Ran], api: Any) -> None:
+    api.status = 403
+    code, out = comment(MARKER)
+
+    assert code == 1
+    assert "give the job permissions: pull-requests: write" in out
+    assert "##[" not in out
+    assert "t0ken" not in out
+
+
+def test_an_api_that_does_not_answer_is_no_traceback(comment: Callable[..., Ran]) -> None:
+    code, out = comment(MARKER, GITHUB_API_URL="http://127.0.0.1:9")
+
+    assert code == 1
+    assert "Traceback" not in out
+
+
+# --- The workflows ---
+
+
+def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
+    return [step for job in workflow["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize(
+    ("schema", "file"),
+    [
+        *(("vendor.github-workflows", FOLDER / f"{name}.yml") for name in WORKFLOWS),
+        ("vendor.gitlab-ci", FOLDER / "gitlab-ci.yml"),
+        ("vendor.github-actions", ROOT / "action.yml"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Path) else "",
+)
+def test_a_workflow_is_what_its_published_schema_takes(schema: str, file: Path) -> None:
+    program = Path(sys.executable).with_name("check-jsonschema")
+    if not program.exists():
+        pytest.skip("check-jsonschema is not installed")
+    done = subprocess.run([program, "--builtin-schema", schema, file], capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.skipif(shutil.which("actionlint") is None, reason="actionlint is not on PATH")
+def test_actionlint_has_nothing_against_the_workflows() -> None:
+    command = ["actionlint", *(str(FOLDER / f"{name}.yml") for name in WORKFLOWS)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_each_job_may_do_no_more_than_it_has_to() -> None:
+    found = {
+        name: {**workflow.get("permissions", {}), **next(iter(workflow["jobs"].values())).get("permissions", {})}
+        for name, workflow in WORKFLOWS.items()
+    }
+
+    assert found == {
+        "check": {"contents": "read"},
+        "comment": {"contents": "read", "pull-requests": "write"},
+        "preview": {"contents": "read", "id-token": "write"},
+        "apply": {"contents": "read", "id-token": "write"},
+    }
+    for name, workflow in WORKFLOWS.items():
+        text = (FOLDER / f"{name}.yml").read_text(encoding="utf-8")
+        assert "pull_request_target" not in text
+        assert "secrets." not in text
+        for step in steps(workflow):
+            assert "${{" not in step.get("run", ""), "a value must not become a command"
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
+
+
+def test_workflows_give_the_action_inputs_that_it_has() -> None:
+    given = [step["with"] for each in WORKFLOWS.values() for step in steps(each) if "OWNER/" in step.get("uses", "")]
+
+    assert len(given) == 2
+    assert all(each.keys() <= ACTION["inputs"].keys() for each in given)
+
+
+def test_what_a_fork_has_made_is_never_run_with_a_token_that_may_write() -> None:
+    """Beside the Action, which reads it as data, only what is before the checkout runs."""
+    found = steps(WORKFLOWS["comment"])
+    checkout = next(index for index, step in enumerate(found) if step.get("uses", "").startswith("actions/checkout@"))
+
+    assert [step["uses"] for step in found[checkout + 1 :]] == ["OWNER/gpupools@RELEASE"]
+    assert WORKFLOWS["preview"]["jobs"]["preview"]["if"].endswith("head.repo.full_name == github.repository")
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not on PATH")
+@pytest.mark.parametrize(
+    ("pulls", "output"),
+    [
+        ([{"number": 6, "head": {"sha": "old"}}, {"number": 7, "head": {"sha": "abc"}}], "number=7\n"),
+        ([{"number": 7, "head": {"sha": "other"}}], ""),
+        ([], ""),
+    ],
+)
+def test_the_pull_request_of_a_fork_is_found_by_its_commit(
+    pulls: list[dict[str, Any]], output: str, tmp_path: Path
+) -> None:
+    gh = tmp_path / "gh"
+    gh.write_text(f"#!/bin/sh\nprintf '%s\\n' \"$@\" > '{tmp_path}/asked'\necho '{json.dumps(pulls)}'\n")
+    gh.chmod(0o755)
+    run = next(step for step in steps(WORKFLOWS["comment"]) if step.get("id") == "pull")["run"]
+    env = {
+        "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
+        "GITHUB_REPOSITORY": "o/r",
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+        "HEAD": "eve:x; touch pwned",
+        "SHA": "abc",
+    }
+    subprocess.run(["bash", "-e", "-c", run], env=env, cwd=tmp_path, check=True)
+
+    assert (tmp_path / "output").read_text() == output
+    assert (tmp_path / "asked").read_text().splitlines()[-1] == "head=eve:x; touch pwned"
+    assert not (tmp_path / "pwned").exists()
