@@ -18,7 +18,7 @@ from gpupools.base.sdk import NEED, is_missing
 from gpupools.base.startup import end_lightly, start_lightly
 
 COMMANDS = {
-    "new": "write the stack file of an environment, from flags and a few questions",
+    "new": "write the stack file of an environment, from flags and a few questions; or a whole project",
     "check": "validate stack files, without Pulumi and without a cloud",
     "preview": "show what a stack file would create, offline",
     "diff": "say what an edit of a stack file does to the nodes that run",

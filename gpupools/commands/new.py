@@ -1,4 +1,4 @@
-"""`gpupools new ENV`: write a stack file from flags, and ask for what is missing where somebody can answer."""
+"""`gpupools new`: write a stack file from flags, and ask for what is missing; or make a whole project."""
 
 import argparse
 import json
@@ -14,6 +14,7 @@ import yaml
 from gpupools.asked.spec import MODES, SHARED_MODES
 from gpupools.base.errors import Problem, Rejected, nearest, shown
 from gpupools.base.output import line, tell
+from gpupools.commands.project import make_project
 from gpupools.commands.schema import stack_schema
 from gpupools.commands.stack_text import cluster_schema, stack_text
 from gpupools.commands.words import wrong_words
@@ -35,7 +36,10 @@ Wrong = Callable[[str], Problem | None]
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("env", metavar="ENV", help="the environment, as in Pulumi.<ENV>.yaml")
+    parser.add_argument(
+        "env", metavar="ENV", nargs="?", help="the environment, as in Pulumi.<ENV>.yaml; with --project, the folder"
+    )
+    parser.add_argument("--project", action="store_true", help="make a repository that depends on this one")
     parser.add_argument("--cloud", metavar="CLOUD", help=", ".join(clouds()))
     parser.add_argument(
         "--describe",
@@ -65,11 +69,19 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--capacity", metavar="MODE", help="e.g. spot; left out: on-demand")
     parser.add_argument("--pool", metavar="NAME", help="key of the pool; left out: the GPU model, or gpus")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="left out: among the project's stack files")
-    parser.set_defaults(run=_run)
+    parser.set_defaults(run=lambda given: _run(parser, given))
 
 
-def _run(given: Given) -> int:
+def _run(parser: argparse.ArgumentParser, given: Given) -> int:
     try:
+        if given.project:
+            others = (key for key in vars(given) if key not in ("env", "project", "run", "command"))
+            if any(getattr(given, key) != parser.get_default(key) for key in others):
+                parser.error("--project takes a folder and nothing else")
+            make_project(Path(given.env if given.env is not None else "."))
+            return 0
+        if given.env is None:
+            parser.error("the following arguments are required: ENV")
         file = _place(given.env, given.output)
         checked = _written(given.env, file, *_asked(given, _Answers()))
     except Rejected as rejected:

@@ -1,9 +1,6 @@
 """The wheel in a team's own repository, with the real engine: program, policy pack, component and its host."""
 
 import json
-import sys
-import sysconfig
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +9,7 @@ import pytest
 from tests.engine.cli import Engine
 from tests.engine.stand_in import NODE_GROUP, NODE_POOL
 from tests.engine.test_components import HOSTED
-from tests.wheel.build import build_wheel, lay_packages_in_the_way
+from tests.wheel.build import build_wheel, lay_environment, lay_packages_in_the_way
 
 pytestmark = pytest.mark.engine
 
@@ -61,16 +58,7 @@ def repository(engine: Engine) -> Path:
     folder = engine.folder / "team"
     folder.mkdir()
     lay_packages_in_the_way(folder)
-    packages = folder / "env" / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    packages.mkdir(parents=True)
-    (folder / "env" / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n", encoding="utf-8")
-    (folder / "env" / "bin").mkdir()
-    for name in ("python", "python3"):
-        (folder / "env" / "bin" / name).symlink_to(Path(sys.executable).resolve())
-    with zipfile.ZipFile(build_wheel(engine.folder)) as archive:
-        archive.extractall(packages)
-    # Everything else this environment has; what its own .pth files name is left out, and with it this checkout.
-    (packages / "locked.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    lay_environment(folder / "env", build_wheel(engine.folder))
     (folder / "pack").mkdir()
     (folder / "pack" / "PulumiPolicy.yaml").write_text(settings(version="1.0.0"), encoding="utf-8")
     pack = "from gpupools.policies.serve import serve\n\nserve()\n"

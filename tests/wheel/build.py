@@ -1,7 +1,9 @@
-"""Builds the wheel, and the repository of a team that has packages of the names our folders have."""
+"""Builds and installs the wheel, and the repository of a team that has packages of the names our folders have."""
 
 import subprocess
 import sys
+import sysconfig
+import zipfile
 from pathlib import Path
 
 from tests.source_roots import ROOT
@@ -23,3 +25,21 @@ def lay_packages_in_the_way(repository: Path) -> None:
         (repository / name).mkdir()
         text = f"raise RuntimeError('{name} of somebody else')\n"
         (repository / name / "__init__.py").write_text(text, encoding="utf-8")
+
+
+def lay_environment(folder: Path, wheel: Path) -> None:
+    """Make a virtual environment with the wheel beside what this one has installed, and nothing of this checkout."""
+    packages = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
+    packages.mkdir(parents=True)
+    (folder / "pyvenv.cfg").write_text(f"home = {Path(sys.executable).resolve().parent}\n", encoding="utf-8")
+    (folder / "bin").mkdir()
+    for name in ("python", "python3"):
+        (folder / "bin" / name).symlink_to(Path(sys.executable).resolve())
+    command = folder / "bin" / "gpupools"
+    program = "from gpupools.commands.cli import program\n\nraise SystemExit(program())\n"
+    command.write_text(f"#!{folder}/bin/python\n{program}", encoding="utf-8")
+    command.chmod(0o755)
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    # Everything else this environment has; what its own .pth files name is left out, and with it this checkout.
+    (packages / "locked.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
