@@ -27,9 +27,9 @@ config:
   gpupools:pools:
 """
 KINDS = (
-    "{{clusters: [train], gpu: L4, sharing: {{mode: time-slicing, replicas: 4}}, trust: {{team: t{0}}}}}",
-    "{{clusters: [train], gpu: A100-40GB, gpus_per_node: 8, nodes: {{max: 4}}}}",
-    "{{clusters: [serve], gpu: A100-80GB, nodes: {{max: 2}}, sharing: {{mode: mig, profile: 1g.10gb}}}}",
+    "clusters: [train], gpu: L4, sharing: {{mode: time-slicing, replicas: 4}}, trust: {{team: t{0}}}",
+    "clusters: [train], gpu: A100-40GB, gpus_per_node: 8",
+    "clusters: [serve], gpu: A100-80GB, sharing: {{mode: mig, profile: 1g.10gb}}",
 )
 POOLS = 1000
 
@@ -40,7 +40,9 @@ def main() -> None:
     gpupools = str(Path(sys.executable).with_name("gpupools"))
     with tempfile.TemporaryDirectory() as folder:
         file, page = Path(folder) / "Pulumi.big.yaml", Path(folder) / "plan.html"
-        pools = (f"    p{each}: {KINDS[each % len(KINDS)].format(each)}\n" for each in range(POOLS))
+        pools = (
+            f"    p{each}: {{{KINDS[each % len(KINDS)].format(each)}, nodes: {{max: 4}}}}\n" for each in range(POOLS)
+        )
         file.write_text(CLUSTERS + "".join(pools), encoding="utf-8")
         report = [gpupools, "report", str(file), "--no-policies"]
         commands = {
