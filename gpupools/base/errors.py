@@ -112,7 +112,10 @@ def shown(value: object, *, most: int = 60) -> str:
     """Write a value given by a reader, short enough for one line.
 
     A long text may be a secret under a wrong key, and one inside a map may be too: of those the shape is told alone.
+    Null and truth values are written as in YAML and JSON.
     """
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
     if isinstance(value, str) and len(value) > most:
         return f"a text of {len(value)} characters"
     if isinstance(value, Mapping):
@@ -123,5 +126,5 @@ def shown(value: object, *, most: int = 60) -> str:
     try:
         text = repr(value)
     except ValueError:  # Python writes no whole number of more than 4300 digits
-        return f"a {type(value).__name__} too long to show"
+        return "a number too long to show"
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpupools.base.errors import Problem
+from gpupools.base.errors import Problem, nearest
 from gpupools.edits.diff import PoolChange, PoolRecord, compare
 from gpupools.edits.software import (
     ACCESS,
@@ -83,6 +83,8 @@ class Judged:
     """By pool, as `<cluster>/<pool>`, and by cluster for its software; where there is one, nothing may be declared."""
     warnings: tuple[str, ...] = ()
     """What the reader has to know, and can go on."""
+    unknown: tuple[Problem, ...] = ()
+    """What `allow_destroy` names that is not there and never was; where there is one, nothing may be declared."""
 
 
 def read_earlier(state: Mapping[str, Any]) -> Earlier:
@@ -153,7 +155,8 @@ def judge(earlier: Earlier, new: StackPlan, clouds: Mapping[str, Cloud]) -> Judg
     software = compare_software(_named_as_planned(earlier.software, new), new, changes)
     warnings = [*_not_compared(missing), *idle_switch(changes, new.stack, software)]
     refused = forbidden(changes, new.stack.allow_destroy) | forbidden_software(software, new.stack.allow_destroy)
-    return Judged(tuple(changes), tuple(software), refused, tuple(warnings))
+    unknown = tuple(unknown_names(changes, new.stack, software))
+    return Judged(tuple(changes), tuple(software), refused, tuple(warnings), unknown)
 
 
 def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iterator[SoftwareRecord]:
@@ -344,6 +347,26 @@ def _not_compared(missing: Sequence[PoolChange]) -> Iterable[str]:
         )
 
 
+def unknown_names(
+    changes: Sequence[PoolChange], stack: Stack, software: Sequence[SoftwareChange] = ()
+) -> Iterator[Problem]:
+    """Refuse what `gpupools:allow_destroy` names that is there neither before nor after.
+
+    Args:
+        changes: What becomes of every pool.
+        stack: The stack file the changes lead to.
+        software: What becomes of the clusters' software.
+    """
+    pools = {change.key for change in changes}
+    pools |= {f"{change.cluster}/{change.former}" for change in changes if change.former}
+    clusters = {*stack.clusters, *(change.cluster for change in changes), *(each.cluster for each in software)}
+    for index, name in enumerate(stack.allow_destroy):
+        kind, known = ("pool", pools) if "/" in name else ("cluster", clusters)
+        if name not in known:
+            what = f"{name!r} is no {kind} of this stack, and the update before had none of that name"
+            yield Problem(("allow_destroy", index), what, f"take it out, or correct it; {nearest(name, known)}")
+
+
 def idle_switch(changes: Sequence[PoolChange], stack: Stack, software: Sequence[SoftwareChange] = ()) -> Iterable[str]:
     """Say what `gpupools:allow_destroy` names for nothing.
 
@@ -356,17 +379,15 @@ def idle_switch(changes: Sequence[PoolChange], stack: Stack, software: Sequence[
     for name in stack.allow_destroy:
         change = by_key.get(name)
         if "/" not in name:
-            if name not in stack.clusters:
-                yield f"{SWITCH} names {name}, which is no cluster of this stack; take it out"
-            elif not any(each.cluster == name and each.destroys for each in software):
+            if name in stack.clusters and not any(each.cluster == name and each.destroys for each in software):
                 yield (
                     f"{SWITCH} names {name}, whose software this update does not destroy; until that is taken out its"
                     " software is not protected"
                 )
             continue
-        if change is None:
-            yield f"{SWITCH} names {name}, which is no pool of this stack; take it out"
-        elif change.change != "deleted" and not change.destroys and stack.is_production(change.pool):
+        if change is None:  # no pool by that name: see `unknown_names`
+            continue
+        if change.change != "deleted" and not change.destroys and stack.is_production(change.pool):
             yield (
                 f"{SWITCH} names {name}, which this update does not destroy; until that is taken out the pool is not"
                 " protected"

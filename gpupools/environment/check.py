@@ -1,14 +1,16 @@
 """A stack file from disk to plans, with every problem located by file and line."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
 from gpupools.asked.access import check_kubeconfig_paths, check_secrets
 from gpupools.asked.identity import not_compared
-from gpupools.base.errors import Problem, Rejected
-from gpupools.environment.stack import StackPlan, plan_config
-from gpupools.environment.stackfile import FileRejected, StackFile, is_in_checkout, read_stack_file
+from gpupools.base.errors import Path, Problem, Rejected, may_hold_secret, nearest
+from gpupools.environment.config_values import TOO_MUCH
+from gpupools.environment.stack import Stack, StackPlan, plan_config
+from gpupools.environment.stackfile import FileRejected, NotYaml, Span, StackFile, is_in_checkout, read_stack_file
 from gpupools.planned.cloud import Cloud
 
 
@@ -26,14 +28,19 @@ class Located(NamedTuple):
     line: int | None
     """From 1; None when the problem is the file itself."""
     problem: Problem
+    span: Span | None = None
+    """Where on the line, where that is known."""
+    source: str = ""
+    """The line itself; empty where it may hold a secret."""
 
     def __str__(self) -> str:
         return f"{self.place}: {self.problem}"
 
     @property
     def place(self) -> str:
-        """`file:line`, or the file alone."""
-        return f"{self.file}:{self.line}" if self.line is not None else str(self.file)
+        """`file:line`, or the file alone; `file:line:column` of what is no YAML."""
+        column = f":{self.span.column}" if self.span is not None and not self.problem.path else ""
+        return f"{self.file}:{self.line}{column}" if self.line is not None else str(self.file)
 
     def as_json(self) -> dict[str, Any]:
         """Return file, line, key, what, fix and source."""
@@ -46,7 +53,10 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile
     Raises:
         FileRejected: Everything that is wrong with it; `locate` says where.
     """
-    file = read_stack_file(path)
+    try:
+        file = read_stack_file(path)
+    except FileRejected as rejected:
+        raise FileRejected([*rejected.problems, *_beside(rejected, clouds)], rejected.file) from None
     try:
         plan = plan_config(file.config, clouds, file.others)
         check_secrets(plan.stack.clusters)
@@ -56,8 +66,36 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile
         raise FileRejected(rejected.problems, file) from None
 
 
+def _beside(misread: FileRejected, clouds: Mapping[str, Cloud]) -> list[Problem]:
+    """Return what else is wrong with a file of which some values cannot be judged, so that one round shows it all."""
+    if (
+        not misread.misread
+        or not misread.file.config
+        or any(problem.what.endswith(TOO_MUCH) for problem in misread.problems)
+    ):
+        return []
+    try:
+        plan_config(misread.file.config, clouds, misread.file.others)
+    except Rejected as rejected:
+        return [
+            problem
+            for problem in rejected.problems
+            if not any(_is_about(problem.path, path) for path in misread.misread)
+        ]
+    return []
+
+
+def _is_about(problem: Path, value: Path) -> bool:
+    """Say whether what is said of one place may come from the value of another: it is that, above it or below it."""
+    shorter = min(len(problem), len(value))
+    return problem[:shorter] == value[:shorter]
+
+
 def locate(path: FilePath, rejected: Rejected) -> list[Located]:
     """Give each problem its line in the file, in the order of the file."""
+    if isinstance(rejected, NotYaml) and rejected.span is not None:
+        line = _line(rejected.text, rejected.span, ())
+        return [Located(path, rejected.span.line, problem, rejected.span, line) for problem in rejected.problems]
     return _located(path, rejected.file if isinstance(rejected, FileRejected) else None, rejected.problems)
 
 
@@ -67,14 +105,44 @@ def warnings(checked: CheckedFile) -> list[Located]:
     found = [
         *([Problem(("environment",), file.note)] if file.note else []),
         *not_compared(checked.plan.stack.clusters),
+        *_named_for_nothing(checked.plan.stack),
         *(each for runtime in checked.plan.runtimes for each in runtime.warnings),
     ]
     return _located(file.path, file, found)
 
 
+def _named_for_nothing(stack: Stack) -> Iterator[Problem]:
+    """Say what `allow_destroy` names that the file does not have: right for what the next update deletes."""
+    pools = [f"{cluster}/{name}" for name, pool in stack.pools.items() for cluster in pool.clusters]
+    for index, name in enumerate(stack.allow_destroy):
+        kind, known = ("pool", pools) if "/" in name else ("cluster", list(stack.clusters))
+        if name not in known:
+            what = f"{name!r} is no {kind} of this file, so pulumi up takes it only in the update that deletes it"
+            yield Problem(("allow_destroy", index), what, nearest(name, known))
+
+
 def _located(path: FilePath, file: StackFile | None, problems: Iterable[Problem]) -> list[Located]:
-    located = [
-        Located(path, file.line(problem.path) if file is not None and problem.path else None, problem)
-        for problem in problems
-    ]
+    located = []
+    for problem in problems:
+        if file is None or not problem.path:
+            located.append(Located(path, None, problem))
+            continue
+        line, span = file.line(problem.path), file.span(problem.path)
+        if span is None or span.line != line:
+            located.append(Located(path, line, problem))
+        else:
+            located.append(Located(path, line, problem, span, _line(file.text, span, problem.path)))
     return sorted(located, key=lambda found: found.line or 0)
+
+
+_LONGEST = 60
+"""Characters of a word that is shown; a longer one may be a secret."""
+
+
+def _line(text: str, span: Span, path: Path) -> str:
+    """Return a line of a file to show with the problem on it; empty where it may hold a secret."""
+    line = text.split("\n")[span.line - 1].rstrip("\r") if text.count("\n") >= span.line - 1 else ""
+    words = re.split(r"[\s,:{}\[\]]+", line)
+    if may_hold_secret(path) or may_hold_secret(tuple(words)) or any(len(word) > _LONGEST for word in words):
+        return ""
+    return line

@@ -552,7 +552,7 @@ def _problem(model: type[BaseModel], at: Path, details: ErrorDetails) -> Problem
         above, parents = _walk(model, around)
         known = {key for parent in _models(parents) for key in parent.model_fields}
         return _of_another_mode(model, (*at, *above, key), around) or Problem(
-            (*at, *above, key), "unknown key", nearest(key, known)
+            (*at, *above, key), "unknown key", _right_key(key, known)
         )
     if isinstance(given, Late):
         what = "is a secret, or known only while the program runs"
@@ -576,6 +576,12 @@ def _problem(model: type[BaseModel], at: Path, details: ErrorDetails) -> Problem
         return Problem(path, f"got {shown(given)}", f"write a map with {keys}" if keys else "write a map")
     fix = _FIXES.get(kind, "{msg}").format(msg=details["msg"], **details.get("ctx", {}))
     return Problem(path, f"got {shown(given)}", fix)
+
+
+def _right_key(key: object, known: Collection[str]) -> str:
+    from gpupools.known.other_keys import known_elsewhere  # only on the way to an error
+
+    return known_elsewhere(str(key), known) or nearest(key, known)
 
 
 def _of_another_mode(model: type[BaseModel], path: Path, around: list[Any]) -> Problem | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path as FilePath
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -47,6 +47,9 @@ class StackFile:
     """ESC environments that the stack takes values from besides."""
     is_configured: bool = True
     """Whether it has a map `config:`."""
+    spans: Mapping[Path, "Span"] = field(default_factory=dict)
+    """Where every value stands, by path; of a map or a list, and of what an alias brings, its key."""
+    text: str = ""
 
     @property
     def note(self) -> str:
@@ -66,18 +69,53 @@ class StackFile:
                 return line
         return 1
 
+    def span(self, path: Path) -> "Span | None":
+        """Return where a value stands, or the nearest thing around it that is in the file."""
+        for length in range(len(path), 0, -1):
+            span = self._spans_of_text.get(tuple(map(str, path[:length])))
+            if span is not None:
+                return span
+        return None
+
+    @cached_property
+    def _spans_of_text(self) -> Mapping[tuple[str, ...], "Span"]:
+        return {tuple(map(str, path)): span for path, span in self.spans.items()}
+
     @cached_property
     def _lines_of_text(self) -> Mapping[tuple[str, ...], int]:
         # A GPU index is a number in YAML, but text once it went through JSON; both mean the same place.
         return {tuple(map(str, path)): line for path, line in self.lines.items()}
 
 
+class Span(NamedTuple):
+    """Characters of one line."""
+
+    line: int
+    """From 1, as the others are."""
+    column: int
+    end: int
+    """The column behind the last."""
+
+
 class FileRejected(Rejected):
     """A file was read, but what it asks for cannot be built; knows the lines."""
 
-    def __init__(self, problems: Iterable[Problem], file: StackFile) -> None:
+    def __init__(self, problems: Iterable[Problem], file: StackFile, misread: Iterable[Path] = ()) -> None:
         super().__init__(problems)
         self.file = file
+        self.misread = frozenset(misread)
+        """Where the file has what nobody can judge; the rest of `file.config` is as written."""
+
+
+class NotYaml(Rejected):
+    """A text is no YAML; knows the place where that showed."""
+
+    def __init__(self, problem: Problem, span: Span | None, text: str) -> None:
+        super().__init__([problem])
+        if span is not None:  # for whoever knows no file, such as the stack program
+            self.args = (f"line {span.line}, column {span.column}: {problem}",)
+        self.span = span
+        self.text = text
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
@@ -152,33 +190,42 @@ def read_values(path: FilePath) -> StackFile:
     try:
         root = yaml.compose(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise Rejected([_broken(error)]) from None
+        raise _broken(error, text) from None
     if root is None:
         raise Rejected([Problem((), "the file is empty", "give it config: with gpupools:clusters and gpupools:pools")])
     reader = _Reader()
     document = reader.plain(root, ())
-    file = StackFile(path, stack_name(path), {}, {}, reader.lines)
-    if reader.problems:
-        raise FileRejected(reader.problems, file)
     document = document if isinstance(document, dict) else {}
     environments, inline = _environment(document.get("environment"))
     config = document.get("config")
-    try:
-        ours, others = _by_name(config, reader.lines)
-        below, others_below = _by_name(inline, reader.lines)
-        ours |= {name: merged(ours[name], value) if name in ours else value for name, value in below.items()}
-        handed_on = {name: _as_handed_on(name, value) for name, value in ours.items()}
-    except Rejected as rejected:
-        raise FileRejected(rejected.problems, file) from None
-    if dates := list(rewritten_dates(handed_on, ())):
-        raise FileRejected(dates, file)
-    others = others_below | others
-    return StackFile(
-        path, stack_name(path), handed_on, others, reader.lines, environments, is_configured=isinstance(config, dict)
+    problems = reader.problems
+    ours, others = _by_name(config, reader.lines, problems)
+    below, others_below = _by_name(inline, reader.lines, problems)
+    ours |= {name: merged(ours[name], value) if name in ours else value for name, value in below.items()}
+    handed_on: dict[str, Any] = {}
+    for name, value in ours.items():
+        try:
+            handed_on[name] = _as_handed_on(name, value)
+        except Rejected as rejected:
+            problems += rejected.problems
+    problems += rewritten_dates(handed_on, ())
+    file = StackFile(
+        path,
+        stack_name(path),
+        handed_on,
+        others_below | others,
+        reader.lines,
+        environments,
+        is_configured=isinstance(config, dict),
+        spans=reader.spans,
+        text=text,
     )
+    if problems:
+        raise FileRejected(problems, file, misread={problem.path for problem in problems})
+    return file
 
 
-def _by_name(config: Any, lines: dict[Path, int]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _by_name(config: Any, lines: dict[Path, int], problems: list[Problem]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the values under our namespace, by key without it, and all others, by whole key."""
     ours: dict[str, Any] = {}
     others: dict[str, Any] = {}
@@ -190,7 +237,7 @@ def _by_name(config: Any, lines: dict[Path, int]) -> tuple[dict[str, Any], dict[
             continue
         if name in ours:
             what = f"is given twice, as {name} and as {NAMESPACE}:{name}"
-            raise Rejected([Problem((name,), what, "keep one")])
+            problems.append(Problem((name,), what, "keep one"))
         ours[name] = value
         if name not in KEYS:
             lines[f"{NAMESPACE}:{name}",] = lines[name,]
@@ -282,15 +329,24 @@ def _text(path: FilePath) -> str:
         raise Rejected([Problem((), f"cannot be read: {reason}")]) from None
 
 
-def _broken(error: Exception) -> Problem:
+def _broken(error: Exception, text: str) -> NotYaml:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
-    where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+    span = Span(mark.line + 1, mark.column + 1, mark.column + 2) if mark is not None else None
+    return NotYaml(_broken_at(error, span, text), span, text)
+
+
+def _broken_at(error: Exception, span: Span | None, text: str) -> Problem:
     what = getattr(error, "problem", None) or str(error).splitlines()[0]
     if getattr(error, "context", None) == _ONE_DOCUMENT:
-        return Problem((), f"{where}a second document begins", "keep one; a stack file holds one document")
+        return Problem((), "a second document begins", "keep one; a stack file holds one document")
     if what == TOO_MUCH:
-        return Problem((), f"{where}holds {what}", "split the environment into several stacks")
-    return Problem((), f"{where}is not YAML: {what}", "check quotes, indentation and brackets there")
+        return Problem((), f"holds {what}", "split the environment into several stacks")
+    lines = text.splitlines()
+    if span is not None and span.line <= len(lines):
+        before = lines[span.line - 1][: span.column]
+        if "\t" in before and not before.strip():
+            return Problem((), "is not YAML: a tab indents this line", "indent with blanks")
+    return Problem((), f"is not YAML: {what}", "check quotes, indentation and brackets there")
 
 
 class _Reader:
@@ -298,6 +354,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.lines: dict[Path, int] = {}
+        self.spans: dict[Path, Span] = {}
         self.problems: list[Problem] = []
         self._values = self._depth = 0
 
@@ -345,7 +402,9 @@ class _Reader:
     def _sequence(self, node: yaml.SequenceNode, at: Path) -> list[Any]:
         values = []
         for index, item in enumerate(node.value):
-            self.lines[_ours((*at, index))] = item.start_mark.line + 1
+            place = _ours((*at, index))
+            self.lines[place] = item.start_mark.line + 1
+            self.spans[place] = _span(item, item)
             values.append(self.plain(item, (*at, index)))
         return values
 
@@ -367,6 +426,7 @@ class _Reader:
                 what = f"is given twice, on lines {own[key]} and {line}"
                 self.problems.append(Problem(_ours(place), what, "keep one of them"))
             own[key] = self.lines[_ours(place)] = line
+            self.spans[_ours(place)] = _span(key_node, value_node)
             result[key] = self.plain(value_node, place)
         self._depth -= 1
         return result
@@ -400,6 +460,16 @@ class _Reader:
                 else:
                     self.problems.append(Problem(_ours(at), "<< merges something that is no map", "name a map"))
         return result
+
+
+def _span(key: yaml.Node, value: yaml.Node) -> Span:
+    """Return where a value of one line stands that is written behind its key; else where the key does."""
+    start, end = value.start_mark, value.end_mark
+    written_here = start.index > key.end_mark.index or value is key
+    if not (isinstance(value, yaml.ScalarNode) and value.value and start.line == end.line and written_here):
+        start, end = key.start_mark, key.end_mark
+    ends = end.column if end.line == start.line else start.column + 1
+    return Span(start.line + 1, start.column + 1, max(ends, start.column + 1) + 1)
 
 
 def _merges(key: yaml.Node) -> bool:

@@ -151,9 +151,9 @@ def test_a_wrong_file_among_right_ones_fails_the_command(tmp_path: Path, capsys:
     ("text", "found"),
     [
         pytest.param("", ": the file is empty", id="empty"),
-        pytest.param("config: [", ": line 2, column 1: is not YAML", id="broken YAML"),
-        pytest.param("config: " + "[" * 100_000, ": line 1, column 68: holds more than", id="deep"),
-        pytest.param("a: 1\n---\nb: 1\n", ": line 2, column 1: a second document begins", id="two documents"),
+        pytest.param("config: [", ":2:1: is not YAML", id="broken YAML"),
+        pytest.param("config: " + "[" * 100_000, ":1:68: holds more than", id="deep"),
+        pytest.param("a: 1\n---\nb: 1\n", ":2:1: a second document begins", id="two documents"),
         pytest.param("a" * 2_000_000, ": has more than 1048576 bytes", id="large"),
         pytest.param(GOOD.replace("fake", "fale"), ":3: clusters.lab.cloud: no cloud is called 'fale'", id="cloud"),
         pytest.param(GOOD.replace("L4", "L5"), ":7: pools.a.gpu: 'L5' is no NVIDIA GPU model", id="a GPU"),
@@ -395,3 +395,51 @@ def _refusal(config: Mapping[str, object]) -> str:
     except Rejected as rejected:
         return str(rejected)
     return ""
+
+
+# --- one round ---
+
+ROUND = """\
+config:
+  gpupools:clusters:
+    lab: {cloud: gcp, name: lab, project: 007, location: europe-west4, service_account: a@b.iam.gserviceaccount.com}
+  gpupools:allow_destroy: [lab/gone, lba]
+  gpupools:pools:
+    a: {clusters: [lab], gpu: L5, nodes: {max: 010, min: 2}, tags: {until: 2026-12-31}, spot: true}
+    b: {clusters: [lba], gpu: L4, nodes: {max: 2}, sharing: {mode: mgi}}
+"""
+
+
+def test_a_value_that_nobody_can_judge_does_not_hide_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "Pulumi.round.yaml"
+    file.write_text(ROUND, encoding="utf-8")
+
+    assert main(["check", str(file)]) == 1
+    said = [line.removeprefix(f"{file}:") for line in capsys.readouterr().err.splitlines()]
+    octal = "begins with 0, so that it is octal for one reader and decimal for another; leave the zero out, or write"
+    assert said == [
+        f"3: clusters.lab.project: {octal} it in quotes if it is text",
+        f"6: pools.a.nodes.max: {octal} it in quotes if it is text",
+        "6: pools.a.tags.until: is a date for Pulumi, which hands it on as another text; write it in quotes",
+        "6: pools.a.spot: unknown key; write capacity: {mode: spot}",
+        "7: pools.b.sharing.mode: got 'mgi'; use one of none, time-slicing, mps, mig",
+        "7: pools.b.clusters[0]: no cluster is called 'lba'; did you mean 'lab'?",
+    ]
+
+
+def test_a_switch_for_a_pool_the_file_does_not_have_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "Pulumi.switch.yaml"
+    sound = ROUND.replace("007", "ml").replace("L5", "L4").replace("010, min: 2", "4").replace(", spot: true", "")
+    sound = (
+        sound.replace(", tags: {until: 2026-12-31}", "").replace("[lba]", "[lab]").replace(", sharing: {mode: mgi}", "")
+    )
+    file.write_text(sound, encoding="utf-8")
+
+    assert main(["check", str(file)]) == 0
+    where = "so pulumi up takes it only in the update that deletes it"
+    assert capsys.readouterr().err.splitlines() == [
+        f"{file}:4: warning: allow_destroy[0]: 'lab/gone' is no pool of this file, {where}; known: lab/a, lab/b",
+        f"{file}:4: warning: allow_destroy[1]: 'lba' is no cluster of this file, {where}; did you mean 'lab'?",
+    ]

@@ -19,7 +19,7 @@ from gpupools.base.errors import Path, Problem, Rejected, dotted, nearest, shown
         pytest.param(("pools", "\x1b[31m"), 'pools["\\u001b[31m"]', id="a terminal's escape code"),
         pytest.param(("pools", "größe"), "pools.größe", id="letters of other languages"),
         pytest.param(("pools", "x" * 1000), "pools." + "x" * 320, id="a very long key"),
-        pytest.param(("layout", 16**5000), "layout[a int too long to show]", id="a number Python cannot write"),
+        pytest.param(("layout", 16**5000), "layout[a number too long to show]", id="a number Python cannot write"),
     ],
 )
 def test_a_path_is_written_for_people(path: Path, text: str) -> None:
@@ -85,11 +85,12 @@ def test_the_order_of_known_names_does_not_matter() -> None:
     [
         pytest.param("x", "'x'", id="text"),
         pytest.param(4, "4", id="a number"),
-        pytest.param(None, "None", id="null"),
+        pytest.param(None, "null", id="null"),
+        pytest.param(True, "true", id="true"),
         pytest.param("a\nb\x1b", r"'a\nb\x1b'", id="what a terminal would obey"),
         pytest.param("x" * 58, f"'{'x' * 58}'", id="as long as a line takes"),
         pytest.param("x" * 61, "a text of 61 characters", id="long, which may be a secret under a wrong key"),
-        pytest.param(16**5000, "a int too long to show", id="a number Python cannot write"),
+        pytest.param(16**5000, "a number too long to show", id="a number Python cannot write"),
         pytest.param(["hunter2"], "a list of 1", id="what is in a list may be a secret"),
         pytest.param({"token": "hunter2"}, "a map with 'token'", id="what is in a map may be a secret"),
         pytest.param(dict.fromkeys("abcde", 1), "a map with 'a', 'b', 'c', 'd' and more", id="a large map"),

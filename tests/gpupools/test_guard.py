@@ -265,7 +265,7 @@ def test_a_pool_on_two_clusters_counts_twice(tmp_path: Path) -> None:
 def test_a_switch_left_on_is_said(tmp_path: Path) -> None:
     found = judged(
         planned(tmp_path, FOUR, production=True),
-        planned(tmp_path, FOUR, production=True, allow_destroy=["train/a", "lab/x"]),
+        planned(tmp_path, FOUR, production=True, allow_destroy=["train/a"]),
     )
 
     assert found.warnings == (
@@ -273,8 +273,25 @@ def test_a_switch_left_on_is_said(tmp_path: Path) -> None:
             "gpupools:allow_destroy names train/a, which this update does not destroy; until that is taken out the"
             " pool is not protected"
         ),
-        "gpupools:allow_destroy names lab/x, which is no pool of this stack; take it out",
     )
+
+
+UNKNOWN = "this stack, and the update before had none of that name; take it out, or correct it;"
+
+
+def test_a_switch_for_what_never_was_is_refused(tmp_path: Path) -> None:
+    freed = planned(tmp_path, FOUR, production=True, allow_destroy=["lab/d"])
+    gone = {name: FOUR[name] for name in "abc"}
+
+    assert judged(freed, planned(tmp_path, gone, production=True, allow_destroy=["lab/d"])).unknown == ()
+    found = judged(
+        planned(tmp_path, gone, production=True),
+        planned(tmp_path, gone, production=True, allow_destroy=["lab/d", "trian", "train", "train/a"]),
+    )
+    assert [str(problem) for problem in found.unknown] == [
+        f"allow_destroy[0]: 'lab/d' is no pool of {UNKNOWN} did you mean 'lab/c'?",
+        f"allow_destroy[1]: 'trian' is no cluster of {UNKNOWN} did you mean 'train'?",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -490,7 +507,10 @@ def test_diff_says_what_pulumi_up_will_refuse(tmp_path: Path, capsys: pytest.Cap
 
     assert main(["diff", *files]) == 0
     said = capsys.readouterr()
-    assert said.err == "warning: gpupools:allow_destroy names lab/x, which is no pool of this stack; take it out\n"
+    assert said.err == (
+        f"warning: pulumi up refuses this: allow_destroy[1]: 'lab/x' is no pool of {UNKNOWN}"
+        " did you mean 'lab/d' or 'lab/c'?\n"
+    )
     assert [line for line in said.out.splitlines() if line.startswith("  ")] == [
         f"  pulumi up refuses that: {name} is a production pool; if that is meant, add {name} to gpupools:allow_destroy"
         for name in ("serve/b", "lab/c", "lab/d")

@@ -101,7 +101,7 @@ KEY = "use 1 to 20 lower-case letters, digits and hyphens, a letter first and no
         ),
         pytest.param(
             {"clusters": None, "pools": "x"},
-            [f"clusters: got None; give gpupools:clusters {MAP}", f"pools: is a text; give gpupools:pools {MAP}"],
+            [f"clusters: got null; give gpupools:clusters {MAP}", f"pools: is a text; give gpupools:pools {MAP}"],
             id="not maps",
         ),
         pytest.param(
@@ -241,7 +241,7 @@ NO_STACK = "takes a stack's output, but none is named; add stack: <org>/<project
             id="a line break",
         ),
         pytest.param({"name": 3}, [f"clusters.lab.name: got 3; {ADDRESS}"], id="a number as address"),
-        pytest.param({"name": None}, [f"clusters.lab.name: got None; {ADDRESS}"], id="null as address"),
+        pytest.param({"name": None}, [f"clusters.lab.name: got null; {ADDRESS}"], id="null as address"),
         pytest.param({"name": ["x"]}, [f"clusters.lab.name: got a list of 1; {ADDRESS}"], id="a list as address"),
         pytest.param(
             {"name": {"outptu": "x"}, "stack": "o/p/s"},
@@ -358,7 +358,7 @@ HUGE = 16**5000
         pytest.param({"gpus_per_node": -1}, [f"pools.a.gpus_per_node: got -1; {RANGE}"], id="fewer than none"),
         pytest.param({"gpus_per_node": 65}, [f"pools.a.gpus_per_node: got 65; {RANGE}"], id="65 GPUs"),
         pytest.param({"gpus_per_node": "5/4"}, [f"pools.a.gpus_per_node: got '5/4'; {RANGE}"], id="one and a part"),
-        pytest.param({"gpus_per_node": True}, [f"pools.a.gpus_per_node: got True; {GPUS}"], id="true as GPUs"),
+        pytest.param({"gpus_per_node": True}, [f"pools.a.gpus_per_node: got true; {GPUS}"], id="true as GPUs"),
         pytest.param({"gpus_per_node": 0.25}, [f"pools.a.gpus_per_node: got 0.25; {GPUS}"], id="a decimal"),
         pytest.param({"gpus_per_node": "1/0"}, [f"pools.a.gpus_per_node: got '1/0'; {GPUS}"], id="a division by zero"),
         pytest.param({"gpus_per_node": "¼"}, [f"pools.a.gpus_per_node: got '¼'; {GPUS}"], id="a single character"),
@@ -369,7 +369,9 @@ HUGE = 16**5000
             id="a number that takes minutes to work out",
         ),
         pytest.param(
-            {"gpus_per_node": HUGE}, [f"pools.a.gpus_per_node: got a int too long to show; {RANGE}"], id="a huge number"
+            {"gpus_per_node": HUGE},
+            [f"pools.a.gpus_per_node: got a number too long to show; {RANGE}"],
+            id="a huge number",
         ),
         pytest.param({"nodes": Left}, ["pools.a.nodes: is missing; add it"], id="no nodes"),
         pytest.param(
@@ -384,10 +386,10 @@ HUGE = 16**5000
         ),
         pytest.param({"nodes": {"max": "4"}}, [f"pools.a.nodes.max: got '4'; {WHOLE}"], id="nodes in quotes"),
         pytest.param({"nodes": {"max": 4.5}}, [f"pools.a.nodes.max: got 4.5; {WHOLE}"], id="half a node"),
-        pytest.param({"nodes": {"max": True}}, [f"pools.a.nodes.max: got True; {WHOLE}"], id="true as nodes"),
-        pytest.param({"nodes": {"max": None}}, [f"pools.a.nodes.max: got None; {WHOLE}"], id="null as nodes"),
+        pytest.param({"nodes": {"max": True}}, [f"pools.a.nodes.max: got true; {WHOLE}"], id="true as nodes"),
+        pytest.param({"nodes": {"max": None}}, [f"pools.a.nodes.max: got null; {WHOLE}"], id="null as nodes"),
         pytest.param(
-            {"nodes": {"max": HUGE}}, ["pools.a.nodes.max: got a int too long to show; give 1000 or less"], id="huge"
+            {"nodes": {"max": HUGE}}, ["pools.a.nodes.max: got a number too long to show; give 1000 or less"], id="huge"
         ),
         pytest.param({"nodes": {"min": -1, "max": 1}}, ["pools.a.nodes.min: got -1; give 0 or more"], id="min below 0"),
         pytest.param(
@@ -444,7 +446,7 @@ HUGE = 16**5000
                 (0, "give more than 0"),
             )
         ),
-        pytest.param({"taints": [None]}, [f"pools.a.taints[0]: got None; {TAINT}"], id="null as taint"),
+        pytest.param({"taints": [None]}, [f"pools.a.taints[0]: got null; {TAINT}"], id="null as taint"),
         pytest.param(
             {"taints": ["ok:NoSchedule", "a", "b:No"]},
             [
@@ -550,7 +552,7 @@ SINGLE = "pools.a.sharing: strategy single needs slices of one profile on every 
 @pytest.mark.parametrize(
     ("sharing", "found"),
     [
-        pytest.param(None, [f"pools.a.sharing: got None; write a map with {SHARING_KEYS}"], id="null"),
+        pytest.param(None, [f"pools.a.sharing: got null; write a map with {SHARING_KEYS}"], id="null"),
         pytest.param("mig", [f"pools.a.sharing: got 'mig'; write a map with {SHARING_KEYS}"], id="a mode alone"),
         pytest.param([], [f"pools.a.sharing: got []; write a map with {SHARING_KEYS}"], id="a list"),
         pytest.param(LATE, [f"pools.a.sharing: {SECRET}"], id="a secret"),

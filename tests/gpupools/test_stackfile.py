@@ -13,7 +13,7 @@ import pytest
 from gpupools.asked.spec import LATE
 from gpupools.base.errors import Rejected
 from gpupools.environment.config_values import MAX_BYTES, from_text
-from gpupools.environment.stackfile import FileRejected, StackFile, read_stack_file, stack_name
+from gpupools.environment.stackfile import FileRejected, NotYaml, StackFile, read_stack_file, stack_name
 from tests.gpupools.cli_readings import READINGS, Reading
 
 GOOD = """\
@@ -322,7 +322,9 @@ def test_what_is_no_stack_file(text: str, found: list[tuple[int | None, str]], t
 @pytest.mark.parametrize(
     ("text", "place", "what"),
     [
-        pytest.param("config:\n\tx: 1\n", "line 2, column 1", "cannot start any token", id="a tab"),
+        pytest.param("config:\n\tx: 1\n", "line 2, column 1", "a tab", id="a tab"),
+        pytest.param("config:\n  \tx: 1\n", "line 2, column 3", "a tab", id="a tab behind blanks"),
+        pytest.param("config: [\t\n", "line 2, column 1", "expected", id="a tab that indents nothing"),
         pytest.param("config: {a: [1\n", "line 2, column 1", "expected ',' or ']'", id="an open bracket"),
         pytest.param("a: 1\n b: 2\n", "line 2, column 3", "mapping values are not allowed", id="indentation"),
         pytest.param("config: 'x", "line 1, column 11", "end of stream", id="an open quote"),
@@ -335,12 +337,16 @@ def test_what_is_no_stack_file(text: str, found: list[tuple[int | None, str]], t
     ],
 )
 def test_broken_yaml_says_where(text: str, place: str, what: str, tmp_path: Path) -> None:
-    ((line, problem),) = refused(tmp_path, text)
+    with pytest.raises(NotYaml) as caught:
+        read(tmp_path, text)
+    (problem,) = caught.value.problems
+    assert caught.value.span is not None
 
-    assert line is None
-    assert problem.startswith(f"{place}: is not YAML: ")
-    assert what in problem
-    assert problem.endswith(LOOK)
+    assert f"line {caught.value.span.line}, column {caught.value.span.column}" == place
+    assert str(caught.value) == f"{place}: {problem}"
+    assert problem.what.startswith("is not YAML: ")
+    assert what in problem.what
+    assert problem.fix == ("indent with blanks" if what == "a tab" else LOOK)
 
 
 @pytest.mark.parametrize(

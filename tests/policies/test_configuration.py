@@ -58,7 +58,7 @@ def test_levels_may_be_raised_and_rules_configured(document: dict[str, Any]) -> 
         pytest.param(
             {"gpu-pool-tainted": "severe"}, "got 'severe'; use one of: disabled, advisory, mandatory", id="level"
         ),
-        pytest.param({"gpu-pool-owned": {"enforcementLevel": None}}, "got None; use one of", id="level null"),
+        pytest.param({"gpu-pool-owned": {"enforcementLevel": None}}, "got null; use one of", id="level null"),
         pytest.param({"all": "advisory"}, "all: advisory lowers mandatory rules: gpu-pool-tainted, ", id="all"),
         pytest.param(
             {"all": {"enforcementLevel": "disabled"}}, "disabled lowers mandatory rules", id="all as an object"
@@ -68,7 +68,7 @@ def test_levels_may_be_raised_and_rules_configured(document: dict[str, Any]) -> 
         pytest.param(
             {"gpu-pool-bounded": {"maxNodesPerPool": -1}}, "whole number of 0 or more", id="below the minimum"
         ),
-        pytest.param({"gpu-pool-bounded": {"maxNodesPerPool": True}}, "got True; use a whole number", id="a boolean"),
+        pytest.param({"gpu-pool-bounded": {"maxNodesPerPool": True}}, "got true; use a whole number", id="a boolean"),
         pytest.param({"gpu-pool-protected": {"stacks": "prod"}}, "use a list of text", id="no list"),
         pytest.param({"gpu-sharing-trusted": {"tenants": "two"}}, "use one of: several, one", id="word"),
         pytest.param({"unverified-at-preview": {"x": 1}}, "has no such key", id="a policy without keys"),

@@ -371,4 +371,4 @@ def test_the_monitor_works_with_the_stock_set_mocks() -> None:
     contextvars.copy_context().run(asyncio.run, main())
 
     assert [resource.name for resource in monitor.declared.values()] == ["a"]
-    assert "maxPodsPerNode: got True" in str(monitor.problems[0])
+    assert "maxPodsPerNode: got true" in str(monitor.problems[0])

@@ -97,22 +97,26 @@ def test_the_same_file_again_declares_the_same(first: Preview) -> None:
     assert guarded == [replace(each, options={**each.options, "hooks": None}) for each in first.resources]
 
 
-def test_the_switch_goes_through_and_a_name_too_many_is_said(first: Preview) -> None:
-    config = edited({"a": {"disk_gib": 400}}, allow_destroy=["serve/a", "serve/x"])
-    found = run(config, first.state)
+def test_the_switch_goes_through(first: Preview) -> None:
+    found = run(edited({"a": {"disk_gib": 400}}, allow_destroy=["serve/a"]), first.state)
 
-    assert found.problems == []
-    assert found.messages == [
-        "warning: gpupools:allow_destroy names serve/x, which is no pool of this stack; take it out"
-    ]
+    assert (found.problems, found.messages) == ([], [])
+
+
+def test_a_name_in_the_switch_that_never_was_is_refused(first: Preview) -> None:
+    found = run(edited({"a": {"disk_gib": 400}}, allow_destroy=["serve/a", "serve/x"]), first.state)
+
+    assert found.resources == []
+    (problem,) = found.problems
+    (said,) = str(problem).splitlines()[1:]
+    assert said.startswith("allow_destroy[1]: 'serve/x' is no pool of this stack")
+    assert said.endswith("did you mean 'serve/a' or 'serve/b'?")
 
 
 def test_the_first_update_knows_that_there_was_nothing() -> None:
     found = run(edited({}, allow_destroy=["serve/x"]), {})
 
-    assert [message.partition(",")[0] for message in found.messages] == [
-        "warning: gpupools:allow_destroy names serve/x"
-    ]
+    assert "allow_destroy[0]: 'serve/x' is no pool of this stack" in str(found.problems)
 
 
 def test_a_renamed_pool_is_neither_deleted_nor_replaced(first: Preview) -> None:

@@ -74,7 +74,7 @@ WRONG: list[tuple[str, str, dict[str, Any], str]] = [
         "true for a number",
         NODE_GROUP,
         {"diskSize": True},
-        "diskSize: got True; give a whole number",
+        "diskSize: got true; give a whole number",
     ),
     (
         "an unknown nested key",

@@ -363,7 +363,7 @@ GOOD = {"driver": "Install", "nvidia": {"managementMode": "Managed"}}
         ({"upgradeSettings": {"maxSurg": "1"}}, "2026-08-01", "did you mean 'maxSurge'"),
         ({"gpuProfile": {"nvidia": {"managmentMode": "Managed"}}}, "2026-08-01", "use managementMode or migStrategy"),
         ({"gpuProfile": {"nvidia": {"managementMode": "On"}}}, "2026-08-01", "write Managed or Unmanaged"),
-        ({"gpuProfile": {"nvidia": {"managementMode": True}}}, "2026-08-01", "got True"),
+        ({"gpuProfile": {"nvidia": {"managementMode": True}}}, "2026-08-01", "got true"),
         ({"gpuProfile": {"nvidia": "Managed"}}, "2026-08-01", "properties.gpuProfile.nvidia: is no map"),
         ({"gpuProfile": GOOD}, "2025-09-01", "API version 2025-09-01 does not know it; use 2026-01-02-preview or"),
         ({"gpuProfile": GOOD}, "2025-10-02-preview", "API version 2025-10-02-preview does not know it"),

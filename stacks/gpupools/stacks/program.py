@@ -65,8 +65,8 @@ def run(folder: Path) -> None:
         state = _earlier_state()
         earlier = read_earlier(state or {})
         judged = Judged() if state is None else judge(earlier, plan, clouds())
-        if judged.forbidden:
-            raise Rejected(refusal.problem for refusal in judged.forbidden.values())
+        if judged.forbidden or judged.unknown:
+            raise Rejected([*judged.unknown, *(refusal.problem for refusal in judged.forbidden.values())])
     except Rejected as rejected:
         pulumi.log.error(f"nothing was declared:\n{rejected}")
         sys.exit(SHOWN)  # pulumi.RunError would add a line about an unhandled error

@@ -271,12 +271,12 @@ def test_malformed_states_never_raise(key: str, junk: Any, judge: Callable[..., 
     [
         pytest.param({"version": 3, "deployment": {"resources": {}}}, "deployment.resources: got {}", id="a state"),
         pytest.param(exported(state(), 3), "deployment.resources[1]: got 3", id="a state's resource"),
-        pytest.param(exported(state(type=None)), "deployment.resources[0].type: got None", id="a resource's type"),
+        pytest.param(exported(state(type=None)), "deployment.resources[0].type: got null", id="a resource's type"),
         pytest.param(exported(state(inputs=3)), "deployment.resources[0].inputs: got 3", id="a resource's inputs"),
         pytest.param(own_preview(resources="x"), "resources: got 'x'", id="a preview of this tool"),
         pytest.param({"steps": [{"op": 5}]}, "steps[0].op: got 5", id="a step"),
         pytest.param({"steps": [{"op": "create", "newState": 5}]}, "steps[0].newState: got 5", id="a new state"),
-        pytest.param({"steps": [], "diagnostics": True}, "diagnostics: got True", id="diagnostics"),
+        pytest.param({"steps": [], "diagnostics": True}, "diagnostics: got true", id="diagnostics"),
     ],
 )
 def test_a_damaged_file_does_not_pass(content: Any, where: str, judge: Callable[..., Judged]) -> None:

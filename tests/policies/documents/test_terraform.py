@@ -396,14 +396,14 @@ def test_malformed_parts_of_a_plan_never_raise(at: str, junk: Any, judge: Callab
     ("damage", "where"),
     [
         pytest.param({"resource_changes": 3}, "resource_changes: got 3", id="changes"),
-        pytest.param({"resource_changes": [None]}, "resource_changes[0]: got None", id="a change"),
-        pytest.param({"resource_changes": None}, "resource_changes: got None", id="no changes for planned values"),
+        pytest.param({"resource_changes": [None]}, "resource_changes[0]: got null", id="a change"),
+        pytest.param({"resource_changes": None}, "resource_changes: got null", id="no changes for planned values"),
         pytest.param({"planned_values": "x"}, "planned_values: got 'x'", id="planned values"),
-        pytest.param({"mode": None}, "resource_changes[0].mode: got None", id="mode"),
+        pytest.param({"mode": None}, "resource_changes[0].mode: got null", id="mode"),
         pytest.param({"type": 3}, "resource_changes[0].type: got 3", id="type"),
         pytest.param({"change": [1]}, "resource_changes[0].change: got a list of 1", id="its change"),
-        pytest.param({"change": {}}, "resource_changes[0].change.actions: got None", id="actions"),
-        pytest.param({"change": {"actions": ["create"]}}, "resource_changes[0].change.after: got None", id="after"),
+        pytest.param({"change": {}}, "resource_changes[0].change.actions: got null", id="actions"),
+        pytest.param({"change": {"actions": ["create"]}}, "resource_changes[0].change.after: got null", id="after"),
     ],
 )
 def test_a_damaged_plan_does_not_pass(damage: dict[str, Any], where: str, judge: Callable[..., Judged]) -> None:
@@ -420,14 +420,14 @@ def test_a_damaged_plan_does_not_pass(damage: dict[str, Any], where: str, judge:
     [
         pytest.param("x", "values: got 'x'", id="values"),
         pytest.param({"root_module": 3}, "values.root_module: got 3", id="root module"),
-        pytest.param({"root_module": {"resources": True}}, "values.root_module.resources: got True", id="resources"),
+        pytest.param({"root_module": {"resources": True}}, "values.root_module.resources: got true", id="resources"),
         pytest.param(
             {"root_module": {"child_modules": [{"resources": [{"mode": "managed", "type": "x", "values": 3}]}]}},
             "values.root_module.child_modules[0].resources[0].values: got 3",
             id="values of a resource",
         ),
         pytest.param(
-            {"root_module": {"resources": [{"type": "x"}]}}, "values.root_module.resources[0].mode: got None", id="mode"
+            {"root_module": {"resources": [{"type": "x"}]}}, "values.root_module.resources[0].mode: got null", id="mode"
         ),
     ],
 )

@@ -1,0 +1,50 @@
+"""Keys by which other tools know what a stack file says in its own words, as data: `data/other_keys.csv`."""
+
+import csv
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_DATA = Path(__file__).parents[1] / "data" / "other_keys.csv"
+
+
+class OtherKey(NamedTuple):
+    """One row."""
+
+    key: str
+    """Of the other tool, in the spelling of Terraform; `machineType` and `machine-type` mean the same."""
+    in_place: str
+    """The key that a map has which takes `write`; of the same word another map may make something else."""
+    write: str
+    used_by: str
+    """A product, or `common` for a word that has no one source."""
+    source: str
+    checked: str
+    """ISO date on which the row was compared with its source; empty without one."""
+
+
+@cache
+def other_keys() -> tuple[OtherKey, ...]:
+    """Return the rows in the file's order."""
+    with _DATA.open(newline="", encoding="utf-8") as file:
+        return tuple(OtherKey(**row) for row in csv.DictReader(file))
+
+
+def known_elsewhere(key: str, known: Collection[str]) -> str:
+    """Say what to write for a key of another tool, or of another spelling; empty when nothing is known of it.
+
+    Args:
+        key: As written.
+        known: The keys that its map takes.
+    """
+    plain = _plain(key)
+    spelt = next((each for each in known if _plain(each) == plain), None)
+    if spelt is not None:
+        return f"write {spelt}"
+    row = next((row for row in other_keys() if row.in_place in known and _plain(row.key) == plain), None)
+    return f"write {row.write}" if row is not None else ""
+
+
+def _plain(key: str) -> str:
+    return key[:60].replace("_", "").replace("-", "").casefold()
