@@ -110,7 +110,7 @@ def test_a_name_in_the_switch_that_never_was_is_refused(first: Preview) -> None:
     (problem,) = found.problems
     (said,) = str(problem).splitlines()[1:]
     assert said.startswith("allow_destroy[1]: 'serve/x' is no pool of this stack")
-    assert said.endswith("did you mean 'serve/a' or 'serve/b'?")
+    assert said.endswith("did you mean 'serve/b' or 'serve/a'?")
 
 
 def test_the_first_update_knows_that_there_was_nothing() -> None:
