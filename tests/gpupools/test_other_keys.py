@@ -6,6 +6,7 @@ import pytest
 import yaml
 from azure.mgmt.containerservice import models as aks
 from google.cloud import container_v1 as gke
+from pydantic import BaseModel
 
 from gpupools.asked.spec import Mig, Mps, Nodes, StackPool
 from gpupools.base.errors import Rejected
@@ -13,7 +14,7 @@ from gpupools.environment.stack import parse_stack
 from gpupools.known.other_keys import OtherKey, known_elsewhere, other_keys
 from gpupools.providers import clouds
 
-MAPS = (StackPool, Nodes, Mig, Mps, *(cloud.cluster for cloud in clouds().values()))
+MAPS: tuple[type[BaseModel], ...] = (StackPool, Nodes, Mig, Mps, *(cloud.cluster for cloud in clouds().values()))
 LAB = {"cloud": "gcp", **clouds()["gcp"].example_cluster}
 GKE_KEYS = {
     field
@@ -88,7 +89,7 @@ def test_what_is_written_whole_is_accepted(row: OtherKey) -> None:
 
 # --- no word of Python's ---
 
-WRONG = (None, True, False, [], [None], {}, {"a": None}, [["x"]], 1.5, -1, "x")
+WRONG: tuple[object, ...] = (None, True, False, [], [None], {}, {"a": None}, [["x"]], 1.5, -1, "x")
 KEYS = sorted(StackPool.model_fields)
 PYTHON = re.compile(r"\b(None|True|False|NoneType|dict|tuple|str|int|bool)\b|\[['\"]|\{['\"]")
 
