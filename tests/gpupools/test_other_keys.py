@@ -19,7 +19,7 @@ LAB = {"cloud": "gcp", **clouds()["gcp"].example_cluster}
 GKE_KEYS = {
     field
     for kind in (gke.NodeConfig, gke.AcceleratorConfig, gke.GPUSharingConfig, gke.NodePool, gke.NodePoolAutoscaling)
-    for field in kind.meta.fields  # type: ignore[attr-defined]
+    for field in kind.meta.fields
 }
 
 
