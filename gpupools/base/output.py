@@ -9,9 +9,12 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import quote
+
+from gpupools.base.screen import shows_colour
 
 VERSION = 1
 """Of what the commands answer as JSON (docs/json.md); a key that goes or changes its meaning makes it the next."""
@@ -51,6 +54,25 @@ def line(text: object) -> str:
 def tell(text: object, *, error: bool = False) -> None:
     """Print one line; with `error` to standard error."""
     _write(f"{line(text)}\n", error)
+
+
+class Style(StrEnum):
+    """How a terminal shows a part of a line (ECMA-48, SGR)."""
+
+    BAD = "31"
+    GOOD = "32"
+    WARNING = "33"
+    PLACE = "1"
+    FAINT = "2"
+
+
+def tell_parts(*parts: tuple[object, Style | None], error: bool = False) -> None:
+    """Print one line of parts, in colours where they are shown; elsewhere it is the line `tell` prints."""
+    if not shows_colour(sys.stderr if error else sys.stdout):
+        tell("".join(str(text) for text, _ in parts), error=error)
+        return
+    said = (printable(text) if style is None else f"\x1b[{style}m{printable(text)}\x1b[0m" for text, style in parts)
+    _write("".join(said) + "\n", error)
 
 
 def tell_lines(text: str, *, error: bool = False) -> None:

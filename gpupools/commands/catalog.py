@@ -4,9 +4,9 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from gpupools.base.output import answer, tell, tell_lines
-from gpupools.base.tables import table_text
-from gpupools.commands.words import wrong_words
+from gpupools.base.output import answer, tell
+from gpupools.base.tables import tell_table
+from gpupools.commands.words import examples, wrong_words
 from gpupools.known.catalogue import InstanceType
 from gpupools.known.gpus import gpu_models, match_gpu_model
 from gpupools.planned.plan import gpus_as_json
@@ -15,6 +15,7 @@ from gpupools.providers import clouds
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.epilog = examples("gpupools catalog --cloud aws --gpu H100")
     parser.add_argument("--cloud", metavar="CLOUD", help="only this cloud")
     parser.add_argument("--gpu", metavar="MODEL", help="only this GPU model, e.g. L4 or A100-80GB (A100: every A100)")
     parser.add_argument("--json", action="store_true", help="every column, as JSON")
@@ -89,4 +90,4 @@ def _print_table(rows: Iterable[tuple[str, InstanceType]]) -> None:
         for name, row in rows
     ]
     headers = ["cloud", "instance type", "GPU", "GPUs", "GiB/GPU", "vCPUs", "GiB", "arch", "RDMA", "lifecycle"]
-    tell_lines(table_text(table, headers))
+    tell_table(table, headers)

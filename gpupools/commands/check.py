@@ -6,15 +6,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpupools.base.errors import Problem, Rejected
-from gpupools.base.output import annotate, answer, tell
+from gpupools.base.output import Style, annotate, answer, tell_parts
 from gpupools.commands.files import add_within, links_out
+from gpupools.commands.words import examples
 from gpupools.environment.check import Located, check_stack_file, locate, warnings
+from gpupools.environment.told import tell_located
 from gpupools.providers import clouds
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
+    parser.epilog = examples("gpupools check stacks/*.yaml", "gpupools check - < stacks/Pulumi.dev.yaml")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml; - is standard input")
     parser.add_argument(
         "--format",
         choices=("text", "json", "github"),
@@ -84,7 +87,9 @@ def _tell(checked: _Checked, form: str) -> None:
                 bare = Problem((), problem.what, problem.fix, problem.source)
                 annotate(kind, located.file, located.line, problem.key or "gpupools check", bare)
             else:
-                tell(located if kind == "error" else f"{located.place}: warning: {located.problem}", error=True)
+                tell_located(located, warning=kind == "warning")
     if not checked.problems:
         pools = len(checked.pools)
-        tell(f"{checked.file}: ok, {pools} {'pool' if pools == 1 else 'pools'}")
+        tell_parts(
+            (f"{checked.file}: ", None), ("ok", Style.GOOD), (f", {pools} {'pool' if pools == 1 else 'pools'}", None)
+        )

@@ -9,11 +9,13 @@ import argparse
 import io
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from importlib import import_module
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from gpupools.base.errors import nearest, shown
 from gpupools.base.output import printable, tell, tell_lines
+from gpupools.base.screen import USUAL, columns, columns_asked
 from gpupools.base.sdk import NEED, is_missing
 from gpupools.base.startup import end_lightly, start_lightly
 
@@ -29,6 +31,7 @@ COMMANDS = {
     "catalog": "list the instance types with NVIDIA GPUs",
     "mig": "MIG profiles of a GPU, what fits on it, the fewest GPUs for a wish",
     "matrix": "what each cloud can share on which GPU, and by which software",
+    "completion": "print a script that completes commands and options in your shell",
 }
 """Each command and its line of help; its module in `commands/` is imported only when it is called."""
 
@@ -37,21 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     _make_writable()
-    parser = _Parser(prog="gpupools", description="GPU node pools as code on EKS, AKS and GKE.", formatter_class=_Help)
-    parser.add_argument("--version", action=_Version)
-    # With `prog` given, argparse does not lay out a usage text to find it.
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", prog=parser.prog)
     called = next((word for word in words if word in COMMANDS), None)
     if (file := _option_that_is_a_file(words)) is not None:
         tell(f"gpupools: {file} is an option and a file here; put -- before the files, or write ./{file}", error=True)
         return 2
     try:
-        for name, text in COMMANDS.items():
-            description = f"{text[0].upper()}{text[1:]}."
-            command = commands.add_parser(name, help=text, description=description, formatter_class=_Help)
-            if name == called:
-                import_module(f"gpupools.commands.{name}").add(command)
-        given = parser.parse_args(words)
+        given = parser([called] if called else []).parse_args(words)
         code: int = given.run(given)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has gone: `gpupools … | head`
@@ -70,6 +64,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     return code
+
+
+def parser(commands: Collection[str]) -> argparse.ArgumentParser:
+    """Return the parser of the command line, with the arguments of some commands: each is imported for them."""
+    whole = _Parser(
+        prog="gpupools",
+        description="GPU node pools as code on EKS, AKS and GKE.",
+        epilog="gpupools COMMAND --help shows examples.",
+        formatter_class=_Help,
+    )
+    whole.add_argument("--version", action=_Version)
+    # With `prog` given, argparse does not lay out a usage text to find it.
+    each = whole.add_subparsers(dest="command", required=True, metavar="COMMAND", prog=whole.prog)
+    for name, text in COMMANDS.items():
+        description = f"{text[0].upper()}{text[1:]}."
+        command = each.add_parser(name, help=text, description=description, formatter_class=_Help)
+        if name in commands:
+            import_module(f"gpupools.commands.{name}").add(command)
+    return whole
 
 
 def _option_that_is_a_file(words: Sequence[str]) -> str | None:
@@ -104,6 +117,12 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         super().error(printable(message))
 
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Offer the nearest word in place of every word there is."""
+        if action.choices is not None and value not in action.choices:
+            what = "is no command" if isinstance(action, argparse._SubParsersAction) else "is not one of its words"
+            raise argparse.ArgumentError(action, f"{shown(value)} {what}; {nearest(value, action.choices)}")
+
     def _print_message(self, message: str, file: object = None) -> None:
         if message:
             tell_lines(message, error=file is not sys.stdout)
@@ -125,14 +144,14 @@ class _Help(argparse.HelpFormatter):
     """As wide as the terminal, like argparse's own, which imports `shutil` to ask for every argument declared."""
 
     def __init__(self, prog: str) -> None:
-        try:
-            columns = int(os.environ["COLUMNS"])
-        except (KeyError, ValueError):
-            try:
-                columns = os.get_terminal_size().columns
-            except OSError:  # no terminal
-                columns = 80
-        super().__init__(prog, width=columns - 2)
+        super().__init__(prog, width=max((columns_asked() or columns(sys.stdout) or USUAL) - 2, _NARROWEST))
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Keep examples and lists as they are laid out."""
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+
+_NARROWEST = 20
 
 
 def program() -> int:

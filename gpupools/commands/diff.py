@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpupools.base.errors import Problem, Rejected
-from gpupools.base.output import answer, tell, tell_lines
+from gpupools.base.output import Style, answer, tell, tell_lines, tell_parts
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.git import NotInGit, file_at
+from gpupools.commands.words import examples
 from gpupools.edits.comparison import Comparison, compare_files
 from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate
+from gpupools.environment.told import tell_located
 from gpupools.providers import clouds
 from gpupools.report.room import LIMIT, Room, code
 
@@ -36,8 +38,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.usage = (
         "gpupools diff [--format FORMAT] [--json] [--exit-code] [--within DIR] (OLD NEW | --since GIT-REF [FILE])"
     )
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EXITS
+    parser.epilog = examples("gpupools diff stacks/Pulumi.dev.yaml stacks/Pulumi.prod.yaml") + "\n" + _EXITS
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument("--since", metavar="GIT-REF", help="compare the file with what it was in this commit")
     parser.add_argument(
@@ -99,7 +100,7 @@ def _refuse(problems: Sequence[Located], as_json: bool) -> int:
     if as_json:
         answer("diff", "refused", [located.as_json() for located in problems], _NOTHING)
     for located in () if as_json else problems:
-        tell(located, error=True)
+        tell_located(located)
     return 1
 
 
@@ -136,11 +137,11 @@ def _json(found: Comparison) -> None:
 
 def _text(found: Comparison) -> None:
     for warning in found.warnings:
-        tell(f"warning: {warning}", error=True)
+        tell_parts(("warning", Style.WARNING), (f": {warning}", None), error=True)
     for change, refusal in found.refusals_in_words():
-        tell(change)
+        tell_parts((change, Style.BAD if change.destroys else None))
         if refusal is not None:
-            tell(f"  pulumi up refuses that: {refusal}")
+            tell_parts(("  pulumi up refuses that", Style.BAD), (f": {refusal}", None))
 
 
 def _markdown(found: Comparison) -> None:

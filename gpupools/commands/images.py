@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpupools.base.errors import Rejected
-from gpupools.base.output import answer, tell, tell_lines
-from gpupools.base.tables import table_text
+from gpupools.base.output import answer, tell
+from gpupools.base.tables import tell_table
 from gpupools.commands.files import add_within, links_out
+from gpupools.commands.words import examples
 from gpupools.environment.check import Located, check_stack_file, locate
+from gpupools.environment.told import tell_located
 from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.runtime.charts import charts
@@ -18,6 +20,7 @@ from gpupools.runtime.images import UNKNOWN_TAG, digest_of
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.epilog = examples("gpupools images stacks/Pulumi.prod.yaml")
     parser.add_argument("file", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument("--json", action="store_true", help="every image and chart with digest, its source and users")
     add_within(parser)
@@ -54,7 +57,7 @@ def show(file: Path, as_json: bool, within: Path | None = None) -> int:
         answer("images", "refused" if problems else "accepted", [each.as_json() for each in problems], holds)
     elif problems:
         for each in problems:
-            tell(each, error=True)
+            tell_located(each)
     else:
         _tell(images, packages)
     return 1 if problems else 0
@@ -141,14 +144,14 @@ def _tell(images: Sequence[Pulled], packages: Sequence[Pulled]) -> None:
         tell("nothing is installed in the clusters of this file, so there is nothing to mirror")
         return
     rows = [(each.what, each.digest or UNKNOWN, ", ".join(each.clusters)) for each in images]
-    tell_lines(table_text(rows, ["image", "digest", "clusters"]))
+    tell_table(rows, ["image", "digest", "clusters"])
     tell("")
     rows = [(f"{each.what} {each.version}", each.digest or UNKNOWN, ", ".join(each.clusters)) for each in packages]
-    tell_lines(table_text(rows, ["chart", "digest", "clusters"]))
+    tell_table(rows, ["chart", "digest", "clusters"])
     moved = [(each.what, where) for each in (*images, *packages) for where in each.pulled]
     if moved:
         tell("")
-        tell_lines(table_text(moved, ["publisher's", "pulled as"]))
+        tell_table(moved, ["publisher's", "pulled as"])
     for each in images:
         if each.note:
             tell("")

@@ -2,9 +2,9 @@
 
 import argparse
 
-from gpupools.base.output import answer, tell, tell_lines
-from gpupools.base.tables import table_text
-from gpupools.commands.words import wrong_words
+from gpupools.base.output import answer, tell
+from gpupools.base.tables import tell_table
+from gpupools.commands.words import examples, wrong_words
 from gpupools.known.gpus import match_gpu_model
 from gpupools.planned.cloud import Verdict
 from gpupools.planned.matrix import grouped, matrix
@@ -13,6 +13,7 @@ from gpupools.providers import clouds
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.epilog = examples("gpupools matrix --cloud gcp --gpu L4")
     parser.add_argument("--cloud", metavar="CLOUD", help="only this cloud")
     parser.add_argument("--gpu", metavar="MODEL", help="only this GPU model")
     parser.add_argument("--json", action="store_true", help="one row per cloud, software, sharing and GPU model")
@@ -51,7 +52,7 @@ def show(cloud: str | None, gpu: str | None, as_json: bool) -> int:
         ]
         headers = ["software", "sharing", "verdict", "GPUs", "why", "source"]
         widths = [None, None, None, 24, 70, 50]
-        tell_lines(table_text(table, headers, widths=widths))
+        tell_table(table, headers, widths=widths)
         tell("")
     return 0
 

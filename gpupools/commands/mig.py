@@ -7,7 +7,8 @@ from typing import Any
 
 from gpupools.base.errors import Problem, nearest
 from gpupools.base.output import answer, tell, tell_lines
-from gpupools.base.tables import table_text
+from gpupools.base.tables import tell_table
+from gpupools.commands.words import examples
 from gpupools.known.gpus import gpu_models, match_gpu_model
 from gpupools.known.mig import Layout, MigError, fit, geometry, pack, profiles
 
@@ -15,12 +16,18 @@ from gpupools.known.mig import Layout, MigError, fit, geometry, pack, profiles
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the three verbs."""
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    listing = verbs.add_parser("profiles", help="list the profiles of a GPU")
-    fitting = verbs.add_parser("fit", help="say whether these slices fit on one GPU, and where")
+    form = parser.formatter_class
+    listing = verbs.add_parser("profiles", help="list the profiles of a GPU", formatter_class=form)
+    what = "say whether these slices fit on one GPU, and where"
+    fitting = verbs.add_parser("fit", help=what, formatter_class=form)
     fitting.add_argument("names", nargs="+", metavar="PROFILE", help="e.g. 3g.20gb 2g.10gb 1g.5gb")
-    packing = verbs.add_parser("pack", help="find the fewest GPUs that hold these slices")
+    packing = verbs.add_parser("pack", help="find the fewest GPUs that hold these slices", formatter_class=form)
     packing.add_argument("wished", nargs="+", metavar="PROFILE=COUNT", help="e.g. 1g.5gb=10 3g.20gb=2")
     packing.add_argument("--max-gpus", type=int, default=16, metavar="N", help="at most this many, 1 to 16 (default)")
+    listing.epilog = examples("gpupools mig profiles --gpu A100-40GB")
+    fitting.epilog = examples("gpupools mig fit --gpu A100-40GB 3g.20gb 2g.10gb 1g.5gb")
+    packing.epilog = examples("gpupools mig pack --gpu H100-80GB 1g.10gb=10 3g.40gb=2")
+    parser.epilog = examples("gpupools mig profiles --gpu A100-40GB")
     for verb, run in ((listing, _profiles), (fitting, _fit), (packing, _pack)):
         verb.add_argument("--gpu", required=True, metavar="MODEL", help="e.g. A100-40GB or H100-80GB")
         verb.add_argument("--json", action="store_true")
@@ -133,7 +140,7 @@ def _profiles(given: argparse.Namespace) -> int:
         "size",
         "resource (strategy mixed)",
     ]
-    tell_lines(table_text(table, headers))
+    tell_table(table, headers)
     tell("")
     tell("compute and memory are slices; ? was not found in a public source")
     return 0

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupools.base.errors import Problem, Rejected
-from gpupools.base.output import annotate, answer, tell, tell_json, tell_xml
+from gpupools.base.output import Style, annotate, answer, tell, tell_json, tell_parts, tell_xml
+from gpupools.base.progress import progress
 from gpupools.commands.files import add_within, links_out, write_whole
+from gpupools.commands.words import examples
 
 if TYPE_CHECKING:
     from gpupools.policies.documents.judging import Found, Judged
@@ -28,9 +30,10 @@ FORMATS = ("text", *_REPORTS, "github")
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
-        "FILE is what one of these prints: terraform show -json, pulumi preview --json, pulumi stack export, gpupools "
-        "preview --json; or a Kubernetes manifest. Which one it is shows from what it holds."
-    )
+        "FILE is what one of these prints: terraform show -json, pulumi preview --json,\n"
+        "pulumi stack export, gpupools preview --json; or a Kubernetes manifest. Which one\n"
+        "it is shows from what it holds.\n\n"
+    ) + examples("gpupools policy --check-config policies/policy-config.prod.json")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
     parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
@@ -147,7 +150,12 @@ def judge_files(
     except Rejected as rejected:  # the report says so in every format, of the configuration instead of the files
         judged = [judging.Judged(config, problems=rejected.problems)]
     else:
-        judged = [judging.judge_file(path, chosen) for path in dict.fromkeys(files)]
+        named = list(dict.fromkeys(files))
+        with progress("reading the rules") as doing:
+            judged = []
+            for number, path in enumerate(named, start=1):
+                doing(f"judging {path}, {number} of {len(named)}")
+                judged.append(judging.judge_file(path, chosen))
         of_waivers = judging.judge_waivers(judged, chosen, some=changed)
         judged += [of_waivers] if of_waivers else []
     for each, file in reports:
@@ -164,7 +172,9 @@ def _text(judged: Sequence[Judged]) -> None:
         for problem in file.problems:
             tell(f"{file.path}: {problem}", error=True)
         for found in file.found:
-            tell(f"{_place(file, found)} {found.level.value}: {found.message} [{found.rule.name}]")
+            style = Style.BAD if found.level.value == "mandatory" else Style.WARNING
+            said = f": {found.message} [{found.rule.name}]"
+            tell_parts((f"{_place(file, found)} ", None), (found.level.value, style), (said, None))
         for found in file.waived:
             tell(f"{_place(file, found)} {found.waiver}: {found.message} [{found.rule.name}]")
         if not file.problems:

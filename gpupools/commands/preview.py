@@ -5,11 +5,14 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
+from gpupools.commands.words import examples
+
 DEV_STACK = Path("stacks/Pulumi.dev.yaml")
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.epilog = examples("gpupools preview stacks/Pulumi.dev.yaml")
     parser.add_argument("file", nargs="?", type=Path, default=DEV_STACK, metavar="FILE", help=f"default: {DEV_STACK}")
     parser.add_argument("--json", action="store_true", help="pools, resources and policy verdicts as JSON")
     parser.add_argument(

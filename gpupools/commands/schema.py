@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupools.base.output import tell_json
+from gpupools.commands.words import examples
 
 SCHEMA = Path(__file__).parents[1] / "data" / "stack-file.schema.json"
 """Written by `tooling/write_schema.py`."""
@@ -15,6 +16,7 @@ SCHEMA = Path(__file__).parents[1] / "data" / "stack-file.schema.json"
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments: none."""
+    parser.epilog = examples("gpupools schema > stack-file.schema.json")
     parser.set_defaults(run=lambda _: print_schema())
 
 

@@ -1,12 +1,18 @@
-"""What `catalog` and `matrix` are asked for."""
+"""What several commands say of their words."""
 
 from gpupools.base.errors import Problem, nearest
-from gpupools.known.gpus import gpu_models, match_gpu_model
-from gpupools.providers import clouds
+
+
+def examples(*calls: str) -> str:
+    """Write the examples at the end of a command's help; each is run by a test, in a checkout of this project."""
+    return "".join([f"example{'s' if len(calls) > 1 else ''}:\n", *(f"  {call}\n" for call in calls)])
 
 
 def wrong_words(cloud: str | None, gpu: str | None) -> Problem | None:
     """Say what is wrong with `--cloud` or `--gpu`; None when nothing is."""
+    from gpupools.known.gpus import gpu_models, match_gpu_model
+    from gpupools.providers import clouds
+
     if cloud is not None and cloud not in clouds():
         return Problem(("--cloud",), f"no cloud is called {cloud!r}", nearest(cloud, clouds()))
     if gpu is not None and not match_gpu_model(gpu):

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from gpupools.edits.diff import PoolChange, diff
-from gpupools.edits.guard import Forbidden, forbidden, forbidden_software, idle_switch
+from gpupools.edits.guard import Forbidden, forbidden, forbidden_software, idle_switch, unknown_names
 from gpupools.edits.software import SoftwareChange, diff_software
 from gpupools.environment.check import CheckedFile
 from gpupools.environment.stack import Stack, StackPlan
@@ -51,12 +51,13 @@ def compare_files(old: CheckedFile | None, new: CheckedFile, clouds: Mapping[str
     changes = diff(before, new.plan, clouds)
     software = diff_software(before, new.plan, changes)
     stack = new.plan.stack
+    unknown = [f"pulumi up refuses this: {problem}" for problem in unknown_names(changes, stack, software)]
     notes = [each.file.note for each in (old, new) if each is not None and each.file.note]
     return Comparison(
         changes,
         software,
         forbidden(changes, stack.allow_destroy) | forbidden_software(software, stack.allow_destroy),
-        [*dict.fromkeys(notes), *idle_switch(changes, stack, software)],
+        [*dict.fromkeys(notes), *unknown, *idle_switch(changes, stack, software)],
     )
 
 

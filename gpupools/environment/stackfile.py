@@ -1,6 +1,7 @@
 """Reading a stack file: the one place in the domain that opens what a user names; keeps the line of every key."""
 
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,6 +26,8 @@ from gpupools.environment.config_values import (
 from gpupools.environment.stack import KEYS
 
 NAMESPACE = "gpupools"
+STANDARD_INPUT = FilePath("-")
+"""The name of a file that is piped in; a file of that name is `./-`."""
 _NEEDED = ("clusters", "pools")
 _CONFIG = (("config",), ("environment", "values", "pulumiConfig"))
 """Where keys of the configuration stand in a file."""
@@ -310,10 +313,13 @@ def stack_name(path: FilePath) -> str:
 
 def _text(path: FilePath) -> str:
     try:
-        if path.is_dir():
+        if path == STANDARD_INPUT:
+            content = _standard_input()
+        elif path.is_dir():
             raise Rejected([Problem((), "is a folder", "name a file, e.g. stacks/Pulumi.dev.yaml")])
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
+        else:
+            with path.open("rb") as file:
+                content = file.read(MAX_BYTES + 1)
         if len(content) > MAX_BYTES:
             what = f"has more than {MAX_BYTES} bytes"
             raise Rejected([Problem((), what, "name a stack file, or split the environment into several stacks")])
@@ -327,6 +333,12 @@ def _text(path: FilePath) -> str:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise Rejected([Problem((), f"cannot be read: {reason}")]) from None
+
+
+def _standard_input() -> bytes:
+    if sys.stdin is None:
+        raise Rejected([Problem((), "standard input is closed", "pipe a stack file into it, or name one")])
+    return sys.stdin.buffer.read(MAX_BYTES + 1)
 
 
 def _broken(error: Exception, text: str) -> NotYaml:

@@ -5,6 +5,8 @@ Imports no Pulumi until the stack file has been accepted: a refusal must be as f
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -15,10 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from gpupools.asked.identity import not_compared
 from gpupools.base.errors import Problem, Rejected
-from gpupools.base.output import answer, tell, tell_lines
+from gpupools.base.output import Style, answer, tell, tell_parts
+from gpupools.base.progress import progress
+from gpupools.base.screen import columns
 from gpupools.environment.check import CheckedFile, check_stack_file, locate
 from gpupools.environment.stack import planned
 from gpupools.environment.stackfile import NAMESPACE, stack_name
+from gpupools.environment.told import tell_located
 from gpupools.preview.report import PolicyVerdict, Report, Violation, no_report
 from gpupools.providers import clouds
 
@@ -56,16 +61,31 @@ def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
             answer("preview", "refused", problems, no_report(str(file), NAMESPACE, stack_name(file)))
             return 1
         for each in located:
-            tell(each, error=True)
+            tell_located(each)
         tell(f"{file}: refused; nothing was declared", error=True)
         return 1
-    report = preview_file(checked, policy_config=config)
+    with progress("running the program and its policies"):
+        report = preview_file(checked, policy_config=config)
     if as_json:
         problems = [problem.as_json(file) for problem in report.problems]
         answer("preview", "refused" if report.exit_code else "accepted", problems, report.as_json())
     else:
-        tell_lines(report.as_text())
+        _tell(report.as_text(columns(sys.stdout)))
     return report.exit_code
+
+
+_VERDICTS = re.compile(r"( +)(pass|warn|FAIL|\+)( .*)")
+_STYLES = {"pass": Style.GOOD, "warn": Style.WARNING, "FAIL": Style.BAD, "+": Style.GOOD}
+
+
+def _tell(text: str) -> None:
+    """Print a report; a terminal shows its verdicts in colour."""
+    for line in text.removesuffix("\n").split("\n"):
+        verdict = _VERDICTS.fullmatch(line)
+        if verdict is not None:
+            tell_parts((verdict[1], None), (verdict[2], _STYLES[verdict[2]]), (verdict[3], None))
+        else:
+            tell_parts((line, Style.BAD if line.startswith("Refused") else None))
 
 
 def _policy_config(file: Path) -> Mapping[str, Any]:

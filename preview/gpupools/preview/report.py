@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 from gpupools.asked.overrides import tellable, without_hidden
 from gpupools.base.output import printable
 from gpupools.base.tables import table_text
@@ -100,22 +102,22 @@ class Report:
                 found["inputs"] = without_hidden(found["inputs"], plan.set_by_hand)
         return found
 
-    def as_text(self) -> str:
-        """Return the report for people."""
-        return "\n\n".join("\n".join(section) for section in self._sections()) + "\n"
+    def as_text(self, fit: int | None = None) -> str:
+        """Return the report for people, with tables of no more characters a line than fit."""
+        return "\n\n".join("\n".join(section) for section in self._sections(fit)) + "\n"
 
-    def _sections(self) -> Iterator[list[str]]:
+    def _sections(self, fit: int | None) -> Iterator[list[str]]:
         preview, resources = self.preview, self.preview.resources
         pools, clusters = len(self.plans), len({plan.cluster for plan in self.plans})
         what = f"Stack {preview.stack} ({self.file}): {_count(pools, 'pool')} on {_count(clusters, 'cluster')}"
         yield [printable(what)]
-        yield [pool_table(self.plans)]
+        yield [pool_table(self.plans, fit)]
         by_hand = list(by_hand_lines(self.plans))
         if by_hand:
             count = sum(len(plan.set_by_hand) for plan in self.plans)
             yield [f"Set by hand, {_count(count, 'input')}:", *by_hand]
         if self.runtimes:
-            yield ["Owners of the GPU software, one for each piece on each node:", owner_table(self.runtimes)]
+            yield ["Owners of the GPU software, one for each piece on each node:", owner_table(self.runtimes, fit)]
             yield from ([line, *notes] for line, notes in _notes(self.runtimes))
         yield [f"Resources, {len(resources)} to create:", *tree(preview)]
         if preview.stack_references:
@@ -131,8 +133,22 @@ class Report:
         refusing = sum(verdict.refuses for verdict in self.verdicts)
         if refusing:
             yield [f"Refused: {_count(refusing, 'mandatory policy', 'mandatory policies')} violated."]
+        if not self.exit_code and self.plans:
+            yield list(_pod(self.plans))
+            yield [
+                "Next: gpupools diff says what an edit does to nodes, gpupools images what a registry of yours needs,",
+                "gpupools explain what a word means.",
+            ]
         if not self.exit_code:
             yield ["Nothing was created and no cloud was asked. pulumi up creates it."]
+
+
+def _pod(plans: Sequence[PoolPlan]) -> Iterator[str]:
+    """Write the part of a pod's spec that puts it on the first pool."""
+    first = plans[0]
+    others = "; with --json every pool has its own, as pod" if len(plans) > 1 else ""
+    yield f"What a pod's spec needs for {first.cluster}/{first.name}{others}:"
+    yield from (f"  {line}" for line in yaml.safe_dump(first.pod(), sort_keys=False).splitlines())
 
 
 def no_report(file: str, project: str, stack: str) -> dict[str, Any]:
@@ -141,7 +157,7 @@ def no_report(file: str, project: str, stack: str) -> dict[str, Any]:
     return {"file": file, "project": project, "stack": stack, "outputs": {}, **{key: [] for key in lists}}
 
 
-def pool_table(plans: Iterable[PoolPlan]) -> str:
+def pool_table(plans: Iterable[PoolPlan], fit: int | None = None) -> str:
     """Draw one line for each pool on each cluster."""
     headers = ("cluster", "pool", "cloud", "instance type", "GPUs per node", "nodes", "taint", "sharing", "node offers")
     rows = [
@@ -158,7 +174,7 @@ def pool_table(plans: Iterable[PoolPlan]) -> str:
         )
         for plan in plans
     ]
-    return table_text(rows, headers)
+    return table_text(rows, headers, fit=fit)
 
 
 def offers(plan: PoolPlan) -> Iterator[str]:
@@ -183,14 +199,14 @@ def by_hand_lines(plans: Iterable[PoolPlan]) -> Iterator[str]:
             yield f"  {plan.cluster}/{plan.name}: {path} is {why} (gpu-node-customised)"
 
 
-def owner_table(runtimes: Iterable[RuntimePlan]) -> str:
+def owner_table(runtimes: Iterable[RuntimePlan], fit: int | None = None) -> str:
     """Draw who brings which piece, one line for each owner; pools of a cluster with the same owners stand together."""
     rows = []
     for runtime in runtimes:
         for (software, owned), pools in runtime.owners_alike().items():
             owners, brought = zip(*owned, strict=True) if owned else ((), ())
             rows.append((runtime.cluster, "\n".join(pools), software, "\n".join(owners), "\n".join(brought)))
-    return table_text(rows, ("cluster", "pools", "software", "owner", "pieces"))
+    return table_text(rows, ("cluster", "pools", "software", "owner", "pieces"), fit=fit)
 
 
 def _notes(runtimes: Iterable[RuntimePlan]) -> Iterator[tuple[str, list[str]]]:
