@@ -31,6 +31,7 @@ COMMANDS = {
     "catalog": "list the instance types with NVIDIA GPUs",
     "mig": "MIG profiles of a GPU, what fits on it, the fewest GPUs for a wish",
     "matrix": "what each cloud can share on which GPU, and by which software",
+    "explain": "say what a word, a policy rule or a refusal means, and where that is from",
     "completion": "print a script that completes commands and options in your shell",
 }
 """Each command and its line of help; its module in `commands/` is imported only when it is called."""

@@ -1,0 +1,167 @@
+"""`gpupools explain WORD|PROBLEM`: what a word, a policy rule or a refusal means, with its source."""
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from typing import NamedTuple
+
+from gpupools.base.errors import Problem, nearest
+from gpupools.base.output import Style, answer, tell, tell_parts
+from gpupools.base.tables import tell_table
+from gpupools.commands.words import examples
+from gpupools.known.other_keys import known_elsewhere, other_keys
+from gpupools.known.words import NEEDS_HEADERS, sharing_needs, words
+from gpupools.planned.cloud import Verdict
+from gpupools.planned.matrix import matrix
+from gpupools.providers import clouds
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = examples(
+        "gpupools explain MIG",
+        "gpupools explain sharing",
+        "gpupools explain gpu-pool-tainted",
+        "gpupools explain 'pools.l4.sharing.mode: L4 cannot be cut into MIG instances'",
+    )
+    parser.add_argument("text", nargs="*", metavar="WORD|PROBLEM", help="left out: every word there is")
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(run=lambda given: explain(" ".join(given.text), given.json))
+
+
+class Entry(NamedTuple):
+    """One thing that can be explained."""
+
+    name: str
+    kind: str
+    """`word`, `rule`, `key` of another tool, or `refusal`."""
+    what: str
+    source: str
+    page: str
+
+
+def explain(text: str, as_json: bool) -> int:
+    """Print what a text is about, all words for none; return 2 when nothing is known of it."""
+    found = _found(text) if text.strip() else [*_words().values(), *_rules().values()]
+    unknown = [] if found else [Problem((), f"{text[:200]!r} is not known here", nearest(text, [*_words(), *_rules()]))]
+    needs = sharing_needs() if any(each.name in _ABOUT_SHARING for each in found) and text.strip() else ()
+    if as_json:
+        holds = {"entries": [each._asdict() for each in found], "needs": [each._asdict() for each in needs]}
+        answer("explain", "failed" if unknown else "accepted", [each.as_json() for each in unknown], holds)
+        return 2 if unknown else 0
+    for problem in unknown:
+        tell(problem, error=True)
+    if not text.strip():
+        tell_table([(each.name, each.kind, each.what) for each in found], ("word", "kind", "what"), widths=(28, 6, 90))
+        return 0
+    for number, entry in enumerate(found):
+        if number:
+            tell("")
+        _tell(entry)
+    if needs:
+        tell("")
+        tell_table([each[:-1] for each in needs], NEEDS_HEADERS, widths=(12, 24, 24, 24, 24))
+        for source in dict.fromkeys(part for each in needs for part in each.source.split(" and ")):
+            tell(f"  source: {source}")
+    return 2 if unknown else 0
+
+
+_ABOUT_SHARING = ("sharing",)
+
+
+def _tell(entry: Entry) -> None:
+    tell_parts((entry.name, Style.PLACE), (f" ({entry.kind})" if entry.kind != "word" else "", None))
+    tell(f"  {entry.what}")
+    if entry.source:
+        tell(f"  source: {entry.source}")
+    if entry.page:
+        tell(f"  more: {entry.page}")
+
+
+def _words() -> Mapping[str, Entry]:
+    return {each.word: Entry(each.word, "word", each.what, each.source, each.page) for each in words()}
+
+
+def _rules() -> Mapping[str, Entry]:
+    rules = import_module("gpupools.policies.stack_rules").ALL_RULES  # only here: they take a while
+    return {
+        rule.name: Entry(
+            rule.name, "rule", f"{rule.level.value}: {rule.why} To cure it: {rule.fix}", rule.url, rule.docs
+        )
+        for rule in rules
+    }
+
+
+def _found(text: str) -> list[Entry]:
+    """Return what a text names as a whole, else what it speaks of: rules, refusals, keys of other tools, words."""
+    whole = _plain(text)
+    for each in words():
+        if whole in (_plain(each.word), *map(_plain, each.also.split())) or whole == _plain(each.word) + "s":
+            return [_words()[each.word]]
+    if "-" in text and (rule := _rules().get(text.strip())):
+        return [rule]
+    if len(text.split()) == 1 and ":" not in text:
+        return list(_keys(text))
+    return list(dict.fromkeys([*_rules_in(text), *_refusals_in(text), *_unknown_key(text), *_words_in(text)]))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\s_-]+", "", text).casefold()
+
+
+def _keys(key: str) -> Iterator[Entry]:
+    for row in other_keys():
+        if _plain(row.key) == _plain(key):
+            what = f"Here, where {row.in_place} stands: {row.write}. The key of {row.used_by}."
+            if row.used_by == "common":
+                what = f"Here, where {row.in_place} stands: {row.write}."
+            yield Entry(row.key, "key", what, row.source, "docs/stack-file.md")
+
+
+def _rules_in(text: str) -> Iterator[Entry]:
+    if re.search(r"[a-z]-[a-z]", text):
+        yield from (
+            rule for name, rule in _rules().items() if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
+        )
+
+
+def _refusals_in(text: str) -> Iterator[Entry]:
+    """Find the refused cells of the matrix whose reason a text gives."""
+    for cloud in clouds().values():
+        told: dict[str, Entry] = {}
+        for row in matrix(cloud):
+            if row.verdict is Verdict.REFUSED and row.why in text and row.why not in told:
+                instead = f"; instead: {row.instead}" if row.instead else ""
+                what = f"{row.why}{instead}"
+                told[row.why] = Entry(
+                    f"{row.sharing} on {cloud.service}", "refusal", what, row.source, "docs/matrix.md"
+                )
+        yield from told.values()
+
+
+def _unknown_key(text: str) -> Iterator[Entry]:
+    match = re.search(r"([\w-]+): unknown key", text)
+    if match is not None and known_elsewhere(match[1], [row.in_place for row in other_keys()]):
+        yield from _keys(match[1])
+
+
+_MOST = 6
+"""Words of a text that are explained; more would bury the one that matters."""
+
+
+def _words_in(text: str) -> Sequence[Entry]:
+    """Return the words of the glossary that a text has, in its order."""
+    found: dict[str, int] = {}
+    for each in words():
+        names = [each.word, *each.also.split()]
+        places = [
+            match.start()
+            for name in names
+            if len(name) > 3 or name.isupper()
+            for match in re.finditer(rf"(?<![a-z]){re.escape(name)}(?:s|es)?(?![a-z])", text, re.IGNORECASE)
+        ]
+        if places:
+            found[each.word] = min(places)
+    known = _words()
+    return [known[name] for name in sorted(found, key=found.__getitem__)[:_MOST]]

@@ -1,0 +1,105 @@
+"""`gpupools explain`: every word, rule and refusal with a source, and the nearest for one that is not known."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupools.asked.spec import MODES
+from gpupools.commands.cli import main
+from gpupools.known.other_keys import other_keys
+from gpupools.known.words import NEEDS_HEADERS, sharing_needs, words
+from gpupools.planned.cloud import Verdict
+from gpupools.planned.matrix import matrix
+from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.providers import clouds
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def explained(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> Any:
+    assert main(["explain", *words, "--json"]) == code
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("word", words(), ids=lambda word: word.word)
+def test_a_word_is_explained_with_source_and_page(word: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    (entry,) = explained(capsys, *word.word.upper().split())["entries"]
+
+    assert (entry["name"], entry["kind"], entry["what"]) == (word.word, "word", word.what)
+    assert entry["source"].startswith("https://")
+    assert (ROOT / entry["page"]).is_file()
+
+
+def test_the_words_of_the_stack_file_are_there() -> None:
+    known = {each.word for each in words()} | {other for each in words() for other in each.also.split()}
+
+    assert {*MODES, "trust", "pieces", "owner", "capacity", "profile", "replicas", "software"} <= {
+        each.casefold() for each in known
+    }
+
+
+@pytest.mark.parametrize("rule", ALL_RULES, ids=lambda rule: rule.name)
+def test_a_rule_is_explained_alone_and_in_a_finding(rule: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    (entry,) = explained(capsys, rule.name)["entries"]
+    in_a_finding = explained(capsys, f"plan.json: x: mandatory: something [{rule.name}]")["entries"][0]
+
+    assert rule.why in entry["what"]
+    assert (entry["kind"], entry["source"]) == ("rule", rule.url)
+    assert in_a_finding == entry
+
+
+@pytest.mark.parametrize("cloud", clouds().values(), ids=lambda cloud: cloud.name)
+def test_a_refused_cell_of_the_matrix_is_found_by_what_check_says(
+    cloud: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refused = {row.why: row for row in matrix(cloud) if row.verdict is Verdict.REFUSED}
+    chosen = list(refused.values())[:: max(len(refused) // 4, 1)]
+
+    assert chosen
+    for row in chosen:
+        found = explained(capsys, f"Pulumi.dev.yaml:3: pools.a.sharing.mode: {row.why}; {row.instead}")["entries"]
+        assert (row.why, row.source) in [
+            (each["what"].partition("; instead: ")[0], each["source"]) for each in found if each["kind"] == "refusal"
+        ]
+
+
+def test_a_key_of_another_tool_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in ("vm_size", "vmSize", "Pulumi.dev.yaml:3: pools.a.vm_size: unknown key; write instance_type: …"):
+        entry = explained(capsys, text)["entries"][0]
+        row = next(row for row in other_keys() if row.key == "vm_size")
+        assert (entry["name"], entry["kind"], entry["source"]) == ("vm_size", "key", row.source)
+
+
+@pytest.mark.parametrize(("word", "near"), [("trsut", "'trust'"), ("gpu-pool-tained", "'gpu-pool-tainted'")])
+def test_the_nearest_word_is_offered(word: str, near: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = explained(capsys, word, code=2)
+
+    assert (said["result"], said["entries"]) == ("failed", [])
+    assert f"did you mean {near}" in said["problems"][0]["fix"]
+
+
+@pytest.mark.parametrize("text", ["x" * 100_000, "\x1b[2J", "[", "::error::x", "é" * 50], ids=lambda text: text[:5])
+def test_what_means_nothing_is_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", text]) == 2
+    printed = capsys.readouterr()
+
+    assert printed.out == ""
+    assert len(printed.err.splitlines()) == 1
+    assert "\x1b" not in printed.err
+
+
+def test_the_decision_table_says_something_of_every_way_and_names_nvidia(capsys: pytest.CaptureFixture[str]) -> None:
+    assert {"isolation", "memory", "faults", "latency", "utilisation"} <= {each.need for each in sharing_needs()}
+    assert set(NEEDS_HEADERS[1:]) == set(MODES)
+    assert all(all(each) and "nvidia" in each.source.casefold() for each in sharing_needs())
+    assert explained(capsys, "sharing")["needs"] == [each._asdict() for each in sharing_needs()]
+    assert main(["explain", "sharing"]) == 0
+    assert "utilisation" in capsys.readouterr().out
+
+
+def test_without_a_word_every_one_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    listed = {each["name"] for each in explained(capsys)["entries"]}
+
+    assert listed == {each.word for each in words()} | {rule.name for rule in ALL_RULES}
