@@ -544,112 +544,7 @@ class _Notes:
         )
 
 
-def _source_link(source: str) -> str:
-    first, *rest = source.split()
-    if first.startswith("https://"):
-        return f"([source]({first}){', ' + ' '.join(rest) if rest else ''})"
-    return f"(`{source}`)"
-
-
-def _matrix() -> str:
-    return "\n\n".join(_matrix_of(cloud) for cloud in clouds().values())
-
-
-@cache
-def _rows(name: str) -> tuple[MatrixRow, ...]:
-    return tuple(matrix(clouds()[name]))
-
-
-def _matrix_of(cloud: Cloud) -> str:
-    rows = _rows(cloud.name)
-    notes = _Notes(cloud, rows)
-    by_cell: dict[tuple[str, str], list[MatrixRow]] = {}
-    for row in rows:
-        by_cell.setdefault((row.software, row.sharing), []).append(row)
-    grid = _table(
-        ["Sharing", *(f"`{software}`" for software in cloud.software)],
-        [
-            (f"`{kind}`", *(notes.cell(by_cell[software, kind]) for software in cloud.software))
-            for kind in SHARING_KINDS
-        ],
-    )
-    ways = "\n".join(f"- `{name}`: {each.why}. {_linked(each.source)}" for name, each in cloud.software.items())
-    title = f"## {cloud.service} (`{cloud.name}`)"
-    return "\n\n".join([title, grid, ways, f"GPUs: {', '.join(notes.models)}.", "\n".join(notes.lines)])
-
-
-# --- the policies -----------------------------------------------------------------------------------------------------
-
-
-def _judges(rule: Rule) -> str:
-    return "a pool" if rule.pool is not None else "the stack" if rule.stack is not None else "a chart or workload"
-
-
-def _rules() -> str:
-    rows = [(f"[{rule.name}](#{rule.name})", rule.level.value, _judges(rule)) for rule in ALL_RULES]
-    return _table(("Rule", "Level", "Judges"), rows)
-
-
-def _kinds_read() -> str:
-    """List what the readers read, as they say it themselves."""
-    groups: dict[str, list[str]] = {}
-    for group, kind in sorted(set(kinds_read(clouds()))):
-        if group != "core":  # Pulumi's name for Kubernetes' first group
-            groups.setdefault(group or "(core)", []).append(kind)
-    rows = [(f"Kubernetes, `{group}`", _code(kinds)) for group, kinds in groups.items()]
-    for name in clouds():
-        types = clouds()[name].reading().types
-        rows.append((f"Pulumi, {name}", _code(types)))
-    rows.append(("Terraform and OpenTofu", _code(terraform_types())))
-    rows.append(("CloudFormation", _code(sorted(CLOUDFORMATION_TYPES))))
-    rows.append(("ARM and Bicep", _code(sorted(ARM_TYPES))))
-    return _table(("Where", "Read"), rows)
-
-
-_ANSWERS = {
-    "nodes": "may bring nodes: a violation, cannot be verified",
-    "topology": "a violation where it has a topology, cannot be verified",
-    "resources": "a violation where it applies what is not in the same file",
-    "elsewhere": "advice; a violation where it names GPUs or a node pool",
-    "holds": "nothing; a violation where it names GPUs or a node pool",
-    "none": "nothing: brings no nodes",
-}
-
-
-def _kinds_not_read() -> str:
-    rows = [
-        (f"`{row.kind.removeprefix('kubernetes:')}`", _ANSWERS[row.answer], row.why, row.as_of, _linked(row.source))
-        for row in kind_rows()
-    ]
-    return _table(("Kind", "What is said", "Why", "As of", ""), rows)
-
-
-def _rule(rule: Rule) -> str:
-    """Write what a rule says of itself: why, cure, whose guidance it carries out, and the keys of its configuration."""
-    guidance = rule.framework
-    asks = f"{guidance.specification} ({guidance.name}, {guidance.version}: {guidance.reference})"
-    lines = [
-        f"{rule.why} Cure: {rule.fix[0].lower()}{rule.fix[1:]}",
-        f"Level {rule.level.value}, severity {rule.severity}. Guidance: {asks}. {_linked(rule.url)}",
-    ]
-    if rule.config:
-        headers = ("Key", "Write", "Left out", "Meaning")
-        lines.append(_table(headers, (_rule_key(key, each) for key, each in rule.config.items())))
-    return "\n\n".join(lines)
-
-
-def _rule_key(key: str, schema: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    if "enum" in schema:
-        write = " or ".join(f"`{value}`" for value in schema["enum"])
-    else:
-        forms = {"integer": "whole number", "array": "list of text", "object": "map of text to text", "string": "text"}
-        write = forms[schema["type"]]
-    default = schema.get("default")
-    left_out = "not set" if default is None else f"`{json.dumps(default)}`" if default else "none"
-    return f"`{key}`", write, left_out, str(schema["description"])
-
-
-def _source_link(source: str) -> str:
+def _linked(source: str) -> str:
     first, *rest = source.split()
     if first.startswith("https://"):
         return f"([source]({first}){', ' + ' '.join(rest) if rest else ''})"
@@ -756,28 +651,24 @@ def _rule_key(key: str, schema: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 def _glossary() -> str:
     rows = [
-        (f"**{each.word}**", each.what, f"[more]({_from_docs(each.page)}), {_linked(each.source)}") for each in words()
+        (f"**{each.word}**", each.what, f"[more]({each.page.removeprefix('docs/')}), {_page_of(each.source)}")
+        for each in words()
     ]
-    return _glossary_table(("Word", "Means", "Read"), rows)
+    return _in_columns(("Word", "Means", "Read"), rows)
 
 
 def _sharing_by_need() -> str:
-    rows = [(*each[:-1], ", ".join(map(_linked, each.source.split(" and ")))) for each in sharing_needs()]
-    return _glossary_table((*NEEDS_HEADERS, "source"), rows)
+    rows = [(*each[:-1], ", ".join(map(_page_of, each.source.split(" and ")))) for each in sharing_needs()]
+    return _in_columns((*NEEDS_HEADERS, "source"), rows)
 
 
-def _glossary_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [headers, ["---"] * len(headers), *rows]
-    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+def _in_columns(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in [headers, ["---"] * len(headers), *rows])
 
 
-def _from_docs(page: str) -> str:
-    return page.removeprefix("docs/")
-
-
-def _source_link(source: str) -> str:
+def _page_of(source: str) -> str:
     address, _, file = source.partition(" ")
-    return f"[source]({address})" if not file else f"[{file}]({address})"
+    return f"[{file or 'source'}]({address})"
 
 
 PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(

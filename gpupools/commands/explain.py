@@ -45,7 +45,7 @@ def explain(text: str, as_json: bool) -> int:
     """Print what a text is about, all words for none; return 2 when nothing is known of it."""
     found = _found(text) if text.strip() else [*_words().values(), *_rules().values()]
     unknown = [] if found else [Problem((), f"{text[:200]!r} is not known here", nearest(text, [*_words(), *_rules()]))]
-    needs = sharing_needs() if any(each.name in _ABOUT_SHARING for each in found) and text.strip() else ()
+    needs = sharing_needs() if [each.name for each in found] == ["sharing"] else ()
     if as_json:
         holds = {"entries": [each._asdict() for each in found], "needs": [each._asdict() for each in needs]}
         answer("explain", "failed" if unknown else "accepted", [each.as_json() for each in unknown], holds)
@@ -67,9 +67,6 @@ def explain(text: str, as_json: bool) -> int:
     return 2 if unknown else 0
 
 
-_ABOUT_SHARING = ("sharing",)
-
-
 def _tell(entry: Entry) -> None:
     tell_parts((entry.name, Style.PLACE), (f" ({entry.kind})" if entry.kind != "word" else "", None))
     tell(f"  {entry.what}")
@@ -86,9 +83,7 @@ def _words() -> Mapping[str, Entry]:
 def _rules() -> Mapping[str, Entry]:
     rules = import_module("gpupools.policies.stack_rules").ALL_RULES  # only here: they take a while
     return {
-        rule.name: Entry(
-            rule.name, "rule", f"{rule.level.value}: {rule.why} To cure it: {rule.fix}", rule.url, rule.docs
-        )
+        rule.name: Entry(rule.name, "rule", f"{rule.level.value}: {rule.why} {rule.fix}", rule.url, rule.docs)
         for rule in rules
     }
 
@@ -96,9 +91,10 @@ def _rules() -> Mapping[str, Entry]:
 def _found(text: str) -> list[Entry]:
     """Return what a text names as a whole, else what it speaks of: rules, refusals, keys of other tools, words."""
     whole = _plain(text)
-    for each in words():
-        if whole in (_plain(each.word), *map(_plain, each.also.split())) or whole == _plain(each.word) + "s":
-            return [_words()[each.word]]
+    named = next((each for each in words() if whole in (_plain(each.word), _plain(f"{each.word}s"))), None)
+    named = named or next((each for each in words() if whole in map(_plain, (each.also, *each.also.split()))), None)
+    if named is not None:
+        return [_words()[named.word]]
     if "-" in text and (rule := _rules().get(text.strip())):
         return [rule]
     if len(text.split()) == 1 and ":" not in text:
@@ -120,10 +116,9 @@ def _keys(key: str) -> Iterator[Entry]:
 
 
 def _rules_in(text: str) -> Iterator[Entry]:
-    if re.search(r"[a-z]-[a-z]", text):
-        yield from (
-            rule for name, rule in _rules().items() if re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text)
-        )
+    named = set(re.findall(r"[a-z]+(?:-[a-z]+)+", text))
+    if named:
+        yield from (rule for name, rule in _rules().items() if name in named)
 
 
 def _refusals_in(text: str) -> Iterator[Entry]:
@@ -132,11 +127,9 @@ def _refusals_in(text: str) -> Iterator[Entry]:
         told: dict[str, Entry] = {}
         for row in matrix(cloud):
             if row.verdict is Verdict.REFUSED and row.why in text and row.why not in told:
-                instead = f"; instead: {row.instead}" if row.instead else ""
-                what = f"{row.why}{instead}"
-                told[row.why] = Entry(
-                    f"{row.sharing} on {cloud.service}", "refusal", what, row.source, "docs/matrix.md"
-                )
+                what = f"{row.why}; instead: {row.instead}" if row.instead else row.why
+                name = f"{row.sharing} on {cloud.service}"
+                told[row.why] = Entry(name, "refusal", what, row.source, "docs/matrix.md")
         yield from told.values()
 
 

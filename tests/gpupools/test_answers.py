@@ -78,6 +78,9 @@ RUNS = [
     ("mig pack --gpu A30 x", 2),
     ("matrix --gpu L4", 0),
     ("matrix --gpu L5", 2),
+    ("explain MIG", 0),
+    ("explain sharing", 0),
+    ("explain xyzzy", 2),
 ]
 
 

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -33,14 +34,14 @@ config:
 
 
 def at_terminal(
-    words: Sequence[str], columns: int = 80, cwd: Path | None = None, **environment: str
+    words: Sequence[str], columns: int = 80, environment: Mapping[str, str] = MappingProxyType({})
 ) -> tuple[int, str]:
     """Run a command whose input and output are a terminal of some columns; return its code and what was written."""
     leader, follower = pty.openpty()
     subprocess.run(["stty", "rows", "24", "cols", str(columns)], stdin=follower, check=True)
     known = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "COLUMNS", "TERM")}
     done = subprocess.Popen(
-        words, stdin=follower, stdout=follower, stderr=follower, env={**known, "TERM": "xterm", **environment}, cwd=cwd
+        words, stdin=follower, stdout=follower, stderr=follower, env={**known, "TERM": "xterm", **environment}
     )
     os.close(follower)
     said = b""
@@ -59,7 +60,9 @@ def at_terminal(
     return done.wait(timeout=60), said.decode().replace("\r\n", "\n")
 
 
-def piped(words: Sequence[str], stdin: bytes | None = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+def piped(
+    words: Sequence[str], stdin: bytes = b"", environment: Mapping[str, str] = MappingProxyType({})
+) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(words, input=stdin, capture_output=True, env={**os.environ, **environment}, check=False)
 
 
@@ -108,8 +111,8 @@ def test_nothing_is_lost_from_a_table_that_is_made_narrower() -> None:
 @pytest.mark.parametrize("asked", ["abc", "0", "-5", "", "１２", "99999999999999999999", "1e3", "80.5"])
 def test_columns_that_mean_nothing_are_passed_over(asked: str) -> None:
     words = [str(GPUPOOLS), "catalog", "--cloud", "aws", "--gpu", "H100"]
-    code, said = at_terminal(words, 60, COLUMNS=asked)
-    helped = piped([str(GPUPOOLS), "check", "--help"], COLUMNS=asked)
+    code, said = at_terminal(words, 60, environment={"COLUMNS": asked})
+    helped = piped([str(GPUPOOLS), "check", "--help"], environment={"COLUMNS": asked})
 
     assert code == 0
     assert max(map(len, CODES.sub("", said).splitlines())) <= 60
@@ -119,14 +122,14 @@ def test_columns_that_mean_nothing_are_passed_over(asked: str) -> None:
 def test_columns_may_ask_for_another_width() -> None:
     words = [str(GPUPOOLS), "catalog", "--cloud", "aws", "--gpu", "H100"]
 
-    assert max(map(len, CODES.sub("", at_terminal(words, 200, COLUMNS="50")[1]).splitlines())) <= 50
+    assert max(map(len, CODES.sub("", at_terminal(words, 200, environment={"COLUMNS": "50"})[1]).splitlines())) <= 50
 
 
 def test_a_pipe_has_the_whole_width_whatever_columns_says() -> None:
     words = [str(GPUPOOLS), "matrix", "--cloud", "gcp"]
 
-    assert piped(words, COLUMNS="40").stdout == piped(words).stdout
-    assert max(map(len, piped(words, COLUMNS="40").stdout.decode().splitlines())) > 150
+    assert piped(words, environment={"COLUMNS": "40"}).stdout == piped(words).stdout
+    assert max(map(len, piped(words, environment={"COLUMNS": "40"}).stdout.decode().splitlines())) > 150
 
 
 def test_columns_are_wrapped_only_as_far_as_needed() -> None:
@@ -162,11 +165,11 @@ def test_a_terminal_gets_colour_and_a_mark_below_the_value(stack: Path) -> None:
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "a dumb terminal"])
 def test_a_terminal_that_wants_none_gets_no_code(stack: Path, environment: dict[str, str]) -> None:
     for words in (["check", str(stack)], ["matrix", "--gpu", "L4"], ["check", str(ROOT / "stacks/Pulumi.dev.yaml")]):
-        assert "\x1b" not in at_terminal([str(GPUPOOLS), *words], **environment)[1]
+        assert "\x1b" not in at_terminal([str(GPUPOOLS), *words], environment=environment)[1]
 
 
 def test_an_empty_no_color_is_none(stack: Path) -> None:
-    assert "\x1b[31m" in at_terminal([str(GPUPOOLS), "check", str(stack)], NO_COLOR="")[1]
+    assert "\x1b[31m" in at_terminal([str(GPUPOOLS), "check", str(stack)], environment={"NO_COLOR": ""})[1]
 
 
 def test_a_pipe_gets_the_line_alone(stack: Path) -> None:
@@ -267,7 +270,7 @@ def test_the_nearest_word_is_offered(words: list[str], said: str, capsys: pytest
 
 
 def helped(*words: str) -> str:
-    return piped([str(GPUPOOLS), *words, "--help"], COLUMNS="100").stdout.decode()
+    return piped([str(GPUPOOLS), *words, "--help"], environment={"COLUMNS": "100"}).stdout.decode()
 
 
 HELP = [*((name,) for name in COMMANDS), ("mig", "profiles"), ("mig", "fit"), ("mig", "pack")]
@@ -348,7 +351,7 @@ def test_what_takes_longer_than_a_second_is_told_and_taken_back() -> None:
 
 @pytest.mark.parametrize(("seconds", "environment"), [("0.1", {}), ("0.8", {"TERM": "dumb"})], ids=["soon", "dumb"])
 def test_what_is_soon_done_is_not_told(seconds: str, environment: dict[str, str]) -> None:
-    assert at_terminal([sys.executable, "-c", SLOW, seconds], **environment)[1] == "done\n"
+    assert at_terminal([sys.executable, "-c", SLOW, seconds], environment=environment)[1] == "done\n"
 
 
 def test_a_pipe_is_told_nothing_of_progress() -> None:
