@@ -17,7 +17,7 @@ from gpupools.base.output import line, tell
 from gpupools.commands.project import make_project
 from gpupools.commands.schema import stack_schema
 from gpupools.commands.stack_text import cluster_schema, stack_text
-from gpupools.commands.words import wrong_words
+from gpupools.commands.words import examples, wrong_words
 from gpupools.environment.check import CheckedFile, check_stack_file
 from gpupools.known.gpus import match_gpu_model
 from gpupools.known.mig import profiles
@@ -36,6 +36,9 @@ Wrong = Callable[[str], Problem | None]
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
+    parser.epilog = examples(
+        "gpupools new lab --cloud azure --cluster lab --set resource_group=ml --gpu T4 -o Pulumi.lab.yaml"
+    )
     parser.add_argument(
         "env", metavar="ENV", nargs="?", help="the environment, as in Pulumi.<ENV>.yaml; with --project, the folder"
     )

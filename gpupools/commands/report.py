@@ -13,6 +13,7 @@ from gpupools.base.sdk import NEED, is_missing
 from gpupools.commands.diff import Side, planned_side
 from gpupools.commands.files import add_within, links_out, write_whole
 from gpupools.commands.git import NotInGit, NotThen, file_at
+from gpupools.commands.words import examples
 from gpupools.edits.comparison import compare_files
 from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate, warnings
 from gpupools.environment.stackfile import stack_name
@@ -32,8 +33,7 @@ exit codes:
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.epilog = _EXITS
+    parser.epilog = examples("gpupools report stacks/Pulumi.dev.yaml -o plan.html --no-policies") + "\n" + _EXITS
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml")
     parser.add_argument(
         "-o", "--output", type=Path, metavar="OUT", help="the file to write; without it a comment is printed"

@@ -286,7 +286,15 @@ def test_the_examples_of_help_run(words: tuple[str, ...], tmp_path: Path) -> Non
 
     for call in calls:
         path = f"{GPUPOOLS.parent}{os.pathsep}{os.environ['PATH']}"
-        done = subprocess.run(call, shell=True, cwd=tmp_path, env={**os.environ, "PATH": path}, capture_output=True)
+        done = subprocess.run(
+            call,
+            stdin=subprocess.DEVNULL,
+            shell=True,
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            check=False,
+        )
         assert (done.returncode, done.stderr) == (0, b""), call
 
 
