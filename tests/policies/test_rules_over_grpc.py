@@ -791,6 +791,64 @@ def test_two_providers_made_from_one_new_cluster_are_one_cluster(pack: PolicyPac
     assert judged(elsewhere) == []
 
 
+SYSTEM_TAINT = "CriticalAddonsOnly=true:NoSchedule"
+TOLERATED = [{"key": "CriticalAddonsOnly", "operator": "Exists"}]
+
+
+@pytest.mark.parametrize(
+    ("profiles", "values", "told_of"),
+    [
+        ([{"nodeTaints": [SYSTEM_TAINT]}], {}, "values.operator.tolerations"),
+        (
+            [{"nodeTaints": [SYSTEM_TAINT]}, {"name": "more", "nodeTaints": [SYSTEM_TAINT, "a=b:NoSchedule"]}],
+            {},
+            "c (sys) has the taint",
+        ),
+        (
+            [{"nodeTaints": [SYSTEM_TAINT]}],
+            {"operator": {"tolerations": TOLERATED}},
+            "values.node-feature-discovery.master.tolerations",
+        ),
+        (
+            [{"nodeTaints": [SYSTEM_TAINT]}],
+            {"operator": {"tolerations": TOLERATED}, "nfd": {"enabled": False}},
+            "",
+        ),
+        ([{"nodeTaints": [SYSTEM_TAINT]}, {"name": "user", "mode": "User"}], {}, ""),
+        ([{"nodeTaints": UNKNOWN}], {}, ""),
+        ([{"nodeTaints": ["soft=yes:PreferNoSchedule"]}], {}, ""),
+        ([{"nodeTaints": [SYSTEM_TAINT]}], {"operator": {"tolerations": UNKNOWN}, "nfd": {"enabled": False}}, ""),
+        ([{"nodeTaints": [SYSTEM_TAINT]}], UNKNOWN, ""),
+    ],
+)
+def test_an_operator_without_a_node_to_start_on_is_told(
+    pack: PolicyPackProcess, profiles: list[dict[str, Any]], values: Any, told_of: str
+) -> None:
+    cluster_type = "azure-native:containerservice:ManagedCluster"
+    system = {"name": "sys", "mode": "System", "count": 1, "vmSize": "Standard_D4s_v5"}
+    cluster = StackResource(
+        urn=urn(cluster_type, "c"),
+        type=cluster_type,
+        name="c",
+        properties=struct({"agentPoolProfiles": [{**system, **each} for each in profiles]}),
+    )
+    pool = StackResource(
+        urn=urn(AKS, "pool"),
+        type=AKS,
+        name="pool",
+        properties=struct(aks(gpuProfile={"driver": "None"})),
+        property_dependencies={"resourceName": (cluster.urn,)},
+    )
+    chart = (
+        operator(values={"toolkit": {"enabled": False}, **values}) if values is not UNKNOWN else operator(values=values)
+    )
+    release = StackResource(urn=urn(RELEASE, "operator"), type=RELEASE, name="operator", properties=struct(chart))
+    said = [each for each in pack.analyze_stack([cluster, pool, release]) if "starts on no pool" in each.message]
+
+    assert told([*said]) == ([("unverified-in-stack", "operator")] if told_of else [])
+    assert all(told_of in each.message for each in said)
+
+
 def test_a_chart_and_what_it_renders_are_one_owner(pack: PolicyPackProcess) -> None:
     chart = StackResource(urn=urn(CHART, "p"), type=CHART, name="p", properties=struct(plugin()))
     image = struct(daemonset("nvcr.io/nvidia/k8s-device-plugin:v0.20.0"))

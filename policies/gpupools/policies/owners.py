@@ -10,9 +10,19 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
+from gpupools.base.taints import Taint
 from gpupools.planned.pool_facts import By, PoolFacts
+from gpupools.planned.tolerations import untolerated
 from gpupools.policies.declared import Cluster, Declared, DeclaredStack, Origin
-from gpupools.policies.software import CLAIMS, DRIVER, OPERAND_LABELS, PLUGIN, TOOLKIT, DeclaredSoftware
+from gpupools.policies.software import (
+    CLAIMS,
+    DRIVER,
+    OPERAND_LABELS,
+    PLUGIN,
+    TOOLKIT,
+    DeclaredSoftware,
+    tolerations_of_controllers,
+)
 
 MOST_PAIRS = 100_000
 """Comparisons of a kind of software with a kind of pool, or with another kind of software.
@@ -131,6 +141,38 @@ class Meetings:
         if len(found) * len(clusters) > MOST_PAIRS:
             raise TooMany(len(found), f"{len(clusters):,} clusters")
         return tuple(found)
+
+    def nowhere_to_start(self) -> Iterator[tuple[Declared, str, tuple[Declared, PoolFacts], Taint]]:
+        """Yield GPU Operators that bring a driver, and that no pool of their cluster in this stack takes.
+
+        Yields:
+            The chart, the value with the tolerations of what starts nowhere, a pool without GPUs, and a taint there.
+        """
+        # Pools of a cluster that taints do not tell apart are one; those of no cluster in this stack are left out.
+        by_cluster: dict[Cluster, dict[Any, tuple[Declared, PoolFacts]]] = {}
+        for declared, pool in self._stack.pools:
+            cluster = self._stack.cluster_of(declared)
+            if cluster.bits:
+                kinds = by_cluster.setdefault(Cluster(cluster.bits, ""), {})
+                kinds.setdefault((pool.taints, bool(pool.unknown), pool.has_gpus), (declared, pool))
+        operators = [
+            (declared, software)
+            for declared, software in self._stack.software
+            if software.kind == "gpu-operator" and DRIVER in software.brings
+        ]
+        if len(operators) * sum(len(kinds) for kinds in by_cluster.values()) > MOST_PAIRS:
+            raise TooMany(len(operators), f"{len(by_cluster):,} clusters")
+        for declared, software in operators:
+            origin = self._stack.origin_of(declared)
+            for cluster, kinds in by_cluster.items():
+                plain = next((each for each in kinds.values() if not each[1].has_gpus), None)
+                if plain is None or not self._stack.runs_on(cluster, origin):
+                    continue
+                for path, tolerations in tolerations_of_controllers(software):
+                    open_ = (pool.unknown or not untolerated(tolerations, pool.taints) for _, pool in kinds.values())
+                    if not any(open_):
+                        yield declared, path, plain, untolerated(tolerations, plain[1].taints)[0]
+                        break
 
     def with_software(self) -> Iterator[tuple[int, int, int, str, str]]:
         """Yield what meets software of the same API that was declared before.

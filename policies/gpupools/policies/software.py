@@ -5,12 +5,13 @@ Owns which chart or image brings which piece and where its values name versions.
 """
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
 from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.runtime.charts import CONTROLLERS, value_seen
 
 DRIVER, TOOLKIT, PLUGIN, CLAIMS = "driver", "container toolkit", "device plugin", "DRA driver"
 """The pieces that must have one owner on a node; of the last two, which both hand out GPUs, a node has one at all."""
@@ -262,6 +263,26 @@ def _is_on(chart: _Chart, piece: str, values: Mapping[str, Any]) -> Any:
     if any(value is False for value in on):
         return False
     return UNKNOWN if any(value is UNKNOWN for value in on) else True
+
+
+def tolerations_of_controllers(software: DeclaredSoftware) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+    """Yield the value with the tolerations, and these, of what of a chart is no daemon; what is not known is left out.
+
+    Args:
+        software: A chart whose values are known.
+    """
+    for each in CONTROLLERS:
+        path = tuple(each.tolerations.split("."))
+        switch = value_at(software.values, tuple(each.runs.split("."))) if each.runs else None
+        if each.chart != software.kind or switch not in (None, True):
+            continue
+        given = value_at(software.values, path)
+        listed = value_seen(each.chart, {}, each.tolerations) if given is None else given
+        plain = (str, int, float, type(None))
+        if isinstance(listed, list) and all(
+            isinstance(one, Mapping) and all(isinstance(value, plain) for value in one.values()) for one in listed
+        ):
+            yield each.tolerations, listed
 
 
 def chart_name(chart: str) -> str:

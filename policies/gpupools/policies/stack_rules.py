@@ -146,6 +146,7 @@ def _charts_against_charts(stack: DeclaredStack, meetings: Meetings) -> Iterator
 
 def _driver_installed(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     meetings = Meetings(stack)
+    yield from _nowhere_to_start(meetings)
     for resource, pool in stack.gpu_pools:
         if pool.software.driver is not By.NOBODY or pool.accelerator == "amd":
             continue
@@ -166,6 +167,31 @@ def _driver_installed(stack: DeclaredStack, context: Context) -> Iterator[tuple[
                 fix="take a node image with the driver, let the cloud install it, or install gpu-operator with driver",
                 pool=pool.pool,
                 unverified=not kinds,
+            ),
+        )
+
+
+def _nowhere_to_start(meetings: Meetings) -> Iterator[tuple[str, Finding]]:
+    """Find GPU Operators that bring a driver to a cluster all of whose pools keep them off, such as AKS's system pools.
+
+    Other pools may come from outside the stack, so that it is never sure.
+    """
+    try:
+        found = list(meetings.nowhere_to_start())
+    except TooMany as too_many:
+        yield "", _not_compared(too_many, "whether GPU Operators have a node to start on")
+        return
+    for release, path, (declared, pool), taint in found:
+        where = declared.name + (f" ({pool.pool})" if pool.pool else "")
+        yield (
+            release.urn,
+            Finding(
+                what=f"brings a GPU driver and starts on no pool of its cluster in this stack: {where} has the taint {taint},"
+                f" which values.{path} does not tolerate, and no other takes it",
+                property=f"values.{path}",
+                found="without it",
+                fix="add a pool without GPUs and taints, or tolerate it there (runtime.cpu_taints of a stack file)",
+                unverified=True,
             ),
         )
 
