@@ -186,8 +186,8 @@ def _nowhere_to_start(meetings: Meetings) -> Iterator[tuple[str, Finding]]:
         yield (
             release.urn,
             Finding(
-                what=f"brings a GPU driver and starts on no pool of its cluster in this stack: {where} has the taint {taint},"
-                f" which values.{path} does not tolerate, and no other takes it",
+                what=f"brings a GPU driver and starts on no pool of its cluster in this stack: {where} has the taint"
+                f" {taint}, which values.{path} does not tolerate, and no other takes it",
                 property=f"values.{path}",
                 found="without it",
                 fix="add a pool without GPUs and taints, or tolerate it there (runtime.cpu_taints of a stack file)",
