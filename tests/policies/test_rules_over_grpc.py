@@ -44,6 +44,11 @@ def eks(**more: Any) -> dict[str, Any]:
     }
 
 
+def eks_alone(**more: Any) -> dict[str, Any]:
+    """Return a group whose own taints decide: of newer images EKS merges user data, which a template may taint."""
+    return eks(**{"amiType": "AL2_x86_64_GPU", **more})
+
+
 def gke(**accelerator: Any) -> dict[str, Any]:
     return {
         "cluster": "lab",
@@ -191,7 +196,7 @@ def shared(**more: Any) -> dict[str, Any]:
 
 
 WRONG = [
-    pytest.param(EKS, eks(taints=[]), "gpu-pool-tainted", "mandatory", "taints", id="no taint"),
+    pytest.param(AKS, aks(nodeTaints=[]), "gpu-pool-tainted", "mandatory", "nodeTaints", id="no taint"),
     pytest.param(
         EKS,
         eks(taints=[{**TAINT, "effect": "NO_EXECUTE"}]),
@@ -395,7 +400,7 @@ def test_pools_of_a_production_stack_are_protected(pack: PolicyPackProcess) -> N
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf"), 1e308, -1.0, 0.5])
 def test_numbers_that_no_api_takes_are_judged_and_raise_nothing(pack: PolicyPackProcess, value: float) -> None:
-    odd = eks(taints=[], scalingConfig={"minSize": value, "maxSize": value}, diskSize=value)
+    odd = eks_alone(taints=[], scalingConfig={"minSize": value, "maxSize": value}, diskSize=value)
 
     assert "gpu-pool-tainted" in [said.policy for said in ask(pack, EKS, odd)]
     assert ask(pack, RELEASE, operator(timeout=value)) == []
@@ -404,7 +409,7 @@ def test_numbers_that_no_api_takes_are_judged_and_raise_nothing(pack: PolicyPack
 
 @pytest.mark.parametrize("envelope", [{SIGNATURE: SECRET}, {SIGNATURE: "no such"}, {SIGNATURE: 1.0}])
 def test_a_broken_envelope_is_a_violation_and_no_error(pack: PolicyPackProcess, envelope: dict[str, Any]) -> None:
-    assert "gpu-pool-tainted" in [said.policy for said in ask(pack, EKS, eks(taints=[envelope]))]
+    assert "gpu-pool-tainted" in [said.policy for said in ask(pack, EKS, eks_alone(taints=[envelope]))]
 
 
 ODD: list[Any] = [
@@ -942,8 +947,8 @@ def remediated(pack: PolicyPackProcess, type_: str, wire: Mapping[str, Any]) -> 
 @pytest.mark.parametrize(
     ("type_", "before", "after"),
     [
-        pytest.param(EKS, eks(taints=[]), eks(), id="EKS"),
-        pytest.param(EKS, {k: v for k, v in eks().items() if k != "taints"}, eks(), id="EKS, absent"),
+        pytest.param(EKS, eks_alone(taints=[]), eks_alone(), id="EKS"),
+        pytest.param(EKS, {k: v for k, v in eks_alone().items() if k != "taints"}, eks_alone(), id="EKS, absent"),
         pytest.param(
             AKS,
             aks(nodeTaints=["a=b:NoExecute2"]),
@@ -953,8 +958,8 @@ def remediated(pack: PolicyPackProcess, type_: str, wire: Mapping[str, Any]) -> 
         pytest.param(GKE, in_node_config(gke(), taints=None), gke(), id="GKE"),
         pytest.param(
             EKS,
-            eks(taints={SIGNATURE: SECRET, "value": []}, nodeRoleArn=UNKNOWN),
-            eks(taints={SIGNATURE: SECRET, "value": [TAINT]}, nodeRoleArn=UNKNOWN),
+            eks_alone(taints={SIGNATURE: SECRET, "value": []}, nodeRoleArn=UNKNOWN),
+            eks_alone(taints={SIGNATURE: SECRET, "value": [TAINT]}, nodeRoleArn=UNKNOWN),
             id="secret taints stay secret, unknown inputs unknown",
         ),
         pytest.param(
@@ -1011,7 +1016,7 @@ def test_remediation_changes_nothing_else(remediating: PolicyPackProcess, wire: 
 def test_remediation_is_opt_in_and_what_it_cannot_write_stays_a_violation(
     pack: PolicyPackProcess, remediating: PolicyPackProcess
 ) -> None:
-    assert remediated(pack, EKS, eks(taints=[])) == []
-    assert [(said.policy, said.level) for said in ask(remediating, EKS, eks(taints=UNKNOWN))] == [
+    assert remediated(pack, EKS, eks_alone(taints=[])) == []
+    assert [(said.policy, said.level) for said in ask(remediating, AKS, aks(nodeTaints=UNKNOWN))] == [
         ("gpu-pool-tainted", "mandatory")
     ]
