@@ -191,9 +191,11 @@ def _eks(given: Mapping[str, Any]) -> str:
     no_type = not named and UNKNOWN not in listed
     if template and no_type:
         evidence.append(MAYBE)
-    own_image = bool(template) and image in (None, "CUSTOM", UNKNOWN)
-    left = own_image or (bool(template) and no_type)
-    return _verdict(evidence, _objects(given.get("taints"), SHOUTED), left, own_image)
+    # Nodes of an own image, and of EKS's images whose user data it merges, may register with taints of the template.
+    own_image = image in (None, "CUSTOM", UNKNOWN) or str(image).startswith(("AL2023_", "BOTTLEROCKET_"))
+    tainting = bool(template) and own_image
+    left = tainting or (bool(template) and no_type)
+    return _verdict(evidence, _objects(given.get("taints"), SHOUTED), left, tainting)
 
 
 def _launch_template(given: Mapping[str, Any]) -> str:

@@ -281,7 +281,8 @@ def _names_nodes(key: str) -> str:
 # --- what an object nobody knows holds --------------------------------------------------------------------------------
 
 _MOST_VALUES = 20_000
-_MACHINE = re.compile(r"[A-Za-z][\w-]*[.\d_-][\w.-]*")
+# As clouds write machines: `p5.48xlarge`, `a2-highgpu-1g`, `Standard_NC24ads_A100_v4`. Other texts are not asked for.
+_MACHINE = re.compile(r"(?:[a-z]{1,4}\d[\w-]*[.-]|(?:standard_)?n[cdgv]+\d+|standard_)[\w.-]*", re.IGNORECASE)
 _LONGEST_NAME = 60
 
 

@@ -1,0 +1,89 @@
+"""CPU that `gpupools policy` needs for a file, side by side with what Python's own JSON reader needs for the same file.
+
+Terraform plans of 1,000 and of 100,000 resources, a tenth of them EKS node groups with GPUs and taints, are judged in
+turn with a `json.loads` of the same text. The ratio is the median of the rounds' ratios, with the least and the
+greatest; it says how much dearer judging is than reading, whatever the machine. Beyond 10,000 node pools the rest is
+counted, so the last line has all of them in one file that is refused for that.
+
+    python benchmarks/document_cost.py [ROUNDS]
+"""
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from gpupools.policies.documents.judging import Config, Judged, judge_file
+
+EVERY = 10
+SIZES = (1_000, 100_000)
+
+
+def planned(number: int, every: int) -> dict[str, Any]:
+    """Plan one resource: a node group, or a bucket."""
+    kind, values = "aws_s3_bucket", {"bucket": f"data-{number}", "force_destroy": False, "tags": {"owner": "ml"}}
+    if number % every == 0:
+        kind = "aws_eks_node_group"
+        values = {
+            "cluster_name": "train",
+            "instance_types": ["g5.xlarge"],
+            "ami_type": "AL2023_x86_64_NVIDIA",
+            "scaling_config": [{"desired_size": 0, "max_size": 4, "min_size": 0}],
+            "taint": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}],
+            "tags": {"owner": "ml"},
+        }
+    return {
+        "address": f"{kind}.r{number}",
+        "mode": "managed",
+        "type": kind,
+        "name": f"r{number}",
+        "change": {"actions": ["create"], "before": None, "after": values, "after_unknown": {}},
+    }
+
+
+def plan(count: int, every: int) -> str:
+    """Write a plan of that many resources, each `every` of which is a node group."""
+    changes = [planned(number, every) for number in range(count)]
+    return json.dumps({"format_version": "1.2", "complete": True, "resource_changes": changes})
+
+
+def spent(work: Callable[[], object]) -> float:
+    """Return the CPU seconds of a piece of work."""
+    before = time.process_time()
+    work()
+    return time.process_time() - before
+
+
+def measured(file: Path, rounds: int) -> tuple[Judged, list[float], list[float]]:
+    """Return the verdict, and the seconds of judging and of reading in each round."""
+    text = file.read_text(encoding="utf-8")
+    judged = judge_file(file, Config())
+    pairs = [(spent(lambda: judge_file(file, Config())), spent(lambda: json.loads(text))) for _ in range(rounds)]
+    return judged, [ours for ours, _ in pairs], [theirs for _, theirs in pairs]
+
+
+def main() -> None:
+    """Print one line for each size."""
+    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    with tempfile.TemporaryDirectory() as folder:
+        for count, every in (*((size, EVERY) for size in SIZES), (SIZES[-1], 1)):
+            file = Path(folder) / "plan.json"
+            text = plan(count, every)
+            file.write_text(text, encoding="utf-8")
+            judged, judging, reading = measured(file, rounds)
+            ratios = sorted(ours / theirs for ours, theirs in zip(judging, reading, strict=True))
+            seconds = statistics.median(judging)
+            said = ", ".join(f"{number:,} {answer}" for answer, number in judged.answers.items() if number)
+            print(
+                f"{count:,} resources, {len(text) / 1e6:.1f} MB ({said or 'none'}; "
+                f"{'refused' if judged.refuses else 'passes'}): {seconds:.2f} s CPU, "
+                f"{statistics.median(ratios):.1f} times json.loads ({ratios[0]:.1f} to {ratios[-1]:.1f})"
+            )
+
+
+if __name__ == "__main__":
+    main()
