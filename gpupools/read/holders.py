@@ -90,14 +90,17 @@ def _opened(above: Held, group: str, kind: str, deep: int) -> Iterator[Held]:
                         yield replace(each, value=UNKNOWN)
 
 
-def _listed_in(found: Held) -> Iterator[Held]:
-    """Yield the objects of a carried list in its place."""
+def _listed_in(found: Held, deep: int = _DEEPEST) -> Iterator[Held]:
+    """Yield the objects of a carried list in its place; items of a typed list may leave their kind out."""
     inside = at(found.value, "items")
     if not (found.kind.endswith("List") and is_list(inside)):
         yield found
         return
+    typed = {"apiVersion": at(found.value, "apiVersion"), "kind": found.kind.removesuffix("List")}
     for index, one in enumerate(inside):
-        yield replace(found, path=f"{found.path}.items[{index}]", value=one)
+        value = {**typed, **one} if isinstance(one, Mapping) and typed["kind"] else one
+        item = replace(found, path=f"{found.path}.items[{index}]", value=value if deep else UNKNOWN)
+        yield from _listed_in(item, deep - 1)
 
 
 def placed(path: str) -> Callable[[str], str]:

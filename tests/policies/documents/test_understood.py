@@ -122,6 +122,7 @@ def encoded(one: Any) -> str:
     return base64.b64encode(yaml.safe_dump(one).encode()).decode()
 
 
+NODE_POOLS = {"apiVersion": "karpenter.sh/v1", "kind": "NodePoolList"}
 RANCHER = yaml.safe_load(manifest("provisioning.cattle.io/v1", "Cluster", spec={}))
 THING = yaml.safe_load(manifest("example.com/v1", "Thing", spec={}))
 OBJECTS = [
@@ -221,8 +222,13 @@ OBJECTS = [
     ("Object with a good ManifestWork", carried(yaml.safe_load(work(TAINTED))), FINE),
     ("ManifestWork with a ConfigMap", work(yaml.safe_load(config_map(UNTAINTED))), DEFINITE),
     ("ManifestWork with a list", work(listed(CPU, UNTAINTED)), DEFINITE),
+    ("ManifestWork with a list of lists", work(listed(listed(UNTAINTED))), DEFINITE),
+    ("ManifestWork with lists without end", work(listed(listed(listed(listed(listed(CPU)))))), OPEN),
+    ("Object with a typed list", carried({**NODE_POOLS, "items": [{"spec": UNTAINTED["spec"]}]}), DEFINITE),
     ("carriers of carriers", deep(3, UNTAINTED), DEFINITE),
     ("too many carriers of carriers", deep(4, CPU), OPEN),
+    ("Kyverno that makes a pool", manifest("kyverno.io/v1", "ClusterPolicy", spec={"data": CPU}), NOT_UNDERSTOOD),
+    ("Kyverno", manifest("kyverno.io/v1", "ClusterPolicy", spec={"rules": []}), FINE),
     ("Object with Rancher's cluster", carried(RANCHER), NOT_UNDERSTOOD),
     ("ManifestWork with advice before Rancher's cluster", work(listed(THING, RANCHER)), NOT_UNDERSTOOD),
     ("ManifestWork with anybody's", work(THING), ADVISED),
