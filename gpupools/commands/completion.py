@@ -3,7 +3,7 @@
 import argparse
 from importlib import import_module
 
-from gpupools.base.output import tell_lines
+from gpupools.base.output import tell, tell_lines
 from gpupools.commands.words import examples
 
 SHELLS = ("bash", "zsh", "tcsh")
@@ -21,5 +21,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 def show(shell: str) -> int:
     """Print the script."""
     cli = import_module("gpupools.commands.cli")  # which imports the commands
-    tell_lines(import_module("shtab").complete(cli.parser(cli.COMMANDS), shell=shell))
+    try:
+        complete = import_module("shtab").complete
+    except ModuleNotFoundError:  # an environment of before it was needed
+        tell("gpupools completion needs shtab: install gpupools anew", error=True)
+        return 2
+    tell_lines(complete(cli.parser(cli.COMMANDS), shell=shell))
     return 0
