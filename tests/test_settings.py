@@ -45,6 +45,7 @@ CLUSTERS: Mapping[str, Keys] = {
         "cloud": "azure",
         "name": "serve",
         "resource_group": "ml",
+        "subscription_id": "00000000-0000-0000-0000-000000000000",
         "proximity_placement_group_id": "/subscriptions/0/groups/fabric",
         "runtime": WITH_RDMA,
     },
@@ -172,6 +173,7 @@ CASES: Mapping[str, Mapping[str, tuple[Keys, Keys]]] = {
     "protect": everywhere({"protect": True}),
     "renamed_from": everywhere({"renamed_from": "first"}),
     "first_name": everywhere({"first_name": "first"}),
+    "adopt": everywhere({"adopt": {"name": "theirs"}}),
     "overrides": everywhere(
         {},
         aws={"overrides": {"aws": {"LaunchTemplate": {"keyName": "ops"}}}},
@@ -291,6 +293,10 @@ def test_a_setting_that_is_taken_changes_what_is_declared(cloud: str, name: str,
     elif name == "renamed_from":
         assert "first" in json.dumps(after["options"])
         assert before["inputs"] != after["inputs"]
+    elif name == "adopt":
+        imports = [options["import"] for options in after["options"].values() if "import" in options]
+        assert [each.rpartition("/")[2] for each in imports] == ["theirs"]
+        assert "theirs" in after["inputs"].values()
     elif name == "first_name":
         assert "first" in json.dumps(after["inputs"])
         assert before["inputs"] != after["inputs"]

@@ -152,6 +152,18 @@ class Timeouts(Strict):
     """Minutes for deleting it."""
 
 
+class Adopt(Strict):
+    """A pool that was made by other means, which Pulumi takes over as it is."""
+
+    name: str = Field(min_length=1, max_length=63)
+    """What the cloud calls it. It keeps that name as long as this stands here."""
+    keep: list[Annotated[str, Field(min_length=1, max_length=200)]] = []
+    """Inputs of the node pool, by wire name, that stay as they are though the pool's keys say otherwise.
+
+    Only what cannot be changed without replacing nodes. Whatever the pool's keys do not say stays in any case.
+    """
+
+
 Overrides = dict[str, dict[str, dict[str, Any]]]
 """Cloud → resource (`NodeGroup`, `LaunchTemplate`, `AgentPool`, `NodePool`) → input by wire name → value."""
 
@@ -170,7 +182,7 @@ def given_settings(spec: Any) -> dict[str, Path]:
             found[f"capacity.{value.mode}"] = ("capacity", "mode")
             if getattr(value, "max_price_usd_per_hour", None) is not None:
                 found["capacity.max_price_usd_per_hour"] = ("capacity", "max_price_usd_per_hour")
-        elif isinstance(value, BaseModel):
+        elif isinstance(default, BaseModel):
             for inner in type(value).model_fields:
                 if getattr(value, inner) != getattr(default, inner):
                     found[f"{key}.{inner}"] = (key, inner)
@@ -194,6 +206,7 @@ SETTING_KEYS = (
     "protect",
     "renamed_from",
     "first_name",
+    "adopt",
     "timeouts",
     "overrides",
 )

@@ -22,6 +22,7 @@ from pydantic import (
 )
 
 from gpupools.asked.pool_parts import (
+    Adopt,
     Capacity,
     Disk,
     Network,
@@ -627,6 +628,8 @@ class PoolSpec(Strict):
 
     Left out: `renamed_from`, or without that the pool's key.
     """
+    adopt: Adopt | None = None
+    """A pool that runs already and was made by other means: it is taken over as it is, with its name and its nodes."""
     timeouts: Timeouts = Timeouts.model_construct()
     """How long Pulumi waits for the cloud."""
     overrides: Overrides = {}

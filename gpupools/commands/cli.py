@@ -23,6 +23,7 @@ COMMANDS = {
     "new": "write the stack file of an environment, from flags and a few questions; or a whole project",
     "check": "validate stack files, without Pulumi and without a cloud",
     "preview": "show what a stack file would create, offline",
+    "import": "write the stack file that takes over node pools made by other means",
     "diff": "say what an edit of a stack file does to the nodes that run",
     "report": "draw what stack files would create as one page, or as a comment for a pull request",
     "images": "list the images and charts a stack file needs, with digests, for a registry of your own",
@@ -35,6 +36,10 @@ COMMANDS = {
     "completion": "print a script that completes commands and options in your shell",
 }
 """Each command and its line of help; its module in `commands/` is imported only when it is called."""
+
+
+_MODULES = {"import": "import_pools"}
+"""Commands whose module has another name, since theirs is a keyword of Python."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,7 +87,7 @@ def parser(commands: Collection[str]) -> argparse.ArgumentParser:
         description = f"{text[0].upper()}{text[1:]}."
         command = each.add_parser(name, help=text, description=description, formatter_class=_Help)
         if name in commands:
-            import_module(f"gpupools.commands.{name}").add(command)
+            import_module(f"gpupools.commands.{_MODULES.get(name, name)}").add(command)
     return whole
 
 

@@ -50,6 +50,8 @@ class FieldChange:
     new: Any
     effect: EditEffect
     detail: str = ""
+    adopted: bool = False
+    """Whether it cannot be since the pool was made by other means, and stays what it is."""
 
     def __str__(self) -> str:
         return told(self.field, *self._told)
@@ -98,6 +100,8 @@ class PoolChange:
     """Whether it was declared protected before the edit."""
     recorded: bool = True
     """Whether it is known what it was before the edit."""
+    adopts: str = ""
+    """Of a created pool the one in the cloud that it takes over, which somebody else has made."""
     looks_like: str = ""
     """Of a created pool the deleted one that it looks like but for the name, of a deleted pool the created one."""
 
@@ -115,6 +119,7 @@ class PoolChange:
             "change": self.change,
             "effect": self.effect.value,
             "fields": changed,
+            "adopts": self.adopts or None,
             "perhaps_renamed_from": self.looks_like if self.change == "created" and self.looks_like else None,
         }
 
@@ -127,6 +132,8 @@ class PoolChange:
         return f"{self.cluster}/{self.pool}"
 
     def _words(self) -> str:
+        if self.adopts:
+            return f"takes over {self.adopts} as it is, {self.nodes}"
         if self.change == "created":
             was = self.looks_like
             keep = f"; if it is {was} under another name, write renamed_from: {was}, which keeps the nodes"
@@ -264,7 +271,9 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Clou
             was = before.pop((plan.cluster, former))
         if was is None:
             made.append(plan)
-            changes.append(PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _nodes(plan)))
+            created = PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _nodes(plan))
+            adopted = plan.choices.takes_over()
+            changes.append(replace(created, adopts=adopted.name if adopted is not None else ""))
             continue
         changed = _compared(was, plan, new.stack.clusters[plan.cluster], clouds)
         changes.append(
@@ -452,7 +461,41 @@ def _compared(old: PoolRecord, new: PoolPlan, cluster: Cluster, clouds: Mapping[
         for name in dict.fromkeys([*before, *after])
         if not _same(before.get(name), after.get(name), name in unordered) and _without_parts(name) in known
     ]
+    if new.choices.takes_over() is not None:
+        was = "adopted.name" in before
+        # Nothing is made of the first name of a pool that has one already.
+        found = [each for each in found if each.field != "first_name" or not was]
+        found = [_of_adopted(each, was_adopted=was, new=new, tables=tables) for each in found]
     return tuple(sorted(found, key=lambda each: -_STRENGTH[each.effect]))
+
+
+def _of_adopted(change: FieldChange, *, was_adopted: bool, new: PoolPlan, tables: EditTables) -> FieldChange:
+    """Say of a pool that was made by other means what cannot be: it has one name, and keeps what it is told to keep."""
+    if change.field == "adopted.kept" and was_adopted:
+        return replace(change, effect=EditEffect.UNKNOWN, detail="what is no longer kept becomes what the pool says")
+    if change.field.startswith("adopted"):
+        return replace(change, adopted=True)
+    adopted = new.choices.takes_over()
+    if not was_adopted or adopted is None:
+        return change
+    kept = [path for path in _inputs_of(change, new, tables) if _is_kept(path, adopted.kept)]
+    if kept:
+        detail = f"adopt.keep has {', '.join(kept)}, so that it stays as it is"
+    elif change.effect is EditEffect.REPLACE:
+        detail = "an adopted pool has one name, under which no other can be made"
+    else:
+        return change
+    return replace(change, effect=EditEffect.REFUSED, detail=detail, adopted=True)
+
+
+def _inputs_of(change: FieldChange, plan: PoolPlan, tables: EditTables) -> tuple[str, ...]:
+    if change.field.startswith("overrides."):
+        return (change.field.removeprefix("overrides.").partition(".")[2],)
+    return edit_of(change.field, plan, change.old, change.new, tables).inputs
+
+
+def _is_kept(path: str, kept: Iterable[str]) -> bool:
+    return any(f"{path}.".startswith(f"{each}.") or f"{each}.".startswith(f"{path}.") for each in kept)
 
 
 def _same(old: Any, new: Any, unordered: bool) -> bool:

@@ -233,10 +233,27 @@ def forbidden(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[s
     there = [change for change in changes if change.change != "created"]
     most = f"is one of {len(gone)} of {len(there)} pools, more than half" if len(gone) * 2 > len(there) else ""
     found = [
-        _still_protected(change) if change.key in allowed else _forgets_first_name(change) or _not_allowed(change, most)
+        _keeps_what_it_is(change)
+        or (_still_protected(change) if change.key in allowed else None)
+        or (None if change.key in allowed else _forgets_first_name(change) or _not_allowed(change, most))
         for change in there
     ]
     return {refusal.pool: refusal for refusal in found if refusal is not None}
+
+
+def _keeps_what_it_is(change: PoolChange) -> Forbidden | None:
+    """Refuse an edit that would do nothing to a pool made by other means, or that no update can do to it."""
+    found = [each for each in change.fields if each.adopted]
+    if not found:
+        return None
+    if any(each.field.startswith("adopted") for each in found):
+        return Forbidden(
+            change.key, "is a pool of this stack", "take another in its place", "give that one its own key"
+        )
+    reason = "is an adopted pool, which keeps what it was made with"
+    does = f"change {', '.join(map(str, found))}: {'; '.join(dict.fromkeys(each.detail for each in found))}"
+    fix = "undo the edit, or take adopt away, and a new pool takes its place before it goes"
+    return Forbidden(change.key, reason, does, fix)
 
 
 def _not_allowed(change: PoolChange, most: str) -> Forbidden | None:

@@ -198,6 +198,7 @@ def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[
             used = {clusters[key].cloud for key in seen}
             problems += idle_overrides(("pools", name), pool.overrides, clouds, used)
         problems += _former_names(name, pool, pools, names)
+        problems += _adopted_twice(name, pool, pools)
         names.add(name, pool)
     if len(known) > MOST_CLUSTERS:
         what = f"holds {len(known)} clusters, more than {MOST_CLUSTERS}"
@@ -258,6 +259,28 @@ def _former_names(name: str, pool: StackPool, pools: Mapping[str, StackPool], na
             newer, older = (name, key) if pool.named_after(name) == name else (key, name)
             what = f"{newer!r} and {older!r} are both called {pool.named_after(name)} in the cloud"
             yield Problem(("pools", newer, "first_name"), what, "write a name that no pool of the cluster had")
+
+
+def _adopted_twice(name: str, pool: StackPool, pools: Mapping[str, StackPool]) -> Iterator[Problem]:
+    """Refuse to make several pools of one that runs: on several clusters, or under several keys.
+
+    Args:
+        name: The pool's key.
+        pool: What it asks for.
+        pools: All pools that are read, in the order of the file.
+    """
+    if pool.adopt is None:
+        return
+    at: Path = ("pools", name)
+    if len(set(pool.clusters)) > 1:
+        what = f"{pool.adopt.name} is a pool of one cluster, and {len(set(pool.clusters))} are named"
+        yield Problem((*at, "clusters"), what, "name the cluster it is in; another pool needs a key of its own")
+    for key, other in pools.items():
+        if key == name:
+            return
+        if other.adopt is not None and other.adopt.name == pool.adopt.name and set(other.clusters) & set(pool.clusters):
+            what = f"{key!r} is that pool already"
+            yield Problem((*at, "adopt", "name"), what, "leave one of the two out")
 
 
 def never_a_key(at: Path, pool: PoolSpec) -> list[Problem]:

@@ -23,6 +23,7 @@ from gpupools.planned.node_runtime import NodeRuntime
 if TYPE_CHECKING:  # planning a pool reads none back and declares none
     import pulumi  # noqa: TID251 - names of types; nothing here is imported when the program runs
 
+    from gpupools.planned.outside import Outside
     from gpupools.planned.plan import PoolPlan
     from gpupools.planned.pool_facts import Accelerator, Customisation, PoolFacts
     from gpupools.read.embedded_pools import HeldKinds
@@ -99,6 +100,18 @@ class WaitsForEver(NamedTuple):
     source: str
 
 
+@dataclass(frozen=True)
+class Adopted:
+    """A pool that was made by other means and is taken over as it is."""
+
+    name: str
+    """In the cloud."""
+    id: str
+    """What the cloud's provider finds it by."""
+    kept: tuple[str, ...]
+    """Inputs, as dotted wire names, that stay as they are though the plan says otherwise."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Choices:
     """What the cloud's own pool needs beyond the portable plan; each cloud's folder adds its fields."""
@@ -121,6 +134,10 @@ class Choices:
     def zones_asked(self) -> tuple[str, ...]:
         """Return the zones that the pool asks for; none where it leaves them to its cluster."""
         return ()
+
+    def takes_over(self) -> Adopted | None:
+        """Return the pool in the cloud that was made by other means and becomes this one; None for one made here."""
+        return None
 
     def cuts_gpus(self) -> bool:
         """Say whether the pool itself cuts the GPUs, whatever shares the slices."""
@@ -212,6 +229,8 @@ class NodePools:
     """What edits do to nodes that run."""
     declaring: Callable[[], Declaring]
     """Imports the cloud's SDK."""
+    outside: "Callable[[], Outside] | None" = None
+    """Reads pools that were made by other means; None where none can be taken over yet."""
 
 
 class FreeForm(NamedTuple):

@@ -9,7 +9,7 @@ from gpupools.asked.overrides import flattened, tellable
 from gpupools.asked.pool_parts import CapacityBlock, Queued, given_settings
 from gpupools.asked.runtime_spec import Trust
 from gpupools.asked.spec import Cluster, Mig, PoolSpec, SharedGpu, SharingMode
-from gpupools.base.errors import Path, Problem, Rejected, nearest
+from gpupools.base.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.base.taints import GPU_TAINT, Effect, Taint
 from gpupools.known.catalogue import InstanceType, smallest
 from gpupools.known.gpus import gpu_models, match_gpu_model
@@ -17,6 +17,7 @@ from gpupools.known.requirements import requirement
 from gpupools.known.reserved import KeyRule, refusal
 from gpupools.planned.cloud import Capability, Choices, Cloud, Owners, Verdict, Wish
 from gpupools.planned.dra import DRA_CHART, DRA_DRIVER, GPU_CLAIM, claim_name, claim_template, node_claim_template
+from gpupools.planned.edit_tables import EditEffect
 from gpupools.planned.fabric import (
     CHANNEL_CLAIM,
     COMPUTE_DOMAINS_LABEL,
@@ -262,6 +263,7 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
     problems += _refused(at, cluster_key, cluster, cloud, software, kind, capability)
     problems += _reserved_labels(at, spec, cloud)
     problems += _settings_not_taken(at, spec, cloud)
+    problems += _not_adoptable(at, spec, cloud)
     if instance is not None:
         problems += refusals(wished(instance), cloud)
         if not any(problem.path[2:3] == ("sharing",) for problem in problems):
@@ -499,6 +501,24 @@ def _settings_not_taken(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Prob
         elif not setting.taken:
             what, _, fix = setting.why.partition("; ")
             yield Problem((*at, *path), f"{cloud.name} has no {name}: {what}", fix or "leave it out", setting.source)
+
+
+def _not_adoptable(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
+    """Say what a pool that is taken over cannot keep, and what says nothing of a pool that has its name already."""
+    if spec.adopt is None:
+        return
+    if spec.first_name is not None:
+        what = "an adopted pool keeps the name that adopt says, and nothing is made of this one"
+        yield Problem((*at, "first_name"), what, "leave it out")
+    inputs = cloud.node_pools.edits().inputs
+    for index, path in enumerate(spec.adopt.keep):
+        found = inputs.get(path)
+        if found is None:
+            what = f"{cloud.service} has no input {shown(path)} of a node pool"
+            yield Problem((*at, "adopt", "keep", index), what, f"write its wire name; {nearest(path, inputs)}")
+        elif found.effect is EditEffect.IN_PLACE:
+            what = f"{path} changes without replacing nodes, so nothing needs to keep it"
+            yield Problem((*at, "adopt", "keep", index), what, "leave it out, and write what it is to be")
 
 
 def _reserved_labels(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:

@@ -137,6 +137,13 @@ class Engine:
         found = [each for each in self.resources() if each["type"] in NODES]
         return {each["type"]: int(reduce(getitem, NODES[each["type"]], each["outputs"])) for each in found}
 
+    def outside(self, kind: str, identifier: str, inputs: Mapping[str, Any], **outputs: Any) -> None:
+        """Let a cloud have a resource that no engine has made: what its provider reads as inputs, and what beside."""
+        kept = self._kept()
+        found = {"type": kind, "inputs": dict(inputs), "outputs": {**inputs, **outputs}}
+        kept["resources"][identifier] = found  # type: ignore[index]
+        self.cloud.write_text(json.dumps(kept), encoding="utf-8")
+
     def autoscale(self, nodes: int, *kinds: str) -> None:
         """Let the autoscalers have moved the pools of these types to this many nodes, without Pulumi knowing."""
         kept = self._kept()

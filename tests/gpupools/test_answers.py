@@ -3,11 +3,13 @@
 import json
 import re
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 from gpupools.commands.cli import COMMANDS, main
+from tests.engine.outside_pools import gke_pool
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
 OWN = {
@@ -31,6 +33,7 @@ FILES = {
     "Pulumi.bad.yaml": STACK.replace("g2-standard-8", "g2-standard-9"),
     "pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: []}\n",
     "good.json": "{}",
+    "pool.json": json.dumps(gke_pool(Random(1), 0).described),
     "bad.json": '{"gpu-pool-tainted": "disabled"}',
 }
 
@@ -41,6 +44,8 @@ RUNS = [
     ("preview Pulumi.good.yaml", 0),
     ("preview Pulumi.bad.yaml", 1),
     ("preview Pulumi.none.yaml", 1),
+    ("import pool.json --out Pulumi.moved.yaml --team vision --gpu-operator gpu-operator/operator", 0),
+    ("import pool.json --out Pulumi.good.yaml", 1),
     ("diff Pulumi.good.yaml Pulumi.good.yaml", 0),
     ("diff --exit-code Pulumi.good.yaml Pulumi.spot.yaml", 3),
     ("diff Pulumi.good.yaml Pulumi.bad.yaml", 1),

@@ -118,6 +118,8 @@ class PoolArgs(TypedDict):
 
     Left out: renamed_from, or without that the pool's name.
     """
+    adopt: NotRequired[dict[str, Any]]
+    """A pool made by other means that is taken over as it is: its name in the cloud, and keep, what of it stays."""
     timeouts: NotRequired[dict[str, int]]
     """How long Pulumi waits, in minutes: create_min, update_min, delete_min."""
     overrides: NotRequired[dict[str, Any]]

@@ -119,7 +119,9 @@ class Report:
         if self.runtimes:
             yield ["Owners of the GPU software, one for each piece on each node:", owner_table(self.runtimes, fit)]
             yield from ([line, *notes] for line, notes in _notes(self.runtimes))
-        yield [f"Resources, {len(resources)} to create:", *tree(preview)]
+        imported = sum("import" in resource.options for resource in resources)
+        beside = f", {imported} to take over" if imported else ""
+        yield [f"Resources, {len(resources) - imported} to create{beside}:", *tree(preview)]
         if preview.stack_references:
             names = ", ".join(preview.stack_references)
             yield [f"Outputs of other stacks are unknown in this preview: {names}"]
@@ -221,16 +223,17 @@ def tree(preview: Preview) -> list[str]:
     for resource in preview.resources:
         by_parent.setdefault(resource.parent, []).append(resource)
 
-    def below(parent: str | None, indent: str) -> Iterator[tuple[str, str]]:
+    def below(parent: str | None, indent: str) -> Iterator[tuple[str, str, str]]:
         children = by_parent.get(parent, [])
         for index, child in enumerate(children):
             last = index == len(children) - 1
-            yield f"{indent}{'└─' if last else '├─'} {short_type(child.type)}", child.name
+            sign = "=" if "import" in child.options else "+"
+            yield sign, f"{indent}{'└─' if last else '├─'} {short_type(child.type)}", child.name
             yield from below(child.urn, indent + ("   " if last else "│  "))
 
-    lines = [("pulumi:pulumi:Stack", f"{preview.project}-{preview.stack}"), *below(None, "")]
-    width = max(len(kind) for kind, _ in lines)
-    return [f" +  {kind:<{width}}  {name}" for kind, name in lines]
+    lines = [("+", "pulumi:pulumi:Stack", f"{preview.project}-{preview.stack}"), *below(None, "")]
+    width = max(len(kind) for _, kind, _ in lines)
+    return [f" {sign}  {kind:<{width}}  {name}" for sign, kind, name in lines]
 
 
 _LONG_TYPE = re.compile(r"^([^:]+):([^:/]+)/([^:]+):([^:]+)$")

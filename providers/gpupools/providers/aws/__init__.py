@@ -4,6 +4,7 @@ Owns the AWS facts. `resources.py` beside it is the only place that imports the 
 """
 
 from gpupools.planned.cloud import Cloud, Declaring, NodePools, Reading
+from gpupools.planned.outside import Outside
 from gpupools.providers.aws.access import exec_plugin
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.aws.choices import decide, refusals
@@ -47,6 +48,12 @@ def _declaring() -> Declaring:
     return DECLARING
 
 
+def _outside() -> Outside:
+    from gpupools.providers.aws.outside import OUTSIDE
+
+    return OUTSIDE
+
+
 CLOUD = Cloud(
     name="aws",
     service="Amazon EKS",
@@ -85,6 +92,7 @@ CLOUD = Cloud(
         overridable={"NodeGroup": NODE_GROUP, "LaunchTemplate": LAUNCH_TEMPLATE, "PlacementGroup": PLACEMENT_GROUP},
         edits=edits,
         declaring=_declaring,
+        outside=_outside,
     ),
     reading=_reading,
 )

@@ -120,6 +120,10 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         "first_name": _taken(
             "the tags Name and gpupools:pool of the machines, and the template's description", _TEMPLATES
         ),
+        "adopt": _refused(
+            "another launch template would replace every node of a group that runs; leave it with what manages it",
+            _TEMPLATES,
+        ),
         "timeouts.create_min": _taken("Pulumi's customTimeouts of the node group", _PROVIDER),
         "timeouts.update_min": _taken("Pulumi's customTimeouts of the node group", _PROVIDER),
         "timeouts.delete_min": _taken("Pulumi's customTimeouts of the node group", _PROVIDER),

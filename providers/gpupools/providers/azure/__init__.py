@@ -1,6 +1,7 @@
 """Azure: GPU node pools on Azure Kubernetes Service (AKS). Pure; the SDK is only in `resources.py`."""
 
 from gpupools.planned.cloud import Cloud, Declaring, FreeForms, NodePools, Reading
+from gpupools.planned.outside import Outside
 from gpupools.providers.azure.access import exec_plugin
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.azure.choices import decide, refusals
@@ -46,6 +47,12 @@ def _free_form(type_token: str) -> FreeForms | None:
     return free_form(type_token)
 
 
+def _outside() -> Outside:
+    from gpupools.providers.azure.outside import OUTSIDE
+
+    return OUTSIDE
+
+
 CLOUD = Cloud(
     name="azure",
     service="AKS",
@@ -74,7 +81,9 @@ CLOUD = Cloud(
     described=DESCRIBED,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
-    node_pools=NodePools(settings=SETTINGS, overridable=OVERRIDABLE, edits=edits, declaring=_declaring),
+    node_pools=NodePools(
+        settings=SETTINGS, overridable=OVERRIDABLE, edits=edits, declaring=_declaring, outside=_outside
+    ),
     reading=_reading,
     free_form=_free_form,
 )

@@ -10,7 +10,7 @@ from gpupools.asked.spec import Mig
 from gpupools.base.errors import Path, Problem
 from gpupools.base.taints import Effect, Taint
 from gpupools.known.catalogue import InstanceType
-from gpupools.planned.cloud import Choices, Wish
+from gpupools.planned.cloud import Adopted, Choices, Wish
 from gpupools.planned.fabric import Fabric
 from gpupools.planned.labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.planned.node_resources import node_layouts
@@ -103,6 +103,8 @@ class AksChoices(Choices):
     protect: bool = False
     first_name: str
     """The pool's key in the stack file when it was created, which its name in AKS is made of."""
+    adopted: Adopted | None = None
+    """A pool that was made by other means; None for one that is made here."""
     create_min: int = 60
     update_min: int = 360
     delete_min: int = 60
@@ -113,6 +115,10 @@ class AksChoices(Choices):
     # A set in Azure, though its provider compares lists in order (pulumi/pulumi-azure-native
     # provider/pkg/provider/diff.go), and the pool's name is made of it.
     unordered: ClassVar[frozenset[str]] = frozenset({"availability_zones"})
+
+    def takes_over(self) -> Adopted | None:
+        """Return the agent pool that was made by other means."""
+        return self.adopted
 
     def cuts_gpus(self) -> bool:
         """Say whether the GPU instance profile cuts them; a device plugin then shares the slices."""
@@ -188,6 +194,7 @@ def decide(wish: Wish) -> AksChoices:
         tags=dict(spec.tags),
         protect=spec.protect,
         first_name=spec.named_after(wish.name),
+        adopted=_adopted(wish, wish.cluster),
         create_min=create,
         update_min=update,
         delete_min=delete,
@@ -212,6 +219,15 @@ def _fabric(wish: Wish) -> Fabric:
         is_shared=shared,
         locks_memory=True,
     )
+
+
+def _adopted(wish: Wish, cluster: AksCluster) -> Adopted | None:
+    adopt = wish.spec.adopt
+    if adopt is None:
+        return None
+    group = f"/subscriptions/{cluster.subscription_id}/resourceGroups/{cluster.resource_group}"
+    pool = f"Microsoft.ContainerService/managedClusters/{cluster.name}/agentPools/{adopt.name}"
+    return Adopted(adopt.name, f"{group}/providers/{pool}", tuple(sorted(adopt.keep)))
 
 
 def _timeouts_min(wish: Wish, at_once: int) -> tuple[int, int, int]:

@@ -61,6 +61,7 @@ def conflicts(wish: Wish) -> list[Problem]:
     return [
         *(_without_autoscaler(at, wish) if wish.software == "cloud-managed" else ()),
         *_taints(at, wish),
+        *_adoption(at, wish),
         *_disk_size(at, wish),
         *_settings(at, wish, placement_group=grouped),
         *_by_hand(at, wish),
@@ -91,6 +92,32 @@ def _by_hand(at: Path, wish: Wish) -> list[Problem]:
     what = f"AKS (managementMode {mode}) and software: {wish.software} would both own the GPUs"
     twice = Problem(where, what, "leave it out, or use software: cloud-managed", _MANAGED_SOURCE)
     return [twice, *(problem for problem in found if problem.path != where)]
+
+
+POOL_NAME_LIMIT = 12
+"""Characters of a Linux pool's name: lower-case letters and digits, a letter first
+(https://learn.microsoft.com/azure/aks/create-node-pools)."""
+
+
+def _adoption(at: Path, wish: Wish) -> Iterator[Problem]:
+    """Refuse a name that no agent pool can have, a cluster without a known id, and what AKS itself looks after."""
+    adopt, cluster = wish.spec.adopt, wish.cluster
+    if adopt is None or not isinstance(cluster, AksCluster):
+        return
+    if not re.fullmatch(r"[a-z][a-z0-9]*", adopt.name) or len(adopt.name) > POOL_NAME_LIMIT:
+        what = f"got {shown(adopt.name)}; an agent pool is named with {POOL_NAME_LIMIT} small letters and digits"
+        yield Problem(
+            (*at, "adopt", "name"), what, "write the name that az aks nodepool list shows", f"{_AKS}create-node-pools"
+        )
+    missing = [
+        key for key in ("subscription_id", "resource_group", "name") if not isinstance(getattr(cluster, key), str)
+    ]
+    if missing:
+        what = f"the pool's id has the cluster's {' and '.join(missing)}, which is not known before the program runs"
+        yield Problem((*at, "adopt", "name"), what, "write it in the cluster as text")
+    if wish.software == "cloud-managed":
+        what = "an AKS-managed GPU pool is a resource of another type, which cannot be taken over yet"
+        yield Problem((*at, "adopt"), what, "leave it with what manages it", _MANAGED_SOURCE)
 
 
 def _taints(at: Path, wish: Wish) -> Iterator[Problem]:

@@ -107,6 +107,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         "protect": Setting(True, "Pulumi's protect on the agent pool", f"{_PULUMI}protect/"),
         "renamed_from": Setting(True, "Pulumi aliases; the agent pool keeps its name", f"{_PULUMI}aliases/"),
         "first_name": Setting(True, "the agent pool's name begins with it", f"{_AKS}create-node-pools"),
+        "adopt": Setting(True, "Pulumi imports the agent pool, which keeps its name", f"{_PULUMI}import/"),
         "overrides": Setting(True, "inputs of AgentPool, by wire name", _API),
         "nodes.fixed": Setting(True, "enableAutoScaling false and count", f"{_AKS}scale-cluster"),
     }

@@ -13,16 +13,15 @@ from pulumi_azure_native import containerservice
 from gpupools.base.naming import replacement_name
 from gpupools.planned.cloud import Declaring
 from gpupools.planned.plan import PoolPlan
+from gpupools.providers.adopted import adopting
 from gpupools.providers.azure.choices import AksChoices
-from gpupools.providers.last_update import asked, left_of, unmoved
+from gpupools.providers.azure.conflicts import POOL_NAME_LIMIT
+from gpupools.providers.azure.edits import edits
+from gpupools.providers.last_update import asked, last_update, left_of, unmoved
 from gpupools.providers.sdk_internals import wire_names
 from gpupools.providers.set_by_hand import keyword_arguments, wire_inputs
 
 _AGENT_POOL = "azure-native:containerservice:AgentPool"
-
-POOL_NAME_LIMIT = 12
-"""Characters of a Linux pool's name: lower-case letters and digits, a letter first
-(https://learn.microsoft.com/azure/aks/create-node-pools)."""
 
 FIXED_AT_CREATION = (
     "availabilityZones",
@@ -172,13 +171,17 @@ def _typed(
     counted = _counted(names, choices, wire_inputs(arguments, choices.overrides), pool_name, opts)
     if counted.running is not None:
         inputs["count"] = counted.running
+    adopted = adopting(
+        choices.adopted, {wire[key]: value for key, value in inputs.items()} | {"agentPoolName": pool_name}, edits()
+    )
+    options = pulumi.ResourceOptions.merge(_options(choices), adopted)
     pool = containerservice.AgentPool(
         names[0],
         agent_pool_name=pool_name,
         # The trailing underscore is the SDK's: Pulumi's own first argument is called resource_name.
         resource_name_=inputs.pop("resource_name"),
         **inputs,
-        opts=pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(opts, counted.options), _options(choices)),
+        opts=pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(opts, counted.options), options),
     )
     return pool, pool_name
 
@@ -284,6 +287,13 @@ def _counted(
         if count is not None:
             return _Counted(int(count))
 
+    if choices.adopted is not None and has is None and last_update() is not None:
+        # Taken over now: what runs is what it is to have.
+        place = {"agentPoolName": choices.adopted.name, **{key: inputs[key] for key in _PLACE}}
+        count = asked(_GET_AGENT_POOL, place, opts.parent, _VERSION).get("count")
+        if count is not None:
+            return _Counted(int(count))
+
     def sends(new: Mapping[str, Any], old: Mapping[str, Any]) -> int | None:
         return int((new["properties"] if generic else new)["count"])
 
@@ -383,6 +393,8 @@ def _upgrades(choices: AksChoices) -> containerservice.AgentPoolUpgradeSettingsA
 
 def _pool_name(choices: AksChoices, inputs: Mapping[str, Any]) -> pulumi.Input[str]:
     """Name the pool after everything that forces its replacement, so that the new one can come before the old goes."""
+    if choices.adopted is not None:
+        return choices.adopted.name
     nvidia = _nvidia(choices)
     decisive = {key: inputs[key] for key in FIXED_AT_CREATION if key in inputs and inputs[key] != _USUAL.get(key)} | {
         "gpuProfile": {"driver": choices.gpu_driver, **nvidia} if nvidia else choices.gpu_driver

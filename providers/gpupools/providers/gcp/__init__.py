@@ -4,6 +4,7 @@ Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the
 """
 
 from gpupools.planned.cloud import Cloud, Declaring, NodePools, Reading
+from gpupools.planned.outside import Outside
 from gpupools.providers.gcp.access import exec_plugin
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.gcp.choices import decide, refusals
@@ -44,6 +45,12 @@ def _declaring() -> Declaring:
     return DECLARING
 
 
+def _outside() -> Outside:
+    from gpupools.providers.gcp.outside import OUTSIDE
+
+    return OUTSIDE
+
+
 CLOUD = Cloud(
     name="gcp",
     service="GKE",
@@ -70,6 +77,8 @@ CLOUD = Cloud(
     find_instance_type=find_instance_type,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
-    node_pools=NodePools(settings=SETTINGS, overridable=OVERRIDABLE, edits=edits, declaring=_declaring),
+    node_pools=NodePools(
+        settings=SETTINGS, overridable=OVERRIDABLE, edits=edits, declaring=_declaring, outside=_outside
+    ),
     reading=_reading,
 )

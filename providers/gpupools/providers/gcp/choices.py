@@ -9,13 +9,13 @@ from gpupools.asked.pool_parts import FlexStart, Queued, Reservation, Spot, Upgr
 from gpupools.asked.spec import Mig
 from gpupools.base.errors import Path, Problem
 from gpupools.known.catalogue import InstanceType
-from gpupools.planned.cloud import Choices, Owners, Verdict, WaitsForEver, Wish
+from gpupools.planned.cloud import Adopted, Choices, Owners, Verdict, WaitsForEver, Wish
 from gpupools.planned.dra import DRA_DRIVER
 from gpupools.planned.fabric import Fabric
 from gpupools.planned.labels import GPU_PRESENT_LABEL
 from gpupools.providers.gcp.added_taints import QUEUED, added_taints
 from gpupools.providers.gcp.capabilities import CAPABILITIES
-from gpupools.providers.gcp.conflicts import IMAGE_TYPES, boot_disk_types, zones_of
+from gpupools.providers.gcp.conflicts import IMAGE_TYPES, boot_disk_types, gke_cluster, zones_of
 from gpupools.providers.gcp.machines import n1_most_vcpus
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
 
@@ -114,6 +114,8 @@ class GkeChoices(Choices):
 
     first_name: str
     """The pool's key when it was made: its name in GKE is built from that, so that a renamed pool keeps it."""
+    adopted: Adopted | None = None
+    """A pool that was made by other means; None for one that is made here."""
     machine_type: str
     accelerator_type: str
     """As GKE names the GPU, e.g. `nvidia-l4`."""
@@ -167,6 +169,10 @@ class GkeChoices(Choices):
 
     unordered: ClassVar[frozenset[str]] = frozenset({"zones"})
 
+    def takes_over(self) -> Adopted | None:
+        """Return the node pool that was made by other means."""
+        return self.adopted
+
     def nodes_come_late(self) -> bool:
         """Say whether the nodes wait for room (https://docs.cloud.google.com/kubernetes-engine/docs/concepts/dws)."""
         return self.flex_start
@@ -194,13 +200,14 @@ def decide(wish: Wish) -> GkeChoices:
     short_lived = isinstance(capacity, FlexStart | Queued)
     fixed = spec.nodes.fixed
     # The autoscaler lifts no pool to its minimum, so that a pool has to start there; `_first_nodes` in conflicts.py.
-    each_zone = spec.nodes.min // len(zones_of(wish)) if spec.nodes.min else 0
+    each_zone = spec.nodes.min // (len(zones_of(wish)) or 1) if spec.nodes.min else 0
     return GkeChoices(
         labels=_labels(wish),
         taints=added_taints(instance.architecture, queued=isinstance(capacity, Queued)),
         owners=_OPERATOR_ON_UBUNTU if spec.image.family == "ubuntu" and wish.software == "gpu-operator" else None,
         fabric=_fabric(wish) if spec.network.rdma else None,
         first_name=spec.named_after(wish.name),
+        adopted=_adopted(wish),
         machine_type=machine,
         accelerator_type=instance.extra["accelerator_type"],
         accelerator_count=instance.devices,
@@ -236,6 +243,16 @@ def decide(wish: Wish) -> GkeChoices:
         delete_min=spec.timeouts.delete_min or 60 + 30 * (spec.nodes.max // 100),
         overrides=spec.overrides.get("gcp", {}).get("NodePool", {}),
     )
+
+
+def _adopted(wish: Wish) -> Adopted | None:
+    adopt, cluster = wish.spec.adopt, gke_cluster(wish)
+    if adopt is None:
+        return None
+    # https://github.com/hashicorp/terraform-provider-google google/services/container/resource_container_node_pool.go,
+    # resourceContainerNodePoolStateImporter
+    place = f"projects/{cluster.project}/locations/{cluster.location}/clusters/{cluster.name}"
+    return Adopted(adopt.name, f"{place}/nodePools/{adopt.name}", tuple(sorted(adopt.keep)))
 
 
 def _upgrade(wanted: Upgrade) -> GkeUpgrade:

@@ -107,8 +107,28 @@ def conflicts(wish: Wish) -> list[Problem]:
         *_secure_boot(wish),
         *_upgrade(wish),
         *_tags(wish),
+        *_adoption(wish),
         *_by_hand(wish),
     ]
+
+
+NAME_LIMIT = 40
+"""Characters of a node pool's name (`_API`)."""
+_NAME = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?")
+_API = "https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools"
+
+
+def _adoption(wish: Wish) -> Iterator[Problem]:
+    """Refuse a name that no node pool can have, and a cluster whose address is not known before the program runs."""
+    adopt, cluster, at = wish.spec.adopt, gke_cluster(wish), ("pools", wish.name, "adopt", "name")
+    if adopt is None:
+        return
+    if not _NAME.fullmatch(adopt.name) or len(adopt.name) > NAME_LIMIT:
+        what = f"got {shown(adopt.name)}; a node pool of GKE is named with {NAME_LIMIT} small letters, digits and '-'"
+        yield Problem(at, what, "write the name that gcloud container node-pools list shows", _API)
+    if not isinstance(cluster.name, str) or not isinstance(cluster.project, str):
+        what = "the pool's id has the cluster's name and project, and one of them is known only while the program runs"
+        yield Problem(at, what, "write both in the cluster as text")
 
 
 def _by_hand(wish: Wish) -> list[Problem]:
@@ -273,6 +293,8 @@ def _first_nodes(wish: Wish) -> Iterator[Problem]:
     nodes, zones = wish.spec.nodes, zones_of(wish)
     if not nodes.min or (isinstance(wish.spec.capacity, Queued) and nodes.fixed is None):
         return  # queued nodes have no minimum, which `_capacity` says
+    if wish.spec.adopt is not None and nodes.fixed is None:
+        return  # it has its first nodes
     key, word = ("min", "the first") if nodes.fixed is None else ("fixed", "fixed")
     at, source = _at(wish, "nodes", key), _POOL_SCHEMA if nodes.fixed is not None else _AUTOSCALER
     if not zones:

@@ -128,6 +128,7 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             "https://www.pulumi.com/docs/iac/concepts/options/aliases/",
         ),
         "first_name": Setting(True, "the node pool's name begins with it", _API),
+        "adopt": Setting(True, "Pulumi imports the node pool, which keeps its name", f"{_OPTIONS}import/"),
         "overrides": Setting(True, "merged into the inputs of NodePool", _PROVIDER),
         "nodes.fixed": Setting(True, "nodeCount, which counts the nodes of each zone; no autoscaling", _TOOLKIT),
     }

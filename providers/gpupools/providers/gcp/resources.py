@@ -10,17 +10,16 @@ import pulumi_gcp as gcp
 from gpupools.base.naming import replacement_name
 from gpupools.planned.cloud import Declaring
 from gpupools.planned.plan import PoolPlan
+from gpupools.providers.adopted import adopting
 from gpupools.providers.gcp.choices import GkeChoices
-from gpupools.providers.gcp.edits import replacing
+from gpupools.providers.gcp.conflicts import NAME_LIMIT
+from gpupools.providers.gcp.edits import edits, replacing
 from gpupools.providers.gcp.read_back import EFFECTS
-from gpupools.providers.set_by_hand import keyword_arguments
+from gpupools.providers.set_by_hand import keyword_arguments, wire_inputs
 
 # Nodes read images, logs and drivers with it; what they may do is limited by the roles of their own service account.
 # Narrower scopes break the driver download: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus.
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-
-_NAME_LIMIT = 40
-# https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools
 
 
 def create_provider(
@@ -53,11 +52,14 @@ def create_pool(
         raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for gcp")
     protect = pulumi.ResourceOptions(protect=True) if choices.protect else None
     policy = _workload_policy(name, choices, cluster, opts)
+    declared = _node_pool(plan, choices, cluster, policy)
+    inputs = wire_inputs(declared, choices.overrides)
+    adopted = adopting(choices.adopted, inputs, edits(), whole=_COUNTED, beside=("nodeConfig.preemptible",))
     pool = gcp.container.NodePool(
         f"{name}-nodes",
-        **keyword_arguments(_node_pool(plan, choices, cluster, policy), choices.overrides),
+        **keyword_arguments(declared, choices.overrides),
         opts=pulumi.ResourceOptions.merge(
-            pulumi.ResourceOptions.merge(opts, protect),
+            pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(opts, protect), adopted),
             pulumi.ResourceOptions(
                 ignore_changes=["initialNodeCount"],  # resizing a pool changes it, and a change replaces
                 custom_timeouts=pulumi.CustomTimeouts(
@@ -100,6 +102,10 @@ def _placement_policy(
     if policy is None and not choices.compact:
         return None
     return gcp.container.NodePoolPlacementPolicyArgs(type="COMPACT", policy_name=policy)
+
+
+_COUNTED = ("autoscaling", "nodeCount", "ignoreNodeCountChanges")
+"""Inputs of which GKE takes one way or the other: what the plan leaves out of them is not to stay."""
 
 
 def _node_pool(
@@ -265,6 +271,8 @@ def _pool_name(plan: PoolPlan, choices: GkeChoices, service_account: pulumi.Inpu
     The list is the provider's: google/services/container/node_config.go of
     https://github.com/hashicorp/terraform-provider-google. Machine, disk, labels and taints change in place.
     """
+    if choices.adopted is not None:
+        return choices.adopted.name
 
     def named(account: str) -> str:
         decisive = {
@@ -290,7 +298,7 @@ def _pool_name(plan: PoolPlan, choices: GkeChoices, service_account: pulumi.Inpu
             "secure_boot": choices.secure_boot or None,
             "set_by_hand": replacing(choices.overrides) or None,
         }
-        return replacement_name(choices.first_name, decisive, limit=_NAME_LIMIT)
+        return replacement_name(choices.first_name, decisive, limit=NAME_LIMIT)
 
     if isinstance(service_account, str):
         return named(service_account)

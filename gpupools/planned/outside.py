@@ -1,0 +1,71 @@
+"""A node pool that was made by other means: what it is, and the keys of a pool and a cluster that say the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpupools.base.errors import Problem, Rejected, shown
+from gpupools.base.taints import GPU_TAINT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class Found:
+    """A node pool as another tool tells of it."""
+
+    name: str
+    """In the cloud."""
+    cluster: Mapping[str, Any]
+    """What says which cluster it is in, by the keys of a stack file."""
+    inputs: Mapping[str, Any]
+    """What it is, as inputs of the cloud's resource by wire name."""
+    notes: tuple[str, ...] = ()
+    """What the reader has to know of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outside:
+    """How a cloud's node pools are found in what other tools write. None of it asks the cloud.
+
+    Each raises Rejected for a pool of this cloud that cannot be taken over.
+    """
+
+    resource: str
+    """What `overrides` calls the resource of a pool: `NodePool`."""
+    described: Callable[[Mapping[str, Any]], Found | None]
+    """Read one pool as the cloud's own command line writes it; None for anything else."""
+    declared: Callable[[str, Mapping[str, Any], str], Found | None]
+    """Read a resource of a state: type token, inputs by wire name, id; None for anything but a pool of this cloud."""
+    keys: Callable[[Found], tuple[dict[str, Any], dict[str, Any]]]
+    """Return the keys of its cluster beside those that find it, and those of the pool."""
+
+
+def refuse(name: object, what: str, fix: str, source: str = "") -> Rejected:
+    """Return why a pool cannot be taken over."""
+    return Rejected([Problem((shown(name).strip("'"),), what, fix, source)])
+
+
+def other_taints(written: Collection[str], own: Collection[str] = ()) -> list[str]:
+    """Return taints as a pool's key has them, without the GPU's own and those the cloud adds."""
+    return sorted(each for each in written if each != str(GPU_TAINT) and each not in own)
+
+
+def text_of(value: object, pattern: str) -> Sequence[str]:
+    """Return the groups of a pattern that a whole text has, none where it is another."""
+    found = re.fullmatch(pattern, value) if isinstance(value, str) else None
+    return found.groups() if found is not None else ()
+
+
+def without_nothing(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is given: neither null nor an empty text, list or map, at any depth."""
+    found = {
+        key: without_nothing(value) if isinstance(value, Mapping) else value
+        for key, value in given.items()
+        if value is not None
+    }
+    return {key: value for key, value in found.items() if value not in ("", [], {})}

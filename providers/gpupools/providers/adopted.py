@@ -1,0 +1,48 @@
+"""How Pulumi takes a pool over that was made by other means. Used by `resources.py` of the clouds."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import pulumi
+
+from gpupools.planned.cloud import Adopted
+from gpupools.planned.edit_tables import EditTables
+
+
+def adopting(
+    adopted: Adopted | None,
+    inputs: Mapping[str, Any],
+    edits: EditTables,
+    whole: Collection[str] = (),
+    beside: Collection[str] = (),
+) -> pulumi.ResourceOptions | None:
+    """Return the options of a pool that is taken over; None for one that is made here.
+
+    What its inputs do not say stays as it was made, and so does what it is told to keep: an import brings the inputs
+    that the provider reads into the state (pulumi/pulumi pkg/resource/deploy/step.go, `ImportStep`), and what the
+    program leaves out would be a change, for many inputs one that replaces the pool.
+
+    Args:
+        adopted: The pool in the cloud.
+        inputs: What is declared, by wire name.
+        edits: The cloud's tables, which have every input of a pool.
+        beside: Inputs that the tables do not have, since nobody may set them.
+        whole: Inputs that are declared as a whole, so that what is left out inside them is not to stay.
+    """
+    if adopted is None:
+        return None
+    unsaid = {_unsaid(path, inputs) for path in (*edits.inputs, *beside) if path.partition(".")[0] not in whole} - {""}
+    ignored = {*unsaid, *adopted.kept}
+    return pulumi.ResourceOptions(import_=adopted.id, ignore_changes=sorted(ignored))
+
+
+def _unsaid(path: str, inputs: Mapping[str, Any]) -> str:
+    """Return the part of a path that the inputs do not have; nothing where they have all of it."""
+    reached: Any = inputs
+    for key in (keys := path.split(".")):
+        if not isinstance(reached, Mapping):
+            return ""
+        if reached.get(key) is None:
+            return ".".join(keys[: keys.index(key) + 1])
+        reached = reached[key]
+    return ""

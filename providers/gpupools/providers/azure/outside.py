@@ -1,0 +1,144 @@
+"""Agent pools of AKS that were made by other means: `az aks nodepool show`, Terraform and Pulumi. Pure.
+
+The Azure CLI writes the API's names with an acronym's later letters small, and the pool's own `type` as
+`typePropertiesType` (Azure/azure-sdk-for-python azure-mgmt-containerservice, class AgentPool).
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpupools.planned.outside import Found, Outside, other_taints, refuse, text_of, without_nothing
+from gpupools.providers.azure.choices import gpu_instance_profile
+from gpupools.providers.azure.machines import INSTANCE_TYPES
+from gpupools.providers.azure.pool_settings import OVERRIDABLE, SPOT_KEY
+
+_AZURERM = "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool"
+_ID = (
+    r"(?i)/subscriptions/([^/]+)/resourceGroups/([^/]+)/providers/Microsoft\.ContainerService/managedClusters/([^/]+)"
+    r"/agentPools/([^/]+)"
+)
+_WIRE = {name.casefold(): name for name in OVERRIDABLE["AgentPool"].inputs}
+_INNER = {"enablevtpm": "enableVTPM"}
+_TYPE = "Microsoft.ContainerService/managedClusters/agentPools"
+_PLACE = ("agentPoolName", "resourceName", "resourceGroupName")
+
+
+def _described(data: Mapping[str, Any]) -> Found | None:
+    if not text_of(data.get("id"), _ID):
+        return None
+    flat = data["properties"] if isinstance(data.get("properties"), Mapping) else data  # az rest has them apart
+    given = {key: value for key, value in flat.items() if key.casefold() != "type" or value != _TYPE}
+    if "typePropertiesType" in given:
+        given["type"] = given.pop("typePropertiesType")
+    return _found(str(data["id"]), given)
+
+
+def _found(identifier: str, given: Mapping[str, Any]) -> Found:
+    subscription, group, cluster, name = text_of(identifier, _ID)
+    inputs = {wire: _inner(value) for key, value in given.items() if (wire := _WIRE.get(key.casefold())) is not None}
+    where = {"cloud": "azure", "name": cluster, "resource_group": group, "subscription_id": subscription}
+    return Found(name, where, without_nothing({key: inputs[key] for key in inputs if key not in _PLACE}))
+
+
+def _inner(value: Any) -> Any:
+    """Write the acronyms inside `securityProfile` as the API does; labels and tags stay as they are."""
+    if not isinstance(value, Mapping):
+        return value
+    return {_INNER.get(str(key).casefold(), key): each for key, each in value.items()}
+
+
+def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | None:
+    if not str(inputs.get("vmSize")).startswith("Standard_N"):
+        return None  # pools without GPUs stay with what manages them; only sizes of the N series have some
+    if kind == _AZURERM:
+        what = "stands in the words of Terraform's azurerm, which are not read here"
+        raise refuse(inputs.get("name"), what, "describe it with az aks nodepool show")
+    if kind.partition(":")[0] != "azure-native" or not kind.endswith(":AgentPool"):
+        return None
+    if not text_of(identifier, _ID):
+        raise refuse(inputs.get("agentPoolName"), "has no id of an agent pool", "describe it with az aks nodepool show")
+    return _found(identifier, inputs)
+
+
+def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
+    inputs, profile = found.inputs, _map(found.inputs.get("gpuProfile"))
+    if inputs.get("osType", "Linux") != "Linux":
+        raise refuse(found.name, f"has nodes of {inputs['osType']}", "leave it with what manages it")
+    if inputs.get("type", "VirtualMachineScaleSets") != "VirtualMachineScaleSets":
+        what = f"is of type {inputs['type']}, which has sizes and numbers of its own"
+        raise refuse(found.name, what, "leave it with what manages it")
+    if _map(profile.get("nvidia")).get("managementMode") == "Managed":
+        what = "is an AKS-managed GPU pool, a resource of another type, which cannot be taken over yet"
+        raise refuse(found.name, what, "leave it with what manages it")
+    row = next((each for each in INSTANCE_TYPES.values() if each.name == inputs.get("vmSize")), None)
+    if row is None:
+        what = f"has the size {inputs.get('vmSize')}, which no GPU size of the catalogue is"
+        raise refuse(found.name, what, "leave it with what manages it")
+    upgrade, security = _map(inputs.get("upgradeSettings")), _map(inputs.get("securityProfile"))
+    taints = (f"{SPOT_KEY}=spot:NoSchedule",)
+    pool = {
+        "instance_type": row.name,
+        "nodes": _nodes(found),
+        "sharing": _sharing(found.name, inputs.get("gpuInstanceProfile"), row.gpu_model),
+        "software": "gpu-operator" if profile.get("driver") == "None" else "device-plugin",
+        "capacity": _capacity(inputs),
+        "zones": sorted(inputs.get("availabilityZones") or []),
+        "image": {
+            "family": "azure-linux" if str(inputs.get("osSKU")).startswith("AzureLinux") else None,
+            "fips": inputs.get("enableFIPS") or None,
+        },
+        "disk_gib": inputs.get("osDiskSizeGB"),
+        "disk": {"type": "Ephemeral" if inputs.get("osDiskType") == "Ephemeral" else None},
+        "network": {"max_pods": inputs.get("maxPods")},
+        "security": {"secure_boot": security.get("enableSecureBoot") or None},
+        "upgrade": {
+            "max_surge": _number(upgrade.get("maxSurge")),
+            "max_unavailable": _number(upgrade.get("maxUnavailable")),
+            "drain_timeout_min": upgrade.get("drainTimeoutInMinutes"),
+        },
+        "labels": dict(_map(inputs.get("nodeLabels"))),
+        "taints": other_taints(inputs.get("nodeTaints") or [], taints),
+        "tags": dict(_map(inputs.get("tags"))),
+    }
+    return {"subnet_id": inputs.get("vnetSubnetID")}, without_nothing(pool)
+
+
+def _nodes(found: Found) -> dict[str, int]:
+    inputs = found.inputs
+    if inputs.get("enableAutoScaling"):
+        return {"min": int(inputs.get("minCount") or 0), "max": int(inputs.get("maxCount") or 0)}
+    if not inputs.get("count"):
+        what = "has no autoscaler and 0 nodes, which nodes: {fixed: …} cannot say"
+        raise refuse(found.name, what, "switch its autoscaler on, or give it a node, and describe it again")
+    return {"fixed": int(inputs["count"])}
+
+
+def _sharing(name: str, profile: object, gpu: str) -> dict[str, Any] | None:
+    if profile in (None, "None"):
+        return None
+    from gpupools.known.mig import profiles  # its tables are slow to load, and most pools cut nothing
+
+    cut = next((each for each in profiles(gpu) if gpu_instance_profile(each) == profile), None)
+    if cut is None:
+        raise refuse(name, f"cuts a {gpu} by {profile}, which no MIG profile is", "leave it with what manages it")
+    return {"mode": "mig", "profile": cut.name}
+
+
+def _capacity(inputs: Mapping[str, Any]) -> dict[str, Any] | None:
+    if inputs.get("scaleSetPriority") == "Spot":
+        price = inputs.get("spotMaxPrice")
+        return {"mode": "spot", "max_price_usd_per_hour": float(price) if price and float(price) > 0 else None}
+    group = inputs.get("capacityReservationGroupID")
+    return {"mode": "reservation", "name": group} if group else None
+
+
+def _map(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: object) -> int | None:
+    """Return a number that the API writes as text; None for a share, as in `33%`."""
+    return int(str(value)) if str(value).isdigit() else None
+
+
+OUTSIDE = Outside(resource="AgentPool", described=_described, declared=_declared, keys=_keys)

@@ -1,0 +1,109 @@
+"""Pools made by other means, taken over by the real engine: no node goes, and nothing changes that was not said."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.engine.cli import Engine, Ran
+from tests.engine.outside_pools import OutsidePool, aks_pool, gke_pool
+
+pytestmark = pytest.mark.engine
+
+MAKERS: Mapping[str, Callable[[Random, int], OutsidePool]] = {"gcp": gke_pool, "azure": aks_pool}
+EACH = 10
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Ten pools of a cloud and what becomes of them."""
+
+    pools: list[OutsidePool]
+    imported: Ran
+    answer: Mapping[str, Any]
+    preview: Ran
+    up: Ran
+    did: list[dict[str, Any]]
+    had: dict[str, Any]
+    has: dict[str, Any]
+    again: Ran
+
+
+@pytest.fixture(scope="module", params=sorted(MAKERS))
+def moved(request: pytest.FixtureRequest, engine: Engine) -> Moved:
+    cloud = request.param
+    random = Random(20261122)
+    pools = [MAKERS[cloud](random, number) for number in range(EACH)]
+    files = []
+    for pool in pools:
+        engine.outside(pool.kind, pool.id, pool.inputs, **pool.outputs)
+        files.append(f"{pool.name}.json")
+        (engine.repository / files[-1]).write_text(json.dumps(pool.described), encoding="utf-8")
+    out = f"stacks/Pulumi.moved-{cloud}.yaml"
+    served = ("--device-plugin", "kube-system/plugin", "--gpu-operator", "gpu-operator/operator", "--team", "vision")
+    imported = engine.gpupools("import", *files, "--out", out, *served, "--json")
+    answer = json.loads(imported.well().output.partition("\n\n")[0])
+    file = engine.repository / out
+    written = yaml.safe_load(file.read_text(encoding="utf-8"))
+    file.unlink()
+    engine.run("stack", "init", f"moved-{cloud}").well()
+    salt = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
+    file.write_text(yaml.safe_dump(salt | written), encoding="utf-8")
+    had = {each["outputs"]["name"]: each["outputs"] for each in engine.resources(pools[0].kind)}
+    before = len(engine.journal())
+    preview = engine.run("preview", "--json", "--stack", f"moved-{cloud}")
+    assert engine.journal()[before:] == []
+    up = engine.up(f"moved-{cloud}")
+    did = engine.journal()[before:]
+    has = {each["outputs"]["name"]: each["outputs"] for each in engine.resources(pools[0].kind)}
+    again = engine.run("preview", "--expect-no-changes", "--stack", f"moved-{cloud}")
+    return Moved(pools, imported, answer, preview, up, did, had, has, again)
+
+
+def test_a_preview_imports_every_pool_and_makes_replaces_and_deletes_nothing(moved: Moved) -> None:
+    text = moved.preview.well().output
+    steps = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]["steps"]
+    ops = [(step["op"], step["urn"]) for step in steps if moved.pools[0].kind in step["urn"]]
+
+    assert {op for op, _ in ops} <= {"import", "update", "same"}
+    assert sum(op == "import" for op, _ in ops) == EACH
+
+
+def test_the_update_changes_in_place_what_the_import_said_and_nothing_else(moved: Moved) -> None:
+    moved.up.well()
+    said = {pool["name"]: {each["input"] for each in pool["changes"]} for pool in moved.answer["pools"]}
+
+    assert {each["op"] for each in moved.did} <= {"update"}
+    for pool in moved.pools:
+        (update,) = [each for each in moved.did if each["name"] == pool.name] or [{"paths": []}]
+        paths = {path.replace('["', ".").replace('"]', "").partition("[")[0] for path in update["paths"]}
+        unsaid = {
+            path
+            for path in paths
+            if not any(f"{one}.".startswith(f"{path}.") or f"{path}.".startswith(f"{one}.") for one in said[pool.name])
+        }
+        assert unsaid - {"count"} == set(), pool.name
+
+
+def test_every_pool_keeps_its_name_and_its_nodes(moved: Moved) -> None:
+    counts = {name: each.get("nodeCount", each.get("count")) for name, each in moved.had.items()}
+
+    assert {name: each.get("nodeCount", each.get("count")) for name, each in moved.has.items()} == counts
+
+
+def test_what_is_not_said_stays_with_its_value(moved: Moved) -> None:
+    stays = {pool["name"]: {each["input"] for each in pool["stays"]} for pool in moved.answer["pools"]}
+    for pool in moved.pools:
+        for path in stays[pool.name]:
+            before, after = moved.had[pool.name], moved.has[pool.name]
+            for key in path.split("."):
+                before, after = ((each or {}).get(key) for each in (before, after))
+            assert before == after, (pool.name, path)
+
+
+def test_a_second_preview_finds_nothing_to_do(moved: Moved) -> None:
+    moved.again.well()

@@ -1,0 +1,241 @@
+"""`gpupools import` without a CLI and without a cloud: what it writes, what it refuses, what an adopted pool keeps."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import yaml
+
+from gpupools.commands.cli import main
+from gpupools.edits.diff import record
+from gpupools.edits.guard import Earlier, judge
+from gpupools.environment.check import check_stack_file
+from gpupools.preview.command import PROGRAM
+from gpupools.preview.program import preview_program
+from gpupools.providers import clouds
+from tests.engine.outside_pools import OutsidePool, aks_pool, gke_pool
+
+SERVED = ("--device-plugin", "kube-system/plugin", "--gpu-operator", "gpu-operator/operator", "--team", "vision")
+
+
+def given(folder: Path, *pools: Mapping[str, Any]) -> list[str]:
+    files = []
+    for number, pool in enumerate(pools):
+        files.append(str(folder / f"pool{number}.json"))
+        Path(files[-1]).write_text(json.dumps(pool), encoding="utf-8")
+    return files
+
+
+def refused(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str) -> str:
+    """Return the reasons; fail when anything was written."""
+    before = out.read_bytes() if out.exists() else None
+    capsys.readouterr()
+
+    assert main(["import", *arguments, "--out", str(out)]) == 1
+    assert (out.read_bytes() if out.exists() else None) == before
+    return capsys.readouterr().err
+
+
+def some(kind: str, seed: int = 1) -> OutsidePool:
+    return {"gcp": gke_pool, "azure": aks_pool}[kind](Random(seed), 0)
+
+
+@pytest.mark.parametrize("kind", ["gcp", "azure"])
+@pytest.mark.parametrize("seed", range(2))
+def test_ten_pools_are_declared_as_imports_that_the_sdk_takes(
+    tmp_path: Path, kind: str, seed: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    random = Random(100 + seed)
+    pools = [{"gcp": gke_pool, "azure": aks_pool}[kind](random, number) for number in range(10)]
+    out = tmp_path / "Pulumi.moved.yaml"
+    assert main(["import", *given(tmp_path, *(each.described for each in pools)), "--out", str(out), *SERVED]) == 0
+    said = capsys.readouterr().out
+    found = preview_program(PROGRAM, "moved", "gpupools", yaml.safe_load(out.read_text(encoding="utf-8"))["config"])
+    nodes = [each for each in found.resources if each.custom and not each.type.startswith("pulumi:")]
+
+    assert [str(each) for each in (*found.problems, *found.warnings)] == []
+    assert sorted(each.options["import"].casefold() for each in nodes) == sorted(each.id.casefold() for each in pools)
+    names = {each.inputs.get("name") or each.inputs.get("agentPoolName") for each in nodes}
+    assert names == {each.name for each in pools}
+    assert all(f": {each.name} on " in said for each in pools)
+
+
+def test_what_a_pool_cannot_say_is_listed_with_its_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pool = dict(some("gcp").described)
+    pool["config"] = {**pool["config"], "tags": ["gpu-nodes"], "diskSizeGb": 50, "minCpuPlatform": "Intel Cascade Lake"}
+    out = tmp_path / "Pulumi.moved.yaml"
+
+    assert main(["import", *given(tmp_path, pool), "--out", str(out), *SERVED]) == 0
+    said = capsys.readouterr().out
+    assert '  stays: nodeConfig.tags = ["gpu-nodes"]' in said
+    assert "  stays: nodeConfig.diskSizeGb = 50" in said
+    assert '  stays: nodeConfig.minCpuPlatform = "Intel Cascade Lake"' in said
+    written = yaml.safe_load(out.read_text(encoding="utf-8"))["config"]["gpupools:pools"]
+    (keys,) = written.values()
+    assert keys["adopt"]["name"] == pool["name"]
+    assert "nodeConfig.diskSizeGb" in keys["adopt"]["keep"]
+
+
+def test_a_terraform_state_is_read_and_its_pools_without_gpus_are_left(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = {
+        "machine_type": "g2-standard-8",
+        "disk_size_gb": 100,
+        "image_type": "COS_CONTAINERD",
+        "service_account": "gpu@ml.iam.gserviceaccount.com",
+        "guest_accelerator": [{"type": "nvidia-l4", "count": 1}],
+    }
+    place = {"project": "ml", "location": "europe-west4", "cluster": "lab", "node_locations": ["europe-west4-a"]}
+
+    def state(name: str, **node: Any) -> dict[str, Any]:
+        identifier = f"projects/ml/locations/europe-west4/clusters/lab/nodePools/{name}"
+        values = {"id": identifier, "name": name, **place, "node_count": 2, "node_config": [config | node]}
+        kind = "google_container_node_pool"
+        return {"address": f"{kind}.{name}", "mode": "managed", "type": kind, "name": name, "values": values}
+
+    resources = [state("gpu"), state("cpu", machine_type="e2-standard-4", guest_accelerator=[])]
+    text = {"format_version": "1.0", "values": {"root_module": {"resources": resources}}}
+    out = tmp_path / "Pulumi.moved.yaml"
+
+    assert main(["import", *given(tmp_path, text), "--out", str(out), *SERVED]) == 0
+    assert "google_container_node_pool.gpu of " in capsys.readouterr().out
+    written = yaml.safe_load(out.read_text(encoding="utf-8"))["config"]["gpupools:pools"]
+    assert {key: pool["nodes"] for key, pool in written.items()} == {"gpu": {"fixed": 2}}
+
+
+def test_an_existing_file_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "Pulumi.prod.yaml"
+    out.write_text("config: {}\n", encoding="utf-8")
+
+    assert "is there already" in refused(capsys, out, *given(tmp_path, some("gcp").described))
+
+
+def test_pools_that_cannot_be_taken_over_are_refused_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "Pulumi.moved.yaml"
+    gke, aks = dict(some("gcp").described), dict(some("azure").described)
+    own = {**gke, "config": {**gke["config"], "labels": {"gpupools/pool": "a"}}}
+    unknown = {**gke, "config": {**gke["config"], "machineType": "e2-standard-4"}}
+    eks = {"nodegroup": {"nodegroupName": "gpu", "clusterName": "train"}}
+    windows = {**aks, "osType": "Windows"}
+    file = given(tmp_path, gke, own, unknown, eks, windows, {"apiVersion": "v1", "kind": "Pod"})
+
+    assert "is a pool of GKE, not of AKS" in refused(capsys, out, file[0], "--cloud", "azure")
+    assert "is the pool a of a stack of this tool already" in refused(capsys, out, file[1])
+    assert "no GPU machine of the catalogue" in refused(capsys, out, file[2])
+    assert "replaces every node" in refused(capsys, out, file[3])
+    assert "has nodes of Windows" in refused(capsys, out, file[4])
+    assert "holds no node pool" in refused(capsys, out, file[5])
+    assert f"stands in {file[0]} too" in refused(capsys, out, file[0], file[0])
+    # One that can be is not written without the other.
+    assert "no GPU machine" in refused(capsys, out, file[2], *given(tmp_path / "..", aks), *SERVED)
+
+
+def test_a_state_of_a_stack_of_this_tool_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pool = some("gcp")
+    component = "urn:pulumi:dev::gpupools::gpupools:index:GpuNodePool::lab-a"
+    nodes = f"urn:pulumi:dev::gpupools::gpupools:index:GpuNodePool${pool.kind}::lab-a-nodes"
+    resources = [
+        {"urn": component, "custom": False, "type": "gpupools:index:GpuNodePool"},
+        {"urn": nodes, "custom": True, "type": pool.kind, "id": pool.id, "inputs": pool.inputs, "parent": component},
+    ]
+    state = {"version": 3, "deployment": {"resources": resources}}
+
+    said = refused(capsys, tmp_path / "Pulumi.moved.yaml", *given(tmp_path, state), *SERVED)
+    assert "is a pool of a stack of this tool already" in said
+
+
+def test_who_serves_the_pools_and_who_may_use_them_is_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    aks = {key: value for key, value in some("azure").described.items() if key != "gpuProfile"}
+    gke = dict(some("gcp").described)
+    shared = {"gpuSharingStrategy": "TIME_SHARING", "maxSharedClientsPerGpu": "4"}
+    gpu = {"acceleratorType": "nvidia-l4", "acceleratorCount": "1", "gpuSharingConfig": shared}
+    gke["config"] = {**gke["config"], "machineType": "g2-standard-8", "accelerators": [gpu]}
+    file = given(tmp_path, aks, gke)
+
+    assert "say who serves its GPUs: --device-plugin NAME" in refused(capsys, tmp_path / "Pulumi.a.yaml", file[0])
+    assert "say who may use it: --team NAME" in refused(capsys, tmp_path / "Pulumi.b.yaml", file[1])
+
+
+LAB = {"cloud": "gcp", "name": "lab", "project": "ml", "location": "europe-west4", "service_account": "gpu@ml"}
+SERVE = {"cloud": "azure", "name": "serve", "resource_group": "ml", "subscription_id": "0"}
+
+
+def checked(folder: Path, clusters: Mapping[str, Any], pools: Mapping[str, Any]) -> Path:
+    file = folder / "Pulumi.dev.yaml"
+    config = {"gpupools:clusters": dict(clusters), "gpupools:pools": dict(pools)}
+    file.write_text(yaml.safe_dump({"config": config}), encoding="utf-8")
+    return file
+
+
+def gke(**adopt: Any) -> dict[str, Any]:
+    return {"clusters": ["lab"], "instance_type": "g2-standard-8", "nodes": {"max": 4}, "adopt": adopt}
+
+
+@pytest.mark.parametrize(
+    ("clusters", "pools", "reason"),
+    [
+        ({"lab": LAB}, {"a": gke(name="a" * 41)}, "a node pool of GKE is named with 40"),
+        ({"lab": LAB}, {"a": gke(name="Upper")}, "a node pool of GKE is named with 40"),
+        ({"lab": LAB}, {"a": gke(name="one"), "b": gke(name="one")}, "'a' is that pool already"),
+        ({"lab": LAB}, {"a": gke(name="one", keep=["nodeConfig.labels"])}, "changes without replacing nodes"),
+        ({"lab": LAB}, {"a": gke(name="one", keep=["nodeConfig.metadat"])}, "did you mean 'nodeConfig.metadata'"),
+        ({"lab": LAB}, {"a": gke(name="one") | {"first_name": "b"}}, "keeps the name that adopt says"),
+        (
+            {"lab": LAB, "other": LAB | {"name": "other"}},
+            {"a": gke(name="one") | {"clusters": ["lab", "other"]}},
+            "is a pool of one cluster, and 2 are named",
+        ),
+        (
+            {"serve": SERVE},
+            {"a": {"clusters": ["serve"], "gpu": "A100-80GB", "nodes": {"max": 1}, "adopt": {"name": "a" * 13}}},
+            "an agent pool is named with 12",
+        ),
+        (
+            {"serve": {key: value for key, value in SERVE.items() if key != "subscription_id"}},
+            {"a": {"clusters": ["serve"], "gpu": "A100-80GB", "nodes": {"max": 1}, "adopt": {"name": "one"}}},
+            "the cluster's subscription_id, which is not known before the program runs",
+        ),
+    ],
+)
+def test_check_refuses_what_no_pool_can_be_adopted_as(
+    tmp_path: Path, clusters: Mapping[str, Any], pools: Mapping[str, Any], reason: str, capsys: Any
+) -> None:
+    assert main(["check", str(checked(tmp_path, clusters, pools))]) == 1
+    assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ({"disk_gib": 200}, {"disk_gib": 400}, "adopt.keep has nodeConfig.diskSizeGb, so that it stays as it is"),
+        ({}, {"capacity": {"mode": "spot"}}, "an adopted pool has one name, under which no other can be made"),
+        ({"adopt": None}, {}, "is a pool of this stack, and this update would take another in its place"),
+        ({}, {"labels": {"team": "vision"}}, ""),
+        ({}, {"adopt": None}, ""),
+        ({}, {"renamed_from": "a"}, ""),
+    ],
+)
+def test_an_edit_that_an_adopted_pool_cannot_take_is_refused(
+    tmp_path: Path, before: Mapping[str, Any], after: Mapping[str, Any], reason: str
+) -> None:
+    pool = gke(name="one", keep=["nodeConfig.diskSizeGb"])
+
+    def planned(keys: Mapping[str, Any]) -> Any:
+        given = {key: value for key, value in (pool | dict(keys)).items() if value is not None}
+        name = "b" if "renamed_from" in keys else "a"
+        return check_stack_file(checked(tmp_path, {"lab": LAB}, {name: given}), clouds()).plan
+
+    was = planned(before)
+    earlier = Earlier(tuple(record(each, was.stack) for each in was.pools))
+    refusals = [str(each.problem) for each in judge(earlier, planned(after), clouds()).forbidden.values()]
+
+    assert bool(refusals) is bool(reason)
+    assert reason in "".join(refusals)
