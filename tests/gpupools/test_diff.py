@@ -654,6 +654,7 @@ def test_json_has_every_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]
             "change": "changed",
             "effect": "rolling",
             "fields": [{"field": "disk_gib", "old": 200, "new": 400, "effect": "rolling"}],
+            "adopts": None,
             "perhaps_renamed_from": None,
             "refused": None,
         }
