@@ -13,6 +13,7 @@ def adopting(
     adopted: Adopted | None,
     inputs: Mapping[str, Any],
     edits: EditTables,
+    known: Collection[str],
     whole: Collection[str] = (),
     beside: Collection[str] = (),
 ) -> pulumi.ResourceOptions | None:
@@ -26,12 +27,14 @@ def adopting(
         adopted: The pool in the cloud.
         inputs: What is declared, by wire name.
         edits: The cloud's tables, which have every input of a pool.
+        known: What its resource takes: the tables have other resources, too.
         beside: Inputs that the tables do not have, since nobody may set them.
         whole: Inputs that are declared as a whole, so that what is left out inside them is not to stay.
     """
     if adopted is None:
         return None
-    unsaid = {_unsaid(path, inputs) for path in (*edits.inputs, *beside) if path.partition(".")[0] not in whole} - {""}
+    told = [path for path in (*edits.inputs, *beside) if path.partition(".")[0] in known]
+    unsaid = {_unsaid(path, inputs) for path in told if path.partition(".")[0] not in whole} - {""}
     ignored = {*unsaid, *adopted.kept}
     return pulumi.ResourceOptions(import_=adopted.id, ignore_changes=sorted(ignored))
 

@@ -17,6 +17,7 @@ from gpupools.providers.adopted import adopting
 from gpupools.providers.azure.choices import AksChoices
 from gpupools.providers.azure.conflicts import POOL_NAME_LIMIT
 from gpupools.providers.azure.edits import edits
+from gpupools.providers.azure.pool_settings import OVERRIDABLE
 from gpupools.providers.last_update import asked, last_update, left_of, unmoved
 from gpupools.providers.sdk_internals import wire_names
 from gpupools.providers.set_by_hand import keyword_arguments, wire_inputs
@@ -171,9 +172,8 @@ def _typed(
     counted = _counted(names, choices, wire_inputs(arguments, choices.overrides), pool_name, opts)
     if counted.running is not None:
         inputs["count"] = counted.running
-    adopted = adopting(
-        choices.adopted, {wire[key]: value for key, value in inputs.items()} | {"agentPoolName": pool_name}, edits()
-    )
+    said = {wire[key]: value for key, value in inputs.items()} | {"agentPoolName": pool_name}
+    adopted = adopting(choices.adopted, said, edits(), OVERRIDABLE["AgentPool"].inputs)
     options = pulumi.ResourceOptions.merge(_options(choices), adopted)
     pool = containerservice.AgentPool(
         names[0],

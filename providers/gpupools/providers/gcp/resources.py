@@ -14,6 +14,7 @@ from gpupools.providers.adopted import adopting
 from gpupools.providers.gcp.choices import GkeChoices
 from gpupools.providers.gcp.conflicts import NAME_LIMIT
 from gpupools.providers.gcp.edits import edits, replacing
+from gpupools.providers.gcp.pool_settings import OVERRIDABLE
 from gpupools.providers.gcp.read_back import EFFECTS
 from gpupools.providers.set_by_hand import keyword_arguments, wire_inputs
 
@@ -54,7 +55,14 @@ def create_pool(
     policy = _workload_policy(name, choices, cluster, opts)
     declared = _node_pool(plan, choices, cluster, policy)
     inputs = wire_inputs(declared, choices.overrides)
-    adopted = adopting(choices.adopted, inputs, edits(), whole=_COUNTED, beside=("nodeConfig.preemptible",))
+    adopted = adopting(
+        choices.adopted,
+        inputs,
+        edits(),
+        OVERRIDABLE["NodePool"].inputs,
+        whole=_COUNTED,
+        beside=("nodeConfig.preemptible",),
+    )
     pool = gcp.container.NodePool(
         f"{name}-nodes",
         **keyword_arguments(declared, choices.overrides),
