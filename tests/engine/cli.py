@@ -141,7 +141,7 @@ class Engine:
         """Let a cloud have a resource that no engine has made: what its provider reads as inputs, and what beside."""
         kept = self._kept()
         found = {"type": kind, "inputs": dict(inputs), "outputs": {**inputs, **outputs}}
-        kept["resources"][identifier] = found  # type: ignore[index]
+        kept["resources"][identifier] = found
         self.cloud.write_text(json.dumps(kept), encoding="utf-8")
 
     def autoscale(self, nodes: int, *kinds: str) -> None:
