@@ -256,7 +256,7 @@ def test_findings_name_the_path_inside_a_cluster() -> None:
         "agentPoolProfiles[0].securityProfile.sshAccess",
     }
     assert {(one.property.rpartition(".")[2], one.found) for one in pool.weaknesses} == {
-        ("enableNodePublicIP", "True"),
+        ("enableNodePublicIP", "true"),
         ("enableEncryptionAtHost", "unset"),
         ("sshAccess", "unset"),
     }

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from gpupools.base.errors import shown
 from gpupools.planned.cloud import FreeForm, FreeForms
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.read.inputs import at
@@ -106,7 +107,7 @@ def nvidia_problems(profile: Any, api_version: Any) -> Iterator[tuple[str, str, 
         if key not in _NVIDIA_WORDS:
             yield key, "gpuProfile.nvidia has no such field", f"use {' or '.join(_NVIDIA_WORDS)}"
         elif not isinstance(value, str) or value not in _NVIDIA_WORDS[key]:
-            yield key, f"got {value!r}", f"write {' or '.join(_NVIDIA_WORDS[key])}"
+            yield key, f"got {shown(value)}", f"write {' or '.join(_NVIDIA_WORDS[key])}"
         elif isinstance(api_version, str) and _VERSION.fullmatch(api_version) and not _knows(key, api_version):
             first = " or ".join(filter(None, _FIRST[key]))
             yield key, f"API version {api_version} does not know it", f"use {first}"
