@@ -46,6 +46,8 @@ def step(run: Run, checkout: Checkout, tmp_path: Path) -> Any:
         (GPUPOOLS, "policy", "pool.yaml"),
         (GPUPOOLS, "policy", "--format", "sarif", "pool.yaml"),
         (GPUPOOLS, "matrix", "--cloud", "aws"),
+        (GPUPOOLS, "report", "--markdown", "--no-policies", "stack/Pulumi.dev.yaml"),
+        (GPUPOOLS, "report", "--no-policies", "-o", "plan.html", "stack/Pulumi.dev.yaml"),
         (Path(sys.executable).parent / "gpupools", "check", "stack/Pulumi.dev.yaml"),
         (Path(sys.executable).parent / "gpupools", "preview", "stack/Pulumi.dev.yaml"),
     ],
@@ -119,7 +121,7 @@ def test_a_report_is_written_whole_beside_the_annotations(step: Any, checkout: C
     assert (checkout.folder / "out.xml").read_text().startswith("<?xml")
 
 
-@pytest.mark.parametrize("command", ["check", "policy", "diff"])
+@pytest.mark.parametrize("command", ["check", "policy", "diff", "report"])
 def test_a_file_that_links_lead_out_of_the_checkout_is_not_read(
     command: str, run: Run, checkout: Checkout, tmp_path: Path
 ) -> None:
@@ -128,7 +130,10 @@ def test_a_file_that_links_lead_out_of_the_checkout_is_not_read(
     (checkout.folder / "Pulumi.linked.yaml").symlink_to(secret)
     (checkout.folder / "folder").symlink_to(tmp_path)
     for name in ("Pulumi.linked.yaml", "folder/secret.yaml"):
-        done = run(GPUPOOLS, command, "--within", ".", "--", name, *(["stack/Pulumi.dev.yaml"] * (command == "diff")))
+        form = ["--markdown", "--no-policies"] * (command == "report")
+        done = run(
+            GPUPOOLS, command, *form, "--within", ".", "--", name, *(["stack/Pulumi.dev.yaml"] * (command == "diff"))
+        )
 
         assert done.returncode == 1
         assert "a link leads out of" in done.stderr
