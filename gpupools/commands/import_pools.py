@@ -16,6 +16,7 @@ from gpupools.asked.overrides import override_problems, tellable
 from gpupools.base.errors import Problem, Rejected
 from gpupools.base.output import answer, tell
 from gpupools.commands.files import add_within, links_out
+from gpupools.commands.words import examples
 from gpupools.environment.stack import StackPlan, bad_key, plan_config, planned
 from gpupools.environment.stackfile import NAMESPACE
 from gpupools.planned.cloud import Cloud
@@ -46,7 +47,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device-plugin", metavar="NAME", help="who serves the pools, e.g. kube-system/nvidia-plugin")
     parser.add_argument("--gpu-operator", metavar="NAME", help="the GPU Operator that serves pools without a driver")
     parser.add_argument("--team", metavar="NAME", help="who may use pools whose containers share a GPU")
-    parser.epilog = "Node groups of EKS are refused: docs/import.md says why."
+    example = examples("gpupools import examples/import/node-pool.yaml --out Pulumi.moved.yaml")
+    parser.epilog = f"{example}\nNode groups of EKS are refused: docs/import.md says why."
     parser.add_argument("--json", action="store_true", help="the pools, what stays and what changes as JSON")
     add_within(parser)
     parser.set_defaults(run=lambda given: _run(given))

@@ -73,7 +73,7 @@ def test_the_stack_file_uses_every_setting_that_gke_takes(declared: Mapping[str,
     used = {name for pool in pools.values() for name in given_settings(pool)}
     taken = {name for name, setting in CLOUD.node_pools.settings.items() if setting.taken}
 
-    assert taken - used <= {"renamed_from"}  # a rename needs the older file
+    assert taken - used <= {"renamed_from", "adopt"}  # a rename and an adopted pool need what was there
     assert sorted(declared) == sorted(f"lab-{pool}-nodes" for pool in POOLS)
 
 
