@@ -154,13 +154,13 @@ class Cluster(Strict):
         return {key: getattr(self, key) for key in type(self).model_fields if key not in self.untold}
 
     @classmethod
+    @abstractmethod
     def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what tells a cluster from every other of its cloud, in words a reader knows.
 
         Args:
             given: The cluster's keys; values may be late, and may be anything that stands for one that is.
         """
-        raise NotImplementedError
 
     def late_outputs(self) -> Mapping[str, StackOutput]:
         """Return the keys whose value another stack gives, list items as `subnet_ids[0]`, map items as `key.inner`."""

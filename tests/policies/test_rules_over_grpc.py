@@ -950,6 +950,12 @@ def remediated(pack: PolicyPackProcess, type_: str, wire: Mapping[str, Any]) -> 
         pytest.param(EKS, eks_alone(taints=[]), eks_alone(), id="EKS"),
         pytest.param(EKS, {k: v for k, v in eks_alone().items() if k != "taints"}, eks_alone(), id="EKS, absent"),
         pytest.param(
+            EKS,
+            eks(taints=[]),
+            eks(),
+            id="EKS, whose launch template could give a second taint",
+        ),
+        pytest.param(
             AKS,
             aks(nodeTaints=["a=b:NoExecute2"]),
             aks(nodeTaints=["a=b:NoExecute2", "nvidia.com/gpu=present:NoSchedule"]),
@@ -1007,6 +1013,10 @@ def test_remediation_adds_the_missing_taint_in_the_right_spelling(
         pytest.param(eks(), id="tainted already"),
         pytest.param(eks(instanceTypes=["m6i.large"], amiType="AL2023_x86_64_STANDARD", taints=[]), id="a CPU pool"),
         pytest.param(eks(taints=UNKNOWN), id="taints not known yet"),
+        pytest.param(eks(taints=[], amiType="CUSTOM"), id="an image of one's own, whose user data taints"),
+        pytest.param(
+            {k: v for k, v in eks(taints=[]).items() if k not in ("instanceTypes", "amiType")}, id="its machine"
+        ),
     ],
 )
 def test_remediation_changes_nothing_else(remediating: PolicyPackProcess, wire: dict[str, Any]) -> None:

@@ -28,6 +28,7 @@ from gpupools.providers.gcp.choices import COHERENT_MEMORY, MIG_PARTITIONS, GkeC
 from gpupools.providers.gcp.machines import N1_MACHINES, N1_MOST_VCPUS, GceCatalogue
 from gpupools.providers.gcp.read_back import NODE_POOL
 from gpupools.providers.gcp.resources import create_pool, create_provider
+from tests.conftest import FakeCluster
 
 CLUSTER = dict(gcp.CLOUD.example_cluster)
 
@@ -436,8 +437,8 @@ def test_a_pool_starts_with_its_smallest_size(where: dict[str, Any], nodes: dict
 
 
 def test_a_pool_cannot_be_planned_for_the_cluster_of_another_cloud() -> None:
-    with pytest.raises(TypeError, match="pool train goes to a cluster on aws, not to GKE"):
-        plan(Cluster(cloud="aws"), gpu="L4")
+    with pytest.raises(TypeError, match="pool train goes to a cluster on fake, not to GKE"):
+        plan(FakeCluster(cloud="fake", name="lab", region="north"), gpu="L4")
 
 
 def test_addresses_may_be_late() -> None:

@@ -40,7 +40,7 @@ from gpupools.policies import waivers
 from gpupools.policies.components import Said, repeats, said
 from gpupools.policies.declared import Declared, DeclaredStack, shows_gpus
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
-from gpupools.policies.rules import RULES, TAINTED, untainted
+from gpupools.policies.rules import RULES, TAINTED, taint_can_be_added
 from gpupools.policies.software import DeclaredSoftware, is_software, read_software
 from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, STACK_RULES, UNDERSTOOD
 from gpupools.policies.understood import unread
@@ -679,8 +679,7 @@ def add_missing_taint(args: ResourceValidationArgs) -> Mapping[str, Any] | None:
     wire = serialize_properties(args.props)
     changed: Mapping[str, Any] = wire
     for pool in read_pools(args.resource_type, plain_wire(wire)):
-        finding = untainted(pool)
-        if finding is not None and not finding.unverified:
+        if taint_can_be_added(pool):
             changed = _with_taint(changed, pool) or changed
     return None if changed is wire else changed
 

@@ -96,6 +96,23 @@ def untainted(pool: PoolFacts) -> Finding | None:
     )
 
 
+def taint_can_be_added(pool: PoolFacts) -> bool:
+    """Say whether the taint that a pool lacks can be written into it without a guess.
+
+    It can where the pool certainly has GPUs and lacks the taint. It can too where all that is open is whether another
+    resource, such as the launch template of an EKS group with EKS's own image, gives the nodes one more: the pool's
+    own list is known and is what the nodes register with, so the taint there is right whatever the other resource says.
+    """
+    finding = untainted(pool)
+    if finding is None or pool.no_taint_field:
+        return False
+    if not finding.unverified:
+        return True
+    others = {each.property for each in pool.elsewhere if not each.decides & {"machine", "image"}}
+    own = [name for name in pool.unknown if _concerns(name, pool.where)]
+    return pool.has_gpus and not own and set(pool.open_taints) <= others
+
+
 def _elsewhere(pool: PoolFacts) -> str | None:
     """Return the taints that another object or a text gives the pool; None where they are a property of its own.
 

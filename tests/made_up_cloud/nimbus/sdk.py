@@ -70,10 +70,10 @@ class _Registered(pulumi.runtime.ResourceModule, pulumi.runtime.ResourcePackage)
         return None
 
     def construct(self, name: str, typ: str, urn: str) -> pulumi.Resource:
-        raise NotImplementedError
+        return NodePool(name, opts=pulumi.ResourceOptions(urn=urn))
 
     def construct_provider(self, name: str, typ: str, urn: str) -> pulumi.ProviderResource:
-        raise NotImplementedError
+        return Provider(name, ProviderArgs(region=""), pulumi.ResourceOptions(urn=urn))
 
 
 pulumi.runtime.register_resource_module("nimbus", "index", _Registered())
