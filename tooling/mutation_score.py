@@ -8,12 +8,12 @@ properties, patterns), nothing returned. Texts for people, docstrings, annotatio
 stay. The mutants are drawn with the seed.
 
 First every test is run once and the functions that it calls are written down, test file by test file (kept in
-`--calls` until the code or the file changes). A mutant is then shown the tests that call the changed function, or any
-function of the file where the change is in no function, as many as take `SHOWN_S` together: what is said to survive may
-die of a test beyond them. It runs in a fork of a process that has imported the clouds' SDKs but nothing of ours: the
-file is compiled with the change when it is imported, and never written. Left out are tests that start programs
-(`LEFT_OUT`), which would run the unchanged files, those that take longer than `LONGEST_S`, and those that fail without
-any change.
+`--calls` until the file or one of these functions changes, wherever it stands). A mutant is then shown the tests that
+call the changed function, or any function of the file where the change is in no function, as many as take `SHOWN_S`
+together: what is said to survive may die of a test beyond them. It runs in a fork of a process that has imported the
+clouds' SDKs but nothing of ours: the file is compiled with the change when it is imported, and never written. Left out
+are tests that start programs (`LEFT_OUT`), which would run the unchanged files, those that take longer than
+`LONGEST_S`, and those that fail without any change.
 
 A mutant that is noticed by a failing test, by an error, or by no end within the time limit counts as killed. What is
 printed of a survivor is its place and its change; `EQUIVALENT` names those that no input can tell from the original.
@@ -148,8 +148,8 @@ class Mutant:
     node: ast.AST
     line: int
     change: str
-    function: int | None
-    """First line of the function, decorators included; None outside of functions."""
+    function: str | None
+    """Digest of the function; None outside of functions."""
 
     def compiled(self) -> Any:
         """Compile the file with the change."""
@@ -178,7 +178,7 @@ class Mutant:
 def mutants(path: str) -> list[Mutant]:
     """Make every mutant of one file, in its order."""
     tree = ast.parse(_text(path))
-    inside = dict(_functions(tree, None))
+    inside, digests = dict(_functions(tree, None)), functions(path)
     left_alone = {id(node) for top in _left_alone(tree) for node in ast.walk(top)}
     found = []
     for position, parent in enumerate(ast.walk(tree)):
@@ -189,9 +189,11 @@ def mutants(path: str) -> list[Mutant]:
                 if not isinstance(child, ast.AST) or id(child) in left_alone:
                     continue
                 at = index if isinstance(value, list) else None
+                line = inside.get(id(child))
+                function = None if line is None else digests[line]
                 condition = field == "test" or (field == "ifs" and isinstance(parent, ast.comprehension))
                 found += [
-                    Mutant(path, position, field, at, node, getattr(child, "lineno", 0), change, inside.get(id(child)))
+                    Mutant(path, position, field, at, node, getattr(child, "lineno", 0), change, function)
                     for change, node in _changes(child, condition)
                 ]
     return sorted(found, key=lambda one: one.line)
@@ -205,6 +207,20 @@ def _functions(node: ast.AST, inside: int | None) -> Iterator[tuple[int, int | N
         if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
             within = min([child.lineno, *(each.lineno for each in getattr(child, "decorator_list", ()))])
         yield from _functions(child, within)
+
+
+@cache
+def functions(path: str) -> Mapping[int, str]:
+    """Digest the text of each function of a file, by the first line that its code has."""
+    if not (ROOT / path).is_file():
+        return {}
+    lines, found = _text(path).splitlines(), {}
+    for node in ast.walk(ast.parse(_text(path))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            line = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+            text = "\n".join(lines[line - 1 : node.end_lineno])
+            found[line] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return found
 
 
 def _left_alone(tree: ast.AST) -> Iterator[ast.AST]:
@@ -353,7 +369,7 @@ class Calls(InFork):
 
     def __init__(self, pack_here: bool) -> None:
         super().__init__(pack_here)
-        self.tests: dict[str, tuple[float, list[tuple[str, int]]]] = {}
+        self.tests: dict[str, tuple[float, list[tuple[str, str]]]] = {}
         self._passed: dict[str, bool] = {}
 
     @pytest.hookimpl(wrapper=True)
@@ -375,7 +391,10 @@ class Calls(InFork):
             sys.settrace(None)
             threading.settrace(None)
         short = ((name.removeprefix(f"{ROOT}/"), line) for name, line in called)
-        ours = sorted((name, line) for name, line in short if name.startswith(OURS) and not name.startswith("tests/"))
+        at = (
+            (name, functions(name).get(line)) for name, line in short if name.startswith(OURS) and "/test_" not in name
+        )
+        ours = sorted((name, digest) for name, digest in at if digest)
         if self._passed.get(item.nodeid):
             self.tests[item.nodeid] = (time.process_time() - before, ours)
         return answer
@@ -431,7 +450,7 @@ class Test:
 
     name: str
     seconds: float
-    calls: frozenset[tuple[str, int]]
+    calls: frozenset[tuple[str, str]]
 
     @property
     def file(self) -> str:
@@ -439,41 +458,46 @@ class Test:
         return self.name.partition("::")[0]
 
 
-def measured(folder: Path, pack_here: bool, some: str) -> list[Test]:
-    """Run every test once, or read what was written down for as long as the code is the same."""
+def measured(folder: Path, pack_here: bool, some: str, jobs: int) -> list[Test]:
+    """Run every test once, or read what was written down where its file and the functions called are the same."""
     names = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py"))
     left_out = LEFT_OUT if pack_here else (*LEFT_OUT, "tests/policies/")
     names = [name for name in names if some in name and not any(each in name for each in left_out)]
-    code = hashlib.sha256(str(pack_here).encode())
-    for path in sorted(path for top in OURS for path in (ROOT / top).rglob("*.py")):
-        if not path.name.startswith("test_") and path.is_file():
-            code.update(path.read_bytes())
+    for path in (path for top in OURS for path in (ROOT / top).rglob("*.py") if not path.name.startswith("test_")):
+        functions(str(path.relative_to(ROOT)))
     running: dict[int, tuple[str, Path]] = {}
     found: list[Test] = []
+
+    def read(kept: Path) -> list[Test]:
+        tests = json.loads(kept.read_text(encoding="utf-8")).items() if kept.exists() else ()
+        return [
+            Test(test, took_s, frozenset((path, digest) for path, digest in calls)) for test, (took_s, calls) in tests
+        ]
 
     def taken(name: str, kept: Path) -> None:
         if not kept.exists():
             print(f"left out: {name} did not end", flush=True)
-            return
-        for test, (took_s, calls) in json.loads(kept.read_text(encoding="utf-8")).items():
-            if took_s <= LONGEST_S:
-                found.append(Test(test, took_s, frozenset((path, line) for path, line in calls)))
+        found.extend(test for test in read(kept) if test.seconds <= LONGEST_S)
 
     for name in names:
-        key = code.copy()
+        key = hashlib.sha256(f"{pack_here} {name} {sys.version}".encode())
         key.update((ROOT / name).read_bytes())
         kept = folder / f"{key.hexdigest()[:24]}.json"
-        if kept.exists():
+        called = {each for test in read(kept) for each in test.calls}
+        if kept.exists() and all(digest in functions(path).values() for path, digest in called):
             taken(name, kept)
             continue
+        kept.unlink(missing_ok=True)
 
         def work(name: str = name, kept: Path = kept) -> int:
             calls = Calls(pack_here)
             run_tests([name], calls)
-            kept.write_text(json.dumps(calls.tests), encoding="utf-8")
+            written = kept.with_suffix(f".{os.getpid()}")
+            written.write_text(json.dumps(calls.tests), encoding="utf-8")
+            written.rename(kept)
             return 0
 
-        while len(running) >= JOBS:
+        while len(running) >= jobs:
             done, _ = os.wait()
             taken(*running.pop(done))
         running[fork(work, 300)] = (name, kept)
@@ -546,7 +570,7 @@ def imported_first() -> None:
 def score(area: str, asked: argparse.Namespace) -> None:
     """Draw mutants of an area, show each to the tests, and print what came of it."""
     pack_here = area == "policies"
-    tests = measured(asked.calls, pack_here, asked.tests)
+    tests = measured(asked.calls, pack_here, asked.tests, asked.jobs)
     every = [mutant for path in files(area) if asked.only in path for mutant in mutants(path)]
     drawn = random.Random(asked.seed).sample(every, min(asked.mutants, len(every)))
     print(
@@ -575,7 +599,7 @@ def score(area: str, asked: argparse.Namespace) -> None:
             survivors.append(mutant)
             print(f"  survived, no test calls it: {mutant}", flush=True)
             continue
-        while len(running) >= JOBS:
+        while len(running) >= asked.jobs:
             taken()
         limit_s = AT_LEAST_CPU_S + 5 * sum(test.seconds for turn in turns for test in turn)
         running[fork(lambda m=mutant, t=turns: judge(m, t, pack_here), limit_s)] = mutant  # type: ignore[misc]
@@ -604,6 +628,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="part of a path: only files with it are changed")
     parser.add_argument("--tests", default="", help="part of a path: only test files with it are asked")
     parser.add_argument("--calls", type=Path, default=Path(tempfile.gettempdir()) / "gpupools-calls")
+    parser.add_argument("--jobs", type=int, default=JOBS, help="how many processes at a time")
     parser.add_argument("areas", nargs="*", help=f"some of {', '.join(AREAS)}; all unless given")
     options = parser.parse_args()
     unknown = set(options.areas) - set(AREAS)
