@@ -9,7 +9,7 @@ TOOLS := $(VENV)/.tools
 CONFIGS := $(filter-out %.schema.json,$(wildcard policies/policy-config.*.json))
 
 .DEFAULT_GOAL := help
-.PHONY: help preview test lint format types types-sdk fuzz raise develop lock clean
+.PHONY: help preview test lint format types types-sdk fuzz raise release develop lock clean
 
 help:
 	@echo "make preview [ENV=dev]  show what stacks/Pulumi.<ENV>.yaml would create, offline"
@@ -18,8 +18,9 @@ help:
 	@echo "make fuzz [MINUTES=10]  spoil what each reader of other people's files reads, and keep what crashes it"
 	@echo "make raise CHART=FILE   try a chart in another version (WRITE=--write: pin it if everything holds)"
 	@echo "make types-sdk          types again, following the clouds' SDKs too (minutes, 7 GB)"
+	@echo "make release            build what a release of this commit would be into dist/ (TAG=v1.2.3: for that tag)"
 	@echo "make develop            set up what tests and tools need"
-	@echo "make lock               resolve the three requirements files anew (needs uv)"
+	@echo "make lock               resolve the requirements files anew (needs uv)"
 	@echo "make clean              remove the environment and caches"
 
 # An environment runs the code of the folder it was made in: in a copied or moved one, its command names another place.
@@ -77,6 +78,11 @@ fuzz: $(TOOLS)
 types-sdk: $(TOOLS)
 	@$(BIN)/mypy --config-file tooling/mypy_sdk.ini
 
+# Publishes nothing and makes no tag.
+TAG :=
+release: $(TOOLS)
+	@$(BIN)/python tooling/release.py $(if $(TAG),--tag '$(TAG)')
+
 develop: $(TOOLS)
 
 format: $(TOOLS)
@@ -87,6 +93,8 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 lock:
 	$(COMPILE) --extra all --group build pyproject.toml -o requirements.txt
 	$(COMPILE) --extra all --group build --group dev -c requirements.txt pyproject.toml -o requirements-dev.txt
+	$(COMPILE) --no-annotate --group docs -c requirements-dev.txt -o requirements-docs.txt
+	$(COMPILE) --no-annotate --group release -c requirements-dev.txt -o requirements-release.txt
 	$(COMPILE) --no-annotate -c requirements.txt pyproject.toml -o requirements-check.txt
 
 clean:

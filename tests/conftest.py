@@ -33,6 +33,15 @@ from gpupools.planned.node_runtime import NodeRuntime
 from gpupools.planned.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
 from gpupools.planned.runtime_plan import Piece
 
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave what builds whole sites and releases to who asks for it by its mark."""
+    if "built" not in config.option.markexpr:
+        for item in items:
+            if item.get_closest_marker("built"):
+                item.add_marker(pytest.mark.skip(reason="builds a site or a release: pytest -m built"))
+
+
 # instance type, model, GPUs, GiB per GPU, vCPUs, GiB, lifecycle, date
 MACHINES = (
     ("k80.1", "K80", "1", "12", "4", "61", "retired", "2023-05-31"),

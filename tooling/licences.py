@@ -43,9 +43,6 @@ BY_FILE = frozenset({"MPL-2.0"})
 """Asks for changes to its own files alone, which stay as published: https://www.mozilla.org/en-US/MPL/2.0/FAQ/."""
 ALLOWED = PERMISSIVE | BY_FILE
 
-_NOT_HERE = {"colorama": ("BSD-3-Clause", "https://github.com/tartley/colorama/blob/master/LICENSE.txt")}
-"""What the lock installs on other systems only: its licence, and where that is read."""
-
 _LOCKED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==", re.MULTILINE)
 _INTRODUCTION = """\
 # Licences
@@ -123,14 +120,12 @@ def listed(names: Iterable[str], packages: Installed) -> dict[str, str]:
     """Return the licence of each package.
 
     Raises:
-        LookupError: One is neither installed nor known.
+        LookupError: One is not installed.
     """
     found = {}
     for name in names:
         if name in packages:
             found[name] = licence(packages[name])
-        elif name in _NOT_HERE:
-            found[name] = _NOT_HERE[name][0]
         else:
             raise LookupError(f"{name} is locked and not installed; run make lint, which installs the lock")
     return found

@@ -27,6 +27,8 @@ WORKFLOWS = {
     name: yaml.safe_load((FOLDER / f"{name}.yml").read_text("utf-8"))
     for name in ("check", "comment", "preview", "apply")
 }
+OWN_WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+ISSUES = ROOT / ".github" / "ISSUE_TEMPLATE"
 BOT = "github-actions[bot]"
 
 Ran = tuple[int, str]
@@ -226,26 +228,42 @@ def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    ("schema", "file"),
+    ("schema", "files"),
     [
-        *(("vendor.github-workflows", FOLDER / f"{name}.yml") for name in WORKFLOWS),
-        ("vendor.gitlab-ci", FOLDER / "gitlab-ci.yml"),
-        ("vendor.github-actions", ROOT / "action.yml"),
+        ("github-workflows", [*(FOLDER / f"{name}.yml" for name in WORKFLOWS), *OWN_WORKFLOWS]),
+        ("gitlab-ci", [FOLDER / "gitlab-ci.yml"]),
+        ("github-actions", [ROOT / "action.yml"]),
+        ("github-issue-forms", [ISSUES / f"{name}.yml" for name in ("bug", "fact", "wish")]),
+        ("github-issue-config", [ISSUES / "config.yml"]),
+        ("dependabot", [ROOT / ".github" / "dependabot.yml"]),
     ],
-    ids=lambda value: value.name if isinstance(value, Path) else "",
+    ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_workflow_is_what_its_published_schema_takes(schema: str, file: Path) -> None:
-    program = Path(sys.executable).with_name("check-jsonschema")
-    if not program.exists():
-        pytest.skip("check-jsonschema is not installed")
-    done = subprocess.run([program, "--builtin-schema", schema, file], capture_output=True, text=True, check=False)
+def test_a_file_is_what_its_published_schema_takes(
+    schema: str, files: list[Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    check = pytest.importorskip("check_jsonschema").main
+    code = check(["--builtin-schema", f"vendor.{schema}", *map(str, files)], standalone_mode=False)
 
-    assert done.returncode == 0, done.stdout
+    assert code in (None, 0), capsys.readouterr().out
+
+
+def test_a_key_that_no_schema_has_is_refused(tmp_path: Path) -> None:
+    text = (ISSUES / "bug.yml").read_text(encoding="utf-8")
+    (tmp_path / "bug.yml").write_text(text.replace("required: true", "needed: true"), encoding="utf-8")
+    check = pytest.importorskip("check_jsonschema").main
+    code = check(["--builtin-schema", "vendor.github-issue-forms", str(tmp_path / "bug.yml")], standalone_mode=False)
+
+    assert code == 1
+
+
+def test_no_form_is_left_out() -> None:
+    assert {file.name for file in ISSUES.iterdir()} == {"bug.yml", "fact.yml", "wish.yml", "config.yml"}
 
 
 @pytest.mark.skipif(shutil.which("actionlint") is None, reason="actionlint is not on PATH")
 def test_actionlint_has_nothing_against_the_workflows() -> None:
-    command = ["actionlint", *(str(FOLDER / f"{name}.yml") for name in WORKFLOWS)]
+    command = ["actionlint", *(str(FOLDER / f"{name}.yml") for name in WORKFLOWS), *map(str, OWN_WORKFLOWS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout
@@ -271,6 +289,25 @@ def test_each_job_may_do_no_more_than_it_has_to() -> None:
             assert "${{" not in step.get("run", ""), "a value must not become a command"
             if step.get("uses", "").startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False
+
+
+def test_the_workflows_of_this_repository_may_do_no_more_than_they_have_to() -> None:
+    found = {}
+    for file in OWN_WORKFLOWS:
+        workflow = yaml.safe_load(file.read_text("utf-8"))
+        for name, job in workflow["jobs"].items():
+            found[f"{file.stem} {name}"] = {**workflow["permissions"], **job.get("permissions", {})}
+        for step in steps(workflow):
+            assert "${{" not in step.get("run", ""), "a value must not become a command"
+            assert "secrets." not in str(step)
+            if step.get("uses", "").startswith("actions/checkout@"):
+                assert step["with"]["persist-credentials"] is False
+
+    assert found == {
+        "release build": {"contents": "read"},
+        "release publish": {"contents": "write", "id-token": "write", "attestations": "write"},
+        "test test": {"contents": "read"},
+    }
 
 
 def test_workflows_give_the_action_inputs_that_it_has() -> None:

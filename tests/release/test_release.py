@@ -1,0 +1,203 @@
+"""A release is made of a commit whose version, changelog and tag agree; what it is made of is built and looked into."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tooling import release
+
+ROOT = Path(__file__).resolve().parents[2]
+OLD = "## [1.2.2] - 2026-11-01\n\n- Old.\n"
+DATED = f"# Changelog\n\n## [Unreleased]\n\n## [1.2.3] - 2026-11-22\n\n- [It](docs/it.md) works.\n\n{OLD}"
+COMING = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- New.\n\n" + OLD
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH")
+
+
+def git(folder: Path, *arguments: str) -> str:
+    who = ("-c", "user.name=n", "-c", "user.email=e@x", "-c", "commit.gpgsign=false", "-c", "tag.gpgsign=false")
+    done = subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return a repository with one commit, and all that names its version."""
+    for name, text in {
+        "pyproject.toml": '[project]\nname = "gpupools"\nversion = "1.2.3"\n',
+        "policies/PulumiPolicy.yaml": "version: 1.2.3\n",
+        "templates/project/policies/PulumiPolicy.yaml": "version: 1.2.3\n",
+        "templates/project/requirements.txt": "# One.\ngpupools[all]==1.2.3\n",
+        "CHANGELOG.md": DATED,
+    }.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    git(tmp_path, "init", "-q")
+    commit(tmp_path)
+    return tmp_path
+
+
+def commit(folder: Path) -> None:
+    git(folder, "add", "-A")
+    git(folder, "commit", "-qm", "x")
+
+
+def refused(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *given: str
+) -> list[str]:
+    monkeypatch.chdir(project)
+    assert release.main(list(given)) == 1
+    assert not (project / "dist").exists()
+    return capsys.readouterr().err.splitlines()
+
+
+def test_what_agrees_has_nothing_in_its_way(project: Path) -> None:
+    git(project, "tag", "v1.2.3")
+    found = [
+        *release.dirty(project),
+        *release.other_versions(project, "1.2.3"),
+        *release.wrong_tags(project, "1.2.3", "v1.2.3"),
+        *release.wrong_changelog(DATED, "1.2.3", tagged=True),
+        *release.wrong_changelog(COMING, "1.2.3", tagged=False),
+    ]
+
+    assert found == []
+
+
+def test_everything_that_disagrees_is_told_at_once(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "policies" / "PulumiPolicy.yaml").write_text("version: 1.2.2\n")
+    (project / "CHANGELOG.md").write_text(COMING)
+    commit(project)
+    (project / "new.py").touch()
+
+    assert refused(project, capsys, monkeypatch, "--tag", "v1.3.0") == [
+        "release: the tree differs from its commit: new.py; commit or take it away",
+        "release: policies/PulumiPolicy.yaml: version 1.2.2; pyproject.toml has 1.2.3",
+        "release: tag v1.3.0: the version is 1.2.3; raise it, or tag v1.2.3",
+        "release: CHANGELOG.md: no section of 1.2.3; write '## [1.2.3] - <year>-<month>-<day>' below Unreleased",
+    ]
+
+
+def test_a_version_that_another_commit_has_is_not_released_again(
+    project: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(project, "tag", "v1.2.3")
+    git(project, "commit", "-qm", "y", "--allow-empty")
+
+    assert refused(project, capsys, monkeypatch) == [
+        "release: tag v1.2.3 is on another commit; raise the version in pyproject.toml"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "tagged", "said"),
+    [
+        (DATED.replace(" - 2026-11-22", ""), True, "section 1.2.3 has no day"),
+        (DATED.replace("2026-11-22", "2026-13-22"), False, "section 1.2.3 has no day"),
+        (DATED.replace("- [It](docs/it.md) works.\n", ""), True, "section 1.2.3 is empty"),
+        (DATED.replace("[Unreleased]\n", "[Unreleased]\n\n- Later.\n"), True, "entries under Unreleased"),
+        (COMING.replace("### Added\n\n- New.\n", ""), False, "nothing under Unreleased"),
+        ("# Changelog\n", False, "nothing under Unreleased"),
+    ],
+)
+def test_a_changelog_that_does_not_tell_the_version_is_refused(text: str, tagged: bool, said: str) -> None:
+    (problem,) = release.wrong_changelog(text, "1.2.3", tagged=tagged)
+
+    assert said in problem
+
+
+def test_notes_are_the_section_with_links_that_lead_to_the_tag() -> None:
+    assert release.notes(DATED, "1.2.3", "") == "- [It](docs/it.md) works.\n"
+    assert release.notes(DATED, "1.2.3", "https://h/o/r/blob/v1.2.3") == (
+        "- [It](https://h/o/r/blob/v1.2.3/docs/it.md) works.\n"
+    )
+    assert release.notes(COMING, "1.2.3", "") == "### Added\n\n- New.\n"
+
+
+def test_this_checkout_names_one_version_and_has_something_to_release() -> None:
+    version = release.version_of(ROOT)
+
+    assert release.other_versions(ROOT, version) == []
+    assert release.wrong_changelog((ROOT / "CHANGELOG.md").read_text("utf-8"), version, tagged=False) == []
+
+
+# --- What is built ---
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a repository with what this checkout has, tracked or not ignored, as its commit."""
+    pytest.importorskip("cyclonedx_py")
+    folder = tmp_path_factory.mktemp("release")
+    for name in git(ROOT, "ls-files", "--cached", "--others", "--exclude-standard", "-z").split("\0"):
+        if name and (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    git(folder, "init", "-q")
+    commit(folder)
+    return folder
+
+
+def released(checkout: Path) -> dict[str, bytes]:
+    done = subprocess.run(
+        [sys.executable, "tooling/release.py"], cwd=checkout, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Nothing was published" in done.stdout
+    assert git(checkout, "status", "--porcelain") == ""
+    return {file.name: file.read_bytes() for file in (checkout / "dist").iterdir()}
+
+
+@pytest.mark.built
+def test_a_dry_run_builds_all_of_a_release_and_the_same_bytes_twice(checkout: Path, tmp_path: Path) -> None:
+    version = release.version_of(ROOT)
+    wheel, sdist = f"gpupools-{version}-py3-none-any.whl", f"gpupools-{version}.tar.gz"
+    built = released(checkout)
+    sums = subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=checkout / "dist", check=True)
+    bom = json.loads(built["gpupools.cdx.json"])
+    locked = [line.split()[0] for line in (ROOT / "requirements.txt").read_text("utf-8").splitlines() if "==" in line]
+
+    assert sums.returncode == 0
+    assert set(built) == {wheel, sdist, "gpupools.cdx.json", "release-notes.md", "SHA256SUMS"}
+    assert (bom["bomFormat"], bom["metadata"]["component"]["version"]) == ("CycloneDX", version)
+    assert sorted(f"{each['name']}=={each['version']}" for each in bom["components"]) == sorted(locked)
+    for each in bom["components"]:
+        assert each["purl"] == f"pkg:pypi/{each['name']}@{each['version']}"
+        assert all(ref["hashes"] for ref in each["externalReferences"])
+
+    again = tmp_path / "sdist"
+    with tarfile.open(checkout / "dist" / sdist) as archive:
+        archive.extractall(again, filter="data")
+    (inner,) = again.iterdir()
+    assert not (inner / "dist").exists()
+    epoch = git(checkout, "log", "-1", "--format=%ct").strip()
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)],
+        cwd=inner,
+        check=True,
+        capture_output=True,
+        env={**os.environ, "SOURCE_DATE_EPOCH": epoch},
+    )
+    assert (tmp_path / wheel).read_bytes() == built[wheel]
+    with zipfile.ZipFile(tmp_path / wheel) as archive:
+        assert archive.testzip() is None
+
+
+@pytest.mark.built
+def test_a_tree_that_is_not_its_commit_is_not_released(checkout: Path) -> None:
+    (checkout / "gpupools" / "more.py").touch()
+    done = subprocess.run(
+        [sys.executable, "tooling/release.py"], cwd=checkout, capture_output=True, text=True, check=False
+    )
+    (checkout / "gpupools" / "more.py").unlink()
+
+    assert done.returncode == 1
+    assert done.stderr == "release: the tree differs from its commit: gpupools/more.py; commit or take it away\n"
