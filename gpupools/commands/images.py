@@ -15,7 +15,7 @@ from gpupools.environment.told import tell_located
 from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.runtime.charts import charts
-from gpupools.runtime.images import UNKNOWN_TAG, digest_of
+from gpupools.runtime.images import UNKNOWN_TAG, chart_digest_command, digest_of, image_digest_command
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -39,6 +39,8 @@ class Pulled(NamedTuple):
     digest: str
     """As its publisher states it; empty where none does."""
     digest_source: str
+    digest_command: str
+    """Asks for it where no publisher states it; empty where the tag is not known either."""
     by: tuple[str, ...]
     clusters: tuple[str, ...]
     note: str = ""
@@ -68,11 +70,13 @@ def _images(runtimes: Sequence[RuntimePlan]) -> list[Pulled]:
     for image in sorted({each.image for runtime in runtimes for each in runtime.images}):
         users = [(runtime.cluster, each) for runtime in runtimes for each in runtime.images if each.image == image]
         stated = None if any(each.by_system for _, each in users) else digest_of(image)
-        note = ""
+        note, command = "", image_digest_command(image)
         if any(each.by_system for _, each in users):
             note = f"the tag goes on with the system of the nodes: {image.rpartition(':')[2]}-ubuntu24.04"
+            command += "-ubuntu24.04"
         elif image.endswith(f":{UNKNOWN_TAG}"):
             note = "the tag is in the values.yaml of the chart's version, which is not the pinned one"
+            command = ""
         found.append(
             Pulled(
                 image,
@@ -80,6 +84,7 @@ def _images(runtimes: Sequence[RuntimePlan]) -> list[Pulled]:
                 _each(each.pulled for _, each in users if each.pulled != image),
                 stated.digest if stated else "",
                 stated.source if stated else "",
+                "" if stated else command,
                 _each(each.by for _, each in users),
                 _each(cluster for cluster, _ in users),
                 note,
@@ -108,6 +113,7 @@ def _charts(runtimes: Sequence[RuntimePlan]) -> list[Pulled]:
                 _each(release.repository for _, release in users if release.repository != own),
                 stated.digest if stated else "",
                 stated.source if stated else "",
+                "" if stated else chart_digest_command(chart, version, own),
                 _each(f"release {release.name}" for _, release in users),
                 _each(cluster for cluster, _ in users),
             )
@@ -128,6 +134,7 @@ def _json(found: Iterable[Pulled], key: str) -> list[dict[str, Any]]:
             "pulled": list(each.pulled),
             "digest": each.digest or None,
             "digest_source": each.digest_source,
+            "digest_command": each.digest_command,
             "by": list(each.by),
             "clusters": list(each.clusters),
             "note": each.note,
@@ -156,3 +163,9 @@ def _tell(images: Sequence[Pulled], packages: Sequence[Pulled]) -> None:
         if each.note:
             tell("")
             tell(f"{each.what}: {each.note}")
+    commands = [each.digest_command for each in (*images, *packages) if each.digest_command]
+    if commands:
+        tell("")
+        tell(f"A digest that is {UNKNOWN} here is what the registry answers to:")
+        for command in commands:
+            tell(f"  {command}")

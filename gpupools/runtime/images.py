@@ -6,9 +6,11 @@ pull secrets from) and `data/digests.csv` (digests that their publishers state).
 """
 
 import csv
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -95,6 +97,33 @@ def slots(chart: str) -> tuple[Slot, ...]:
 def digest_of(what: str) -> Digest | None:
     """Return the digest that its publisher states of an image with its tag, or of `chart <name> <version>`."""
     return _digests().get(what)
+
+
+def image_digest_command(image: str) -> str:
+    """Return the command that asks an image's registry for the digest, of all its platforms together.
+
+    https://github.com/google/go-containerregistry/blob/main/cmd/crane/doc/crane_digest.md; AWS's own registries answer
+    nobody who has not logged in, https://docs.aws.amazon.com/eks/latest/userguide/copy-image-to-repository.html.
+    """
+    host = image.partition("/")[0]
+    private = _ECR.fullmatch(host)
+    login = ""
+    if private is not None:
+        login = (
+            f"aws ecr get-login-password --region {private[1]} | crane auth login {host} -u AWS --password-stdin && "
+        )
+    return f"{login}crane digest {quote(image)}"
+
+
+_ECR = re.compile(r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
+
+
+def chart_digest_command(chart: str, version: str, repository: str) -> str:
+    """Return the command for the digest of a chart: of an `oci://` one its manifest's, else that of its package."""
+    if repository.startswith("oci://"):
+        return f"crane digest {quote(repository.removeprefix('oci://') + ':' + version)}"
+    file = quote(f"{chart}-{version}.tgz")
+    return f"helm pull {chart} --repo {repository} --version {quote(version)} && sha256sum {file}"
 
 
 @cache

@@ -151,6 +151,10 @@ EXPECTED: Mapping[str, tuple[Mapping[str, Any], Mapping[str, int]]] = {
     "efa": ({"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32, "hugepages-2Mi": "5120Mi"}, {}),
     "efa-operator": ({"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32, "hugepages-2Mi": "5120Mi"}, {}),
     "efa-bottlerocket": ({"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}, {}),
+    "efa-rack": (
+        {"nvidia.com/gpu": 4, "vpc.amazonaws.com/efa": 4, "hugepages-2Mi": "5120Mi"},
+        {"compute-domain.nvidia.com": 1},
+    ),
     "efa-claimed": ({"vpc.amazonaws.com/efa": 32, "hugepages-2Mi": "5120Mi"}, {"gpu.nvidia.com": 8}),
     "ib": ({"nvidia.com/gpu": 8, "rdma/ib": 8}, {}),
     "ib-shared": ({"nvidia.com/gpu": 8, "rdma/shared_ib": 1}, {}),

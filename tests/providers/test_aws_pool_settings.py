@@ -293,12 +293,15 @@ def test_local_disks_left_alone_need_no_user_data() -> None:
         pytest.param("g6e.48xlarge", [(0, 1), (1, 0), (2, 0), (3, 0)], id="four cards"),
         pytest.param("p5.48xlarge", [(0, 1), *((card, 0) for card in range(1, 32))], id="32 cards"),
         pytest.param("p6-b300.48xlarge", [(card, 0) for card in range(1, 17)], id="a first card without EFA"),
+        pytest.param("p6e-gb200.36xlarge", [(1, 0), (5, 0), (9, 0), (13, 0)], id="one card for each GPU"),
     ],
 )
 def test_every_network_card_with_efa_has_one_efa_only_interface(
     instance_type: str, efa_only: list[tuple[int, int]]
 ) -> None:
-    pool = declared(instance_type=instance_type, network=EFA, **ONE_ZONE)
+    on_capacity = instance_type.startswith("p6e")
+    rack: dict[str, Any] = {"software": "device-plugin", "capacity": BLOCK} if on_capacity else {}
+    pool = declared(instance_type=instance_type, network=EFA, **rack, **ONE_ZONE)
 
     primary, *rest = pool.template["networkInterfaces"]
     assert (primary["networkCardIndex"], primary["deviceIndex"], primary.get("interfaceType")) == (0, 0, None)
@@ -312,7 +315,7 @@ def test_every_network_card_with_efa_has_one_efa_only_interface(
 
 def test_every_type_with_efa_gets_as_many_interfaces_as_it_has() -> None:
     types = [row for row in CLOUD.instance_types.values() if row.rdma_interfaces and row.lifecycle != "retired"]
-    types = [row for row in types if not row.name.startswith("g7.")]
+    types = [row for row in types if not row.name.startswith(("g7.", "p6e-"))]  # not on Bottlerocket
 
     made = {row.name: settings(instance_type=row.name, network=EFA, **ONE_ZONE) for row in types}
     counts = {name: found.node_resources for name, found in made.items()}
@@ -1019,7 +1022,7 @@ def test_zones_need_subnets_by_zone() -> None:
 
 def test_an_ultraserver_without_published_network_cards_gets_no_efa() -> None:
     wish: dict[str, Any] = {
-        "instance_type": "p6e-gb200.36xlarge",
+        "instance_type": "p6e-gb300.36xlarge",
         "software": "device-plugin",
         "capacity": BLOCK,
         "network": EFA,
@@ -1027,8 +1030,8 @@ def test_an_ultraserver_without_published_network_cards_gets_no_efa() -> None:
 
     assert refused(**wish, **ONE_ZONE) == [
         (
-            "pools.a.network.rdma: rdma needs to know the network cards of p6e-gb200.36xlarge, which EC2's"
-            " documentation does not number; leave it out and write overrides: {aws: {LaunchTemplate:"
+            "pools.a.network.rdma: rdma needs to know which network cards of p6e-gb300.36xlarge take EFA, and EC2's"
+            " page has no word on it; leave it out and write overrides: {aws: {LaunchTemplate:"
             " {networkInterfaces: […]}}}"
         )
     ]

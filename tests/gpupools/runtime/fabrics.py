@@ -17,6 +17,12 @@ P5 = {"instance_type": "p5.48xlarge", "network": EFA}
 ND = {"instance_type": "Standard_ND96isr_H100_v5", "software": "device-plugin", "network": {"rdma": True}}
 ULTRA = {"instance_type": "a3-ultragpu-8g", "capacity": SPOT, "network": {"rdma": True}}
 RACK = {"rdma": True, "compute_domains": True}
+RACK_OF_AWS = {
+    "instance_type": "p6e-gb200.36xlarge",
+    "software": "device-plugin",
+    "capacity": BLOCK,
+    "network": {**EFA, "compute_domains": True},
+}
 
 
 class Fabricated(NamedTuple):
@@ -31,6 +37,7 @@ FABRICS: Mapping[str, Fabricated] = {
     "efa": Fabricated("aws", {**P5, "software": "device-plugin"}, {}),
     "efa-operator": Fabricated("aws", {**P5, "software": "gpu-operator"}, {}),
     "efa-bottlerocket": Fabricated("aws", {**P5, "software": "cloud-managed"}, {}),
+    "efa-rack": Fabricated("aws", RACK_OF_AWS, {}),
     "efa-claimed": Fabricated("aws", {**P5, "software": "dra-driver", "nodes": {"min": 1, "max": 4}}, {}),
     "ib": Fabricated("azure", ND, SRIOV),
     "ib-shared": Fabricated("azure", {**ND, "software": "gpu-operator"}, SHARED),

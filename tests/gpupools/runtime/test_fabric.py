@@ -20,6 +20,7 @@ OWNERS = {
     "efa": EFA_CHART,
     "efa-operator": EFA_CHART,
     "efa-bottlerocket": EFA_CHART,
+    "efa-rack": EFA_CHART,
     "efa-claimed": EFA_CHART,
     "ib": "network-operator/sriov-device-plugin",
     "ib-shared": "network-operator/rdma-shared-device-plugin",

@@ -11,7 +11,7 @@ from gpupools.commands.cli import main
 from gpupools.environment.stack import parse_stack, plan_stack
 from gpupools.providers import clouds
 from gpupools.runtime.changes import PodEffect, release_changes
-from gpupools.runtime.images import digest_of, slots
+from gpupools.runtime.images import chart_digest_command, digest_of, image_digest_command, slots
 from gpupools.runtime.planning import plan_runtimes
 from tests.gpupools.runtime.conftest import Planner, pools_of
 
@@ -229,11 +229,68 @@ def test_images_and_charts_are_listed_once_for_all_clusters(tmp_path: Path, caps
     assert images[IMAGE]["pulled"] == ["m.example.com/nvidia/k8s-device-plugin:v0.20.0"]
     assert images[IMAGE]["by"] == ["chart gpu-operator: device plugin", "chart gpu-operator: GPU feature discovery"]
     assert images[IMAGE]["digest"].startswith("sha256:")
-    assert images["nvcr.io/nvidia/gpu-operator:v26.7.0"]["digest"] is None
     assert images["nvcr.io/nvidia/driver:595.91.07"]["digest"] is None
     assert "595.91.07-ubuntu" in images["nvcr.io/nvidia/driver:595.91.07"]["note"]
     assert (chart["chart"], chart["version"]) == ("https://helm.ngc.nvidia.com/nvidia/gpu-operator", "v26.7.0")
     assert {bool(each["digest"]) == bool(each["digest_source"]) for each in (*said["images"], chart)} == {True}
+    assert {each["image"]: each["digest_command"] for each in said["images"] if not each["digest"]} == {
+        "nvcr.io/nvidia/driver:595.91.07": "crane digest nvcr.io/nvidia/driver:595.91.07-ubuntu24.04"
+    }
+    assert chart["digest_command"] == (
+        "helm pull gpu-operator --repo https://helm.ngc.nvidia.com/nvidia --version v26.7.0"
+        " && sha256sum gpu-operator-v26.7.0.tgz"
+    )
+
+
+@pytest.mark.parametrize(
+    ("what", "source"),
+    [
+        ("nvcr.io/nvidia/gpu-operator:v26.7.0", "redhat-openshift-ecosystem/certified-operators"),
+        ("registry.k8s.io/nfd/node-feature-discovery:v0.19.0", "kubernetes/k8s.io"),
+        ("registry.k8s.io/pause:3.10", "kubernetes/k8s.io"),
+        ("chart node-feature-discovery 0.19.0", "kubernetes/k8s.io"),
+    ],
+)
+def test_a_digest_comes_from_who_published_it(what: str, source: str) -> None:
+    known = digest_of(what)
+
+    assert known is not None
+    assert known.source.startswith(f"https://github.com/{source}")
+
+
+def test_what_is_not_known_is_printed_with_the_command_that_asks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["images", stack(tmp_path, "{registry: m.example.com}")]) == 0
+    said = capsys.readouterr().out
+
+    assert (
+        "A digest that is not known here is what the registry answers to:\n  crane digest nvcr.io/nvidia/driver" in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "command"),
+    [
+        ("nvcr.io/nvidia/driver:1", "crane digest nvcr.io/nvidia/driver:1"),
+        (
+            "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/efa:v1",
+            (
+                "aws ecr get-login-password --region cn-north-1 | crane auth login"
+                " 918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn -u AWS --password-stdin"
+                " && crane digest 918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn/eks/efa:v1"
+            ),
+        ),
+        ("a.example/b; rm -r c:1", "crane digest 'a.example/b; rm -r c:1'"),
+    ],
+    ids=["public", "AWS's own", "no image"],
+)
+def test_the_command_asks_the_registry_as_it_wants_to_be_asked(image: str, command: str) -> None:
+    assert image_digest_command(image) == command
+
+
+def test_an_oci_chart_is_asked_for_as_an_image_is() -> None:
+    assert chart_digest_command("c", "0.1", "oci://r.example/charts/c") == "crane digest r.example/charts/c:0.1"
 
 
 def test_tags_of_a_version_that_is_not_pinned_are_not_made_up(
@@ -245,6 +302,7 @@ def test_tags_of_a_version_that_is_not_pinned_are_not_made_up(
     assert "nvcr.io/nvidia/gpu-operator:v26.7.1" in images
     assert images["nvcr.io/nvidia/k8s-device-plugin:?"]["clusters"] == ["serve"]
     assert images["nvcr.io/nvidia/k8s-device-plugin:?"]["digest"] is None
+    assert images["nvcr.io/nvidia/k8s-device-plugin:?"]["digest_command"] == ""
     assert "not the pinned one" in images["nvcr.io/nvidia/k8s-device-plugin:?"]["note"]
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil
+from types import MappingProxyType
 from typing import Any, ClassVar, TypedDict
 
 from gpupools.asked.pool_parts import CapacityBlock, Reservation
@@ -140,6 +141,13 @@ NO_EFA_ON_FIRST_CARD = frozenset({"p6-b300"})
 """Families whose network card 0 takes an ordinary interface only (EC2's DescribeInstanceTypes, InterfaceTypes of each
 network card, as in getmoto/moto moto/ec2/resources/instance_types.json.gz)."""
 
+EFA_CARDS: Mapping[str, tuple[int, ...]] = MappingProxyType({"p6e-gb200": (1, 5, 9, 13)})
+"""Network cards with EFA of families that do not have it on each card in turn.
+
+The odd ones of a P6e-GB200's 17 cards take EFA-only interfaces at 400 Gbps, all that a GPU sends through two of them:
+one card for each GPU. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html#efa-for-p6e
+"""
+
 EFA_RESOURCE = "vpc.amazonaws.com/efa"
 """https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"""
 
@@ -260,13 +268,11 @@ def _efa_interfaces(wish: Wish) -> Iterator[Interface]:
     https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html,
     https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3653
     """
-    count = wish.instance.rdma_interfaces or 0
-    plain_first = family(wish.instance.name) in NO_EFA_ON_FIRST_CARD
+    kind, count = family(wish.instance.name), wish.instance.rdma_interfaces or 0
+    cards = EFA_CARDS.get(kind, range(1, count + 1) if kind in NO_EFA_ON_FIRST_CARD else range(count))
     yield Interface(card=0, device=0, type=None)
-    if not plain_first:
-        yield Interface(card=0, device=1, type="efa-only")
-    for card in range(1, count + plain_first):
-        yield Interface(card=card, device=0, type="efa-only")
+    for card in cards:
+        yield Interface(card=card, device=0 if card else 1, type="efa-only")
 
 
 def accelerator_name(gpu_model: str) -> str:

@@ -320,7 +320,9 @@ def _network(wish: Wish) -> Iterator[Problem]:
             what = f"rdma needs EFA, and {machine.name} has none"
             yield Problem((*at, "rdma"), what, "leave it out, or choose a type with EFA", machine.source)
         elif not machine.rdma_interfaces:
-            what = f"rdma needs to know the network cards of {machine.name}, which EC2's documentation does not number"
+            what = (
+                f"rdma needs to know which network cards of {machine.name} take EFA, and EC2's page has no word on it"
+            )
             fix = "leave it out and write overrides: {aws: {LaunchTemplate: {networkInterfaces: […]}}}"
             yield Problem((*at, "rdma"), what, fix, _EFA_CARDS)
         else:
