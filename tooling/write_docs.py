@@ -39,6 +39,7 @@ from gpupools.planned.matrix import MatrixRow, matrix
 from gpupools.planned.plan import refusals
 from gpupools.policies.documents.terraform_plan import types_read as terraform_types
 from gpupools.policies.finding import Rule
+from gpupools.policies.scripts import COMMAND, ELSEWHERE, commands
 from gpupools.policies.stack_rules import ALL_RULES
 from gpupools.policies.understood import rows as kind_rows
 from gpupools.providers import clouds
@@ -616,6 +617,12 @@ _ANSWERS = {
 }
 
 
+def _commands() -> str:
+    said = {COMMAND: "a violation, cannot be verified", ELSEWHERE: "advice"}
+    rows = [(f"`{row.command}`", said[row.answer], row.as_of, _linked(row.source)) for row in commands()]
+    return _table(("Command", "What is said", "As of", ""), rows)
+
+
 def _kinds_not_read() -> str:
     rows = [
         (f"`{row.kind.removeprefix('kubernetes:')}`", _ANSWERS[row.answer], row.why, row.as_of, _linked(row.source))
@@ -696,6 +703,7 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "sharing-by-need": _sharing_by_need,
         "kinds-read": _kinds_read,
         "kinds-not-read": _kinds_not_read,
+        "commands": _commands,
         **{rule.name: partial(_rule, rule) for rule in ALL_RULES},
     }
 )

@@ -8,28 +8,31 @@ work/v1; kubernetes-sigs/kro api/v1alpha1; crossplane-contrib/function-patch-and
 openshift/api template/v1; kubernetes-sigs/cluster-api api/addons (a ClusterResourceSet applies ConfigMaps).
 """
 
-import base64
-import binascii
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.base.bounded_yaml import parse_yaml
-from gpupools.base.errors import Rejected
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.read.inputs import at, is_list, items, mapping, text
+from gpupools.read.packed import Unpacked, looks_encoded, packed_inside, unpacked
+from gpupools.read.scripts import names_objects, objects_in
 
 _Held = Iterator[tuple[str, Any]]
+_Reader = Callable[[Mapping[str, Any]], _Held]
 
 MOST_HELD = 1_000
 """Objects of one holder; an object of Kubernetes has at most 1.5 MB."""
-_MOST_VALUES = 20_000
-
-
 _DEEPEST = 4
 """Of objects that carry each other; beyond it nothing is opened."""
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """Stands for what is packed in a way that is not undone here."""
+
+    why: str
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,7 @@ class Held:
     path: str
     """Inside the object."""
     value: Any
-    """The carried object; `UNKNOWN` for one that is not known yet, and a text in which none could be read."""
+    """The carried object; `UNKNOWN` for one that is not known yet, a text in which none could be read, or `Opaque`."""
     written: bool = False
     """Whether it stands as text."""
 
@@ -79,7 +82,7 @@ def _opened(above: Held, group: str, kind: str, deep: int) -> Iterator[Held]:
         path = placed(above.path)(inner) if above.path else inner
         found = Held(path, one, above.written or kind in TEXTS)
         for each in _listed_in(found):
-            if each.value is UNKNOWN or isinstance(each.value, str):
+            if each.value is UNKNOWN or isinstance(each.value, str | Opaque):
                 yield each
             elif each.kind and text(at(each.value, "apiVersion")):
                 yield each
@@ -176,43 +179,76 @@ def _patched(value: Any, steps: list[str]) -> Any:
 
 
 def _texts(*keys: str) -> "_Reader":
-    """Read manifests that stand as text, in a ConfigMap or a Secret."""
+    """Read manifests that stand as text, packed or not, in a ConfigMap or a Secret."""
 
     def read(given: Mapping[str, Any]) -> _Held:
+        applied = text(given.get("type")) in APPLIED
         for key in keys:
+            encoded = key in _ENCODED.get(text(given.get("kind")), ())
             for name, body in mapping(given.get(key)).items():
-                body = _plain(body) if key in _ENCODED.get(text(given.get("kind")), ()) else body
-                if isinstance(body, str) and "apiVersion" in body and "kind" in body:
-                    try:
-                        documents = parse_yaml(body, _MOST_VALUES)
-                    except Rejected:
-                        yield f"{key}.{name}", body  # a script or a template, which may only mention the words
-                        continue
-                    for place, document in enumerate(documents):
-                        yield f"{key}.{name}[{place}]", placeholders(document.data)
+                if isinstance(body, str):
+                    path, silent = f"{key}.{name}", applied
+                    for found in _written(path, body, encoded=encoded):
+                        silent = False
+                        yield found
+                    if silent and encoded and key == "data":
+                        yield path, Opaque("holds no object that can be read")
 
     return read
 
 
 _ENCODED = {"ConfigMap": ("binaryData",), "Secret": ("data",)}
 """Keys whose values are base64: https://kubernetes.io/docs/reference/kubernetes-api/config-and-storage-resources/."""
-_MOST_CHARACTERS = 2_000_000
 
 
-def _plain(body: Any) -> Any:
-    """Undo base64; nothing for what is no text."""
-    if not isinstance(body, str) or len(body) > _MOST_CHARACTERS:
-        return body
-    try:
-        return base64.b64decode("".join(body.split()), validate=True).decode()
-    except (binascii.Error, ValueError):
-        return None
+APPLIED = frozenset({"helm.sh/release.v1", "addons.cluster.x-k8s.io/resource-set"})
+"""Types of Secrets that a program applies: pkg/storage/driver/secrets.go of helm/helm, api/addons of Cluster API."""
 
 
-TEXTS = ("ConfigMap", "Secret")
+def _written(path: str, body: str, *, encoded: bool = False) -> _Held:
+    for one in unpacked(body, encoded=encoded) if encoded or looks_encoded(body) else (Unpacked("", body),):
+        for each in (one, *packed_inside(one.text)):
+            if each.opaque and each is one:
+                yield f"{path}{each.path}", Opaque(each.opaque)
+            elif names_objects(each.text):
+                found = objects_in(each.text, placeholders)
+                yield from ((f"{path}{one.path}{where}", value) for where, value in found)
+
+
+def _pods(path: str) -> "_Reader":
+    """Read manifests in what containers run: their command line, hooks and variables."""
+
+    def read(given: Mapping[str, Any]) -> _Held:
+        for kind in ("containers", "initContainers", "ephemeralContainers"):
+            for where, container in items(at(given, f"{path}.{kind}"), f"{path}.{kind}", []):
+                for inner, said in _said_to(container):
+                    yield from _written(f"{where}.{inner}", said)
+
+    return read
+
+
+def _said_to(container: Any) -> Iterator[tuple[str, str]]:
+    lists = ("command", "args", "lifecycle.postStart.exec.command", "lifecycle.preStop.exec.command")
+    for key in lists:
+        yield from ((where, one) for where, one in items(at(container, key), key, []) if isinstance(one, str))
+    for where, one in items(at(container, "env"), "env", []):
+        yield f"{where}.value", text(at(one, "value"))
+
+
+_POD = "spec.template.spec"
+_WORKLOADS: Mapping[tuple[str, str], "_Reader"] = MappingProxyType(
+    {
+        **{(group, "Pod"): _pods("spec") for group in ("", "core")},
+        **{(group, "PodTemplate"): _pods("template.spec") for group in ("", "core")},
+        **{(group, "ReplicationController"): _pods(_POD) for group in ("", "core")},
+        **{("apps", kind): _pods(_POD) for kind in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")},
+        ("batch", "CronJob"): _pods("spec.jobTemplate.spec.template.spec"),
+        ("batch", "Job"): _pods(_POD),
+    }
+)
+
+TEXTS = frozenset({"ConfigMap", "Secret", *(kind for _, kind in _WORKLOADS)})
 """Kinds that hold objects as text."""
-
-_Reader = Callable[[Mapping[str, Any]], _Held]
 
 KINDS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
     {
@@ -227,6 +263,7 @@ KINDS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
         ("template.openshift.io", "Template"): _listed("objects"),
         **{(group, "ConfigMap"): _texts("data", "binaryData") for group in ("", "core")},
         **{(group, "Secret"): _texts("stringData", "data") for group in ("", "core")},
+        **_WORKLOADS,
     }
 )
 """By group and kind; Pulumi writes Kubernetes' first group as `core`."""

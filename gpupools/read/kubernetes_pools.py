@@ -126,7 +126,7 @@ def _held(given: Mapping[str, Any], group: str, kind: str, clouds: Clouds) -> It
     for found in holders.held(given, group, kind):
         if found.value is UNKNOWN:
             yield PoolFacts("kubernetes", (), None, (), unknown=(found.path,), where=found.path, pool=found.name)
-        elif not isinstance(found.value, str) and (found.group, found.kind) not in holders.KINDS:
+        elif isinstance(found.value, Mapping) and (found.group, found.kind) not in holders.KINDS:
             place = holders.placed(found.path)
             for pool in read_manifest(found.value, clouds):
                 named = " ".join(filter(None, (f"{found.kind}/{found.name}", pool.pool)))

@@ -662,7 +662,7 @@ def _declared(resource: _Wired | _Given) -> Declared:
         pools=pools,
         template=next((found for found in templates if found is not None), None),
         software=software,
-        unread=unread(type_, inputs, component=not resource.provider_urn) if software is None else None,
+        unread=unread(type_, inputs, component=not resource.provider_urn, software=software is not None),
         parent=resource.parent_urn,
         provider=resource.provider_urn,
         depends=(*resource.depends, *(urn for urns in resource.by_property.values() for urn in urns)),

@@ -23,10 +23,13 @@ from typing import Any
 
 from gpupools.base.errors import shown
 from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN
+from gpupools.policies.scripts import COMMAND, ELSEWHERE, HERE, command_line, run
 from gpupools.providers import clouds
 from gpupools.read import holders
-from gpupools.read.inputs import accelerator_by_name, at, items, text
-from gpupools.read.kubernetes_pools import kinds_read
+from gpupools.read.inputs import accelerator_by_name, at, items, mapping, text
+from gpupools.read.kubernetes_pools import kinds_read, read_manifest
+from gpupools.read.packed import Unpacked, looks_encoded, packed_inside, unpacked
+from gpupools.read.scripts import names_objects, objects_in
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,9 @@ def rows() -> tuple[Row, ...]:
         return tuple(Row(**row) for row in csv.DictReader(file))
 
 
-def unread(type_token: str, inputs: Mapping[str, Any], *, opaque: str = "", component: bool = False) -> Unread | None:
+def unread(
+    type_token: str, inputs: Mapping[str, Any], *, opaque: str = "", component: bool = False, software: bool = False
+) -> Unread | None:
     """Say why a resource is not understood; None for one that is.
 
     Args:
@@ -68,8 +73,16 @@ def unread(type_token: str, inputs: Mapping[str, Any], *, opaque: str = "", comp
         inputs: Plain data, with `UNKNOWN`; looked at only where the type does not decide.
         opaque: Why its contents cannot be read, where the form of the file knows.
         component: Whether it is a component, whose children are resources of their own.
+        software: Whether it is judged as GPU software, so that only what may bring nodes is left to say.
     """
     key, kind = _key(type_token)
+    if software and not is_read(type_token):
+        found = dict(reversed([*_evidence(inputs, machines=False, judged=True)]))
+        said = found.get(COMMAND) or found.get(_POOL_TEXT)
+        return Unread(kind, f"GPU software, but it {said}", nodes=True) if said else None
+    if software:
+        held = _holds_unread(type_token, inputs)
+        return held if held is not None and held.nodes else None
     if opaque:
         return Unread(kind, opaque, nodes=True)
     if is_read(type_token):
@@ -80,32 +93,45 @@ def unread(type_token: str, inputs: Mapping[str, Any], *, opaque: str = "", comp
         return None
     answer = row.answer if row else ""
     if answer == "none":
-        return _newer(key, kind, row, inputs) if row and _package_of_a_cloud(row, key) else None
+        return _runs(key, kind, row, inputs) if row else None
     if answer == "topology" and not at(inputs, "spec.topology"):
         return None
     if answer == "resources" and inputs.get("spec") is not UNKNOWN:
         return None  # `missing_resources` looks for them in the same file
     why, source = (row.why, row.source) if row else ("nobody here knows this kind", "")
-    if answer == "holds" and next(_evidence(inputs), None) is None:
-        return None
     if answer in ("nodes", "topology"):
         return Unread(kind, why, nodes=True, source=source)
     named = _names_nodes(key) if not row else ""
-    said = named or next(_evidence(inputs), "")
+    said = named or next((said for sort, said in _evidence(inputs) if sort not in _APPLIES), "")
+    if answer == "holds" and not said:
+        return None
     return Unread(kind, f"{why}; it {said}" if said else why, nodes=bool(said), source=source)
 
 
-def _package_of_a_cloud(row: Row, key: str) -> bool:
-    return row.kind.endswith(":*") and row.kind.partition(":")[0] in _CLOUDS
+_SCHEMAS = ("/CustomResourceDefinition", "/CompositeResourceDefinition")
 
 
-def _newer(key: str, kind: str, row: Row, inputs: Mapping[str, Any]) -> Unread | None:
-    """Take a type that no row names for no node pool, unless it names GPUs: it may be newer than the rows."""
-    said = next(_evidence(inputs), "")
-    if not said:
-        return None
-    why = f"no type of node pools that is known here, but it {said}"
-    return Unread(kind, why, nodes=bool(_OF_CLUSTERS.search(key)), source=row.source)
+def _runs(key: str, kind: str, row: Row, inputs: Mapping[str, Any]) -> Unread | None:
+    """Take what brings no nodes by its kind for no node pool, unless what it holds does or applies what does.
+
+    A type of a cloud that no row names may be newer than the rows, so a machine with GPUs is worth a word there.
+    """
+    of_cloud = row.kind.endswith(":*") and row.kind.partition(":")[0] in _CLOUDS
+    in_kubernetes = key.startswith(("kubernetes:", "terraform-kubernetes:"))
+    if key.endswith(_SCHEMAS):
+        return None  # its texts describe
+    said_of = _evidence(inputs, machines=of_cloud, in_kubernetes=in_kubernetes, judged=True)
+    found = dict(reversed([*said_of]))  # the first of each sort
+    if COMMAND in found or (_POOL_TEXT in found and (in_kubernetes or found.keys() & _APPLIES)):
+        said = found.get(COMMAND) or found[_POOL_TEXT]
+        return Unread(kind, f"{row.why}, but it {said}", nodes=True, source=row.source)
+    if _MACHINE in found:
+        why = f"no type of node pools that is known here, but it {found[_MACHINE]}"
+        return Unread(kind, why, nodes=bool(_OF_CLUSTERS.search(key)), source=row.source)
+    said = found.get(_POOL_TEXT) or found.get(ELSEWHERE, "")
+    if any(UNKNOWN in mapping(each).values() for _, each in items(inputs.get("provisioner"), "", [])):
+        said = said or "runs a command that is not known yet at provisioner"
+    return Unread(kind, f"{row.why}, but it {said}", nodes=False, source=row.source) if said else None
 
 
 _CLOUDS = frozenset(
@@ -120,11 +146,22 @@ _OF_CLUSTERS = re.compile(
 def _holds_unread(type_token: str, inputs: Mapping[str, Any]) -> Unread | None:
     """Look among what a read one holds for something that is not understood; what may bring nodes comes first."""
     found = None
-    for one in (*_types_held(type_token, inputs), *_objects_held(type_token, inputs)):
+    for one in (*_types_held(type_token, inputs), *_objects_held(type_token, inputs), *_run_by(type_token, inputs)):
         if one.nodes:
             return one
         found = found or one
     return found
+
+
+def _run_by(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unread]:
+    """Look into the scripts of what holds texts; the objects in them are read."""
+    match = _KUBERNETES.fullmatch(type_token)
+    if match is None or match["kind"] not in holders.TEXTS:
+        return
+    _, kind = _key(type_token)
+    for sort, said in _evidence(inputs, machines=False, in_kubernetes=True):
+        if sort in (COMMAND, ELSEWHERE):
+            yield Unread(kind, f"it {said}", nodes=sort == COMMAND)
 
 
 def _types_held(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unread]:
@@ -141,11 +178,15 @@ def _objects_held(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unread
     """Judge each object that another carries as if it stood alone; a carrier's own are here as well."""
     match = _KUBERNETES.fullmatch(type_token)
     carrier = (match["version"].rpartition("/")[0], match["kind"]) if match else ("", "")
+    own = "/".join(filter(None, carrier))
     for held in holders.held(inputs, *carrier) if carrier in holders.KINDS else ():
         if isinstance(held.value, str):
             kind = next((kind for kind in _KIND.findall(held.value) if kind in _pool_kinds()), "")
             if kind:
-                yield Unread("/".join(filter(None, carrier)), f"{held.path} has a {kind} and is no YAML", nodes=True)
+                yield Unread(own, f"{held.path} has a {kind} in a text that cannot be read", nodes=True)
+        elif isinstance(held.value, holders.Opaque):
+            applied = text(inputs.get("type")) in holders.APPLIED
+            yield Unread(own, f"{held.path} {held.value.why}", nodes=applied)
         elif held.value is not UNKNOWN and (held.group, held.kind) not in holders.KINDS:
             found = unread(f"kubernetes:{text(held.value['apiVersion'])}:{held.kind}", held.value)
             if found is not None:
@@ -282,37 +323,83 @@ def _names_nodes(key: str) -> str:
 
 _MOST_VALUES = 20_000
 # As clouds write machines: `p5.48xlarge`, `a2-highgpu-1g`, `Standard_NC24ads_A100_v4`. Other texts are not asked for.
-_MACHINE = re.compile(r"(?:[a-z]{1,4}\d[\w-]*[.-]|(?:standard_)?n[cdgv]+\d+|standard_)[\w.-]*", re.IGNORECASE)
+_NAMED = re.compile(r"(?:[a-z]{1,4}\d[\w-]*[.-]|(?:standard_)?n[cdgv]+\d+|standard_)[\w.-]*", re.IGNORECASE)
 _LONGEST_NAME = 60
+_MACHINE, _POOL_TEXT = "machine", "pool"
+_APPLIES = frozenset({ELSEWHERE, HERE})
+_NOT_APPLIED = frozenset({"metadata", "status"})
 
 
-def _evidence(inputs: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what says that an object could bring nodes with GPUs: a machine's name, or a node pool inside it."""
+def _evidence(
+    inputs: Mapping[str, Any], *, machines: bool = True, in_kubernetes: bool = False, judged: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Yield what says that an object could bring nodes with GPUs, each with its sort.
+
+    That is a machine's name, a node pool inside it, or a command that makes one. What only applies something is no
+    evidence by itself.
+
+    Args:
+        inputs: Of the object.
+        machines: Whether names of machines say so; workloads name those they run on.
+        in_kubernetes: Whether its metadata only describe it.
+        judged: Whether node pools that stand as text, and surely keep other pods off, are let pass.
+    """
     left, known = _MOST_VALUES, clouds()
-    inside: list[tuple[str, Any]] = [("", inputs)]
+    top = {key: value for key, value in inputs.items() if not (in_kubernetes and key in _NOT_APPLIED)}
+    inside: list[tuple[str, Any]] = [("", top)]
     while inside and left:
         path, value = inside.pop()
         left -= 1
         if isinstance(value, str):
-            if len(value) <= _LONGEST_NAME and _MACHINE.fullmatch(value):
+            if machines and len(value) <= _LONGEST_NAME and _NAMED.fullmatch(value):
                 if accelerator_by_name(value, "", known) not in (NO_ACCELERATOR,):
-                    yield f"names the machine {shown(value)} at {path}"
-            elif "kind:" in value or '"kind"' in value:
-                kind = next((kind for kind in _KIND.findall(value) if kind in _pool_kinds()), "")
-                if kind:
-                    yield f"holds a text with a {kind} at {path}"
+                    yield _MACHINE, f"names the machine {shown(value)} at {path}"
+            elif len(value) >= _LEAST_SCRIPT:
+                yield from ((sort, f"{said} at {path}") for sort, said in _written(value, judged))
         elif isinstance(value, Mapping):
             kind = value.get("kind")
-            if path and isinstance(kind, str) and kind in _pool_kinds() and "apiVersion" in value:
-                yield f"holds a {kind} at {path}"
+            if path and isinstance(kind, str) and kind in _pool_kinds() and "apiVersion" in value and "spec" in value:
+                yield _POOL_TEXT, f"holds a {kind} at {path}"
+            yield from ((row.answer, f"{said} at {path}") for row, said in run(command_line(value)))
             inside += [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
         elif isinstance(value, list):
             inside += [(f"{path}[{index}]", item) for index, item in enumerate(value)]
-    if inside:
-        yield f"holds more than {_MOST_VALUES} values"
+    if inside and machines:
+        yield _MACHINE, f"holds more than {_MOST_VALUES} values"
 
 
-_KIND = re.compile(r"""["']?kind["']?:\s*["']?(\w+)""")
+_LEAST_SCRIPT = 12
+
+
+def _written(value: str, judged: bool) -> Iterator[tuple[str, str]]:
+    """Yield what a text, or what is packed in it, says."""
+    for whole in unpacked(value) if looks_encoded(value) else (Unpacked("", value),):
+        found = [(row.answer, said) for row, said in run(whole.text)]
+        yield from found
+        for one in (whole, *packed_inside(whole.text)):
+            if one.opaque and found:
+                yield COMMAND, f"applies what {one.opaque}"
+            if one is not whole:
+                yield from ((row.answer, said) for row, said in run(one.text))
+            kind = _pool_in(one.text, judged) if names_objects(one.text) else ""
+            if kind:
+                yield _POOL_TEXT, f"holds a text with a {kind}"
+
+
+def _pool_in(written: str, judged: bool) -> str:
+    """Return the kind of a node pool in a text; empty for none, or for those judged to be as they should."""
+    if judged:
+        open_ = (one for _, one in objects_in(written, holders.placeholders) if not _is_kept_free(one))
+        written = "\n".join(one if isinstance(one, str) else f"kind: {text(at(one, 'kind'))}" for one in open_)
+    return next((kind for kind in _KIND.findall(written) if kind in _pool_kinds()), "")
+
+
+def _is_kept_free(one: Any) -> bool:
+    pools = read_manifest(one, clouds()) if isinstance(one, Mapping) else ()
+    return bool(pools) and not any(pool.lacks_taint for pool in pools)
+
+
+_KIND = re.compile(r"""["']?kind\\?["']?:\s*\\?["']?(\w+)""")
 
 
 @lru_cache

@@ -1,7 +1,13 @@
 """Three answers, never two: what is judged, what is no node pool, and what nobody here understands."""
 
 import base64
+import bz2
+import gzip
+import io
 import json
+import lzma
+import tarfile
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +18,7 @@ import yaml
 
 from gpupools.policies.documents import document, judging
 from gpupools.policies.documents.judging import Config, Judged
+from gpupools.policies.scripts import commands, run
 from gpupools.policies.understood import is_read, rows, unread
 from gpupools.providers import clouds
 
@@ -120,6 +127,61 @@ def deep(times: int, one: Any) -> str:
 
 def encoded(one: Any) -> str:
     return base64.b64encode(yaml.safe_dump(one).encode()).decode()
+
+
+def base64_of(raw: bytes | str) -> str:
+    return base64.b64encode(raw.encode() if isinstance(raw, str) else raw).decode()
+
+
+def packed(one: Any) -> str:
+    return base64_of(gzip.compress(yaml.safe_dump(one).encode()))
+
+
+def secret(data: str, type_: str = "Opaque") -> str:
+    return manifest("v1", "Secret", type=type_, data={"release": data})
+
+
+def release(rendered: str, *hooks: str) -> str:
+    """Write a release as Helm stores it: base64 twice around gzip around JSON."""
+    record = {"name": "a", "chart": {}, "manifest": rendered, "hooks": [{"manifest": hook} for hook in hooks]}
+    return secret(base64_of(base64_of(gzip.compress(json.dumps(record).encode()))), "helm.sh/release.v1")
+
+
+def archive(name: str, content: str) -> str:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w:gz") as made:
+        member = tarfile.TarInfo(name)
+        member.size = len(content)
+        made.addfile(member, io.BytesIO(content.encode()))
+    return base64_of(file.getvalue())
+
+
+def zipped(content: str) -> str:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("np.yaml", content)
+    return base64_of(file.getvalue())
+
+
+def binary(data: str) -> str:
+    return manifest("v1", "ConfigMap", binaryData={"a": data})
+
+
+def job(command: list[str], kind: str = "Job", where: str = "containers", **container: Any) -> str:
+    pod = {where: [{"name": "a", "image": "alpine", **({"command": command} if command else {}), **container}]}
+    if kind == "Pod":
+        return manifest("v1", "Pod", spec=pod)
+    if kind == "CronJob":
+        return manifest("batch/v1", kind, spec={"jobTemplate": {"spec": {"template": {"spec": pod}}}})
+    return manifest("batch/v1" if kind == "Job" else "apps/v1", kind, spec={"template": {"spec": pod}})
+
+
+def shell(script: str, kind: str = "Job", where: str = "containers", **container: Any) -> str:
+    return job(["/bin/sh", "-c", script], kind, where, **container)
+
+
+def piped(one: Any, end: str = "'EOF'") -> str:
+    return f"set -e\ncat <<{end} | kubectl apply -f -\n{yaml.safe_dump(one)}EOF\n"
 
 
 NODE_POOLS = {"apiVersion": "karpenter.sh/v1", "kind": "NodePoolList"}
@@ -241,6 +303,139 @@ OBJECTS = [
     ("Secret in base64", manifest("v1", "Secret", data={"a": encoded(UNTAINTED)}), DEFINITE),
     ("ConfigMap in base64", manifest("v1", "ConfigMap", binaryData={"a": encoded(UNTAINTED)}), DEFINITE),
     ("Secret with a good pool", manifest("v1", "Secret", data={"a": encoded(TAINTED), "b": "/w=="}), FINE),
+    ("Secret packed", secret(packed(UNTAINTED)), DEFINITE),
+    ("Secret packed, good", secret(packed(TAINTED)), FINE),
+    ("Secret packed, with Rancher's cluster", secret(packed(RANCHER)), NOT_UNDERSTOOD),
+    ("ConfigMap packed", binary(packed(UNTAINTED)), DEFINITE),
+    ("ConfigMap packed as text", manifest("v1", "ConfigMap", data={"a": packed(UNTAINTED)}), DEFINITE),
+    ("ConfigMap in base64 as text", manifest("v1", "ConfigMap", data={"a": encoded(UNTAINTED)}), DEFINITE),
+    ("ConfigMap in bzip2", binary(base64_of(bz2.compress(yaml.safe_dump(UNTAINTED).encode()))), DEFINITE),
+    ("ConfigMap in xz", binary(base64_of(lzma.compress(yaml.safe_dump(UNTAINTED).encode()))), DEFINITE),
+    ("ConfigMap with an archive", binary(archive("a/np.yaml", yaml.safe_dump(UNTAINTED))), DEFINITE),
+    ("ConfigMap with a good archive", binary(archive("a/np.yaml", yaml.safe_dump(TAINTED))), FINE),
+    ("ConfigMap with a zip", binary(zipped(yaml.safe_dump(UNTAINTED))), DEFINITE),
+    ("ConfigMap with a chart", binary(archive("a.yaml", "{{ if .x }}\n" + yaml.safe_dump(CPU))), NOT_UNDERSTOOD),
+    ("ConfigMap in Zstandard", binary(base64_of(b"\x28\xb5\x2f\xfd" + b"x" * 50)), ADVISED),
+    ("ConfigMap that unpacks to too much", binary(base64_of(gzip.compress(b"a" * 20_000_000))), ADVISED),
+    ("ConfigMap with a damaged archive", binary(packed(UNTAINTED)[:80]), ADVISED),
+    ("Secret with a key", secret(base64_of(bytes(range(256)))), FINE),
+    ("Secret with a certificate", secret(base64_of("-----BEGIN CERTIFICATE-----\nMIID\n")), FINE),
+    ("release of Helm", release(yaml.safe_dump(CPU) + "---\n" + yaml.safe_dump(UNTAINTED)), DEFINITE),
+    ("release of Helm, good", release(yaml.safe_dump(TAINTED)), FINE),
+    ("release of Helm with a hook", release("a: 1", shell("eksctl create nodegroup -f a.yaml")), NOT_UNDERSTOOD),
+    (
+        "release of Helm that nobody reads",
+        secret(base64_of(b"\xff\xfe\x00\x01" * 9), "helm.sh/release.v1"),
+        NOT_UNDERSTOOD,
+    ),
+    (
+        "payload of a resource set",
+        secret(packed(UNTAINTED), "addons.cluster.x-k8s.io/resource-set"),
+        DEFINITE,
+    ),
+    (
+        "payload of a resource set that nobody reads",
+        secret(base64_of(b"\x28\xb5\x2f\xfd" + b"x" * 50), "addons.cluster.x-k8s.io/resource-set"),
+        NOT_UNDERSTOOD,
+    ),
+    ("ManifestWork with a packed Secret", work(yaml.safe_load(secret(packed(UNTAINTED)))), DEFINITE),
+    *(
+        (f"{kind} that pipes a pool", shell(piped(UNTAINTED), kind), DEFINITE)
+        for kind in ("Job", "CronJob", "Pod", "DaemonSet")
+    ),
+    ("initContainer that pipes a pool", shell(piped(UNTAINTED), "Deployment", "initContainers"), DEFINITE),
+    ("Job that pipes a good pool", shell(piped(TAINTED)), FINE),
+    ("Job that pipes a pool without GPUs", shell(piped(CPU)), FINE),
+    ("Job that pipes a pool with a variable", shell(piped(karpenter("$FAMILY"), "EOF")), OPEN),
+    ("Job that pipes a good pool with a variable", shell(piped(karpenter("$FAMILY", [GPU_TAINT]), "EOF")), FINE),
+    ("Job that pipes a quoted pool with a dollar", shell(piped(karpenter("$m5"), "'EOF'")), FINE),
+    ("Job that pipes JSON", shell(f"echo '{json.dumps(UNTAINTED)}' | kubectl apply -f -"), DEFINITE),
+    ("Job that pipes good JSON", shell(f"echo '{json.dumps(TAINTED)}' | kubectl apply -f -"), FINE),
+    (
+        "Job that prints a pool",
+        shell("printf 'apiVersion: karpenter.sh/v1\\nkind: NodePool' | kubectl apply -f -"),
+        NOT_UNDERSTOOD,
+    ),
+    ("Job that unpacks a pool", shell(f"echo {packed(UNTAINTED)} | base64 -d | gunzip | kubectl apply -f -"), DEFINITE),
+    (
+        "Job that unpacks what nobody reads",
+        shell(
+            f"echo {base64_of(b'(' + bytes((0xB5, 0x2F, 0xFD)) + b'x' * 60)} | base64 -d | zstd -d | kubectl apply -f-"
+        ),
+        NOT_UNDERSTOOD,
+    ),
+    ("Job with a pool in a variable", job(["a"], env=[{"name": "POOL", "value": yaml.safe_dump(UNTAINTED)}]), DEFINITE),
+    *(
+        (f"Job that runs {script[:30]}", shell(script), NOT_UNDERSTOOD)
+        for script in (
+            "eksctl create nodegroup --cluster=a --instance-types g5.xlarge",
+            "set -e; if true; then sudo /usr/bin/aws --region a eks \\\n  create-nodegroup --cluster-name a; fi",
+            "gcloud beta container node-pools create gpu --accelerator type=nvidia-l4",
+            "az aks nodepool add --node-vm-size Standard_NC24ads_A100_v4",
+            "kubectl patch nodepool gpu --type=json -p x",
+            "python - <<E\nimport boto3\nboto3.client('eks').create_nodegroup(a=1)\nE",
+            "curl -X POST https://kubernetes/apis/karpenter.sh/v1/nodepools -d @/a",
+        )
+    ),
+    ("Job of words", job(["aws", "eks", "create-nodegroup", "--cluster-name", "a"]), NOT_UNDERSTOOD),
+    (
+        "Job of an image of one tool",
+        job([], image="amazon/aws-cli:2.31", args=["eks", "create-nodegroup"]),
+        NOT_UNDERSTOOD,
+    ),
+    ("Job that applies what lies elsewhere", shell("kubectl apply -f https://example.com/a.yaml"), ADVISED),
+    ("Job that trains", shell("nvidia-smi && python train.py --nodes 4 # eksctl create nodegroup"), FINE),
+    ("Job that asks for nodes", shell("kubectl get nodepools; aws eks describe-nodegroup --cluster-name a"), FINE),
+    (
+        "GPU software that pipes a pool",
+        shell(piped(UNTAINTED), "DaemonSet", image="nvcr.io/nvidia/k8s-device-plugin:v0.20.0"),
+        DEFINITE,
+    ),
+    ("ConfigMap with a good script", manifest("v1", "ConfigMap", data={"a.sh": piped(TAINTED)}), FINE),
+    ("ConfigMap with a bad script", manifest("v1", "ConfigMap", data={"a.sh": piped(UNTAINTED)}), DEFINITE),
+    (
+        "ConfigMap with a runbook",
+        manifest("v1", "ConfigMap", data={"a.md": "For more run eksctl create nodegroup."}),
+        FINE,
+    ),
+    ("ManifestWork with a Job", work(yaml.safe_load(shell(piped(UNTAINTED)))), DEFINITE),
+    (
+        "Tekton",
+        manifest("tekton.dev/v1", "Task", spec={"steps": [{"script": "eksctl create nodegroup -f a"}]}),
+        NOT_UNDERSTOOD,
+    ),
+    (
+        "Argo that applies a pool",
+        manifest(
+            "argoproj.io/v1alpha1",
+            "Workflow",
+            spec={"templates": [{"resource": {"manifest": yaml.safe_dump(UNTAINTED)}}]},
+        ),
+        NOT_UNDERSTOOD,
+    ),
+    (
+        "a schema of pools",
+        manifest("apiextensions.k8s.io/v1", "CustomResourceDefinition", spec={"a": yaml.safe_dump(UNTAINTED)}),
+        FINE,
+    ),
+    (
+        "AKS pools in a control plane",
+        manifest(
+            "infrastructure.cluster.x-k8s.io/v1alpha1",
+            "AzureASOManagedControlPlane",
+            spec={
+                "resources": [
+                    {
+                        "apiVersion": "containerservice.azure.com/v1api20231001",
+                        "kind": "ManagedCluster",
+                        "metadata": {"name": "a"},
+                        "spec": {"agentPoolProfiles": [{"name": "gpu", "vmSize": "Standard_NC24ads_A100_v4"}]},
+                    }
+                ]
+            },
+        ),
+        DEFINITE,
+    ),
     ("ManifestWork bare", work(UNTAINTED), DEFINITE),
     ("ManifestWork good", work(TAINTED), FINE),
     ("kro with a parameter", graph("${schema.spec.family}"), OPEN),
@@ -326,6 +521,24 @@ def test_an_object_is_judged_or_named(text: str, wanted: list[Any], judge: Judge
     assert (judged.answers["not_understood"] > 0) == (wanted in (NOT_UNDERSTOOD, ADVISED))
 
 
+def test_gpu_software_that_makes_nodes_is_named_and_judged_once(judge: Judge) -> None:
+    image = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
+    judged = judge(shell("eksctl create ng -f a", "DaemonSet", image=image))
+
+    assert found(judged) == NOT_UNDERSTOOD
+    assert judged.answers == {"judged": 1, "no_node_pool": 0, "not_understood": 0}
+
+
+def test_every_command_is_found_and_nothing_that_only_reads() -> None:
+    for row in commands():
+        words = [word[0].replace("*", "x") for word in row.words]
+        assert [said for _, said in run(f"set -e; sudo {words[0]} --quiet {' '.join(words[1:])} a")], row
+        assert row.source.startswith("https://")
+        assert row.as_of
+    for line in ("aws eks list-nodegroups", "kubectl get -f a", "az aks nodepool list", "helm list", "terraform plan"):
+        assert not [*run(f"{line} --output json")], line
+
+
 # --- Terraform --------------------------------------------------------------------------------------------------------
 
 
@@ -345,6 +558,14 @@ def plan(kind: str, after: Any = None, unknown: Any = None, **more: Any) -> dict
         "configuration": {"root_module": {"resources": [resource]}},
         **more,
     }
+
+
+def provisioned(kind: str, script: str | None, after: Any = None) -> dict[str, Any]:
+    planned = plan(kind, after)
+    value = {"references": ["var.a"]} if script is None else {"constant_value": script}
+    [resource] = planned["configuration"]["root_module"]["resources"]
+    resource["provisioners"] = [{"type": "local-exec", "expressions": {"command": value}}]
+    return planned
 
 
 def stack(type_: str, taints: Any = None) -> str:
@@ -379,6 +600,34 @@ def nested(size: str, scope: str) -> dict[str, Any]:
 DEPLOYMENT = "azurerm_resource_group_template_deployment"
 
 PLANS = [
+    ("Job that pipes a pool", plan("kubernetes_job_v1", {"spec": [{"a": piped(UNTAINTED)}]}), NOT_UNDERSTOOD),
+    ("Job that pipes a good pool", plan("kubernetes_job_v1", {"spec": [{"a": piped(TAINTED)}]}), FINE),
+    ("ConfigMap", plan("kubernetes_config_map_v1", {"data": {"a": yaml.safe_dump(UNTAINTED)}}), DEFINITE),
+    ("ConfigMap, good", plan("kubernetes_config_map", {"data": {"a": yaml.safe_dump(TAINTED)}}), FINE),
+    ("Secret packed", plan("kubernetes_secret_v1", {"binary_data": {"a": packed(UNTAINTED)}}), DEFINITE),
+    ("provisioner that pipes a pool", provisioned("null_resource", piped(UNTAINTED)), NOT_UNDERSTOOD),
+    ("provisioner that pipes a good pool", provisioned("null_resource", piped(TAINTED)), FINE),
+    ("provisioner that makes a pool", provisioned("aws_eks_cluster", "eksctl create ng -f a"), NOT_UNDERSTOOD),
+    ("provisioner not known", provisioned("terraform_data", None), ADVISED),
+    ("provisioner of anything", provisioned("null_resource", "echo done"), FINE),
+    (
+        "CodeBuild",
+        plan("aws_codebuild_project", {"source": [{"buildspec": "- eksctl create ng -f a"}]}),
+        NOT_UNDERSTOOD,
+    ),
+    (
+        "CodeBuild of something",
+        plan("aws_codebuild_project", {"source": [{"buildspec": "- terraform apply"}]}),
+        ADVISED,
+    ),
+    ("state machine", plan("aws_sfn_state_machine", {"definition": "aws-sdk:eks:createNodegroup"}), NOT_UNDERSTOOD),
+    ("a file with a pool", plan("aws_s3_object", {"content": yaml.safe_dump(UNTAINTED)}), ADVISED),
+    ("a file with a good pool", plan("aws_s3_object", {"content": yaml.safe_dump(TAINTED)}), FINE),
+    (
+        "GPU software with a pool beside it",
+        plan("helm_release", {"chart": "gpu-operator", "values": [yaml.safe_dump({"extraObjects": [UNTAINTED]})]}),
+        NOT_UNDERSTOOD,
+    ),
     ("kubectl_manifest not known", plan("kubectl_manifest", {}, {"yaml_body": True}), NOT_UNDERSTOOD),
     ("kubectl_manifest bare", plan("kubectl_manifest", {"yaml_body": yaml.safe_dump(UNTAINTED)}), DEFINITE),
     ("kubectl_manifest good", plan("kubectl_manifest", {"yaml_body": yaml.safe_dump(TAINTED)}), FINE),

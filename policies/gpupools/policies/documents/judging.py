@@ -293,9 +293,13 @@ def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> D
         pools=tuple(pools),
         template=template_read,
         software=software,
-        unread=None
-        if software is not None
-        else unread(resource.type, resource.inputs, opaque=resource.opaque, component=resource.component),
+        unread=unread(
+            resource.type,
+            resource.inputs,
+            opaque=resource.opaque,
+            component=resource.component,
+            software=software is not None,
+        ),
         parent=resource.parent,
         provider=resource.provider,
         depends=(*resource.depends, *(other for others in resource.refers.values() for other in others)),

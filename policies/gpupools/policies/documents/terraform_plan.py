@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import Any
@@ -164,6 +164,10 @@ def resources_of(
         yield from _azapi(found, values, line)
     elif found.type in _OBJECTS:
         yield from _manifests(found, values, line)
+    elif found.type.removesuffix("_v1") in _TEXTS:
+        kind, names_ = _TEXTS[found.type.removesuffix("_v1")]
+        inputs = {theirs: values.get(ours) for ours, theirs in names_.items()}
+        yield Resource(address=found.address, type=f"kubernetes:v1:{kind}", inputs={"kind": kind, **inputs}, line=line)
     elif found.type == "helm_release":
         yield Resource(address=found.address, type="kubernetes:helm.sh/v3:Release", inputs=_release(values), line=line)
     elif found.type in _TEMPLATES:
@@ -182,6 +186,15 @@ def resources_of(
     else:
         yield Resource(address=found.address, type=f"terraform:{found.type}", inputs=values, line=line, id=found.id)
 
+
+_TEXTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "kubernetes_config_map": ("ConfigMap", {"data": "data", "binary_data": "binaryData"}),
+    "kubernetes_secret": ("Secret", {"data": "stringData", "binary_data": "data", "type": "type"}),
+}
+"""Kind and fields of what holds objects as text: the provider encodes what it calls data.
+
+https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resources/secret_v1
+"""
 
 _STACK = {"template_body": "templateBody", "template_url": "templateUrl"}
 _DEPLOYMENT = "azure:core/{0}TemplateDeployment:{1}TemplateDeployment"
@@ -364,7 +377,9 @@ class _Plan:
             name = (_calls(found.module), found.type, found.name)
             given = self._block(name)
             values = _known(found.values, unknown, given)
-            yield from resources_of(found, values, self._refers(found, name, values), self.text)
+            made = resources_of(found, values, self._refers(found, name, values), self.text)
+            provisioners = tuple(_provisioners(self._configured.get(name, {})))
+            yield from _provisioned(found, made, provisioners) if provisioners else made
 
     @cached_property
     def _configured(self) -> Mapping[_Name, Mapping[str, Any]]:
@@ -486,6 +501,33 @@ class _Plan:
                     yield from self._resolved(other, (*calls, second), depth + 1)
         elif first not in _NO_RESOURCES:
             yield calls, first, second
+
+
+def _provisioners(resource: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield what provisioners run; plans show only what is written without references."""
+    for each in _list(resource.get("provisioners")):
+        expressions = _map(_map(each).get("expressions"))
+        given = {key: _map(expressions[key]) for key in _RUN if key in expressions}
+        if given:
+            yield {key: value.get("constant_value", UNKNOWN) for key, value in given.items()}
+
+
+_RUN = ("command", "inline", "content", "script", "scripts")
+"""https://developer.hashicorp.com/terraform/language/provisioners, of local-exec, remote-exec and file."""
+
+
+def _provisioned(
+    found: Found, made: Iterator[Resource], provisioners: tuple[Mapping[str, Any], ...]
+) -> Iterator[Resource]:
+    """Add what provisioners run to a resource that holds no pools itself, or as one of its own beside it."""
+    for resource in made:
+        if resource.type == f"terraform:{found.type}":
+            yield replace(resource, inputs={**resource.inputs, "provisioner": list(provisioners)})
+        else:
+            yield resource
+            inputs = {"provisioner": list(provisioners)}
+            address = f"{resource.address}.provisioner"
+            yield Resource(address=address, type="terraform:terraform_data", inputs=inputs, line=resource.line)
 
 
 _OF_SEVERAL = frozenset({"aws_autoscaling_group", "aws_ec2_fleet", "aws_spot_fleet_request"})
@@ -643,5 +685,5 @@ def _list(value: Any) -> list[Any]:
 
 def types_read() -> list[str]:
     """Return every Terraform type that is read, for people."""
-    own = ("azapi_resource", "azapi_update_resource", "helm_release")
+    own = ("azapi_resource", "azapi_update_resource", "helm_release", *_TEXTS, *(f"{name}_v1" for name in _TEXTS))
     return sorted({*terraform_names(), *_TEMPLATES, *AWSCC, *_OBJECTS, *own})

@@ -2,7 +2,8 @@
 
 Sources, as repository and path: Azure/azure-service-operator v2/api/containerservice;
 crossplane-contrib/provider-upjet-azure apis/containerservice; for lists of Azure Service Operator's objects
-kubernetes-sigs/cluster-api-provider-azure api/v1beta1/azureasomanagedmachinepool_types.go.
+kubernetes-sigs/cluster-api-provider-azure api/v1beta1, azureasomanagedmachinepool_types.go and
+azureasomanagedcontrolplane_types.go.
 """
 
 from types import MappingProxyType
@@ -14,7 +15,7 @@ _CLUSTER = "azure-native:containerservice:ManagedCluster"
 _CLASSIC_POOL = "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool"
 _CLASSIC_CLUSTER = "azure:containerservice/kubernetesCluster:KubernetesCluster"
 _ASO = "containerservice.azure.com"
-_ASO_POOL = "ManagedClustersAgentPool"
+_ASO_POOL, _ASO_CLUSTER = "ManagedClustersAgentPool", "ManagedCluster"
 _CLUSTER_API = "infrastructure.cluster.x-k8s.io"
 _UPBOUND = "containerservice.azure.upbound.io"
 _SINGLE = frozenset({"kubeletConfig"})
@@ -22,7 +23,7 @@ _SINGLE = frozenset({"kubeletConfig"})
 OBJECTS: HeldKinds = MappingProxyType(
     {
         (_ASO, _ASO_POOL): HeldPool(_AGENT_POOL, single=_SINGLE),
-        (_ASO, "ManagedCluster"): HeldPool(_CLUSTER, single=_SINGLE),
+        (_ASO, _ASO_CLUSTER): HeldPool(_CLUSTER, single=_SINGLE),
         **upbound(
             *("azure", _UPBOUND, "KubernetesClusterNodePool"),
             HeldPool(_CLASSIC_POOL, names=TERRAFORM, single=_SINGLE),
@@ -30,6 +31,10 @@ OBJECTS: HeldKinds = MappingProxyType(
         **upbound(
             *("azure", _UPBOUND, "KubernetesCluster"),
             HeldPool(_CLASSIC_CLUSTER, names=TERRAFORM, single=_SINGLE),
+        ),
+        (_CLUSTER_API, "AzureASOManagedControlPlane"): HeldList("spec.resources", _ASO_CLUSTER, _CLUSTER),
+        (_CLUSTER_API, "AzureASOManagedControlPlaneTemplate"): HeldList(
+            "spec.template.spec.resources", _ASO_CLUSTER, _CLUSTER
         ),
         (_CLUSTER_API, "AzureASOManagedMachinePool"): HeldList("spec.resources", _ASO_POOL, _AGENT_POOL),
         (_CLUSTER_API, "AzureASOManagedMachinePoolTemplate"): HeldList(

@@ -1,0 +1,243 @@
+"""Undoes base64, compression and archives around texts, as whoever takes such a value would. Pure.
+
+A value may be hostile: what all its layers unpack to, and how many there are, is bounded. What is beyond the bounds,
+damaged, or packed in a way that is not read here is told as such; other bytes that are no text (keys, pictures) are
+left out, since nothing applies them.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import bz2
+import io
+import json
+import lzma
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+MOST_UNPACKED = 8 * 1024 * 1024
+"""Bytes of all layers together; an object of Kubernetes has at most 1.5 MB, and a release of Helm packs to 1 MB."""
+_MOST_FILES = 500
+_DEEPEST = 5
+_LEAST_ENCODED = 24
+"""Characters; what is shorter holds no object."""
+_MOST_MEMORY = 64 * 1024 * 1024
+
+# https://www.rfc-editor.org/rfc/rfc1952, https://tukaani.org/xz/xz-file-format.txt, https://sourceware.org/bzip2/,
+# https://www.rfc-editor.org/rfc/rfc8878 (Zstandard), https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md.
+_GZIP, _BZIP2, _XZ = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"
+_ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
+_ZIP, _TAR = b"PK\x03\x04", (257, b"ustar")
+_NOT_READ = {b"\x28\xb5\x2f\xfd": "Zstandard", b"\x04\x22\x4d\x18": "LZ4"}
+_WORD = re.compile(r"(?<![\w+/-])[A-Za-z0-9+/_-]{60,}={0,2}(?![\w+/-])")
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """A text inside a value."""
+
+    path: str
+    """What leads to it inside the value, such as `!templates/np.yaml` of an archive; empty for all of it."""
+    text: str
+    opaque: str = ""
+    """Why there is no text, e.g. `is packed with Zstandard`."""
+
+
+@dataclass
+class _Left:
+    bytes_: int = MOST_UNPACKED
+    files: int = _MOST_FILES
+
+
+def unpacked(value: str, *, encoded: bool = False) -> Iterator[Unpacked]:
+    """Yield the texts of a value: itself, or what its layers hold.
+
+    Args:
+        value: As it stands in an object.
+        encoded: Whether it is base64 for certain, as in the `data` of a Secret.
+    """
+    raw = _from_base64(value)
+    if encoded:
+        yield from _opened(raw or b"", "", _Left(), _DEEPEST)
+    elif raw is not None and (_is_packed(raw) or _is_text(raw)):
+        yield from _opened(raw, "", _Left(), _DEEPEST)
+    else:
+        yield Unpacked("", value)
+
+
+def packed_inside(text: str) -> Iterator[Unpacked]:
+    """Yield what is packed in the words of a script, such as `echo H4sI… | base64 -d | gunzip`."""
+    left = _Left()
+    for number, match in enumerate(_WORD.finditer(text)):
+        raw = _from_base64(match[0]) if number < _MOST_FILES else None
+        if raw is not None and (_is_packed(raw) or _is_text(raw)):
+            yield from _opened(raw, "", left, _DEEPEST)
+
+
+def looks_encoded(value: str) -> bool:
+    """Say cheaply whether a text may be base64 as a whole."""
+    return len(value) >= _LEAST_ENCODED and _BASE64.match(value, 0, _LEAST_ENCODED + 1) is not None
+
+
+def _opened(raw: bytes, path: str, left: _Left, deep: int) -> Iterator[Unpacked]:
+    """Yield what lies in some bytes, layer by layer."""
+    layer = _layer(raw)
+    if layer in _NOT_READ.values():
+        yield Unpacked(path, "", f"is packed with {layer}")
+    elif layer and deep <= 0:
+        yield Unpacked(path, "", f"is packed more than {_DEEPEST} times")
+    elif layer in ("zip", "tar"):
+        try:
+            for name, content in (_zipped if layer == "zip" else _tarred)(raw, left):
+                yield from _opened(content, f"{path}!{name}", left, deep - 1)
+        except _TooMuch:
+            yield Unpacked(path, "", f"unpacks to more than {MOST_UNPACKED} bytes or {_MOST_FILES} files")
+        except (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, NotImplementedError, OSError,
+                RuntimeError, EOFError, ValueError, LookupError):  # fmt: skip
+            yield Unpacked(path, "", f"is a damaged or locked {layer} archive")
+    elif layer:
+        try:
+            inner = _expanded(raw, layer, left)
+        except _TooMuch:
+            yield Unpacked(path, "", f"unpacks to more than {MOST_UNPACKED} bytes")
+        except (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, MemoryError):
+            yield Unpacked(path, "", f"is damaged {layer}")
+        else:
+            yield from _opened(inner, path, left, deep - 1)
+    else:
+        yield from _texts(raw, path, left, deep)
+
+
+def _texts(raw: bytes, path: str, left: _Left, deep: int) -> Iterator[Unpacked]:
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return
+    inner = _from_base64(text) if deep > 0 and looks_encoded(text) else None
+    if inner is not None and (_is_packed(inner) or _is_text(inner)):
+        yield from _opened(inner, path, left, deep - 1)
+    elif text.startswith("{") and (release := _release(text)):
+        yield from (Unpacked(f"{path}.{where}", manifest) for where, manifest in release)
+    else:
+        yield Unpacked(path, text)
+
+
+def _release(text: str) -> list[tuple[str, str]]:
+    """Return the rendered manifests of a release of Helm: https://github.com/helm/helm, pkg/release/v1/release.go."""
+    try:
+        release = json.loads(text)
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(release, Mapping) or not isinstance(release.get("manifest"), str) or "chart" not in release:
+        return []
+    hooks: Any = release.get("hooks")
+    listed = enumerate(hooks if isinstance(hooks, list) else [])
+    found = [(f"hooks[{place}].manifest", hook.get("manifest")) for place, hook in listed if isinstance(hook, Mapping)]
+    return [(where, one) for where, one in [("manifest", release["manifest"]), *found] if isinstance(one, str)]
+
+
+# --- layers -----------------------------------------------------------------------------------------------------------
+
+
+class _TooMuch(Exception):
+    """More than is unpacked here."""
+
+
+def _layer(raw: bytes) -> str:
+    """Name the outermost layer of some bytes; empty for none."""
+    if raw.startswith(_GZIP):
+        return "gzip"
+    if raw.startswith(_BZIP2):
+        return "bzip2"
+    if raw.startswith(_XZ):
+        return "xz"
+    if raw.startswith(_ZIP):
+        return "zip"
+    if raw[_TAR[0] :].startswith(_TAR[1]):
+        return "tar"
+    if raw.startswith(_ZLIB) and not _is_text(raw):
+        return "zlib"
+    return next((name for mark, name in _NOT_READ.items() if raw.startswith(mark)), "")
+
+
+def _is_packed(raw: bytes) -> bool:
+    return bool(_layer(raw))
+
+
+def _is_text(raw: bytes) -> bool:
+    """Say whether bytes are a text that could be an object or a script, and not only happen to be UTF-8."""
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return len(text) >= _LEAST_ENCODED // 2 and all(one.isprintable() or one in "\r\n\t" for one in text[:200])
+
+
+def _from_base64(value: str) -> bytes | None:
+    """Undo base64 of either alphabet, padded or not; None for what is none."""
+    bare = "".join(value.split())
+    if not _BASE64.fullmatch(bare):
+        return None
+    bare = bare.rstrip("=").replace("-", "+").replace("_", "/")
+    try:
+        return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _unpacker(layer: str) -> Any:
+    if layer == "bzip2":
+        return bz2.BZ2Decompressor()
+    if layer == "xz":
+        return lzma.LZMADecompressor(memlimit=_MOST_MEMORY)
+    return zlib.decompressobj(wbits=31 if layer == "gzip" else 15)
+
+
+def _expanded(raw: bytes, layer: str, left: _Left) -> bytes:
+    """Undo one compression within the bound; streams one after the other count as one."""
+    found = b""
+    while raw:
+        unpacker = _unpacker(layer)
+        part = unpacker.decompress(raw, left.bytes_ + 1)
+        left.bytes_ -= len(part)
+        if left.bytes_ < 0:
+            raise _TooMuch
+        if not unpacker.eof:
+            raise EOFError
+        found += part
+        raw = unpacker.unused_data
+        if _layer(raw) != layer:
+            break  # what follows a stream is padding
+    return found
+
+
+def _tarred(raw: bytes, left: _Left) -> Iterator[tuple[str, bytes]]:
+    with tarfile.open(fileobj=io.BytesIO(raw), mode="r:") as archive:
+        for member in archive:
+            _count(left, member.size)
+            file = archive.extractfile(member) if member.isfile() else None
+            if file is not None:
+                yield member.name, file.read(member.size)
+
+
+def _zipped(raw: bytes, left: _Left) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        for member in archive.infolist():
+            _count(left, member.file_size)
+            if not member.is_dir():
+                with archive.open(member) as file:
+                    yield member.filename, file.read(member.file_size)
+
+
+def _count(left: _Left, size: int) -> None:
+    left.bytes_ -= size
+    left.files -= 1
+    if left.bytes_ < 0 or left.files < 0:
+        raise _TooMuch

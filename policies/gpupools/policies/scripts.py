@@ -1,0 +1,158 @@
+"""Finds the commands in scripts and on command lines that make nodes, or apply what cannot be seen here. Pure.
+
+`commands.csv` has them: a program, then words that follow it in this order, each with its alternatives.
+"""
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+_MOST_CHARACTERS = 1_000_000
+_MOST_WORDS = 200
+"""Of one command; what is longer is no command line but a text."""
+
+
+COMMAND, ELSEWHERE, HERE = "command", "elsewhere", "here"
+"""What a command does: it makes nodes, applies what cannot be seen, or applies what stands beside it."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """One row of `commands.csv`."""
+
+    command: str
+    answer: str
+    """`COMMAND`, `ELSEWHERE` or `HERE`."""
+    source: str
+    as_of: str
+
+    @property
+    def words(self) -> tuple[tuple[str, ...], ...]:
+        """The alternatives of each word in turn."""
+        return tuple(tuple(word.split("|")) for word in self.command.split())
+
+
+@lru_cache
+def commands() -> tuple[Command, ...]:
+    """Return the table."""
+    with (Path(__file__).parent / "commands.csv").open(encoding="utf-8", newline="") as file:
+        rows = [{**row, "answer": COMMAND if row["answer"] == "nodes" else ELSEWHERE} for row in csv.DictReader(file)]
+    return tuple(Command(**row) for row in rows)
+
+
+@lru_cache
+def _by_program() -> Mapping[str, tuple[tuple[Command, tuple[tuple[str, ...], ...]], ...]]:
+    found: dict[str, list[tuple[Command, tuple[tuple[str, ...], ...]]]] = {}
+    for command in commands():
+        for program in command.words[0]:
+            found.setdefault(program, []).append((command, command.words[1:]))
+    return {program: tuple(rows) for program, rows in found.items()}
+
+
+@lru_cache
+def _program() -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.:-])(?:{'|'.join(map(re.escape, _by_program()))})(?![\w.:/-])")
+
+
+# Calls of the clouds' SDKs: https://docs.aws.amazon.com/boto3/latest/reference/services/eks.html,
+# https://docs.cloud.google.com/python/docs/reference/container/latest, https://learn.microsoft.com/python/api/azure-mgmt-containerservice.
+_CALL = re.compile(
+    r"\b(create_nodegroup|createNodegroup|CreateNodegroup|create_node_pool|createNodePool|CreateNodePool"
+    r"|agent_pools\.begin_create_or_update|agentPools\.beginCreateOrUpdate(?:AndWait)?)\s*\("
+)
+# https://docs.aws.amazon.com/step-functions/latest/dg/connect-eks.html, and EventBridge Scheduler's universal targets.
+_STATES = re.compile(r":eks:create(?:Nodegroup|NodeGroup|Cluster)\b")
+_API = re.compile(
+    r"/apis/(?:karpenter\.sh|karpenter\.k8s\.aws|infrastructure\.cluster\.x-k8s\.io|cluster\.x-k8s\.io|eksctl\.io"
+    r"|cloud\.google\.com|machine\.openshift\.io|hypershift\.openshift\.io|hive\.openshift\.io)/v\w+[/\w-]*"
+)
+_WRITES = re.compile(r"\b(?:POST|PUT|PATCH|post|put|patch)\b|(?<!\w)(?:-d|--data[\w-]*)\b")
+
+# What ends one command and begins another; quotes and brackets of lists do not part its words.
+_ENDS = re.compile(r"[\n;|&(){}`]")
+_QUOTES = re.compile(r"[\"'\\]+")
+_LISTS = re.compile(r"[\[\],]+")
+_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#[^\n]*")
+# What may stand before a program: assignments, options, numbers, a list's dash, a key, a shell's words and wrappers.
+_BEFORE = re.compile(
+    r"\w+=.*|-.*|[\d.]+[smhd]?|\$\S*|[\w.-]*:|!|(?:.*/)?(?:sudo|env|exec|command|time|timeout|nohup|nice|xargs|retry"
+    r"|watch|if|then|elif|else|do|while|until|eval|tini|dumb-init|(?:ba|da|z|k|a)?sh|busybox|chroot|nsenter|poetry|uv|run)"
+)
+
+
+def run(text: str) -> Iterator[tuple[Command, str]]:
+    """Yield the rows of what a script runs, with what is said of each.
+
+    Args:
+        text: A script, a command line, or anything else.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        text = text[:_MOST_CHARACTERS]
+    if " " in text and _program().search(text):
+        here = _HERE.search(text) is not None
+        for line in _ENDS.split(_COMMENT.sub("", text.replace("\\\n", " "))):
+            yield from _one(line, here=here)
+    if "(" in text and (call := _CALL.search(text)):
+        yield _CALLED, f"calls {call[1]}"
+    if ":eks:" in text and (call := _STATES.search(text)):
+        yield _CALLED, f"calls {call[0].lstrip(':')}"
+    if "/apis/" in text and (address := _API.search(text)) and _WRITES.search(text):
+        yield _CALLED, f"writes to {address[0]}"
+
+
+_CALLED = Command("", COMMAND, "", "")
+
+
+_STDIN = frozenset({"-", "-f-", "/dev/stdin", "--filename=-"})
+# Then what is applied stands in the text itself, where readers of objects find it.
+_HERE = re.compile(r"<<|\b(?:echo|printf)\s+(?:-\w+\s+)*[\"']?[^\s$\"'-]")
+
+
+def _one(line: str, *, here: bool) -> Iterator[tuple[Command, str]]:
+    """Yield the rows of one command; `here` where what it gets on its standard input can be seen."""
+    if not _program().search(line):
+        return
+    words = _LISTS.sub(" ", _QUOTES.sub("", line)).split(maxsplit=_MOST_WORDS)[:_MOST_WORDS]
+    for place, word in enumerate(words):
+        program = word.rpartition("/")[2]
+        for row, wanted in _by_program().get(program, ()):
+            if _follow(words[place + 1 :], wanted):
+                row = replace(row, answer=HERE) if here and _STDIN & set(words) else row
+                first = 3 if len(wanted) > 1 else 2
+                yield row, f"runs {' '.join(words[place : place + first])}"
+        if program in _by_program() or not _BEFORE.fullmatch(word):
+            return
+
+
+def _follow(words: list[str], wanted: tuple[tuple[str, ...], ...]) -> bool:
+    """Say whether all that is wanted follows in its order, whatever options stand between."""
+    at = 0
+    for alternatives in wanted:
+        while at < len(words) and not any(fnmatchcase(words[at], one) for one in alternatives):
+            at += 1
+        if at == len(words):
+            return False
+        at += 1
+    return True
+
+
+_TOOLS = re.compile(r"(?:.*/)?(?P<tool>eksctl|aws|gcloud|az|kops|rosa|kubectl|oc|helm|terraform|tofu|pulumi)(?:-cli)?")
+
+
+def command_line(given: Mapping[str, Any]) -> str:
+    """Return the command line of a container or step as one text; an image of one tool runs that tool.
+
+    Args:
+        given: Has `command` or `args`, as a list of words.
+    """
+    command, args, image = (given.get(key) for key in ("command", "args", "image"))
+    words = [word for part in (command, args) if isinstance(part, list) for word in part if isinstance(word, str)]
+    if words and not command and isinstance(image, str):
+        match = _TOOLS.fullmatch(re.sub(r"(?<=[^/])[:@][^/]*$", "", image))
+        words = [match["tool"], *words] if match else words
+    return " ".join(words) if all("\n" not in word for word in words) else ""
