@@ -70,6 +70,7 @@ FAST: Mapping[str, Keys] = {
     "azure": {"instance_type": "Standard_ND96isr_H100_v5"},
     "gcp": {"instance_type": "a3-megagpu-8g", **ONE_ZONE["gcp"]},
 }
+GPU_NETWORKS = [{"network": f"gpu-{n}", "subnetwork": f"gpu-{n}"} for n in range(4)]
 RACKS: Mapping[str, Keys] = {
     "aws": {
         "instance_type": "p6e-gb200.36xlarge",
@@ -155,6 +156,11 @@ CASES: Mapping[str, Mapping[str, tuple[Keys, Keys]]] = {
     "network.compute_domains": everywhere({"network": {"compute_domains": True}}, on=RACKS),
     "network.placement": everywhere({"network": {"placement": "compact"}}, on=ONE_ZONE),
     "network.security_group_ids": everywhere({"network": {"security_group_ids": ["sg-0a1b2c3d"]}}),
+    "network.gpu_networks": everywhere(
+        {"network": {"gpu_networks": GPU_NETWORKS}},
+        on={"gcp": {"instance_type": "a3-highgpu-8g", **ONE_ZONE["gcp"]}},
+        gcp={"network": {"rdma": True, "gpu_networks": GPU_NETWORKS}},
+    ),
     "network.max_pods": everywhere({"network": {"max_pods": 64}}),
     "security.secure_boot": everywhere(
         {"security": {"secure_boot": True}}, on={"azure": {"image": {"family": "azure-linux"}}}
@@ -224,7 +230,8 @@ def test_an_answer_has_a_reason_and_a_source(cloud: str, name: str) -> None:
 @pytest.mark.parametrize(("cloud", "name"), EACH)
 def test_a_case_gives_the_setting_a_value_and_nothing_else(cloud: str, name: str) -> None:
     before, after = (given_settings(parse_pool((), pool)) for pool in pair(cloud, name))
-    goes_with = {"image.family": {"image.id"}, "image.id": {"image.family"}}.get(name, set())
+    together = {"image.family": {"image.id"}, "image.id": {"image.family"}, "network.gpu_networks": {"network.rdma"}}
+    goes_with = together.get(name, set())
     if name == "capacity.max_price_usd_per_hour" and not setting(cloud, name).taken:
         goes_with = {"capacity.spot"}  # refused as a whole or alone
 

@@ -99,6 +99,15 @@ class Disk(Strict):
     """`raid0` puts containerd and kubelet on the machine's own NVMe; left out: what the cloud's image does."""
 
 
+class GpuNetwork(Strict):
+    """A network of the GPUs' own interfaces."""
+
+    network: str = Field(min_length=1)
+    """VPC network: its name, or `projects/…/global/networks/…` of another project's."""
+    subnetwork: str = Field(min_length=1)
+    """Subnetwork of it in the cluster's region: its name, or `projects/…/regions/…/subnetworks/…`."""
+
+
 class Network(Strict):
     """How nodes reach each other and the world."""
 
@@ -110,6 +119,8 @@ class Network(Strict):
     """Put nodes close together; needs one zone."""
     security_group_ids: list[str] = []
     """EC2 security groups of the nodes' interfaces; with any, EKS no longer adds the cluster's own."""
+    gpu_networks: list[GpuNetwork] = []
+    """GKE, A3 High: a network for each GPUDirect-TCPX interface, in their order; other machines' networks GKE makes."""
     max_pods: int | None = Field(default=None, ge=8, le=256)
     """Most pods of one node."""
 

@@ -40,17 +40,23 @@ class Fabric:
     owner: str = ""
     """Who brings them with the nodes; empty where software in the cluster does."""
 
+    def share(self, pods: int) -> int:
+        """Return how many interfaces each of so many pods of a node asks for.
+
+        None where a node has fewer of them: if each asked for one, the GPUs of the others would stay idle.
+        """
+        return 1 if self.is_shared else self.devices // pods
+
     def limits(self, pods: int) -> dict[str, Any]:
-        """Return what each of so many pods of a node asks for; at least one interface."""
-        if not self.resource:
+        """Return what each of so many pods of a node asks for; nothing where they claim devices."""
+        if not self.resource or not self.share(pods):
             return {}
         pages = self.huge_pages_mib // pods // _MIB_PER_PAGE * _MIB_PER_PAGE
-        share = 1 if self.is_shared else max(1, self.devices // pods)
-        return {self.resource: share, **({"hugepages-2Mi": f"{pages}Mi"} if pages else {})}
+        return {self.resource: self.share(pods), **({"hugepages-2Mi": f"{pages}Mi"} if pages else {})}
 
     def claimed(self, pods: int) -> int:
         """Return how many devices each of so many pods of a node claims; 0 where pods ask for a resource."""
-        return max(1, self.devices // pods) if self.device_class else 0
+        return self.share(pods) if self.device_class else 0
 
 
 def compute_domain(pool: str) -> dict[str, Any]:

@@ -79,6 +79,11 @@ class PoolPlan:
         """The row of the capability matrix."""
         return self.sharing.kind
 
+    @property
+    def units(self) -> int:
+        """How many pods of one GPU, or of one share of a GPU, a node takes."""
+        return sum(self.node_resources.values()) or self.instance.devices
+
     def pod(self, *, whole_node: bool = False, gpu_only: bool = False) -> dict[str, Any]:
         """Return the part of a pod's spec that puts it on this pool.
 
@@ -90,7 +95,7 @@ class PoolPlan:
             whole_node: Ask for everything a node has instead, its place in a ComputeDomain included.
             gpu_only: Leave the interfaces out.
         """
-        units = sum(self.node_resources.values()) or self.instance.devices
+        pods = 1 if whole_node else self.units
         fabric = None if gpu_only else self.choices.fabric
         claims: dict[str, str] = {}
         limits: dict[str, Any] = {}
@@ -99,8 +104,8 @@ class PoolPlan:
         else:
             limits = dict(self.node_resources) if whole_node else {next(iter(self.node_resources)): 1}
         if fabric is not None:
-            limits |= fabric.limits(1 if whole_node else units)
-            if fabric.device_class:
+            limits |= fabric.limits(pods)
+            if fabric.claimed(pods):
                 claims[RDMA_CLAIM] = rdma_name(self.name, whole_node=whole_node)
         if whole_node and self.compute_domains:
             claims[CHANNEL_CLAIM] = channel_name(self.name)
@@ -110,7 +115,7 @@ class PoolPlan:
         if claims:
             resources["claims"] = [{"name": name} for name in claims]
         container: dict[str, Any] = {"name": "main", "resources": resources}
-        if fabric is not None and fabric.locks_memory:
+        if fabric is not None and fabric.locks_memory and fabric.share(pods):
             container["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"]}}
         asks: Mapping[str, Any] = {"containers": [container]}
         if self.driver_mount is not None:
@@ -138,11 +143,11 @@ class PoolPlan:
         found = [self.claim_template] if self.claim_template else []
         if self.claim_template and self.node_pod:
             found.append(node_claim_template(self.name, self.instance.devices))
-        fabric, units = self.choices.fabric, sum(self.node_resources.values()) or self.instance.devices
-        if fabric is not None and fabric.device_class:
-            for whole_node, pods in ((False, units), *(((True, 1),) if self.node_pod else ())):
-                name = rdma_name(self.name, whole_node=whole_node)
-                found.append(template(name, RDMA_CLAIM, fabric.device_class, fabric.claimed(pods)))
+        fabric = self.choices.fabric
+        if fabric is not None:
+            for whole_node, pods in ((False, self.units), *(((True, 1),) if self.node_pod else ())):
+                name, count = rdma_name(self.name, whole_node=whole_node), fabric.claimed(pods)
+                found += [template(name, RDMA_CLAIM, fabric.device_class, count)] if count else []
         if self.compute_domains:
             found.append(compute_domain(self.name))
         return tuple(found)
@@ -291,6 +296,7 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
     for index, taint in enumerate(spec.taints):
         if not any(taint.key == own.key for own in choices.taints):  # those of the pool itself are met above
             problems += _reserved((*at, "taints", index), taint.key, cloud.reserved_taints)
+    problems += _too_few_interfaces(at, spec, instance, choices)
     if problems:
         raise Rejected(problems)
     node = cloud.node_runtime(software, choices)
@@ -458,6 +464,15 @@ def _without_nvlink_domain(at: Path, spec: PoolSpec, instance: InstanceType, clo
     if spec.sharing.kind != "none":
         what = f"an NVLink domain is of whole GPUs, and the pool shares them by {spec.sharing.kind}"
         yield Problem(where, what, "leave it out, or leave sharing out", _NVLINK_SOURCE)
+
+
+def _too_few_interfaces(at: Path, spec: PoolSpec, instance: InstanceType, choices: Choices) -> Iterable[Problem]:
+    """Refuse RDMA interfaces that no pod of a pool would ask for."""
+    pods = sum(node_resources(instance, spec.sharing).values())
+    if choices.fabric is None or spec.sharing.kind == "none" or choices.fabric.share(pods):
+        return
+    what = f"{pods} pods share a node of {instance.name}, which has {choices.fabric.devices} RDMA interface(s) for them"
+    yield Problem((*at, "network", "rdma"), what, "leave it out, or leave sharing out")
 
 
 _NVLINK_SOURCE = "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/dra-cds.html"

@@ -907,6 +907,10 @@ def _note(draft: _Draft, measured: set[str]) -> None:
         if gpu_models()[pool.instance.gpu_model].nvlink_over_nodes and not pool.compute_domains:
             what = "NVLink ends at the node for its pods, though the machines share one over the rack"
             draft.notes.append(f"pool {pool.name}: {what}; network.compute_domains: true lets them use it")
+        fabric = pool.choices.fabric
+        if fabric is not None and not fabric.share(pool.units):
+            what = f"with {fabric.devices} RDMA interface(s) for {pool.units} GPUs a pod of one GPU asks for none"
+            draft.notes.append(f"pool {pool.name}: {what} and goes over TCP; node_pod, a whole node's, asks for all")
         trusted = pool.trust is not None and pool.trust.waiver is None
         if trusted and not draft.spec.trust_policy:
             key = f"{draft.runtime}.trust_policy"

@@ -151,6 +151,7 @@ EXPECTED: Mapping[str, tuple[Mapping[str, Any], Mapping[str, int]]] = {
     "efa": ({"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32, "hugepages-2Mi": "5120Mi"}, {}),
     "efa-operator": ({"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32, "hugepages-2Mi": "5120Mi"}, {}),
     "efa-bottlerocket": ({"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 32}, {}),
+    "efa-few": ({"nvidia.com/gpu": 8, "vpc.amazonaws.com/efa": 4, "hugepages-2Mi": "5120Mi"}, {}),
     "efa-rack": (
         {"nvidia.com/gpu": 4, "vpc.amazonaws.com/efa": 4, "hugepages-2Mi": "5120Mi"},
         {"compute-domain.nvidia.com": 1},
@@ -161,6 +162,7 @@ EXPECTED: Mapping[str, tuple[Mapping[str, Any], Mapping[str, int]]] = {
     "roce": ({"nvidia.com/gpu": 8}, {"dra.net": 8}),
     "roce-claimed": ({}, {"gpu.nvidia.com": 8, "dra.net": 8}),
     "tcpxo": ({"nvidia.com/gpu": 8}, {"dra.net": 8}),
+    "tcpx": ({"nvidia.com/gpu": 8}, {"dra.net": 4}),
     "nvl": ({"nvidia.com/gpu": 4}, {"dra.net": 4, "compute-domain.nvidia.com": 1}),
 }
 """What a pod of a whole node asks for, and by driver the devices it has in the end."""
@@ -186,7 +188,7 @@ def test_a_pod_of_a_whole_node_is_bound_with_all_its_interfaces(
 
 
 @pytest.mark.parametrize("name", FABRICS)
-def test_a_node_holds_as_many_pods_with_interfaces_as_it_has_gpus(
+def test_a_node_holds_as_many_pods_as_it_has_gpus(
     name: str, plans: Mapping[str, PoolPlan], server: ControlPlane
 ) -> None:
     plan = plans[name]
@@ -199,7 +201,8 @@ def test_a_node_holds_as_many_pods_with_interfaces_as_it_has_gpus(
         asks = wanted[0]["spec"]["containers"][0]["resources"]
         fabric = plan.choices.fabric
         assert fabric is not None
-        assert fabric.resource in asks.get("limits", {}) or {"name": "rdma"} in asks["claims"]
+        asked = fabric.resource in asks.get("limits", {}) or {"name": "rdma"} in asks.get("claims", ())
+        assert asked == (fabric.is_shared or fabric.devices >= plan.instance.devices)
         assert {"name": "compute-domain"} not in asks.get("claims", ())  # a node's channel is one pod's
     finally:
         clear(server, wanted)

@@ -18,7 +18,7 @@ from gpupools.providers.gcp.read_back import NODE_POOL
 
 REPOSITORY = Path(__file__).parents[2]
 EVERYTHING = REPOSITORY / "tests" / "stacks" / "Pulumi.everything-gcp.yaml"
-POOLS = ["spot", "reserved", "flexible", "queued", "rack", "careful", "built"]
+POOLS = ["spot", "reserved", "tcpx", "flexible", "queued", "rack", "careful", "built"]
 
 NOT_IN_THE_MESSAGE = frozenset({"cluster", "project", "location", "deletionPolicy"})
 """Inputs that are in the URL of the request, or the provider's own."""

@@ -18,6 +18,7 @@ from tests.providers.gcp_pools import ZONES, gke, options, plan, refusals, setti
 
 KEY = "projects/ml-dev/locations/europe-west4/keyRings/nodes/cryptoKeys/boot"
 RESERVATION = {"mode": "reservation", "name": "a100-2026"}
+TCPX = [{"network": f"gpu-{number}", "subnetwork": f"gpu-{number}"} for number in range(4)]
 QUEUED_TAINT = Taint("cloud.google.com/gke-queued", "true", Effect.NO_SCHEDULE)
 
 
@@ -229,6 +230,15 @@ def test_gpudirect_nodes_carry_the_label_of_the_network_driver() -> None:
     made = plan(instance_type="a4-highgpu-8g", capacity={"mode": "spot"}, zones=ZONES[:1], network={"rdma": True})
 
     assert made.labels["cloud.google.com/gke-networking-dra-driver"] == "true"
+
+
+def test_the_interfaces_of_tcpx_are_in_networks_of_ones_own() -> None:
+    keys: dict[str, Any] = {"instance_type": "a3-highgpu-8g", "zones": ZONES[:1]}
+    config = wire(**keys, network={"rdma": True, "gpu_networks": TCPX})["networkConfig"]
+
+    assert config["additionalNodeNetworkConfigs"] == TCPX
+    assert "acceleratorNetworkProfile" not in config
+    assert "additionalNodeNetworkConfigs" not in wire(**keys)["networkConfig"]
 
 
 def test_the_operator_owns_the_driver_on_ubuntu() -> None:
@@ -457,16 +467,76 @@ def test_the_plan_and_the_preview_show_what_is_set_by_hand() -> None:
         (
             {"zones": ZONES[:1], "network": {"rdma": True}},
             (
-                "network.rdma: g2-standard-4 (instance_type) has no GPUDirect interfaces; take one of a3-megagpu-8g, "
-                "a3-ultragpu-8g, a4-highgpu-8g, a4x-highgpu-4g, a4x-maxgpu-4g-metal"
+                "network.rdma: g2-standard-4 (instance_type) has no GPUDirect interfaces; take one of a3-highgpu-8g, "
+                "a3-megagpu-8g, a3-ultragpu-8g, a4-highgpu-8g, a4x-highgpu-4g, a4x-maxgpu-4g-metal"
             ),
         ),
         (
             {"instance_type": "a3-highgpu-8g", "zones": ZONES[:1], "network": {"rdma": True}},
             (
-                "network.rdma: GKE makes no networks for a3-highgpu-8g (instance_type); GPUDirect-TCPX needs four "
-                "of your own; name them as overrides.gcp.NodePool.networkConfig.additionalNodeNetworkConfigs and "
-                "leave rdma out"
+                "network.gpu_networks: got 0, and each of the 4 GPUDirect-TCPX interfaces of a3-highgpu-8g "
+                "(instance_type) is in a network of its own, which GKE does not make; name them: gpu_networks: "
+                "[{network: …, subnetwork: …}, …]"
+            ),
+        ),
+        (
+            {"instance_type": "a3-highgpu-8g", "network": {"gpu_networks": TCPX}},
+            (
+                "network.gpu_networks: gpu_networks are for GPUDirect interfaces, which the pool does not ask for; "
+                "write rdma: true as well, or leave it out"
+            ),
+        ),
+        (
+            {
+                "instance_type": "a3-highgpu-8g",
+                "zones": ZONES[:1],
+                "network": {"rdma": True, "gpu_networks": [*TCPX[:3], TCPX[0]]},
+            },
+            (
+                "network.gpu_networks[3].network: 'gpu-0' is given twice, and a machine has one interface in a "
+                "network; name another one"
+            ),
+        ),
+        (
+            {
+                "instance_type": "a3-highgpu-8g",
+                "zones": ZONES[:1],
+                "network": {
+                    "rdma": True,
+                    "gpu_networks": [*TCPX[:3], {"network": "gpu-3", "subnetwork": "10.0.0.0/8"}],
+                },
+            },
+            (
+                "network.gpu_networks[3].subnetwork: '10.0.0.0/8' is no name of a subnetwork; write its name, or "
+                "projects/… in full"
+            ),
+        ),
+        (
+            {
+                "instance_type": "a3-megagpu-8g",
+                "zones": ZONES[:1],
+                "network": {"rdma": True, "gpu_networks": TCPX},
+            },
+            "network.gpu_networks: GKE makes the networks of a3-megagpu-8g (instance_type) itself; leave it out",
+        ),
+        (
+            {
+                "instance_type": "a3-highgpu-8g",
+                "zones": ZONES[:1],
+                "network": {"rdma": True, "gpu_networks": TCPX},
+                **by_hand(networkConfig={"additionalNodeNetworkConfigs": TCPX}),
+            },
+            (
+                "overrides.gcp.NodePool.networkConfig.additionalNodeNetworkConfigs: network.gpu_networks name the "
+                "same interfaces; leave one of both out"
+            ),
+        ),
+        (
+            {"instance_type": "a3-edgegpu-8g", "zones": ZONES[:1], "network": {"rdma": True, "gpu_networks": TCPX}},
+            (
+                "network.rdma: no page or source says that GKE's network driver hands out the interfaces of "
+                "a3-edgegpu-8g (instance_type); take a3-highgpu-8g, whose four it hands out, or name networks of "
+                "your own as overrides.gcp.NodePool.networkConfig.additionalNodeNetworkConfigs and leave rdma out"
             ),
         ),
         (

@@ -100,7 +100,7 @@ class PoolArgs(TypedDict):
     disk: NotRequired[dict[str, Any]]
     """Each node's disks: type, encryption_key, local_nvme."""
     network: NotRequired[dict[str, Any]]
-    """rdma, placement, security_group_ids, max_pods."""
+    """rdma, compute_domains, placement, security_group_ids, gpu_networks, max_pods."""
     security: NotRequired[dict[str, Any]]
     """secure_boot, imds_hop_limit."""
     upgrade: NotRequired[dict[str, Any]]

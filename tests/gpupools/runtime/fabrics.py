@@ -17,6 +17,7 @@ P5 = {"instance_type": "p5.48xlarge", "network": EFA}
 ND = {"instance_type": "Standard_ND96isr_H100_v5", "software": "device-plugin", "network": {"rdma": True}}
 ULTRA = {"instance_type": "a3-ultragpu-8g", "capacity": SPOT, "network": {"rdma": True}}
 RACK = {"rdma": True, "compute_domains": True}
+FOUR = [{"network": f"gpu-{number}", "subnetwork": f"gpu-{number}-nodes"} for number in range(4)]
 RACK_OF_AWS = {
     "instance_type": "p6e-gb200.36xlarge",
     "software": "device-plugin",
@@ -37,6 +38,7 @@ FABRICS: Mapping[str, Fabricated] = {
     "efa": Fabricated("aws", {**P5, "software": "device-plugin"}, {}),
     "efa-operator": Fabricated("aws", {**P5, "software": "gpu-operator"}, {}),
     "efa-bottlerocket": Fabricated("aws", {**P5, "software": "cloud-managed"}, {}),
+    "efa-few": Fabricated("aws", {**P5, "instance_type": "p4d.24xlarge", "software": "device-plugin"}, {}),
     "efa-rack": Fabricated("aws", RACK_OF_AWS, {}),
     "efa-claimed": Fabricated("aws", {**P5, "software": "dra-driver", "nodes": {"min": 1, "max": 4}}, {}),
     "ib": Fabricated("azure", ND, SRIOV),
@@ -44,6 +46,7 @@ FABRICS: Mapping[str, Fabricated] = {
     "roce": Fabricated("gcp", ULTRA, {}),
     "roce-claimed": Fabricated("gcp", {**ULTRA, "software": "dra-driver"}, {}),
     "tcpxo": Fabricated("gcp", {"instance_type": "a3-megagpu-8g", "network": {"rdma": True}}, {}),
+    "tcpx": Fabricated("gcp", {"instance_type": "a3-highgpu-8g", "network": {"rdma": True, "gpu_networks": FOUR}}, {}),
     "nvl": Fabricated(
         "gcp",
         {"instance_type": "a4x-highgpu-4g", "capacity": RESERVED, "network": RACK, "nodes": {"fixed": 2}},

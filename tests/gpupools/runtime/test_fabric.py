@@ -20,6 +20,7 @@ OWNERS = {
     "efa": EFA_CHART,
     "efa-operator": EFA_CHART,
     "efa-bottlerocket": EFA_CHART,
+    "efa-few": EFA_CHART,
     "efa-rack": EFA_CHART,
     "efa-claimed": EFA_CHART,
     "ib": "network-operator/sriov-device-plugin",
@@ -27,6 +28,7 @@ OWNERS = {
     "roce": "GKE (DRANET)",
     "roce-claimed": "GKE (DRANET)",
     "tcpxo": "GKE (DRANET)",
+    "tcpx": "GKE (DRANET)",
     "nvl": "GKE (DRANET)",
 }
 
@@ -115,6 +117,50 @@ def test_a_quota_that_admits_no_pod_of_a_whole_node_is_a_warning(name: str) -> N
     )
     assert planned(name, trust={"namespaces": ["ml"], "quota": 8}).warnings == ()
     assert planned(name, trust={"namespaces": ["ml"], "quota": 7}, network={}).warnings == ()
+
+
+def test_fewer_interfaces_than_gpus_are_for_pods_of_whole_nodes() -> None:
+    made = planned("efa-few")
+    one, whole = (pods["efa-few"]["containers"][0]["resources"] for pods in (made.pods, made.node_pods))
+
+    assert one == {"limits": {"nvidia.com/gpu": 1}}
+    assert whole["limits"]["vpc.amazonaws.com/efa"] == 4
+    assert [note for note in made.notes if "RDMA" in note] == [
+        (
+            "pool efa-few: with 4 RDMA interface(s) for 8 GPUs a pod of one GPU asks for none and goes over TCP;"
+            " node_pod, a whole node's, asks for all"
+        )
+    ]
+    assert not [note for note in planned("efa").notes if "RDMA" in note]
+
+
+def test_a_port_for_all_gpus_is_a_whole_nodes_unless_pods_share_it() -> None:
+    old: dict[str, Any] = {"instance_type": "Standard_ND40rs_v2"}
+    one = planned("ib", **old).pods["ib"]["containers"][0]
+    shared = planned("ib-shared", **old).pods["ib-shared"]["containers"][0]
+
+    assert "securityContext" not in one
+    assert one["resources"]["limits"] == {"nvidia.com/gpu": 1}
+    assert shared["resources"]["limits"] == {"nvidia.com/gpu": 1, "rdma/shared_ib": 1}
+
+
+@pytest.mark.parametrize("replicas", [4, 5])
+def test_rdma_that_no_pod_would_ask_for_is_refused(replicas: int) -> None:
+    sharing: dict[str, Any] = {"sharing": {"mode": "time-slicing", "replicas": replicas}, "trust": {"team": "vision"}}
+    if replicas == 4:
+        assert planned("efa", **sharing).pods["efa"]["containers"][0]["resources"]["limits"] == {
+            "nvidia.com/gpu": 1,
+            "vpc.amazonaws.com/efa": 1,
+            "hugepages-2Mi": "160Mi",
+        }
+        return
+
+    assert reasons("efa", **sharing) == [
+        (
+            "pools.efa.network.rdma: 40 pods share a node of p5.48xlarge, which has 32 RDMA interface(s) for them;"
+            " leave it out, or leave sharing out"
+        )
+    ]
 
 
 def test_a_smoke_test_asks_for_a_gpu_alone() -> None:

@@ -85,6 +85,9 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             "security groups of the launch template, of each interface with rdma; EKS then adds none of its own",
             _TEMPLATES,
         ),
+        "network.gpu_networks": _refused(
+            "EFA interfaces are in the subnet of their node; write rdma: true alone", _EFA
+        ),
         "network.max_pods": _taken(
             "user data: maxPods for nodeadm on AL2023, settings.kubernetes.max-pods on Bottlerocket", _TEMPLATES
         ),

@@ -83,6 +83,9 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             "use overrides.azure.AgentPool.networkProfile.applicationSecurityGroups",
             _API,
         ),
+        "network.gpu_networks": Setting(
+            False, "InfiniBand is in the machines and needs no network of its own; write rdma: true alone", _INFINIBAND
+        ),
         "network.max_pods": Setting(True, "maxPods", _PODS),
         "security.secure_boot": Setting(True, "securityProfile.enableSecureBoot and enableVTPM", _TRUSTED_LAUNCH),
         "security.imds_hop_limit": Setting(

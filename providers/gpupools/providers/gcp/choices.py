@@ -74,10 +74,14 @@ _GPU_DRIVER_LABEL = "cloud.google.com/gke-nvidia-gpu-dra-driver"
 # https://github.com/kubernetes/autoscaler tags 1.34.3 to 1.36.1, cluster-autoscaler/cloudprovider/gce/
 # dynamicresources.go, is read by an autoscaler that people run themselves on Compute Engine, and never on GKE.
 
-_DEVICE_CLASSES = {"gpudirect-rdma": "mrdma.google.com", "gpudirect-tcpxo": "netdev.google.com"}
-# The classes that GKE makes for its network driver: RDMA interfaces, and gVNICs, which GPUDirect-TCPXO goes over.
-# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/allocate-network-resources-dra; the interfaces of each
-# machine stand in k8s.io/gke-autoscaling, cluster-autoscaler/pkg/cloudprovider/gke/dynamicresources.
+_DEVICE_CLASSES = {
+    "gpudirect-rdma": "mrdma.google.com",
+    "gpudirect-tcpxo": "netdev.google.com",
+    "gpudirect-tcpx": "netdev.google.com",
+}
+# The classes that GKE makes for its network driver: RDMA interfaces, and gVNICs, which GPUDirect-TCPX and TCPXO go
+# over. https://docs.cloud.google.com/kubernetes-engine/docs/how-to/allocate-network-resources-dra; the interfaces of
+# each machine stand in k8s.io/gke-autoscaling, cluster-autoscaler/pkg/cloudprovider/gke/dynamicresources.
 
 NVLINK_TOPOLOGY = "1x72"
 # https://github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-a4x/gke-a4x.yaml, workload_policy
@@ -151,6 +155,8 @@ class GkeChoices(Choices):
     boot_disk_key: str | None = None
     network_profile: str | None = None
     """`auto`: GKE makes the networks of the GPUDirect interfaces."""
+    gpu_networks: tuple[tuple[str, str], ...] = ()
+    """Network and subnetwork of each GPUDirect interface, where GKE makes none."""
     compact: bool = False
     accelerator_topology: str | None = None
     """`1x72`: the nodes are of one NVLink domain, by a workload policy of their own."""
@@ -229,7 +235,8 @@ def decide(wish: Wish) -> GkeChoices:
         zones=tuple(sorted(spec.zones)) or None,
         image_type=IMAGE_TYPES[spec.image.family or "cos"],
         boot_disk_key=spec.disk.encryption_key,
-        network_profile="auto" if spec.network.rdma else None,
+        network_profile="auto" if spec.network.rdma and not spec.network.gpu_networks else None,
+        gpu_networks=tuple((each.network, each.subnetwork) for each in spec.network.gpu_networks),
         compact=spec.network.placement is not None,
         accelerator_topology=NVLINK_TOPOLOGY if spec.network.compute_domains else None,
         max_pods=spec.network.max_pods,

@@ -49,9 +49,17 @@ _BOOT_DISKS = (
     (re.compile(r"a2-|n1-"), ("pd-balanced", "pd-ssd", "pd-standard")),
 )
 
-# Machines for which GKE makes the networks itself; A3 High and A3 Edge are not on the page.
+# Machines for which GKE makes the networks itself; A3 High and A3 Edge are not on the page. That GKE's network driver
+# hands out the four gVNICs of A3 High stands in the source of its autoscaler (k8s.io/gke-autoscaling,
+# cluster-autoscaler/pkg/cloudprovider/gke/dynamicresources/dranet_test.go) and in `_TOOLKIT`
+# (is_dranet_supported_machine).
 _NVLINK = "GoogleCloudPlatform/cluster-toolkit examples/gke-a4x/gke-a4x.yaml"
 _NETWORKED = re.compile(r"a3-megagpu-|a3-ultragpu-|a4-|a4x-")
+_OWN_NETWORKS = re.compile(r"a3-highgpu-8g")
+_TCPX = f"{_HOW_TO}/gpu-bandwidth-gpudirect-tcpx"
+_NETWORK_NAME = re.compile(
+    r"(projects/[^/]+/(global/networks|regions/[^/]+/subnetworks)/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
+)
 
 # Machines of the third generation and later have no VirtIO interface; G2 and older have both kinds.
 # https://docs.cloud.google.com/compute/docs/networking/using-gvnic, https://github.com/siderolabs/pkgs/issues/1295
@@ -354,18 +362,55 @@ def boot_disk_types(machine: str) -> tuple[str, ...]:
 
 def _rdma(wish: Wish) -> Iterator[Problem]:
     if not wish.spec.network.rdma:
+        if wish.spec.network.gpu_networks:
+            what = "gpu_networks are for GPUDirect interfaces, which the pool does not ask for"
+            yield Problem(
+                _at(wish, "network", "gpu_networks"), what, "write rdma: true as well, or leave it out", _TCPX
+            )
         return
     at, machine, zones = _at(wish, "network", "rdma"), _machine(wish), zones_of(wish)
     if not wish.instance.rdma:
-        able = "a3-megagpu-8g, a3-ultragpu-8g, a4-highgpu-8g, a4x-highgpu-4g, a4x-maxgpu-4g-metal"
+        able = "a3-highgpu-8g, a3-megagpu-8g, a3-ultragpu-8g, a4-highgpu-8g, a4x-highgpu-4g, a4x-maxgpu-4g-metal"
         yield Problem(at, f"{machine} (instance_type) has no GPUDirect interfaces", f"take one of {able}", _MACHINES)
-    elif not _NETWORKED.match(machine):
-        what = f"GKE makes no networks for {machine} (instance_type); GPUDirect-TCPX needs four of your own"
-        fix = "name them as overrides.gcp.NodePool.networkConfig.additionalNodeNetworkConfigs and leave rdma out"
-        yield Problem(at, what, fix, f"{_HOW_TO}/gpu-bandwidth-gpudirect-tcpx")
+    elif not _NETWORKED.match(machine) and not _OWN_NETWORKS.match(machine):
+        what = f"no page or source says that GKE's network driver hands out the interfaces of {machine} (instance_type)"
+        fix = "take a3-highgpu-8g, whose four it hands out, or name networks of your own as"
+        fix += " overrides.gcp.NodePool.networkConfig.additionalNodeNetworkConfigs and leave rdma out"
+        yield Problem(at, what, fix, _TCPX)
+    else:
+        yield from _gpu_networks(wish)
     if len(zones) != 1:
         what = f"the nodes are in {'several zones' if zones else 'zones that only the cluster knows'} (zones)"
         yield Problem(at, f"GPUDirect networks are of one zone; {what}", "name one zone under zones", _NETWORKS)
+
+
+def _gpu_networks(wish: Wish) -> Iterator[Problem]:
+    """Refuse networks that are not one for each GPUDirect interface, or that GKE makes itself."""
+    at, machine, given = _at(wish, "network", "gpu_networks"), _machine(wish), wish.spec.network.gpu_networks
+    if not _OWN_NETWORKS.match(machine):
+        if given:
+            what = f"GKE makes the networks of {machine} (instance_type) itself"
+            yield Problem(at, what, "leave it out", _NETWORKS)
+        return
+    needed = wish.instance.rdma_interfaces or 0
+    if len(given) != needed:
+        what = (
+            f"got {len(given)}, and each of the {needed} GPUDirect-TCPX interfaces of {machine} (instance_type) is in"
+        )
+        what += " a network of its own, which GKE does not make"
+        yield Problem(at, what, "name them: gpu_networks: [{network: …, subnetwork: …}, …]", _TCPX)
+    for index, each in enumerate(given):
+        for key, name in (("network", each.network), ("subnetwork", each.subnetwork)):
+            if not _NETWORK_NAME.fullmatch(name):
+                what = f"{shown(name)} is no name of a {key}"
+                yield Problem((*at, index, key), what, "write its name, or projects/… in full", _TCPX)
+        if any(each.network == other.network for other in given[:index]):
+            what = f"{shown(each.network)} is given twice, and a machine has one interface in a network"
+            yield Problem((*at, index, "network"), what, "name another one", _TCPX)
+    by_hand = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("networkConfig")
+    if isinstance(by_hand, Mapping) and "additionalNodeNetworkConfigs" in by_hand:
+        where = _at(wish, "overrides", "gcp", "NodePool", "networkConfig", "additionalNodeNetworkConfigs")
+        yield Problem(where, "network.gpu_networks name the same interfaces", "leave one of both out", _TCPX)
 
 
 def _nvlink_domain(wish: Wish) -> Iterator[Problem]:

@@ -78,6 +78,12 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
             "GKE 1.34.1-gke.1829001 or later on a cluster with Dataplane V2",
             f"{_HOW_TO}/config-auto-net-for-accelerators",
         ),
+        "network.gpu_networks": Setting(
+            True,
+            "networkConfig.additionalNodeNetworkConfigs, for A3 High alone, with the label of GKE's network driver"
+            " (DRANET); GKE 1.34.5-gke.1153000, 1.35.2-gke.1485000, 1.36 or later",
+            f"{_HOW_TO}/gpu-bandwidth-gpudirect-tcpx",
+        ),
         "network.compute_domains": Setting(
             True,
             "a workload policy of topology 1x72, named in placementPolicy; in the cluster NVIDIA's DRA driver for"

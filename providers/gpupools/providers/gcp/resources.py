@@ -143,7 +143,15 @@ def _node_pool(
         upgrade_settings=_upgrade_settings(choices),
         node_drain_configs=_drain_configs(choices),
         network_config=gcp.container.NodePoolNetworkConfigArgs(
-            enable_private_nodes=True, accelerator_network_profile=choices.network_profile
+            enable_private_nodes=True,
+            accelerator_network_profile=choices.network_profile,
+            additional_node_network_configs=[
+                gcp.container.NodePoolNetworkConfigAdditionalNodeNetworkConfigArgs(
+                    network=network, subnetwork=subnetwork
+                )
+                for network, subnetwork in choices.gpu_networks
+            ]
+            or None,
         ),
         placement_policy=_placement_policy(choices, policy),
         queued_provisioning=gcp.container.NodePoolQueuedProvisioningArgs(enabled=True) if choices.queued else None,
@@ -300,6 +308,7 @@ def _pool_name(plan: PoolPlan, choices: GkeChoices, service_account: pulumi.Inpu
             "reservation": choices.reservation,
             "boot_disk_key": choices.boot_disk_key,
             "network_profile": choices.network_profile,
+            "gpu_networks": choices.gpu_networks or None,
             "compact": choices.compact or None,
             "accelerator_topology": choices.accelerator_topology,
             "max_pods": choices.max_pods,
