@@ -9,7 +9,7 @@ TOOLS := $(VENV)/.tools
 CONFIGS := $(filter-out %.schema.json,$(wildcard policies/policy-config.*.json))
 
 .DEFAULT_GOAL := help
-.PHONY: help preview test lint format types types-sdk fuzz raise release develop lock clean
+.PHONY: help preview test lint format types types-sdk fuzz raise docs release develop lock clean
 
 help:
 	@echo "make preview [ENV=dev]  show what stacks/Pulumi.<ENV>.yaml would create, offline"
@@ -18,6 +18,7 @@ help:
 	@echo "make fuzz [MINUTES=10]  spoil what each reader of other people's files reads, and keep what crashes it"
 	@echo "make raise CHART=FILE   try a chart in another version (WRITE=--write: pin it if everything holds)"
 	@echo "make types-sdk          types again, following the clouds' SDKs too (minutes, 7 GB)"
+	@echo "make docs               build the documentation's site into build/site, links checked"
 	@echo "make release            build what a release of this commit would be into dist/ (TAG=v1.2.3: for that tag)"
 	@echo "make develop            set up what tests and tools need"
 	@echo "make lock               resolve the requirements files anew (needs uv)"
@@ -77,6 +78,9 @@ fuzz: $(TOOLS)
 
 types-sdk: $(TOOLS)
 	@$(BIN)/mypy --config-file tooling/mypy_sdk.ini
+
+docs: $(TOOLS)
+	@PYTHONPATH=. $(BIN)/python tooling/write_site.py
 
 # Publishes nothing and makes no tag.
 TAG :=

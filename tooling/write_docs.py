@@ -9,6 +9,7 @@ a slower start of every command.
 
 import argparse
 import ast
+import csv
 import inspect
 import json
 import re
@@ -678,8 +679,29 @@ def _page_of(source: str) -> str:
     return f"[{file or 'source'}]({address})"
 
 
+def _permissions(cloud: str) -> str:
+    with (ROOT / "tooling" / "permissions.csv").open(encoding="utf-8", newline="") as file:
+        found = [row for row in csv.DictReader(file, strict=True) if row["cloud"] == cloud]
+    return _table(
+        ("Permission", "To", "For", "When", "Source"),
+        (
+            (
+                f"`{row['permission']}`",
+                "preview, deploy" if row["access"] == "read" else "deploy",
+                f"`{row['resource'].rpartition(':')[2]}`",
+                row["when"] or "always",
+                f"[source]({row['source']})" if "://" in row["source"] else row["source"],
+            )
+            for row in found
+        ),
+    )
+
+
 PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
     {
+        "permissions-aws": partial(_permissions, "aws"),
+        "permissions-azure": partial(_permissions, "azure"),
+        "permissions-gcp": partial(_permissions, "gcp"),
         "pool": _pool_keys,
         "nodes": _nodes_keys,
         "sharing": _sharing_keys,

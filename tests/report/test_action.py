@@ -304,6 +304,7 @@ def test_the_workflows_of_this_repository_may_do_no_more_than_they_have_to() -> 
                 assert step["with"]["persist-credentials"] is False
 
     assert found == {
+        "docs docs": {"contents": "read", "id-token": "write", "pages": "write"},
         "release build": {"contents": "read"},
         "release publish": {"contents": "write", "id-token": "write", "attestations": "write"},
         "test test": {"contents": "read"},
