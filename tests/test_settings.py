@@ -4,6 +4,7 @@ A setting without a row in `CASES` fails here, and so does one that a cloud take
 """
 
 import json
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
@@ -302,7 +303,7 @@ def test_a_setting_that_is_taken_changes_what_is_declared(cloud: str, name: str,
         assert before["inputs"] != after["inputs"]
     elif name == "adopt":
         imports = [options["import"] for options in after["options"].values() if "import" in options]
-        assert [each.rpartition("/")[2] for each in imports] == ["theirs"]
+        assert [re.split("[/:]", each)[-1] for each in imports] == ["theirs"]
         assert "theirs" in after["inputs"].values()
     elif name == "first_name":
         assert "first" in json.dumps(after["inputs"])

@@ -163,11 +163,22 @@ class Timeouts(Strict):
     """Minutes for deleting it."""
 
 
+class TemplateVersion(Strict):
+    """A launch template that stays with who made it."""
+
+    id: str = Field(pattern=r"^lt-[0-9a-f]{8,17}$")
+    """As EC2 calls it, `lt-…`."""
+    version: int = Field(ge=1)
+    """Its version. EKS replaces every node to bring another one in."""
+
+
 class Adopt(Strict):
     """A pool that was made by other means, which Pulumi takes over as it is."""
 
     name: str = Field(min_length=1, max_length=63)
     """What the cloud calls it. It keeps that name as long as this stands here."""
+    launch_template: TemplateVersion | None = None
+    """On EKS: the launch template the node group has; left out where EKS made one of its own."""
     keep: list[Annotated[str, Field(min_length=1, max_length=200)]] = []
     """Inputs of the node pool, by wire name, that stay as they are though the pool's keys say otherwise.
 

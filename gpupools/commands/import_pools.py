@@ -3,6 +3,7 @@
 import argparse
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -26,8 +27,8 @@ from gpupools.planned.plan import POOL_LABEL, SERVED_BY
 from gpupools.providers import clouds
 
 _TAKEN = (
-    "give it what gcloud container node-pools describe, az aks nodepool show, terraform show -json or pulumi stack"
-    " export prints as JSON"
+    "give it what gcloud container node-pools describe, az aks nodepool show, aws eks describe-nodegroup, terraform"
+    " show -json or pulumi stack export prints as JSON"
 )
 
 
@@ -48,7 +49,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpu-operator", metavar="NAME", help="the GPU Operator that serves pools without a driver")
     parser.add_argument("--team", metavar="NAME", help="who may use pools whose containers share a GPU")
     example = examples("gpupools import examples/import/node-pool.yaml --out Pulumi.moved.yaml")
-    parser.epilog = f"{example}\nNode groups of EKS are refused: docs/import.md says why."
+    parser.epilog = example
     parser.add_argument("--json", action="store_true", help="the pools, what stays and what changes as JSON")
     add_within(parser)
     parser.set_defaults(run=lambda given: _run(given))
@@ -92,9 +93,9 @@ class _Pool:
     cloud: Cloud
     outside: Outside
     found: Found
-    own: Mapping[str, Any]
+    own: Mapping[str, Any] = field(default_factory=dict)
     """The keys of its cluster that the pool says."""
-    keys: dict[str, Any]
+    keys: dict[str, Any] = field(default_factory=dict)
     cluster: str = ""
     name: str = ""
     id: str = ""
@@ -103,6 +104,19 @@ class _Pool:
     """Inputs that stay as they are, whatever the pool's keys say, or since no key says them."""
     changes: list[tuple[str, Any, Any]] = field(default_factory=list)
     """Inputs that the adopting update changes in place: from, to."""
+    makes: dict[str, int] = field(default_factory=dict)
+    """Resources without nodes that the adopting update makes for it, by type."""
+
+    def path(self, inner: str) -> str:
+        """Name an input of the pool's resource as `adopt.keep` does."""
+        return f"{self.outside.resource}.{inner}" if self.outside.prefixed else inner
+
+    def edits(self) -> Iterator[tuple[str, EditEffect]]:
+        """Yield what an edit of each input of the pool's resource does."""
+        start = self.path("")
+        for path, edit in self.cloud.node_pools.edits().inputs.items():
+            if path.startswith(start):
+                yield path.removeprefix(start), edit.effect
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -114,6 +128,7 @@ class _Pool:
             "changes": [
                 {"input": path, "old": _told(path, old), "new": _told(path, new)} for path, old, new in self.changes
             ],
+            "makes": self.makes,
             "notes": self.notes,
         }
 
@@ -124,6 +139,7 @@ class _Pool:
             yield f"  stays: {path} = {_word(path, value)}"
         for path, old, new in self.changes:
             yield f"  changes in place: {path} {_word(path, old)} → {_word(path, new)}"
+        yield from (f"  makes beside it: {count} × {kind}" for kind, count in self.makes.items())
 
 
 def _told(path: str, value: Any) -> Any:
@@ -135,7 +151,7 @@ def _told(path: str, value: Any) -> Any:
     return tellable(path, value) if hides else value
 
 
-_PUBLIC = ("guestAccelerators", "oauthScopes")
+_PUBLIC = ("guestAccelerators", "oauthScopes", "httpTokens")
 """Inputs that are no secret though a word in them sounds like one."""
 
 
@@ -162,28 +178,28 @@ def _read(files: Iterable[Path], only: str | None) -> list[_Pool]:
     """
     problems: list[Problem] = []
     pools: list[_Pool] = []
+    others: dict[str, Mapping[str, Any]] = {}
     for path in files:
+        told = len(others)
         try:
-            found = list(_found(path))
+            found = list(_found(path, others))
         except Rejected as rejected:
             problems += [replace(each, path=(str(path), *each.path)) for each in rejected.problems]
             continue
-        if not found:
+        if not found and len(others) == told:
             problems.append(Problem((str(path),), "holds no node pool of a cloud that is known here", _TAKEN))
         for cloud, outside, one in found:
             try:
                 if only is not None and cloud.name != only:
                     what = f"is a pool of {cloud.service}, not of {clouds()[only].service}"
                     raise Rejected([Problem((one.name,), what, "leave the file out, or --cloud")])
-                own, keys = outside.keys(one)
-                managed = dict(keys.get("labels", {})).get(POOL_LABEL)
-                if managed is not None:
-                    what = f"is the pool {managed} of a stack of this tool already"
-                    raise Rejected([Problem((one.name,), what, "leave it there; a pool has one stack")])
             except Rejected as rejected:
                 problems += [replace(each, path=(str(path), *each.path)) for each in rejected.problems]
                 continue
-            pools.append(_Pool(str(path), cloud, outside, one, own, keys, notes=list(one.notes)))
+            pools.append(_Pool(str(path), cloud, outside, one))
+    pools = list(_with_what_they_refer_to(pools, others, problems))
+    if not pools and not problems:
+        problems.append(Problem((), "none of the files holds a node pool with GPUs", _TAKEN))
     seen: dict[tuple[Any, ...], str] = {}
     for pool in pools:
         at = (*sorted(pool.found.cluster.items()), pool.found.name)
@@ -195,7 +211,34 @@ def _read(files: Iterable[Path], only: str | None) -> list[_Pool]:
     return pools
 
 
-def _found(path: Path) -> Iterator[tuple[Cloud, Outside, Found]]:
+def _with_what_they_refer_to(
+    pools: Sequence[_Pool], others: Mapping[str, Mapping[str, Any]], problems: list[Problem]
+) -> Iterator[_Pool]:
+    """Yield the pools that have GPUs, with their keys, once every file has been read."""
+    for pool in pools:
+        found = pool.outside.joined(pool.found, others)
+        if found is None:
+            continue
+        try:
+            own, keys = pool.outside.keys(found)
+            managed = dict(keys.get("labels", {})).get(POOL_LABEL)
+            if managed is not None:
+                what = f"is the pool {managed} of a stack of this tool already"
+                raise Rejected([Problem((found.name,), what, "leave it there; a pool has one stack")])
+            keys["adopt"] = {"name": found.name, **pool.outside.adopt(found)}
+        except Rejected as rejected:
+            problems += [replace(each, path=(pool.source, *each.path)) for each in rejected.problems]
+            continue
+        yield replace(pool, found=found, own=own, keys=keys, notes=list(found.notes))
+
+
+def _found(path: Path, others: dict[str, Mapping[str, Any]]) -> Iterator[tuple[Cloud, Outside, Found]]:
+    """Yield the pools of a file.
+
+    Args:
+        path: The file.
+        others: Takes what pools may refer to, by what it is found by.
+    """
     documents = "gpupools.policies.documents"
     text = import_module(f"{documents}.text").read_text(path)
     data = text.values[0].data if text.values else None
@@ -207,7 +250,9 @@ def _found(path: Path) -> Iterator[tuple[Cloud, Outside, Found]]:
         for cloud, outside in known
         if (one := outside.described(each)) is not None
     ]
-    if found or isinstance(data, list):
+    told = {key: value for each in described for _, outside in known for key, value in outside.referred(each).items()}
+    others |= told
+    if found or told or isinstance(data, list):
         yield from found
         return
     forms = [import_module(f"{documents}.{each}") for each in ("terraform_state", "pulumi_state")]
@@ -218,6 +263,7 @@ def _found(path: Path) -> Iterator[tuple[Cloud, Outside, Found]]:
     ours = {resource.address for resource in document.resources if resource.type.startswith("gpupools:")}
     for resource in document.resources:
         for cloud, outside in known:
+            others |= outside.referred_in_state(resource.type, resource.inputs, resource.id)
             one = outside.declared(resource.type, resource.inputs, resource.id)
             if one is None:
                 continue
@@ -251,7 +297,7 @@ def _config(pools: Sequence[_Pool], served: Mapping[str, str], team: str | None)
             pool.keys["trust"] = {"team": team}
         if pool.keys.get("disk_gib", 100) < _LEAST_DISK:
             pool.keys["disk_gib"] = _LEAST_DISK
-        names[pool.name] = {"clusters": [pool.cluster], **pool.keys, "adopt": {"name": pool.found.name}}
+        names[pool.name] = {"clusters": [pool.cluster], **pool.keys}
     for cluster in clusters.values():
         for key in [key for key, value in cluster.items() if value is None]:
             del cluster[key]
@@ -370,13 +416,17 @@ def _declared(
         preview = run(program, "import", NAMESPACE, {f"{NAMESPACE}:{key}": value for key, value in config.items()})
     if preview.problems:
         raise Rejected(preview.problems)
-    by_id = {each.options["import"]: each for each in preview.resources if each.options.get("import")}
+    names = {each.urn: each.name for each in preview.resources}
+    by_name = {names.get(each.parent or ""): each for each in preview.resources if each.options.get("import")}
     ids = {(each.cluster, each.name): each.choices.takes_over() for each in plan.pools}
     for pool in pools:
         adopted = ids[pool.cluster, pool.name]
         assert adopted is not None  # every pool of this file adopts one
         pool.id = adopted.id
-        yield pool, by_id[adopted.id].inputs
+        taken = by_name[f"{pool.cluster}-{pool.name}"]
+        beside = [each for each in preview.resources if each.custom and each.parent == taken.parent]
+        pool.makes = dict(sorted(Counter(each.type for each in beside if each is not taken).items()))
+        yield pool, taken.inputs
 
 
 # --- comparing ---
@@ -384,20 +434,23 @@ def _declared(
 
 def _kept(pool: _Pool, inputs: Mapping[str, Any]) -> Iterator[str]:
     """Yield the inputs that would cost the pool its nodes, where what is declared is not what it is."""
-    for path, edit in pool.cloud.node_pools.edits().inputs.items():
-        if edit.effect is EditEffect.IN_PLACE or path in _PLACE:
+    for path, effect in pool.edits():
+        if effect is EditEffect.IN_PLACE or path in _PLACE:
             continue
         wanted = _at(inputs, path)
         # In the order in which they are, too: azure-native compares lists in order, and some are made of it.
         if wanted is not None and wanted != _at(pool.found.inputs, path):
-            yield path
+            yield pool.path(path)
 
 
 _PLACE = frozenset(
     {"name", "cluster", "project", "location", "initialNodeCount"}
-    | {"agentPoolName", "resourceName", "resourceGroupName"}
+    | {"agentPoolName", "resourceName", "resourceGroupName", "nodeGroupName", "clusterName", "region"}
 )
 """Inputs that say which pool it is, and one that counts when a pool is made and never again."""
+
+_RUNNING = (("count",), ("scalingConfig", "desiredSize"))
+"""Inputs with the number of nodes that run, which an update leaves to the autoscaler."""
 
 _PLANS = ("autoscaling", "nodeCount")
 """Inputs that are told as a whole."""
@@ -406,9 +459,9 @@ _PLANS = ("autoscaling", "nodeCount")
 def _overrides(pool: _Pool, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Return what changes without replacing nodes and has no key: set by hand to what it is."""
     found: dict[str, Any] = {}
-    tables, resources = pool.cloud.node_pools.edits(), pool.cloud.node_pools.overridable
-    for path, edit in tables.inputs.items():
-        if edit.effect is not EditEffect.IN_PLACE:
+    resources = pool.cloud.node_pools.overridable
+    for path, effect in pool.edits():
+        if effect is not EditEffect.IN_PLACE:
             continue
         wanted, has = _at(inputs, path), _at(pool.found.inputs, path)
         if wanted is None:
@@ -435,32 +488,29 @@ def _merge(into: dict[str, Any], given: Mapping[str, Any]) -> None:
 
 def _tell_apart(pool: _Pool, inputs: Mapping[str, Any], kept: frozenset[str]) -> None:
     """Say what stays as it is, with its value, and what the adopting update changes."""
-    table = pool.cloud.node_pools.edits().inputs
+    kept = frozenset(each.removeprefix(pool.path("")) for each in kept)
     for path in sorted(kept):
-        pool.stays.append((path, _at(pool.found.inputs, path)))
+        pool.stays.append((pool.path(path), _at(pool.found.inputs, path)))
     for path, old in sorted(_flat(pool.found.inputs)):
         if _at(inputs, path) is None and not any(f"{path}.".startswith(f"{each}.") for each in kept):
             if path.partition(".")[0] in _PLANS:
                 continue  # told below, with the rest of it
-            pool.stays.append((path, old))
+            pool.stays.append((pool.path(path), old))
+    for path, old in sorted(_flat(pool.found.beside or {})):
+        pool.stays.append((f"{pool.outside.beside}.{path}", old))
     for path in _PLANS:
         wanted, has = inputs.get(path), pool.found.inputs.get(path)
         if isinstance(wanted, Mapping) or isinstance(has, Mapping):
             wanted, has = wanted or {}, has or {}
         for leaf, new, old in _differences(wanted, has, (path,)):
-            pool.changes.append((".".join(leaf), old, new))
-    for path, edit in table.items():
+            pool.changes.append((pool.path(".".join(leaf)), old, new))
+    for path, effect in pool.edits():
         wanted = _at(inputs, path)
-        if (
-            path.partition(".")[0] in _PLANS
-            or wanted is None
-            or edit.effect is not EditEffect.IN_PLACE
-            or path in _PLACE
-        ):
+        if path.partition(".")[0] in _PLANS or wanted is None or effect is not EditEffect.IN_PLACE or path in _PLACE:
             continue
         for leaf, new, old in _differences(wanted, _at(pool.found.inputs, path), tuple(path.split("."))):
-            if leaf != ("count",):
-                pool.changes.append((".".join(leaf), old, new))
+            if leaf not in _RUNNING:
+                pool.changes.append((pool.path(".".join(leaf)), old, new))
 
 
 def _differences(wanted: Any, has: Any, at: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:

@@ -478,9 +478,13 @@ def _of_adopted(change: FieldChange, *, was_adopted: bool, new: PoolPlan, tables
     adopted = new.choices.takes_over()
     if not was_adopted or adopted is None:
         return change
-    kept = [path for path in _inputs_of(change, new, tables) if _is_kept(path, adopted.kept)]
+    inputs = _inputs_of(change, new, tables)
+    theirs = new.choices.stays_with_its_makers(change.field, inputs)
+    kept = [path for path in inputs if _is_kept(path, adopted.kept)]
     if kept:
         detail = f"adopt.keep has {', '.join(kept)}, so that it stays as it is"
+    elif theirs:
+        detail = f"it is in {theirs}, which stays with who made it"
     elif change.effect is EditEffect.REPLACE:
         detail = "an adopted pool has one name, under which no other can be made"
     else:

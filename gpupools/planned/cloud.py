@@ -139,6 +139,15 @@ class Choices:
         """Return the pool in the cloud that was made by other means and becomes this one; None for one made here."""
         return None
 
+    def stays_with_its_makers(self, field: str, inputs: Iterable[str]) -> str:
+        """Return in what, of a pool that is taken over, a field of its plan stands that its makers keep; or nothing.
+
+        Args:
+            field: As `planned_values` has it.
+            inputs: What the field becomes in a pool that is made here.
+        """
+        return ""
+
     def cuts_gpus(self) -> bool:
         """Say whether the pool itself cuts the GPUs, whatever shares the slices."""
         return False

@@ -26,6 +26,18 @@ class Found:
     """What it is, as inputs of the cloud's resource by wire name."""
     notes: tuple[str, ...] = ()
     """What the reader has to know of it."""
+    beside: Mapping[str, Any] | None = None
+    """What a resource says that it refers to and that is not taken over, by wire name; None where no file tells."""
+
+
+def nothing_more(*told: object) -> dict[str, Any]:
+    """Return nothing, for a cloud whose pools stand in one resource."""
+    return {}
+
+
+def just_itself(found: Found, others: Mapping[str, Mapping[str, Any]]) -> Found | None:
+    """Return the pool as it is."""
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +55,18 @@ class Outside:
     """Read a resource of a state: type token, inputs by wire name, id; None for anything but a pool of this cloud."""
     keys: Callable[[Found], tuple[dict[str, Any], dict[str, Any]]]
     """Return the keys of its cluster beside those that find it, and those of the pool."""
+    adopt: Callable[[Found], dict[str, Any]] = nothing_more
+    """Return what `adopt` says beside the name."""
+    referred: Callable[[Mapping[str, Any]], Mapping[str, Mapping[str, Any]]] = nothing_more
+    """Read what the cloud's command line writes of resources that pools refer to: what each is found by, and inputs."""
+    referred_in_state: Callable[[str, Mapping[str, Any], str], Mapping[str, Mapping[str, Any]]] = nothing_more
+    """The same of a resource of a state."""
+    joined: Callable[[Found, Mapping[str, Mapping[str, Any]]], Found | None] = just_itself
+    """Add what a pool refers to, by what it is found by; None for a pool that then turns out to have no GPUs."""
+    beside: str = ""
+    """What `overrides` calls the resource that pools refer to, if they do: `LaunchTemplate`."""
+    prefixed: bool = False
+    """Whether the tables of edits and `adopt.keep` begin with the resource's name, as where a pool has several."""
 
 
 def refuse(name: object, what: str, fix: str, source: str = "") -> Rejected:

@@ -525,6 +525,8 @@ def _not_adoptable(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
     if spec.first_name is not None:
         what = "an adopted pool keeps the name that adopt says, and nothing is made of this one"
         yield Problem((*at, "first_name"), what, "leave it out")
+    if spec.adopt.launch_template is not None and "LaunchTemplate" not in cloud.node_pools.overridable:
+        yield Problem((*at, "adopt", "launch_template"), f"{cloud.service} has no launch templates", "leave it out")
     inputs = cloud.node_pools.edits().inputs
     for index, path in enumerate(spec.adopt.keep):
         found = inputs.get(path)

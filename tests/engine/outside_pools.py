@@ -2,16 +2,17 @@
 
 What the provider would read is made first; what the cloud's own command line prints follows from it here, so that
 nothing of the reader under test is used. The names are those of
-https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools and of
-Azure/azure-sdk-for-python azure-mgmt-containerservice, class AgentPool.
+https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools, of
+Azure/azure-sdk-for-python azure-mgmt-containerservice, class AgentPool, and of botocore, data/eks and data/ec2.
 """
 
+import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from tests.engine.stand_in import AGENT_POOL, NODE_POOL
+from tests.engine.stand_in import AGENT_POOL, NODE_GROUP, NODE_POOL
 
 SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
 
@@ -31,6 +32,8 @@ class OutsidePool:
     outputs: Mapping[str, Any]
     described: Mapping[str, Any]
     """As the cloud's command line prints it."""
+    beside: Mapping[str, Any] | None = None
+    """What it prints of a launch template, for one that has one."""
 
 
 def gke_pool(random: Random, number: int) -> OutsidePool:
@@ -258,3 +261,122 @@ def _az(identifier: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
         "hostGroupId": None,
         "eTag": "f00d",
     }
+
+
+ACCOUNT = "123456789012"
+_ROLE = f"arn:aws:iam::{ACCOUNT}:role/gpu-nodes"
+_SLICED = """[settings.kubelet-device-plugins.nvidia]
+device-sharing-strategy = "time-slicing"
+[settings.kubelet-device-plugins.nvidia.time-slicing]
+replicas = 4
+rename-by-default = false
+"""
+
+
+def eks_pool(random: Random, number: int) -> OutsidePool:
+    """Make one node group of EKS, with a launch template of its makers' or without."""
+    name = random.choice(["gpu", "Training_A10G", "inference-l4"]) + f"-{number}"
+    image = random.choice(
+        [
+            *("AL2023_x86_64_NVIDIA", "AL2_x86_64_GPU", "CUSTOM"),
+            *("BOTTLEROCKET_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA_FIPS"),
+        ]
+    )
+    types = random.choice([["g5.xlarge"], ["g5.xlarge", "g5.2xlarge"], ["g6.12xlarge"], ["p4d.24xlarge"]])
+    most = random.randint(1, 5)
+    least = random.choice([0, 0, most])
+    running = random.randint(least, most)
+    inputs: dict[str, Any] = {
+        "nodeGroupName": name,
+        # The team has a GPU Operator in one cluster, a plugin in another, and what Bottlerocket brings in the third.
+        "clusterName": {"CUSTOM": "operated", "BOTT": "rockets"}.get(image[:4] if "_" in image else image, "train"),
+        "region": "eu-central-1",
+        "nodeRoleArn": random.choice([_ROLE, f"{_ROLE}-old"]),
+        "subnetIds": random.choice([["subnet-0a1b2c3d", "subnet-0b1c2d3e"], ["subnet-0b1c2d3e"]]),
+        "amiType": image,
+        "capacityType": random.choice(["ON_DEMAND", "ON_DEMAND", "SPOT"]),
+        "instanceTypes": types,
+        "scalingConfig": {"minSize": least, "maxSize": most, "desiredSize": running},
+        "labels": random.choice([{}, {"team": "vision"}, {"team": "speech", "example.com/tier": "gold"}]),
+        "taints": random.choice(
+            [[], [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}], [_taint("team", "x")]]
+        ),
+        "updateConfig": random.choice(
+            [
+                {"maxUnavailable": 1},
+                {"maxUnavailablePercentage": 33},
+                {"maxUnavailable": 2, "updateStrategy": "MINIMAL"},
+            ]
+        ),
+        "tags": random.choice([{}, {"cost-centre": "42"}]),
+        "version": "1.34",
+    }
+    if image != "CUSTOM":
+        inputs["releaseVersion"] = "1.34.1-20260901" if image.startswith("AL") else "1.56.0-7dbb8ea0"
+    if random.random() < 0.5:
+        inputs["nodeRepairConfig"] = {"enabled": random.random() < 0.5}
+    template: dict[str, Any] | None = None
+    if image == "CUSTOM" or random.random() < 0.6:
+        identifier, version = f"lt-{number:017x}", random.randint(1, 9)
+        inputs["launchTemplate"] = {"id": identifier, "version": str(version)}
+        disk = {"DeviceName": "/dev/xvda", "Ebs": {"Encrypted": True, "VolumeSize": 300, "VolumeType": "gp3"}}
+        template = {"BlockDeviceMappings": [disk], "MetadataOptions": {"HttpTokens": "required"}}
+        if image == "CUSTOM":
+            template |= {"ImageId": "ami-0a1b2c3d4e5f60718", "UserData": "IyEvYmluL2Jhc2gK"}
+        if image.startswith("BOTTLEROCKET") and random.random() < 0.7:
+            template["UserData"] = base64.b64encode(_SLICED.encode()).decode()
+        if random.random() < 0.4:
+            template["InstanceType"] = types[0]
+            del inputs["instanceTypes"]
+    else:
+        inputs["diskSize"] = random.choice([20, 100])
+        if random.random() < 0.4:
+            inputs["remoteAccess"] = {"ec2SshKey": "ops", "sourceSecurityGroupIds": ["sg-0a1b2c3d"]}
+    groups = [{"autoscalingGroups": [{"name": f"eks-{name}"}]}]
+    outputs = {"name": name, "status": "ACTIVE", "resources": groups}
+    described = {"nodegroup": _eks(inputs)}
+    return OutsidePool(
+        NODE_GROUP,
+        name,
+        f"{inputs['clusterName']}:{name}",
+        inputs,
+        outputs,
+        described,
+        _version(inputs["launchTemplate"], template) if template is not None else None,
+    )
+
+
+def _eks(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    name, cluster = inputs["nodeGroupName"], inputs["clusterName"]
+    own = {
+        key: value
+        for key, value in inputs.items()
+        if key not in ("nodeGroupName", "region", "nodeRoleArn", "subnetIds", "remoteAccess", "taints", "labels")
+    }
+    found = {
+        "nodegroupName": name,
+        "nodegroupArn": f"arn:aws:eks:eu-central-1:{ACCOUNT}:nodegroup/{cluster}/{name}/aac5c9a0-0000-4444-8888-012345",
+        "createdAt": "2026-03-01T10:00:00+00:00",
+        "status": "ACTIVE",
+        "subnets": inputs["subnetIds"],
+        "nodeRole": inputs["nodeRoleArn"],
+        "resources": {"autoScalingGroups": [{"name": f"eks-{name}"}]},
+        "health": {"issues": []},
+        **own,
+    }
+    found |= {key: inputs[key] for key in ("labels", "taints") if inputs[key]}  # empty ones are not printed
+    if "launchTemplate" in inputs:
+        found["launchTemplate"] = {"name": f"{name}-template", **inputs["launchTemplate"]}
+    if "remoteAccess" in inputs:
+        given = inputs["remoteAccess"]
+        found["remoteAccess"] = {
+            "ec2SshKey": given["ec2SshKey"],
+            "sourceSecurityGroups": given["sourceSecurityGroupIds"],
+        }
+    return found
+
+
+def _version(template: Mapping[str, str], data: Mapping[str, Any]) -> dict[str, Any]:
+    number = int(template["version"])
+    version = {"LaunchTemplateId": template["id"], "VersionNumber": number, "LaunchTemplateData": data}
+    return {"LaunchTemplateVersions": [version]}

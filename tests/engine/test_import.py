@@ -1,6 +1,7 @@
 """Pools made by other means, taken over by the real engine: no node goes, and nothing changes that was not said."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
@@ -10,11 +11,15 @@ import pytest
 import yaml
 
 from tests.engine.cli import Engine, Ran
-from tests.engine.outside_pools import OutsidePool, aks_pool, gke_pool
+from tests.engine.outside_pools import OutsidePool, aks_pool, eks_pool, gke_pool
 
 pytestmark = pytest.mark.engine
 
-MAKERS: Mapping[str, Callable[[Random, int], OutsidePool]] = {"gcp": gke_pool, "azure": aks_pool}
+MAKERS: Mapping[str, Callable[[Random, int], OutsidePool]] = {
+    "aws": eks_pool,
+    "azure": aks_pool,
+    "gcp": gke_pool,
+}
 EACH = 10
 
 
@@ -33,6 +38,12 @@ class Moved:
     again: Ran
 
 
+def pools_of(engine: Engine, kind: str) -> dict[str, Any]:
+    """Return what the cloud has of pools, by their names."""
+    found = [each["outputs"] for each in engine.resources(kind)]
+    return {each.get("nodeGroupName") or each["name"]: each for each in found}
+
+
 @pytest.fixture(scope="module", params=sorted(MAKERS))
 def moved(request: pytest.FixtureRequest, engine: Engine) -> Moved:
     cloud = request.param
@@ -42,7 +53,8 @@ def moved(request: pytest.FixtureRequest, engine: Engine) -> Moved:
     for pool in pools:
         engine.outside(pool.kind, pool.id, pool.inputs, **pool.outputs)
         files.append(f"{pool.name}.json")
-        (engine.repository / files[-1]).write_text(json.dumps(pool.described), encoding="utf-8")
+        told = [pool.described] if pool.beside is None else [pool.described, pool.beside]
+        (engine.repository / files[-1]).write_text(json.dumps(told), encoding="utf-8")
     out = f"stacks/Pulumi.moved-{cloud}.yaml"
     served = ("--device-plugin", "kube-system/plugin", "--gpu-operator", "gpu-operator/operator", "--team", "vision")
     imported = engine.gpupools("import", *files, "--out", out, *served, "--json")
@@ -53,13 +65,13 @@ def moved(request: pytest.FixtureRequest, engine: Engine) -> Moved:
     engine.run("stack", "init", f"moved-{cloud}").well()
     salt = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
     file.write_text(yaml.safe_dump(salt | written), encoding="utf-8")
-    had = {each["outputs"]["name"]: each["outputs"] for each in engine.resources(pools[0].kind)}
+    had = pools_of(engine, pools[0].kind)
     before = len(engine.journal())
     preview = engine.run("preview", "--json", "--stack", f"moved-{cloud}")
     assert engine.journal()[before:] == []
     up = engine.up(f"moved-{cloud}")
     did = engine.journal()[before:]
-    has = {each["outputs"]["name"]: each["outputs"] for each in engine.resources(pools[0].kind)}
+    has = pools_of(engine, pools[0].kind)
     again = engine.run("preview", "--expect-no-changes", "--stack", f"moved-{cloud}")
     return Moved(pools, imported, answer, preview, up, did, had, has, again)
 
@@ -75,9 +87,12 @@ def test_a_preview_imports_every_pool_and_makes_replaces_and_deletes_nothing(mov
 
 def test_the_update_changes_in_place_what_the_import_said_and_nothing_else(moved: Moved) -> None:
     moved.up.well()
-    said = {pool["name"]: {each["input"] for each in pool["changes"]} for pool in moved.answer["pools"]}
+    said = {pool["name"]: {bare(each["input"]) for each in pool["changes"]} for pool in moved.answer["pools"]}
 
-    assert {each["op"] for each in moved.did} <= {"update"}
+    assert {each["op"] for each in moved.did if each["type"] == moved.pools[0].kind} <= {"update"}
+    beside = Counter(each["type"] for each in moved.did if each["op"] != "update")
+    assert {each["op"] for each in moved.did} <= {"create", "update"}
+    assert beside == sum((Counter(pool["makes"]) for pool in moved.answer["pools"]), Counter())
     for pool in moved.pools:
         (update,) = [each for each in moved.did if each["name"] == pool.name] or [{"paths": []}]
         paths = {path.replace('["', ".").replace('"]', "").partition("[")[0] for path in update["paths"]}
@@ -90,13 +105,28 @@ def test_the_update_changes_in_place_what_the_import_said_and_nothing_else(moved
 
 
 def test_every_pool_keeps_its_name_and_its_nodes(moved: Moved) -> None:
-    counts = {name: each.get("nodeCount", each.get("count")) for name, each in moved.had.items()}
+    counts = {name: running(each) for name, each in moved.had.items()}
 
-    assert {name: each.get("nodeCount", each.get("count")) for name, each in moved.has.items()} == counts
+    assert {name: running(each) for name, each in moved.has.items()} == counts
+
+
+def running(outputs: Mapping[str, Any]) -> int | None:
+    """Return how many nodes a pool has."""
+    scaling = outputs.get("scalingConfig", {}).get("desiredSize")
+    count: int | None = outputs.get("nodeCount", outputs.get("count", scaling))
+    return count
+
+
+def bare(path: str) -> str:
+    """Return an input's name without that of its resource, which EKS has before it."""
+    return path.removeprefix("NodeGroup.")
 
 
 def test_what_is_not_said_stays_with_its_value(moved: Moved) -> None:
-    stays = {pool["name"]: {each["input"] for each in pool["stays"]} for pool in moved.answer["pools"]}
+    stays = {
+        pool["name"]: {bare(each["input"]) for each in pool["stays"] if not each["input"].startswith("LaunchTemplate.")}
+        for pool in moved.answer["pools"]
+    }
     for pool in moved.pools:
         for path in stays[pool.name]:
             before, after = moved.had[pool.name], moved.has[pool.name]

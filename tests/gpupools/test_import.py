@@ -1,5 +1,6 @@
 """`gpupools import` without a CLI and without a cloud: what it writes, what it refuses, what an adopted pool keeps."""
 
+import base64
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,13 +11,13 @@ import pytest
 import yaml
 
 from gpupools.commands.cli import main
-from gpupools.edits.diff import record
+from gpupools.edits.diff import diff, record
 from gpupools.edits.guard import Earlier, judge
 from gpupools.environment.check import check_stack_file
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.program import preview_program
 from gpupools.providers import clouds
-from tests.engine.outside_pools import OutsidePool, aks_pool, gke_pool
+from tests.engine.outside_pools import OutsidePool, aks_pool, eks_pool, gke_pool
 
 SERVED = ("--device-plugin", "kube-system/plugin", "--gpu-operator", "gpu-operator/operator", "--team", "vision")
 
@@ -39,26 +40,33 @@ def refused(capsys: pytest.CaptureFixture[str], out: Path, *arguments: str) -> s
     return capsys.readouterr().err
 
 
+TAG = "aws:autoscaling/tag:"
+NAMES = ("name", "agentPoolName", "nodeGroupName")
+MAKERS = {"aws": eks_pool, "azure": aks_pool, "gcp": gke_pool}
+
+
 def some(kind: str, seed: int = 1) -> OutsidePool:
-    return {"gcp": gke_pool, "azure": aks_pool}[kind](Random(seed), 0)
+    return MAKERS[kind](Random(seed), 0)
 
 
-@pytest.mark.parametrize("kind", ["gcp", "azure"])
-@pytest.mark.parametrize("seed", range(2))
-def test_ten_pools_are_declared_as_imports_that_the_sdk_takes(
-    tmp_path: Path, kind: str, seed: int, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("kind", "seed", "count"), [("gcp", 0, 10), ("gcp", 1, 10), ("azure", 0, 10), ("azure", 1, 10), ("aws", 0, 4)]
+)
+def test_pools_are_declared_as_imports_that_the_sdk_takes(
+    tmp_path: Path, kind: str, seed: int, count: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     random = Random(100 + seed)
-    pools = [{"gcp": gke_pool, "azure": aks_pool}[kind](random, number) for number in range(10)]
+    pools = [MAKERS[kind](random, number) for number in range(count)]
+    told = [each for pool in pools for each in (pool.described, pool.beside) if each is not None]
     out = tmp_path / "Pulumi.moved.yaml"
-    assert main(["import", *given(tmp_path, *(each.described for each in pools)), "--out", str(out), *SERVED]) == 0
+    assert main(["import", *given(tmp_path, *told), "--out", str(out), *SERVED]) == 0
     said = capsys.readouterr().out
     found = preview_program(PROGRAM, "moved", "gpupools", yaml.safe_load(out.read_text(encoding="utf-8"))["config"])
-    nodes = [each for each in found.resources if each.custom and not each.type.startswith("pulumi:")]
+    nodes = [each for each in found.resources if each.custom and not each.type.startswith(("pulumi:", TAG))]
 
     assert [str(each) for each in (*found.problems, *found.warnings)] == []
     assert sorted(each.options["import"].casefold() for each in nodes) == sorted(each.id.casefold() for each in pools)
-    names = {each.inputs.get("name") or each.inputs.get("agentPoolName") for each in nodes}
+    names = {next(each.inputs[key] for key in NAMES if key in each.inputs) for each in nodes}
     assert names == {each.name for each in pools}
     assert all(f": {each.name} on " in said for each in pools)
 
@@ -121,19 +129,144 @@ def test_pools_that_cannot_be_taken_over_are_refused_with_the_reason(
     gke, aks = dict(some("gcp").described), dict(some("azure").described)
     own = {**gke, "config": {**gke["config"], "labels": {"gpupools/pool": "a"}}}
     unknown = {**gke, "config": {**gke["config"], "machineType": "e2-standard-4"}}
-    eks = {"nodegroup": {"nodegroupName": "gpu", "clusterName": "train"}}
+    eks = {"nodegroup": {"nodegroupName": "gpu", "clusterName": "train"}}  # no description that aws prints
     windows = {**aks, "osType": "Windows"}
     file = given(tmp_path, gke, own, unknown, eks, windows, {"apiVersion": "v1", "kind": "Pod"})
 
     assert "is a pool of GKE, not of AKS" in refused(capsys, out, file[0], "--cloud", "azure")
     assert "is the pool a of a stack of this tool already" in refused(capsys, out, file[1])
     assert "no GPU machine of the catalogue" in refused(capsys, out, file[2])
-    assert "replaces every node" in refused(capsys, out, file[3])
+    assert "gpu: has no nodegroupArn" in refused(capsys, out, file[3])
     assert "has nodes of Windows" in refused(capsys, out, file[4])
     assert "holds no node pool" in refused(capsys, out, file[5])
     assert f"stands in {file[0]} too" in refused(capsys, out, file[0], file[0])
     # One that can be is not written without the other.
     assert "no GPU machine" in refused(capsys, out, file[2], *given(tmp_path / "..", aks), *SERVED)
+
+
+ARN = "arn:aws:eks:eu-central-1:123456789012:nodegroup/train/gpu/aac5c9a0"
+
+
+def eks(**keys: Any) -> dict[str, Any]:
+    """Return a node group as aws eks describe-nodegroup prints it."""
+    group = {
+        "nodegroupName": "gpu",
+        "nodegroupArn": ARN,
+        "clusterName": "train",
+        "scalingConfig": {"minSize": 0, "maxSize": 4, "desiredSize": 2},
+        "instanceTypes": ["g5.xlarge"],
+        "subnets": ["subnet-0a"],
+        "amiType": "AL2023_x86_64_NVIDIA",
+        "nodeRole": "arn:aws:iam::123456789012:role/gpu-nodes",
+        "launchTemplate": {"name": "gpu", "version": "3", "id": "lt-0a1b2c3d4e5f60718"},
+    }
+    return {"nodegroup": {key: value for key, value in {**group, **keys}.items() if value is not None}}
+
+
+def template(**data: Any) -> dict[str, Any]:
+    """Return its launch template as aws ec2 describe-launch-template-versions prints it."""
+    version = {"LaunchTemplateId": "lt-0a1b2c3d4e5f60718", "VersionNumber": 3, "LaunchTemplateData": data}
+    return {"LaunchTemplateVersions": [{**version, "VersionNumber": 2, "LaunchTemplateData": {}}, version]}
+
+
+@pytest.mark.parametrize(
+    ("pools", "reason"),
+    [
+        ([eks(instanceTypes=None)], "give what aws ec2 describe-launch-template-versions --launch-template-id lt-0a1b"),
+        ([eks(instanceTypes=None), template()], "runs on no instance type that is named"),
+        ([eks(instanceTypes=["g5.xlarge", "g6.xlarge"])], "mixes machines with different GPUs: g5.xlarge, g6.xlarge"),
+        ([eks(instanceTypes=["m5.large"])], "runs on m5.large, which no GPU machine of the catalogue is"),
+        ([eks(amiType="AL2023_x86_64_STANDARD")], "which brings no driver, and nothing says who does"),
+        ([eks(amiType="CUSTOM")], "has an image of its own, which no file names"),
+        ([eks(capacityType="CAPACITY_BLOCK")], "comes out of a Capacity Block that no file names"),
+        ([eks(labels={"gpupools/pool": "a"})], "is the pool a of a stack of this tool already"),
+        ([template(InstanceType="g5.xlarge")], "none of the files holds a node pool with GPUs"),
+    ],
+)
+def test_node_groups_that_cannot_be_taken_over_are_refused_with_the_reason(
+    tmp_path: Path, pools: list[dict[str, Any]], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reason in refused(capsys, tmp_path / "Pulumi.moved.yaml", *given(tmp_path, *pools), *SERVED)
+
+
+def test_a_node_group_keeps_its_launch_template_which_is_listed_with_its_values(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = {"InstanceType": "g5.xlarge", "MetadataOptions": {"HttpTokens": "required"}, "UserData": "c2VjcmV0"}
+    out = tmp_path / "Pulumi.moved.yaml"
+
+    files = given(tmp_path, eks(instanceTypes=None), template(**data))
+    assert main(["import", *files, "--out", str(out), *SERVED]) == 0
+    said = capsys.readouterr().out
+    assert '  stays: LaunchTemplate.metadataOptions.httpTokens = "required"' in said
+    assert "c2VjcmV0" not in said
+    (pool,) = yaml.safe_load(out.read_text(encoding="utf-8"))["config"]["gpupools:pools"].values()
+    assert pool["adopt"]["launch_template"] == {"id": "lt-0a1b2c3d4e5f60718", "version": 3}
+    found = preview_program(PROGRAM, "moved", "gpupools", yaml.safe_load(out.read_text(encoding="utf-8"))["config"])
+    (group,) = [each for each in found.resources if each.type == "aws:eks/nodeGroup:NodeGroup"]
+    assert group.inputs["launchTemplate"] == {"id": "lt-0a1b2c3d4e5f60718", "version": "3"}
+    assert "instanceTypes" in group.options["ignoreChanges"]  # the template has it, and EKS takes it in one place only
+    assert not [each for each in found.resources if each.type.startswith("aws:ec2/")]
+
+
+def test_a_node_group_and_its_template_are_read_out_of_a_terraform_state(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group = {
+        "id": "train:gpu",
+        "arn": ARN,
+        "cluster_name": "train",
+        "node_group_name": "gpu",
+        "ami_type": "AL2023_x86_64_NVIDIA",
+        "instance_types": ["g5.xlarge"],
+        "launch_template": [{"id": "lt-0a1b2c3d4e5f60718", "name": "gpu", "version": "3"}],
+        "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
+        "scaling_config": [{"desired_size": 2, "max_size": 4, "min_size": 0}],
+        "subnet_ids": ["subnet-0a"],
+        "update_config": [{"max_unavailable": 1, "max_unavailable_percentage": 0}],
+    }
+    disk = {"device_name": "/dev/xvda", "ebs": [{"volume_size": 300}]}
+    lt = {"id": "lt-0a1b2c3d4e5f60718", "latest_version": 3, "name": "gpu", "block_device_mappings": [disk]}
+    cpu = {**group, "id": "train:cpu", "node_group_name": "cpu", "instance_types": ["m5.large"]}
+    resources = [
+        {"address": f"{kind}.{name}", "mode": "managed", "type": kind, "name": name, "values": values}
+        for kind, name, values in (
+            ("aws_eks_node_group", "cpu", cpu),
+            ("aws_eks_node_group", "gpu", group),
+            ("aws_launch_template", "gpu", lt),
+        )
+    ]
+    text = {"format_version": "1.0", "values": {"root_module": {"resources": resources}}}
+    out = tmp_path / "Pulumi.moved.yaml"
+
+    assert main(["import", *given(tmp_path, text), "--out", str(out), *SERVED]) == 0
+    said = capsys.readouterr().out
+    assert "LaunchTemplate.blockDeviceMappings = [" in said
+    written = yaml.safe_load(out.read_text(encoding="utf-8"))["config"]
+    assert written["gpupools:clusters"]["train"]["region"] == "eu-central-1"
+    assert list(written["gpupools:pools"]) == ["gpu"]
+
+
+def test_how_bottlerocket_shares_is_read_out_of_the_template(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plugin = "[settings.kubelet-device-plugins.nvidia]\n"
+    shares = f'{plugin}device-sharing-strategy = "time-slicing"\n{plugin[:-2]}.time-slicing]\nreplicas = 4\n'
+    out = tmp_path / "Pulumi.moved.yaml"
+
+    files = given(tmp_path, eks(amiType="BOTTLEROCKET_x86_64_NVIDIA"), template(UserData=encoded(shares)))
+    assert main(["import", *files, "--out", str(out), "--team", "vision"]) == 0
+    (pool,) = yaml.safe_load(out.read_text(encoding="utf-8"))["config"]["gpupools:pools"].values()
+    # What Bottlerocket does with time-slicing unless it is told otherwise.
+    assert pool["sharing"] == {"mode": "time-slicing", "replicas": 4, "rename": True}
+    off = given(
+        tmp_path, eks(amiType="BOTTLEROCKET_x86_64_NVIDIA"), template(UserData=encoded(f"{plugin}enabled=false"))
+    )
+    assert "switches Bottlerocket's own device plugin off" in refused(capsys, tmp_path / "Pulumi.b.yaml", *off)
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
 
 
 def test_a_state_of_a_stack_of_this_tool_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,6 +308,16 @@ def checked(folder: Path, clusters: Mapping[str, Any], pools: Mapping[str, Any])
     return file
 
 
+TRAIN = {"cloud": "aws", "name": "train", "region": "eu-central-1", "subnet_ids": ["subnet-0a"]}
+TRAIN |= {"node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes"}
+
+
+def group(**keys: Any) -> dict[str, Any]:
+    theirs = {"id": "lt-0a1b2c3d4e5f60718", "version": 3}
+    pool = {"clusters": ["train"], "instance_type": "g5.xlarge", "nodes": {"max": 4}}
+    return {**pool, "adopt": {"name": "gpu", "launch_template": theirs}, **keys}
+
+
 def gke(**adopt: Any) -> dict[str, Any]:
     return {"clusters": ["lab"], "instance_type": "g2-standard-8", "nodes": {"max": 4}, "adopt": adopt}
 
@@ -201,7 +344,30 @@ def gke(**adopt: Any) -> dict[str, Any]:
         (
             {"serve": {key: value for key, value in SERVE.items() if key != "subscription_id"}},
             {"a": {"clusters": ["serve"], "gpu": "A100-80GB", "nodes": {"max": 1}, "adopt": {"name": "one"}}},
-            "the cluster's subscription_id, which is not known before the program runs",
+            "the cluster leaves that to whoever is logged in; write the cluster's subscription_id",
+        ),
+        ({"train": TRAIN}, {"a": group(adopt={"name": "g" * 63 + "u"})}, "at most 63 characters"),
+        ({"train": TRAIN}, {"a": group(adopt={"name": "-gpu"})}, "a node group is named with 63"),
+        (
+            {"train": TRAIN},
+            {"a": group(disk_gib=300)},
+            "disk_gib would be in the launch template, and that of an adopted",
+        ),
+        ({"train": TRAIN}, {"a": group(network={"max_pods": 50})}, "network.max_pods would be in the launch template"),
+        (
+            {"train": TRAIN},
+            {"a": group(overrides={"aws": {"LaunchTemplate": {"keyName": "ops"}}})},
+            "LaunchTemplate would be in the launch template",
+        ),
+        (
+            {"train": TRAIN},
+            {"a": group(adopt={"name": "gpu", "keep": ["LaunchTemplate.userData"]})},
+            "LaunchTemplate.userData stays in any case",
+        ),
+        (
+            {"lab": LAB},
+            {"a": gke(name="one", launch_template={"id": "lt-0a1b2c3d", "version": 1})},
+            "no launch templates",
         ),
     ],
 )
@@ -238,4 +404,54 @@ def test_an_edit_that_an_adopted_pool_cannot_take_is_refused(
     refusals = [str(each.problem) for each in judge(earlier, planned(after), clouds()).forbidden.values()]
 
     assert bool(refusals) is bool(reason)
+    assert reason in "".join(refusals)
+
+
+def theirs(version: int = 3, identifier: str = "lt-0a1b2c3d4e5f60718") -> dict[str, Any]:
+    return {"name": "gpu", "launch_template": {"id": identifier, "version": version}}
+
+
+SLICES = {"mode": "time-slicing", "replicas": 4}
+BLOCK: dict[str, Any] = {
+    "instance_type": "p5.48xlarge",
+    "capacity": {"mode": "capacity-block", "name": "cr-0a1b2c3d4e5f60718"},
+}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effect", "reason"),
+    [
+        ({}, {"adopt": theirs(version=4)}, "rolling", ""),
+        ({}, {"adopt": theirs(identifier="lt-0b1b2c3d4e5f60718")}, "refused", "an adopted pool has one name"),
+        ({}, {"instance_type": "g5.2xlarge"}, "refused", "an adopted pool has one name"),
+        ({}, {"tags": {"team": "vision"}}, "in-place", ""),
+        ({}, {"taints": ["team=vision:NoSchedule"]}, "in-place", ""),
+        (
+            {"sharing": SLICES, "trust": {"team": "vision"}},
+            {"sharing": SLICES | {"replicas": 8}},
+            "refused",
+            "it is in the launch template, which stays with who made it",
+        ),
+        (
+            BLOCK,
+            {"capacity": BLOCK["capacity"] | {"name": "cr-0b1b2c3d4e5f60718"}},
+            "refused",
+            "in the launch template",
+        ),
+    ],
+)
+def test_what_an_edit_does_to_an_adopted_node_group(
+    tmp_path: Path, before: Mapping[str, Any], after: Mapping[str, Any], effect: str, reason: str
+) -> None:
+    def planned(keys: Mapping[str, Any]) -> Any:
+        return check_stack_file(checked(tmp_path, {"train": TRAIN}, {"a": group(**keys)}), clouds()).plan
+
+    was, now = planned(before), planned({**before, **after})
+    (change,) = diff(was, now, clouds())
+    earlier = Earlier(tuple(record(each, was.stack) for each in was.pools))
+    refusals = [str(each.problem) for each in judge(earlier, now, clouds()).forbidden.values()]
+
+    assert change.effect == effect
+    assert reason in str(change)
+    assert bool(refusals) is (effect == "refused")
     assert reason in "".join(refusals)

@@ -5,7 +5,7 @@ take Amazon Linux 2023.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 from types import MappingProxyType
@@ -13,13 +13,14 @@ from typing import Any, ClassVar, TypedDict
 
 from gpupools.asked.pool_parts import CapacityBlock, Reservation
 from gpupools.base.errors import Path, Problem
-from gpupools.planned.cloud import Choices, Owners, Wish
+from gpupools.planned.cloud import Adopted, Choices, Owners, Wish
 from gpupools.planned.dra import DRA_DRIVER
 from gpupools.planned.fabric import Fabric
 from gpupools.planned.labels import GPU_PRESENT_LABEL, skypilot_label
 from gpupools.planned.node_resources import GPU_RESOURCE
 from gpupools.planned.node_resources import node_resources as offered_by
 from gpupools.providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
+from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.images import (
     AL2023,
     BOTTLEROCKET,
@@ -65,6 +66,10 @@ class Interface:
     """`efa-only` (without an IP address), or None for an ordinary one."""
 
 
+IN_THE_TEMPLATE = ("LaunchTemplate.", "PlacementGroup.")
+"""How the names of inputs begin that an adopted group has from a launch template of somebody else's."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EksChoices(Choices):
     """The part of a plan that only EKS has."""
@@ -108,8 +113,22 @@ class EksChoices(Choices):
     delete_timeout_minutes: int = 90
     overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Resource → input by wire name → value, set by hand."""
+    adopted: Adopted | None = None
+    """The node group that was made by other means; then there is no launch template of this tool's making."""
+    template_id: str | None = None
+    """The launch template of an adopted group, if it has one of its own."""
+    template_version: int | None = None
 
     unordered: ClassVar[frozenset[str]] = frozenset({"security_group_ids", "zones"})
+
+    def takes_over(self) -> Adopted | None:
+        """Return the node group that becomes this pool."""
+        return self.adopted
+
+    def stays_with_its_makers(self, field: str, inputs: Iterable[str]) -> str:
+        """Name the launch template for what it holds, and for what nodes of Bottlerocket read out of it."""
+        boots = field.startswith("sharing") and self.ami_type in BOTTLEROCKET.all_ami_types()
+        return "the launch template" if boots or any(path.startswith(IN_THE_TEMPLATE) for path in inputs) else ""
 
     def zones_asked(self) -> tuple[str, ...]:
         """Return the pool's zones."""
@@ -165,6 +184,7 @@ and io2 take no less than a number of their own."""
 def decide(wish: Wish) -> EksChoices:
     """Choose image, disks, node settings and labels for a pool that nothing refuses."""
     spec, image, architecture = wish.spec, image_of(wish), wish.instance.architecture
+    theirs = spec.adopt.launch_template if spec.adopt is not None else None
     capacity = spec.capacity
     reserved = capacity.name if isinstance(capacity, Reservation | CapacityBlock) else None
     is_group = reserved is not None and reserved.startswith("arn:")
@@ -183,8 +203,9 @@ def decide(wish: Wish) -> EksChoices:
         reservation_id=None if is_group else reserved,
         reservation_group_arn=reserved if is_group else None,
         zones=tuple(sorted(set(spec.zones))),
-        volumes=tuple(_volumes(wish)),
-        user_data=user_data(wish),
+        # What nodes of an adopted group boot with stands in its own launch template.
+        volumes=() if spec.adopt is not None else tuple(_volumes(wish)),
+        user_data="" if spec.adopt is not None else user_data(wish),
         interfaces=interfaces,
         security_group_ids=tuple(spec.network.security_group_ids),
         placement_group=spec.network.placement == "compact",
@@ -205,10 +226,21 @@ def decide(wish: Wish) -> EksChoices:
         or min(60 + 30 * ceil(spec.nodes.max / spec.upgrade.max_unavailable), 24 * 60),
         delete_timeout_minutes=spec.timeouts.delete_min or 90 + 30 * (spec.nodes.max // 100),
         overrides=spec.overrides.get("aws", {}),
+        adopted=_adopted(wish),
+        template_id=theirs.id if theirs is not None else None,
+        template_version=theirs.version if theirs is not None else None,
         labels=labels,
         owners=_OPERATOR if image is OWN else None,
         fabric=_fabric(wish, efas) if efas else None,
     )
+
+
+def _adopted(wish: Wish) -> Adopted | None:
+    adopt = wish.spec.adopt
+    if adopt is None or not isinstance(wish.cluster, EksCluster):
+        return None
+    # `cluster:group`, https://www.pulumi.com/registry/packages/aws/api-docs/eks/nodegroup/#import
+    return Adopted(adopt.name, f"{wish.cluster.name}:{adopt.name}", tuple(sorted(adopt.keep)))
 
 
 _OPERATOR = Owners("GPU Operator", "GPU Operator", "GPU Operator")

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from gpupools.asked.overrides import override_problems
-from gpupools.asked.pool_parts import CapacityBlock, Reservation
+from gpupools.asked.pool_parts import CapacityBlock, Reservation, given_settings
 from gpupools.asked.spec import Late
 from gpupools.base.errors import Path, Problem, nearest, shown
 from gpupools.base.taints import GPU_TAINT
 from gpupools.planned.cloud import Wish
 from gpupools.providers.aws import boot
-from gpupools.providers.aws.choices import at_machine, refusals, user_data
+from gpupools.providers.aws.choices import IN_THE_TEMPLATE, at_machine, refusals, user_data
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.images import (
     AL2023,
@@ -93,8 +93,45 @@ _PRIVATE = (False, "false", "")
 
 def conflicts(wish: Wish) -> list[Problem]:
     """Refuse settings that EKS does not take, or not together, or not with the pool's machine."""
-    found = [*_only_in_blocks(wish), *_names(wish), *_settings(wish)]
-    return found if found or refusals(wish) else list(_too_much_to_boot(wish))
+    found = [*_only_in_blocks(wish), *_names(wish), *_adoption(wish), *_settings(wish)]
+    return found if found or refusals(wish) or wish.spec.adopt is not None else list(_too_much_to_boot(wish))
+
+
+def _adoption(wish: Wish) -> Iterator[Problem]:
+    """Refuse a name that no node group can have, a cluster without a known name, and what only a template could do."""
+    spec, at = wish.spec, ("pools", wish.name)
+    if spec.adopt is None:
+        return
+    if not _GROUP_NAME.fullmatch(spec.adopt.name):
+        what = f"got {shown(spec.adopt.name)}; a node group is named with 63 letters, digits, '-' and '_'"
+        fix = "write the name that aws eks list-nodegroups shows"
+        yield Problem((*at, "adopt", "name"), what, fix, _NODE_GROUP_API)
+    if not isinstance(_cluster(wish).name, str):
+        what = "the node group's id has the cluster's name, which is not known before the program runs"
+        yield Problem((*at, "adopt", "name"), what, "write it in the cluster as text")
+    for index, kept in enumerate(spec.adopt.keep):
+        if kept.startswith(IN_THE_TEMPLATE):
+            what = f"{kept} stays in any case: the launch template stays with who made it"
+            yield Problem((*at, "adopt", "keep", index), what, "leave it out")
+    written = [(name, path) for name, path in given_settings(spec).items() if name in _OF_MACHINES]
+    written += [("disk_gib", ("disk_gib",))] if "disk_gib" in spec.model_fields_set else []
+    by_hand = spec.overrides.get("aws", {})
+    written += [(each, ("overrides", "aws", each)) for each in by_hand if f"{each}.".startswith(IN_THE_TEMPLATE)]
+    for name, path in written:
+        what = f"{name} would be in the launch template, and that of an adopted node group stays with who made it"
+        fix = "leave it out; or give that template a new version and write it as adopt.launch_template.version"
+        yield Problem((*at, *path), what, fix, _TEMPLATES)
+
+
+# https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
+_GROUP_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,62}")
+
+_OF_MACHINES = frozenset(
+    {"capacity.reservation", "disk.type", "disk.encryption_key", "disk.local_nvme", "network.max_pods"}
+    | {"network.placement", "network.security_group_ids", "security.imds_hop_limit"}
+)
+"""Settings that say nothing of the group itself. What a pool's pods have to know is said all the same: how it shares, a
+Capacity Block, EFA, an image of one's own."""
 
 
 def _too_much_to_boot(wish: Wish) -> Iterator[Problem]:
@@ -194,6 +231,8 @@ def _own_image(wish: Wish) -> Iterator[Problem]:
     if wish.instance.is_fraction:
         what = f"a part of a GPU, as {wish.instance.name} has, needs NVIDIA's GRID driver, which the operator has not"
         yield Problem((*at, "image", "id"), what, "leave image out: the EKS images bring it", _GRID)
+    if spec.adopt is not None:
+        return  # its disks and how it joins are in a launch template that is there
     by_hand = spec.overrides.get("aws", {}).get("LaunchTemplate", {})
     if _is_base64(by_hand.get("userData")) and not _registers_gpu_taint(by_hand["userData"]):
         what = "of an image of your own lets nodes join without the GPU taint, which EKS then adds some time later"

@@ -22,6 +22,10 @@ class EksImage:
     fips_ami_types: Mapping[str, str] = field(default_factory=dict)
     """AMI type of the FIPS 140 variant by CPU architecture."""
 
+    def all_ami_types(self) -> frozenset[str]:
+        """Return the AMI types of every architecture and variant."""
+        return frozenset(self.ami_types.values()) | frozenset(self.fips_ami_types.values())
+
 
 # The families are the table of https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html. Both images
 # ship the 580 driver branch. g7 needs 595, which AL2023 has beside it since release v20260917 and chooses at the first

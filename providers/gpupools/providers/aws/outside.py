@@ -1,38 +1,305 @@
-"""Node groups of EKS that were made by other means: they are told apart, and refused with the reason. Pure."""
+"""Node groups of EKS that were made by other means: `aws eks describe-nodegroup`, Terraform and Pulumi. Pure.
 
-from collections.abc import Mapping
+What nodes boot with may stand in a launch template, which is not taken over: several groups may have one, and another
+one replaces a group (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html). `aws ec2
+describe-launch-template-versions` tells what it says.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
-from gpupools.base.errors import Rejected
-from gpupools.planned.outside import Found, Outside, refuse
+from gpupools.base.taints import Effect, Taint
+from gpupools.known.catalogue import InstanceType
+from gpupools.planned.outside import Found, Outside, other_taints, refuse, text_of, without_nothing
+from gpupools.providers.aws.images import AL2023, BOTTLEROCKET
+from gpupools.providers.aws.machines import INSTANCE_TYPES
+from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP
+from gpupools.providers.aws.read_back import EFFECTS, TEMPLATES, accelerator
+from gpupools.providers.aws.user_data import decoded, parts, read_user_data
+from gpupools.read.inputs import at
 
 _TOKEN = "aws:eks/nodeGroup:NodeGroup"
-
-
-def _refused(name: object) -> Rejected:
-    what = (
-        "is a node group of EKS: what its nodes are stands in a launch template, of its own or of EKS's making, and to "
-        "give it another replaces every node"
-    )
-    fix = "leave it with what manages it, and let a new pool take its pods over"
-    return refuse(name, what, fix, "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html")
+_ARN = r"arn:aws[a-z-]*:eks:([a-z0-9-]+):\d{12}:nodegroup/([^/]+)/([^/]+)/.+"
+_PLACE = ("clusterName", "nodeGroupName", "nodeGroupNamePrefix", "region")
+_USUAL = {"capacityType": "ON_DEMAND"}
+"""What the API says of a group that asked for nothing."""
+_RETIRED = "AL2_x86_64_GPU"
+_WITH_DRIVER = AL2023.all_ami_types() | BOTTLEROCKET.all_ami_types()
 
 
 def _described(data: Mapping[str, Any]) -> Found | None:
     group = data.get("nodegroup")
-    if isinstance(group, Mapping) and "nodegroupName" in group:
-        raise _refused(group["nodegroupName"])
-    return None
+    if not isinstance(group, Mapping) or "nodegroupName" not in group:
+        return None
+    place = text_of(group.get("nodegroupArn"), _ARN)
+    if not place:
+        raise refuse(group["nodegroupName"], "has no nodegroupArn", "describe it with aws eks describe-nodegroup")
+    renamed = {"subnetIds": group.get("subnets"), "nodeRoleArn": group.get("nodeRole")}
+    remote = _map(group.get("remoteAccess"))
+    renamed["remoteAccess"] = {
+        "ec2SshKey": remote.get("ec2SshKey"),
+        "sourceSecurityGroupIds": remote.get("sourceSecurityGroups"),
+    }
+    region, cluster, name = place
+    return _found(region, cluster, name, {**group, **renamed})
+
+
+def _found(region: str, cluster: str, name: str, given: Mapping[str, Any]) -> Found:
+    inputs = {
+        key: value
+        for key, value in given.items()
+        if key in NODE_GROUP.inputs and key not in _PLACE and value != _USUAL.get(key)
+    }
+    update = dict(_map(inputs.get("updateConfig")))
+    inputs["updateConfig"] = {key: value for key, value in update.items() if value != 0}  # the other of the two ways
+    where = {"cloud": "aws", "name": cluster, "region": region}
+    return Found(name, where, without_nothing(inputs))
 
 
 def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | None:
-    if kind == _TOKEN:
-        raise _refused(inputs.get("nodeGroupName") or identifier)
-    return None
+    if kind != _TOKEN or not _may_have_gpus(inputs):
+        return None  # groups without GPUs stay with what manages them
+    cluster, _, name = identifier.partition(":")
+    arn = text_of(inputs.get("arn"), _ARN)
+    region = inputs.get("region") or (arn[0] if arn else None)
+    if not cluster or not name or not region:
+        raise refuse(
+            inputs.get("nodeGroupName") or identifier,
+            "says neither its region nor its cluster",
+            "describe it with aws eks describe-nodegroup",
+        )
+    return _found(str(region), cluster, name, inputs)
+
+
+def _may_have_gpus(inputs: Mapping[str, Any]) -> bool:
+    """Say so where its machines have some, or where only its launch template names them."""
+    names = _texts(inputs.get("instanceTypes"))
+    if not names:
+        image = inputs.get("amiType")
+        return bool(inputs.get("launchTemplate")) and (image in (None, "CUSTOM", _RETIRED) or image in _WITH_DRIVER)
+    return any(accelerator(INSTANCE_TYPES, each).vendor == "nvidia" for each in names)
+
+
+# --- launch templates ---
+
+
+def _versions(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    versions = data.get("LaunchTemplateVersions")
+    return {
+        _key(each.get("LaunchTemplateId"), each.get("VersionNumber")): _wire(_map(each.get("LaunchTemplateData")))
+        for each in (versions if isinstance(versions, list) else [])
+        if isinstance(each, Mapping)
+    }
+
+
+def _template_in_state(kind: str, inputs: Mapping[str, Any], identifier: str) -> Mapping[str, Mapping[str, Any]]:
+    if kind != TEMPLATES[0] or not identifier:
+        return {}
+    told = {key: value for key, value in inputs.items() if key in LAUNCH_TEMPLATE.inputs - _OF_NO_VERSION}
+    # A state has the latest version. Pulumi's does not say its number among the inputs.
+    return {_key(identifier, inputs.get("latestVersion")): told}
+
+
+_OF_NO_VERSION = frozenset(
+    {"name", "namePrefix", "region", "tags", "description", "defaultVersion", "updateDefaultVersion"}
+)
+"""Inputs that say nothing of the machines."""
+
+
+def _key(template: object, version: object) -> str:
+    return f"{template} {version}"
+
+
+_RENAMED = {"SecurityGroupIds": "vpcSecurityGroupIds", "Groups": "securityGroups"}
+
+
+def _wire(value: Any) -> Any:
+    """Write what EC2 prints as the inputs of a launch template are called."""
+    if isinstance(value, Mapping):
+        return {_RENAMED.get(key, f"{key[:1].lower()}{key[1:]}"): _wire(inner) for key, inner in value.items()}
+    return [_wire(each) for each in value] if isinstance(value, list) else value
+
+
+def _joined(found: Found, templates: Mapping[str, Mapping[str, Any]]) -> Found | None:
+    template = _map(found.inputs.get("launchTemplate"))
+    if not template:
+        return found
+    said = templates.get(_key(template.get("id"), template.get("version")))
+    said = templates.get(_key(template.get("id"), None)) if said is None else said
+    if said is None:
+        note = f"what its launch template says is in none of the files; {_ask(template)} prints it"
+        return replace(found, notes=(*found.notes, note))
+    types = _texts(found.inputs.get("instanceTypes")) or _texts(said.get("instanceType"))
+    if types and not any(accelerator(INSTANCE_TYPES, each).vendor == "nvidia" for each in types):
+        return None
+    return replace(found, beside=without_nothing(said))
+
+
+def _ask(template: Mapping[str, Any]) -> str:
+    wanted = f"--launch-template-id {template.get('id')} --versions {template.get('version')}"
+    return f"aws ec2 describe-launch-template-versions {wanted}"
+
+
+def _adopt(found: Found) -> dict[str, Any]:
+    template = _map(found.inputs.get("launchTemplate"))
+    if not template:
+        return {}
+    version = str(template.get("version"))
+    if not version.isdigit():
+        what = f"follows the version {version} of its launch template, which may be another one tomorrow"
+        raise refuse(found.name, what, "describe it with aws eks describe-nodegroup, which tells the number")
+    return {"launch_template": {"id": template.get("id"), "version": int(version)}}
+
+
+# --- the pool's keys ---
 
 
 def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
-    raise _refused(found.name)
+    inputs, template = found.inputs, found.beside or {}
+    row = _machine(found)
+    image = str(inputs.get("amiType"))
+    update = _map(inputs.get("updateConfig"))
+    pool = {
+        "instance_type": row.name,
+        "nodes": _nodes(found),
+        "sharing": _sharing(found) if image in BOTTLEROCKET.all_ami_types() else None,
+        "software": _software(found, image),
+        "capacity": _capacity(found),
+        "image": {
+            **({"family": "custom", "id": template.get("imageId")} if image == "CUSTOM" else {}),
+            "fips": True if image in BOTTLEROCKET.fips_ami_types.values() else None,
+        },
+        "network": {"rdma": _rdma(template, row)},
+        "upgrade": {"max_unavailable": update.get("maxUnavailable")},
+        "auto_repair": False if _map(inputs.get("nodeRepairConfig")).get("enabled") is not True else None,
+        "labels": dict(_map(inputs.get("labels"))),
+        "taints": other_taints([_taint(each) for each in inputs.get("taints") or []]),
+        "tags": dict(_map(inputs.get("tags"))),
+    }
+    own = {"subnet_ids": _texts(inputs.get("subnetIds")), "node_role_arn": inputs.get("nodeRoleArn")}
+    return own, without_nothing(pool)
 
 
-OUTSIDE = Outside(resource="NodeGroup", described=_described, declared=_declared, keys=_keys)
+def _machine(found: Found) -> InstanceType:
+    template = _map(found.inputs.get("launchTemplate"))
+    names = _texts(found.inputs.get("instanceTypes")) or _texts(_map(found.beside).get("instanceType"))
+    if not names and template and found.beside is None:
+        what = "names no instance type itself, and its launch template is in none of the files"
+        raise refuse(found.name, what, f"give what {_ask(template)} prints, too")
+    rows = [INSTANCE_TYPES.get(each) for each in names]
+    known = [row for row in rows if row is not None]
+    if not known or len(known) < len(rows):
+        told = ", ".join(names) or "no instance type that is named"
+        what = f"runs on {told}, which no GPU machine of the catalogue is"
+        raise refuse(found.name, what, "leave it with what manages it")
+    if len({(row.gpu_model, row.gpus, row.architecture) for row in known}) > 1:
+        what = f"mixes machines with different GPUs: {', '.join(names)}"
+        raise refuse(found.name, what, "leave it with what manages it")
+    return known[0]
+
+
+def _nodes(found: Found) -> dict[str, int]:
+    scaling = _map(found.inputs.get("scalingConfig"))
+    least, most = int(scaling.get("minSize") or 0), int(scaling.get("maxSize") or 0)
+    # EC2 takes spot machines back, so no number of them is called fixed.
+    fixed = least == most and found.inputs.get("capacityType") != "SPOT"
+    return {"fixed": most} if fixed else {"min": least, "max": most}
+
+
+def _software(found: Found, image: str) -> str:
+    if image in BOTTLEROCKET.all_ami_types():
+        return "cloud-managed"
+    if image in AL2023.all_ami_types() or image == _RETIRED:
+        return "device-plugin"
+    if image != "CUSTOM":
+        what = f"has the AMI type {image}, which brings no driver, and nothing says who does"
+        raise refuse(found.name, what, "leave it with what manages it")
+    if "imageId" not in (found.beside or {}):
+        asked = _ask(_map(found.inputs.get("launchTemplate")))
+        raise refuse(found.name, "has an image of its own, which no file names", f"give what {asked} prints, too")
+    return "gpu-operator"
+
+
+def _sharing(found: Found) -> dict[str, Any] | None:
+    """Return what Bottlerocket's settings in the template say of sharing."""
+    said = read_user_data(str((found.beside or {}).get("userData") or ""))
+    if said.own_device_plugin is False:
+        what = "switches Bottlerocket's own device plugin off, and nothing says who serves its GPUs"
+        raise refuse(found.name, what, "leave it with what manages it")
+    facts = said.sharing
+    if facts is None or facts.kind == "none":
+        return None
+    way = facts.kind.rpartition("+")[2]
+    shared = {"mode": way, "replicas": facts.clients} if way != "mig-single" else None
+    if shared is not None and _renames(str((found.beside or {}).get("userData")), way):
+        shared["rename"] = True
+    return {"mode": "mig", "profile": facts.profile, "share": shared} if facts.profile else shared
+
+
+def _renames(user_data: str, way: str) -> bool:
+    """Say whether shared GPUs go by another name; for time-slicing that is Bottlerocket's own default.
+
+    https://bottlerocket.dev/en/os/1.57.x/api/settings/kubelet-device-plugins/
+    """
+    for _, kind, body in parts(decoded(user_data)):
+        with suppress(tomllib.TOMLDecodeError, RecursionError):
+            if kind == "toml":
+                said = at(tomllib.loads(body), f"settings.kubelet-device-plugins.nvidia.{way}.rename-by-default")
+                return said is True or (said is None and way == "time-slicing")
+    return False
+
+
+def _capacity(found: Found) -> dict[str, Any] | None:
+    kind = found.inputs.get("capacityType")
+    if kind == "SPOT":
+        return {"mode": "spot"}
+    if kind != "CAPACITY_BLOCK":
+        return None
+    target = _map(_map((found.beside or {}).get("capacityReservationSpecification")).get("capacityReservationTarget"))
+    if "capacityReservationId" not in target:
+        asked = _ask(_map(found.inputs.get("launchTemplate")))
+        raise refuse(found.name, "comes out of a Capacity Block that no file names", f"give what {asked} prints, too")
+    return {"mode": "capacity-block", "name": target["capacityReservationId"]}
+
+
+def _rdma(template: Mapping[str, Any], row: InstanceType) -> bool | None:
+    """Say whether every card of the machine has an EFA interface, as `network.rdma` means it."""
+    interfaces = template.get("networkInterfaces") or []
+    efas = sum(str(_map(each).get("interfaceType")).startswith("efa") for each in interfaces)
+    return True if efas and efas == row.rdma_interfaces else None
+
+
+def _taint(given: Mapping[str, Any]) -> str:
+    effect = EFFECTS.get(str(given.get("effect")), Effect.NO_SCHEDULE)
+    return str(Taint(str(given.get("key")), str(given.get("value") or ""), effect))
+
+
+def _map(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _texts(value: object) -> Sequence[str]:
+    return (
+        [value]
+        if isinstance(value, str) and value
+        else [str(each) for each in value]
+        if isinstance(value, list)
+        else []
+    )
+
+
+OUTSIDE = Outside(
+    resource="NodeGroup",
+    prefixed=True,
+    described=_described,
+    declared=_declared,
+    keys=_keys,
+    adopt=_adopt,
+    referred=_versions,
+    referred_in_state=_template_in_state,
+    joined=_joined,
+    beside="LaunchTemplate",
+)

@@ -123,9 +123,8 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         "first_name": _taken(
             "the tags Name and gpupools:pool of the machines, and the template's description", _TEMPLATES
         ),
-        "adopt": _refused(
-            "another launch template would replace every node of a group that runs; leave it with what manages it",
-            _TEMPLATES,
+        "adopt": _taken(
+            "Pulumi imports the node group, which keeps its name and its launch template", f"{_PULUMI_OPTIONS}/import/"
         ),
         "timeouts.create_min": _taken("Pulumi's customTimeouts of the node group", _PROVIDER),
         "timeouts.update_min": _taken("Pulumi's customTimeouts of the node group", _PROVIDER),
@@ -144,6 +143,9 @@ VOLUME_TYPES = ("gp2", "gp3", "io1", "io2")
 
 OUR_TAGS = ("gpupools:cluster", "gpupools:pool")
 _OUR_TAGS_KEPT: Kept = {("tags", key): "it says which pool of which cluster it is" for key in OUR_TAGS}
+
+GROUP = "NodeGroup."
+"""How the inputs of the node group begin in the tables of edits and in `adopt.keep`."""
 
 NODE_GROUP = Overridable(
     inputs=frozenset(

@@ -6,6 +6,7 @@ Translates only: which image, disks and settings a pool gets is decided in `choi
 import base64
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from itertools import chain
@@ -16,10 +17,14 @@ import pulumi_aws as aws
 
 from gpupools.base.taints import Taint
 from gpupools.planned.cloud import Declaring
+from gpupools.planned.edit_tables import EditTables
 from gpupools.planned.node_resources import GPU_RESOURCE
 from gpupools.planned.plan import PoolPlan
+from gpupools.providers.adopted import adopting
 from gpupools.providers.aws.choices import EksChoices, Interface, Volume
 from gpupools.providers.aws.cluster import account_of
+from gpupools.providers.aws.edits import edits
+from gpupools.providers.aws.pool_settings import GROUP, NODE_GROUP
 from gpupools.providers.aws.read_back import EFFECTS
 from gpupools.providers.last_update import asked, left_of, unmoved
 from gpupools.providers.set_by_hand import by_python_name, wire_inputs
@@ -101,41 +106,39 @@ def create_pool(
         raise TypeError(f"the plan of pool {plan.name!r} is for {plan.cloud}, not for aws")
     kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if choices.protect else None))
     tags = {**choices.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": plan.name}
-    template = _launch_template(name, plan, choices, cluster, kept)
+    launch_template = _template_of(name, plan, choices, cluster, kept)
     desired, autoscaled = _desired_size(name, plan, choices, cluster["region"], opts)
+    inputs = {
+        **_where(cluster),
+        "clusterName": cluster["name"],
+        "nodeGroupName": choices.adopted.name if choices.adopted is not None else None,
+        "nodeRoleArn": cluster["node_role_arn"],
+        "subnetIds": _subnets(cluster, choices.zones),
+        "amiType": choices.ami_type or None,
+        "capacityType": choices.capacity_type,
+        # EKS wants the type of a Capacity Block in the launch template, and takes it in one place only.
+        # https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
+        "instanceTypes": None if choices.is_capacity_block else [plan.instance.name],
+        "launchTemplate": launch_template,
+        "scalingConfig": {"minSize": plan.min_nodes, "desiredSize": desired, "maxSize": plan.max_nodes},
+        "labels": dict(plan.labels),
+        "taints": [
+            {"key": taint.key, "value": taint.value, "effect": _EFFECT_NAMES[taint.effect]} for taint in plan.taints
+        ],
+        # MINIMAL stops the old node before it starts the new one: a spare GPU node is often not to be had.
+        # https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
+        "updateConfig": {"maxUnavailable": choices.max_unavailable, "updateStrategy": "MINIMAL"},
+        "nodeRepairConfig": {"enabled": choices.auto_repair},
+        "tags": tags,
+    }
     group = _declare(
         aws.eks.NodeGroup,
         aws.eks.NodeGroupArgs,
         f"{name}-nodes",
-        {
-            **_where(cluster),
-            "clusterName": cluster["name"],
-            "nodeRoleArn": cluster["node_role_arn"],
-            "subnetIds": _subnets(cluster, choices.zones),
-            "amiType": choices.ami_type or None,
-            "capacityType": choices.capacity_type,
-            # EKS wants the type of a Capacity Block in the launch template, and takes it in one place only.
-            # https://docs.aws.amazon.com/eks/latest/userguide/capacity-blocks-mng.html
-            "instanceTypes": None if choices.is_capacity_block else [plan.instance.name],
-            "launchTemplate": {
-                "id": template.id,
-                # A number: `$Latest` would differ from what EKS reports at every preview.
-                "version": template.latest_version.apply(str),
-            },
-            "scalingConfig": {"minSize": plan.min_nodes, "desiredSize": desired, "maxSize": plan.max_nodes},
-            "labels": dict(plan.labels),
-            "taints": [
-                {"key": taint.key, "value": taint.value, "effect": _EFFECT_NAMES[taint.effect]} for taint in plan.taints
-            ],
-            # MINIMAL stops the old node before it starts the new one: a spare GPU node is often not to be had.
-            # https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html
-            "updateConfig": {"maxUnavailable": choices.max_unavailable, "updateStrategy": "MINIMAL"},
-            "nodeRepairConfig": {"enabled": choices.auto_repair},
-            "tags": tags,
-        },
+        inputs,
         choices,
         pulumi.ResourceOptions.merge(
-            pulumi.ResourceOptions.merge(kept, autoscaled),
+            pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(kept, autoscaled), _adopting(choices, inputs)),
             pulumi.ResourceOptions(
                 custom_timeouts=pulumi.CustomTimeouts(
                     create=f"{choices.create_timeout_minutes}m",
@@ -155,6 +158,37 @@ def create_pool(
             opts=opts,
         )
     return group.node_group_name
+
+
+def _adopting(choices: EksChoices, declared: Mapping[str, Any]) -> pulumi.ResourceOptions | None:
+    """Return the options of a group that is taken over: without the launch template, which stays with who made it."""
+    if choices.adopted is None:
+        return None
+    own = {path.removeprefix(GROUP): edit for path, edit in edits().inputs.items() if path.startswith(GROUP)}
+    kept = tuple(path.removeprefix(GROUP) for path in choices.adopted.kept)
+    return adopting(
+        replace(choices.adopted, kept=kept),
+        wire_inputs(declared, choices.overrides.get("NodeGroup", {})),
+        EditTables((), own),
+        NODE_GROUP.inputs,
+        beside=("diskSize", "remoteAccess", "warmPoolConfig"),
+    )
+
+
+def _template_of(
+    name: str,
+    plan: PoolPlan,
+    choices: EksChoices,
+    cluster: Mapping[str, pulumi.Input[Any]],
+    opts: pulumi.ResourceOptions,
+) -> dict[str, pulumi.Input[str]] | None:
+    """Return what the node group says of its launch template; None for an adopted group that EKS gave one."""
+    if choices.adopted is not None:
+        theirs = choices.template_id
+        return None if theirs is None else {"id": theirs, "version": str(choices.template_version)}
+    template = _launch_template(name, plan, choices, cluster, opts)
+    # A number: `$Latest` would differ from what EKS reports at every preview.
+    return {"id": template.id, "version": template.latest_version.apply(str)}
 
 
 def _where(cluster: Mapping[str, pulumi.Input[Any]]) -> dict[str, Any]:

@@ -112,7 +112,11 @@ def _adoption(at: Path, wish: Wish) -> Iterator[Problem]:
     missing = [
         key for key in ("subscription_id", "resource_group", "name") if not isinstance(getattr(cluster, key), str)
     ]
-    if missing:
+    if missing == ["subscription_id"] and cluster.subscription_id is None:
+        what = "the pool's id has its subscription, and the cluster leaves that to whoever is logged in"
+        fix = "write the cluster's subscription_id, as az aks nodepool show --query id tells it"
+        yield Problem((*at, "adopt", "name"), what, fix)
+    elif missing:
         what = f"the pool's id has the cluster's {' and '.join(missing)}, which is not known before the program runs"
         yield Problem((*at, "adopt", "name"), what, "write it in the cluster as text")
     if wish.software == "cloud-managed":
