@@ -187,19 +187,24 @@ class GpuNodePool(pulumi.ComponentResource):
             transformations=self._with_former_names(name, args),
         )
         self.node_pool_name = declaring(plan.cloud).create_pool(name, plan, addresses, below)
-        self.capacity = pulumi.Output.from_input(dict(plan.node_resources))
-        self.pod = pulumi.Output.from_input(plan.pod())
-        self.claim_template = pulumi.Output.from_input(dict(plan.claim_template))
-        self.node_pod = pulumi.Output.from_input(dict(plan.node_pod))
-        self.namespace_objects = pulumi.Output.from_input([dict(each) for each in plan.namespace_objects])
+        # Plain values, as the engine gets them: `from_input` would make an output of each part of each of them.
+        known = pulumi.Output.from_input(None)
+        capacity, node_pod = dict(plan.node_resources), dict(plan.node_pod)
+        pod, claim_template = plan.pod(), dict(plan.claim_template)
+        namespace_objects = [dict(each) for each in plan.namespace_objects]
+        self.capacity = known.apply(lambda _: capacity)
+        self.pod = known.apply(lambda _: pod)
+        self.claim_template = known.apply(lambda _: claim_template)
+        self.node_pod = known.apply(lambda _: node_pod)
+        self.namespace_objects = known.apply(lambda _: namespace_objects)
         self.register_outputs(
             {
                 "nodePoolName": self.node_pool_name,
-                "capacity": self.capacity,
-                "pod": self.pod,
-                "claimTemplate": self.claim_template,
-                "nodePod": self.node_pod,
-                "namespaceObjects": self.namespace_objects,
+                "capacity": capacity,
+                "pod": pod,
+                "claimTemplate": claim_template,
+                "nodePod": node_pod,
+                "namespaceObjects": namespace_objects,
                 # Set once all resources of the pool are made: what fails half-way leaves no record.
                 **({RECORD: decided.record} if decided is not None else {}),
             },

@@ -86,7 +86,7 @@ def unwrap_secret(value: Any) -> Any:
 
 def knows(token: str) -> bool:
     """Tell whether an imported SDK has a class for this type token."""
-    return _resource_class(token) is not None
+    return resource_class(token) is not None
 
 
 def check_inputs(token: str, wire_inputs: Mapping[str, Any]) -> list[InputProblem]:
@@ -400,18 +400,18 @@ def _shape_of_class(args: type) -> _Shape:
 
 
 def _shape_of_token(token: str) -> _Shape | None:
-    found = _resource_class(token)
-    args = _args_class(found) if found is not None else None
+    found = resource_class(token)
+    args = args_class(found) if found is not None else None
     return _shape_of_class(args) if args is not None else None
 
 
 def _output_names(token: str) -> Iterable[str]:
-    found = _resource_class(token)
+    found = resource_class(token)
     return output_names(found) if found is not None else ()
 
 
 @functools.cache
-def _args_class(resource: type) -> type | None:
+def args_class(resource: type) -> type | None:
     """Return the class of a resource's `args`, taken from its constructor because the names follow no rule."""
     for overload in typing.get_overloads(resource.__init__):  # type: ignore[misc]
         annotation = overload.__annotations__.get("args")
@@ -423,7 +423,7 @@ def _args_class(resource: type) -> type | None:
     return None
 
 
-def _resource_class(token: str) -> type | None:
+def resource_class(token: str) -> type | None:
     """Return the SDK's class for a type token, from the SDKs imported so far."""
     package, _, rest = token.partition(":")
     if token.startswith(_PROVIDER):

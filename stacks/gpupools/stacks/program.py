@@ -26,6 +26,7 @@ from gpupools.environment.stackfile import is_in_checkout
 from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.providers.last_update import last_update
+from gpupools.stacks.debug_messages import send_debug_messages_beside
 
 SHOWN = 32
 """Exit code after which Pulumi's language host prints nothing more: the reader has been told
@@ -54,6 +55,7 @@ def run(folder: Path) -> None:
     """
     # The engine interrupts the program when a mandatory policy fails; a traceback of that would help nobody.
     signal.signal(signal.SIGINT, lambda *_: os._exit(SHOWN))
+    send_debug_messages_beside()
     try:
         config = read_stack_config()
         # Everything is decided before the first resource is declared, and once: what is encrypted is late to the plan.
