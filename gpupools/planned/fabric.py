@@ -39,6 +39,8 @@ class Fabric:
     """Whether a container needs the capability IPC_LOCK to register memory."""
     owner: str = ""
     """Who brings them with the nodes; empty where software in the cluster does."""
+    beside: str = ""
+    """What the workload must bring for NCCL to use them, in words for people; empty where its image has all."""
 
     def share(self, pods: int) -> int:
         """Return how many interfaces each of so many pods of a node asks for.

@@ -907,10 +907,20 @@ def _note(draft: _Draft, measured: set[str]) -> None:
         if gpu_models()[pool.instance.gpu_model].nvlink_over_nodes and not pool.compute_domains:
             what = "NVLink ends at the node for its pods, though the machines share one over the rack"
             draft.notes.append(f"pool {pool.name}: {what}; network.compute_domains: true lets them use it")
+        if pool.compute_domains and not pool.min_nodes and not draft.cloud.models_claims:
+            # GKE's autoscaler models them: k8s.io/gke-autoscaling, cluster-autoscaler/pkg/cloudprovider/gke/
+            # dynamicresources, computeDomainResourceSlicesForNode.
+            what = "while it is empty, a pod in an NVLink domain (node_pod) starts no node: its claim waits for a"
+            what += " ResourceSlice, which only a running node publishes"
+            cure = "start the first one with a pod that asks for a GPU alone, or keep nodes.min at 1"
+            draft.notes.append(f"pool {pool.name}: {what}; {cure}")
         fabric = pool.choices.fabric
         if fabric is not None and not fabric.share(pool.units):
             what = f"with {fabric.devices} RDMA interface(s) for {pool.units} GPUs a pod of one GPU asks for none"
             draft.notes.append(f"pool {pool.name}: {what} and goes over TCP; node_pod, a whole node's, asks for all")
+        if fabric is not None and fabric.beside:
+            what = f"its RDMA interfaces need {fabric.beside}, which the workload brings"
+            draft.notes.append(f"pool {pool.name}: {what}; NCCL goes over TCP otherwise")
         trusted = pool.trust is not None and pool.trust.waiver is None
         if trusted and not draft.spec.trust_policy:
             key = f"{draft.runtime}.trust_policy"

@@ -144,6 +144,33 @@ def test_a_port_for_all_gpus_is_a_whole_nodes_unless_pods_share_it() -> None:
     assert shared["resources"]["limits"] == {"nvidia.com/gpu": 1, "rdma/shared_ib": 1}
 
 
+@pytest.mark.parametrize(
+    ("name", "brings"), [("tcpx", "nccl-tcpx-installer 3.1.9"), ("tcpxo", "nccl-tcpxo-installer"), ("roce", "")]
+)
+def test_it_is_said_what_the_workload_must_bring_beside_its_interfaces(name: str, brings: str) -> None:
+    said = [note for note in planned(name).notes if "NCCL" in note]
+
+    assert len(said) == bool(brings)
+    assert all(brings in note and note.startswith(f"pool {name}: ") for note in said)
+
+
+def test_the_whole_node_of_tcpx_claims_its_four_interfaces() -> None:
+    made = planned("tcpx")
+    claims = {each["metadata"]["name"]: each["spec"]["spec"] for each in made.namespace_objects["tcpx"]}
+    (request,) = claims["gpupools-tcpx-node-rdma"]["devices"]["requests"]
+
+    assert set(claims) == {"gpupools-tcpx-node-rdma"}
+    assert request["exactly"] == {
+        "deviceClassName": "netdev.google.com",
+        "allocationMode": "ExactCount",
+        "count": 4,
+    }
+    assert "resourceClaims" not in made.pods["tcpx"]
+    assert made.node_pods["tcpx"]["resourceClaims"] == [
+        {"name": "rdma", "resourceClaimTemplateName": "gpupools-tcpx-node-rdma"}
+    ]
+
+
 @pytest.mark.parametrize("replicas", [4, 5])
 def test_rdma_that_no_pod_would_ask_for_is_refused(replicas: int) -> None:
     sharing: dict[str, Any] = {"sharing": {"mode": "time-slicing", "replicas": replicas}, "trust": {"team": "vision"}}
@@ -264,6 +291,20 @@ def test_the_driver_finds_what_google_installs() -> None:
     (release,) = (each for each in planned("nvl").releases if each.chart == "dra-driver-nvidia-gpu")
 
     assert release.values["nvidiaDriverRoot"] == "/home/kubernetes/bin/nvidia"
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "said"),
+    [("efa-rack", {"max": 4}, 1), ("ib", {"max": 4}, 1), ("ib", {"min": 1, "max": 4}, 0), ("nvl", {"max": 4}, 0)],
+    ids=["EKS", "AKS", "AKS with a node", "GKE, whose autoscaler knows"],
+)
+def test_it_is_said_where_no_pod_of_a_domain_starts_the_first_node(
+    name: str, nodes: Mapping[str, int], said: int
+) -> None:
+    pool = {} if name != "ib" else {**RACKS["azure"], "network": DOMAIN}
+    notes = planned(name, {"existing": {}} if name == "ib" else None, **pool, nodes=nodes).notes
+
+    assert len([note for note in notes if "in an NVLink domain (node_pod) starts no node" in note]) == said
 
 
 def test_nodes_of_a_rack_that_nobody_joins_are_said() -> None:

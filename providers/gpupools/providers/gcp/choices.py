@@ -83,6 +83,14 @@ _DEVICE_CLASSES = {
 # over. https://docs.cloud.google.com/kubernetes-engine/docs/how-to/allocate-network-resources-dra; the interfaces of
 # each machine stand in k8s.io/gke-autoscaling, cluster-autoscaler/pkg/cloudprovider/gke/dynamicresources.
 
+_BESIDE = {
+    "gpudirect-tcpx": "the receiver tcpgpudmarxd 2.0.12 and the NCCL plugin of Google's nccl-tcpx-installer 3.1.9,"
+    " or later ones",
+    "gpudirect-tcpxo": "a receiver and the NCCL plugin of Google's nccl-tcpxo-installer",
+}
+# https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpu-bandwidth-gpudirect-tcpx; the versions are those for
+# GKE 1.34 and later, which its network driver needs: GKE's release notes, known issue tcpx-cos125.
+
 NVLINK_TOPOLOGY = "1x72"
 # https://github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-a4x/gke-a4x.yaml, workload_policy
 
@@ -298,7 +306,12 @@ def refusals(wish: Wish) -> list[Problem]:
 
 def _fabric(wish: Wish) -> Fabric:
     device_class = _DEVICE_CLASSES[wish.instance.rdma]
-    return Fabric(devices=wish.instance.rdma_interfaces or 1, device_class=device_class, owner="GKE (DRANET)")
+    return Fabric(
+        devices=wish.instance.rdma_interfaces or 1,
+        device_class=device_class,
+        owner="GKE (DRANET)",
+        beside=_BESIDE.get(wish.instance.rdma, ""),
+    )
 
 
 def _labels(wish: Wish) -> dict[str, str]:
