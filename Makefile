@@ -9,13 +9,14 @@ TOOLS := $(VENV)/.tools
 CONFIGS := $(filter-out %.schema.json,$(wildcard policies/policy-config.*.json))
 
 .DEFAULT_GOAL := help
-.PHONY: help preview test lint format types types-sdk fuzz raise docs release develop lock clean
+.PHONY: help preview test lint format types types-sdk fuzz charts raise docs release develop lock clean
 
 help:
 	@echo "make preview [ENV=dev]  show what stacks/Pulumi.<ENV>.yaml would create, offline"
 	@echo "make test               lint, types, policy configurations and tests"
 	@echo "make format             rewrite the code in the project's format"
 	@echo "make fuzz [MINUTES=10]  spoil what each reader of other people's files reads, and keep what crashes it"
+	@echo "make charts             fetch the pinned charts for tests/charts into INTO=charts (needs helm)"
 	@echo "make raise CHART=FILE   try a chart in another version (WRITE=--write: pin it if everything holds)"
 	@echo "make types-sdk          types again, following the clouds' SDKs too (minutes, 7 GB)"
 	@echo "make docs               build the documentation's site into build/site, links checked"
@@ -64,6 +65,10 @@ lint: $(TOOLS)
 
 types: $(TOOLS)
 	@$(BIN)/mypy
+
+INTO := charts
+charts: $(TOOLS)
+	@PYTHONPATH=. $(BIN)/python tooling/pull_charts.py '$(INTO)'
 
 # Needs helm on PATH and GPUPOOLS_CHARTS, as tests/charts do.
 WRITE :=

@@ -30,7 +30,7 @@ def missing() -> str:
     if shutil.which("helm") is None:
         return "`helm` is not on PATH"
     if FOLDER not in os.environ:
-        return f"{FOLDER} names no folder with the pinned charts"
+        return f"{FOLDER} names no folder with the pinned charts, which `make charts` fetches"
     absent = [archive(name).name for name in INSTALLABLE if not archive(name).is_file()]
     return f"{FOLDER} has no {', '.join(absent)}" if absent else ""
 

@@ -15,6 +15,7 @@ from gpupools.runtime.images import chart_digest_command, digest_of, image_diges
 from gpupools.runtime.planning import plan_runtimes
 from tests.gpupools.runtime.conftest import Planner, pools_of
 
+ROOT = Path(__file__).resolve().parents[3]
 PLUGIN: Mapping[str, Any] = {"a": {"gpu": "T4", "software": "device-plugin"}}
 DIGEST = f"sha256:{'0a' * 32}"
 IMAGE = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
@@ -256,6 +257,24 @@ def test_a_digest_comes_from_who_published_it(what: str, source: str) -> None:
 
     assert known is not None
     assert known.source.startswith(f"https://github.com/{source}")
+
+
+def test_what_is_installed_has_its_publishers_digest_but_for_what_none_states(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    unknown = set()
+    for file in ("stacks/Pulumi.matrix.yaml", "examples/stacks/Pulumi.training.yaml"):
+        assert main(["images", "--json", str(ROOT / file)]) == 0
+        said = json.loads(capsys.readouterr().out)
+        unknown |= {each["image"].rpartition(":")[0] for each in said["images"] if not each["digest"]}
+        unknown |= {each["chart"] for each in said["charts"] if not each["digest"]}
+
+    assert unknown == {
+        "602401143452.dkr.ecr.us-east-1.amazonaws.com/eks/aws-efa-k8s-device-plugin",
+        "https://helm.ngc.nvidia.com/nvidia/gpu-operator",
+        "nvcr.io/nvidia/driver",
+        "nvcr.io/nvidia/k8s/cuda-sample",
+    }
 
 
 def test_what_is_not_known_is_printed_with_the_command_that_asks(
