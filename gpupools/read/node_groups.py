@@ -28,7 +28,6 @@ from gpupools.read.inputs import (
     as_text,
     at,
     flag,
-    is_list,
     items,
     mapping,
     number,
@@ -103,11 +102,11 @@ def _read(known: _Group, data: Any, path: str, clouds: _Clouds) -> tuple[PoolFac
     if data is UNKNOWN:
         machines.unknown.append(path)
     for key in known.machine:
-        value = at(data, key)
-        for where, name in items(value if is_list(value) else [value], f"{path}.{key}", machines.unknown):
+        value, said = at(data, key), f"{path}.{key}"
+        named = [(said, value)] if isinstance(value, str) else items(value, said, machines.unknown)
+        for where, name in named:
             if isinstance(name, str) and name:
-                said = where if is_list(value) else f"{path}.{key}"
-                machines.add(name, accelerator_by_name(name, known.cloud, clouds), said)
+                machines.add(name, accelerator_by_name(name, known.cloud, clouds), where)
     fixed = number(at(data, known.fixed)) if known.fixed else None
     least, most = (number(at(data, bound)) for bound in known.bounds)
     facts = PoolFacts(
@@ -159,7 +158,10 @@ def _eksctl(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
             taints = at(one, "taints")
             if isinstance(taints, Mapping):  # the older form, key to `value:Effect`
                 for name, rest in taints.items():
-                    read.line(f"{name}={rest}" if isinstance(rest, str) else rest, f"{path}.taints.{name}")
+                    if rest is UNKNOWN:
+                        read.unknown.append(f"{path}.taints.{name}")
+                    else:
+                        read.line(f"{name}={rest}" if isinstance(rest, str) else rest, f"{path}.taints.{name}")
             else:
                 read.objects(taints, f"{path}.taints", KUBERNETES_EFFECTS)
             if "taint" in text(at(one, "overrideBootstrapCommand")):
@@ -189,7 +191,7 @@ def _kops(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
     if managed:
         read.line("nvidia.com/gpu:NoSchedule", "spec.containerd.nvidiaGPU")
     elif managed is None:
-        read.unknown.append("spec.taints")
+        read.unknown[:] = ["spec.taints"]
         read.note("containerd.nvidiaGPU of the Cluster: where it is enabled, kOps taints nodes with GPUs")
     yield _told(facts, machines, read, "spec.taints", texts=True)
 
