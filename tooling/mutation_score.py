@@ -93,11 +93,6 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         ),
     ): "every cloud has a way beside cloud-managed",
     (
-        "gpupools/read/cluster_api.py",
-        'found = Accelerator("nvidia", Fraction(number(count) or 0), text(kind))',
-        "0 -> 1",
-    ): "a count above 0 is what the line is for",
-    (
         "gpupools/read/inputs.py",
         'taint = parse_taint(item if isinstance(item, str) else "")',
         "'' -> '-mutant'",
@@ -482,6 +477,8 @@ def measured(folder: Path, pack_here: bool, some: str, jobs: int) -> list[Test]:
     for name in names:
         key = hashlib.sha256(f"{pack_here} {name} {sys.version}".encode())
         key.update((ROOT / name).read_bytes())
+        for table in sorted((ROOT / name).parent.glob("*.yaml")):
+            key.update(table.read_bytes())
         kept = folder / f"{key.hexdigest()[:24]}.json"
         called = {each for test in read(kept) for each in test.calls}
         if kept.exists() and all(digest in functions(path).values() for path, digest in called):

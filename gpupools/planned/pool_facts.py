@@ -215,11 +215,16 @@ class PoolFacts:
     """True when the resource is a component, whose children are the pool once more."""
 
     @property
+    def zones_counted(self) -> int:
+        """Return how often `max_nodes` counts: once for each zone, those of a region where none is named."""
+        if not self.per_zone:
+            return 1
+        return ZONES_OF_A_REGION if self.zones is None else self.zones
+
+    @property
     def most_nodes(self) -> int | None:
-        """Return the most nodes over all zones; those of a region where none is named."""
-        if self.max_nodes is None or not self.per_zone:
-            return self.max_nodes
-        return self.max_nodes * (ZONES_OF_A_REGION if self.zones is None else self.zones)
+        """Return the most nodes over all zones; None where that is not bounded."""
+        return None if self.max_nodes is None else self.max_nodes * self.zones_counted
 
     @property
     def has_gpus(self) -> bool:

@@ -206,9 +206,9 @@ def _machines(
         late = [f"{where}.{key}" for key, value in (("type", kind), ("count", count)) if value is UNKNOWN]
         if late:
             machines.unknown += late
-        elif "nvidia" in text(kind) and (number(count) or 0) > 0:
-            found = Accelerator("nvidia", Fraction(number(count) or 0), text(kind))
-            machines.show(found, f"{where} {number(count)} × {text(kind).rsplit('/', 1)[-1]}")
+        elif "nvidia" in text(kind) and (gpus := number(count) or 0) > 0:
+            found = Accelerator("nvidia", Fraction(gpus), text(kind))
+            machines.show(found, f"{where} {gpus} × {text(kind).rsplit('/', 1)[-1]}")
     image = text(data.get("amiType"))
     if re.fullmatch(r"AL2_x86_64_GPU|\w+_NVIDIA(?:_FIPS)?", image) and not machines.only_other:
         machines.show(Accelerator("nvidia", None), f"{path}.amiType {image}")

@@ -159,6 +159,8 @@ _GCP_DOMAIN = "karpenter.k8s.gcp/"
 # Every category of EC2 without an accelerator: where all are left out, Karpenter takes machines with GPUs for any pod
 # (aws/karpenter-provider-aws pkg/providers/instance/filter, which prefers other machines only while there are some).
 _CPU_CATEGORIES = ("a", "c", "d", "h", "hpc", "i", "im", "is", "m", "r", "t", "u", "x", "z")
+_GPU_CATEGORIES = ("g", "gr", "p")  # of NVIDIA and AMD
+_OTHER_CATEGORIES = ("inf", "trn", "dl", "vt", "f")
 _TYPE = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type", f"{_AZURE_DOMAIN}sku-name")
 _GPU_KEYS = ("gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory")
 _OTHER_KEYS = ("accelerator-name", "accelerator-manufacturer", "accelerator-count")
@@ -323,14 +325,14 @@ def _requested(wanted: _Requirements, cloud: str, clouds: Clouds, machines: Mach
         families = [one for _, one in wanted.of(f"{domain}instance-family") if one.operator == "In"]
         for key, one in wanted.of(f"{domain}instance-category"):
             for category in one.values if one.operator == "In" and not families else ():
-                # Categories g, gr and p are NVIDIA's and AMD's GPUs, inf, trn and dl are not.
-                vendor = {"g": "nvidia", "gr": "nvidia", "p": "nvidia"}.get(category, "")
-                vendor = vendor or ("other" if category in ("inf", "trn", "dl", "vt", "f") else "")
+                other = "other" if category in _OTHER_CATEGORIES else ""
+                vendor = "nvidia" if category in _GPU_CATEGORIES else other
                 count = Fraction(0) if vendor == "other" else None
                 machines.show(Accelerator(vendor, count), f"{one.path} {key} {category}")
         left = [one for key, one in wanted.of(f"{domain}instance-category") if one.operator == "NotIn"]
         only_gpus = not any(wanted.allow(each, f"{domain}instance-category") for each in _CPU_CATEGORIES)
-        if left and not families and only_gpus and wanted.allow("g", f"{domain}instance-category"):
+        gpus_left = any(wanted.allow(each, f"{domain}instance-category") for each in _GPU_CATEGORIES)
+        if left and not families and only_gpus and gpus_left:
             machines.show(Accelerator("nvidia", None), f"{left[0].path} every category without GPUs left out")
     for key, one in wanted.of(f"{_GCP_DOMAIN}instance-family"):
         for family in one.values if one.operator == "In" else ():
@@ -398,7 +400,7 @@ def _limited(limits: Mapping[str, Any], wanted: _Requirements, machines: Machine
         for key in ("instance-category", "instance-family"):
             if any(one.operator == "In" for _, one in wanted.of(f"{domain}{key}")):
                 return
-        if not any(wanted.allow(category, f"{domain}instance-category") for category in ("g", "gr", "p")):
+        if not any(wanted.allow(category, f"{domain}instance-category") for category in _GPU_CATEGORIES):
             return
     if machines.names or any(one.operator == "In" for _, one in wanted.of(f"{_AZURE_DOMAIN}sku-family", *_TYPE)):
         return

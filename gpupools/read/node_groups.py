@@ -236,10 +236,10 @@ def _node(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
     machines, labels = Machines(), string_map(at(given, "metadata.labels"))
     for part in ("allocatable", "capacity"):
         for resource, amount in mapping(at(given, f"status.{part}")).items():
-            match = _RESOURCE.fullmatch(resource) if isinstance(resource, str) else None
-            if match is not None and (number(amount) or 0) > 0 and not machines.accelerator:
+            match, offered = _RESOURCE.fullmatch(str(resource)), number(amount) or 0
+            if match is not None and offered > 0 and not machines.accelerator:
                 # Slices and replicas are no GPUs, so their number is not the number of GPUs.
-                count = Fraction(number(amount) or 0) if match[2] == "gpu" else None
+                count = Fraction(offered) if match[2] == "gpu" else None
                 machines.show(Accelerator(match[1], count), f"status.{part} {resource} {amount}")
     for key, vendor in _SAYS_GPU.items():
         value = labels.get(key, "false")

@@ -654,6 +654,8 @@ def test_sharing_is_judged_by_the_ways_of_installing_that_the_pool_leaves_open(
     )
     assert {(each.property, each.pool) for each in said} <= {("gpuSharingConfig", "shared")}
     assert all(each.fix for each in said)
+    # What the wish itself gets wrong needs no page; every limit of a GPU or a cloud names one.
+    assert all(bool(each.source) is not ("needs at least" in why or "is no MIG" in why) for each in said)
 
 
 def test_the_first_machine_that_cannot_share_is_reported_once() -> None:

@@ -1,11 +1,19 @@
 """What the user data of an EC2 machine says: whether it joins a cluster, taints, labels, and how GPUs are shared."""
 
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gpupools.base.taints import Effect, Taint
 from gpupools.planned.pool_facts import SharingFacts
+from gpupools.providers.aws.boot import MOST_USER_DATA
 from gpupools.providers.aws.user_data import UserData, read_user_data
 
 NVIDIA = "settings.kubelet-device-plugins.nvidia"
@@ -153,3 +161,73 @@ def test_other_user_data_says_nothing() -> None:
     nothing: Any = UserData()
 
     assert read_user_data("#!/bin/sh\napt-get install nginx\n") == nothing
+
+
+TABLE = Path(__file__).with_name("user_data.yaml")
+
+
+@cache
+def table() -> Sequence[Mapping[str, Any]]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return tuple(yaml.load(TABLE.read_text(encoding="utf-8"), loader))
+
+
+def told(found: UserData) -> dict[str, Any]:
+    """Write down what differs from user data that says nothing."""
+    given = {each.name: getattr(found, each.name) for each in fields(found)}
+    said = {name: value for name, value in given.items() if value != getattr(UserData(), name)}
+    if found.sharing is not None:
+        said["sharing"] = {name: value for name, value in asdict(found.sharing).items() if value}
+    return {name: [str(one) for one in value] if isinstance(value, tuple) else value for name, value in said.items()}
+
+
+@pytest.mark.parametrize("case", table(), ids=lambda case: case["id"])
+def test_everything_that_user_data_says_is_read(case: Mapping[str, Any]) -> None:
+    assert told(read_user_data(case["given"])) == case["expected"]
+
+
+AGENT = "#!/bin/sh\nk3s agent --node-taint=a=b:NoSchedule\n"
+UNPACKED = 256 * 1024
+"""Characters that are read of user data once it is unpacked."""
+
+
+def zipped(content: str) -> str:
+    packer = zlib.compressobj(wbits=31)
+    return base64.b64encode(packer.compress(content.encode()) + packer.flush()).decode()
+
+
+def filled(content: str, most: int) -> str:
+    """Add a comment up to a number of characters."""
+    return f"{content}#{'x' * (most - len(content) - 1)}"
+
+
+@pytest.mark.parametrize(
+    ("given", "whole"),
+    [
+        pytest.param(filled(AGENT, MOST_USER_DATA), True, id="as much as EC2 takes"),
+        pytest.param(filled(AGENT, MOST_USER_DATA + 1), False, id="more than EC2 takes"),
+        pytest.param(zipped(filled(AGENT, UNPACKED)), True, id="as much as is unpacked"),
+        pytest.param(zipped(filled(AGENT, UNPACKED + 1)), False, id="more than is unpacked"),
+        pytest.param(f"{AGENT}# {'multipart/' * 20}", True, id="as many parts as are read"),
+        pytest.param(f"{AGENT}# {'MultiPart/' * 21}", False, id="more parts than are read"),
+    ],
+)
+def test_what_is_too_much_to_read_may_join_with_any_taint(given: str, whole: bool) -> None:
+    found = read_user_data(given, "mine")
+
+    assert found.joins
+    assert (found.taints, found.unknown) == (((Taint("a", "b", Effect.NO_SCHEDULE),), ()) if whole else ((), ("mine",)))
+
+
+def test_what_is_too_much_and_speaks_of_no_cluster_says_nothing() -> None:
+    assert read_user_data(filled("#!/bin/sh\napt-get install nginx\n", MOST_USER_DATA + 1)) == UserData()
+
+
+@pytest.mark.parametrize(("beyond", "opaque"), [(0, False), (1, True)], ids=["all that is read", "one more"])
+def test_files_are_unpacked_up_to_a_limit_together(beyond: int, opaque: bool) -> None:
+    first = zipped(filled("", UNPACKED - len(AGENT) + beyond))
+    files = [{"path": "/x", "encoding": "gz+b64", "content": each} for each in (first, zipped(AGENT))]
+    found = read_user_data(f"#cloud-config\n{yaml.safe_dump({'write_files': files, 'runcmd': ['kubeadm join a']})}")
+
+    assert found.opaque is opaque
+    assert bool(found.taints) is not opaque

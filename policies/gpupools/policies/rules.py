@@ -384,9 +384,9 @@ def _bounded(pool: PoolFacts, context: Context) -> Iterator[Finding]:
             pool=pool.pool,
             unverified=bool(late),
         )
-    elif pool.most_nodes is not None and pool.most_nodes > most:
+    elif (largest := pool.max_nodes * pool.zones_counted) > most:
         yield Finding(
-            what=f"may grow to {pool.most_nodes} GPU nodes{in_zones(pool)}, and the cap is {int(most)}",
+            what=f"may grow to {largest} GPU nodes{in_zones(pool)}, and the cap is {int(most)}",
             fix=fix,
             pool=pool.pool,
             unverified=pool.zones_unknown and pool.max_nodes <= most,

@@ -68,7 +68,7 @@ EFFECTS: Mapping[str, Effect] = {
 """Kubernetes' effects by the spelling of the EKS API (https://docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html)."""
 
 TEMPLATES = ("aws:ec2/launchTemplate:LaunchTemplate", "aws-native:ec2:LaunchTemplate")
-_CONFIGURATIONS = ("aws:ec2/launchConfiguration:LaunchConfiguration",)
+_CONFIGURATIONS = ("aws:ec2/launchConfiguration:LaunchConfiguration", "aws-native:autoscaling:LaunchConfiguration")
 
 # Families g (graphics) and p (accelerated) have GPUs; this also finds the ones that are newer than the catalogue.
 # https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
@@ -329,8 +329,9 @@ def _machine(catalogue: Catalogue, properties: Mapping[str, Any], prefix: str) -
         open_taints = [path]
     elif not in_cluster and _in_cluster(tags):
         in_cluster = None
-    if not user_data.joins and not user_data.opaque and data.get("imageId", data.get("ami")):
-        open_taints.append(f"{prefix}imageId")  # the image may have been made to join on its own
+    if not user_data.joins and not user_data.opaque:
+        # The image may have been made to join on its own.
+        open_taints += [f"{prefix}{key}" for key in ("imageId", "ami") if data.get(key)]
     hardening = Hardening(_HARDENING)
     _machine_hardening(data, prefix, hardening)
     retired_machines(machines.names, catalogue, f"{prefix}instanceType", hardening)

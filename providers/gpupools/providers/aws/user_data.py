@@ -12,6 +12,7 @@ import re
 import tomllib
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
@@ -47,7 +48,7 @@ _CLOUD_INIT: Mapping[str, tuple[str, tuple[str, ...]]] = {
 _RANCHER = re.compile(r"/rancher/(?:k3s|rke2)/config\.yaml")
 _OBJECT = re.compile(r"[\"']?(?:apiVersion|kind)[\"']?\s*:")
 _GZIP = b"\x1f\x8b"
-_REGISTER = re.compile(r"--(?:register-with-taints|node-taint)(?:=|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'\\]+)")
+_REGISTER = re.compile(r"--(?:register-with-taints|node-taint)(?:=|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'\\;&|)]+)")
 # A comment at the end of a command too; what is in quotes is none.
 _COMMENT = re.compile(r"('[^'\n]*'|\"[^\"\n]*\")|(?:^|(?<=[\s;]))#(?!!).*$", re.MULTILINE)
 _NVIDIA = "settings.kubelet-device-plugins.nvidia"
@@ -271,7 +272,7 @@ class _Reading:
             raw = _without_base64(content)
         if "gz" in encoding and raw.startswith(_GZIP):
             try:
-                raw = zlib.decompressobj(wbits=31).decompress(raw, max(self.left, 1))
+                raw = zlib.decompressobj(wbits=31).decompress(raw, max(self.left, 0) + 1)
             except zlib.error:
                 return ""  # nor can the node
         self.left -= len(raw)
@@ -319,17 +320,13 @@ def _without_base64(given: str) -> bytes:
 
 def _is_too_large(given: str) -> bool:
     """Say whether user data has more bytes than EC2 takes, or unpacks to more than is read here."""
-    raw = _without_base64(given)
-    if len(raw) > MOST_USER_DATA:
-        return True
-    if not raw.startswith(_GZIP):
-        return False
-    unpacker = zlib.decompressobj(wbits=31)
-    try:
-        unpacker.decompress(raw, _MOST_UNPACKED)
-    except zlib.error:
-        return False
-    return bool(unpacker.unconsumed_tail)
+    raw, left = _without_base64(given), b""
+    if raw.startswith(_GZIP):
+        unpacker = zlib.decompressobj(wbits=31)
+        with suppress(zlib.error):
+            unpacker.decompress(raw, _MOST_UNPACKED)
+            left = unpacker.unconsumed_tail
+    return len(raw) > MOST_USER_DATA or bool(left)
 
 
 def is_mime(raw: bytes) -> bool:
@@ -409,7 +406,8 @@ def node_options(spec: Any, path: str, configured: TaintsRead, flagged: TaintsRe
 def _bottlerocket(body: str, path: str, read: TaintsRead, found: UserData) -> None:
     try:
         if any(line.count(".") > _MOST_DOTS for line in body.splitlines()):
-            read.unknown.append(path)
+            read.unknown.append(path)  # what is not read may name the cluster and the taint
+            found.joins = True
             return
         settings = tomllib.loads(body)
     except (tomllib.TOMLDecodeError, RecursionError):

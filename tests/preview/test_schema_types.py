@@ -1,0 +1,236 @@
+"""Every type that an SDK can give an input, against every form of value on the wire, by a made-up SDK."""
+
+from typing import Any
+
+import pytest
+from pulumi.runtime import rpc
+
+from gpupools.preview.schema import RESOURCE, SECRET, SIGNATURE, UNKNOWN, check_inputs, check_property_path, knows
+from tests.preview import made_up_sdk
+from tests.preview.made_up_sdk import THING, registered
+
+ASSET = {SIGNATURE: "c44067f5952c0a294b673a41bacd8c17", "text": "a"}
+OTHER = {SIGNATURE: RESOURCE, "urn": "u"}
+PLACE = {"roomName": "a"}
+A_PLACE = "a map with roomName, floor, lampColours"
+
+
+@pytest.fixture(autouse=True)
+def sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register the SDK as an import of it would."""
+    monkeypatch.setitem(rpc._RESOURCE_MODULES, "madeup:index/thing", [registered()])
+    monkeypatch.setitem(rpc._RESOURCE_PACKAGES, "madeup", [made_up_sdk.package()])
+
+
+def secret(value: Any) -> dict[str, Any]:
+    return {SIGNATURE: SECRET, "value": value}
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("word", ["a", "", UNKNOWN, secret("a"), secret(secret("a")), secret(UNKNOWN), secret(None)]),
+        ("switch", [True, False, secret(True), None]),
+        ("count", [0, 3, -1, 3.0, secret(3)]),
+        ("share", [0, 0.5, 3]),
+        ("exactly", ["v1", "v2", secret("v2")]),
+        ("colour", ["red", "blue", secret("red")]),
+        ("openColour", ["red"]),
+        ("size", [1, 2.0]),
+        ("severalWords", [[], ["a", "b"], ["a", UNKNOWN], secret(["a"]), [secret("a")], UNKNOWN]),
+        ("wordByKey", [{}, {"a": "b"}, {"any/key": secret("b")}, secret({"a": UNKNOWN})]),
+        ("place", [PLACE, {**PLACE, "floor": 1}, {"roomName": UNKNOWN}, secret(PLACE)]),
+        ("places", [[], [PLACE, {**PLACE, "lampColours": ["red"]}]]),
+        ("placeByKey", [{"any": PLACE}]),
+        ("placeOrCorner", [PLACE, {"cornerOf": "a", "angle": 90, "colour": "red"}]),
+        ("wordOrCount", ["a", 3]),
+        ("plainList", [[], [1, {"a": None}]]),
+        ("plainMap", [{}, {"a": [1]}]),
+        ("anything", [1, "a", [], {"a": ASSET}, True]),
+        ("file", [ASSET, UNKNOWN]),
+        ("other", [OTHER]),
+    ],
+)
+def test_a_value_of_its_inputs_type_is_right(name: str, values: list[Any]) -> None:
+    told = {str(value): found for value in values if (found := check_inputs(THING, {"word": "a", name: value}))}
+
+    assert told == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("word", 3, 'word: got 3; write it as text: "3"'),
+        ("word", 3.0, 'word: got 3; write it as text: "3"'),
+        ("word", 1.5, 'word: got 1.5; write it as text: "1.5"'),
+        ("word", True, 'word: got true; write it as text: "true"'),
+        ("word", ["a"], "word: got a list of 1; give text"),
+        ("word", {"a": 1}, "word: got a map with 'a'; give text"),
+        ("word", ASSET, "word: got an asset or archive; give text"),
+        ("word", OTHER, "word: got a resource; give text"),
+        ("word", secret(3), "word: got a secret; give text"),
+        ("switch", "true", "switch: got 'true'; give true or false"),
+        ("switch", 1, "switch: got 1; give true or false"),
+        ("count", "3", "count: got '3'; give a whole number"),
+        ("count", 0.5, "count: got 0.5; give a whole number"),
+        ("count", True, "count: got true; give a whole number"),
+        ("share", "0.5", "share: got '0.5'; give a number"),
+        ("share", False, "share: got false; give a number"),
+        ("exactly", "v3", "exactly: got 'v3'; give 'v1' or 'v2'"),
+        ("exactly", secret("v3"), "exactly: got a secret; give 'v1' or 'v2'"),
+        ("colour", "rad", "colour: got 'rad'; did you mean 'red'?"),
+        ("colour", 1, "colour: got 1; known: blue, red"),
+        ("colour", secret("rad"), "colour: got a secret; known: blue, red"),
+        ("size", True, "size: got true; known: 1, 2"),
+        ("size", 3, "size: got 3; known: 1, 2"),
+        ("openColour", 1, "openColour: got 1; known: blue, red"),
+        ("severalWords", "a", "severalWords: got 'a'; give a list"),
+        ("severalWords", {"a": "b"}, "severalWords: got a map with 'a'; give a list"),
+        ("severalWords", ["a", 1], 'severalWords[1]: got 1; write it as text: "1"'),
+        ("severalWords", secret(["a", 1]), 'severalWords[1]: got 1; write it as text: "1"'),
+        ("wordByKey", ["a"], "wordByKey: got a list of 1; give a map"),
+        ("wordByKey", ASSET, "wordByKey: got an asset or archive; give a map"),
+        ("wordByKey", {"a": {"b": 1}}, "wordByKey.a: got a map with 'b'; give text"),
+        ("place", "a", "place: got 'a'; give a map with roomName, floor, lampColours"),
+        ("place", OTHER, "place: got a resource; give a map with roomName, floor, lampColours"),
+        ("place", {}, "place.roomName: is missing; Place requires it"),
+        ("place", {"roomName": None}, "place.roomName: is missing; Place requires it"),
+        ("place", {**PLACE, "flor": 1}, "place.flor: Place has no such input; did you mean 'floor'?"),
+        (
+            "place",
+            {**PLACE, "lamp_colours": []},
+            "place.lamp_colours: Place has no such input; write 'lampColours'; Pulumi translates no name here",
+        ),
+        ("places", [PLACE, {"roomName": 1}], 'places[1].roomName: got 1; write it as text: "1"'),
+        ("placeByKey", {"a": {"roomName": "a", "floor": "b"}}, "placeByKey.a.floor: got 'b'; give a whole number"),
+        (
+            "placeOrCorner",
+            {"cornerOf": "a", "angle": "b", "colour": "c"},
+            "placeOrCorner.angle: got 'b'; give a whole number",
+        ),
+        ("placeOrCorner", 1, f"placeOrCorner: got 1; give {A_PLACE} or a map with cornerOf, angle, colour"),
+        ("wordOrCount", [], "wordOrCount: got []; give text or a whole number"),
+        ("plainList", "a", "plainList: got 'a'; give a list"),
+        ("plainMap", [], "plainMap: got []; give a map"),
+        ("file", "a", "file: got 'a'; give a Asset or a Archive"),
+        ("other", {"urn": "u"}, "other: got a map with 'urn'; give a Resource"),
+        (
+            "several_words",
+            [],
+            f"several_words: {THING} has no such input; write 'severalWords'; Pulumi translates no name here",
+        ),
+        ("cuont", 1, "cuont: madeup:index/thing:Thing has no such input; did you mean 'count'?"),
+    ],
+)
+def test_a_value_of_another_type_is_told_with_its_cure(name: str, value: Any, told: str) -> None:
+    found = check_inputs(THING, {"word": "a", name: value})
+
+    assert [(str(each), each.advisory) for each in found] == [(told, False)]
+
+
+@pytest.mark.parametrize("value", ["rad", secret("rad")], ids=["plain", "secret"])
+def test_a_value_that_only_an_enum_does_not_have_is_advisory(value: Any) -> None:
+    (found,) = check_inputs(THING, {"word": "a", "openColour": value})
+
+    assert found.advisory
+    assert str(found).startswith("openColour: got " + ("'rad'" if value == "rad" else "a secret") + ", which Colour of")
+    assert ("did you mean 'red'?" in str(found)) is (value == "rad")
+
+
+def test_an_input_that_is_required_is_missed() -> None:
+    assert [str(each) for each in check_inputs(THING, {})] == [f"word: is missing; {THING} requires it"]
+
+
+@pytest.mark.parametrize(
+    ("path", "outputs", "told"),
+    [
+        ("word", False, None),
+        ("severalWords[0]", False, None),
+        ("severalWords[*]", False, None),
+        ("wordByKey.any", False, None),
+        ('wordByKey["a.b"]', False, None),
+        ("place.*", False, None),
+        ("place[*]", False, None),
+        ("places[3].roomName", False, None),
+        ("places[*].lampColours[0]", False, None),
+        ("placeByKey.any.roomName", False, None),
+        ("placeOrCorner.angle", False, None),
+        ("placeOrCorner.floor", False, None),
+        ("anything.at[3].all", False, None),
+        ("madeBy", True, None),
+        ("madeBy", False, "'madeBy' names no property: there is no 'madeBy'"),
+        ("several_words", False, "'several_words' matches nothing, silently; write wire names: severalWords"),
+        ("places[0].room_name", False, "matches nothing, silently; write wire names: places[0].roomName"),
+        ("place_by_key.any.room_name", False, "write wire names: placeByKey.any.roomName"),
+        ('place_by_key["a.b"].room_name', False, 'write wire names: placeByKey["a.b"].roomName'),
+        ("several_words[*]", False, "write wire names: severalWords.*"),
+        ("word.a", False, "'word.a' names no property: nothing is below word; shorten it"),
+        ("severalWords.a", False, "'severalWords.a' names no property: nothing is below severalWords; shorten it"),
+        ("wordByKey[0]", False, "nothing is below wordByKey"),
+        ("severalWords[0].a", False, "nothing is below severalWords[0]; shorten it"),
+        ("place.flor", False, "'place.flor' names no property: there is no 'flor'; did you mean 'floor'?"),
+        ("place[0]", False, "there is no 0"),
+        ("placeOrCorner.angel", False, "did you mean 'angle'?"),
+        ("", False, "is no property path; write it like scalingConfig.desiredSize or taints[0]"),
+        (".word", False, "is no property path"),
+        ("word.", False, "is no property path"),
+        ("place..floor", False, "is no property path"),
+        ("severalWords[", False, "is no property path"),
+        ("severalWords[a]", False, "is no property path"),
+        ("places[0]roomName", False, "is no property path"),
+    ],
+)
+def test_a_property_path_is_followed_through_every_type(path: str, outputs: bool, told: str | None) -> None:
+    found = check_property_path(THING, path, outputs=outputs)
+
+    assert (told is None and found is None) or (told is not None and told in str(found)), found
+
+
+def test_a_path_of_a_type_that_no_sdk_knows_is_left_alone() -> None:
+    assert check_property_path("madeup:index/thing:Other", "a[") is None
+
+
+@pytest.mark.parametrize(
+    ("classes", "fqn", "known"),
+    [
+        ({THING: "Thing"}, made_up_sdk.__name__, True),
+        ({THING: "thing"}, made_up_sdk.__name__, False),
+        ({THING: "THING"}, made_up_sdk.__name__, False),
+        ({}, made_up_sdk.__name__, False),
+        ({THING: "Thing"}, "", False),
+    ],
+    ids=["a class", "another name", "what is no class", "nothing", "no module"],
+)
+def test_a_type_is_known_by_the_class_that_an_sdk_registered(
+    monkeypatch: pytest.MonkeyPatch, classes: dict[str, str], fqn: str, known: bool
+) -> None:
+    monkeypatch.setattr(made_up_sdk, "INFO", {"fqn": fqn, "classes": classes})
+    monkeypatch.setitem(rpc._RESOURCE_MODULES, "madeup:index/thing", [object(), registered()])
+
+    assert knows(THING) is known
+    assert (check_inputs(THING, {"cuont": 1}) != []) is known
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"word": "a", "switch": "true", "severalWords": '["a"]', "count": "3", "anything": "x"}, []),
+        ({"word": "3"}, []),
+        ({"word": secret("a"), "severalWords": secret('["a"]'), "count": UNKNOWN, "switch": secret(UNKNOWN)}, []),
+        ({"severalWords": "[1]", "word": "a"}, ['severalWords[0]: got 1; write it as text: "1"']),
+        ({"severalWords": "[", "word": "a"}, ["severalWords: got '['; give a list"]),
+        ({"switch": '"a"', "word": "a"}, ["switch: got 'a'; give true or false"]),
+        ({"nobody": "[1]", "word": "a"}, ["nobody: pulumi:providers:madeup has no such input; known: "]),
+    ],
+    ids=["JSON text", "text that looks like a number", "late", "inside", "no JSON", "text as JSON", "no such input"],
+)
+def test_inputs_of_a_provider_are_read_out_of_their_json_text(given: dict[str, Any], told: list[str]) -> None:
+    found = [str(each) for each in check_inputs("pulumi:providers:madeup", given)]
+
+    assert len(found) == len(told)
+    assert all(each.startswith(start) for each, start in zip(found, told, strict=True)), found
+
+
+def test_a_provider_that_no_sdk_registered_is_not_known() -> None:
+    assert knows("pulumi:providers:madeup")
+    assert not knows("pulumi:providers:other")
