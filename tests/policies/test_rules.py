@@ -330,6 +330,9 @@ VIOLATIONS = [
         "gpu-taint-tolerated-by-daemons", pool(8, EXECUTE), {}, "only a NoExecute taint", id="NoExecute alone"
     ),
     pytest.param(
+        "gpu-taint-tolerated-by-daemons", pool(8, EXECUTE, NO_KEY), {}, "only a NoExecute taint", id="and one of no key"
+    ),
+    pytest.param(
         "other-accelerator-tainted",
         pool(0, accelerator="other", other_accelerator="instanceTypes trn2.48xlarge (AWS Trainium2)"),
         {},

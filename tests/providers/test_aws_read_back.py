@@ -888,3 +888,65 @@ def test_a_template_without_properties_is_none() -> None:
     broken: Any = None
 
     assert CLOUD.reading().read_template(TEMPLATE, broken) is None
+
+
+@pytest.mark.parametrize(
+    ("remote", "why"),
+    [
+        (None, None),
+        ({}, None),
+        ({"sourceSecurityGroupIds": ["sg-1"]}, None),
+        ({"ec2SshKey": "k"}, "a key without source security groups opens port 22 to 0.0.0.0/0"),
+        ({"ec2SshKey": "k", "sourceSecurityGroupIds": []}, "a key without source security groups opens port 22"),
+        ({"ec2SshKey": "k", "sourceSecurityGroupIds": ["sg-1"]}, "nodes need no SSH"),
+        ({"ec2SshKey": "k", "sourceSecurityGroups": ["sg-1"]}, "nodes need no SSH"),
+        (UNKNOWN, "nodes need no SSH"),
+    ],
+)
+def test_a_key_for_ssh_is_worse_without_the_groups_that_may_use_it(remote: Any, why: str | None) -> None:
+    (pool,) = read(GROUP, {"instanceTypes": ["g6.xlarge"], "launchTemplate": {"id": "lt-1"}, "remoteAccess": remote})
+
+    assert [one.why.startswith(why or "?") for one in pool.weaknesses] == ([True] if why else [])
+
+
+STATE = '{"InstanceTypes": ["g5.xlarge"]}'
+
+
+@pytest.mark.parametrize(
+    ("token", "inputs", "why"),
+    [
+        ("aws:cloudformation/stack:Stack", {"templateBody": UNKNOWN}, "its template is not known yet"),
+        ("aws:cloudformation/stack:Stack", {"templateUrl": UNKNOWN}, "its template is not known yet"),
+        ("aws:cloudformation/stackSet:StackSet", {"templateUrl": "https://a"}, "its template is not at hand"),
+        ("aws-native:cloudformation:Stack", {"templateBody": "a"}, "its template is neither JSON nor YAML"),
+        ("aws-native:cloudformation:Stack", {"templateBody": "[]"}, "its template is neither JSON nor YAML"),
+        ("aws-native:cloudformation:Stack", {"templateBody": "{"}, "its template is neither JSON nor YAML"),
+        ("aws-native:cloudformation:StackSet", {"templateBody": "Resources: {}"}, ""),
+        ("aws:cloudformation/stack:Stack", {"templateBody": {"Resources": {}}}, ""),
+        (
+            "aws:cloudcontrol/resource:Resource",
+            {"typeName": UNKNOWN, "desiredState": STATE},
+            "typeName is not known yet",
+        ),
+        ("aws:cloudcontrol/resource:Resource", {"typeName": "AWS::S3::Bucket", "desiredState": STATE}, ""),
+        ("aws:cloudcontrol/resource:Resource", {"typeName": "AWS::S3::Bucket", "desiredState": UNKNOWN}, ""),
+        ("aws:cloudcontrol/resource:Resource", {"typeName": "AWS::S3::Bucket"}, "desiredState is no JSON"),
+        ("aws:cloudcontrol/resource:Resource", {"typeName": "a", "desiredState": "[]"}, "desiredState is no JSON"),
+        ("aws-native:index:ExtensionResource", {"type": UNKNOWN}, "type is not known yet"),
+        ("aws-native:index:ExtensionResource", {"type": "AWS::S3::Bucket"}, ""),
+        (GROUP, {"templateBody": UNKNOWN}, ""),
+    ],
+)
+def test_what_holds_resources_says_why_it_cannot_be_read(token: str, inputs: dict[str, Any], why: str) -> None:
+    assert CLOUD.reading().unread(token, inputs) == why
+
+
+def test_what_is_held_and_not_read_is_named() -> None:
+    types = {"A": {"Type": "AWS::EKS::Nodegroup"}, "B": {"Type": "AWS::S3::Bucket"}, "C": {"Type": "AWS::ECS::Cluster"}}
+    held = CLOUD.reading().held_types
+
+    assert [*held("aws:cloudformation/stack:Stack", {"templateBody": {"Resources": types}})] == [
+        "cloudformation:AWS::S3::Bucket",
+        "cloudformation:AWS::ECS::Cluster",
+    ]
+    assert [*held(GROUP, {"templateBody": {"Resources": types}})] == []
