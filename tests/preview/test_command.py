@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -181,3 +182,102 @@ def test_the_program_is_the_one_pulumi_runs() -> None:
 
     assert [imported for imported, _ in ends] == ["from gpupools.stacks.program import run"] * 2
     assert all(called.startswith("run(") for _, called in ends)
+
+
+def test_resources_stand_by_cluster_in_the_files_order_after_the_providers(dev_report: Report) -> None:
+    resources = dev_report.preview.resources
+
+    assert [each.name for each in resources if each.parent is None] == [
+        *("protection", "train", "serve", "serve-kubernetes", "lab", "train-a100", "train-shared", "serve-a100"),
+        *("serve-runtime", "serve-slices", "lab-a100", "lab-shared", "lab-slices"),
+    ]
+    parents = [each.parent.rpartition("::")[2] if each.parent else each.name for each in resources]
+    assert parents == sorted(parents, key=parents.index), "children stand with their parent"
+
+
+def test_a_resource_belongs_to_the_cluster_of_the_longest_name(dev: CheckedFile, tmp_path: Path) -> None:
+    names = ("b-c-x", "b-x", "a", "zoo", "b-cx", "bx")
+    boxes = "".join(f"pulumi.ComponentResource('t:index:Box', {name!r})\n" for name in names)
+    provider = "pulumi_aws.Provider('b-c', region='eu-central-1')\n"
+    (tmp_path / "__main__.py").write_text(f"import pulumi, pulumi_aws\n{boxes}{provider}")
+    (cluster,) = [each for key, each in dev.plan.stack.clusters.items() if key == "train"]
+    stack = replace(dev.plan.stack, clusters=dict.fromkeys(("a", "b", "b-c"), cluster))
+    report = preview_file(
+        dev._replace(plan=replace(dev.plan, stack=stack)), tmp_path / "__main__.py", tmp_path / "none"
+    )
+
+    found = [each.name for each in report.preview.resources]
+    assert found == ["zoo", "bx", "b-c", "a", "b-x", "b-cx", "b-c-x"]
+
+
+TELLING = """
+import json
+from pulumi_policy import *
+def one(args, report):
+    o, p = args.opts, args.provider
+    told = [args.name, o.protect, [*o.ignore_changes], o.delete_before_replace, [*o.additional_secret_outputs],
+            o.parent.rpartition("::")[2], p and [p.resource_type, p.name, p.urn.rpartition("::")[2], dict(p.props)]]
+    report(json.dumps(told))
+def whole(args, report):
+    for r in args.resources:
+        told = [r.name, r.resource_type, dict(r.props), r.opts.protect, r.parent and r.parent.name,
+                sorted(d.name for d in r.dependencies), r.provider and r.provider.name,
+                {k: sorted(d.name for d in v) for k, v in r.property_dependencies.items() if v}]
+        report(json.dumps(told), r.urn)
+PolicyPack(name="telling", policies=[ResourceValidationPolicy("one", "One.", one), LATER
+])
+"""
+TOLD = """
+import pulumi, pulumi_gcp as gcp
+box = pulumi.ComponentResource("t:index:Box", "box")
+provider = gcp.Provider("p", project="x")
+first = gcp.container.NodePool("first", cluster="c")
+gcp.container.NodePool("a", cluster=first.cluster, opts=pulumi.ResourceOptions(
+    parent=box, provider=provider, protect=True, ignore_changes=["nodeCount"], delete_before_replace=True,
+    additional_secret_outputs=["operation"], depends_on=[provider]))
+"""
+
+
+def test_a_pack_is_told_what_the_engine_tells_it(dev: CheckedFile, tmp_path: Path) -> None:
+    (tmp_path / "program").mkdir()
+    (tmp_path / "program" / "__main__.py").write_text(TOLD)
+    (tmp_path / "__main__.py").write_text(TELLING.replace("LATER", "StackValidationPolicy('whole', 'Whole.', whole)"))
+    report = preview_file(dev, tmp_path / "program" / "__main__.py", tmp_path)
+    one, whole = (
+        {(told := json.loads(each.message.partition("\n")[2]))[0]: (told[1:], each.urn) for each in verdict.violations}
+        for verdict in report.verdicts
+    )
+
+    provider = ["pulumi:providers:gcp", "p", "p", {"project": "x"}]
+    assert {name: told for name, (told, _) in one.items()} == {
+        "box": [False, [], None, [], "gpupools-dev", None],
+        "p": [False, [], None, ["accessToken"], "gpupools-dev", None],
+        "first": [False, [], None, [], "gpupools-dev", None],
+        "a": [True, ["nodeCount"], True, ["operation"], "box", provider],
+    }
+    assert {name: told for name, (told, _) in whole.items()} == {
+        "box": ["t:index:Box", {}, False, None, [], None, {}],
+        "p": ["pulumi:providers:gcp", {"project": "x"}, False, None, [], None, {}],
+        "first": ["gcp:container/nodePool:NodePool", {"cluster": "c"}, False, None, [], None, {}],
+        "a": [
+            "gcp:container/nodePool:NodePool",
+            {"cluster": "c"},
+            True,
+            "box",
+            ["first", "p"],
+            "p",
+            {"cluster": ["first"]},
+        ],
+    }
+    assert {name: urn for name, (_, urn) in one.items()} == {each.name: each.urn for each in report.preview.resources}
+    assert report.problems == ()
+
+
+def test_a_pack_without_rules_of_the_stack_is_not_asked_for_them(dev: CheckedFile, tmp_path: Path) -> None:
+    (tmp_path / "program").mkdir()
+    (tmp_path / "program" / "__main__.py").write_text(TOLD)
+    (tmp_path / "__main__.py").write_text(TELLING.replace("LATER", ""))
+    report = preview_file(dev, tmp_path / "program" / "__main__.py", tmp_path)
+
+    assert [(each.policy, each.level, each.description) for each in report.verdicts] == [("one", "advisory", "One.")]
+    assert [len(each.violations) for each in report.verdicts] == [4]

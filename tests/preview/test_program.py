@@ -43,6 +43,19 @@ FAILURES = {
     ),
     "missing configuration": ("pulumi.Config().require('region')", "gpupools:region"),
     "logged error": ("pulumi.log.error('broken')", "the program logged an error: broken"),
+    "explained end": ("pulumi.log.error('broken')\nraise SystemExit(32)", "the program logged an error: broken"),
+    "unexplained end": ("raise SystemExit(32)", "the program ended itself with exit code 32 without saying why"),
+    "end with a sentence": ("raise SystemExit('enough')", "the program ended itself with exit code enough"),
+    "input properties that say their path": (
+        "raise pulumi.InputPropertiesError('m', [{'property_path': 'pool', 'reason': 'pool: got 1'}])",
+        "pool: got 1",
+    ),
+    "an error that says nothing": ("raise KeyError", "the program failed at PROGRAM:3: KeyError"),
+    "an error of several lines": (
+        "raise ValueError('one\\n  two')",
+        "the program failed at PROGRAM:3: ValueError: one two",
+    ),
+    "a file that is not there": ("open('/nowhere/at/all')", "the program failed at PROGRAM:3: FileNotFoundError: "),
 }
 
 
@@ -56,10 +69,149 @@ def test_what_stops_a_program_is_one_problem_without_a_traceback(
     text = str(found.problems[0])
     assert expected.replace("PROGRAM", str(tmp_path / "program" / "__main__.py")) in text
     assert "Traceback" not in text
+    assert text.count("pool: ") <= 1
+    assert not text.endswith(":")
 
 
-def test_a_program_that_ends_itself_well_has_no_problem(preview: RunProgram) -> None:
-    assert preview("import sys\nsys.exit(0)").problems == []
+@pytest.mark.parametrize("code", ["0", "", "None"])
+def test_a_program_that_ends_itself_well_has_no_problem(preview: RunProgram, code: str) -> None:
+    assert preview(f"import sys\nsys.exit({code})").problems == []
+
+
+def test_every_input_that_an_error_names_is_a_problem(preview: RunProgram) -> None:
+    details = "[{'property_path': 'a', 'reason': 'is odd'}, {'property_path': 'b', 'reason': 'b: is even'}]"
+    found = preview(f"import pulumi\nraise pulumi.InputPropertiesError('m', {details})").problems
+
+    assert [(problem.path, problem.what) for problem in found] == [(("a",), "is odd"), ((), "b: is even")]
+
+
+def test_a_line_of_the_program_is_named_from_where_the_reader_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "program").mkdir()
+    (tmp_path / "program" / "beside.py").write_text("def fail():\n\n    raise KeyError('x')\n")
+    program = tmp_path / "program" / "__main__.py"
+    program.write_text("import json, beside\n\njson.dumps({}, default=None)\nbeside.fail()\n")
+    monkeypatch.chdir(tmp_path)
+    (deepest,) = preview_program(program, "test", "gpupools", {}).problems
+    program.write_text("import json\n\njson.loads('{')\n")
+    (own,) = preview_program(program, "test", "gpupools", {}).problems
+
+    assert str(deepest) == "the program failed at program/beside.py:3: KeyError: 'x'"
+    assert str(own).startswith("the program failed at program/__main__.py:3: JSONDecodeError: Expecting property name")
+
+
+def test_a_program_that_is_one_file_runs_as_that_file(tmp_path: Path) -> None:
+    program = tmp_path / "single.py"
+    program.write_text(
+        "import os, sys, pulumi\npulumi.export('x', [os.getcwd(), sys.argv, sys.path[0], __name__, __file__])\n"
+    )
+    before = sys.path[0]
+
+    assert preview_program(program, "test", "gpupools", {}).outputs["x"] == [
+        *(str(tmp_path), [str(program)], before, "__main__", str(program))
+    ]
+
+
+def test_what_is_printed_during_a_request_keeps_its_order(preview: RunProgram) -> None:
+    found = preview(
+        """
+        import pulumi, pulumi_gcp as gcp
+        pools = [gcp.container.NodePool(name, cluster="c") for name in "zyx"]
+        pulumi.Output.all(*[pool.name for pool in pools]).apply(lambda names: print("all"))
+        for pool in pools:
+            pulumi.ComponentResource("t:index:Box", pool._name)
+        """
+    )
+
+    assert [(each.type.rpartition(":")[2], each.name) for each in found.resources] == [
+        *(("NodePool", name) for name in "zyx"),
+        *(("Box", name) for name in "zyx"),
+    ]
+
+
+def test_children_stand_by_name_and_others_as_they_were_declared(preview: RunProgram) -> None:
+    found = preview(
+        """
+        import pulumi
+        def box(name, parent=None):
+            return pulumi.ComponentResource("t:index:Box", name, {}, pulumi.ResourceOptions(parent=parent))
+        b, a = box("b"), box("a")
+        for name in ("z", "y"):
+            box(name, a)
+        for name in ("x", "w"):
+            box(name, b)
+        """
+    )
+
+    assert [each.name for each in found.resources] == ["b", "w", "x", "a", "y", "z"]
+
+
+def test_what_an_update_would_leave_behind_is_told_of_every_resource(preview: RunProgram) -> None:
+    found = preview(
+        """
+        import pulumi
+        class Box(pulumi.ComponentResource):
+            def __init__(self, name, outputs=None):
+                super().__init__("t:index:Box", name)
+                if outputs is not None:
+                    self.register_outputs(outputs)
+        Box("a", {"size": 1})
+        Box("b")
+        """
+    )
+
+    assert {urn.rpartition("::")[2]: left for urn, left in found.state.items()} == {
+        "a": {"type": "t:index:Box", "outputs": {"size": 1}},
+        "b": {"type": "t:index:Box", "outputs": {}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("value", "known", "secret"),
+    [
+        (LATE, UNKNOWN, True),
+        ({"a": [1, {"b": LATE}]}, f'{{"a": [1, {{"b": "{UNKNOWN}"}}]}}', True),
+        ([[LATE]], f'[["{UNKNOWN}"]]', True),
+        ({"a": [1, {"b": None}]}, '{"a": [1, {"b": null}]}', False),
+        ("text", "text", False),
+        (1.5, "1.5", False),
+    ],
+    ids=["all of it", "in a list of a map", "in lists", "nothing late", "text", "a number"],
+)
+def test_a_late_value_is_secret_at_any_depth(preview: RunProgram, value: Any, known: str, secret: bool) -> None:
+    found = preview(
+        """
+        import json, pulumi
+        pulumi.export("given", pulumi.runtime.config.get_config("other:key"))
+        pulumi.export("secret", pulumi.runtime.is_config_secret("other:key"))
+        """,
+        **{"other:key": value},
+    )
+
+    assert found.outputs == {"given": known, "secret": secret}
+
+
+def test_modules_beside_a_program_are_forgotten_and_others_stay(tmp_path: Path) -> None:
+    folder, elsewhere = tmp_path / "program", tmp_path / "elsewhere"
+    for package in (folder / "inside_it", elsewhere / "beside_it"):
+        package.mkdir(parents=True)
+        (package / "__init__.py").write_text("")
+        (package / "deeper.py").write_text("")
+    (folder / "single_beside.py").write_text("")
+    lines = [
+        "import sys",
+        f"sys.path.append({str(elsewhere)!r})",
+        "import inside_it.deeper, single_beside, beside_it.deeper",
+    ]
+    (folder / "__main__.py").write_text("\n".join(lines))
+    found = preview_program(folder / "__main__.py", "test", "gpupools", {})
+    names = ("inside_it", "inside_it.deeper", "single_beside", "beside_it", "beside_it.deeper")
+
+    assert found.problems == []
+    assert [name for name in names if name in sys.modules] == ["beside_it", "beside_it.deeper"]
+    for name in names[-2:]:
+        del sys.modules[name]
 
 
 def test_a_missing_program_is_a_problem(tmp_path: Path) -> None:

@@ -224,8 +224,8 @@ def _forget_modules_beside(program: Path, new: Iterable[str]) -> None:
     folder = program.parent.resolve()
     if any(Path(entry or ".").resolve() == folder for entry in sys.path):
         return
-    for name in new:
-        origin = getattr(sys.modules.get(name.partition(".")[0]), "__file__", None)
+    origins = {name: getattr(sys.modules.get(name.partition(".")[0]), "__file__", None) for name in new}
+    for name, origin in origins.items():  # a package is looked up before it goes, for the modules inside it
         if origin is not None and folder in (Path(origin).parent, Path(origin).parent.parent):
             sys.modules.pop(name, None)
 
