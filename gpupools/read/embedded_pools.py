@@ -155,9 +155,8 @@ class _Places:
         value: Any = None
         for match in _STEP.finditer(path):
             if match[2]:
-                index = int(match[2])
-                written += f"[{index}]"
-                value = value[index] if is_list(value) and index < len(value) else None
+                written += f"[{match[2]}]"
+                value = value[int(match[2])] if is_list(value) else None
                 continue
             name = match[1]
             key = self.held.names.get(name, name)

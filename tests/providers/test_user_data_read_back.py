@@ -14,7 +14,7 @@ import yaml
 from gpupools.base.taints import Effect, Taint
 from gpupools.planned.pool_facts import SharingFacts
 from gpupools.providers.aws.boot import MOST_USER_DATA
-from gpupools.providers.aws.user_data import UserData, read_user_data
+from gpupools.providers.aws.user_data import UserData, is_mime, read_user_data, toml_fault
 
 NVIDIA = "settings.kubelet-device-plugins.nvidia"
 JOINS = '[settings.kubernetes]\ncluster-name = "x"\n'
@@ -231,3 +231,41 @@ def test_files_are_unpacked_up_to_a_limit_together(beyond: int, opaque: bool) ->
 
     assert found.opaque is opaque
     assert bool(found.taints) is not opaque
+
+
+@pytest.mark.parametrize(
+    ("raw", "fault"),
+    [
+        (b"[settings.kubernetes]\nmax-pods = 9\n", ""),
+        (b"", ""),
+        (b"\xff", "it is no text"),
+        (b"[settings", "Expected ']'"),
+        (b"a = " + b"[" * 5000, ("it is nested too deeply", "TOML inline arrays")),  # as Python's version has it
+        (b"[settings]\n[b]\n[a]\n", "it has a, b beside settings"),
+        (b'[settings."a.b"]\nc = 1\n', "a table's header has a quoted key, which EKS does not read"),
+        (b"[settings]\n[['settings'.a]]\n", "a table's header has a quoted key"),
+        (b'[settings]\n"a.b" = "[settings.\'a\']"\n', ""),
+    ],
+)
+def test_bottlerocket_settings_that_eks_cannot_merge_say_why(raw: bytes, fault: str | tuple[str, ...]) -> None:
+    assert toml_fault(raw).startswith(fault)
+    assert bool(toml_fault(raw)) is bool(fault)
+
+
+@pytest.mark.parametrize(
+    ("raw", "mime"),
+    [
+        (b'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n\na\n--b--\n', True),
+        (b'\n\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n\na\n--b--\n', True),
+        (b'Content-Type: multipart/mixed; boundary="b"\n\n', False),
+        (b"Content-Type: text/plain\n\na\n", False),
+        (b"#!/bin/sh\n", False),
+        (b"", False),
+    ],
+)
+def test_user_data_in_parts_is_told_from_any_other(raw: bytes, mime: bool) -> None:
+    assert is_mime(raw) is mime
+
+
+def test_what_is_no_unicode_is_read_all_the_same() -> None:
+    assert read_user_data("#!/bin/sh\necho \ud800\nk3s agent --node-taint=a=b:NoSchedule\n").taints

@@ -177,7 +177,7 @@ def _named(
     value = given
     for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", reference.property):
         if index:
-            value = value[int(index)] if is_list(value) and int(index) < len(value) else None
+            value = value[int(index)] if is_list(value) else None
         else:
             value = mapping(value).get(key[:1].upper() + key[1:])
     for name in (*_words(value), names.get(reference.id, "")):

@@ -140,9 +140,9 @@ def _node_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[Po
     if template and not machines.names and not machines.unknown:
         decides.add("machine")
         machines.unknown.append("launchTemplate")
-    if template and (image is None or image in ("CUSTOM", UNKNOWN)):
+    if image in (None, "CUSTOM", UNKNOWN):
         decides.add("image")
-    if template and (decides & {"image"} or text(image).startswith(("AL2023_", "BOTTLEROCKET_"))):
+    if template and ("image" in decides or text(image).startswith(("AL2023_", "BOTTLEROCKET_"))):
         # Nodes of an image of one's own register with the taints of their user data. With EKS's image, EKS merges the
         # template's NodeConfig or settings into its own.
         # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
@@ -227,7 +227,7 @@ def _group_hardening(properties: Mapping[str, Any], hardening: Hardening) -> Non
         "remote-access",
         "remoteAccess",
         remote if remote is UNKNOWN else key,
-        not remote or key is None,
+        key is None,
         "unset; reach nodes through Session Manager",
         "a key without source security groups opens port 22 to 0.0.0.0/0" if opened else "nodes need no SSH",
         source=_REMOTE_ACCESS,

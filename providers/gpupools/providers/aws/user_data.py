@@ -346,8 +346,10 @@ def toml_fault(raw: bytes) -> str:
         settings = tomllib.loads(raw.decode())
     except UnicodeDecodeError:
         return "it is no text"
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        return str(error) or "it is nested too deeply"
+    except tomllib.TOMLDecodeError as error:
+        return str(error)
+    except RecursionError:
+        return "it is nested too deeply"
     if set(settings) - {"settings"}:
         return f"it has {', '.join(sorted(set(settings) - {'settings'}))[:60]} beside settings"
     if _QUOTED_HEADER.search(raw.decode()):
