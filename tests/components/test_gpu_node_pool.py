@@ -9,6 +9,7 @@ import yaml
 
 from gpupools.asked.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
 from gpupools.base.errors import Rejected
+from gpupools.components import declared
 from gpupools.components.gpu_node_pool import GpuNodePoolArgs, NodesArgs, PoolArgs, SharingArgs, plan_args
 from gpupools.preview.program import Preview, preview_program
 from gpupools.preview.schema import UNKNOWN
@@ -433,6 +434,59 @@ def test_components_of_one_cluster_are_held_against_each_other(
     shown = preview(PROGRAM + program)
 
     assert [str(problem).removeprefix("component_name: ") for problem in shown.problems] == said
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "said"),
+    [
+        pytest.param("make('a', 'l4')", "make('b', 'l4')", [TAKEN], id="one name twice"),
+        pytest.param("make('a', 'l4')", "make('a', 'l4')", [], id="the same component once more"),
+        pytest.param("make('a', 'l4')", "serve('software', 'gpu')", [unserved("pools", "gpu")], id="another key"),
+        pytest.param(
+            "serve('software', 'gpu')", "make('a', 'l4')", [unserved("pool_name", "gpu")], id="software first"
+        ),
+    ],
+)
+def test_components_that_a_host_serves_are_held_against_each_other(
+    preview: RunProgram, monkeypatch: pytest.MonkeyPatch, first: str, second: str, said: list[str]
+) -> None:
+    """A host gets a connection of its own for each component, and runs with and without preview in one process."""
+    monkeypatch.setattr(declared, "hosted", True)
+    monkeypatch.setattr(declared, "_HOSTED", {})
+    before = preview(PROGRAM + first)
+    after = preview(PROGRAM + second)
+
+    assert before.problems == []
+    assert [str(problem).removeprefix("component_name: ") for problem in after.problems] == said
+    monkeypatch.setattr(declared, "_HOSTED", {False: declared._HOSTED[True]})
+    assert preview(PROGRAM + second).problems == []
+
+
+@pytest.mark.parametrize("late", ["cluster['name'] = pulumi.Output.from_input('train')\n", ""], ids=["late", "known"])
+def test_a_late_address_reaches_the_pool_that_nobody_else_makes(preview: RunProgram, late: str) -> None:
+    shown = preview(f"{PROGRAM}{late}make('a', 'l4')\nmake('a2', 'l4-b')\nmake('c', 'l4', {{**cluster, 'name': 'x'}})")
+    groups = {each.name: each.inputs["clusterName"] for each in shown.resources if each.type.endswith(":NodeGroup")}
+
+    assert shown.problems == []
+    assert groups == {"a-nodes": "train", "a2-nodes": "train", "c-nodes": "x"}
+
+
+def test_what_a_component_waits_for_is_waited_for_by_all_that_is_inside_it(preview: RunProgram) -> None:
+    shown = preview(
+        f"""
+        import pulumi_aws as aws
+        first = aws.ec2.PlacementGroup("first", strategy="cluster")
+        GpuNodePool('waits', {args("aws")!r}, pulumi.ResourceOptions(depends_on=[first]))
+        """
+    )
+    (component,) = [each for each in shown.resources if each.type == COMPONENT]
+    box = next(each.urn for each in shown.resources if each.name == "first")
+    inside = [each for each in shown.resources if each.parent == component.urn]
+
+    assert shown.problems == []
+    assert inside
+    assert [each.name for each in inside if box not in each.options.get("dependsOn", ())] == []
+    assert component.options["dependsOn"] == [box]
 
 
 def test_two_programs_of_one_process_know_nothing_of_each_other(preview: RunProgram) -> None:

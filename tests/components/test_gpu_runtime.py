@@ -343,6 +343,41 @@ def test_a_program_gives_the_provider_and_the_pools_to_wait_for(preview: RunProg
     assert pools <= set(dependencies(release))
 
 
+@pytest.mark.parametrize(
+    ("options", "waited"),
+    [
+        ("depends_on=pool", ["pool-pool"]),
+        ("depends_on=[pool]", ["pool-pool"]),
+        ("depends_on=[]", []),
+        ("", []),
+    ],
+    ids=["one", "a list", "none", "not said"],
+)
+def test_what_the_plan_puts_after_the_pools_waits_for_those_it_is_given(
+    preview: RunProgram, options: str, waited: list[str]
+) -> None:
+    shown = preview(
+        f"""
+        {OWN.replace(chr(10), chr(10) + " " * 8)}
+        args = {own_args()!r}
+        pool = GpuNodePool("pool", {{"cloud": "azure", "cluster": args["cluster"], "pool": args["pools"]["a"],
+            "pool_name": "a"}})
+        GpuRuntime("software", args, pulumi.ResourceOptions(providers=[api], {options}))
+        """
+    )
+    pools = {each.urn: each.name for each in shown.resources if each.type.endswith(":AgentPool")}
+    steps = plan_args(own_args()).depends
+    after = {each for each, before in steps.items() if any(step.startswith("pool/") for step in before)}
+    found = {
+        each.name.removeprefix("software-"): sorted(pools[urn] for urn in dependencies(each) if urn in pools)
+        for each in below(shown, of_type(shown, COMPONENT)[0])
+    }
+
+    assert shown.problems == []
+    assert after
+    assert {step: found[step.replace("/", "-")] for step in after} == dict.fromkeys(after, waited)
+
+
 def test_without_a_provider_for_the_cluster_nothing_is_installed_anywhere(preview: RunProgram) -> None:
     shown = preview(OWN + f"GpuRuntime('software', {own_args()!r})")
 

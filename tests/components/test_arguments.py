@@ -1,0 +1,122 @@
+"""What the components make of their arguments before anything is planned."""
+
+from typing import Any, TypedDict
+
+import pulumi
+import pytest
+
+from gpupools.asked.spec import LATE
+from gpupools.base.errors import Problem, Rejected
+from gpupools.components.arguments import (
+    input_error,
+    known_values,
+    parse_cloud,
+    parse_cluster_argument,
+    unknown_arguments,
+)
+from gpupools.providers import clouds
+
+
+class Given(TypedDict):
+    one: str
+    other: int
+
+
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [
+        (3.0, 3),
+        (3.5, 3.5),
+        (3, 3),
+        (True, True),
+        ("3.0", "3.0"),
+        (None, None),
+        ({"a": 1.0, "b": [2.0, (3.0, "x")]}, {"a": 1, "b": [2, [3, "x"]]}),
+    ],
+)
+def test_numbers_are_whole_again_after_the_wire(value: Any, known: Any) -> None:
+    found = known_values(value)
+
+    assert found == known
+    assert type(found) is type(known)
+    assert not isinstance(found, dict) or isinstance(found["a"], int)
+
+
+def test_an_output_is_late_at_any_depth() -> None:
+    late = pulumi.Output.from_input("x")
+
+    assert known_values(late) is LATE
+    assert known_values({"a": [late, {"b": late}]}) == {"a": [LATE, {"b": LATE}]}
+
+
+@pytest.mark.parametrize("name", sorted(clouds()))
+def test_a_cloud_is_known_by_its_name(name: str) -> None:
+    assert parse_cloud(name).name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("ows", "cloud: no cloud is called 'ows'; did you mean 'aws'?"),
+        (None, "cloud: no cloud is called None"),
+        (["aws"], "cloud: no cloud is called ['aws']"),
+    ],
+)
+def test_another_name_of_a_cloud_is_refused(name: Any, said: str) -> None:
+    with pytest.raises(Rejected) as caught:
+        parse_cloud(name)
+
+    assert str(caught.value).startswith(said)
+
+
+def test_arguments_that_a_component_does_not_have_are_named_with_the_nearest() -> None:
+    given: Any = {"one": 1, "othre": 2, 7: 3}
+
+    assert [str(problem) for problem in unknown_arguments(given, Given)] == [
+        "othre: unknown argument; did you mean 'other'?",
+        "7: unknown argument; known: one, other",
+    ]
+
+
+FILE_ONLY = "goes into a stack file only; "
+AN_OUTPUT = f"{FILE_ONLY}give an output: pulumi.StackReference(…).require_output(…)"
+A_PROVIDER = f"{FILE_ONLY}give the program's provider of this cloud that setting, and name it in opts.providers"
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, []),
+        ({"name": {"output": "name"}, "stack": "o/p/q"}, [f"cluster.name: {AN_OUTPUT}", f"cluster.stack: {AN_OUTPUT}"]),
+        ({"stack": "o/p/q"}, [f"cluster.stack: {AN_OUTPUT}"]),
+        ({"profile": "x"}, [f"cluster.profile: {A_PROVIDER}"]),
+        ({"profile": "x", "stack": "o/p/q"}, [f"cluster.stack: {AN_OUTPUT}", f"cluster.profile: {A_PROVIDER}"]),
+    ],
+)
+def test_what_only_a_stack_file_may_say_of_a_cluster_is_refused(changes: dict[str, Any], said: list[str]) -> None:
+    cloud = clouds()["aws"]
+    given = {key: value for key, value in cloud.example_cluster.items() if key != "cloud"} | changes
+    if said:
+        with pytest.raises(Rejected) as caught:
+            parse_cluster_argument(given, cloud)
+        assert [str(problem) for problem in caught.value.problems] == said
+    else:
+        assert parse_cluster_argument(given, cloud).cloud == "aws"
+
+
+@pytest.mark.parametrize("value", [None, 7, ["a"]])
+def test_a_cluster_that_is_no_map_is_refused(value: Any) -> None:
+    with pytest.raises(Rejected) as caught:
+        parse_cluster_argument(value, clouds()["aws"])
+
+    assert {problem.path[0] for problem in caught.value.problems} == {"cluster"}
+
+
+def test_an_error_has_every_reason_in_its_text_and_its_details() -> None:
+    error = input_error(Rejected([Problem(("a", 0, "b"), "is odd", "mend it"), Problem((), "is all wrong")]))
+
+    assert str(error) == "a[0].b: is odd; mend it\nis all wrong"
+    assert error.errors == [
+        {"property_path": "a[0].b", "reason": "a[0].b: is odd; mend it"},
+        {"property_path": "", "reason": "is all wrong"},
+    ]
