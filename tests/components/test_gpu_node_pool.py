@@ -475,7 +475,7 @@ def test_what_a_component_waits_for_is_waited_for_by_all_that_is_inside_it(previ
     shown = preview(
         f"""
         import pulumi_aws as aws
-        first = aws.ec2.PlacementGroup("first", strategy="cluster")
+        first = aws.Provider("first", region="us-east-1")
         GpuNodePool('waits', {args("aws")!r}, pulumi.ResourceOptions(depends_on=[first]))
         """
     )
