@@ -26,6 +26,7 @@ COMMANDS = {
     "import": "write the stack file that takes over node pools made by other means",
     "diff": "say what an edit of a stack file does to the nodes that run",
     "report": "draw what stack files would create as one page, or as a comment for a pull request",
+    "stacks": "list the stacks of a repository with accounts, pools, changes and order",
     "images": "list the images and charts a stack file needs, with digests, for a registry of your own",
     "policy": "judge Terraform plans, Pulumi previews and states, and Kubernetes manifests by the policy pack's rules",
     "schema": "print the JSON schema of a stack file, for editors",

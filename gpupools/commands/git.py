@@ -6,6 +6,7 @@ configuration names commands (https://git-scm.com/docs/git-config#Documentation/
 
 import os
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
@@ -32,13 +33,45 @@ def file_at(ref: str, file: Path) -> bytes:
     if top is None:
         raise NotInGit(f"{named.parent} is in no git checkout; give two files, OLD and NEW")
     _check_checkout(top)
-    commit = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
-    if not commit:
-        raise NotInGit(f"git knows no commit {ref!r}; name a branch, a tag or a commit of this checkout")
+    commit = _commit(top, ref)
     for path in dict.fromkeys((named, meant)):
         if path.is_relative_to(top) and (text := _text(top, ref, commit, path.relative_to(top))) is not None:
             return text
     raise NotThen(f"{file} is not in {ref}; name the file as it was called there, or give two files")
+
+
+def gone_since(ref: str, folder: Path, named: Callable[[str], object]) -> Iterator[tuple[Path, bytes]]:
+    """Yield the files below a folder that a commit has and that are not there now, with their text.
+
+    Args:
+        ref: The commit.
+        folder: In a checkout.
+        named: Says by a file's name whether it counts.
+
+    Raises:
+        NotInGit: There is no checkout or no such commit.
+    """
+    here = folder.resolve()
+    top = _top(here)
+    if top is None:
+        raise NotInGit(f"{folder} is in no git checkout; leave --since out")
+    _check_checkout(top)
+    commit = _commit(top, ref)
+    listed = _git(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
+    for each in listed.split(b"\0"):
+        path = Path(os.fsdecode(each))
+        there = top / path
+        if not each or not named(path.name) or not there.is_relative_to(here) or os.path.lexists(there):
+            continue
+        if (text := _text(top, ref, commit, path)) is not None:
+            yield folder / there.relative_to(here), text
+
+
+def _commit(top: Path, ref: str) -> str:
+    commit = _git(top, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}").decode().strip()
+    if not commit:
+        raise NotInGit(f"git knows no commit {ref!r}; name a branch, a tag or a commit of this checkout")
+    return commit
 
 
 def _top(folder: Path) -> Path | None:

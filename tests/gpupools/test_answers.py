@@ -31,6 +31,9 @@ FILES = {
     "Pulumi.good.yaml": STACK,
     "Pulumi.spot.yaml": STACK.replace("max: 8}", "max: 8}, capacity: {mode: spot}"),
     "Pulumi.bad.yaml": STACK.replace("g2-standard-8", "g2-standard-9"),
+    "Pulumi.yaml": "{name: team, runtime: python}",
+    "listed/Pulumi.yaml": "{name: listed, runtime: python}",
+    "listed/Pulumi.one.yaml": STACK,
     "pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: []}\n",
     "good.json": "{}",
     "pool.json": json.dumps(gke_pool(Random(1), 0).described),
@@ -58,6 +61,10 @@ RUNS = [
     ("report Pulumi.none.yaml", 1),
     ("report -o good.json Pulumi.good.yaml", 2),
     ("report --since HEAD Pulumi.good.yaml", 2),
+    ("stacks", 1),
+    ("stacks listed", 0),
+    ("stacks none", 1),
+    ("stacks --since HEAD listed", 2),
     ("images Pulumi.good.yaml", 0),
     ("images Pulumi.bad.yaml", 1),
     ("images Pulumi.none.yaml", 1),
@@ -92,6 +99,7 @@ RUNS = [
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "listed").mkdir()
     for name, text in FILES.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path

@@ -46,6 +46,7 @@ def step(run: Run, checkout: Checkout, tmp_path: Path) -> Any:
         (GPUPOOLS, "policy", "pool.yaml"),
         (GPUPOOLS, "policy", "--format", "sarif", "pool.yaml"),
         (GPUPOOLS, "matrix", "--cloud", "aws"),
+        (GPUPOOLS, "stacks", "--within", "."),
         (GPUPOOLS, "report", "--markdown", "--no-policies", "stack/Pulumi.dev.yaml"),
         (GPUPOOLS, "report", "--no-policies", "-o", "plan.html", "stack/Pulumi.dev.yaml"),
         (Path(sys.executable).parent / "gpupools", "check", "stack/Pulumi.dev.yaml"),
@@ -55,6 +56,7 @@ def step(run: Run, checkout: Checkout, tmp_path: Path) -> Any:
 )
 def test_a_command_imports_nothing_of_the_checkout(command: Any, run: Run, checkout: Checkout) -> None:
     checkout.write("pool.yaml", TAINTED)
+    checkout.write("Pulumi.yaml", "name: team\nruntime: python\nmain: stacks\nstackConfigDir: stack\n")
     done = run(*command)
 
     assert (done.returncode, checkout.went_off()) == (0, []), done.stderr
@@ -138,6 +140,39 @@ def test_a_file_that_links_lead_out_of_the_checkout_is_not_read(
         assert done.returncode == 1
         assert "a link leads out of" in done.stderr
         assert "hunter2" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", ["stack/Pulumi.linked.yaml", "Pulumi.yaml", "other/Pulumi.yaml"])
+def test_a_repository_with_a_link_that_leads_out_of_it_is_not_listed(
+    name: str, run: Run, checkout: Checkout, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret.yaml"
+    secret.write_text("name: hunter2\nconfig: {gpupools:pools: hunter2}\n")
+    (checkout.folder / "other").mkdir()
+    checkout.write("other/Pulumi.dev.yaml", STACK)
+    (checkout.folder / name).symlink_to(secret)
+    (checkout.folder / "round").symlink_to(".")
+    os.mkfifo(checkout.folder / "Pulumi.pipe.yaml")
+    done = run(GPUPOOLS, "stacks", "--within", ".")
+
+    assert done.returncode == 1
+    assert f"{name}: a link leads out of" in done.stderr
+    assert "hunter2" not in done.stdout + done.stderr
+
+
+def test_stacks_asks_git_and_runs_nothing_that_the_checkout_names(run: Run, checkout: Checkout) -> None:
+    checkout.write("Pulumi.yaml", "name: team\nruntime: python\nstackConfigDir: stack\n")
+    git(checkout.folder, "init", "-q")
+    git(checkout.folder, "add", "-A")
+    git(checkout.folder, "commit", "-qm", "One")
+    checkout.write("stack/Pulumi.dev.yaml", STACK.replace("max: 1", "max: 2"))
+    mark = checkout.marks / "git"
+    for key in ("core.fsmonitor", "core.pager", "core.sshCommand", "core.gitProxy", "diff.external"):
+        git(checkout.folder, "config", key, f"touch {mark}")
+    done = run(GPUPOOLS, "stacks", "--since", "HEAD", "--within", ".")
+
+    assert (done.returncode, checkout.went_off()) == (0, []), done.stderr
+    assert "changed: stack/Pulumi.dev.yaml: 1 changed in place" in done.stdout
 
 
 def test_a_link_inside_the_checkout_and_a_file_named_outside_it_are_read(

@@ -1,0 +1,230 @@
+"""`gpupools stacks`: what it lists of a repository, in which order, and what changed since a commit."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from gpupools.commands.cli import main
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
+STACK = """\
+config:
+  gpupools:clusters:
+    train: {cloud: aws, name: train, region: eu-central-1, subnet_ids: [subnet-0a1b2c3d],
+      node_role_arn: "arn:aws:iam::123456789012:role/gpu-nodes"%s}
+  gpupools:pools:
+    one: {clusters: [train], instance_type: g6.xlarge, nodes: {max: 2}}
+"""
+GPUS = "name: gpus\nruntime: python\nmain: stacks\nstackConfigDir: stacks\n"
+
+
+def laid(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a repository with two projects, of which one takes outputs of the other."""
+    monkeypatch.chdir(tmp_path)
+    laid(
+        tmp_path,
+        {
+            "gpus/Pulumi.yaml": GPUS,
+            "gpus/requirements.txt": "gpupools==1.0\n",
+            "gpus/stacks/Pulumi.dev.yaml": STACK % ", stack: acme/base/dev",
+            "gpus/stacks/Pulumi.prod.yaml": STACK % ", stack: acme/network/prod",
+            "gpus/stacks/Pulumi.dev.deploy.yaml": "settings: {operationContext: {}}\n",
+            "base/Pulumi.yaml": "name: base\nruntime: python\n",
+            "base/Pulumi.dev.yaml": STACK % "",
+            "base/Pulumi.old.yaml": STACK % "",
+            "other/Pulumi.yaml": "name: other\nruntime: go\n",
+            "other/Pulumi.dev.yaml": "config: {aws:region: eu-central-1}\n",
+            "examples/Pulumi.shown.yaml": STACK % "",
+            ".venv/Pulumi.yaml": GPUS,
+            ".venv/Pulumi.dev.yaml": STACK % "",
+        },
+    )
+    return tmp_path
+
+
+def git(*arguments: str) -> None:
+    who = ("-c", "user.name=Example", "-c", "user.email=someone@example.com", "-c", "init.defaultBranch=main")
+    subprocess.run(["git", *who, *arguments], check=True, capture_output=True)
+
+
+def answered(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
+    capsys.readouterr()
+    assert main(["stacks", *arguments, "--json"]) == code
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def names(wave: list[dict[str, str]]) -> list[str]:
+    return [f"{each['project']}/{each['stack']}" for each in wave]
+
+
+def test_the_stacks_that_pulumi_reads_are_listed_with_accounts_pools_and_order(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = answered(capsys)
+
+    assert [names(wave) for wave in found["waves"]] == [["base/dev", "base/old", "gpus/prod"], ["gpus/dev"]]
+    assert found["waves"][1][0] == {
+        "file": "gpus/stacks/Pulumi.dev.yaml",
+        "directory": "gpus",
+        "project": "gpus",
+        "stack": "dev",
+    }
+    (dev,) = [each for each in found["stacks"] if (each["project"], each["stack"]) == ("gpus", "dev")]
+    (cluster,) = dev["clusters"]
+    assert {key: cluster[key] for key in ("cloud", "account", "region", "name")} == {
+        "cloud": "aws",
+        "account": "123456789012",
+        "region": "eu-central-1",
+        "name": "train",
+    }
+    assert cluster["pools"] == [{"pool": "one", "instance_type": "g6.xlarge", "min_nodes": 0, "max_nodes": 2}]
+    assert dev["after"] == [{"stack": "acme/base/dev", "file": "base/Pulumi.dev.yaml"}]
+    assert dev["changed"] == []
+    assert dev["changes"] is None
+    assert [each["file"] for each in found["left_out"]] == ["examples/Pulumi.shown.yaml"]
+    assert main(["stacks"]) == 0
+    said = capsys.readouterr().out
+    assert "gpus/stacks/Pulumi.dev.yaml: gpus/dev, in turn 2" in said
+    assert "  train: Amazon EKS 123456789012 eu-central-1: one (≤ 2 × g6.xlarge)" in said
+    assert "  after acme/network/prod, which is not in this repository" in said
+    assert "examples/Pulumi.shown.yaml: left out, no Pulumi.yaml is above it" in said
+
+
+def test_what_changed_since_a_commit_is_told_and_the_rest_left_out(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "One")
+    assert answered(capsys, "--since", "HEAD", "--changed")["waves"] == []
+    file = repository / "gpus" / "stacks" / "Pulumi.dev.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("g6.xlarge", "g6.2xlarge"), encoding="utf-8")
+    (repository / "base" / "Pulumi.old.yaml").unlink()
+    laid(repository, {"base/Pulumi.new.yaml": STACK % ""})
+
+    found = answered(capsys, "--since", "HEAD", "--changed")
+    assert [names(wave) for wave in found["waves"]] == [["base/new"], ["gpus/dev"]]
+    changes = {each["stack"]: {key for key, count in each["changes"].items() if count} for each in found["stacks"]}
+    assert changes == {"new": {"created"}, "dev": {"moved"}}
+    assert found["removed"] == ["base/Pulumi.old.yaml"]
+    assert main(["stacks", "--since", "HEAD"]) == 0
+    said = capsys.readouterr().out
+    assert "  changed: gpus/stacks/Pulumi.dev.yaml: 1 moved to new nodes" in said
+    assert "base/Pulumi.old.yaml: is gone since HEAD; its pools stay until pulumi destroy" in said
+    # What the program is made of counts for every stack of its project, and for no other.
+    (repository / "gpus" / "requirements.txt").write_text("gpupools==1.1\n", encoding="utf-8")
+    found = answered(capsys, "--since", "HEAD", "--changed")
+    assert {each["stack"]: each["changed"] for each in found["stacks"] if each["project"] == "gpus"} == {
+        "dev": ["gpus/stacks/Pulumi.dev.yaml", "requirements.txt"],
+        "prod": ["requirements.txt"],
+    }
+    assert "git knows no commit 'nowhere'" in answered(capsys, "--since", "nowhere", code=2)["problems"][0]["what"]
+
+
+@pytest.mark.parametrize(
+    ("files", "reason"),
+    [
+        ({"base/Pulumi.dev.yaml": STACK % ", stack: acme/gpus/dev"}, "stacks take outputs of each other: "),
+        ({"base/Pulumi.dev.yaml": STACK % ", stack: acme/base/dev"}, "base/dev → base/dev"),
+        (
+            {"base/Pulumi.yaml": "name: gpus\nruntime: python\n"},
+            "is for the stack gpus/dev, as base/Pulumi.dev.yaml is",
+        ),
+        ({"base/Pulumi.dev.yaml": (STACK % "").replace("g6.xlarge", "g6.tiny")}, "g6.tiny"),
+        ({"base/Pulumi.dev.yaml": "config: {gpupools:pools: [\n"}, "base/Pulumi.dev.yaml"),
+        ({"base/Pulumi.yaml": "runtime: python\n"}, "base/Pulumi.yaml: name: is missing"),
+        ({"base/Pulumi.yaml": "name: [\n"}, "base/Pulumi.yaml"),
+    ],
+)
+def test_what_is_no_order_of_stacks_is_refused(
+    repository: Path, files: dict[str, str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    laid(repository, files)
+
+    assert main(["stacks"]) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert reason in said.err
+    assert answered(capsys, code=1)["result"] == "refused"
+
+
+# --- the engines of docs/environments.md ---
+
+
+def test_the_operator_gets_a_stack_object_for_each(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    origin = ("--repository", "https://git.example.com/gpus.git", "--organization", "acme")
+    assert main(["stacks", "--operator", *origin]) == 0
+    found = {each["metadata"]["name"]: each for each in yaml.safe_load_all(capsys.readouterr().out)}
+
+    assert sorted(found) == ["base-dev", "base-old", "gpus-dev", "gpus-prod"]
+    assert found["gpus-dev"]["spec"] == {
+        "stack": "acme/gpus/dev",
+        "projectRepo": "https://git.example.com/gpus.git",
+        "branch": "refs/heads/main",
+        "repoDir": "gpus",
+        "serviceAccountName": "pulumi",
+        "useLocalStackOnly": True,
+        "destroyOnFinalize": False,
+        "prerequisites": [{"name": "base-dev"}],
+    }
+    assert main(["stacks", "--operator"]) == 2
+    assert "needs --repository and --organization" in capsys.readouterr().err
+
+
+def block(heading: str, language: str) -> str:
+    """Return the first block of a language below a heading of the page."""
+    found = re.search(rf"^## {heading}\n.*?^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_workflow_of_the_page_uses_keys_that_the_answer_has(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    workflow = yaml.safe_load(block("GitHub Actions", "yaml"))
+    answer = answered(capsys)
+    used = set(re.findall(r"fromJSON\(needs\.list\.outputs\.stacks\)\.(\w+)", json.dumps(workflow)))
+
+    assert used == {"waves"}
+    assert used <= answer.keys()
+    assert set(re.findall(r"matrix\.one\.(\w+)", json.dumps(workflow))) <= answer["waves"][0][0].keys()
+    for number, name in enumerate(("first", "second")):
+        assert workflow["jobs"][name]["strategy"]["matrix"]["one"] == (
+            "${{ " + f"fromJSON(needs.list.outputs.stacks).waves[{number}]" + " }}"
+        )
+
+
+def test_the_jobs_that_gitlab_gets_are_one_per_stack_in_order(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if shutil.which("jq") is None:
+        pytest.skip("jq is not on PATH")
+    (program,) = re.findall(r"jq '(.*?)'", block("GitLab", "yaml"), re.DOTALL)
+    answer = json.dumps(answered(capsys))
+    done = subprocess.run(["jq", program], input=answer, capture_output=True, text=True, check=True)
+    pipeline = json.loads(done.stdout)
+
+    assert pipeline["stages"] == ["turn 1", "turn 2"]
+    jobs = {name: each for name, each in pipeline.items() if name != "stages"}
+    assert {name: each["stage"] for name, each in jobs.items()} == {
+        "base/dev": "turn 1",
+        "base/old": "turn 1",
+        "gpus/prod": "turn 1",
+        "gpus/dev": "turn 2",
+    }
+    assert jobs["gpus/dev"]["script"] == ['pulumi preview --cwd "$DIRECTORY" --stack "$STACK"']
+    assert jobs["gpus/dev"]["variables"] == {"DIRECTORY": "gpus", "STACK": "dev"}
