@@ -4,6 +4,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import subprocess
 import sys
 import time
@@ -15,6 +16,7 @@ import pytest
 
 from gpupools.base.tables import table_text
 from gpupools.commands.cli import COMMANDS, main, parser
+from gpupools.commands.completion import SHELLS
 
 ROOT = Path(__file__).resolve().parents[2]
 GPUPOOLS = Path(sys.executable).with_name("gpupools")
@@ -303,7 +305,7 @@ def test_the_examples_of_help_run(words: tuple[str, ...], tmp_path: Path) -> Non
 # --- completion ---
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "tcsh"])
+@pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_for_a_shell_names_every_command(shell: str) -> None:
     pytest.importorskip("shtab")
     done = piped([str(GPUPOOLS), "completion", shell])
@@ -329,6 +331,33 @@ def test_bash_completes_commands_and_words(tmp_path: Path) -> None:
     assert offered("gpupools", "che") == ["check"]
     assert offered("gpupools", "check", "--fo") == ["--format"]
     assert offered("gpupools", "check", "--format", "j") == ["json"]
+    assert offered("gpupools", "check", "pyproj") == ["pyproject.toml"]
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not on PATH")
+def test_fish_completes_commands_words_and_files(tmp_path: Path) -> None:
+    script = tmp_path / "gpupools.fish"
+    script.write_bytes(piped([str(GPUPOOLS), "completion", "fish"]).stdout)
+    (tmp_path / "Pulumi.dev.yaml").touch()
+    lines = (
+        "gpupools che",
+        "gpupools check --format j",
+        "gpupools mig pro",
+        "gpupools check Pul",
+        "gpupools catalog Pul",
+    )
+    program = f"source {script}; " + "; echo ==; ".join(f"complete -C '{line}'" for line in lines)
+    done = subprocess.run(["fish", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    offered = [[line.split("\t")[0] for line in part.split("\n") if line] for part in done.stdout.split("==\n")]
+
+    assert offered == [["check"], ["json"], ["profiles"], ["Pulumi.dev.yaml"], []]
+
+
+def test_zsh_is_told_which_arguments_are_files() -> None:
+    pytest.importorskip("shtab")
+    done = piped([str(GPUPOOLS), "completion", "zsh"]).stdout.decode()
+
+    assert re.search(r"\(\*\):.*:_files", done)
 
 
 def test_the_whole_parser_has_the_arguments_of_every_command() -> None:
