@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Path = tuple[str | int, ...]
@@ -56,6 +56,8 @@ class Problem:
     """What the reader can do; empty only where `what` already says it."""
     source: str = ""
     """The public page the refusal rests on, where it rests on one."""
+    of_key: bool = field(default=False, compare=False)
+    """Whether the key is wrong, whatever its value."""
 
     def __post_init__(self) -> None:
         """Take the value out of what is said of a key that may hold a secret."""

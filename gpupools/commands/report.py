@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupools.base.errors import Problem, Rejected
-from gpupools.base.output import answer, tell, tell_lines
+from gpupools.base.output import Style, answer, tell, tell_lines, tell_parts
 from gpupools.base.sdk import NEED, is_missing
 from gpupools.commands.diff import Side, planned_side
 from gpupools.commands.files import add_within, links_out, write_whole
@@ -17,6 +17,7 @@ from gpupools.commands.words import examples
 from gpupools.edits.comparison import compare_files
 from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate, warnings
 from gpupools.environment.stackfile import stack_name
+from gpupools.environment.told import tell_located
 from gpupools.providers import clouds
 from gpupools.report.comment import comment
 from gpupools.report.facts import StackReport
@@ -116,8 +117,9 @@ def write(
     elif output is not None:
         for report in reports:
             for located in report.refused:
-                tell(located, error=True)
-            tell(f"{report.file}: {report.summary()}")
+                tell_located(located)
+            style = Style.BAD if report.is_refused else Style.WARNING if report.findings else Style.GOOD
+            tell_parts((f"{report.file}: ", None), (report.summary(), style))
         tell(f"wrote {output}")
     return 1 if refused else 0
 
@@ -153,7 +155,7 @@ def _fail(problem: Problem | None, outside: Sequence[Located], as_json: bool) ->
         tell(f"gpupools report: {problem}", error=True)
     else:
         for each in outside:
-            tell(each, error=True)
+            tell_located(each)
     return 2 if problem is not None else 1
 
 

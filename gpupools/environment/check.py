@@ -127,7 +127,7 @@ def _located(path: FilePath, file: StackFile | None, problems: Iterable[Problem]
         if file is None or not problem.path:
             located.append(Located(path, None, problem))
             continue
-        line, span = file.line(problem.path), file.span(problem.path)
+        line, span = file.line(problem.path), file.span(problem.path, of_key=problem.of_key)
         if span is None or span.line != line:
             located.append(Located(path, line, problem))
         else:

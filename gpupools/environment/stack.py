@@ -177,7 +177,11 @@ def planned(
 
 
 def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[Stack, list[Problem]]:
-    problems = [Problem((f"gpupools:{key}",), "unknown key", nearest(key, KEYS)) for key in config if key not in KEYS]
+    problems = [
+        Problem((f"gpupools:{key}",), "unknown key", nearest(key, KEYS), of_key=True)
+        for key in config
+        if key not in KEYS
+    ]
     clusters = dict(_parse_each("clusters", config, lambda at, raw: parse_cluster(at, raw, clouds), problems))
     pools = dict(_parse_each("pools", config, lambda at, raw: _parse(StackPool, at, raw), problems))
     named = config.get("clusters")
@@ -575,7 +579,7 @@ def _problem(model: type[BaseModel], at: Path, details: ErrorDetails) -> Problem
         above, parents = _walk(model, around)
         known = {key for parent in _models(parents) for key in parent.model_fields}
         return _of_another_mode(model, (*at, *above, key), around) or Problem(
-            (*at, *above, key), "unknown key", _right_key(key, known)
+            (*at, *above, key), "unknown key", _right_key(key, known), of_key=True
         )
     if isinstance(given, Late):
         what = "is a secret, or known only while the program runs"
@@ -615,7 +619,7 @@ def _of_another_mode(model: type[BaseModel], path: Path, around: list[Any]) -> P
     if mode is None or mode in tags or not tags:
         return None
     what = f"goes with mode {' or '.join(tags)}, and mode is {mode}"
-    return Problem(path, what, "leave it out, or write the other mode")
+    return Problem(path, what, "leave it out, or write the other mode", of_key=True)
 
 
 _FIXES = {

@@ -52,6 +52,8 @@ class StackFile:
     """Whether it has a map `config:`."""
     spans: Mapping[Path, "Span"] = field(default_factory=dict)
     """Where every value stands, by path; of a map or a list, and of what an alias brings, its key."""
+    keys: Mapping[Path, "Span"] = field(default_factory=dict)
+    """Where every key stands, by path."""
     text: str = ""
 
     @property
@@ -72,8 +74,10 @@ class StackFile:
                 return line
         return 1
 
-    def span(self, path: Path) -> "Span | None":
-        """Return where a value stands, or the nearest thing around it that is in the file."""
+    def span(self, path: Path, *, of_key: bool = False) -> "Span | None":
+        """Return where a value, or its key, stands, or the nearest thing around it that is in the file."""
+        if of_key and (key := self.keys.get((_name(str(path[0])) or path[0], *path[1:]))) is not None:
+            return key
         for length in range(len(path), 0, -1):
             span = self._spans_of_text.get(tuple(map(str, path[:length])))
             if span is not None:
@@ -221,6 +225,7 @@ def read_values(path: FilePath) -> StackFile:
         environments,
         is_configured=isinstance(config, dict),
         spans=reader.spans,
+        keys=reader.keys,
         text=text,
     )
     if problems:
@@ -367,6 +372,7 @@ class _Reader:
     def __init__(self) -> None:
         self.lines: dict[Path, int] = {}
         self.spans: dict[Path, Span] = {}
+        self.keys: dict[Path, Span] = {}
         self.problems: list[Problem] = []
         self._values = self._depth = 0
 
@@ -436,9 +442,10 @@ class _Reader:
             line = key_node.start_mark.line + 1
             if key in own:
                 what = f"is given twice, on lines {own[key]} and {line}"
-                self.problems.append(Problem(_ours(place), what, "keep one of them"))
+                self.problems.append(Problem(_ours(place), what, "keep one of them", of_key=True))
             own[key] = self.lines[_ours(place)] = line
             self.spans[_ours(place)] = _span(key_node, value_node)
+            self.keys[_ours(place)] = _span(key_node, key_node)
             result[key] = self.plain(value_node, place)
         self._depth -= 1
         return result

@@ -164,6 +164,41 @@ def test_a_terminal_gets_colour_and_a_mark_below_the_value(stack: Path) -> None:
     assert mark.strip() == "| " + " " * 38 + "^^"
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "key"),
+    [
+        ("gpu: L5", "vm_size: NV36", "vm_size"),
+        ("max: 4", "maxx: 4", "maxx"),
+        ("gpu: L5", "gpu: L4, gpu: T4", "gpu"),
+        ("  gpupools:pools:", "  gpupools:poolz: {}\n  gpupools:pools:", "gpupools:poolz"),
+    ],
+    ids=["of another tool", "misspelt", "given twice", "beside the pools"],
+)
+def test_a_wrong_key_is_marked_itself(stack: Path, old: str, new: str, key: str) -> None:
+    stack.write_text(STACK.replace(old, new), encoding="utf-8")
+    lines = CODES.sub("", at_terminal([str(GPUPOOLS), "check", str(stack)], 140)[1]).splitlines()
+    at = next(index for index, each in enumerate(lines) if "unknown key" in each or "is given twice" in each)
+    column = int(lines[at].split(":")[2])
+    below = lines[at + 2]
+
+    assert lines[at + 1][below.index("^") :].startswith(f"{key}:")
+    assert below.count("^") == len(key)
+    assert stack.read_text("utf-8").splitlines()[int(lines[at].split(":")[1]) - 1][column - 1 :].startswith(f"{key}:")
+
+
+def test_a_report_marks_what_it_refuses_and_colours_what_it_says(stack: Path, tmp_path: Path) -> None:
+    words = [str(GPUPOOLS), "report", str(stack), "--no-policies", "-o", str(tmp_path / "plan.html"), "--force"]
+    refused = at_terminal(words, 120)[1]
+    stack.write_text(STACK.replace("L5", "L4"), encoding="utf-8")
+    accepted = at_terminal(words, 120)[1]
+
+    assert "\x1b[31m^^" in refused
+    assert "\x1b[31mrefused, 1 problem\x1b[0m" in refused
+    assert "\x1b[32m1 pool on 1 cluster\x1b[0m" in accepted
+    assert "\x1b" not in at_terminal(words, environment={"NO_COLOR": "1"})[1]
+    assert "\x1b" not in piped(words).stdout.decode()
+
+
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "a dumb terminal"])
 def test_a_terminal_that_wants_none_gets_no_code(stack: Path, environment: dict[str, str]) -> None:
     for words in (["check", str(stack)], ["matrix", "--gpu", "L4"], ["check", str(ROOT / "stacks/Pulumi.dev.yaml")]):
