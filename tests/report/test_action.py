@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from google.auth import identity_pool
 
 from gpupools.report.comment import MARKER
 from tests.report.conftest import STACK
@@ -89,7 +90,7 @@ def api() -> Iterator[type[Api]]:
 
     server = HTTPServer(("127.0.0.1", 0), Own)
     Own.address = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
     thread.start()
     yield Own
     server.shutdown()
@@ -220,7 +221,236 @@ def test_an_api_that_does_not_answer_is_no_traceback(comment: Callable[..., Ran]
     assert "Traceback" not in out
 
 
+# --- The environment ---
+
+
+def test_the_environment_is_kept_by_what_it_is_made_of(step: Callable[..., Ran], tmp_path: Path) -> None:
+    """Runner, lock, folder and Python: the same give the same key, another Python another one."""
+    other = tmp_path / "python"
+    other.write_text(f'#!/bin/sh\necho 3.99; exec {sys.executable} "$@"\n')
+    other.chmod(0o755)
+    outputs = []
+    for python in (sys.executable, sys.executable, str(other)):
+        found = tmp_path / "outputs"
+        found.unlink(missing_ok=True)
+        code, out = step("Find the environment", GITHUB_OUTPUT=str(found), GPUPOOLS_PYTHON=python)
+        assert (code, out) == (0, "")
+        outputs.append(dict(line.split("=", 1) for line in found.read_text().splitlines()))
+    kept = STEPS["Keep the environment"]
+
+    assert outputs[0] == outputs[1]
+    assert Path(outputs[0]["path"]).is_absolute()
+    assert re.fullmatch(r"\d+-\d+", outputs[0]["key"])
+    assert outputs[0]["key"] != outputs[2]["key"]
+    assert kept["with"]["path"] == "${{ steps.environment.outputs.path }}"
+    assert list(STEPS).index("Keep the environment") < list(STEPS).index("Install gpupools")
+    for part in ("runner.os", "runner.arch", "steps.environment.outputs.key"):
+        assert f"${{{{ {part} }}}}" in kept["with"]["key"]
+
+
+def test_an_environment_that_lost_its_python_is_made_anew(tmp_path: Path) -> None:
+    """Such a one comes out of a cache when the runner's Python has gone; pip is left out, which would fetch."""
+    made = tmp_path / "made"
+    made.write_text(f'#!/bin/sh\ncase "$*" in *os.rename*) exec {sys.executable} "$@";; esac\n')
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\ncase "$*" in *" -m venv "*) mkdir -p "$4/bin" && exec cp {made} "$4/bin/python";; esac\n'
+        f'exec {sys.executable} "$@"\n'
+    )
+    made.chmod(0o755)
+    python.chmod(0o755)
+    kept = tmp_path / "environment"
+    (kept / "bin").mkdir(parents=True)
+    (kept / "bin" / "python").symlink_to(tmp_path / "gone")
+    done = subprocess.run(
+        [ROOT / "tooling" / "gpupools", "--version"],
+        env={**os.environ, "GPUPOOLS_PYTHON": str(python), "GPUPOOLS_ENVIRONMENT": str(kept)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (kept / "bin" / "python").read_text() == made.read_text()
+    assert list(tmp_path.glob("environment.*")) == []
+
+
+# --- GitLab ---
+
+
+class Notes(BaseHTTPRequestHandler):
+    """As much of GitLab's API as a note on a merge request needs: 120 notes of others come first."""
+
+    notes: list[dict[str, Any]]
+    asked: list[tuple[str, str, str | None]]
+    status = 200
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def _answer(self, value: object, status: int = 200) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _given(self) -> Any:
+        type(self).asked.append((self.command, self.path, self.headers.get("Authorization")))
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if body:
+            assert self.headers["Content-Type"] == "application/json"
+        return json.loads(body) if body else None
+
+    def do_GET(self) -> None:
+        self._given()
+        page = re.fullmatch(r"/api/v4/projects/42/merge_requests/7/notes\?per_page=100&page=(\d+)", self.path)
+        if self.status != 200:
+            self._answer({"message": "403 Forbidden"}, self.status)
+        elif self.path == "/api/v4/user":
+            self._answer({"username": "project_42_bot"})
+        elif page is not None:
+            at = (int(page[1]) - 1) * 100
+            self._answer(self.notes[at : at + 100])
+        else:
+            self._answer({"message": "404"}, 404)
+
+    def do_POST(self) -> None:
+        given = self._given()
+        assert self.path == "/api/v4/projects/42/merge_requests/7/notes"
+        self.notes.append({"id": 900, "system": False, "author": {"username": "project_42_bot"}, **given})
+        self._answer(self.notes[-1], 201)
+
+    def do_PUT(self) -> None:
+        given = self._given()
+        found = next(each for each in self.notes if self.path.endswith(f"/merge_requests/7/notes/{each['id']}"))
+        found["body"] = given["body"]
+        self._answer(found)
+
+
+@pytest.fixture
+def gitlab() -> Iterator[Any]:
+    class Own(Notes):
+        notes = [
+            {"id": each, "system": each == 3, "author": {"username": "eve"}, "body": f"{MARKER}\nmine"}
+            for each in range(120)
+        ]
+        asked = []
+
+    server = HTTPServer(("127.0.0.1", 0), Own)
+    Own.address = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    yield Own
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def job(tmp_path: Path, gitlab: Any) -> Callable[..., Ran]:
+    """Run the script of a GitLab job as its runner does, but for the installation."""
+    checkout = tmp_path / "checkout"
+    (checkout / "stacks").mkdir(parents=True)
+
+    def ran(name: str, **env: str) -> Ran:
+        jobs = yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text("utf-8"))
+        lines = [
+            line.replace("/tmp/check/bin/python", sys.executable).replace("/tmp/comment.md", str(tmp_path / "c.md"))
+            for line in jobs[name]["script"]
+        ]
+        given = {
+            "CI_API_V4_URL": f"{gitlab.address}/api/v4",
+            "CI_MERGE_REQUEST_PROJECT_ID": "42",
+            "CI_MERGE_REQUEST_PROJECT_URL": "https://gitlab.example.com/ml/gpus",
+            "CI_MERGE_REQUEST_IID": "7",
+            "CI_MERGE_REQUEST_DIFF_BASE_SHA": "base",
+            "GPUPOOLS_COMMENT_TOKEN": "t0ken",
+            "no_proxy": "127.0.0.1",
+        }
+        done = subprocess.run(
+            ["sh", "-e", "-c", "\n".join(lines)],
+            cwd=checkout,
+            env={**os.environ, **given, **env},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return done.returncode, done.stdout
+
+    return ran
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH")
+def test_one_note_on_a_merge_request_is_made_and_then_updated_in_place(
+    tmp_path: Path, job: Callable[..., Ran], gitlab: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path / "checkout")
+    git("init", "-q")
+    said = []
+    for most in (30, 31, 32):
+        write(tmp_path, STACK.replace("max: 30", f"max: {most}"))
+        git("add", "-A")
+        git("commit", "-qm", "x")
+        if most == 30:
+            git("tag", "base")
+        else:
+            said.append(job("comment"))
+    page = "https://gitlab.example.com/ml/gpus/-/merge_requests/7#note_900\n"
+
+    assert [code for code, _ in said] == [0, 0], said
+    assert [out.splitlines()[-1] + "\n" for _, out in said] == [f"created: {page}", f"updated: {page}"]
+    (own,) = [each["body"] for each in gitlab.notes if each["author"]["username"] == "project_42_bot"]
+    assert own.startswith(f"{MARKER}\n### GPU pools: 1 changed in place")
+    assert "32" in own
+    assert all(each["body"] == f"{MARKER}\nmine" for each in gitlab.notes[:120])
+    assert [each[0] for each in gitlab.asked if each[0] != "GET"] == ["POST", "PUT"]
+    assert {each[2] for each in gitlab.asked} == {"Bearer t0ken"}
+
+    gitlab.status = 403
+    code, out = job("comment")
+    assert code == 1
+    assert "give the project an access token of scope api and role Reporter" in out
+    assert "t0ken" not in out
+
+
+def test_the_token_of_google_is_handed_on_as_its_libraries_read_it(tmp_path: Path) -> None:
+    script = yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text("utf-8"))[".cloud"]["before_script"][0]
+    script = (
+        script.replace("/tmp/", f"{tmp_path}/") + '\nprintf "%s" "${AWS_ROLE_ARN:-} $GOOGLE_APPLICATION_CREDENTIALS"'
+    )
+    given = {
+        "PATH": os.environ["PATH"],
+        "GOOGLE_IDENTITY_PROVIDER": "projects/1/locations/global/workloadIdentityPools/p/providers/gitlab",
+        "GOOGLE_ID_TOKEN": "jwt",
+        "SERVICE_ACCOUNT": "gpu@ml-dev.iam.gserviceaccount.com",
+    }
+    done = subprocess.run(["sh", "-eu", "-c", script], env=given, capture_output=True, text=True, check=True)
+    credentials = identity_pool.Credentials.from_file(str(tmp_path / "google.json"))  # type: ignore[no-untyped-call]
+
+    assert done.stdout == f" {tmp_path}/google.json"
+    assert credentials.service_account_email == "gpu@ml-dev.iam.gserviceaccount.com"
+    assert credentials.retrieve_subject_token(None).strip() == "jwt"
+
+
 # --- The workflows ---
+
+
+def test_every_cloud_signs_in_without_a_secret_and_only_where_it_is_meant() -> None:
+    for name in ("preview", "apply"):
+        login = {
+            step["uses"].partition("@")[0]: step for step in steps(WORKFLOWS[name]) if "vars." in step.get("if", "")
+        }
+
+        assert set(login) == {
+            "aws-actions/configure-aws-credentials",
+            "azure/login",
+            "google-github-actions/auth",
+        }
+        for step in login.values():
+            assert set(re.findall(r"\$\{\{ (\w+)\.", str(step["with"]))) == {"vars"}
 
 
 def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
