@@ -39,14 +39,18 @@ class Fabric:
     """Whether a container needs the capability IPC_LOCK to register memory."""
     owner: str = ""
     """Who brings them with the nodes; empty where software in the cluster does."""
+    whole_nodes: bool = False
+    """Whether pods of a node cannot share them out."""
     beside: str = ""
-    """What the workload must bring for NCCL to use them, in words for people; empty where its image has all."""
+    """What they need that no plan brings, and what happens without it, in words for people; empty for nothing."""
 
     def share(self, pods: int) -> int:
         """Return how many interfaces each of so many pods of a node asks for.
 
         None where a node has fewer of them: if each asked for one, the GPUs of the others would stay idle.
         """
+        if self.whole_nodes and pods > 1:
+            return 0
         return 1 if self.is_shared else self.devices // pods
 
     def limits(self, pods: int) -> dict[str, Any]:

@@ -916,11 +916,12 @@ def _note(draft: _Draft, measured: set[str]) -> None:
             draft.notes.append(f"pool {pool.name}: {what}; {cure}")
         fabric = pool.choices.fabric
         if fabric is not None and not fabric.share(pool.units):
-            what = f"with {fabric.devices} RDMA interface(s) for {pool.units} GPUs a pod of one GPU asks for none"
-            draft.notes.append(f"pool {pool.name}: {what} and goes over TCP; node_pod, a whole node's, asks for all")
+            why = f"a node has {fabric.devices} RDMA interface(s) for {pool.units} GPUs"
+            why = "pods of one node cannot share RDMA interfaces out" if fabric.whole_nodes else why
+            what = "so the pod of one GPU asks for none and goes over TCP; node_pod, a whole node's, asks for all"
+            draft.notes.append(f"pool {pool.name}: {why}, {what}")
         if fabric is not None and fabric.beside:
-            what = f"its RDMA interfaces need {fabric.beside}, which the workload brings"
-            draft.notes.append(f"pool {pool.name}: {what}; NCCL goes over TCP otherwise")
+            draft.notes.append(f"pool {pool.name}: its RDMA interfaces need {fabric.beside}")
         trusted = pool.trust is not None and pool.trust.waiver is None
         if trusted and not draft.spec.trust_policy:
             key = f"{draft.runtime}.trust_policy"

@@ -216,7 +216,9 @@ class ControlPlane:
 
     def _ask(self, method: str, path: str, body: Mapping[str, Any] | None, kind: str, by: User | None = None) -> Answer:
         status, text = self._asked(method, path, body, kind, by)
-        return Answer(status, json.loads(text))
+        # A kind whose definition is a moment old is answered in plain text: 404 page not found.
+        plain = status == 404 and not text.startswith(b"{")
+        return Answer(status, {"message": text.decode()} if plain else json.loads(text))
 
     def _asked(
         self, method: str, path: str, body: Mapping[str, Any] | None, kind: str, by: User | None = None

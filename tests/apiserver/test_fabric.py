@@ -163,6 +163,7 @@ EXPECTED: Mapping[str, tuple[Mapping[str, Any], Mapping[str, int]]] = {
     "roce-claimed": ({}, {"gpu.nvidia.com": 8, "dra.net": 8}),
     "tcpxo": ({"nvidia.com/gpu": 8}, {"dra.net": 8}),
     "tcpx": ({"nvidia.com/gpu": 8}, {"dra.net": 4}),
+    "nvl-max": ({"nvidia.com/gpu": 4}, {"dra.net": 8, "compute-domain.nvidia.com": 1}),
     "nvl": ({"nvidia.com/gpu": 4}, {"dra.net": 4, "compute-domain.nvidia.com": 1}),
 }
 """What a pod of a whole node asks for, and by driver the devices it has in the end."""
@@ -202,7 +203,7 @@ def test_a_node_holds_as_many_pods_as_it_has_gpus(
         fabric = plan.choices.fabric
         assert fabric is not None
         asked = fabric.resource in asks.get("limits", {}) or {"name": "rdma"} in asks.get("claims", ())
-        assert asked == (fabric.is_shared or fabric.devices >= plan.instance.devices)
+        assert asked == bool(fabric.share(plan.units))
         assert {"name": "compute-domain"} not in asks.get("claims", ())  # a node's channel is one pod's
     finally:
         clear(server, wanted)

@@ -39,12 +39,13 @@ def cluster(**changes: Any) -> Cluster:
 
 SPOT = {"capacity": {"mode": "spot"}}
 RESERVED = {"capacity": {"mode": "reservation", "name": "lab"}, "zones": ["europe-west4-a"]}
+BARE_METAL = {**RESERVED, "nodes": {"fixed": 2}}
 
 
 def sold(machine: str) -> dict[str, Any]:
     """Return the keys that buy a machine which cannot be had on demand."""
     if machine.startswith("a4x-"):
-        return RESERVED
+        return BARE_METAL if "metal" in machine else RESERVED
     scarce = ("a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g", "a3-ultragpu-", "a4-")
     return SPOT if machine.startswith(scarce) else {}
 
@@ -143,7 +144,7 @@ def test_the_slices_gke_cuts_are_those_the_gpu_has_room_for() -> None:
         ({"gpu": "H200", "gpus_per_node": 8, **SPOT}, "a3-ultragpu-8g"),
         ({"gpu": "B200", "gpus_per_node": 8, **SPOT}, "a4-highgpu-8g"),
         ({"gpu": "GB200", "gpus_per_node": 4, **RESERVED}, "a4x-highgpu-4g"),
-        ({"gpu": "GB300", "gpus_per_node": 4, **RESERVED}, "a4x-maxgpu-4g-metal"),
+        ({"gpu": "GB300", "gpus_per_node": 4, **BARE_METAL}, "a4x-maxgpu-4g-metal"),
         ({"gpu": "RTX-PRO-6000"}, "g4-standard-48"),
         ({"instance_type": "a2-ultragpu-8g-nolssd"}, "a2-ultragpu-8g-nolssd"),
         ({"instance_type": "n1-standard-8+nvidia-tesla-t4:1"}, "n1+nvidia-tesla-t4:1"),
@@ -301,7 +302,7 @@ def test_what_gke_cannot_do_is_refused_with_a_cure(keys: dict[str, Any], text: s
         {"gpu": "L4", "sharing": {"mode": "time-slicing", "replicas": 49}},
         {"gpu": "H100", **SPOT, "sharing": {"mode": "mig", "profile": "4g.40gb"}},
         {"gpu": "H100", **SPOT, "sharing": {"mode": "mig", "layout": ["3g.40gb"], "strategy": "single"}},
-        {"gpu": "GB300", "gpus_per_node": 4, **RESERVED, "sharing": {"mode": "mig", "profile": "7g.278gb"}},
+        {"gpu": "GB300", "gpus_per_node": 4, **BARE_METAL, "sharing": {"mode": "mig", "profile": "7g.278gb"}},
         {"instance_type": "n1-standard-16+nvidia-tesla-v100:1"},
     ],
     ids=["mps-clients", "time-sharing-clients", "profile", "layout", "coherent-memory", "n1"],

@@ -241,6 +241,18 @@ def test_the_interfaces_of_tcpx_are_in_networks_of_ones_own() -> None:
     assert "additionalNodeNetworkConfigs" not in wire(**keys)["networkConfig"]
 
 
+def test_bare_metal_has_what_makes_its_interfaces() -> None:
+    keys: dict[str, Any] = {"instance_type": "a4x-maxgpu-4g-metal", "zones": ZONES[:1], "nodes": {"fixed": 2}}
+    keys["capacity"] = RESERVATION
+    label = "cloud.google.com/gke-dpv2-unified-cni"
+    node, bare = (wire(**keys, network={"rdma": rdma})["nodeConfig"] for rdma in (True, False))
+
+    assert node["linuxNodeConfig"] == {"hugepagesConfig": {"hugepageSize2m": 4096}}
+    assert node["labels"][label] == "cni-migration"
+    assert "linuxNodeConfig" not in bare
+    assert label not in bare["labels"]
+
+
 def test_the_operator_owns_the_driver_on_ubuntu() -> None:
     made = plan(image={"family": "ubuntu"}, software="gpu-operator")
 
@@ -529,6 +541,26 @@ def test_the_plan_and_the_preview_show_what_is_set_by_hand() -> None:
             (
                 "overrides.gcp.NodePool.networkConfig.additionalNodeNetworkConfigs: network.gpu_networks name the "
                 "same interfaces; leave one of both out"
+            ),
+        ),
+        (
+            {"instance_type": "a4x-maxgpu-4g-metal", "zones": ZONES[:1], "capacity": RESERVATION},
+            (
+                "nodes: a4x-maxgpu-4g-metal (instance_type) is bare metal, which GKE's autoscaler starts none of; "
+                "write nodes: {fixed: …}"
+            ),
+        ),
+        (
+            {
+                "instance_type": "a4x-highgpu-4g",
+                "zones": ZONES[:1],
+                "capacity": RESERVATION,
+                "nodes": {"max": 19},
+                "network": {"compute_domains": True},
+            },
+            (
+                "nodes: got up to 19 nodes, and a rack has 18 of a4x-highgpu-4g (instance_type); write 18 or fewer, "
+                "and another pool for another rack"
             ),
         ),
         (

@@ -17,6 +17,7 @@ P5 = {"instance_type": "p5.48xlarge", "network": EFA}
 ND = {"instance_type": "Standard_ND96isr_H100_v5", "software": "device-plugin", "network": {"rdma": True}}
 ULTRA = {"instance_type": "a3-ultragpu-8g", "capacity": SPOT, "network": {"rdma": True}}
 RACK = {"rdma": True, "compute_domains": True}
+MAX = {"instance_type": "a4x-maxgpu-4g-metal", "capacity": RESERVED, "network": RACK, "nodes": {"fixed": 2}}
 FOUR = [{"network": f"gpu-{number}", "subnetwork": f"gpu-{number}-nodes"} for number in range(4)]
 RACK_OF_AWS = {
     "instance_type": "p6e-gb200.36xlarge",
@@ -47,6 +48,7 @@ FABRICS: Mapping[str, Fabricated] = {
     "roce-claimed": Fabricated("gcp", {**ULTRA, "software": "dra-driver"}, {}),
     "tcpxo": Fabricated("gcp", {"instance_type": "a3-megagpu-8g", "network": {"rdma": True}}, {}),
     "tcpx": Fabricated("gcp", {"instance_type": "a3-highgpu-8g", "network": {"rdma": True, "gpu_networks": FOUR}}, {}),
+    "nvl-max": Fabricated("gcp", MAX, {}),
     "nvl": Fabricated(
         "gcp",
         {"instance_type": "a4x-highgpu-4g", "capacity": RESERVED, "network": RACK, "nodes": {"fixed": 2}},

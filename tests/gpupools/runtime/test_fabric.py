@@ -29,6 +29,7 @@ OWNERS = {
     "roce-claimed": "GKE (DRANET)",
     "tcpxo": "GKE (DRANET)",
     "tcpx": "GKE (DRANET)",
+    "nvl-max": "GKE (DRANET)",
     "nvl": "GKE (DRANET)",
 }
 
@@ -127,8 +128,8 @@ def test_fewer_interfaces_than_gpus_are_for_pods_of_whole_nodes() -> None:
     assert whole["limits"]["vpc.amazonaws.com/efa"] == 4
     assert [note for note in made.notes if "RDMA" in note] == [
         (
-            "pool efa-few: with 4 RDMA interface(s) for 8 GPUs a pod of one GPU asks for none and goes over TCP;"
-            " node_pod, a whole node's, asks for all"
+            "pool efa-few: a node has 4 RDMA interface(s) for 8 GPUs, so the pod of one GPU asks for none and goes over"
+            " TCP; node_pod, a whole node's, asks for all"
         )
     ]
     assert not [note for note in planned("efa").notes if "RDMA" in note]
@@ -145,10 +146,16 @@ def test_a_port_for_all_gpus_is_a_whole_nodes_unless_pods_share_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "brings"), [("tcpx", "nccl-tcpx-installer 3.1.9"), ("tcpxo", "nccl-tcpxo-installer"), ("roce", "")]
+    ("name", "brings"),
+    [
+        ("tcpx", "nccl-tcpx-installer 3.1.9"),
+        ("tcpxo", "nccl-tcpxo-installer"),
+        ("nvl-max", "asapd-lite, which makes them and which the team installs"),
+        ("roce", ""),
+    ],
 )
-def test_it_is_said_what_the_workload_must_bring_beside_its_interfaces(name: str, brings: str) -> None:
-    said = [note for note in planned(name).notes if "NCCL" in note]
+def test_it_is_said_what_interfaces_need_that_no_plan_brings(name: str, brings: str) -> None:
+    said = [note for note in planned(name).notes if "its RDMA interfaces need" in note]
 
     assert len(said) == bool(brings)
     assert all(brings in note and note.startswith(f"pool {name}: ") for note in said)
@@ -169,6 +176,16 @@ def test_the_whole_node_of_tcpx_claims_its_four_interfaces() -> None:
     assert made.node_pods["tcpx"]["resourceClaims"] == [
         {"name": "rdma", "resourceClaimTemplateName": "gpupools-tcpx-node-rdma"}
     ]
+
+
+def test_interfaces_that_pods_of_a_node_cannot_share_out_are_a_whole_nodes() -> None:
+    made = planned("nvl-max")
+
+    assert "resourceClaims" not in made.pods["nvl-max"]
+    assert [each["name"] for each in made.node_pods["nvl-max"]["resourceClaims"]] == ["rdma", "compute-domain"]
+    assert "pool nvl-max: pods of one node cannot share RDMA interfaces out, so the pod of one GPU asks for none" in (
+        " ".join(made.notes)
+    )
 
 
 @pytest.mark.parametrize("replicas", [4, 5])

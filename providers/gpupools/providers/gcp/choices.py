@@ -1,5 +1,6 @@
 """What a GKE node pool needs beyond the portable plan, and what GKE refuses beyond the matrix."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -83,13 +84,24 @@ _DEVICE_CLASSES = {
 # over. https://docs.cloud.google.com/kubernetes-engine/docs/how-to/allocate-network-resources-dra; the interfaces of
 # each machine stand in k8s.io/gke-autoscaling, cluster-autoscaler/pkg/cloudprovider/gke/dynamicresources.
 
+_WORKLOADS = "which the workload brings; NCCL goes over TCP otherwise"
 _BESIDE = {
     "gpudirect-tcpx": "the receiver tcpgpudmarxd 2.0.12 and the NCCL plugin of Google's nccl-tcpx-installer 3.1.9,"
-    " or later ones",
-    "gpudirect-tcpxo": "a receiver and the NCCL plugin of Google's nccl-tcpxo-installer",
+    f" or later ones, {_WORKLOADS}",
+    "gpudirect-tcpxo": f"a receiver and the NCCL plugin of Google's nccl-tcpxo-installer, {_WORKLOADS}",
 }
 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpu-bandwidth-gpudirect-tcpx; the versions are those for
 # GKE 1.34 and later, which its network driver needs: GKE's release notes, known issue tcpx-cos125.
+
+BARE_METAL = re.compile(r"a4x-maxgpu-4g-metal")
+_ASAPD = "Google's DaemonSet asapd-lite, which makes them and which the team installs; their claims wait otherwise"
+_ASAPD_PAGES = 4096
+_UNIFIED_CNI = {"cloud.google.com/gke-dpv2-unified-cni": "cni-migration"}
+# The DaemonSet takes 8 GiB of huge pages: https://github.com/GoogleCloudPlatform/container-engine-accelerators,
+# asapd-lite-installer/asapd-lite-installer-a4x-max-bm-cos.yaml; label and pages of the pool are those of
+# https://github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-a4x-max-bm/gke-a4x-max-bm.yaml. That pods of a
+# node cannot share the interfaces out says https://docs.nvidia.com/aicr/integrator-guide/gke-a-4-x-max-networking.md,
+# after https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-create-a4x-max.
 
 NVLINK_TOPOLOGY = "1x72"
 # https://github.com/GoogleCloudPlatform/cluster-toolkit, examples/gke-a4x/gke-a4x.yaml, workload_policy
@@ -165,6 +177,8 @@ class GkeChoices(Choices):
     """`auto`: GKE makes the networks of the GPUDirect interfaces."""
     gpu_networks: tuple[tuple[str, str], ...] = ()
     """Network and subnetwork of each GPUDirect interface, where GKE makes none."""
+    huge_pages: int = 0
+    """Huge pages of 2 MiB that each node sets aside."""
     compact: bool = False
     accelerator_topology: str | None = None
     """`1x72`: the nodes are of one NVLink domain, by a workload policy of their own."""
@@ -245,6 +259,7 @@ def decide(wish: Wish) -> GkeChoices:
         boot_disk_key=spec.disk.encryption_key,
         network_profile="auto" if spec.network.rdma and not spec.network.gpu_networks else None,
         gpu_networks=tuple((each.network, each.subnetwork) for each in spec.network.gpu_networks),
+        huge_pages=_ASAPD_PAGES if spec.network.rdma and _is_bare_metal(wish) else 0,
         compact=spec.network.placement is not None,
         accelerator_topology=NVLINK_TOPOLOGY if spec.network.compute_domains else None,
         max_pods=spec.network.max_pods,
@@ -310,8 +325,13 @@ def _fabric(wish: Wish) -> Fabric:
         devices=wish.instance.rdma_interfaces or 1,
         device_class=device_class,
         owner="GKE (DRANET)",
-        beside=_BESIDE.get(wish.instance.rdma, ""),
+        whole_nodes=_is_bare_metal(wish),
+        beside=_ASAPD if _is_bare_metal(wish) else _BESIDE.get(wish.instance.rdma, ""),
     )
+
+
+def _is_bare_metal(wish: Wish) -> bool:
+    return BARE_METAL.match(wish.instance.extra["machine_type"]) is not None
 
 
 def _labels(wish: Wish) -> dict[str, str]:
@@ -320,6 +340,7 @@ def _labels(wish: Wish) -> dict[str, str]:
         labels[QUEUED.taint.key] = QUEUED.taint.value
     if wish.spec.network.rdma:
         labels[_NETWORK_DRIVER_LABEL] = "true"
+        labels |= _UNIFIED_CNI if _is_bare_metal(wish) else {}
     if wish.software == "cloud-managed":
         return labels
     labels[NO_DEVICE_PLUGIN_LABEL] = "true"

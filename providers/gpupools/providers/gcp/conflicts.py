@@ -53,6 +53,7 @@ _BOOT_DISKS = (
 # hands out the four gVNICs of A3 High stands in the source of its autoscaler (k8s.io/gke-autoscaling,
 # cluster-autoscaler/pkg/cloudprovider/gke/dynamicresources/dranet_test.go) and in `_TOOLKIT`
 # (is_dranet_supported_machine).
+_RACK_GPUS = 72
 _NVLINK = "GoogleCloudPlatform/cluster-toolkit examples/gke-a4x/gke-a4x.yaml"
 _NETWORKED = re.compile(r"a3-megagpu-|a3-ultragpu-|a4-|a4x-")
 _OWN_NETWORKS = re.compile(r"a3-highgpu-8g")
@@ -106,6 +107,7 @@ def conflicts(wish: Wish) -> list[Problem]:
         *_capacity(wish),
         *_reserved_by_hand(wish),
         *_zones(wish),
+        *_bare_metal(wish),
         *_first_nodes(wish),
         *_image(wish),
         *_disk(wish),
@@ -292,6 +294,12 @@ def _zones(wish: Wish) -> Iterator[Problem]:
             yield Problem(where, f"{name} is given twice", "name each zone once")
 
 
+def _bare_metal(wish: Wish) -> Iterator[Problem]:
+    if _machine(wish).startswith("a4x-max") and wish.spec.nodes.fixed is None:
+        what = f"{_machine(wish)} (instance_type) is bare metal, which GKE's autoscaler starts none of"
+        yield Problem(_at(wish, "nodes"), what, "write nodes: {fixed: …}", f"{_HOW_TO}/allocate-network-resources-dra")
+
+
 def _first_nodes(wish: Wish) -> Iterator[Problem]:
     """Refuse a number of nodes that GKE cannot make: `nodeCount` and `initialNodeCount` count the nodes of each zone.
 
@@ -420,6 +428,10 @@ def _nvlink_domain(wish: Wish) -> Iterator[Problem]:
     at, spec, zones = _at(wish, "network", "compute_domains"), wish.spec, zones_of(wish)
     if len(zones) != 1 or len(spec.zones) != 1:
         yield Problem(at, "the nodes of an NVLink domain are in one zone (zones)", "name one zone under zones", _NVLINK)
+    most = _RACK_GPUS // (wish.instance.devices or 1)
+    if spec.nodes.max > most:
+        what = f"got up to {spec.nodes.max} nodes, and a rack has {most} of {_machine(wish)} (instance_type)"
+        yield Problem(_at(wish, "nodes"), what, f"write {most} or fewer, and another pool for another rack", _NVLINK)
     if spec.network.placement is not None:
         what = "network.placement and compute_domains would each give the pool a placement policy"
         yield Problem(at, what, "leave placement out: the nodes of a rack are close together", _NVLINK)

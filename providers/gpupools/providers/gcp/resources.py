@@ -231,6 +231,13 @@ def _node_config(
             # https://github.com/hashicorp/terraform-provider-google/issues/15767
             cpu_cfs_quota=True,
         ),
+        linux_node_config=gcp.container.NodePoolNodeConfigLinuxNodeConfigArgs(
+            hugepages_config=gcp.container.NodePoolNodeConfigLinuxNodeConfigHugepagesConfigArgs(
+                hugepage_size2m=choices.huge_pages
+            )
+        )
+        if choices.huge_pages
+        else None,
         # gVNIC is for Container-Optimized OS alone: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/using-gvnic
         gvnic=gcp.container.NodePoolNodeConfigGvnicArgs(enabled=True) if choices.image_type.startswith("COS") else None,
     )
