@@ -311,13 +311,15 @@ def text() -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the file, or with `--check` compare it."""
-    parser = argparse.ArgumentParser(description="Write the JSON schema of a stack file.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when the file is stale")
+    from tooling.write_package_schema import main as write_package_schema  # it is made of this one
+
+    parser = argparse.ArgumentParser(description="Write the JSON schema of a stack file, and that of the components.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a file is stale")
     if not parser.parse_args(arguments).check:
         SCHEMA.write_text(text(), encoding="utf-8")
-        return 0
+        return write_package_schema([])
     if SCHEMA.is_file() and SCHEMA.read_text(encoding="utf-8") == text():
-        return 0
+        return write_package_schema(["--check"])
     print(f"{SCHEMA}: stale; run python tooling/write_schema.py")
     return 1
 

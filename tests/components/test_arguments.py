@@ -9,7 +9,7 @@ import pytest
 from gpupools.asked.spec import LATE
 from gpupools.base.errors import Problem, Rejected
 from gpupools.components.arguments import (
-    input_error,
+    Refused,
     known_values,
     parse_cloud,
     parse_cluster_argument,
@@ -81,7 +81,7 @@ def test_arguments_that_a_component_does_not_have_are_named_with_the_nearest() -
 
 
 FILE_ONLY = "goes into a stack file only; "
-AN_OUTPUT = f"{FILE_ONLY}give an output: pulumi.StackReference(…).require_output(…)"
+AN_OUTPUT = f"{FILE_ONLY}give the output itself, from a StackReference of the program"
 A_PROVIDER = f"{FILE_ONLY}give the program's provider of this cloud that setting, and name it in opts.providers"
 
 
@@ -115,7 +115,7 @@ def test_a_cluster_that_is_no_map_is_refused(value: Any) -> None:
 
 
 def test_an_error_has_every_reason_in_its_text_and_its_details() -> None:
-    error = input_error(Rejected([Problem(("a", 0, "b"), "is odd", "mend it"), Problem((), "is all wrong")]))
+    error = Refused(Rejected([Problem(("a", 0, "b"), "is odd", "mend it"), Problem((), "is all wrong")]))
 
     assert str(error) == "a[0].b: is odd; mend it\nis all wrong"
     assert error.errors == [

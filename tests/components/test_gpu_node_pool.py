@@ -304,7 +304,7 @@ def test_an_output_of_a_stack_file_is_no_address_in_a_program() -> None:
     late = {"stack": "acme/platform/prod", "name": {"output": "clusterName"}}
     cluster = {**clouds()["gcp"].example_cluster, **late}
 
-    cure = "goes into a stack file only; give an output: pulumi.StackReference(…).require_output(…)"
+    cure = "goes into a stack file only; give the output itself, from a StackReference of the program"
     assert refusals(cluster=cluster) == [f"cluster.name: {cure}", f"cluster.stack: {cure}"]
 
 
@@ -514,8 +514,8 @@ def test_a_pool_is_in_its_clusters_region_whatever_the_programs_provider_has(
 
 AKS = "{'cloud': 'azure', 'cluster': {'name': 'a', 'resource_group': 'ml', 'subscription_id': 'S1'}, 'pool': az}"
 OTHER = (
-    "cluster.subscription_id: the default provider {}, and this cluster is in another subscription; give the component "
-    "a provider: ResourceOptions(providers=[azure_native.Provider(…)])"
+    "cluster.subscription_id: the default provider {}, and this cluster is in another subscription; name one of "
+    "azure-native for it among the providers in the component's options"
 )
 
 

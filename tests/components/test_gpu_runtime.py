@@ -382,7 +382,7 @@ def test_without_a_provider_for_the_cluster_nothing_is_installed_anywhere(previe
     shown = preview(OWN + f"GpuRuntime('software', {own_args()!r})")
 
     (said,) = map(str, shown.problems)
-    assert said.startswith("opts.providers: there is no Kubernetes provider for this cluster; give one")
+    assert said.startswith("opts.providers: there is no Kubernetes provider for this cluster; name one")
     assert [each.type for each in shown.resources if each.type.startswith("kubernetes:")] == []
 
 

@@ -30,7 +30,7 @@ lab = {
     "name": pulumi.Output.from_input("lab-dev"),
     "project": "ml-dev",
     "location": "europe-west4",
-    "service_account": "gpu@ml.example",
+    "serviceAccount": "gpu@ml.example",
 }
 sharing = {"mode": "time-slicing", "replicas": 4}
 pool = Pool(
@@ -45,8 +45,22 @@ pool = Pool(
 pulumi.export("name", pool.node_pool_name)
 pulumi.export("capacity", pool.capacity)
 if pulumi.Config().get_bool("refused"):
-    Pool("refused", {"cloud": "gcp", "cluster": lab, "pool": {"gpu": "L9", "nodes": {"max": 3}}})
+    Pool("refused", {"cloud": "gcp", "cluster": lab, "pool": {"gpu": "L4", "nodes": {"max": 0}, "diskGib": 1}})
 """
+OF_ITS_OWN = """
+from gpupools.components.gpu_node_pool import GpuNodePool
+
+GpuNodePool("refused", {"cloud": "gcp", "cluster": {}, "pool": {"gpu": "L4", "nodes": {"max": 0}, "disk_gib": 1}})
+"""
+NOISE = (
+    "Unexpected <class",
+    "always* a bug",
+    "connection is closing",
+    "resource monitor shut down",
+    "unhandled exception",
+    "components/gpu_node_pool.py",
+)
+"""What a refusal read like when the engine took it for a crash."""
 
 
 @pytest.fixture(scope="module")
@@ -69,11 +83,36 @@ def test_a_hosted_component_declares_its_pool_and_returns_its_outputs(engine: En
     assert '"nvidia.com/gpu": 4' in outputs
 
 
-def test_a_refused_hosted_component_says_why(engine: Engine, hosted: Any) -> None:
-    ran = engine.run("preview", "--stack", "dev", "--config", "refused=true", project=hosted)
+@pytest.mark.parametrize("command", ["preview", "up --yes --skip-preview"])
+def test_a_refused_hosted_component_says_why(engine: Engine, hosted: Any, command: str) -> None:
+    ran = engine.run(*command.split(), "--stack", "dev", "--config", "refused=true", project=hosted)
 
     assert ran.code != 0
-    assert "pool.gpu: 'L9' is no NVIDIA GPU model" in ran.output
+    assert "pool.nodes.max: got 0; give 1 or more\n    pool.diskGib: got 1; give 100 or more\n" in ran.output
+    assert [noise for noise in NOISE if noise in ran.output] == []
+    assert ran.output.count("pool.diskGib: got 1") <= 4  # the live display repeats its last line
+
+
+def test_a_component_refused_in_its_own_program_shows_no_traceback(engine: Engine) -> None:
+    project = engine.project("of-its-own", OF_ITS_OWN)
+    engine.run("stack", "init", "dev", project=project).well()
+    ran = engine.run("preview", "--stack", "dev", project=project).badly()
+
+    assert "    error: cluster" in ran.output
+    assert "pool.disk_gib: got 1; give 100 or more\n" in ran.output
+    assert [noise for noise in NOISE if noise in ran.output] == []
+
+
+def test_a_resource_that_fails_inside_a_hosted_component_is_the_only_error(engine: Engine, hosted: Any) -> None:
+    engine.unreachable("gcp")
+    try:
+        ran = engine.up("dev", "--refresh=false", "--replace", "**hosted-nodes", project=hosted)
+    finally:
+        engine.unreachable()
+
+    assert ran.code != 0
+    assert "error: the gcp API is unreachable" in ran.output
+    assert [noise for noise in NOISE if noise in ran.output] == []
 
 
 def test_the_example_waits_until_its_own_role_may_be_used(engine: Engine) -> None:

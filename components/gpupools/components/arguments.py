@@ -46,7 +46,7 @@ def parse_cluster_argument(value: Any, cloud: Cloud) -> Cluster:
     cluster = parse_cluster(("cluster",), given, {cloud.name: cloud})
     # Only the program behind a stack file resolves these.
     keys = [*cluster.late_outputs(), *(["stack"] if cluster.stack is not None else [])]
-    fix = "give an output: pulumi.StackReference(…).require_output(…)"
+    fix = "give the output itself, from a StackReference of the program"
     problems = [Problem(("cluster", key), "goes into a stack file only", fix) for key in keys]
     # Only that program makes a provider of them; here the component's own options name one.
     acting = [key for key in cluster.identity if getattr(cluster, key) is not None]
@@ -71,10 +71,13 @@ def known_values(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def input_error(rejected: Rejected) -> pulumi.InputPropertiesError:
-    """Return the error of a component: a program in this process sees only its message, others only its details."""
-    details = [
-        pulumi.InputPropertyErrorDetails(property_path=dotted(problem.path), reason=str(problem))
-        for problem in rejected.problems
-    ]
-    return pulumi.InputPropertiesError(str(rejected), details)
+class Refused(pulumi.InputPropertiesError, pulumi.RunError):
+    """A component cannot exist. A `RunError` too, so that a program in this process ends without a traceback."""
+
+    def __init__(self, rejected: Rejected) -> None:
+        details = [
+            pulumi.InputPropertyErrorDetails(property_path=dotted(problem.path), reason=str(problem))
+            for problem in rejected.problems
+        ]
+        super().__init__(str(rejected), details)
+        self.problems = rejected.problems

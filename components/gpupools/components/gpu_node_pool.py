@@ -8,7 +8,7 @@ import pulumi
 
 from gpupools.base.errors import Path, Problem, Rejected, shown
 from gpupools.components.arguments import (
-    input_error,
+    Refused,
     known_values,
     parse_cloud,
     parse_cluster_argument,
@@ -20,9 +20,6 @@ from gpupools.edits.guard import RECORD
 from gpupools.environment.stack import bad_key, never_a_key, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool
 from gpupools.runtime.owners import without_rdma
-
-# No `from __future__ import annotations`, no Literal and no other unions in the argument types below: Pulumi's schema
-# inference for components in other languages refuses them (pulumi/provider/experimental/analyzer.py in the SDK).
 
 
 class NodesArgs(TypedDict):
@@ -130,7 +127,7 @@ class GpuNodePoolArgs(TypedDict):
     """Inputs of `GpuNodePool`. What may be late is an `Input`; what the plan depends on is plain."""
 
     cloud: str
-    """Folder under providers/: `aws`, `azure` or `gcp`."""
+    """The cloud of the cluster: `aws`, `azure` or `gcp`."""
     cluster: dict[str, pulumi.Input[Any]]
     """The existing cluster: the keys a cluster of this cloud has in a stack file; addresses may be outputs."""
     pool: PoolArgs
@@ -254,7 +251,7 @@ def _planned_alone(name: str, args: GpuNodePoolArgs) -> tuple[PoolPlan, dict[str
         if problems:
             raise Rejected(problems)
     except Rejected as rejected:
-        raise input_error(rejected) from None
+        raise Refused(rejected) from None
     addresses = _addresses(args)
     return plan, addresses | {"name": apart(name, plan.name, where, addresses["name"])}
 

@@ -11,7 +11,7 @@ import pulumi
 
 from gpupools.base.errors import Path, Problem, Rejected
 from gpupools.components.arguments import (
-    input_error,
+    Refused,
     known_values,
     parse_cloud,
     parse_cluster_argument,
@@ -25,8 +25,6 @@ from gpupools.environment.stack import bad_key, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool
 from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.runtime.planning import plan_runtime
-
-# No `from __future__ import annotations`, no Literal and no other unions in the argument types: see gpu_node_pool.py.
 
 Resources = Sequence[pulumi.Input[pulumi.Resource]]
 """What the SDK takes as `depends_on`."""
@@ -42,7 +40,7 @@ class GpuRuntimeArgs(TypedDict):
     """Inputs of `GpuRuntime`. What may be late is an `Input`; what the plan depends on is plain."""
 
     cloud: str
-    """Folder under providers/: `aws`, `azure` or `gcp`."""
+    """The cloud of the cluster: `aws`, `azure` or `gcp`."""
     cluster: dict[str, pulumi.Input[Any]]
     """The existing cluster: the keys a cluster of this cloud has in a stack file, `runtime` among them."""
     pools: dict[str, PoolArgs]
@@ -89,7 +87,7 @@ class GpuRuntime(pulumi.ComponentResource):
             if plan.needs_kubernetes and self.get_provider("kubernetes:core/v1:Namespace") is None:
                 raise Rejected([_NO_PROVIDER])
         except Rejected as rejected:
-            raise input_error(rejected) from None
+            raise Refused(rejected) from None
         shown = plan.as_json()
         declare_pool = decided.declare_pool if decided is not None else _declared_by_the_caller(opts)
         protected = decided.protected if decided is not None else ()
@@ -103,7 +101,7 @@ class GpuRuntime(pulumi.ComponentResource):
 _NO_PROVIDER = Problem(
     ("opts", "providers"),
     "there is no Kubernetes provider for this cluster",
-    "give one: ResourceOptions(providers=[kubernetes.Provider(…)])",
+    "name one among the providers in the component's options",
 )
 
 

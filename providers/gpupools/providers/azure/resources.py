@@ -149,7 +149,7 @@ def _in_its_subscription(
             there = f"is for {found}" if found else "names none"
             raise pulumi.RunError(
                 f"cluster.subscription_id: the default provider {there}, and this cluster is in another subscription; "
-                "give the component a provider: ResourceOptions(providers=[azure_native.Provider(…)])"
+                "name one of azure-native for it among the providers in the component's options"
             )
         return name
 
