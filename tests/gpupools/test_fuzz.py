@@ -14,6 +14,7 @@ from gpupools.base.errors import Rejected
 from gpupools.environment.check import check_stack_file, locate
 from gpupools.environment.stack import plan_config
 from gpupools.planned.cloud import Cloud
+from tests.spoiling import spoilt_text
 
 CASES = 3000
 
@@ -128,33 +129,6 @@ def test_a_spoilt_configuration_is_planned_or_rejected(fake_clouds: Mapping[str,
     assert max(len(str(problem)) for problem in problems) < 1500
 
 
-PIECES = (
-    *(
-        "",
-        "{",
-        "}",
-        "[",
-        "]",
-        ":",
-        ": ",
-        ",",
-        "\n",
-        "\n- ",
-        "&a ",
-        "*a",
-        "<<: *a",
-        "!!int ",
-        "!x ",
-        "'",
-        '"',
-        "#",
-        "\t",
-        "? ",
-    ),
-    *("|", ">", "%", "@", "`", "\x00", "\x85", "\u2028", "9" * 30, "~", "---\n", "...\n", "\ufeff", "{secure: x}"),
-)
-
-
 def test_a_spoilt_file_is_planned_or_rejected(tmp_path: Path, fake_clouds: Mapping[str, Cloud]) -> None:
     chance = random.Random(3)
     sections = {f"gpupools:{key}": value for key, value in RIGHT.items()}
@@ -163,10 +137,7 @@ def test_a_spoilt_file_is_planned_or_rejected(tmp_path: Path, fake_clouds: Mappi
     rejected = 0
 
     for _ in range(200):
-        text = right
-        for _ in range(chance.randint(1, 3)):
-            start = chance.randrange(len(text))
-            text = text[:start] + chance.choice(PIECES) + text[start + chance.choice((0, 0, 1, 1, 5, 60)) :]
+        text = spoilt_text(right, chance)
         file.write_text(text, encoding="utf-8", newline="")
         found = []
         try:

@@ -35,6 +35,7 @@ from gpupools.policies.stack_rules import ALL_RULES
 from gpupools.providers import clouds
 from gpupools.providers.aws.user_data import read_user_data
 from tests.hostile import stacks
+from tests.spoiling import spoilt_text
 
 ROOT = Path(__file__).resolve().parents[2]
 CRASHERS = Path(__file__).parent / "crashers"
@@ -112,7 +113,7 @@ def thoroughly(given: Any, reader: Reader) -> Iterator[Any]:
 def at_random(given: Any, reader: Reader, chance: random.Random) -> Any:
     """Return data with one to four places changed, or text with one to four pieces."""
     if isinstance(given, str):
-        return _spoilt_text(given, chance)
+        return spoilt_text(given, chance)
     spoilt = copy.deepcopy(given)
     for _ in range(chance.randint(1, 4)):
         every = list(places(spoilt))
@@ -132,78 +133,8 @@ def at_random(given: Any, reader: Reader, chance: random.Random) -> Any:
             case "wrap":
                 above[key] = chance.choice(([above[key]], {"x": above[key]}))
             case "grow" if isinstance(above[key], str):
-                above[key] = _spoilt_text(above[key], chance)
+                above[key] = spoilt_text(above[key], chance)
     return spoilt
-
-
-PIECES = (
-    *(
-        "",
-        "{",
-        "}",
-        "[",
-        "]",
-        ":",
-        ": ",
-        ",",
-        "\n",
-        "\r",
-        "\n- ",
-        "&a ",
-        "*a",
-        "<<: *a",
-        "!!int ",
-        "!x ",
-        "'",
-        '"',
-        "#",
-        "\t",
-    ),
-    *(
-        "? ",
-        "|",
-        ">",
-        "%",
-        "@",
-        "`",
-        "\x00",
-        "\x85",
-        "\u2028",
-        "\u202e",
-        "9" * 30,
-        "~",
-        "---\n",
-        "...\n",
-        "\ufeff",
-        "=",
-    ),
-    *(
-        "-",
-        "--",
-        "\\",
-        "$(",
-        "`x`",
-        "<<EOF\n",
-        "1:30",
-        "0x",
-        "1e999",
-        ".nan",
-        "é",
-        "\U0001f600",
-        "null",
-        "true",
-        "=:",
-        ",,",
-    ),
-)
-
-
-def _spoilt_text(text: str, chance: random.Random) -> str:
-    for _ in range(chance.randint(1, 4)):
-        start = chance.randrange(len(text) + 1)
-        piece = chance.choice((*PIECES, text[start : start + 20], text[: chance.randrange(len(text) + 1)][-30:]))
-        text = text[:start] + piece + text[start + chance.choice((0, 0, 1, 1, 5, 60)) :]
-    return text
 
 
 # --- the readers ------------------------------------------------------------------------------------------------------

@@ -1,14 +1,12 @@
 """What the tests of AKS share: pools on one cluster, planned or declared offline."""
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pulumi
 import pytest
-from pulumi.runtime.stack import run_pulumi_func
 
 from gpupools.asked.spec import Cluster
 from gpupools.base.errors import Rejected
@@ -16,11 +14,11 @@ from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool
 from gpupools.preview.program import Preview, preview_program
-from gpupools.preview.sdk import without_what_only_an_engine_reads
 from gpupools.providers import clouds
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.choices import AksChoices
 from gpupools.providers.azure.resources import create_pool
+from tests.providers.declaring import run
 
 REPOSITORY = Path(__file__).parents[2]
 EVERYTHING = REPOSITORY / "tests" / "stacks" / "Pulumi.everything-azure.yaml"
@@ -49,37 +47,9 @@ def refused(cluster: Cluster | None = None, **keys: Any) -> str:
     return str(error.value)
 
 
-class Recorder(pulumi.runtime.Mocks):
-    """Answers with the inputs and refuses look-ups."""
-
-    def __init__(self) -> None:
-        self.made: list[pulumi.runtime.MockResourceArgs] = []
-
-    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
-        self.made.append(args)
-        return f"{args.name}-id", dict(args.inputs)
-
-    def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
-        if args.token == "pulumi:pulumi:readStackResourceOutputs":
-            return {"outputs": {}}, None
-        raise AssertionError(f"a test asked the cloud for {args.token}")
-
-
-def run(program: Callable[[], None]) -> list[pulumi.runtime.MockResourceArgs]:
-    recorder = Recorder()
-
-    async def main() -> None:
-        pulumi.runtime.set_mocks(recorder)
-        await run_pulumi_func(program)
-
-    with without_what_only_an_engine_reads():
-        asyncio.run(main())
-    return [each for each in recorder.made if each.typ != "pulumi:pulumi:Stack"]
-
-
 def wire(made: PoolPlan, addresses: Mapping[str, pulumi.Input[Any]] = ADDRESSES) -> dict[str, Any]:
     """Declare a pool and return the inputs that go over the wire."""
-    (pool,) = run(lambda: (create_pool("serve-train", made, addresses, pulumi.ResourceOptions()), None)[1])
+    (pool,) = run(lambda: create_pool("serve-train", made, addresses, pulumi.ResourceOptions()))
     assert (pool.typ, pool.name) == (TOKEN, "serve-train-pool")
     return dict(pool.inputs)
 
@@ -92,7 +62,7 @@ def options(made: PoolPlan) -> pulumi.ResourceOptions:
         seen.append(args.opts)
 
     watched = pulumi.ResourceOptions(transformations=[look])
-    run(lambda: (create_pool("serve-train", made, ADDRESSES, watched), None)[1])
+    run(lambda: create_pool("serve-train", made, ADDRESSES, watched))
     (merged,) = seen
     return merged
 

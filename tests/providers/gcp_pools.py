@@ -1,12 +1,10 @@
 """What the tests of GKE share: pools on one cluster, planned or declared offline."""
 
-import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
 import pytest
-from pulumi.runtime.stack import run_pulumi_func
 
 from gpupools.asked.spec import Cluster
 from gpupools.base.errors import Problem, Rejected
@@ -15,6 +13,7 @@ from gpupools.planned.plan import PoolPlan, plan_pool
 from gpupools.providers.gcp import CLOUD
 from gpupools.providers.gcp.choices import GkeChoices
 from gpupools.providers.gcp.resources import create_pool
+from tests.providers.declaring import run
 
 ADDRESSES: Mapping[str, Any] = {key: value for key, value in CLOUD.example_cluster.items() if key != "cloud"}
 ZONES = ["europe-west4-a", "europe-west4-b", "europe-west4-c"]
@@ -40,36 +39,6 @@ def refusals(cluster: Cluster | None = None, **keys: Any) -> tuple[Problem, ...]
     with pytest.raises(Rejected) as error:
         plan(cluster, **keys)
     return error.value.problems
-
-
-class Recorder(pulumi.runtime.Mocks):
-    """Answers with the inputs and refuses look-ups."""
-
-    def __init__(self) -> None:
-        self.made: list[pulumi.runtime.MockResourceArgs] = []
-
-    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
-        self.made.append(args)
-        return f"{args.name}-id", dict(args.inputs)
-
-    def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
-        if args.token == "pulumi:pulumi:readStackResourceOutputs":
-            return {"outputs": {}}, None
-        raise AssertionError(f"a test asked the cloud for {args.token}")
-
-
-def run(program: Callable[[], object]) -> list[pulumi.runtime.MockResourceArgs]:
-    recorder = Recorder()
-
-    async def main() -> None:
-        def declare() -> None:
-            program()
-
-        pulumi.runtime.set_mocks(recorder)
-        await run_pulumi_func(declare)
-
-    asyncio.run(main())
-    return [each for each in recorder.made if each.typ != "pulumi:pulumi:Stack"]
 
 
 def wire(cluster: Cluster | None = None, **keys: Any) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.choices import MIG_MODELS, WITHOUT_AKS_DRIVER, gpu_instance_profile
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool, create_provider
-from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, run, settings, wire
+from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, settings, wire
+from tests.providers.declaring import run
 
 SIZES = CLOUD.instance_types
 PREFER = Taint("x", "", Effect.PREFER_NO_SCHEDULE)

@@ -29,7 +29,8 @@ from gpupools.providers.azure.arm import NEWER, aks_kind, nvidia_problems
 from gpupools.providers.azure.choices import MANAGED_API_VERSION, MANAGED_MIG_API_VERSION
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool
 from gpupools.read.inputs import with_taint
-from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, run, settings
+from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, settings
+from tests.providers.declaring import run
 from tests.providers.test_azure_api_model import wrong
 
 GENERIC = "azure-native:resources:Resource"

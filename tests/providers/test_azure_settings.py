@@ -30,10 +30,10 @@ from tests.providers.azure_pools import (
     options,
     plan,
     refused,
-    run,
     settings,
     wire,
 )
+from tests.providers.declaring import run
 
 GROUP = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/capacityReservationGroups/a100"
 PLACEMENT_GROUP = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/proximityPlacementGroups/fabric"

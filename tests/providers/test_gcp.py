@@ -1,18 +1,16 @@
 """GKE: resolutions and refusals, reading pools back, and what the adapter sends over the wire."""
 
-import asyncio
 import csv
 import dataclasses
 import itertools
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pulumi
 import pytest
-from pulumi.runtime.stack import run_pulumi_func
 
 from gpupools.asked.spec import LATE, SHARING_KINDS, Cluster, PoolSpec
 from gpupools.base.errors import Problem, Rejected
@@ -29,6 +27,7 @@ from gpupools.providers.gcp.machines import N1_MACHINES, N1_MOST_VCPUS, GceCatal
 from gpupools.providers.gcp.read_back import NODE_POOL
 from gpupools.providers.gcp.resources import create_pool, create_provider
 from tests.conftest import FakeCluster
+from tests.providers.declaring import run
 
 CLUSTER = dict(gcp.CLOUD.example_cluster)
 
@@ -610,31 +609,6 @@ def test_reading_survives_any_input() -> None:
 # --- the adapter ---
 
 
-class Recorder(pulumi.runtime.Mocks):
-    def __init__(self) -> None:
-        self.made: list[pulumi.runtime.MockResourceArgs] = []
-
-    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str, dict[Any, Any]]:
-        self.made.append(args)
-        return f"{args.name}-id", dict(args.inputs)
-
-    def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
-        if args.token == "pulumi:pulumi:readStackResourceOutputs":
-            return {"outputs": {}}, None
-        raise AssertionError(f"a test asked the cloud for {args.token}")
-
-
-def declared(program: Callable[[], None]) -> list[pulumi.runtime.MockResourceArgs]:
-    recorder = Recorder()
-
-    async def main() -> None:
-        pulumi.runtime.set_mocks(recorder)
-        await run_pulumi_func(program)
-
-    asyncio.run(main())
-    return [made for made in recorder.made if made.typ != "pulumi:pulumi:Stack"]
-
-
 def wire(made: PoolPlan, **changes: Any) -> Mapping[str, Any]:
     """Return the inputs of the node pool; an address that is a function is called once the program runs."""
     addresses = {key: value for key, value in (CLUSTER | changes).items() if key != "cloud"}
@@ -643,7 +617,7 @@ def wire(made: PoolPlan, **changes: Any) -> Mapping[str, Any]:
         late = {key: value() if callable(value) else value for key, value in addresses.items()}
         create_pool("train-lab", made, late, pulumi.ResourceOptions())
 
-    resources = declared(program)
+    resources = run(program)
 
     assert [(resource.typ, resource.name) for resource in resources] == [(NODE_POOL, "train-lab-nodes")]
     return resources[0].inputs
@@ -732,7 +706,7 @@ def test_every_machine_is_read_back_as_the_tainted_gpu_pool_it_was_planned_as() 
         for index, made in enumerate(plans):
             create_pool(f"p{index}", made, addresses, pulumi.ResourceOptions())
 
-    read = {made.name: gcp.CLOUD.reading().read_pools(made.typ, made.inputs) for made in declared(program)}
+    read = {made.name: gcp.CLOUD.reading().read_pools(made.typ, made.inputs) for made in run(program)}
 
     for index, made in enumerate(plans):
         (facts,) = read[f"p{index}-nodes"]
@@ -798,7 +772,7 @@ def test_the_provider_is_bound_to_the_project_of_the_cluster() -> None:
     def program() -> None:
         create_provider("lab", CLUSTER, pulumi.ResourceOptions())
 
-    assert [(resource.typ, resource.inputs["project"]) for resource in declared(program)] == [
+    assert [(resource.typ, resource.inputs["project"]) for resource in run(program)] == [
         ("pulumi:providers:gcp", "ml-dev")
     ]
 
