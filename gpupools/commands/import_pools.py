@@ -295,7 +295,8 @@ def _config(pools: Sequence[_Pool], served: Mapping[str, str], team: str | None)
         way = pool.keys.get("sharing", {})
         if team is not None and (way.get("mode") in ("time-slicing", "mps") or way.get("share")):
             pool.keys["trust"] = {"team": team}
-        if pool.keys.get("disk_gib", 100) < _LEAST_DISK:
+        disk = pool.keys.get("disk_gib", _LEAST_DISK)
+        if isinstance(disk, int) and disk < _LEAST_DISK:
             pool.keys["disk_gib"] = _LEAST_DISK
         names[pool.name] = {"clusters": [pool.cluster], **pool.keys}
     for cluster in clusters.values():

@@ -85,6 +85,45 @@ def text_of(value: object, pattern: str) -> Sequence[str]:
     return found.groups() if found is not None else ()
 
 
+def number_of(value: object, key: str) -> int:
+    """Return a number that an API may write as text; 0 for nothing.
+
+    Raises:
+        Rejected: It is none.
+    """
+    if value in (None, ""):
+        return 0
+    if isinstance(value, bool) or re.fullmatch(r"[0-9]{1,9}(?:\.0)?", str(value)) is None:
+        raise _misshaped(value, key, "a number")
+    return int(float(str(value)))
+
+
+def texts_of(value: object, key: str) -> list[str]:
+    """Return a list of texts; an empty one for nothing.
+
+    Raises:
+        Rejected: It is none.
+    """
+    if value is not None and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+        raise _misshaped(value, key, "a list of texts")
+    return list(value or ())
+
+
+def maps_of(value: object, key: str) -> list[Mapping[str, Any]]:
+    """Return a list of maps; an empty one for nothing.
+
+    Raises:
+        Rejected: It is none.
+    """
+    if value is not None and not (isinstance(value, list) and all(isinstance(each, Mapping) for each in value)):
+        raise _misshaped(value, key, "a list of maps")
+    return list(value or ())
+
+
+def _misshaped(value: object, key: str, wanted: str) -> Rejected:
+    return Rejected([Problem((key,), f"got {shown(value)}, where {wanted} belongs", "have the pool described anew")])
+
+
 def without_nothing(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is given: neither null nor an empty text, list or map, at any depth."""
     found = {

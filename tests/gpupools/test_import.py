@@ -2,7 +2,8 @@
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from gpupools.base.errors import Rejected
+from gpupools.commands import import_pools
 from gpupools.commands.cli import main
 from gpupools.edits.diff import diff, record
 from gpupools.edits.guard import Earlier, judge
@@ -263,6 +266,51 @@ def test_how_bottlerocket_shares_is_read_out_of_the_template(
         tmp_path, eks(amiType="BOTTLEROCKET_x86_64_NVIDIA"), template(UserData=encoded(f"{plugin}enabled=false"))
     )
     assert "switches Bottlerocket's own device plugin off" in refused(capsys, tmp_path / "Pulumi.b.yaml", *off)
+
+
+@pytest.mark.parametrize(
+    ("pool", "reason"),
+    [
+        (eks(scalingConfig={"minSize": "x", "maxSize": 4}), "minSize: got 'x', where a number belongs"),
+        (
+            eks(taints="nvidia.com/gpu=present:NoSchedule"),
+            "taints: got 'nvidia.com/gpu=present:NoSchedule', where a list",
+        ),
+        (eks(launchTemplate={"id": "lt-0a1b2c3d4e5f60718", "version": "$Latest"}), "follows the version $Latest"),
+        ({**some("azure").described, "availabilityZones": True}, "availabilityZones: got true, where a list of texts"),
+        ({**some("gcp").described, "locations": 1.5}, "locations: got 1.5, where a list of texts belongs"),
+    ],
+)
+def test_what_no_command_line_prints_is_refused_where_it_stands(
+    tmp_path: Path, pool: Mapping[str, Any], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert reason in refused(capsys, tmp_path / "Pulumi.moved.yaml", *given(tmp_path, pool), *SERVED)
+
+
+JUNK: tuple[Any, ...] = (None, "", 0, -1, "x", True, [], {}, [1], ["a"], [None], {"a": None}, 1.5, "9" * 400, "\ud800")
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+def test_a_spoiled_description_is_read_or_refused(tmp_path: Path, kind: str) -> None:
+    random, file = Random(7), tmp_path / "spoiled.json"
+    for _ in range(40):
+        pool = MAKERS[kind](random, 0)
+        told: Any = json.loads(json.dumps([each for each in (pool.described, pool.beside) if each is not None]))
+        above, key = random.choice(list(places(told)))
+        above[key] = random.choice(JUNK)
+        file.write_text(json.dumps(told), encoding="utf-8")
+        with suppress(Rejected):
+            import_pools._accepted(
+                found := import_pools._read([file], None), import_pools._config(found, {"device_plugin": "a/b"}, "t")
+            )
+
+
+def places(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield every place of a value inside another: what it is in, and its key there."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in inner:
+        yield value, key
+        yield from places(below)
 
 
 def encoded(text: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpupools.base.taints import Effect, Taint
 from gpupools.known.catalogue import InstanceType
-from gpupools.planned.outside import Found, Outside, other_taints, refuse, text_of, without_nothing
+from gpupools.planned.outside import Found, Outside, maps_of, number_of, other_taints, refuse, text_of, without_nothing
 from gpupools.providers.aws.images import AL2023, BOTTLEROCKET
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP
@@ -176,7 +176,7 @@ def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
         "upgrade": {"max_unavailable": update.get("maxUnavailable")},
         "auto_repair": False if _map(inputs.get("nodeRepairConfig")).get("enabled") is not True else None,
         "labels": dict(_map(inputs.get("labels"))),
-        "taints": other_taints([_taint(each) for each in inputs.get("taints") or []]),
+        "taints": other_taints([_taint(each) for each in maps_of(inputs.get("taints"), "taints")]),
         "tags": dict(_map(inputs.get("tags"))),
     }
     own = {"subnet_ids": _texts(inputs.get("subnetIds")), "node_role_arn": inputs.get("nodeRoleArn")}
@@ -203,7 +203,7 @@ def _machine(found: Found) -> InstanceType:
 
 def _nodes(found: Found) -> dict[str, int]:
     scaling = _map(found.inputs.get("scalingConfig"))
-    least, most = int(scaling.get("minSize") or 0), int(scaling.get("maxSize") or 0)
+    least, most = (number_of(scaling.get(key), key) for key in ("minSize", "maxSize"))
     # EC2 takes spot machines back, so no number of them is called fixed.
     fixed = least == most and found.inputs.get("capacityType") != "SPOT"
     return {"fixed": most} if fixed else {"min": least, "max": most}
@@ -267,8 +267,8 @@ def _capacity(found: Found) -> dict[str, Any] | None:
 
 def _rdma(template: Mapping[str, Any], row: InstanceType) -> bool | None:
     """Say whether every card of the machine has an EFA interface, as `network.rdma` means it."""
-    interfaces = template.get("networkInterfaces") or []
-    efas = sum(str(_map(each).get("interfaceType")).startswith("efa") for each in interfaces)
+    interfaces = maps_of(template.get("networkInterfaces"), "networkInterfaces")
+    efas = sum(str(each.get("interfaceType")).startswith("efa") for each in interfaces)
     return True if efas and efas == row.rdma_interfaces else None
 
 

@@ -7,7 +7,7 @@ The Azure CLI writes the API's names with an acronym's later letters small, and 
 from collections.abc import Mapping
 from typing import Any
 
-from gpupools.planned.outside import Found, Outside, other_taints, refuse, text_of, without_nothing
+from gpupools.planned.outside import Found, Outside, number_of, other_taints, refuse, text_of, texts_of, without_nothing
 from gpupools.providers.azure.choices import gpu_instance_profile
 from gpupools.providers.azure.machines import INSTANCE_TYPES
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SPOT_KEY
@@ -82,7 +82,7 @@ def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
         "sharing": _sharing(found.name, inputs.get("gpuInstanceProfile"), row.gpu_model),
         "software": "gpu-operator" if profile.get("driver") == "None" else "device-plugin",
         "capacity": _capacity(inputs),
-        "zones": sorted(inputs.get("availabilityZones") or []),
+        "zones": sorted(texts_of(inputs.get("availabilityZones"), "availabilityZones")),
         "image": {
             "family": "azure-linux" if str(inputs.get("osSKU")).startswith("AzureLinux") else None,
             "fips": inputs.get("enableFIPS") or None,
@@ -97,7 +97,7 @@ def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
             "drain_timeout_min": upgrade.get("drainTimeoutInMinutes"),
         },
         "labels": dict(_map(inputs.get("nodeLabels"))),
-        "taints": other_taints(inputs.get("nodeTaints") or [], taints),
+        "taints": other_taints(texts_of(inputs.get("nodeTaints"), "nodeTaints"), taints),
         "tags": dict(_map(inputs.get("tags"))),
     }
     return {"subnet_id": inputs.get("vnetSubnetID")}, without_nothing(pool)
@@ -106,11 +106,11 @@ def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
 def _nodes(found: Found) -> dict[str, int]:
     inputs = found.inputs
     if inputs.get("enableAutoScaling"):
-        return {"min": int(inputs.get("minCount") or 0), "max": int(inputs.get("maxCount") or 0)}
+        return {key: number_of(inputs.get(f"{key}Count"), f"{key}Count") for key in ("min", "max")}
     if not inputs.get("count"):
         what = "has no autoscaler and 0 nodes, which nodes: {fixed: …} cannot say"
         raise refuse(found.name, what, "switch its autoscaler on, or give it a node, and describe it again")
-    return {"fixed": int(inputs["count"])}
+    return {"fixed": number_of(inputs["count"], "count")}
 
 
 def _sharing(name: str, profile: object, gpu: str) -> dict[str, Any] | None:
@@ -127,7 +127,7 @@ def _sharing(name: str, profile: object, gpu: str) -> dict[str, Any] | None:
 def _capacity(inputs: Mapping[str, Any]) -> dict[str, Any] | None:
     if inputs.get("scaleSetPriority") == "Spot":
         price = inputs.get("spotMaxPrice")
-        return {"mode": "spot", "max_price_usd_per_hour": float(price) if price and float(price) > 0 else None}
+        return {"mode": "spot", "max_price_usd_per_hour": price if price not in (None, -1, "-1") else None}
     group = inputs.get("capacityReservationGroupID")
     return {"mode": "reservation", "name": group} if group else None
 

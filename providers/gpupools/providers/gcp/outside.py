@@ -7,7 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpupools.base.taints import Effect, Taint
-from gpupools.planned.outside import Found, Outside, other_taints, refuse, text_of, without_nothing
+from gpupools.planned.outside import (
+    Found,
+    Outside,
+    maps_of,
+    number_of,
+    other_taints,
+    refuse,
+    text_of,
+    texts_of,
+    without_nothing,
+)
 from gpupools.providers.gcp.conflicts import IMAGE_TYPES
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
@@ -40,8 +50,8 @@ def _described(data: Mapping[str, Any]) -> Found | None:
         "initialNodeCount": data.get("initialNodeCount"),
         "nodeCount": None if on else data.get("initialNodeCount"),
         "autoscaling": _autoscaling(scaling) if on else None,
-        "maxPodsPerNode": _number(constraint.get("maxPodsPerNode")),
-        "nodeLocations": sorted(data.get("locations") or []),
+        "maxPodsPerNode": number_of(constraint.get("maxPodsPerNode"), "maxPodsPerNode"),
+        "nodeLocations": sorted(texts_of(data.get("locations"), "locations")),
         "nodeConfig": _node_config(config),
     }
     upgrade = _map(data.get("upgradeSettings"))
@@ -69,15 +79,14 @@ def _node_config(config: Mapping[str, Any]) -> dict[str, Any]:
         {
             **{key: value for key, value in each.items() if key not in ("acceleratorCount", "acceleratorType")},
             "type": each.get("acceleratorType"),
-            "count": _number(each.get("acceleratorCount")),
+            "count": number_of(each.get("acceleratorCount"), "acceleratorCount"),
             "gpuSharingConfig": {
-                key: _number(value) if key == "maxSharedClientsPerGpu" else value
+                key: number_of(value, key) if key == "maxSharedClientsPerGpu" else value
                 for key, value in _map(each.get("gpuSharingConfig")).items()
             }
             or None,
         }
-        for each in config.get("accelerators") or []
-        if isinstance(each, Mapping)
+        for each in maps_of(config.get("accelerators"), "accelerators")
     ]
     found["guestAccelerators"] = [without_nothing(each) for each in gpus]
     found["loggingVariant"] = _map(_map(config.get("loggingConfig")).get("variantConfig")).get("variant")
@@ -141,14 +150,14 @@ def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
         "upgrade": _upgrade(upgrade),
         "auto_repair": False if _map(inputs.get("management")).get("autoRepair") is not True else None,
         "labels": labels,
-        "taints": other_taints([_taint(each) for each in config.get("taints") or []], _OWN_TAINTS),
+        "taints": other_taints([_taint(each) for each in maps_of(config.get("taints"), "taints")], _OWN_TAINTS),
         "tags": dict(_map(config.get("resourceLabels"))),
     }
     return {"service_account": config.get("serviceAccount") or "default"}, without_nothing(pool)
 
 
 def _machine(name: str, config: Mapping[str, Any], gpu: Mapping[str, Any]) -> str:
-    machine, model, count = config.get("machineType"), gpu.get("type"), _number(gpu.get("count"))
+    machine, model, count = config.get("machineType"), gpu.get("type"), number_of(gpu.get("count"), "count")
     for written in (str(machine), f"{machine}+{model}:{count}"):
         row = find_instance_type(INSTANCE_TYPES, written)
         if row is not None and (row.extra["accelerator_type"], row.devices) == (model, count):
@@ -160,15 +169,18 @@ def _machine(name: str, config: Mapping[str, Any], gpu: Mapping[str, Any]) -> st
 def _nodes(found: Found, zones: int) -> dict[str, int]:
     scaling = _map(found.inputs.get("autoscaling"))
     if not scaling:
-        each = _number(found.inputs.get("nodeCount", found.inputs.get("initialNodeCount")))
+        each = number_of(found.inputs.get("nodeCount", found.inputs.get("initialNodeCount")), "initialNodeCount")
         if not each:
             what = "has no autoscaler and 0 nodes, which nodes: {fixed: …} cannot say"
             raise refuse(found.name, what, "switch its autoscaler on, or give it a node, and describe it again")
         return {"fixed": each * zones}
-    total = _number(scaling.get("totalMaxNodeCount"))
+    total = number_of(scaling.get("totalMaxNodeCount"), "totalMaxNodeCount")
     if total:
-        return {"min": _number(scaling.get("totalMinNodeCount")) or 0, "max": total}
-    most, least = _number(scaling.get("maxNodeCount")), _number(scaling.get("minNodeCount"))
+        return {"min": number_of(scaling.get("totalMinNodeCount"), "totalMinNodeCount") or 0, "max": total}
+    most, least = (
+        number_of(scaling.get("maxNodeCount"), "maxNodeCount"),
+        number_of(scaling.get("minNodeCount"), "minNodeCount"),
+    )
     if not most:
         raise refuse(found.name, "is autoscaled to no maximum", "set one, and describe it again")
     return {"min": (least or 0) * zones, "max": most * zones}
@@ -178,7 +190,11 @@ def _sharing(gpu: Mapping[str, Any]) -> dict[str, Any] | None:
     config = _map(gpu.get("gpuSharingConfig"))
     ways = {value: key for key, value in SHARING_STRATEGIES.items()}
     way = ways.get(str(config.get("gpuSharingStrategy")))
-    shared = {"mode": way, "replicas": _number(config.get("maxSharedClientsPerGpu"))} if way else None
+    shared = (
+        {"mode": way, "replicas": number_of(config.get("maxSharedClientsPerGpu"), "maxSharedClientsPerGpu")}
+        if way
+        else None
+    )
     size = gpu.get("gpuPartitionSize")
     return {"mode": "mig", "profile": size, "share": shared} if size else shared
 
@@ -202,8 +218,11 @@ def _capacity(inputs: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str,
 def _upgrade(settings: Mapping[str, Any]) -> dict[str, Any]:
     if settings.get("strategy") == "BLUE_GREEN":
         rollout = _map(_map(settings.get("blueGreenSettings")).get("standardRolloutPolicy"))
-        return {"strategy": "blue-green", "max_unavailable": _number(rollout.get("batchNodeCount"))}
-    return {"max_surge": _number(settings.get("maxSurge")), "max_unavailable": _number(settings.get("maxUnavailable"))}
+        return {"strategy": "blue-green", "max_unavailable": number_of(rollout.get("batchNodeCount"), "batchNodeCount")}
+    return {
+        "max_surge": number_of(settings.get("maxSurge"), "maxSurge"),
+        "max_unavailable": number_of(settings.get("maxUnavailable"), "maxUnavailable"),
+    }
 
 
 def _taint(given: Mapping[str, Any]) -> str:
@@ -214,11 +233,6 @@ def _taint(given: Mapping[str, Any]) -> str:
 
 def _map(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
-
-
-def _number(value: object) -> int:
-    """Return a number that the API may write as text."""
-    return int(value) if isinstance(value, int | float) or (isinstance(value, str) and value.isdigit()) else 0
 
 
 OUTSIDE = Outside(resource="NodePool", described=_described, declared=_declared, keys=_keys)
