@@ -250,6 +250,39 @@ def test_a_node_group_and_its_template_are_read_out_of_a_terraform_state(
     assert list(written["gpupools:pools"]) == ["gpu"]
 
 
+def test_an_agent_pool_is_read_out_of_a_terraform_state(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/ml/providers"
+    cluster += "/Microsoft.ContainerService/managedClusters/serve"
+    values = {
+        "id": f"{cluster}/agentPools/gpu",
+        "name": "gpu",
+        "kubernetes_cluster_id": cluster,
+        "vm_size": "Standard_NC24ads_A100_v4",
+        "auto_scaling_enabled": True,
+        "min_count": 0,
+        "max_count": 3,
+        "node_count": 1,
+        "os_disk_size_gb": 128,
+        "os_sku": "Ubuntu",
+        "priority": "Regular",
+        "spot_max_price": -1,
+        "upgrade_settings": [{"drain_timeout_in_minutes": 0, "max_surge": "10%"}],
+        "zones": ["1"],
+        "gpu_driver": "Install",
+    }
+    kind = "azurerm_kubernetes_cluster_node_pool"
+    resource = {"address": f"{kind}.gpu", "mode": "managed", "type": kind, "name": "gpu", "values": values}
+    text = {"format_version": "1.0", "values": {"root_module": {"resources": [resource]}}}
+    out = tmp_path / "Pulumi.moved.yaml"
+
+    assert main(["import", *given(tmp_path, text), "--out", str(out), *SERVED]) == 0
+    assert "azurerm_kubernetes_cluster_node_pool.gpu of " in capsys.readouterr().out
+    written = yaml.safe_load(out.read_text(encoding="utf-8"))["config"]
+    assert written["gpupools:clusters"]["serve"]["subscription_id"] == "11111111-2222-3333-4444-555555555555"
+    assert written["gpupools:pools"]["gpu"]["nodes"] == {"min": 0, "max": 3}
+    assert "type" not in written["gpupools:pools"]["gpu"]["adopt"].get("keep", ())
+
+
 def test_how_bottlerocket_shares_is_read_out_of_the_template(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -20,6 +20,7 @@ _ID = (
 _WIRE = {name.casefold(): name for name in OVERRIDABLE["AgentPool"].inputs}
 _INNER = {"enablevtpm": "enableVTPM"}
 _TYPE = "Microsoft.ContainerService/managedClusters/agentPools"
+_SCALE_SET = "VirtualMachineScaleSets"
 _PLACE = ("agentPoolName", "resourceName", "resourceGroupName")
 
 
@@ -36,6 +37,7 @@ def _described(data: Mapping[str, Any]) -> Found | None:
 def _found(identifier: str, given: Mapping[str, Any]) -> Found:
     subscription, group, cluster, name = text_of(identifier, _ID)
     inputs = {wire: _inner(value) for key, value in given.items() if (wire := _WIRE.get(key.casefold())) is not None}
+    inputs.setdefault("type", _SCALE_SET)  # Terraform makes no others, and says so nowhere
     where = {"cloud": "azure", "name": cluster, "resource_group": group, "subscription_id": subscription}
     return Found(name, where, without_nothing({key: inputs[key] for key in inputs if key not in _PLACE}))
 
@@ -51,7 +53,7 @@ def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | 
     if not str(inputs.get("vmSize")).startswith("Standard_N"):
         return None  # pools without GPUs stay with what manages them; only sizes of the N series have some
     if kind == _AZURERM:
-        what = "stands in the words of Terraform's azurerm, which are not read here"
+        what = "stands in the words of Pulumi's azure provider, which are not read here"
         raise refuse(inputs.get("name"), what, "describe it with az aks nodepool show")
     if kind.partition(":")[0] != "azure-native" or not kind.endswith(":AgentPool"):
         return None
@@ -64,7 +66,7 @@ def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
     inputs, profile = found.inputs, _map(found.inputs.get("gpuProfile"))
     if inputs.get("osType", "Linux") != "Linux":
         raise refuse(found.name, f"has nodes of {inputs['osType']}", "leave it with what manages it")
-    if inputs.get("type", "VirtualMachineScaleSets") != "VirtualMachineScaleSets":
+    if inputs["type"] != _SCALE_SET:
         what = f"is of type {inputs['type']}, which has sizes and numbers of its own"
         raise refuse(found.name, what, "leave it with what manages it")
     if _map(profile.get("nvidia")).get("managementMode") == "Managed":
@@ -94,7 +96,7 @@ def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
         "upgrade": {
             "max_surge": _number(upgrade.get("maxSurge")),
             "max_unavailable": _number(upgrade.get("maxUnavailable")),
-            "drain_timeout_min": upgrade.get("drainTimeoutInMinutes"),
+            "drain_timeout_min": upgrade.get("drainTimeoutInMinutes") or None,
         },
         "labels": dict(_map(inputs.get("nodeLabels"))),
         "taints": other_taints(texts_of(inputs.get("nodeTaints"), "nodeTaints"), taints),
