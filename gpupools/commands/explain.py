@@ -2,12 +2,15 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
+from textwrap import wrap
 from typing import NamedTuple
 
 from gpupools.base.errors import Problem, nearest
 from gpupools.base.output import Style, answer, tell, tell_parts
+from gpupools.base.screen import columns
 from gpupools.base.tables import tell_table
 from gpupools.commands.words import examples
 from gpupools.known.other_keys import known_elsewhere, other_keys
@@ -63,17 +66,25 @@ def explain(text: str, as_json: bool) -> int:
         tell("")
         tell_table([each[:-1] for each in needs], NEEDS_HEADERS, widths=(12, 24, 24, 24, 24))
         for source in dict.fromkeys(part for each in needs for part in each.source.split(" and ")):
-            tell(f"  source: {source}")
+            _tell_below(f"source: {source}")
     return 2 if unknown else 0
 
 
 def _tell(entry: Entry) -> None:
     tell_parts((entry.name, Style.PLACE), (f" ({entry.kind})" if entry.kind != "word" else "", None))
-    tell(f"  {entry.what}")
+    _tell_below(entry.what)
     if entry.source:
-        tell(f"  source: {entry.source}")
+        _tell_below(f"source: {entry.source}")
     if entry.page:
-        tell(f"  more: {entry.page}")
+        _tell_below(f"more: {entry.page}")
+
+
+def _tell_below(text: str) -> None:
+    """Print a sentence below a word: at a terminal in lines of its width, but for addresses, which are copied."""
+    width = columns(sys.stdout)
+    lines = [text] if width is None else wrap(text, max(width - 2, 1), break_long_words=False, break_on_hyphens=False)
+    for each in lines:
+        tell(f"  {each}")
 
 
 def _words() -> Mapping[str, Entry]:

@@ -9,6 +9,8 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+_WITHOUT = "leave --since out; gpupools diff then takes two files, OLD and NEW"
+
 
 class NotInGit(Exception):
     """There is no git, no checkout, no such commit, or no such file in it; the message says which and what to do."""
@@ -31,7 +33,7 @@ def file_at(ref: str, file: Path) -> bytes:
     named, meant = file.parent.resolve() / file.name, file.resolve()
     top = _top(named.parent) or _top(meant.parent)
     if top is None:
-        raise NotInGit(f"{named.parent} is in no git checkout; give two files, OLD and NEW")
+        raise NotInGit(f"{named.parent} is in no git checkout; {_WITHOUT}")
     _check_checkout(top)
     commit = _commit(top, ref)
     for path in dict.fromkeys((named, meant)):
@@ -88,14 +90,14 @@ def _check_checkout(top: Path) -> None:
     inside, _, folder = found.rstrip(b"\n").partition(b"\n")
     # Git before 2.38, which does not know safe.bareRepository, would take the folder itself for a bare repository.
     if inside != b"true" or Path(os.fsdecode(folder)).resolve() == top:
-        raise NotInGit(f"{top} is no git checkout with files; give two files, OLD and NEW")
+        raise NotInGit(f"{top} is no git checkout with files; {_WITHOUT}")
 
 
 def _text(top: Path, ref: str, commit: str, path: Path) -> bytes | None:
     """Return a file's text; None where the commit has no file of that path."""
     name = os.fsencode(path.as_posix())
     if b"\n" in name:
-        raise NotInGit(f"{path}: git cannot be asked for a name with a line break; give two files, OLD and NEW")
+        raise NotInGit(f"{path}: git cannot be asked for a name with a line break; {_WITHOUT}")
     question = commit.encode() + b":" + name
     answer = _git(top, "cat-file", "--batch", "--follow-symlinks", given=question + b"\n")
     head, _, rest = answer.partition(b"\n")
@@ -137,10 +139,10 @@ def _git(top: Path, *arguments: str, given: bytes = b"", refused: str = "") -> b
     try:
         done = subprocess.run(command, input=given, capture_output=True, check=False, env=environment)
     except FileNotFoundError:
-        raise NotInGit("--since needs git, which is not installed; give two files, OLD and NEW") from None
+        raise NotInGit(f"--since needs git, which is not installed; {_WITHOUT}") from None
     if done.returncode == 0:
         return done.stdout
     if refused:
         reason = done.stderr.decode(errors="replace").strip().partition("\n")[0].removeprefix("fatal: ")
-        raise NotInGit(f"{top}: {refused}: {reason}; give two files, OLD and NEW")
+        raise NotInGit(f"{top}: {refused}: {reason}; {_WITHOUT}")
     return b""

@@ -39,7 +39,7 @@ def _summary(reports: Sequence[StackReport], counts: dict[str, int] | None) -> s
     refused = sum(bool(each.refused) for each in reports)
     pools = sum(len(each.pools) for each in reports)
     words = [f"{number} {FATES[each]}" for each, number in (counts or {}).items() if number]
-    said = [", ".join(words) if words else f"{pools} pools"]
+    said = [", ".join(words) if words else f"{pools} {'pool' if pools == 1 else 'pools'}"]
     if refused:
         said.insert(0, f"{refused} of {len(reports)} stack files refused")
     findings = sum(len(each.violations) for report in reports for each in report.findings)

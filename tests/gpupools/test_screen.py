@@ -149,6 +149,14 @@ def test_columns_are_wrapped_only_as_far_as_needed() -> None:
     assert table_text(rows, ("k", "words"), fit=9).splitlines()[:2] == ["k      a", "words  one two"]
 
 
+@pytest.mark.parametrize("words", [["MIG"], ["sharing"], ["gpu-pool-tainted"], ["vm_size"]], ids=" ".join)
+def test_what_a_word_means_fits_a_narrow_terminal(words: list[str]) -> None:
+    lines = CODES.sub("", at_terminal([str(GPUPOOLS), "explain", *words], 40)[1]).splitlines()
+
+    assert len(lines) > 3
+    assert [line for line in lines if len(line) > 40 and "://" not in line] == []
+
+
 # --- colour ---
 
 

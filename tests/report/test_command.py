@@ -160,7 +160,7 @@ def test_an_unknown_commit_is_a_wrong_call(ref: str, stack_file: Write, capsys: 
 
 def test_a_folder_without_git_is_a_wrong_call(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(stack_file()), "--since", "HEAD", "--markdown"]) == 2
-    assert "is in no git checkout" in capsys.readouterr().err
+    assert "is in no git checkout; leave --since out" in capsys.readouterr().err
 
 
 def test_without_the_sdk_the_page_says_that_no_policy_was_asked(

@@ -86,6 +86,26 @@ def test_hostile_values_stay_text_however_many(findings: int, stack_file: Write)
     assert findings == 1 or (told > 10 and any(told + each in (findings, findings + 1, findings + 2) for each in rest))
 
 
+def test_ten_thousand_problems_of_a_file_are_counted_where_they_do_not_fit(stack_file: Write) -> None:
+    file = stack_file()
+    refused = [Located(file, each + 1, Problem(("pools", f"p{each}"), "is wrong", "mend it")) for each in range(10_000)]
+    text = comment([StackReport("Pulumi.dev.yaml", "dev", None, refused=refused)])
+
+    holds_only_ours(text)
+    assert "**refused, 10000 problems**" in text
+    told = text.count("is wrong")
+    assert told > 100
+    assert f"and {10_000 - told} more" in text
+
+
+def test_one_pool_is_one(stack_file: Write) -> None:
+    text = LAB + "    one: {clusters: [lab], gpu: L4, nodes: {max: 1}}\n"
+
+    assert comment([report_of(stack_file, None, text)]).splitlines()[1] != "### GPU pools: 1 pools"
+    checked = check_stack_file(stack_file(text), clouds())
+    assert comment([StackReport("f", "dev", checked.plan)]).splitlines()[1] == "### GPU pools: 1 pool"
+
+
 def test_a_thousand_pools_that_change_are_counted_where_they_do_not_fit(stack_file: Write) -> None:
     def pools(most: int) -> str:
         return LAB + "".join(

@@ -127,6 +127,28 @@ def test_a_page_of_a_refused_file_is_as_sound(stack_file: Write) -> None:
     assert "refused, 1 problem" in "".join(read(text).words)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the file is empty"),
+        ("config: {}\n", "has no gpupools:clusters and no gpupools:pools"),
+        ("config: {gpupools:clusters: {}, gpupools:pools: {}}\n", "pools: got {}"),
+        (STACK.partition("  gpupools:pools:")[0] + "  gpupools:pools: {}\n", "pools: got {}"),
+    ],
+    ids=["no text", "no key", "no cluster", "no pool"],
+)
+def test_an_empty_stack_is_a_sound_page_and_comment(
+    text: str, said: str, stack_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["report", str(stack_file(text)), "-o", "plan.html"]) == 1
+    made = Path("plan.html").read_text(encoding="utf-8")
+    assert main(["report", "Pulumi.dev.yaml", "--markdown"]) == 1
+
+    parsed(made)
+    assert said in "".join(read(made).words)
+    assert said in capsys.readouterr().out
+
+
 def test_findings_of_a_policy_are_told_up_to_a_number(stack_file: Write) -> None:
     text = page([hostile_report(stack_file, findings=10_000)])
 
