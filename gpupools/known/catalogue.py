@@ -3,11 +3,12 @@
 import csv
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+
+from gpupools.base.patterns import FirstOf
 
 COLUMNS = (
     "instance_type",
@@ -89,9 +90,14 @@ class Catalogue(Mapping[str, InstanceType]):
         return MappingProxyType({row["instance_type"]: _instance_type(row) for row in rows})
 
     @cached_property
-    def _others(self) -> tuple[tuple[str, str], ...]:
-        rows = self._read("other_accelerators.csv")
-        return tuple((row["pattern"], f"{row['vendor']} {row['accelerator']}") for row in rows)
+    def folded(self) -> Mapping[str, InstanceType]:
+        """The machines by their names without case, for a cloud that takes them so."""
+        return {name.casefold(): row for name, row in self._rows.items()}
+
+    @cached_property
+    def _others(self) -> tuple[tuple[str, ...], FirstOf]:
+        rows = tuple(self._read("other_accelerators.csv"))
+        return tuple(f"{row['vendor']} {row['accelerator']}" for row in rows), FirstOf(row["pattern"] for row in rows)
 
     def _read(self, name: str) -> Iterator[dict[str, str]]:
         return csv.DictReader(self._folder.joinpath(name).read_text(encoding="utf-8").splitlines())
@@ -107,7 +113,9 @@ class Catalogue(Mapping[str, InstanceType]):
 
     def other_accelerator(self, name: str) -> str | None:
         """Name the accelerator of a machine that has one which is not an NVIDIA GPU, e.g. `AMD Radeon Pro V520`."""
-        return next((what for pattern, what in self._others if fnmatchcase(name, pattern)), None)
+        rows, first = self._others
+        place = first(name)
+        return None if place is None else rows[place]
 
     def with_gpus(self, model: str, gpus: Fraction) -> tuple[InstanceType, ...]:
         """Return the machines with this many GPUs of this model that can be bought today, smallest first.

@@ -7,7 +7,7 @@ import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -45,18 +45,30 @@ def commands() -> tuple[Command, ...]:
     return tuple(Command(**row) for row in rows)
 
 
+_Words = tuple[re.Pattern[str], ...]
+
+
 @lru_cache
-def _by_program() -> Mapping[str, tuple[tuple[Command, tuple[tuple[str, ...], ...]], ...]]:
-    found: dict[str, list[tuple[Command, tuple[tuple[str, ...], ...]]]] = {}
+def _by_program() -> Mapping[str, tuple[tuple[Command, _Words], ...]]:
+    found: dict[str, list[tuple[Command, _Words]]] = {}
     for command in commands():
+        wanted = tuple(re.compile("|".join(map(translate, words))) for words in command.words[1:])
         for program in command.words[0]:
-            found.setdefault(program, []).append((command, command.words[1:]))
+            found.setdefault(program, []).append((command, wanted))
     return {program: tuple(rows) for program, rows in found.items()}
 
 
 @lru_cache
 def _program() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.:-])(?:{'|'.join(map(re.escape, _by_program()))})(?![\w.:/-])")
+
+
+@lru_cache
+def _wanted() -> re.Pattern[str]:
+    """Return what finds the most telling word that each row wants, so that most lines need no closer look."""
+    bare = [[[word.strip("*-=") for word in one] for one in command.words[1:]] for command in commands()]
+    words = {word for each in bare for word in max(each, key=lambda one: min(map(len, one)))}
+    return re.compile("|".join(map(re.escape, sorted(words))))
 
 
 # Calls of the clouds' SDKs: https://docs.aws.amazon.com/boto3/latest/reference/services/eks.html,
@@ -96,7 +108,8 @@ def run(text: str) -> Iterator[tuple[Command, str]]:
     if " " in text and _program().search(text):
         here = _HERE.search(text) is not None
         for line in _ENDS.split(_COMMENT.sub("", text.replace("\\\n", " "))):
-            yield from _one(line, here=here)
+            if _wanted().search(line) and _program().search(line):
+                yield from _one(line, here)
     if "(" in text and (call := _CALL.search(text)):
         yield _CALLED, f"calls {call[1]}"
     if ":eks:" in text and (call := _STATES.search(text)):
@@ -113,10 +126,10 @@ _STDIN = frozenset({"-", "-f-", "/dev/stdin", "--filename=-"})
 _HERE = re.compile(r"<<|\b(?:echo|printf)\s+(?:-\w+\s+)*[\"']?[^\s$\"'-]")
 
 
-def _one(line: str, *, here: bool) -> Iterator[tuple[Command, str]]:
-    """Yield the rows of one command; `here` where what it gets on its standard input can be seen."""
-    if not _program().search(line):
-        return
+@lru_cache(maxsize=10_000)
+def _one(line: str, here: bool) -> tuple[tuple[Command, str], ...]:
+    """Return the rows of one command; `here` where what it gets on its standard input can be seen."""
+    found: list[tuple[Command, str]] = []
     words = _LISTS.sub(" ", _QUOTES.sub("", line)).split(maxsplit=_MOST_WORDS)[:_MOST_WORDS]
     for place, word in enumerate(words):
         program = word.rpartition("/")[2]
@@ -124,21 +137,16 @@ def _one(line: str, *, here: bool) -> Iterator[tuple[Command, str]]:
             if _follow(words[place + 1 :], wanted):
                 row = replace(row, answer=HERE) if here and _STDIN & set(words) else row
                 first = 3 if len(wanted) > 1 else 2
-                yield row, f"runs {' '.join(words[place : place + first])}"
+                found.append((row, f"runs {' '.join(words[place : place + first])}"))
         if program in _by_program() or not _BEFORE.fullmatch(word):
-            return
+            break
+    return tuple(found)
 
 
-def _follow(words: list[str], wanted: tuple[tuple[str, ...], ...]) -> bool:
+def _follow(words: list[str], wanted: _Words) -> bool:
     """Say whether all that is wanted follows in its order, whatever options stand between."""
-    at = 0
-    for alternatives in wanted:
-        while at < len(words) and not any(fnmatchcase(words[at], one) for one in alternatives):
-            at += 1
-        if at == len(words):
-            return False
-        at += 1
-    return True
+    rest = iter(words)
+    return all(any(one.match(word) for word in rest) for one in wanted)
 
 
 _TOOLS = re.compile(r"(?:.*/)?(?P<tool>eksctl|aws|gcloud|az|kops|rosa|kubectl|oc|helm|terraform|tofu|pulumi)(?:-cli)?")

@@ -16,12 +16,13 @@ import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from gpupools.base.errors import shown
+from gpupools.base.patterns import FirstOf
+from gpupools.planned.cloud import Reading
 from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN
 from gpupools.policies.scripts import COMMAND, ELSEWHERE, HERE, command_line, run
 from gpupools.providers import clouds
@@ -30,6 +31,15 @@ from gpupools.read.inputs import accelerator_by_name, at, items, mapping, text
 from gpupools.read.kubernetes_pools import kinds_read, read_manifest
 from gpupools.read.packed import Unpacked, looks_encoded, packed_inside, unpacked
 from gpupools.read.scripts import names_objects, objects_in
+
+_MOST_TYPES = 200_000
+"""Of which the answer is kept; a file of the greatest size may have as many."""
+
+
+@lru_cache
+def readings() -> tuple[Reading, ...]:
+    """Return how each cloud reads back; asking a cloud for it takes longer than asking it about a resource."""
+    return tuple(cloud.reading() for cloud in clouds().values())
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,7 @@ def unread(
     if opaque:
         return Unread(kind, opaque, nodes=True)
     if is_read(type_token):
-        closed = next((why for cloud in clouds().values() if (why := cloud.reading().unread(type_token, inputs))), "")
+        closed = next((why for each in readings() if (why := each.unread(type_token, inputs))), "")
         return Unread(kind, closed, nodes=True) if closed else _holds_unread(type_token, inputs)
     row = _row(key)
     if component and (row is None or row.kind == key):  # by its name alone a component is none
@@ -165,8 +175,8 @@ def _run_by(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unread]:
 
 
 def _types_held(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unread]:
-    for cloud in clouds().values():
-        for held in cloud.reading().held_types(type_token, inputs):
+    for reading in readings():
+        for held in reading.held_types(type_token, inputs):
             row = _row(_plain_key(held))
             if row is None or row.answer != "none":
                 why = row.why if row else "nobody here knows this kind"
@@ -242,16 +252,16 @@ def _kinds_read() -> frozenset[tuple[str, str]]:
     return frozenset(kinds_read(clouds()))
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=_MOST_TYPES)
 def is_read(type_token: str) -> bool:
     """Say whether a reader of pools looks inside resources of a type."""
     match = _KUBERNETES.fullmatch(type_token)
     if match is not None:
         return (match["version"].rpartition("/")[0], match["kind"]) in _kinds_read()
     probe = _Probe()
-    for cloud in clouds().values():
-        cloud.reading().read_pools(type_token, probe)
-        cloud.reading().read_template(type_token, probe)
+    for reading in readings():
+        reading.read_pools(type_token, probe)
+        reading.read_template(type_token, probe)
     return probe.looked
 
 
@@ -261,7 +271,7 @@ _KUBERNETES = re.compile(r"kubernetes:(?P<version>[^:]*):(?P<kind>[^:]+)")
 _OF_TERRAFORM = frozenset({"kubernetes", "helm", "kubectl"})
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=_MOST_TYPES)
 def _key(type_token: str) -> tuple[str, str]:
     """Return what `kinds.csv` calls a type, and what people call it."""
     match = _KUBERNETES.fullmatch(type_token)
@@ -274,7 +284,7 @@ def _key(type_token: str) -> tuple[str, str]:
     return f"kubernetes:{group}/{kind}", f"{group}/{kind}" if group else kind
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache(maxsize=_MOST_TYPES)
 def _plain_key(type_token: str) -> str:
     package, _, rest = type_token.partition(":")
     if package == "terraform":
@@ -291,15 +301,19 @@ def _plain_key(type_token: str) -> str:
     return f"{package.casefold()}:{re.sub(r'[^a-z0-9]|^aws::|^microsoft[.]', '', rest.casefold())}"
 
 
-@lru_cache(maxsize=10_000)
+@lru_cache
+def _sorted_rows() -> tuple[tuple[tuple[Row, ...], FirstOf], ...]:
+    """Return the rows of kinds and those of whole packages, which count where no other does."""
+    whole = tuple(row for row in rows() if row.kind.endswith(":*") and not row.kind.startswith("kubernetes"))
+    kinds = tuple(row for row in rows() if row not in whole)
+    return tuple((found, FirstOf(row.kind for row in found)) for found in (kinds, whole))
+
+
+@lru_cache(maxsize=_MOST_TYPES)
 def _row(key: str) -> Row | None:
-    of_kind, of_package = None, None
-    for row in rows():
-        if fnmatchcase(key, row.kind):
-            if row.kind.endswith(":*") and not row.kind.startswith("kubernetes"):
-                of_package = of_package or row
-            else:
-                of_kind = of_kind or row
+    of_kind, of_package = (
+        found[place] if (place := first(key)) is not None else None for found, first in _sorted_rows()
+    )
     if of_kind is None and of_package is not None and _POOL.search(key):
         return Row(key, "nodes", "its name says nodes, and it is not read", of_package.source, of_package.as_of)
     return of_kind or of_package
@@ -344,7 +358,7 @@ def _evidence(
         in_kubernetes: Whether its metadata only describe it.
         judged: Whether node pools that stand as text, and surely keep other pods off, are let pass.
     """
-    left, known = _MOST_VALUES, clouds()
+    left = _MOST_VALUES
     top = {key: value for key, value in inputs.items() if not (in_kubernetes and key in _NOT_APPLIED)}
     inside: list[tuple[str, Any]] = [("", top)]
     while inside and left:
@@ -352,7 +366,7 @@ def _evidence(
         left -= 1
         if isinstance(value, str):
             if machines and len(value) <= _LONGEST_NAME and _NAMED.fullmatch(value):
-                if accelerator_by_name(value, "", known) not in (NO_ACCELERATOR,):
+                if _has_accelerator(value):
                     yield _MACHINE, f"names the machine {shown(value)} at {path}"
             elif len(value) >= _LEAST_SCRIPT:
                 yield from ((sort, f"{said} at {path}") for sort, said in _written(value, judged))
@@ -369,6 +383,11 @@ def _evidence(
 
 
 _LEAST_SCRIPT = 12
+
+
+@lru_cache(maxsize=10_000)
+def _has_accelerator(name: str) -> bool:
+    return accelerator_by_name(name, "", clouds()) != NO_ACCELERATOR
 
 
 def _written(value: str, judged: bool) -> Iterator[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 import base64
 import bz2
+import gc
 import gzip
 import io
 import json
@@ -1005,15 +1006,27 @@ def test_many_findings_are_counted_and_not_all_told(judge: Judge, monkeypatch: p
     assert tainted[-1].message == "and 7 more like these; cure those told first"
 
 
-def test_of_many_pools_the_rest_is_named_and_refused(judge: Judge, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(document, "MOST_POOLS", 5)
-    items = [{**TAINTED, "metadata": {"name": f"n{place}"}} for place in range(12)]
+@pytest.mark.parametrize(
+    ("bound", "one"), [("MOST_POOLS", TAINTED), ("MOST_RESOURCES", {"apiVersion": "v1", "kind": "Service"})]
+)
+def test_of_too_many_the_rest_is_named_and_refused(
+    bound: str, one: Mapping[str, Any], judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document, bound, 5)
+    items = [{**one, "metadata": {"name": f"n{place}"}} for place in range(12)]
 
     judged = judge({"apiVersion": "v1", "kind": "List", "items": items})
 
     assert found(judged) == NOT_UNDERSTOOD
     assert judged.gaps == ("too-many-resources",)
     assert "and 7 more resources, which were not judged" in judged.found[-1].message
+
+
+def test_a_look_at_a_file_leaves_the_collector_as_it_was(judge: Judge) -> None:
+    judge("a: [")
+    judge(yaml.safe_dump(TAINTED))
+
+    assert gc.isenabled()
 
 
 # --- the table --------------------------------------------------------------------------------------------------------

@@ -53,8 +53,12 @@ MOST_POOLS = 10_000
 """Resources of one file that may hold pools or bring GPU software and are judged; of more, the number is told."""
 
 
+MOST_RESOURCES = 100_000
+"""Resources of one file that are looked at."""
+
+
 def bounded(resources: Iterable[Resource], total: int) -> tuple[tuple[Resource, ...], tuple[Gap, ...]]:
-    """Take resources until `MOST_POOLS` of them may hold pools, and say how many are left.
+    """Take resources until `MOST_POOLS` of them may hold pools or there are too many, and say how many are left.
 
     Args:
         resources: Made as they are asked for.
@@ -64,9 +68,11 @@ def bounded(resources: Iterable[Resource], total: int) -> tuple[tuple[Resource, 
     heavy = 0
     for resource in resources:
         heavy += is_read(resource.type) or is_software(resource.type)
-        if heavy > MOST_POOLS:
+        if heavy > MOST_POOLS or len(taken) == MOST_RESOURCES:
             left = max(total - len(taken), 1)
-            what = f"and {left} more resources, which were not judged: {MOST_POOLS} of one file are that may hold pools"
+            most = f"{MOST_POOLS} of one file are that may hold pools"
+            most = most if heavy > MOST_POOLS else f"{MOST_RESOURCES} of one file are"
+            what = f"and {left} more resources, which were not judged: {most}"
             return tuple(taken), (Gap("too-many-resources", what, "judge the parts of it one by one"),)
         taken.append(resource)
     return tuple(taken), ()

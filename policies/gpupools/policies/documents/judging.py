@@ -19,11 +19,12 @@ from gpupools.policies.documents import terraform_plan, terraform_state
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.forms import read_document
 from gpupools.policies.documents.terraform_sources import Sources
+from gpupools.policies.documents.text import without_collecting
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
 from gpupools.policies.rules import TAINTED
 from gpupools.policies.software import read_software
 from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, unfit
-from gpupools.policies.understood import unread
+from gpupools.policies.understood import is_read, readings, unread
 from gpupools.policies.waivers import Waiver
 from gpupools.providers import clouds
 from gpupools.read.inputs import with_name
@@ -153,11 +154,12 @@ class Judged:
 
 def judge_file(path: FilePath, config: Config) -> Judged:
     """Read a file of any form and let every rule judge what it declares; never raises for what is in the file."""
-    try:
-        document = read_document(path)
-    except Rejected as rejected:
-        return Judged(path, problems=rejected.problems)
-    return judge_document(path, document, config)
+    with without_collecting():
+        try:
+            document = read_document(path)
+        except Rejected as rejected:
+            return Judged(path, problems=rejected.problems)
+        return judge_document(path, document, config)
 
 
 _TERRAFORM = (terraform_plan.FORM, terraform_state.FORM)
@@ -275,14 +277,16 @@ def _with_own_addresses(resources: tuple[Resource, ...]) -> dict[str, Resource]:
 
 
 def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> Declared:
-    pools = [pool for cloud in known.values() for pool in cloud.reading().read_pools(resource.type, resource.inputs)]
-    pools += read_kubernetes_pools(resource.type, resource.inputs, known)
+    read = is_read(resource.type) or resource.type.startswith("kubernetes:")
+    readers = readings() if read else ()
+    pools = [pool for each in readers for pool in each.read_pools(resource.type, resource.inputs)]
+    pools += read_kubernetes_pools(resource.type, resource.inputs, known) if read else ()
     logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
     pools = [with_name(pool, resource.inputs, logical) for pool in pools]
     if resource.takes_no_taints:
         pools = [replace(pool, no_taint_field=True) for pool in pools]
-    templates = [cloud.reading().read_template(resource.type, resource.inputs) for cloud in known.values()]
-    templates.append(read_template(resource.type, resource.inputs, known))
+    templates = [each.read_template(resource.type, resource.inputs) for each in readers]
+    templates += [read_template(resource.type, resource.inputs, known)] if read else []
     software = read_software(resource.type, resource.inputs)
     template_read = next((template for template in templates if template is not None), None)
     return Declared(
@@ -316,11 +320,10 @@ def _findings(
 ) -> Iterator[tuple[Rule, str, Finding]]:
     above = {address: component.urn for address, each in declared.items() if (component := stack.component(each))}
     found_on: dict[str, set[Said]] = {}
+    judged = [(address, each) for address, each in declared.items() if each.pools or each.software is not None]
     for rule in ALL_RULES:
         options = config.options.get(rule.name, {})
-        for address, each in declared.items() if rule.stack is None else ():
-            if not each.pools and each.software is None:
-                continue
+        for address, each in judged if rule.stack is None else ():
             resource = resources[address]
             context = Context(config=options, stack=resource.stack, protect=resource.protect)
             within = address in above and rule is TAINTED  # the rule on the whole stack sees templates beside it

@@ -9,8 +9,4 @@ INSTANCE_TYPES = Catalogue(Path(__file__).parent)
 
 def find_instance_type(catalogue: Catalogue, name: str) -> InstanceType | None:
     """Look a size up; Azure takes its sizes in any case."""
-    found = catalogue.get(name)
-    if found is None:
-        folded = name.casefold()
-        found = next((row for key, row in catalogue.items() if key.casefold() == folded), None)
-    return found
+    return catalogue.get(name) or catalogue.folded.get(name.casefold())
