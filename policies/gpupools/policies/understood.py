@@ -112,7 +112,8 @@ def unread(
     if answer in ("nodes", "topology"):
         return Unread(kind, why, nodes=True, source=source)
     named = _names_nodes(key) if not row else ""
-    said = named or next((said for sort, said in _evidence(inputs) if sort not in _APPLIES), "")
+    of_cloud = not key.startswith("kubernetes:")
+    said = named or next((said for sort, said in _evidence(inputs, of_cloud=of_cloud) if sort in _BRINGS), "")
     if answer == "holds" and not said:
         return None
     return Unread(kind, f"{why}; it {said}" if said else why, nodes=bool(said), source=source)
@@ -130,14 +131,15 @@ def _runs(key: str, kind: str, row: Row, inputs: Mapping[str, Any]) -> Unread | 
     in_kubernetes = key.startswith(("kubernetes:", "terraform-kubernetes:"))
     if key.endswith(_SCHEMAS):
         return None  # its texts describe
-    said_of = _evidence(inputs, machines=of_cloud, in_kubernetes=in_kubernetes, judged=True)
+    said_of = _evidence(inputs, machines=of_cloud, of_cloud=of_cloud, in_kubernetes=in_kubernetes, judged=True)
     found = dict(reversed([*said_of]))  # the first of each sort
     if COMMAND in found or (_POOL_TEXT in found and (in_kubernetes or found.keys() & _APPLIES)):
         said = found.get(COMMAND) or found[_POOL_TEXT]
         return Unread(kind, f"{row.why}, but it {said}", nodes=True, source=row.source)
     if _MACHINE in found:
-        why = f"no type of node pools that is known here, but it {found[_MACHINE]}"
-        return Unread(kind, why, nodes=bool(_OF_CLUSTERS.search(key)), source=row.source)
+        joins = found.get(_CLUSTER, "")
+        why = f"no type of node pools that is known here, but it {found[_MACHINE]}{' and ' if joins else ''}{joins}"
+        return Unread(kind, why, nodes=bool(joins or _OF_CLUSTERS.search(key)), source=row.source)
     said = found.get(_POOL_TEXT) or found.get(ELSEWHERE, "")
     if any(UNKNOWN in mapping(each).values() for _, each in items(inputs.get("provisioner"), "", [])):
         said = said or "runs a command that is not known yet at provisioner"
@@ -339,13 +341,19 @@ _MOST_VALUES = 20_000
 # As clouds write machines: `p5.48xlarge`, `a2-highgpu-1g`, `Standard_NC24ads_A100_v4`. Other texts are not asked for.
 _NAMED = re.compile(r"(?:[a-z]{1,4}\d[\w-]*[.-]|(?:standard_)?n[cdgv]+\d+|standard_)[\w.-]*", re.IGNORECASE)
 _LONGEST_NAME = 60
-_MACHINE, _POOL_TEXT = "machine", "pool"
+_MACHINE, _POOL_TEXT, _CLUSTER = "machine", "pool", "cluster"
+_BRINGS = frozenset({_MACHINE, _POOL_TEXT, COMMAND})
 _APPLIES = frozenset({ELSEWHERE, HERE})
 _NOT_APPLIED = frozenset({"metadata", "status"})
 
 
 def _evidence(
-    inputs: Mapping[str, Any], *, machines: bool = True, in_kubernetes: bool = False, judged: bool = False
+    inputs: Mapping[str, Any],
+    *,
+    machines: bool = True,
+    of_cloud: bool = False,
+    in_kubernetes: bool = False,
+    judged: bool = False,
 ) -> Iterator[tuple[str, str]]:
     """Yield what says that an object could bring nodes with GPUs, each with its sort.
 
@@ -355,6 +363,7 @@ def _evidence(
     Args:
         inputs: Of the object.
         machines: Whether names of machines say so; workloads name those they run on.
+        of_cloud: Whether names of accelerators do as well, and what says that the machines join a cluster is of use.
         in_kubernetes: Whether its metadata only describe it.
         judged: Whether node pools that stand as text, and surely keep other pods off, are let pass.
     """
@@ -365,9 +374,8 @@ def _evidence(
         path, value = inside.pop()
         left -= 1
         if isinstance(value, str):
-            if machines and len(value) <= _LONGEST_NAME and _NAMED.fullmatch(value):
-                if _has_accelerator(value):
-                    yield _MACHINE, f"names the machine {shown(value)} at {path}"
+            if machines and len(value) <= _LONGEST_LIST and (named := _machine_in(value, of_cloud)):
+                yield _MACHINE, f"names the machine {shown(named)} at {path}"
             elif len(value) >= _LEAST_SCRIPT:
                 yield from ((sort, f"{said} at {path}") for sort, said in _written(value, judged))
         elif isinstance(value, Mapping):
@@ -376,6 +384,8 @@ def _evidence(
                 yield _POOL_TEXT, f"holds a {kind} at {path}"
             yield from ((row.answer, f"{said} at {path}") for row, said in run(command_line(value)))
             inside += [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
+            if of_cloud and (joins := next((key for key, item in value.items() if item and _joins(key)), "")):
+                yield _CLUSTER, f"has {shown(joins)}"
         elif isinstance(value, list):
             inside += [(f"{path}[{index}]", item) for index, item in enumerate(value)]
     if inside and machines:
@@ -383,6 +393,31 @@ def _evidence(
 
 
 _LEAST_SCRIPT = 12
+_LONGEST_LIST = 400
+# As Google Cloud writes accelerators; https://docs.cloud.google.com/compute/docs/gpus.
+_ACCELERATOR = re.compile(r"nvidia-(?:tesla-|rtx-pro-|geforce-)?[a-z]{0,2}\d{1,4}[a-z0-9-]*", re.IGNORECASE)
+# Keys, without separators, that say of machines that they become nodes of a cluster.
+_JOINS = re.compile(
+    r"kube|k8s|^(?:eks|aks|gke)|taint|node(?:pool|group|role|label)|cluster(?:name|arn|id|ca|endpoint|ref|identifier)?$"
+    r"|clustercertificateauthority|bootstrap"
+)
+
+
+@lru_cache(maxsize=_MOST_TYPES)
+def _joins(key: str) -> bool:
+    return isinstance(key, str) and _JOINS.search(re.sub(r"[^a-z0-9]", "", key.casefold())) is not None
+
+
+def _machine_in(value: str, of_cloud: bool) -> str:
+    """Return the machine with GPUs that a text names, alone or in a list with commas; empty for none."""
+    for one in value.split(",") if "," in value else (value,):
+        name = one.strip()
+        if len(name) <= _LONGEST_NAME:
+            if of_cloud and _ACCELERATOR.fullmatch(name):
+                return name
+            if _NAMED.fullmatch(name) and _has_accelerator(name):
+                return name
+    return ""
 
 
 @lru_cache(maxsize=10_000)
