@@ -18,7 +18,9 @@ from gpupools.base.errors import Problem, Rejected
 from gpupools.base.output import answer, tell
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.words import examples
-from gpupools.environment.stack import StackPlan, bad_key, plan_config, planned
+from gpupools.environment.check import check_stack_file
+from gpupools.environment.repository import says_ours
+from gpupools.environment.stack import StackPlan, adopted_pools, bad_key, plan_config, planned
 from gpupools.environment.stackfile import NAMESPACE
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.edit_tables import EditEffect
@@ -65,6 +67,7 @@ def _run(given: argparse.Namespace) -> int:
         served = {"device_plugin": given.device_plugin, "gpu_operator": given.gpu_operator}
         config = _config(pools, {key: value for key, value in served.items() if value}, given.team)
         _fit(pools, config)
+        _refuse_pools_of_another_stack(pools, config, given.out, given.within)
         _write(given.out, config)
     except Rejected as rejected:
         if given.json:
@@ -165,6 +168,31 @@ def _refuse_to_overwrite(out: Path) -> None:
         raise Rejected([Problem((str(out),), "is there already", "name a file that is not")])
     if not re.fullmatch(r"Pulumi\.[A-Za-z0-9_.-]+\.yaml", out.name):
         raise Rejected([Problem((str(out),), "is no name of a stack file", "write Pulumi.<stack>.yaml")])
+
+
+def _refuse_pools_of_another_stack(
+    pools: Sequence[_Pool], config: Mapping[str, Any], out: Path, within: Path | None
+) -> None:
+    """Refuse what a stack file beside the new one takes over; one that a link leads to out of the checkout is not read.
+
+    Raises:
+        Rejected: A pool would have two stacks.
+    """
+    theirs: dict[tuple[Any, ...], str] = {}
+    for file in sorted(out.parent.glob("Pulumi.*.yaml")):
+        if not links_out([file], within) and says_ours(file):
+            with suppress(Rejected):  # what is wrong with it is for gpupools check to tell
+                found = adopted_pools(check_stack_file(file, clouds()).plan)
+                theirs |= {which: f"{key} of {file}" for which, key in found}
+    ours = {key: which for which, key in adopted_pools(plan_config(config, clouds()))}
+    taken = [(pool, theirs.get(ours.get(f"{pool.cluster}/{pool.name}", ()))) for pool in pools]
+    problems = [
+        Problem((pool.source, pool.found.name), f"is {which} already", "leave it there; a pool has one stack")
+        for pool, which in taken
+        if which is not None
+    ]
+    if problems:
+        raise Rejected(problems)
 
 
 # --- reading ---

@@ -31,6 +31,7 @@ from gpupools.environment.repository import (
     waves,
     within,
 )
+from gpupools.environment.stack import adopted_pools
 from gpupools.environment.stackfile import stack_name
 from gpupools.environment.told import tell_located
 from gpupools.planned.plan import PoolPlan
@@ -99,6 +100,7 @@ def _run(given: argparse.Namespace) -> int:
     placed = [each.placed for each in listed]
     refused = [located for each in listed for located in each.refused]
     refused += [Located(path, None, problem) for path, problem in same_stack(placed)]
+    refused += _adopted_twice(listed)
     order: list[list[Placed]] = []
     try:
         order = waves(placed)
@@ -214,6 +216,18 @@ def _checked(file: Path, project: Project) -> _Listed:
     clusters = checked.plan.stack.clusters.values()
     references = dict.fromkeys(each.stack for each in clusters if each.stack is not None)
     return _Listed(Placed(file, project, tuple(references)), checked)
+
+
+def _adopted_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
+    """Say which pools made by other means two stacks take over: each would undo what the other does."""
+    seen: dict[tuple[Any, ...], str] = {}
+    for each in listed:
+        for which, key in adopted_pools(each.checked.plan) if each.checked is not None else ():
+            if which in seen:
+                at = ("pools", key.rpartition("/")[2], "adopt", "name")
+                what = f"{which[-1]} is {seen[which]} already"
+                yield Located(each.placed.file, None, Problem(at, what, "leave one of the two out"))
+            seen.setdefault(which, f"{key} of {each.placed.file}")
 
 
 # --- comparing ---

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gpupools.asked.access import ReachableCluster, missing_access
-from gpupools.asked.identity import ambiguous_names, same_apis, same_clusters
+from gpupools.asked.identity import ambiguous_names, place, same_apis, same_clusters
 from gpupools.asked.overrides import idle_overrides
 from gpupools.asked.runtime_spec import Existing, RuntimeSpec
 from gpupools.asked.spec import Cluster, Late, PoolSpec, StackPool, contradiction
@@ -285,6 +285,18 @@ def _adopted_twice(name: str, pool: StackPool, pools: Mapping[str, StackPool]) -
         if other.adopt is not None and other.adopt.name == pool.adopt.name and set(other.clusters) & set(pool.clusters):
             what = f"{key!r} is that pool already"
             yield Problem((*at, "adopt", "name"), what, "leave one of the two out")
+
+
+def adopted_pools(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Yield the pools of a stack that were made by other means: what tells one from every other, and its key here.
+
+    One of a cluster that an output names is left out: no file tells whether it is the same.
+    """
+    for pool in plan.pools:
+        adopted = pool.choices.takes_over()
+        where = tuple(sorted(place(plan.stack.clusters[pool.cluster]).items()))
+        if adopted is not None and all(isinstance(value, str) for _, value in where):
+            yield (*where, adopted.name), f"{pool.cluster}/{pool.name}"
 
 
 def never_a_key(at: Path, pool: PoolSpec) -> list[Problem]:

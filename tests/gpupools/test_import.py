@@ -350,6 +350,19 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
+def test_a_pool_that_a_stack_beside_it_takes_over_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = tmp_path / "Pulumi.first.yaml", tmp_path / "Pulumi.second.yaml"
+    assert main(["import", *given(tmp_path, eks()), "--out", str(first), *SERVED]) == 0
+
+    said = refused(capsys, second, *given(tmp_path, eks()), *SERVED)
+    assert f"gpu: is train/gpu of {first} already; leave it there" in said
+    # Another cluster has another group of that name.
+    other = eks(nodegroupArn=ARN.replace("train", "other"), clusterName="other")
+    assert main(["import", *given(tmp_path, other), "--out", str(second), *SERVED]) == 0
+
+
 def test_a_state_of_a_stack_of_this_tool_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pool = some("gcp")
     component = "urn:pulumi:dev::gpupools::gpupools:index:GpuNodePool::lab-a"

@@ -146,6 +146,13 @@ def test_what_changed_since_a_commit_is_told_and_the_rest_left_out(
         ),
         ({"base/Pulumi.dev.yaml": (STACK % "").replace("g6.xlarge", "g6.tiny")}, "g6.tiny"),
         ({"base/Pulumi.dev.yaml": "config: {gpupools:pools: [\n"}, "base/Pulumi.dev.yaml"),
+        (
+            {
+                "base/Pulumi.dev.yaml": (STACK % "").replace("max: 2}", "max: 2}, adopt: {name: gpu}"),
+                "base/Pulumi.old.yaml": (STACK % "").replace("max: 2}", "max: 2}, adopt: {name: gpu}"),
+            },
+            "base/Pulumi.old.yaml: pools.one.adopt.name: gpu is train/one of base/Pulumi.dev.yaml already",
+        ),
         ({"base/Pulumi.yaml": "runtime: python\n"}, "base/Pulumi.yaml: name: is missing"),
         ({"base/Pulumi.yaml": "name: [\n"}, "base/Pulumi.yaml"),
     ],
