@@ -34,11 +34,12 @@ ROOTS = (".", "components", "policies", "preview", "providers", "stacks")
 FOLDER = "GPUPOOLS_CHARTS"
 JUDGES = (
     "tests/charts",
+    "--ignore=tests/charts/test_raising.py",  # this command itself, which wants a checkout of git
     "tests/gpupools/runtime/test_charts.py::test_every_pinned_chart_is_above_its_floor",
     "tests/gpupools/runtime/test_charts.py::test_nothing_the_pinned_charts_install_is_below_a_floor_once_our_values_are_sent",
     "tests/gpupools/runtime/test_changes.py::test_every_value_that_is_ever_sent_has_a_row",
 )
-TABLES = ("charts", "chart_values", "chart_versions", "chart_values_of_versions", "chart_installs")
+TABLES = ("charts", "chart_values", "chart_versions", "chart_values_of_versions", "chart_installs", "chart_images")
 _NAMES_THE_VERSION = ("helm.sh/chart", "app.kubernetes.io/version", "chart")
 """Last keys of paths that say the chart's version and nothing else."""
 
@@ -96,13 +97,14 @@ def _read(archive: tarfile.TarFile, name: str) -> dict[str, Any]:
 # --- the data with the new version pinned -----------------------------------------------------------------------------
 
 
-def raised(data: Path, package: Package, brings: str = "") -> None:
+def raised(data: Path, package: Package, brings: str = "", inner: Sequence[Package] = ()) -> None:
     """Pin a package in the tables of a folder; the version that was pinned stays known.
 
     Args:
         data: `gpupools/data`.
         package: The chart.
         brings: The version of the chart inside the one that was pinned.
+        inner: The charts inside the package.
     """
     tables = {name: _table(data / f"{name}.csv") for name in TABLES}
     (pin,) = (row for row in tables["charts"] if row["chart"] == package.chart)
@@ -131,6 +133,9 @@ def raised(data: Path, package: Package, brings: str = "") -> None:
     tables["chart_installs"] = [*(_installs(row, package) for row in installs), *others_installed]
     today = datetime.now(UTC).date().isoformat()
     source = pin["source"].replace(pin["version"], package.version)
+    for row in (row for row in tables["chart_images"] if row["chart"] == package.chart):
+        told = row["source"].replace(pin["version"], package.version)
+        row |= {"own_tag": _own_tag(row, package, inner), "source": told, "checked": today}
     pin |= {"version": package.version, "source": source, "checked": today}
     for name, rows in tables.items():
         _write(data / f"{name}.csv", rows)
@@ -171,6 +176,17 @@ def _installs(row: Row, package: Package) -> Row:
     # A chart without a tag of its own takes its appVersion, spelt as before.
     default = "v" * row["installs"].startswith("v") + package.app.removeprefix("v")
     return row | {"version": package.version, "installs": str(found or default)}
+
+
+def _own_tag(row: Row, package: Package, inner: Sequence[Package]) -> str:
+    """Return the tag of an image unless a value says otherwise; empty where it is the chart's version."""
+    of = next((each for each in inner if row["tag"].startswith(f"{each.chart}.")), package)
+    found: Any = package.values
+    for key in row["tag"].split("."):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    if not row["own_tag"] or found:
+        return row["own_tag"] and str(found)
+    return "v" * row["own_tag"].startswith("v") + of.app.removeprefix("v")
 
 
 def _table(file: Path) -> list[Row]:
@@ -312,7 +328,8 @@ def main(arguments: Sequence[str]) -> int:
         _charts(folder, asked.package, outer)
         for package in (each for each in inner if each.chart in pins):
             raised(tree / "gpupools" / "data", package)
-        raised(tree / "gpupools" / "data", outer, next((pins[each.chart] for each in inner if each.chart in pins), ""))
+        brings = next((pins[each.chart] for each in inner if each.chart in pins), "")
+        raised(tree / "gpupools" / "data", outer, brings, inner)
         print(f"{outer.chart} {former} → {outer.version}")
         old = _rendered(ROOT, pinned.parent, outer.chart, former)
         new = _rendered(tree, folder, outer.chart, former)

@@ -32,16 +32,17 @@ class Tried(NamedTuple):
         return (self.data / f"{table}.csv").read_text(encoding="utf-8").splitlines()
 
 
-def doctored(folder: Path, version: str, **changes: tuple[str, str]) -> Path:
-    """Package the pinned chart under another version, with one text for another in some of its files."""
-    target = folder / f"{CHART}-{version}.tgz"
-    with tarfile.open(archive(CHART)) as pinned, tarfile.open(target, "w:gz") as made:
+def doctored(folder: Path, version: str, chart: str = CHART, **changes: tuple[str, str]) -> Path:
+    """Package a pinned chart under another version, with one text for another in some of its files."""
+    target = folder / f"{chart}-{version}.tgz"
+    with tarfile.open(archive(chart)) as pinned, tarfile.open(target, "w:gz") as made:
         for member in pinned.getmembers():
             opened = pinned.extractfile(member)
             text = opened.read().decode() if opened else ""
             key = Path(member.name).stem.replace("-", "_")
-            if member.name == f"{CHART}/Chart.yaml":
+            if member.name == f"{chart}/Chart.yaml":
                 text = re.sub(r"(?m)^version: .*$", f"version: {version}", text)
+                text = re.sub(r"(?m)^appVersion: .*$", f"appVersion: {version}", text) if chart != CHART else text
             if key in changes:
                 assert changes[key][0] in text
                 text = text.replace(*changes[key])
@@ -63,8 +64,8 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tree
 
 
-def tried(checkout: Path, package: Path, *arguments: str) -> Tried:
-    command = [sys.executable, "tooling/raise_chart.py", str(package), *arguments, *OF_IT]
+def tried(checkout: Path, package: Path, *arguments: str, judges: tuple[str, ...] = OF_IT) -> Tried:
+    command = [sys.executable, "tooling/raise_chart.py", str(package), *arguments, *judges]
     roots = os.pathsep.join(str(checkout / each) for each in ("", "components", "policies", "preview", "providers"))
     environment = {**os.environ, "PYTHONPATH": roots}
     done = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True, check=False)
@@ -103,3 +104,14 @@ def test_a_version_whose_values_have_no_such_path_is_refused(checkout: Path, tmp
 
     assert run.code == 1, run.output
     assert "chart aws-efa-k8s-device-plugin v0.5.97 reads no supportedInstanceLabels.values" in run.output
+
+
+def test_the_images_of_another_version_are_known_with_it(checkout: Path, tmp_path: Path) -> None:
+    package = doctored(tmp_path, "0.20.99", "nvidia-device-plugin")
+    judges = ("--", "-k", "listed_images and Arm or a_version or images_of_another")
+    found = tried(checkout, package, "--write", judges=judges)
+    (row,) = (line for line in found.rows("chart_images") if line.startswith("nvidia-device-plugin,"))
+
+    assert found.code == 0, found.output
+    assert ",nvcr.io/nvidia/k8s-device-plugin,,v0.20.99," in row
+    assert "tag v0.20.99" in row
