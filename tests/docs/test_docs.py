@@ -150,6 +150,14 @@ def test_every_page_is_linked_from_another() -> None:
     assert [page.name for page in (ROOT / "docs").rglob("*.md") if page.resolve() not in linked] == []
 
 
+def test_every_page_stands_in_the_navigation_of_the_site() -> None:
+    """`make docs` says the same, which is not part of `make test`."""
+    named = re.findall(r"^ +- (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    pages = [*PAGES, ROOT / "CHANGELOG.md", ROOT / "SECURITY.md"]
+
+    assert sorted(named) == sorted(str(page.relative_to(ROOT)) for page in pages)
+
+
 @pytest.mark.parametrize(
     ("page", "text"),
     [

@@ -129,6 +129,21 @@ def test_this_checkout_names_one_version_and_has_something_to_release() -> None:
     assert release.wrong_changelog((ROOT / "CHANGELOG.md").read_text("utf-8"), version, tagged=False) == []
 
 
+@pytest.mark.parametrize("name", ["docs", "release"])
+def test_what_builds_it_is_locked_with_hashes_as_the_tests_have_it(name: str) -> None:
+    """The workflows install these parts alone, and the tests the whole."""
+    whole, part = (
+        {
+            line.strip(" \\").partition(" ;")[0]
+            for line in (ROOT / f"requirements-{each}.txt").read_text("utf-8").splitlines()
+        }
+        for each in ("dev", name)
+    )
+
+    assert {line for line in part if "==" in line or "--hash" in line} <= whole
+    assert any("--hash=sha256:" in line for line in part)
+
+
 # --- What is built ---
 
 
