@@ -697,6 +697,49 @@ def _permissions(cloud: str) -> str:
     )
 
 
+_FAULTS = {
+    "fail": "the cloud refuses",
+    "throttle": "the cloud throttles until the provider gives up",
+    "time-out": "the provider stops waiting",
+    "lose": "the cloud did it, its answer got lost",
+    "kill-engine": "engine killed before the cloud is asked",
+    "kill-engine-after": "engine killed when the cloud has done it",
+    "kill-program": "program killed",
+    "die": "provider's process ends when the cloud has done it",
+    "cut": "network cut before the cloud is asked",
+    "cut-after": "network cut before the cloud's answer",
+    "second-update": "a second update while the first one runs",
+}
+
+
+def _recovery() -> str:
+    """Sum up the runs that `tooling/fault_table.py` wrote down."""
+    results = json.loads((DOCS / "recovery.json").read_text(encoding="utf-8"))
+    runs = [run for part in results["parts"].values() for run in part]
+    moments = [(run, hit.partition(" ")[0]) for run in runs for hit in run["hit"]]
+    rows = []
+    for fault, what in _FAULTS.items():
+        for call in ("create", "update", "delete"):
+            mine = [run for run, each in moments if run["fault"] == fault and each == call]
+            if mine:
+                clouds_hit = sorted({cloud for run in mine for cloud in run["clouds"]})
+                done = sorted({run["recovery"] for run in mine})
+                wrong = ", ".join(str(_once(mine, key)) for key in ("duplicates", "orphans", "lost"))
+                rows.append((what, call, ", ".join(clouds_hit), len(mine), "; ".join(done), wrong))
+    headers = ("What happens", "To each", "On", "Times", "What was done", "Twice, orphaned, lost")
+    kills = sum(run["fault"].startswith("kill-engine") for run, _ in moments)
+    with_sdks = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
+    seconds = sum(run["seconds"] for run in runs)
+    return (
+        f"{_table(headers, rows)}\n\n{len(moments)} times in all, {kills} of them a killed engine, on {results['date']}"
+        f" in {round(seconds / 60)} minutes, with {with_sdks}. Every run stands in [recovery.json](recovery.json)."
+    )
+
+
+def _once(runs: Iterable[Mapping[str, Any]], key: str) -> int:
+    return sum(run[key] for run in {id(run): run for run in runs}.values())
+
+
 PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
     {
         "permissions-aws": partial(_permissions, "aws"),
@@ -726,6 +769,7 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "kinds-read": _kinds_read,
         "kinds-not-read": _kinds_not_read,
         "commands": _commands,
+        "recovery": _recovery,
         **{rule.name: partial(_rule, rule) for rule in ALL_RULES},
     }
 )

@@ -24,6 +24,7 @@ COMMANDS = {
     "check": "validate stack files, without Pulumi and without a cloud",
     "preview": "show what a stack file would create, offline",
     "import": "write the stack file that takes over node pools made by other means",
+    "leftovers": "say what a broken update left in the clouds, and how a state gets it back",
     "diff": "say what an edit of a stack file does to the nodes that run",
     "report": "draw what stack files would create as one page, or as a comment for a pull request",
     "stacks": "list the stacks of a repository with accounts, pools, changes and order",

@@ -1,9 +1,9 @@
-"""A node pool that was made by other means: what it is, and the keys of a pool and a cluster that say the same."""
+"""What a cloud has and no plan says: a node pool that was made by other means, or one that a broken update left."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,31 @@ def just_itself(found: Found, others: Mapping[str, Mapping[str, Any]]) -> Found 
 
 
 @dataclass(frozen=True, kw_only=True)
+class There:
+    """Something that a cloud has, of a kind that pools of this tool are made of."""
+
+    name: str
+    """In the cloud."""
+    id: str
+    """What the cloud's provider imports it by."""
+    forms: tuple[tuple[str, Mapping[str, Any]], ...]
+    """The resources it can be: type token, and the inputs that say it is this one."""
+    tags: Mapping[str, str]
+    """Those of this tool, by which it is found again where its name was made up; none where it has none."""
+    cluster: str = ""
+    """What its cluster is called in the cloud; empty where it says none."""
+    pool: str = ""
+    """The key of its pool, which its labels or tags say; empty for what is none of this tool's."""
+    delete: str
+    """The command with which it is deleted."""
+
+
+def nothing_there(data: Mapping[str, Any]) -> Iterable[There]:
+    """Find nothing."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outside:
     """How a cloud's node pools are found in what other tools write. None of it asks the cloud.
 
@@ -67,6 +92,8 @@ class Outside:
     """What `overrides` calls the resource that pools refer to, if they do: `LaunchTemplate`."""
     prefixed: bool = False
     """Whether the tables of edits and `adopt.keep` begin with the resource's name, as where a pool has several."""
+    there: Callable[[Mapping[str, Any]], Iterable[There]] = nothing_there
+    """Yield what one object has that the cloud's own command line writes, a pool or several; nothing for any other."""
 
 
 def refuse(name: object, what: str, fix: str, source: str = "") -> Rejected:

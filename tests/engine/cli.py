@@ -1,12 +1,14 @@
 """The `pulumi` CLI with a home, a backend and clouds of its own, on a copy of this repository."""
 
+import fcntl
 import json
 import os
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from importlib.util import find_spec
@@ -14,7 +16,7 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
-from tests.engine.stand_in import EMPTY, NODES
+from tests.engine.stand_in import EMPTY, HOW, NODES
 from tests.source_roots import FOLDERS, python_path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,8 +142,14 @@ class Engine:
     def outside(self, kind: str, identifier: str, inputs: Mapping[str, Any], **outputs: Any) -> None:
         """Let a cloud have a resource that no engine has made: what its provider reads as inputs, and what beside."""
         kept = self._kept()
-        found = {"type": kind, "inputs": dict(inputs), "outputs": {**inputs, **outputs}}
+        found = {"type": kind, "id": identifier, "inputs": dict(inputs), "outputs": {**inputs, **outputs}}
         kept["resources"][identifier] = found
+        self.cloud.write_text(json.dumps(kept), encoding="utf-8")
+
+    def forget(self, identifier: str) -> None:
+        """Let something be deleted without Pulumi knowing."""
+        kept = self._kept()
+        del kept["resources"][identifier]
         self.cloud.write_text(json.dumps(kept), encoding="utf-8")
 
     def autoscale(self, nodes: int, *kinds: str) -> None:
@@ -161,6 +169,32 @@ class Engine:
         """Let the APIs of these providers be out of reach from now on; without one, all answer again."""
         self.cloud.write_text(json.dumps({**self._kept(), "unreachable": packages}), encoding="utf-8")
 
+    def misbehave(self, *hows: str, calls: Sequence[str] = ("create",), urn: str = "") -> None:
+        """Let calls of the engine to providers go wrong from now on, each as `HOW` of the stand-in tells.
+
+        Args:
+            hows: What becomes of the first attempt of each call, of the second, and so on; those after it go well.
+            calls: Which: `create`, `update`, `delete`, `read`.
+            urn: A pattern for those of what is created, updated and so on.
+        """
+        assert set(hows) <= HOW.keys()
+        fault = {"hows": hows, "calls": calls, "urn": urn, "attempts": {}} if hows else None
+        self.cloud.write_text(json.dumps({**self._kept(), "fault": fault}), encoding="utf-8")
+
+    def unchecked(self) -> None:
+        """Let the stand-ins take every input from now on: to look each up in an SDK takes longer than all the rest."""
+        self.cloud.write_text(json.dumps({**self._kept(), "unchecked": True}), encoding="utf-8")
+
+    def settle(self) -> None:
+        """Wait until the providers of a killed engine have ended: what they were at is done then."""
+        kept = self._kept()
+        for process in kept.get("processes", []):
+            deadline = time.monotonic() + 60
+            while b"stand_in" in _command(process):
+                assert time.monotonic() < deadline, f"provider {process} does not end"
+                time.sleep(0.1)
+        self.cloud.write_text(json.dumps({**self._kept(), "processes": []}), encoding="utf-8")
+
     def log_in(self, account: str, **profiles: str) -> None:
         """Let the AWS credentials of this machine, and of its profiles, be those of an account; empty for any."""
         kept = {**self._kept(), "account": account, "profiles": profiles}
@@ -173,7 +207,9 @@ class Engine:
     def _kept(self) -> Mapping[str, Any]:
         if not self.cloud.exists():
             self.cloud.write_text(EMPTY, encoding="utf-8")
-        kept: Mapping[str, Any] = json.loads(self.cloud.read_text(encoding="utf-8"))
+        with self.cloud.open(encoding="utf-8") as file:
+            fcntl.flock(file, fcntl.LOCK_SH)  # a provider of a killed engine may be at it still
+            kept: Mapping[str, Any] = json.load(file)
         return kept
 
     def _environment(self) -> dict[str, str]:
@@ -201,3 +237,10 @@ def _plugins() -> Iterator[tuple[str, str]]:
         assert spec.origin is not None
         plugin = json.loads(Path(spec.origin).with_name("pulumi-plugin.json").read_text(encoding="utf-8"))
         yield plugin["name"], plugin["version"]
+
+
+def _command(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:  # it has ended meanwhile
+        return b""

@@ -1,7 +1,8 @@
 """A Pulumi provider that stands in for a cloud's own: it checks, plans and stores, and reaches nothing.
 
 One program for every provider. The tests lay a launcher for each name into `$PULUMI_HOME/plugins`, where the engine
-looks. What the cloud "has" is one JSON file; it also keeps a journal of everything that was done, in order.
+looks. What the cloud "has" is one JSON file; it also keeps a journal of everything that was done, in order. It can
+hold a fault, which strikes one of the calls: `HOW` tells which there are.
 
 Speaks the raw protocol (pulumi/pulumi `proto/pulumi/provider.proto`): the SDK's `pulumi.provider.experimental` cannot
 answer with values that are unknown at preview (3.272).
@@ -11,18 +12,19 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import signal
 import sys
 import threading
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import grpc
-from google.protobuf import empty_pb2, json_format, struct_pb2
+from google.protobuf import any_pb2, empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2_grpc
 from pulumi.runtime.proto import provider_pb2 as pb
 
@@ -149,6 +151,22 @@ CONFIG_FORCE_NEW = {"aws": ("region",)}
 pulumi/pulumi-terraform-bridge pkg/tfbridge/provider.go, configDiffer; pulumi/pulumi-aws PR 4000.
 """
 
+HOW = {
+    "fail": "the cloud refuses: InternalServerException",
+    "throttle": "the cloud has refused every attempt: ThrottlingException: Rate exceeded",
+    "lose": "the cloud did it and its answer got lost: connection reset by peer",
+    "time-out": "the cloud began it, and the provider has stopped waiting: timeout while waiting for the resource",
+    "die": "the cloud did it, and the provider's process ended before it could say so",
+    "cut": "from here on no cloud can be reached: connection refused",
+    "cut-after": "the cloud did it, and from here on none can be reached",
+    "kill-engine": "SIGKILL for the engine before the cloud is asked",
+    "kill-engine-after": "SIGKILL for the engine when the cloud has done it",
+    "kill-program": "SIGKILL for the program",
+}
+"""How a call goes wrong."""
+
+PACKAGES = ("aws", "azure-native", "gcp", "kubernetes")
+
 EMPTY = '{"resources": {}, "journal": [], "unreachable": [], "configured": [], "account": ""}'
 
 
@@ -180,6 +198,38 @@ def identity(kind: str, inputs: Mapping[str, Any]) -> str:
         return ""
     name, scope = NAMES[kind]
     return "/".join(str(inputs.get(key)) for key in (*scope, name))
+
+
+def object_id(inputs: Mapping[str, Any]) -> str:
+    """Return what pulumi-kubernetes calls an object or a release: `namespace/name`."""
+    namespace = inputs.get("namespace") or inputs.get("metadata", {}).get("namespace")
+    return "/".join(str(each) for each in (namespace, name_of("kubernetes:", inputs)) if each)
+
+
+def id_of(kind: str, inputs: Mapping[str, Any], settings: Mapping[str, Any], number: int) -> str:
+    """Return the id under which the provider finds a resource again, in the provider's own form."""
+    if kind == NODE_GROUP:
+        return f"{inputs['clusterName']}:{inputs['nodeGroupName']}"
+    if kind == "aws:autoscaling/tag:Tag":
+        return f"{inputs['autoscalingGroupName']},{inputs['tag']['key']}"
+    if kind == LAUNCH_TEMPLATE:
+        return f"lt-{number:017x}"
+    if kind == NODE_POOL:
+        place = (inputs[key] for key in ("project", "location", "cluster", "name"))
+        return "projects/{}/locations/{}/clusters/{}/nodePools/{}".format(*place)
+    if kind in (AGENT_POOL, ARM_RESOURCE):
+        subscription = settings.get("subscriptionId", SUBSCRIPTION)
+        group = f"/subscriptions/{subscription}/resourceGroups/{inputs['resourceGroupName']}/providers"
+        if kind == AGENT_POOL:
+            cluster, name = inputs["resourceName"], inputs["agentPoolName"]
+            return f"{group}/Microsoft.ContainerService/managedClusters/{cluster}/agentPools/{name}"
+        keys = ("resourceProviderNamespace", "parentResourcePath", "resourceType", "resourceName")
+        return "/".join((group, *(str(inputs[key]) for key in keys)))
+    return f"{kind.rpartition(':')[2].lower()}-{number:04}"
+
+
+SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
+"""That of the login, where a provider is not told one."""
 
 
 def computed(kind: str, identifier: str, inputs: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
@@ -326,6 +376,9 @@ ASKED = {
 }
 """The functions that a program calls, and which resource each is about."""
 
+NODE_GROUPS = "aws:eks/getNodeGroups:getNodeGroups"
+"""The function that lists the groups of a cluster."""
+
 
 class StandIn(provider_pb2_grpc.ResourceProviderServicer):
     """Answers the engine for one provider."""
@@ -333,6 +386,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
     def __init__(self, package: str, version: str) -> None:
         self.package = package
         self.version = version
+        self.settings: dict[str, Any] = {}
         self.stopped = threading.Event()
 
     def GetPluginInfo(self, request: Any, context: Any) -> plugin_pb2.PluginInfo:  # noqa: N802 - the protocol's names
@@ -367,6 +421,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         settings = plain(request.args)
         with state() as content:
             content["configured"].append({"package": self.package, "settings": settings})
+            self.settings = settings
             account, profiles = content["account"], content.get("profiles", {})
         profile = settings.get("profile")
         if profile is not None:
@@ -429,6 +484,9 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         A real provider does so in `Check`; here it waits until something is really created or changed, because
         loading an SDK takes longer than all the rest.
         """
+        with state() as content:
+            if content.get("unchecked"):
+                return
         import_module(f"pulumi_{self.package.replace('-', '_')}")
         given = {key: value for key, value in inputs.items() if key != "__defaults"}
         wrong = [str(problem) for problem in check_inputs(kind, given) if not problem.advisory]
@@ -443,7 +501,60 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         with state() as content:
             if self.package in content["unreachable"]:
                 content["journal"].append({"op": "unreachable", "type": self.package, "name": None})
-                context.abort(grpc.StatusCode.UNKNOWN, f"the {self.package} API is unreachable: no route to host")
+                context.abort(grpc.StatusCode.UNKNOWN, f"the {self.package} API is unreachable: connection refused")
+
+    def _struck(self, call: str, urn: str) -> str:
+        """Say how a call goes wrong; empty where it does not."""
+        with state() as content:
+            fault = content.get("fault")
+            if not fault or call not in fault["calls"] or not re.search(fault["urn"], urn):
+                return ""
+            attempts = fault["attempts"]
+            attempts[f"{call} {urn}"] = attempt = attempts.get(f"{call} {urn}", 0) + 1
+            if attempt > len(fault["hows"]):
+                return ""
+            how = str(fault["hows"][attempt - 1])
+            hit = {"op": "fault", "type": kind_of(urn), "name": urn.rpartition("::")[2], "how": how, "call": call}
+            content["journal"].append(hit)
+            if how.startswith("cut"):
+                content["unreachable"] = list(PACKAGES)
+        return how
+
+    def _before(self, how: str, context: grpc.ServicerContext) -> None:
+        """Go wrong before the cloud is asked."""
+        if how == "kill-engine":
+            _kill_engine()
+        if how == "kill-program":
+            _kill_program()
+        if how in ("fail", "throttle", "cut"):
+            context.abort(grpc.StatusCode.UNKNOWN, HOW[how])
+
+    def _after(self, how: str, context: grpc.ServicerContext, identifier: str, outputs: struct_pb2.Struct) -> None:
+        """Go wrong when the cloud has done what it was asked for."""
+        if how == "die":
+            os._exit(1)
+        if how == "kill-engine-after":
+            _kill_engine()
+        if how in ("lose", "cut-after"):
+            context.abort(grpc.StatusCode.UNKNOWN, HOW[how])
+        if how == "time-out":
+            # How a provider says that there is something, which the state has to hold:
+            # https://github.com/pulumi/pulumi, proto/pulumi/provider.proto, ErrorResourceInitFailed.
+            failed = pb.ErrorResourceInitFailed(id=identifier, properties=outputs, reasons=[HOW[how]])
+            detail = any_pb2.Any()
+            detail.Pack(failed)
+            # Beside Google's own SDK this module cannot be loaded, and tests import constants from here.
+            status_pb2 = import_module("pulumi.runtime.proto.status_pb2")
+            status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=HOW[how], details=[detail])
+            context.set_trailing_metadata((("grpc-status-details-bin", status.SerializeToString()),))
+            context.abort(grpc.StatusCode.UNKNOWN, HOW[how])
+
+    def _key(self, kind: str, identifier: str) -> str:
+        """Return where the file has a resource: objects of two clusters may have the same id."""
+        if self.package != "kubernetes":
+            return identifier
+        cluster = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()[:8]
+        return f"{cluster} {kind} {identifier}"
 
     def Create(self, request: pb.CreateRequest, context: grpc.ServicerContext) -> pb.CreateResponse:  # noqa: N802
         kind, inputs = kind_of(request.urn), plain(request.properties)
@@ -452,21 +563,33 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             return pb.CreateResponse(properties=message(inputs | dict.fromkeys(late, UNKNOWN)))
         self._reach(context)
         self._check(kind, inputs, context)
+        how = self._struck("create", request.urn)
+        self._before(how, context)
         with state() as content:
             same = identity(kind, inputs)
-            for other in content["resources"].values():
-                if same and other["type"] == kind and identity(kind, other["inputs"]) == same:
-                    content["journal"].append({"op": "refused", "type": kind, "name": name_of(kind, inputs)})
-                    context.abort(grpc.StatusCode.ALREADY_EXISTS, f"{same} already exists")
-            identifier = f"{kind.rpartition(':')[2].lower()}-{len(content['journal']):04}"
+            taken = [
+                other
+                for other in content["resources"].values()
+                if same and other["type"] == kind and identity(kind, other["inputs"]) == same
+            ]
+            number = len(content["journal"])
+            identifier = object_id(inputs) if self.package == "kubernetes" else ""
+            identifier = identifier or id_of(kind, inputs, self.settings, number)
+            key = self._key(kind, identifier)
+            if taken or (self.package == "kubernetes" and key in content["resources"]):
+                content["journal"].append({"op": "refused", "type": kind, "name": name_of(kind, inputs)})
+                context.abort(grpc.StatusCode.ALREADY_EXISTS, f"{same or identifier} already exists")
             outputs = inputs | computed(kind, identifier, inputs, {}) | self._nodes(context, kind, inputs, {})
-            content["resources"][identifier] = {"type": kind, "inputs": inputs, "outputs": outputs}
+            content["resources"][key] = {"type": kind, "id": identifier, "inputs": inputs, "outputs": outputs}
             content["journal"].append({"op": "create", "type": kind, "name": name_of(kind, inputs), "id": identifier})
+        self._after(how, context, identifier, message(outputs))
         return pb.CreateResponse(id=identifier, properties=message(outputs))
 
-    def Read(self, request: pb.ReadRequest, context: Any) -> pb.ReadResponse:  # noqa: N802
+    def Read(self, request: pb.ReadRequest, context: grpc.ServicerContext) -> pb.ReadResponse:  # noqa: N802
+        self._reach(context)
+        self._before(self._struck("read", request.urn), context)
         with state() as content:
-            found = content["resources"].get(request.id)
+            found = content["resources"].get(self._key(kind_of(request.urn), request.id))
         if found is None:
             return pb.ReadResponse(id="")
         inputs = found["inputs"]
@@ -488,8 +611,10 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             return pb.UpdateResponse(properties=message(plain(request.olds) | inputs | late))
         self._reach(context)
         self._check(kind, inputs, context)
+        how = self._struck("update", request.urn)
+        self._before(how, context)
         with state() as content:
-            stored = content["resources"][request.id]
+            stored = content["resources"][self._key(kind, request.id)]
             paths = changed(stored["inputs"], inputs)
             refused = [path for path in paths if among(path, NEVER_CHANGES.get(kind, ()))]
             if refused:
@@ -499,6 +624,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             stored["inputs"] = inputs
             entry = {"op": "update", "type": kind, "name": name_of(kind, inputs), "id": request.id, "paths": [*paths]}
             content["journal"].append(entry)
+        self._after(how, context, request.id, message(stored["outputs"]))
         return pb.UpdateResponse(properties=message(stored["outputs"]))
 
     def Delete(self, request: pb.DeleteRequest, context: grpc.ServicerContext) -> empty_pb2.Empty:  # noqa: N802
@@ -507,15 +633,20 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             # What the last update left counts: hashicorp/terraform-provider-google-beta
             # google-beta/services/container/resource_container_node_pool.go, DeletionPolicyPreDelete.
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, "cannot destroy without deletion_policy DELETE")
+        how = self._struck("delete", request.urn)
+        self._before(how, context)
         with state() as content:
-            gone = content["resources"].pop(request.id, None)
+            gone = content["resources"].pop(self._key(kind_of(request.urn), request.id), None)
             if gone is not None:
                 entry = {"op": "delete", "type": gone["type"], "name": name_of(gone["type"], gone["inputs"])}
                 content["journal"].append(entry | {"id": request.id})
+        self._after(how, context, request.id, struct_pb2.Struct())
         return empty_pb2.Empty()
 
     def Invoke(self, request: pb.InvokeRequest, context: grpc.ServicerContext) -> pb.InvokeResponse:  # noqa: N802
-        """Answer how many nodes run; nothing else is asked."""
+        """Answer how many nodes run, and which groups a cluster has; nothing else is asked."""
+        if request.tok == NODE_GROUPS:
+            return self._node_groups(plain(request.args))
         if request.tok not in ASKED:
             context.abort(grpc.StatusCode.UNIMPLEMENTED, f"a program asked the cloud for {request.tok}")
         asked = plain(request.args)
@@ -526,10 +657,40 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         if len(found) != 1:
             context.abort(grpc.StatusCode.NOT_FOUND, f"{len(found)} are {asked}")
         has = found[0]["outputs"]
-        answer = {"scalingConfigs": [has["scalingConfig"]]} if "scalingConfig" in has else has.get("properties", has)
+        group = {"scalingConfigs": [has.get("scalingConfig")], "tags": has.get("tags", {})}
+        answer = group if "scalingConfig" in has else has.get("properties", has)
         response = pb.InvokeResponse()
         getattr(response, "return").CopyFrom(message(answer))  # the field's name is a keyword of Python
         return response
+
+    def _node_groups(self, asked: Mapping[str, Any]) -> pb.InvokeResponse:
+        with state() as content:
+            content.setdefault("asked", []).append(NODE_GROUPS)
+            groups = [each["inputs"] for each in content["resources"].values() if each["type"] == NODE_GROUP]
+        names = [each["nodeGroupName"] for each in groups if each["clusterName"] == asked["clusterName"]]
+        response = pb.InvokeResponse()
+        getattr(response, "return").CopyFrom(message({"id": asked["clusterName"], "names": names, **asked}))
+        return response
+
+
+def _kill_engine() -> None:
+    """Kill the engine, which has started this process, and end with it."""
+    os.kill(os.getppid(), signal.SIGKILL)
+    os._exit(1)
+
+
+def _kill_program() -> None:
+    """Kill the stack's program: a child of the language host, which is a child of the engine."""
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            parents[int(entry.parent.name)] = int(entry.read_text(encoding="utf-8").rpartition(") ")[2].split()[1])
+    hosts = [process for process, parent in parents.items() if parent == os.getppid()]
+    for process, parent in parents.items():
+        with suppress(OSError):
+            command = Path(f"/proc/{process}/cmdline").read_bytes()
+            if parent in hosts and b"pulumi-language-python-exec" in command:
+                os.kill(process, signal.SIGKILL)
 
 
 def main() -> None:
@@ -544,7 +705,12 @@ def main() -> None:
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     print(port, flush=True)
-    servicer.stopped.wait()
+    engine = os.getppid()
+    with state() as content:
+        content.setdefault("processes", []).append(os.getpid())
+    # A provider ends with its engine, also when that was killed.
+    while not servicer.stopped.wait(1) and os.getppid() == engine:
+        pass
     server.stop(grace=1)
 
 

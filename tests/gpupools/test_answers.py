@@ -36,6 +36,7 @@ FILES = {
     "listed/Pulumi.one.yaml": STACK,
     "pod.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: []}\n",
     "good.json": "{}",
+    "state.json": '{"version": 3, "deployment": {}}',
     "pool.json": json.dumps(gke_pool(Random(1), 0).described),
     "bad.json": '{"gpu-pool-tainted": "disabled"}',
 }
@@ -49,6 +50,8 @@ RUNS = [
     ("preview Pulumi.none.yaml", 1),
     ("import pool.json --out Pulumi.moved.yaml --team vision --gpu-operator gpu-operator/operator", 0),
     ("import pool.json --out Pulumi.good.yaml", 1),
+    ("leftovers state.json pool.json", 0),
+    ("leftovers pool.json", 1),
     ("diff Pulumi.good.yaml Pulumi.good.yaml", 0),
     ("diff --exit-code Pulumi.good.yaml Pulumi.spot.yaml", 3),
     ("diff Pulumi.good.yaml Pulumi.bad.yaml", 1),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -29,7 +30,7 @@ from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.boot import BOTTLEROCKET_MIG
 from gpupools.providers.aws.choices import EksChoices, accelerator_name
 from gpupools.providers.aws.images import IMAGES, ULTRASERVER_FAMILIES, family
-from gpupools.providers.aws.resources import create_pool, create_provider
+from gpupools.providers.aws.resources import _refuse_beside, create_pool, create_provider
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -563,6 +564,56 @@ def run(program: Callable[[], Any], engine: Engine | None = None) -> Declared:
 
     asyncio.run(main())
     return Declared(monitor.requests)
+
+
+class Groups(Engine):
+    """An EKS cluster with node groups, by name, each of the pool that its tag says; and what the state has of them."""
+
+    def __init__(self, groups: Mapping[str, str], known: str = "", allowed: bool = True) -> None:
+        super().__init__()
+        self.groups = groups
+        self.known = known
+        self.allowed = allowed
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
+        if args.token == "pulumi:pulumi:readStackResourceOutputs":
+            return {"outputs": {"urn": {"type": NODE_GROUP, "outputs": {"nodeGroupName": self.known}}}}, []
+        if args.token == "aws:eks/getNodeGroups:getNodeGroups":
+            assert args.args == {"clusterName": "train-dev", "region": "eu-central-1"}
+            return ({"names": list(self.groups)}, []) if self.allowed else ({}, [("", "AccessDeniedException")])
+        assert args.token == "aws:eks/getNodeGroup:getNodeGroup"
+        return {"tags": {"gpupools:pool": self.groups[args.args["nodeGroupName"]]}}, []
+
+
+@pytest.mark.parametrize(
+    ("groups", "refused"),
+    [
+        pytest.param(Groups({}), None, id="none"),
+        pytest.param(Groups({"train-a-nodes-1": "a"}), "EKS has train-a-nodes-1 of this pool in train-dev", id="left"),
+        pytest.param(Groups({"train-a-nodes-1": "a"}, known="train-a-nodes-1"), None, id="the state has it"),
+        pytest.param(Groups({"train-a-nodes-1": "a-nodes-1"}), None, id="of another pool"),
+        pytest.param(Groups({"train-b-nodes-1": "b"}), None, id="of another name"),
+        pytest.param(Groups({"train-a-nodes-1": "a"}, allowed=False), None, id="not allowed to ask"),
+    ],
+)
+def test_no_group_is_made_beside_one_that_a_broken_update_left(
+    groups: Groups, refused: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inputs = {"clusterName": "train-dev", "region": "eu-central-1"}
+    args = pulumi.ResourceHookArgs("urn", "id", "name", NODE_GROUP, new_inputs=inputs)
+    warned: list[str] = []
+    monkeypatch.setattr(pulumi.log, "warn", warned.append)
+
+    async def main() -> None:
+        pulumi.runtime.set_mocks(groups, monitor=Monitor(groups))
+        try:
+            await _refuse_beside("train-a", "a", None, args)
+        finally:
+            await pulumi.runtime.stack.wait_for_rpcs()
+
+    with pytest.raises(pulumi.RunError, match=refused) if refused is not None else nullcontext():
+        asyncio.run(main())
+    assert bool(warned) is not groups.allowed, warned
 
 
 def declared(**wish: Any) -> Declared:

@@ -68,6 +68,15 @@ def asked(function: str, arguments: Mapping[str, Any], parent: pulumi.Resource |
         ) from None
 
 
+async def asked_late(
+    function: str, arguments: Mapping[str, Any], parent: pulumi.Resource | None, version: str
+) -> dict[str, Any]:
+    """Call a cloud's function just before a resource is made, as `asked` does; what it raises ends no program."""
+    provider = parent.get_provider(function) if parent is not None else None
+    address = f"{await provider.urn.future()}::{await provider.id.future()}" if provider is not None else ""
+    return _called(function, arguments, provider=address, version=version)
+
+
 def _called(function: str, arguments: Mapping[str, Any], provider: str = "", version: str = "") -> dict[str, Any]:
     """Call a function and wait for nothing else: several hosted components share one loop and one set of settings."""
     given = struct_pb2.Struct()
@@ -132,3 +141,14 @@ def unmoved(
     # Two pools of one name may stand below different parents; a hook's name is the engine's alone.
     hook = pulumi.ResourceHook(f"gpupools:{name}:{next(_numbers)}", refuse)
     return pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(before_update=[hook]))
+
+
+def before_create(
+    name: str, refuse: Callable[[pulumi.ResourceHookArgs], Awaitable[None]]
+) -> pulumi.ResourceHookBinding:
+    """Ask something before a resource is created; what it raises is why it is not."""
+
+    async def ask(args: pulumi.ResourceHookArgs) -> None:
+        await refuse(args)
+
+    return pulumi.ResourceHookBinding(before_create=[pulumi.ResourceHook(f"gpupools:{name}:{next(_numbers)}", ask)])

@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +11,7 @@ from typing import Any, cast
 import pulumi
 
 from gpupools.asked.access import ACCESS_KEYS, check_kubeconfig_paths, check_secrets
-from gpupools.base.errors import Rejected
+from gpupools.base.errors import Problem, Rejected
 from gpupools.components.clusters import addresses, provider, told_apart
 from gpupools.components.gpu_node_pool import DecidedPool, GpuNodePool, PoolArgs
 from gpupools.components.gpu_runtime import DecidedRuntime, GpuRuntime, Resources
@@ -44,6 +44,21 @@ def _earlier_state() -> Mapping[str, Any] | None:
         return None
 
 
+def _check_whose(state: Iterable[str]) -> None:
+    """Refuse a state that is another stack's: the engine would delete whatever is in it under another URN.
+
+    Raises:
+        Rejected: It holds resources of another stack or project.
+    """
+    own = f"urn:pulumi:{pulumi.get_stack()}::{pulumi.get_project()}::"
+    others = sorted(
+        {" of ".join(urn.removeprefix("urn:pulumi:").split("::")[:2]) for urn in state if not urn.startswith(own)}
+    )
+    if others:
+        what = f"this stack's state holds resources of the stack {' and '.join(others)}, which this update would delete"
+        raise Rejected([Problem((), what, "import the stack's own last state, as docs/recovery.md says")])
+
+
 def run(folder: Path) -> None:
     """Declare every pool of the running stack on every cluster it names, and what they need in Kubernetes.
 
@@ -65,6 +80,7 @@ def run(folder: Path) -> None:
             plan = replace(plan, stack=decrypted(parse_stack, config.values, clouds()))
         check_kubeconfig_paths(plan.stack.clusters, lambda path: is_in_checkout(path, folder))
         state = _earlier_state()
+        _check_whose(state or {})
         earlier = read_earlier(state or {})
         judged = Judged() if state is None else judge(earlier, plan, clouds())
         if judged.forbidden or judged.unknown:

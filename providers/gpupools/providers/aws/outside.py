@@ -5,15 +5,26 @@ one replaces a group (https://docs.aws.amazon.com/eks/latest/userguide/launch-te
 describe-launch-template-versions` tells what it says.
 """
 
+import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from gpupools.base.taints import Effect, Taint
 from gpupools.known.catalogue import InstanceType
-from gpupools.planned.outside import Found, Outside, maps_of, number_of, other_taints, refuse, text_of, without_nothing
+from gpupools.planned.outside import (
+    Found,
+    Outside,
+    There,
+    maps_of,
+    number_of,
+    other_taints,
+    refuse,
+    text_of,
+    without_nothing,
+)
 from gpupools.providers.aws.images import AL2023, BOTTLEROCKET
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP
@@ -24,6 +35,7 @@ from gpupools.read.inputs import at
 _TOKEN = "aws:eks/nodeGroup:NodeGroup"
 _ARN = r"arn:aws[a-z-]*:eks:([a-z0-9-]+):\d{12}:nodegroup/([^/]+)/([^/]+)/.+"
 _PLACE = ("clusterName", "nodeGroupName", "nodeGroupNamePrefix", "region")
+_CLUSTER_TAG, _POOL_TAG = "gpupools:cluster", "gpupools:pool"
 _USUAL = {"capacityType": "ON_DEMAND"}
 """What the API says of a group that asked for nothing."""
 _RETIRED = "AL2_x86_64_GPU"
@@ -291,6 +303,52 @@ def _texts(value: object) -> Sequence[str]:
     )
 
 
+def _there(data: Mapping[str, Any]) -> Iterator[There]:
+    """Read `aws eks describe-nodegroup` and `aws ec2 describe-launch-templates` or `describe-placement-groups`.
+
+    https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html,
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_LaunchTemplate.html and API_PlacementGroup.html there
+    """
+    group = data.get("nodegroup")
+    if isinstance(group, Mapping) and "nodegroupName" in group:
+        cluster, name = str(group.get("clusterName")), str(group["nodegroupName"])
+        region = [*str(group.get("nodegroupArn")).split(":"), "", "", "", ""][3]
+        place = ["--cluster-name", cluster, "--nodegroup-name", name, *(["--region", region] if region else [])]
+        inputs = {"clusterName": cluster, "nodeGroupName": name}
+        yield _made(_TOKEN, f"{cluster}:{name}", inputs, group.get("tags"), "eks", "delete-nodegroup", *place)
+    for each in _listed(data, "LaunchTemplates"):
+        name, identifier = str(each.get("LaunchTemplateName")), str(each.get("LaunchTemplateId"))
+        delete = ("ec2", "delete-launch-template", "--launch-template-id", identifier)
+        yield _made("aws:ec2/launchTemplate:LaunchTemplate", identifier, {"name": name}, _tags(each), *delete)
+    for each in _listed(data, "PlacementGroups"):
+        name = str(each.get("GroupName"))
+        delete = ("ec2", "delete-placement-group", "--group-name", name)
+        yield _made("aws:ec2/placementGroup:PlacementGroup", name, {"name": name}, _tags(each), *delete)
+
+
+def _made(kind: str, identifier: str, inputs: Mapping[str, str], tags: object, *delete: str) -> There:
+    known = tags if isinstance(tags, Mapping) else {}
+    ours = {key: str(known[key]) for key in (_CLUSTER_TAG, _POOL_TAG) if key in known}
+    return There(
+        name=[*inputs.values()][-1],
+        id=identifier,
+        forms=((kind, inputs),),
+        tags=ours,
+        cluster=ours.get(_CLUSTER_TAG, inputs.get("clusterName", "")),
+        pool=ours.get(_POOL_TAG, ""),
+        delete=shlex.join(["aws", *delete]),
+    )
+
+
+def _listed(data: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+    found = data.get(key)
+    yield from (each for each in (found if isinstance(found, list) else []) if isinstance(each, Mapping))
+
+
+def _tags(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(each.get("Key")): each.get("Value") for each in _listed(data, "Tags")}
+
+
 OUTSIDE = Outside(
     resource="NodeGroup",
     prefixed=True,
@@ -302,4 +360,5 @@ OUTSIDE = Outside(
     referred_in_state=_template_in_state,
     joined=_joined,
     beside="LaunchTemplate",
+    there=_there,
 )

@@ -26,7 +26,7 @@ from gpupools.providers.aws.cluster import account_of
 from gpupools.providers.aws.edits import edits
 from gpupools.providers.aws.pool_settings import GROUP, NODE_GROUP
 from gpupools.providers.aws.read_back import EFFECTS
-from gpupools.providers.last_update import asked, left_of, unmoved
+from gpupools.providers.last_update import asked, asked_late, before_create, last_update, left_of, unmoved
 from gpupools.providers.set_by_hand import by_python_name, wire_inputs
 
 with warnings.catch_warnings():
@@ -37,6 +37,7 @@ with warnings.catch_warnings():
 _EFFECT_NAMES = {effect: name for name, effect in EFFECTS.items()}
 
 _NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+_GET_NODE_GROUPS = "aws:eks/getNodeGroups:getNodeGroups"
 _GET_NODE_GROUP = "aws:eks/getNodeGroup:getNodeGroup"
 _VERSION = version("pulumi_aws")
 
@@ -138,7 +139,10 @@ def create_pool(
         inputs,
         choices,
         pulumi.ResourceOptions.merge(
-            pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(kept, autoscaled), _adopting(choices, inputs)),
+            pulumi.ResourceOptions.merge(
+                pulumi.ResourceOptions.merge(kept, autoscaled),
+                _unless_left(name, plan, opts) if choices.adopted is None else _adopting(choices, inputs),
+            ),
             pulumi.ResourceOptions(
                 custom_timeouts=pulumi.CustomTimeouts(
                     create=f"{choices.create_timeout_minutes}m",
@@ -234,6 +238,45 @@ def _desired_size(
     ignored = pulumi.ResourceOptions(ignore_changes=["scalingConfig.desiredSize"])
     guard = unmoved(f"{name}-nodes", sends, runs) if there else None
     return plan.min_nodes, pulumi.ResourceOptions.merge(ignored, guard)
+
+
+def _unless_left(name: str, plan: PoolPlan, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions | None:
+    """Refuse to create a group beside one that a broken update left.
+
+    EKS has no name to refuse, since every attempt makes one up: docs/adr/0004-names-after-a-crash.md.
+    """
+    try:
+        if last_update() is None:
+            return None
+    except Exception:  # the SDK raises nothing narrower; the program has told that the state cannot be read
+        return None
+
+    return pulumi.ResourceOptions(hooks=before_create(name, partial(_refuse_beside, name, plan.name, opts.parent)))
+
+
+async def _refuse_beside(name: str, pool: str, parent: pulumi.Resource | None, args: pulumi.ResourceHookArgs) -> None:
+    new, left = args.new_inputs or {}, []
+    cluster, place = new["clusterName"], {key: new[key] for key in ("clusterName", "region")}
+    try:
+        has = _node_groups()
+        for each in (await asked_late(_GET_NODE_GROUPS, place, parent, _VERSION))["names"]:
+            if each.startswith(f"{name}-nodes-") and each not in has:
+                group = await asked_late(_GET_NODE_GROUP, {**place, "nodeGroupName": each}, parent, _VERSION)
+                if (group.get("tags") or {}).get("gpupools:pool") == pool:
+                    left.append(each)
+    except Exception as error:  # no permission, for one; the SDK raises nothing narrower
+        pulumi.log.warn(f"{name}-nodes: whether a broken update left a node group is not known: {error}")
+    if left:
+        what = f"{name}-nodes: EKS has {', '.join(left)} of this pool in {cluster}, which this stack's state lacks"
+        fix = "take it in or delete it, as gpupools leftovers says (docs/recovery.md)"
+        raise pulumi.RunError(f"{what}: a broken update left it; {fix}")
+
+
+def _node_groups() -> set[str]:
+    """Return what the node groups of the state are called."""
+    state = last_update() or {}
+    ours = [each.get("outputs") or {} for each in state.values() if each.get("type") == _NODE_GROUP]
+    return {str(each.get("nodeGroupName")) for each in ours}
 
 
 def _same_ends(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -1,13 +1,25 @@
-"""Agent pools of AKS that were made by other means: `az aks nodepool show`, Terraform and Pulumi. Pure.
+"""What Azure has and no plan says: agent pools as `az aks nodepool show`, Terraform and Pulumi tell of them. Pure.
 
 The Azure CLI writes the API's names with an acronym's later letters small, and the pool's own `type` as
 `typePropertiesType` (Azure/azure-sdk-for-python azure-mgmt-containerservice, class AgentPool).
 """
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpupools.planned.outside import Found, Outside, number_of, other_taints, refuse, text_of, texts_of, without_nothing
+from gpupools.planned.outside import (
+    Found,
+    Outside,
+    There,
+    number_of,
+    other_taints,
+    refuse,
+    text_of,
+    texts_of,
+    without_nothing,
+)
+from gpupools.planned.plan import POOL_LABEL
 from gpupools.providers.azure.choices import gpu_instance_profile
 from gpupools.providers.azure.machines import INSTANCE_TYPES
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SPOT_KEY
@@ -143,4 +155,34 @@ def _number(value: object) -> int | None:
     return int(str(value)) if str(value).isdigit() else None
 
 
-OUTSIDE = Outside(resource="AgentPool", described=_described, declared=_declared, keys=_keys)
+def _there(data: Mapping[str, Any]) -> Iterator[There]:
+    place = text_of(data.get("id"), _ID)
+    if not place:
+        return
+    subscription, group, cluster, name = place
+    flat = data["properties"] if isinstance(data.get("properties"), Mapping) else data
+    at = ["--cluster-name", cluster, "--resource-group", group, "--subscription", subscription]
+    above = {
+        "resourceProviderNamespace": "Microsoft.ContainerService",
+        "parentResourcePath": f"managedClusters/{cluster}",
+        "resourceType": "agentPools",
+    }
+    yield There(
+        name=name,
+        id=str(data["id"]),
+        forms=(
+            (
+                "azure-native:containerservice:AgentPool",
+                {"resourceGroupName": group, "resourceName": cluster, "agentPoolName": name},
+            ),
+            # A pool that AKS manages: resources.py tells why it is of another type.
+            ("azure-native:resources:Resource", {**above, "resourceGroupName": group, "resourceName": name}),
+        ),
+        tags={},
+        cluster=cluster,
+        pool=str(_map(flat.get("nodeLabels")).get(POOL_LABEL, "")),
+        delete=shlex.join(["az", "aks", "nodepool", "delete", "--name", name, *at]),
+    )
+
+
+OUTSIDE = Outside(resource="AgentPool", described=_described, declared=_declared, keys=_keys, there=_there)

@@ -1,15 +1,17 @@
-"""Node pools of GKE that were made by other means: `gcloud container node-pools describe`, Terraform and Pulumi. Pure.
+"""What Google Cloud has and no plan says: `gcloud container node-pools describe`, Terraform and Pulumi. Pure.
 
 The names of the REST API: https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools
 """
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpupools.base.taints import Effect, Taint
 from gpupools.planned.outside import (
     Found,
     Outside,
+    There,
     maps_of,
     number_of,
     other_taints,
@@ -18,6 +20,7 @@ from gpupools.planned.outside import (
     texts_of,
     without_nothing,
 )
+from gpupools.planned.plan import POOL_LABEL
 from gpupools.providers.gcp.conflicts import IMAGE_TYPES
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
@@ -235,4 +238,33 @@ def _map(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-OUTSIDE = Outside(resource="NodePool", described=_described, declared=_declared, keys=_keys)
+def _there(data: Mapping[str, Any]) -> Iterator[There]:
+    """Read a node pool, or a policy that puts nodes together: `gcloud compute resource-policies list`."""
+    place, config = text_of(data.get("selfLink"), _LINK), data.get("config")
+    if place and isinstance(config, Mapping):
+        project, location, cluster, name = place
+        where = {"project": project, "location": location, "cluster": cluster, "name": name}
+        at = ["--cluster", cluster, "--location", location, "--project", project]
+        yield There(
+            name=name,
+            id=f"projects/{project}/locations/{location}/clusters/{cluster}/nodePools/{name}",
+            forms=((_TOKEN, where),),
+            tags={},
+            cluster=cluster,
+            pool=str(_map(config.get("labels")).get(POOL_LABEL, "")),
+            delete=shlex.join(["gcloud", "container", "node-pools", "delete", name, *at]),
+        )
+    policy = text_of(data.get("selfLink"), r"https://.*/projects/([^/]+)/regions/([^/]+)/resourcePolicies/([^/]+)")
+    if policy:
+        project, region, name = policy
+        at = ["--region", region, "--project", project]
+        yield There(
+            name=name,
+            id=f"projects/{project}/regions/{region}/resourcePolicies/{name}",
+            forms=(("gcp:compute/resourcePolicy:ResourcePolicy", {"project": project, "name": name}),),
+            tags={},
+            delete=shlex.join(["gcloud", "compute", "resource-policies", "delete", name, *at]),
+        )
+
+
+OUTSIDE = Outside(resource="NodePool", described=_described, declared=_declared, keys=_keys, there=_there)

@@ -1,0 +1,108 @@
+"""docs/recovery.md with the real engine: what breaks half-way comes back whole, with nothing twice and nothing lost.
+
+`tooling/fault_table.py` tries far more; this is what every run of the tier holds.
+"""
+
+import pytest
+
+from tests.engine.breaking import Breaking
+from tests.engine.cli import Engine
+from tests.engine.stand_in import AGENT_POOL, NODE_GROUP, NODE_POOL
+from tooling.fault_table import SMALL
+
+pytestmark = pytest.mark.engine
+
+EKS = {"clusters": {"train": SMALL["clusters"]["train"]}, "pools": {"a": SMALL["pools"]["a"]}}
+
+
+@pytest.fixture(scope="module")
+def killed(engine: Engine) -> Breaking:
+    """Kill the engine when EKS has made a node group of which the state knows nothing yet."""
+    engine.run("stack", "init", "killed").well()
+    stack = Breaking(engine, "killed")
+    stack.write(EKS)
+    engine.misbehave("kill-engine-after", urn="nodeGroup:")
+    assert stack.up().code < 0
+    engine.settle()
+    return stack
+
+
+def test_a_killed_engine_leaves_a_lock_and_a_group_that_the_tool_names(killed: Breaking) -> None:
+    engine = killed.engine
+    locked = killed.up().badly().output
+    assert "the stack is currently locked by 1 lock(s)" in locked
+    (group,) = (each["id"] for each in engine.resources(NODE_GROUP))
+
+    lines = killed.recover(after_kill=True)
+
+    (command,) = (line for line in lines if "pulumi import" in line)
+    assert f"pulumi import {NODE_GROUP} train-a-nodes {group} " in command
+    killed.up().well()
+    assert not killed.counts()
+    assert [each["id"] for each in engine.resources(NODE_GROUP)] == [group]
+    assert killed.leftovers(after_kill=True).well().output.strip() == "nothing is left over: killed"
+
+
+@pytest.mark.parametrize("spoilt", ["cut off", "attributes"])
+def test_a_spoilt_state_is_mended_from_what_lies_beside_it(killed: Breaking, spoilt: str) -> None:
+    file = killed.state_file
+    if spoilt == "cut off":
+        text = file.read_text(encoding="utf-8")
+        file.write_text(text[: len(text) // 2], encoding="utf-8")
+    else:
+        file.with_name(f"{file.name}.attrs").write_text("", encoding="utf-8")
+    before = killed.engine.journal()
+    assert "failed to load checkpoint" in killed.up().badly().output
+    assert killed.engine.journal() == before
+
+    assert killed.mend() == (".bak copied" if spoilt == "cut off" else "empty .attrs deleted")
+
+    killed.up().well()
+    assert not killed.counts()
+
+
+def test_with_the_wrong_passphrase_nothing_is_called(killed: Breaking) -> None:
+    before = killed.engine.journal()
+
+    refused = killed.engine.up("killed", PULUMI_CONFIG_PASSPHRASE="another").badly().output
+
+    assert "incorrect passphrase" in refused
+    assert killed.engine.journal() == before
+
+
+def test_the_state_of_another_stack_is_refused_before_anything_is_deleted(killed: Breaking) -> None:
+    engine = killed.engine
+    exported = engine.folder / "killed.json"
+    killed.run("stack", "export", "--file", str(exported)).well()
+    engine.run("stack", "init", "foreign").well()
+    foreign = Breaking(engine, "foreign")
+    foreign.write(EKS)
+    foreign.run("stack", "import", "--force", "--file", str(exported)).well()
+    before = engine.journal()
+
+    refused = foreign.up().badly().output
+
+    assert "this stack's state holds resources of the stack killed of gpupools" in refused
+    assert engine.journal() == before
+
+
+def test_pools_whose_answers_got_lost_come_back(engine: Engine) -> None:
+    engine.run("stack", "init", "lost").well()
+    stack = Breaking(engine, "lost")
+    clusters = {key: cluster | {"name": f"lost-{key}"} for key, cluster in SMALL["clusters"].items()}
+    stack.write({**SMALL, "clusters": clusters})
+    engine.misbehave("lose", urn="nodeGroup:|AgentPool|nodePool:")
+    stack.up("--continue-on-error").badly()
+    kinds = (NODE_GROUP, AGENT_POOL, NODE_POOL)
+    made = {each["id"] for each in engine.resources(*kinds) if "lost-" in each["id"]}
+    assert len(made) == 3
+
+    again = stack.up("--continue-on-error").badly().output
+    assert again.count("already exists") >= 2
+    assert "of this pool in lost-train, which this stack's state lacks: a broken update left it" in again
+    lines = stack.recover(after_kill=False)
+
+    assert sum("pulumi import" in line for line in lines) == 3
+    stack.up().well()
+    assert {each["id"] for each in engine.resources(*kinds) if "lost-" in each["id"]} == made
+    assert {each["id"] for each in stack.state() if each["type"] in kinds} == made

@@ -1,0 +1,337 @@
+"""Break updates of the real engine as docs/recovery.md lists, recover as it says, and count what is wrong then.
+
+    python tooling/fault_table.py [PART...]
+
+Each part breaks stacks of its own, with the stand-ins of `tests/engine` for clouds that remember what exists, and
+writes its runs into `docs/recovery.json`, of which `tooling/write_docs.py` makes the page's table. The parts take about
+an hour together; `pulumi` must be on PATH.
+"""
+
+import json
+import platform
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tests.engine.breaking import Breaking, clouds_of  # noqa: E402 - the tests are no installed package
+from tests.engine.cli import Engine, Ran  # noqa: E402
+
+RESULTS = ROOT / "docs" / "recovery.json"
+SAMPLED_TAGS = r"resources/nvidia\.com/gpu$|label/gpupools/pool$"
+"""Of the tags of an autoscaling group, which are alike, these are broken off."""
+FEW = rf"(?<!\$aws:autoscaling/tag:Tag)::[^:]+$|{SAMPLED_TAGS}"
+
+SMALL: dict[str, Any] = {
+    "clusters": {
+        "train": {
+            "cloud": "aws",
+            "name": "train",
+            "region": "us-east-1",
+            "subnet_ids": ["subnet-0a"],
+            "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
+        },
+        "serve": {"cloud": "azure", "name": "serve", "resource_group": "ml"},
+        "lab": {
+            "cloud": "gcp",
+            "name": "lab",
+            "project": "ml",
+            "location": "europe-west4",
+            "service_account": "gpu@ml.iam.gserviceaccount.com",
+        },
+    },
+    "pools": {
+        "a": {"clusters": ["train"], "instance_type": "g6e.12xlarge", "nodes": {"max": 4}},
+        "b": {"clusters": ["serve"], "instance_type": "Standard_NC24ads_A100_v4", "nodes": {"max": 4}},
+        "c": {"clusters": ["lab"], "instance_type": "g2-standard-8", "nodes": {"max": 4}},
+    },
+}
+"""A pool on every cloud."""
+EDITED = {"a": {"instance_type": "g6e.24xlarge"}, "b": {"disk_gib": 400}, "c": {"capacity": {"mode": "spot"}}}
+"""What replaces each of them."""
+
+
+class Table:
+    """The runs of one part."""
+
+    def __init__(self, part: str) -> None:
+        """Begin it: one engine, in a folder that goes with it."""
+        self.part = part
+        self.runs: list[dict[str, Any]] = []
+        self.folder = Path(tempfile.mkdtemp(prefix="fault-table-"))
+        self.engine = Engine(self.folder)
+        self.engine.lay_out()
+        self.engine.unchecked()
+        self.began = time.monotonic()
+
+    def stack(self, name: str, config: Mapping[str, Any]) -> Breaking:
+        """Make a stack."""
+        self.engine.run("stack", "init", name).well()
+        made = Breaking(self.engine, name)
+        made.write(config)
+        return made
+
+    def add(self, fault: str, hits: Sequence[Mapping[str, Any]], ran: Ran, recovery: str, counts: Any) -> None:
+        """Write down one break: what was hit, what the user saw, what was done and what was wrong after it."""
+        kinds = [str(each["type"]) for each in hits]
+        self.runs.append(
+            {
+                "fault": fault,
+                "clouds": clouds_of(kinds),
+                "hit": [f"{each['call']} {each['name']}" for each in hits],
+                "seen": seen(ran),
+                "recovery": recovery,
+                "duplicates": len(counts.duplicates),
+                "orphans": len(counts.orphans),
+                "lost": len(counts.lost),
+                "seconds": round(time.monotonic() - self.began),
+            }
+        )
+        self.began = time.monotonic()
+        last = self.runs[-1]
+        print(f"{self.part}: {json.dumps(last)}", flush=True)
+        if counts:
+            print(counts, ran.output[-3000:], flush=True)
+
+    def write(self) -> None:
+        """Put the part's runs into the results, in place of those it had."""
+        kept = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"parts": {}}
+        kept["parts"][self.part] = self.runs
+        kept["parts"] = {part: kept["parts"][part] for part in PARTS if part in kept["parts"]}
+        kept["date"] = datetime.now(UTC).date().isoformat()
+        sdks = ("pulumi", "pulumi-aws", "pulumi-azure-native", "pulumi-gcp", "pulumi-kubernetes")
+        engine = self.engine.run("version").well().output.strip().removeprefix("v")
+        kept["versions"] = {"engine": engine, "python": platform.python_version()} | {s: version(s) for s in sdks}
+        RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+        shutil.rmtree(self.folder)
+
+
+def seen(ran: Ran) -> str:
+    """Return the first error that was shown."""
+    errors = [line.strip() for line in ran.output.splitlines() if re.match(r"\s*error: ", line)]
+    # What Pulumi says of whatever it did not come to tells nothing of the fault.
+    beside = ("error: update failed", "error: cannot complete a resource ")
+    said = [each for each in errors if not each.startswith(beside)] or errors
+    return said[0].removeprefix("error: ") if said else ("killed" if ran.code < 0 else "")
+
+
+def means(lines: Sequence[str]) -> str:
+    """Say by the lines of `gpupools leftovers` what the recovery needed beside the next update."""
+    parts = []
+    if any("pulumi import" in each for each in lines):
+        parts.append("import")
+    if any(each.startswith("  delete it: ") for each in lines):
+        parts.append("delete")
+    if any("pulumi refresh" in each for each in lines):
+        parts.append("refresh")
+    return " + ".join((*parts, "up"))
+
+
+def recovered(stack: Breaking, hits: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Recover where something may be left over; else the next update is all."""
+    return stack.recover(after_kill=False) if any(each["how"] in UNTOLD for each in hits) else []
+
+
+UNTOLD = ("lose", "cut-after", "die")
+"""Faults after which a cloud has what nobody was told of."""
+
+
+# --- the parts ---
+
+
+def dev_config() -> dict[str, Any]:
+    """Return what the dev stack declares."""
+    return config_of("dev")
+
+
+def config_of(name: str) -> dict[str, Any]:
+    """Return the configuration of one of the repository's stacks."""
+    file = ROOT / "stacks" / f"Pulumi.{name}.yaml"
+    config = yaml.safe_load(file.read_text(encoding="utf-8"))["config"]
+    return {key.removeprefix("gpupools:"): value for key, value in config.items()}
+
+
+def every_create(table: Table, name: str, config: Mapping[str, Any], hows: Sequence[str], urn: str = "") -> None:
+    """Let each create go wrong in each of these ways, as many at once as the update reaches."""
+    stack = table.stack(name, config)
+    table.engine.misbehave(*hows, urn=urn)
+    for _ in range(40):
+        before = len(stack.struck())
+        ran = stack.up("--continue-on-error")
+        hits = stack.struck()[before:]
+        if ran.code == 0:
+            assert not hits or hows == ("time-out",), hits
+            break
+        lines = recovered(stack, hits)
+        for how in dict.fromkeys(str(each["how"]) for each in hits):
+            mine = [each for each in hits if each["how"] == how]
+            table.add(how, mine, ran, means(lines), stack.counts(settled=False))
+    ended = stack.up("--expect-no-changes")
+    table.add("after all of these", [], ended.well(), "up: nothing to do", stack.counts())
+
+
+def creates(table: Table) -> None:
+    """Break every create of the dev stack: refused, throttled, with a lost answer."""
+    every_create(table, "dev", dev_config(), ("fail", "throttle", "lose"))
+
+
+def timeouts(table: Table) -> None:
+    """Let every create of the dev stack time out."""
+    every_create(table, "dev", dev_config(), ("time-out",))
+
+
+def matrix(table: Table) -> None:
+    """Break sampled creates of the matrix stack."""
+    every_create(table, "matrix", config_of("matrix"), ("fail", "lose"), r"-(nodes|pool|template|gpu-operator)$")
+
+
+def killing(table: Table, stack: Breaking, *command: str, hows: Sequence[str]) -> None:
+    """Kill at each change that an update makes, before and after the cloud makes it, until the update is done."""
+    calls = ("create", "update", "delete")
+    table.engine.misbehave(*hows, calls=calls, urn=FEW)
+    for _ in range(60):
+        before = len(stack.struck())
+        ran = stack.run(*command, "--yes", "--skip-preview")
+        table.engine.settle()
+        hits = stack.struck()[before:]
+        if ran.code == 0:
+            break
+        assert hits, ran.output
+        mended = stack.mend()
+        lines = stack.recover(after_kill=True)
+        table.add(
+            str(hits[-1]["how"]),
+            hits[-1:],
+            ran,
+            (f"{mended} + " if mended else "") + means(lines),
+            stack.counts(settled=False),
+        )
+    table.add("after all of these", [], ran, "up: done", stack.counts())
+
+
+KILLS = ("kill-engine", "kill-engine-after")
+
+
+def kills(table: Table) -> None:
+    """Kill the engine while it creates a pool on every cloud."""
+    killing(table, table.stack("small", SMALL), "up", hows=KILLS)
+
+
+def replaced(table: Table) -> None:
+    """Kill the engine while it replaces a pool on every cloud, and while it deletes them."""
+    stack = table.stack("replaced", SMALL)
+    stack.up().well()
+    stack.write(SMALL | {"pools": {key: pool | EDITED[key] for key, pool in SMALL["pools"].items()}})
+    killing(table, stack, "up", hows=KILLS)
+    killing(table, stack, "destroy", hows=KILLS)
+
+
+def software(table: Table) -> None:
+    """Kill the engine while it installs the GPU software of a cluster."""
+    pool = SMALL["pools"]["b"] | {
+        "software": "device-plugin",
+        "sharing": {"mode": "time-slicing", "replicas": 2},
+        "trust": {"namespaces": ["vision"], "quota": 4},
+    }
+    cluster = SMALL["clusters"]["serve"] | {"name": "shared", "kubeconfig": {"path": "~/.kube/shared"}}
+    stack = table.stack("software", {"clusters": {"serve": cluster}, "pools": {"b": pool}})
+    killing(table, stack, "up", hows=KILLS)
+
+
+def edits(table: Table) -> None:
+    """Kill the engine while it changes pools in place."""
+    stack = table.stack("edits", SMALL)
+    stack.up().well()
+    more = {"nodes": {"max": 6}, "labels": {"team": "vision"}}
+    stack.write(SMALL | {"pools": {key: pool | more for key, pool in SMALL["pools"].items()}})
+    killing(table, stack, "up", hows=KILLS)
+
+
+def one_cloud(table: Table, pool: str, hows: Sequence[str], urn: str) -> None:
+    """Break a stack with one pool again and again, each time in the next way."""
+    (cluster,) = SMALL["pools"][pool]["clusters"]
+    config = {"clusters": {cluster: SMALL["clusters"][cluster]}, "pools": {pool: SMALL["pools"][pool]}}
+    name = f"{pool}-{hows[0]}"
+    # Each stack has a cluster of its own, since the clouds are the same for all.
+    config["clusters"][cluster] = SMALL["clusters"][cluster] | {"name": name}
+    stack = table.stack(name, config)
+    table.engine.misbehave(*hows, urn=urn)
+    for how in hows:
+        ran = stack.up()
+        assert ran.code != 0, ran.output
+        table.engine.unreachable()
+        lines = recovered(stack, stack.struck()[-1:])
+        table.add(how, stack.struck()[-1:], ran, means(lines), stack.counts(settled=False))
+    table.add("after all of these", [], stack.up().well(), "up: done", stack.counts())
+    stack.run("destroy", "--yes", "--skip-preview").well()
+
+
+POOL = {"a": "nodeGroup:", "b": "AgentPool", "c": "nodePool:"}
+"""The resource that is each of the small stack's pools."""
+
+
+def programs(table: Table) -> None:
+    """Kill the program, and the provider."""
+    one_cloud(table, "a", ("kill-program",), "launchTemplate")
+    for pool, kind in POOL.items():
+        one_cloud(table, pool, ("die",), kind)
+
+
+def cuts(table: Table) -> None:
+    """Cut the network, before a cloud is asked and before it answers."""
+    for pool, kind in POOL.items():
+        one_cloud(table, pool, ("cut", "cut-after"), kind)
+
+
+def locks(table: Table) -> None:
+    """Start a second update while the first one runs."""
+    stack = table.stack("locks", SMALL)
+    with ThreadPoolExecutor(1) as other:
+        first = other.submit(stack.up)
+        while not [*table.folder.glob("backend/.pulumi/locks/**/*.json")]:
+            assert not first.done(), first.result().output
+            time.sleep(0.1)
+        second = stack.up().badly()
+        first.result().well()
+    hit = {"type": "", "call": "update", "name": "while another one runs"}
+    table.add("second-update", [hit], second, "none: the first one ends", stack.counts())
+
+
+PARTS: Mapping[str, Callable[[Table], None]] = {
+    "creates": creates,
+    "timeouts": timeouts,
+    "matrix": matrix,
+    "kills": kills,
+    "replaced": replaced,
+    "edits": edits,
+    "software": software,
+    "programs": programs,
+    "cuts": cuts,
+    "locks": locks,
+}
+
+
+def main(parts: Sequence[str]) -> Iterator[str]:
+    """Run parts, all if none is named."""
+    for part in parts or PARTS:
+        table = Table(part)
+        PARTS[part](table)
+        table.write()
+        yield f"{part}: {len(table.runs)} runs"
+
+
+if __name__ == "__main__":
+    for line in main(sys.argv[1:]):
+        print(line, flush=True)
