@@ -12,7 +12,7 @@ import yaml
 from pulumi.runtime import mocks
 from pulumi.runtime.stack import run_pulumi_func
 
-from gpupools.components.clusters import addresses, told_apart
+from gpupools.components.clusters import addresses, declaring, told_apart
 from gpupools.environment.stack import parse_cluster
 from gpupools.preview.program import preview_program
 from gpupools.providers import clouds
@@ -208,3 +208,9 @@ def test_a_cloud_whose_sdk_is_not_installed_names_the_extra(monkeypatch: pytest.
     shown = preview_program(ROOT / "stacks" / "__main__.py", "dev", "gpupools", config)
 
     assert [str(each) for each in shown.problems] == ["gcp needs the package pulumi-gcp; install gpupools[gcp]"]
+
+
+def test_a_module_that_is_no_extra_is_missed_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "gpupools.providers.gcp.resources", None)
+    with pytest.raises(ModuleNotFoundError, match="gpupools.providers.gcp.resources"):
+        declaring("gcp")

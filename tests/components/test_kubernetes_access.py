@@ -64,6 +64,10 @@ def test_endpoint_and_certificate_authority_take_the_clouds_own_login(preview: R
     assert login["provideClusterInfo"] is (cloud == "gcp")
     assert context["context"] == {"cluster": cluster["name"], "user": user["name"]}
     assert config["current-context"] == context["name"]
+    assert (config["apiVersion"], config["kind"]) == ("v1", "Config")
+    assert set(config) == {"apiVersion", "kind", "clusters", "users", "contexts", "current-context"}
+    assert (login["apiVersion"], login["interactiveMode"]) == ("client.authentication.k8s.io/v1beta1", "IfAvailable")
+    assert [each["name"] for each in (cluster, user, context)] == [context["name"]] * 3
 
 
 def test_a_bare_address_becomes_a_url(preview: RunProgram) -> None:
@@ -107,6 +111,15 @@ def test_a_kubeconfig_is_a_secret_wherever_it_comes_from(preview: RunProgram, gi
 
     assert SECRET in inputs["kubeconfig"].values()
     assert inputs["kubeconfig"]["value"] == text
+    assert inputs["enableConfigMapMutable"] == "true"
+
+
+def test_a_secret_kubeconfig_may_name_its_context(preview: RunProgram) -> None:
+    given = "KubeconfigSecret(secret='apiVersion: v1', context='admin')"
+    inputs = declared(preview, f"create_kubernetes_provider('lab', 'azure', {{'kubeconfig': {given}}})")
+
+    assert inputs["context"] == "admin"
+    assert "context" not in declared(preview, "create_kubernetes_provider('lab', 'azure', {'kubeconfig': 'text'})")
 
 
 # --- what a stack file may say ---

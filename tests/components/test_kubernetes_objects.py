@@ -134,6 +134,8 @@ def test_a_release_is_pinned_waits_and_never_rolls_back(preview: RunProgram) -> 
     switches = ("atomic", "createNamespace", "cleanupOnFail", "skipAwait", "skipCrds")
     assert {key: made.inputs[key] for key in switches} == dict.fromkeys(switches, False)
     assert made.options["customTimeouts"] == dict.fromkeys(("create", "update", "delete"), "2400s")
+    assert made.inputs["maxHistory"] == 10
+    assert set(made.inputs) == {*given, *switches, "repositoryOpts", "maxHistory", "compat"}
 
 
 def test_a_chart_of_a_registry_is_named_by_its_address(preview: RunProgram) -> None:
@@ -200,3 +202,37 @@ def test_a_misspelt_key_of_an_object_is_found_by_the_monitor(preview: RunProgram
     _, shown = declared(preview, f"declare_object('x', {planned!r}, pulumi.ResourceOptions())")
 
     assert ["scopeSelectors" in str(problem) for problem in shown.problems] == [True]
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "type_"),
+    [
+        ("v1", "Secret", "kubernetes:core/v1:Secret"),
+        ("batch/v1", "Job", "kubernetes:batch/v1:Job"),
+        ("networking.k8s.io/v1", "NetworkPolicy", "kubernetes:networking.k8s.io/v1:NetworkPolicy"),
+        ("v1", "Secretary", "kubernetes:v1:Secretary"),
+        ("batch/v9", "Job", "kubernetes:batch/v9:Job"),
+        ("nfd.k8s-sigs.io/v1alpha1", "NodeFeatureRule", "kubernetes:nfd.k8s-sigs.io/v1alpha1:NodeFeatureRule"),
+        ("unheard.k8s.io/v1", "Thing", "kubernetes:unheard.k8s.io/v1:Thing"),
+        ("batch.example.com/v1", "Job", "kubernetes:batch.example.com/v1:Job"),
+    ],
+)
+def test_a_kind_has_the_sdks_class_where_there_is_one(
+    preview: RunProgram, api_version: str, kind: str, type_: str
+) -> None:
+    manifest = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}}
+    planned = KubernetesObject(name="x", manifest=manifest, why="")
+    resource, _ = declared(preview, f"declare_object('x', {planned!r}, pulumi.ResourceOptions())")
+
+    assert resource.type == type_
+    assert {key: resource.inputs[key] for key in manifest} == manifest
+    assert "customTimeouts" not in resource.options
+
+
+def test_an_object_without_annotations_gets_the_one_it_needs(preview: RunProgram) -> None:
+    planned = KubernetesObject(name="x", manifest=DAEMON_SET, why="", await_ready=False)
+    resource, _ = declared(preview, f"declare_object('x', {planned!r}, pulumi.ResourceOptions())")
+
+    assert resource.inputs["metadata"]["annotations"] == {"pulumi.com/skipAwait": "true"}
+    assert "annotations" not in DAEMON_SET["metadata"]
+    assert "customTimeouts" not in resource.options
