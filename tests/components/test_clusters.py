@@ -212,5 +212,5 @@ def test_a_cloud_whose_sdk_is_not_installed_names_the_extra(monkeypatch: pytest.
 
 def test_a_module_that_is_no_extra_is_missed_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gpupools.providers.gcp.resources", None)
-    with pytest.raises(ModuleNotFoundError, match="gpupools.providers.gcp.resources"):
+    with pytest.raises(ModuleNotFoundError, match=r"gpupools\.providers\.gcp\.resources"):
         declaring("gcp")
