@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from gpupools.environment.check import CheckedFile, check_stack_file
+from gpupools.preview import command
 from gpupools.preview.command import PROGRAM, preview_file, run
 from gpupools.preview.report import Report
 from gpupools.providers import clouds
@@ -281,3 +282,26 @@ def test_a_pack_without_rules_of_the_stack_is_not_asked_for_them(dev: CheckedFil
 
     assert [(each.policy, each.level, each.description) for each in report.verdicts] == [("one", "advisory", "One.")]
     assert [len(each.violations) for each in report.verdicts] == [4]
+
+
+OTHERS = ("Refused: 1.", " passing d", "  = e", "Not Refused", "  refuse FAIL f")
+
+
+def test_a_terminal_shows_verdicts_in_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[tuple[tuple[str, str], ...]] = []
+    monkeypatch.setattr(
+        command, "tell_parts", lambda *parts: said.append(tuple((text, style and style.name) for text, style in parts))
+    )
+    command._tell("\n".join(["  pass  a", "  warn  b", "  FAIL  c  mandatory", " +  box", *OTHERS, ""]))
+
+    assert said == [
+        (("  ", None), ("pass", "GOOD"), ("  a", None)),
+        (("  ", None), ("warn", "WARNING"), ("  b", None)),
+        (("  ", None), ("FAIL", "BAD"), ("  c  mandatory", None)),
+        ((" ", None), ("+", "GOOD"), ("  box", None)),
+        (("Refused: 1.", "BAD"),),
+        ((" passing d", None),),
+        (("  = e", None),),
+        (("Not Refused", None),),
+        (("  refuse FAIL f", None),),
+    ]
