@@ -93,6 +93,16 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         ),
     ): "every cloud has a way beside cloud-managed",
     (
+        "gpupools/read/packed.py",
+        "part = unpacker.decompress(raw, left.bytes_ + 1)",
+        "1 -> 2",
+    ): "one byte beyond the bound shows that there is too much, and so do two",
+    (
+        "providers/gpupools/providers/aws/user_data.py",
+        "raw = zlib.decompressobj(wbits=31).decompress(raw, max(self.left, 0) + 1)",
+        "1 -> 2",
+    ): "one byte beyond the bound shows that there is too much, and so do two",
+    (
         "gpupools/read/inputs.py",
         'taint = parse_taint(item if isinstance(item, str) else "")',
         "'' -> '-mutant'",

@@ -29,7 +29,7 @@ class Accelerator:
     vendor: str
     """`nvidia`, `amd` (a GPU of AMD), or `other`: an accelerator that is no GPU, such as Inferentia, Gaudi or a TPU."""
     count: Fraction | None
-    """GPUs of one machine; None where the name alone does not say."""
+    """GPUs of one machine; None where the name alone does not say, and for `other`, which has none."""
     name: str = ""
     """Model or product, for people; empty for a machine newer than the catalogue."""
 

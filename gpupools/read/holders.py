@@ -162,13 +162,13 @@ def _composition(given: Mapping[str, Any]) -> _Held:
         places.append((f"{where}.input.resources", at(step, "input.resources")))
     for path, resources in places:
         for where, one in items(resources, path, late):
-            base = at(one, "base")
-            for _, patch in items(at(one, "patches"), "", late):
+            base, late_patches = at(one, "base"), list[str]()
+            for _, patch in items(at(one, "patches"), "patches", late_patches):
                 target = text(at(patch, "toFieldPath")) or text(at(patch, "fromFieldPath"))
                 whole = at(patch, "type") == "PatchSet" or not target
                 base = _patched(base, ["spec"] if whole else re.findall(r"[^.\[\]]+", target))
-            yield f"{where}.base", base
-    yield from ((where, UNKNOWN) for where in late if where)
+            yield f"{where}.base", _patched(base, ["spec"]) if late_patches else base
+    yield from ((where, UNKNOWN) for where in late)
 
 
 def _patched(value: Any, steps: list[str]) -> Any:

@@ -54,7 +54,7 @@ def other_accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator |
         return None
     if _AMD_GPU.fullmatch(what):
         return Accelerator("amd", None, what)
-    return Accelerator("other", Fraction(0), what)
+    return Accelerator("other", None, what)
 
 
 def accelerator_by_name(name: str, cloud: str, clouds: Mapping[str, "Cloud"]) -> Accelerator:

@@ -318,17 +318,13 @@ def _requested(wanted: _Requirements, cloud: str, clouds: Clouds, machines: Mach
             for family in one.values if one.operator == "In" else ():
                 if wanted.allow(_category(family), f"{domain}instance-category"):
                     found = accelerator_by_name(f"{family}.xlarge", "aws", clouds)
-                    machines.show(
-                        replace(found, count=None if found.vendor != "other" else Fraction(0)),
-                        f"{one.path} {key} {family}",
-                    )
+                    machines.show(replace(found, count=None), f"{one.path} {key} {family}")
         families = [one for _, one in wanted.of(f"{domain}instance-family") if one.operator == "In"]
         for key, one in wanted.of(f"{domain}instance-category"):
             for category in one.values if one.operator == "In" and not families else ():
                 other = "other" if category in _OTHER_CATEGORIES else ""
                 vendor = "nvidia" if category in _GPU_CATEGORIES else other
-                count = Fraction(0) if vendor == "other" else None
-                machines.show(Accelerator(vendor, count), f"{one.path} {key} {category}")
+                machines.show(Accelerator(vendor, None), f"{one.path} {key} {category}")
         left = [one for key, one in wanted.of(f"{domain}instance-category") if one.operator == "NotIn"]
         only_gpus = not any(wanted.allow(each, f"{domain}instance-category") for each in _CPU_CATEGORIES)
         gpus_left = any(wanted.allow(each, f"{domain}instance-category") for each in _GPU_CATEGORIES)
@@ -337,8 +333,7 @@ def _requested(wanted: _Requirements, cloud: str, clouds: Clouds, machines: Mach
     for key, one in wanted.of(f"{_GCP_DOMAIN}instance-family"):
         for family in one.values if one.operator == "In" else ():
             found = accelerator_by_name(f"{family.partition('-')[0]}-standard-4", "gcp", clouds)
-            count = Fraction(0) if found.vendor == "other" else None
-            machines.show(replace(found, count=count), f"{one.path} {key} {family}")
+            machines.show(replace(found, count=None), f"{one.path} {key} {family}")
     for key, one in wanted.of(f"{_AZURE_DOMAIN}sku-family", f"{_AZURE_DOMAIN}sku-series"):
         if one.operator == "In" and any(re.match(r"N(?:[CDV]|$)", value.upper()) for value in one.values):
             machines.show(Accelerator("nvidia", None), f"{one.path} {key} {', '.join(one.values)}")
@@ -357,7 +352,7 @@ def _selected(wanted: _Requirements, machines: Machines) -> None:
                 machines.show(Accelerator("amd" if only_amd else "nvidia", None), said)
         for key, one in wanted.of(*(f"{prefix}{name}" for name in _OTHER_KEYS)):
             if one.wants:
-                machines.show(Accelerator("other", Fraction(0), ", ".join(one.values)), f"{one.path} {key}")
+                machines.show(Accelerator("other", None, ", ".join(one.values)), f"{one.path} {key}")
 
 
 def _fits(name: str, wanted: _Requirements) -> bool:

@@ -668,3 +668,17 @@ def test_machines_with_their_bootstrap_leave_nothing_to_ask() -> None:
         (),
         "bootstrap configuration",
     )
+
+
+def test_a_number_that_nobody_writes_is_no_value() -> None:
+    (pool,) = read(node_pool(need(f"{AWS}/instance-gpu-count", "Gt", 10**5000), need(TYPE, "In", "g6.xlarge")))
+
+    assert pool.gpus_per_node == 1
+
+
+@pytest.mark.parametrize(("value", "taken"), [(10**9 - 1, True), (10**9, False)])
+def test_a_whole_number_is_a_value_up_to_nine_digits(value: int, taken: bool) -> None:
+    wanted = need(f"{AWS}/instance-size", "In", value)
+    (pool,) = read(node_pool(wanted, need(TYPE, "In", f"g6.{10**9 - 1}", "m7i.large")))
+
+    assert bool(pool.instance_types) is taken

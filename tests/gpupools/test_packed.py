@@ -89,6 +89,7 @@ BINARY = bytes(range(200, 256)) * 2
         pytest.param(gzip.compress(RAW)[:-9], [("", "", "is damaged gzip")], id="half of gzip"),
         pytest.param(b"BZh" + RAW, [("", "", "is damaged bzip2")], id="no bzip2"),
         pytest.param(lzma.compress(RAW)[:40], [("", "", "is damaged xz")], id="half of xz"),
+        pytest.param(zlib.compress(BINARY)[:20], [("", "", "is damaged zlib")], id="half of zlib"),
         pytest.param(b"PK\x03\x04" + RAW, [("", "", "is a damaged or locked zip archive")], id="no zip"),
         pytest.param(times(5, gzip.compress), WHOLE, id="as many layers as are opened"),
         pytest.param(times(6, gzip.compress), [("", "", "is packed more than 5 times")], id="one layer more"),

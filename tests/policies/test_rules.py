@@ -8,8 +8,10 @@ import pytest
 
 from gpupools.base.taints import GPU_TAINT, Effect, Taint
 from gpupools.planned.pool_facts import (
+    CUSTOMISATIONS,
     UNKNOWN,
     By,
+    Customisation,
     MissingTaint,
     PoolFacts,
     Reference,
@@ -851,3 +853,39 @@ def test_gpu_pools_of_production_stacks_need_protection(
     assert bool(said) is not passes
     assert {(each.property, each.found) for each in said} <= {("protect", "false")}
     assert all(f"production stack {stack} can be deleted" in each.what for each in said)
+
+
+def test_the_words_for_what_is_set_by_hand_stay_since_reasons_are_given_by_them() -> None:
+    assert (
+        *("user-data", "start-up-script", "boot-image", "ssh-keys", "node-identity", "host-ports", "sysctls"),
+        "container-runtime",
+    ) == CUSTOMISATIONS
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ({}, "*/user-data"),
+        ({"pool": "inner"}, "inner/user-data"),
+        ({"name": "outer"}, "outer/user-data"),
+        ({"labels": {"gpupools/pool": "key"}, "name": "outer"}, "key/user-data"),
+        ({"tags": {"gpupools:pool": "tag"}, "pool": "inner"}, "tag/user-data"),
+    ],
+)
+def test_a_reason_is_asked_for_by_the_pools_own_name(given: dict[str, Any], asked: str) -> None:
+    by_hand = (Customisation("user-data", "userData", "runs at boot", "https://a"),)
+    (finding,) = found(pool(8, GPU_TAINT, customised=by_hand, **given), "gpu-node-customised")
+
+    assert finding.fix.endswith(f"{{reasons: {{'{asked}': …}}}}")
+    assert finding.found == "set"
+    assert found(pool(8, customised=by_hand, **given), "gpu-node-customised", reasons={asked: "agreed"}) == []
+    assert found(pool(8, customised=by_hand, **given), "gpu-node-customised", reasons={asked: " "}) == [finding]
+
+
+def test_every_option_of_a_rule_has_its_type_and_says_what_it_is() -> None:
+    options = {f"{rule.name}.{key}": option for rule in ALL_RULES for key, option in (rule.config or {}).items()}
+
+    assert len(options) > 10
+    assert [name for name, option in options.items() if not option.get("type") or not option.get("description")] == []
+    lists = {name: option for name, option in options.items() if option["type"] == "array"}
+    assert {(option["items"]["type"], type(option["default"])) for option in lists.values()} == {("string", list)}

@@ -12,7 +12,6 @@ that names an instance profile cannot belong to one, since EKS refuses it
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from fractions import Fraction
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -199,7 +198,7 @@ def _image(image: object, machines: Machines) -> None:
     if _NVIDIA_IMAGE.fullmatch(image):
         machines.show(Accelerator("nvidia", None), f"amiType {image}")
     elif _NEURON_IMAGE.fullmatch(image):
-        machines.show(Accelerator("other", Fraction(0), "AWS Neuron"), f"amiType {image}")
+        machines.show(Accelerator("other", None, "AWS Neuron"), f"amiType {image}")
 
 
 def _software(image: object, template: bool, gpu: bool = False) -> SoftwareHints:
@@ -397,7 +396,7 @@ def _requirements(catalogue: Catalogue, value: object, path: str, machines: Mach
     if vendors or kinds or names or least:
         amd = "nvidia" not in vendors and ("amd" in vendors or any(name.startswith("radeon") for name in names))
         said = f"{path} {', '.join(sorted(vendors | kinds | names)) or least}"
-        found = Accelerator("amd" if amd else "nvidia", None) if gpu else Accelerator("other", Fraction(0))
+        found = Accelerator(("amd" if amd else "nvidia") if gpu else "other", None)
         machines.show(found, said)
     for pattern in _listed(wanted.get("allowedInstanceTypes")):
         if re.match(r"(?:g|gr|p)(?:\d|\*)", pattern) and not catalogue.other_accelerator(pattern):

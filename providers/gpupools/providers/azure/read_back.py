@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from string import ascii_letters
 from typing import Any
 
 from gpupools.base.taints import HARD_EFFECTS, Effect, Taint
@@ -362,10 +363,10 @@ def _harden(given: Mapping[str, Any], names: _Names, prefix: str, hardening: Har
 def _vendor_case(size: str) -> str:
     """Write a size the way Azure's pages do: `standard_nd96isr_mi300x_v5` as `Standard_ND96isr_MI300X_v5`."""
     tier, _, name = size.partition("_")
-    family = re.match(r"[A-Za-z]*", name)
-    features, *rest = name[family.end() if family else 0 :].split("_")
+    after = name.lstrip(ascii_letters)
+    family, (features, *rest) = name.removesuffix(after), after.split("_")
     words = [word.lower() if re.fullmatch(r"[vV]\d{1,2}", word) else word.upper() for word in rest]
-    return "_".join([tier.capitalize(), (family[0].upper() if family else "") + features.lower(), *words])
+    return "_".join([tier.capitalize(), family.upper() + features.lower(), *words])
 
 
 def _written(catalogue: Catalogue, size: str) -> str:
