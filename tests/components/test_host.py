@@ -18,14 +18,13 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 from gpupools.asked.pool_parts import Capacity
 from gpupools.asked.spec import MODES, PoolSpec
 from gpupools.base.errors import Rejected
-from gpupools.components import gpu_node_pool, package
+from gpupools.components import gpu_node_pool
 from gpupools.components.arguments import Refused
 from gpupools.components.gpu_node_pool import GpuNodePoolArgs, PoolArgs
 from gpupools.components.gpu_runtime import GpuRuntimeArgs
 from gpupools.components.package import arguments, camel, snake, spelled
 from gpupools.known.gpus import gpu_models
 from gpupools.providers import clouds
-from tooling import write_package_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "gpupools:index:GpuNodePool"
@@ -66,11 +65,6 @@ def texts(value: object) -> Iterator[str]:
     elif isinstance(value, list):
         for each in value:
             yield from texts(each)
-
-
-def test_the_schema_is_that_of_the_models() -> None:
-    stale = f"{package.FILE} is stale; run python tooling/write_schema.py"
-    assert package.FILE.read_text(encoding="utf-8") == write_package_schema.text(), stale
 
 
 def test_the_package_has_both_components_and_the_projects_version(schema: Mapping[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """`GpuNodePool` outside the stack program: in a program of one's own, and hosted for programs in other languages."""
 
+import json
 from typing import Any
 
 import pytest
@@ -44,6 +45,20 @@ pool = Pool(
 )
 pulumi.export("name", pool.node_pool_name)
 pulumi.export("capacity", pool.capacity)
+if pulumi.Config().get_bool("software"):
+    import pulumi_kubernetes as kubernetes
+
+    class Runtime(pulumi.ComponentResource):
+        owners: pulumi.Output[dict]
+
+        def __init__(self, name, inputs, opts):
+            super().__init__("gpupools:index:GpuRuntime", name, inputs | {"owners": None}, opts, remote=True)
+
+    pools = {"shared": {"gpu": "L4", "nodes": {"max": 3}, "sharing": sharing, "trust": {"team": "vision"}}}
+    inside = kubernetes.Provider("inside", kubeconfig="{}")
+    opts = pulumi.ResourceOptions(providers=[inside], depends_on=[pool])
+    runtime = Runtime("software", {"cloud": "gcp", "cluster": lab, "pools": pools}, opts)
+    pulumi.export("owners", runtime.owners)
 if pulumi.Config().get_bool("refused"):
     Pool("refused", {"cloud": "gcp", "cluster": lab, "pool": {"gpu": "L4", "nodes": {"max": 0}, "diskGib": 1}})
 """
@@ -106,13 +121,22 @@ def test_a_component_refused_in_its_own_program_shows_no_traceback(engine: Engin
 def test_a_resource_that_fails_inside_a_hosted_component_is_the_only_error(engine: Engine, hosted: Any) -> None:
     engine.unreachable("gcp")
     try:
-        ran = engine.up("dev", "--refresh=false", "--replace", "**hosted-nodes", project=hosted)
+        ran = engine.up("dev", "--config", "refused=false", "--replace", "**hosted-nodes", project=hosted)
     finally:
         engine.unreachable()
 
     assert ran.code != 0
     assert "error: the gcp API is unreachable" in ran.output
     assert [noise for noise in NOISE if noise in ran.output] == []
+
+
+def test_the_software_of_a_cluster_goes_where_the_programs_provider_says(engine: Engine, hosted: Any) -> None:
+    engine.up("dev", "--config", "software=true", "--config", "refused=false", project=hosted).well()
+
+    outputs = json.loads(engine.run("stack", "output", "--json", "--stack", "dev", project=hosted).well().output)
+    assert outputs["owners"]["shared"]["driver"]
+    (provider,) = engine.configured("kubernetes")
+    assert provider["kubeconfig"] == "{}"
 
 
 def test_the_example_waits_until_its_own_role_may_be_used(engine: Engine) -> None:
