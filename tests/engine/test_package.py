@@ -13,6 +13,7 @@ import pytest
 
 from tests.engine.cli import Engine
 from tests.engine.git_server import HOST, git_host
+from tests.engine.test_languages import BLOCKS, need
 
 pytestmark = pytest.mark.engine
 
@@ -22,6 +23,7 @@ SOURCE = f"https://{HOST}/team/gpupools.git/components"
 @pytest.fixture(scope="module")
 def environment(engine: Engine) -> Iterator[dict[str, Any]]:
     """Serve this repository at a git host, without its lock, whose packages the plugin finds beside itself."""
+    need("git", "openssl", "pulumi-language-yaml")
     work, served = engine.folder / "work", engine.folder / "served"
     shutil.copytree(engine.repository, work, ignore=shutil.ignore_patterns(".venv", "__pycache__"))
     (work / "requirements.txt").write_text("", encoding="utf-8")
@@ -59,6 +61,18 @@ def test_the_package_comes_from_git_once(engine: Engine, environment: dict[str, 
     assert "Creating virtual environment" in first
     assert "Installing" not in second
     assert "environment" not in second
+
+
+def test_a_program_with_the_package_installs_nothing(engine: Engine, environment: dict[str, Any]) -> None:
+    folder = engine.folder / "program"
+    folder.mkdir()
+    (folder / "Pulumi.yaml").write_text(BLOCKS["yaml"], encoding="utf-8")
+    engine.run("package", "add", SOURCE, project=folder, **environment).well()
+    engine.run("stack", "init", "dev", project=folder).well()
+    shown = engine.run("preview", "--stack", "dev", project=folder, **environment).well().output
+
+    assert "gcp:container:NodePool inference-nodes create" in shown
+    assert "nstalling" not in shown
 
 
 def test_nothing_the_package_needs_lies_outside_its_repository(engine: Engine, environment: dict[str, Any]) -> None:
