@@ -155,7 +155,7 @@ def meaning(model: type[BaseModel], key: str) -> str:
         LookupError: Nothing says so.
     """
     for owner in model.__mro__:
-        if issubclass(owner, BaseModel) and key in vars(owner).get("__annotations__", {}):
+        if issubclass(owner, BaseModel) and key in inspect.get_annotations(owner):
             annotation = owner.model_fields[key].annotation
             members = get_args(annotation) or (annotation,)
             if key in field_texts(owner):

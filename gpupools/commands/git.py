@@ -105,7 +105,8 @@ def _text(top: Path, ref: str, commit: str, path: Path) -> bytes | None:
     if len(words) == 3 and words[1] == b"blob":
         return rest[: int(words[2])]
     known = ("rev-parse", "--verify", "--quiet", "--end-of-options", os.fsdecode(question))
-    if not answer and _git(top, *known):  # it refuses where it would have to fetch
+    # Where it would have to fetch, git says nothing; since 2.5x it says that the object is missing.
+    if (not answer or words[-1] == b"missing") and _git(top, *known):
         raise NotInGit(f"{path}: this clone has no copy of what it was in {ref}; fetch it with git, then ask again")
     return None
 

@@ -442,11 +442,18 @@ def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         for index, inner in enumerate(value):
             yield from leaves(f"{name}.{index}", inner)
     elif isinstance(value, list | tuple):
-        yield name, [str(each) if isinstance(each, Taint) else each for each in value]
+        yield name, [_as_json(each) for each in value]
     elif isinstance(value, Enum):
         yield name, value.value
     elif not isinstance(value, Mapping) or name.startswith("overrides."):  # an empty map set by hand is an input
         yield name, value
+
+
+def _as_json(value: Any) -> Any:
+    """Write an item of a list as it comes back from JSON."""
+    if isinstance(value, list | tuple):
+        return [_as_json(each) for each in value]
+    return str(value) if isinstance(value, Taint) else value
 
 
 def _compared(old: PoolRecord, new: PoolPlan, cluster: Cluster, clouds: Mapping[str, Cloud]) -> tuple[FieldChange, ...]:
