@@ -107,6 +107,16 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         'taint = parse_taint(item if isinstance(item, str) else "")',
         "'' -> '-mutant'",
     ): "both are no taint, and what is no text gets a sentence of its own",
+    (
+        "gpupools/runtime/objects.py",
+        "for space in trust.namespaces or []:",
+        "trust.namespaces or [] -> trust.namespaces",
+    ): "a quota, which is asked for above, stands beside namespaces alone",
+    (
+        "gpupools/runtime/planning.py",
+        "for space in pool.trust.namespaces or []:",
+        "pool.trust.namespaces or [] -> pool.trust.namespaces",
+    ): "a quota, which is asked for above, stands beside namespaces alone",
 }
 """Why a change is none, by file, source line (stripped) and change."""
 

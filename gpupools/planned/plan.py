@@ -433,9 +433,8 @@ def _untrusting(at: Path, spec: PoolSpec, instance: InstanceType) -> Iterable[Pr
 
         on = "a MIG slice" if cut else "a GPU"
         what = f"{clients.mode} shares the memory and the faults of {on} between containers; the pool names no one"
-        possible = cut or bool(profiles(instance.gpu_model))
-        isolated = "mode: mig, which isolates in hardware" if possible else "a GPU with MIG, which isolates in hardware"
-        drop = "leave share out of mig" if cut else f"use {isolated}"
+        isolated = "mode: mig" if profiles(instance.gpu_model) else "a GPU with MIG"
+        drop = "leave share out of mig" if cut else f"use {isolated}, which isolates in hardware"
         fix = f"write trust: {{team: …}} or {{namespaces: […]}}, or {{waiver: …}} with the reason; or {drop}"
         yield Problem((*at, "trust"), what, fix, _TRUST_SOURCE)
     if not needed and spec.trust is not None and spec.trust.waiver is not None:

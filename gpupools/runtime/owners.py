@@ -269,7 +269,7 @@ def _value(release: Release, path: str) -> Any:
 def _from_node(pool: PoolPlan, node: NodeRuntime) -> Iterator[Claim]:
     for piece, owner in node.brings.items():
         cuts = pool.sharing.mig is not None and pool.capability.verdict is Verdict.NATIVE
-        if piece is not Piece.MIG_MANAGER or cuts or (pool.sharing.mig is not None and pool.choices.cuts_gpus()):
+        if piece is not Piece.MIG_MANAGER or cuts or pool.choices.cuts_gpus():
             yield Claim(piece, owner, "")
 
 

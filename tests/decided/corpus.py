@@ -16,8 +16,10 @@ from pydantic import BaseModel
 from gpupools.base.errors import Problem, Rejected
 from gpupools.environment.stack import parse_cluster, parse_pool, plan_config
 from gpupools.known.catalogue import InstanceType
+from gpupools.known.gpus import gpu_models
 from gpupools.known.mig import profiles
 from gpupools.planned.cloud import Cloud
+from gpupools.planned.labels import skypilot_label
 from gpupools.planned.matrix import grouped, matrix
 from gpupools.planned.plan import plan_pool
 from gpupools.planned.pool_facts import UNKNOWN
@@ -90,6 +92,7 @@ def contract(cloud: Cloud) -> Collection[str]:
     said = {each.name: getattr(cloud, each.name) for each in fields(cloud) if each.name != "instance_types"}
     pools = said.pop("node_pools")
     said |= {"settings": pools.settings, "overridable": pools.overridable}
+    said["skypilot"] = {model: skypilot_label(model, {}) for model in gpu_models()}
     said |= {
         "commands": said.pop("described").commands,
         "types": cloud.reading().types,
@@ -245,7 +248,11 @@ def outcome(config: Mapping[str, Any], *, as_json: bool = False) -> Collection[s
         return refused(rejected)
     found: list[str] = []
     for pool in plan.pools:
+        cluster = plan.stack.clusters[pool.cluster]
+        given = {key: getattr(cluster, key) for key in type(cluster).model_fields}
         found += lines(f"pool {pool.name}", pool)
+        found += lines("place", type(cluster).place_of(given))
+        found += lines(f"told {pool.name}", cluster.told(pool.choices.zones_asked()))
     for runtime in plan.runtimes:
         # A plan's own words for a table are those of its parts.
         whole = {each.name: getattr(runtime, each.name) for each in fields(runtime)}
