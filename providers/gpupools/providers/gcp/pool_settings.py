@@ -81,7 +81,8 @@ SETTINGS: Mapping[str, Setting] = MappingProxyType(
         "network.gpu_networks": Setting(
             True,
             "networkConfig.additionalNodeNetworkConfigs, for A3 High alone, with the label of GKE's network driver"
-            " (DRANET); GKE 1.34.5-gke.1153000, 1.35.2-gke.1485000, 1.36 or later",
+            " (DRANET); GKE 1.34.5-gke.1153000, 1.35.2-gke.1485000, 1.36 or later on a cluster with Dataplane V2 and"
+            " multi-networking, without a Network of type Device",
             f"{_HOW_TO}/gpu-bandwidth-gpudirect-tcpx",
         ),
         "network.compute_domains": Setting(
