@@ -53,7 +53,12 @@ def main(arguments: list[str]) -> int:
     _write_checksums(dist)
     for file in sorted(dist.iterdir()):
         print(f"dist/{file.name}  {file.stat().st_size:,} bytes")
-    print(f"Nothing was published. The tag v{version} releases it." if given.tag is None else f"{given.tag}: built")
+    if given.tag is None:
+        print(f"Nothing was published. The tag v{version} releases it.")
+        for each in wrong_changelog(changelog, version, tagged=True):
+            print(f"Before that: {each}")
+    else:
+        print(f"{given.tag}: built")
     return 0
 
 
