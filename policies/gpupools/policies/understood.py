@@ -147,11 +147,11 @@ def _runs(key: str, kind: str, row: Row, inputs: Mapping[str, Any]) -> Unread | 
 
 
 _CLOUDS = frozenset(
-    {"arm", "aws", "aws-native", "awscc", "azapi", "azure", "azure-native", "azurerm", "cloudformation"}
+    {"arm", "aws", "aws-native", "awscc", "azapi", "azure", "azure-native", "azurerm", "cloudformation", "eks"}
     | {"gcp", "google", "google-native"}
 )
 _OF_CLUSTERS = re.compile(
-    r":(?:eks|containerservice|container(?!app|registry|analysis|attached)|kubernetes|redhatopenshift)"
+    r"^eks:|:(?:eks|containerservice|container(?!app|registry|analysis|attached)|kubernetes|redhatopenshift)"
 )
 
 
@@ -168,12 +168,16 @@ def _holds_unread(type_token: str, inputs: Mapping[str, Any]) -> Unread | None:
 def _run_by(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unread]:
     """Look into the scripts of what holds texts; the objects in them are read."""
     match = _KUBERNETES.fullmatch(type_token)
-    if match is None or match["kind"] not in holders.TEXTS:
-        return
     _, kind = _key(type_token)
-    for sort, said in _evidence(inputs, machines=False, in_kubernetes=True):
-        if sort in (COMMAND, ELSEWHERE):
-            yield Unread(kind, f"it {said}", nodes=sort == COMMAND)
+    if match is None:  # user data, and templates that stand as text
+        found = dict(_evidence(inputs, machines=False, judged=True))
+        said = found.get(COMMAND) or (found.get(_POOL_TEXT) if found.keys() & _APPLIES else "")
+        if said:
+            yield Unread(kind, f"it {said}", nodes=True)
+    elif match["kind"] in holders.TEXTS:
+        for sort, said in _evidence(inputs, machines=False, in_kubernetes=True):
+            if sort in (COMMAND, ELSEWHERE):
+                yield Unread(kind, f"it {said}", nodes=sort == COMMAND)
 
 
 def _types_held(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unread]:
@@ -382,6 +386,9 @@ def _evidence(
             kind = value.get("kind")
             if path and isinstance(kind, str) and kind in _pool_kinds() and "apiVersion" in value and "spec" in value:
                 yield _POOL_TEXT, f"holds a {kind} at {path}"
+            aim = at(value, "target.kind")
+            if isinstance(aim, str) and aim in _pool_kinds() and {"patch", "options"} & value.keys():
+                yield _POOL_TEXT, f"patches a {aim} at {path}"
             yield from ((row.answer, f"{said} at {path}") for row, said in run(command_line(value)))
             inside += [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
             if of_cloud and (joins := next((key for key, item in value.items() if item and _joins(key)), "")):

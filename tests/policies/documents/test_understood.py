@@ -487,6 +487,28 @@ OBJECTS = [
         ),
         NOT_UNDERSTOOD,
     ),
+    (
+        "Flux that patches a pool",
+        manifest(
+            "kustomize.toolkit.fluxcd.io/v1",
+            "Kustomization",
+            spec={
+                "patches": [
+                    {"target": {"kind": "NodePool"}, "patch": "- op: remove\n  path: /spec/template/spec/taints"}
+                ]
+            },
+        ),
+        NOT_UNDERSTOOD,
+    ),
+    (
+        "Flux that patches something",
+        manifest(
+            "kustomize.toolkit.fluxcd.io/v1",
+            "Kustomization",
+            spec={"patches": [{"target": {"kind": "Deployment"}, "patch": "- op: remove\n  path: /spec/replicas"}]},
+        ),
+        ADVISED,
+    ),
     ("Flux", manifest("helm.toolkit.fluxcd.io/v2", "HelmRelease", spec={}), ADVISED),
     ("workloads", manifest("jobset.x-k8s.io/v1alpha2", "JobSet", spec={}), FINE),
     ("an API of Kubernetes", manifest("networking.k8s.io/v1", "Ingress", spec={}), FINE),
@@ -561,6 +583,13 @@ def plan(kind: str, after: Any = None, unknown: Any = None, **more: Any) -> dict
     }
 
 
+def made_by_cdk(one: Any) -> dict[str, Any]:
+    """Write an object as CDK does, in pieces around what other resources bring."""
+    first, last = json.dumps([one]).split("PART")
+    joined = {"Fn::Join": ["", [first, {"Fn::GetAtt": ["Role", "Arn"]}, last]]}
+    return {"Type": "Custom::AWSCDK-EKS-KubernetesResource", "Properties": {"Manifest": joined}}
+
+
 def provisioned(kind: str, script: str | None, after: Any = None) -> dict[str, Any]:
     planned = plan(kind, after)
     value = {"references": ["var.a"]} if script is None else {"constant_value": script}
@@ -622,6 +651,29 @@ PLANS = [
         ADVISED,
     ),
     ("state machine", plan("aws_sfn_state_machine", {"definition": "aws-sdk:eks:createNodegroup"}), NOT_UNDERSTOOD),
+    (
+        "chart whose list is set to a pool",
+        plan("helm_release", {"chart": "raw", "set": [{"name": "templates[0]", "value": yaml.safe_dump(UNTAINTED)}]}),
+        NOT_UNDERSTOOD,
+    ),
+    (
+        "user data that pipes a pool",
+        plan("aws_instance", {"instance_type": "m5.large", "user_data": f"#!/bin/bash\n{piped(UNTAINTED)}"}),
+        NOT_UNDERSTOOD,
+    ),
+    (
+        "user data that pipes a good pool",
+        plan("aws_instance", {"instance_type": "m5.large", "user_data_base64": base64_of(piped(TAINTED))}),
+        FINE,
+    ),
+    (
+        "user data that makes a node group",
+        plan(
+            "aws_instance",
+            {"instance_type": "m5.large", "user_data_base64": base64_of("#!/bin/sh\neksctl create ng -f a")},
+        ),
+        NOT_UNDERSTOOD,
+    ),
     ("a file with a pool", plan("aws_s3_object", {"content": yaml.safe_dump(UNTAINTED)}), ADVISED),
     ("a file with a good pool", plan("aws_s3_object", {"content": yaml.safe_dump(TAINTED)}), FINE),
     (
@@ -797,6 +849,10 @@ def test_a_finding_in_a_template_is_told_on_its_line_in_cloudformations_words(ju
             {"Type": "Custom::AWSCDK-EKS-KubernetesResource", "Properties": {"Manifest": {"Fn::Join": []}}},
             NOT_UNDERSTOOD,
         ),
+        (made_by_cdk(yaml.safe_load(manifest("v1", "ConfigMap", data={"mapRoles": "PART"}))), FINE),
+        (made_by_cdk(karpenter("PART")), OPEN),
+        (made_by_cdk(karpenter("PART", [GPU_TAINT])), FINE),
+        (made_by_cdk({**UNTAINTED, "metadata": {"name": "PART"}}), DEFINITE),
     ],
     ids=str,
 )
@@ -1093,6 +1149,8 @@ P5 = {"size": {"machines": ["p5.48xlarge"]}}
         ("terraform:google_compute_reservation", {"machine_type": "a2-highgpu-1g"}, None),
         ("random:index/randomPet:RandomPet", P5, None),
         ("gpupools:index:GpuNodePool", P5, None),
+        ("eks:index:NodeFleet", P5, True),
+        ("eks:index:NodeFleet", {"instanceType": "m5.large"}, None),
     ],
 )
 def test_a_type_that_no_row_names_is_no_node_pool_unless_it_names_gpus(

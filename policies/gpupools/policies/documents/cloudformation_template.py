@@ -163,7 +163,7 @@ https://docs.aws.amazon.com/cdk/api/v2/docs/aws-cdk-lib.aws_eks-readme.html
 
 def _manifests(name: str, kind: str, properties: Mapping[str, Any], line: int | None) -> Iterator[Resource]:
     key = "Manifest" if kind == _MANIFESTS[0] else "Values"
-    given = properties.get(key, "{}")
+    given = _text_of(properties.get(key, "{}"))
     try:
         body = json.loads(given) if isinstance(given, str) else UNKNOWN
     except (ValueError, RecursionError):
@@ -179,6 +179,18 @@ def _manifests(name: str, kind: str, properties: Mapping[str, Any], line: int | 
         for one in body if isinstance(body, list) else [body]:
             for found in kubernetes.objects(Value(one, line)):
                 yield Resource(f"{name}/{found.address}", found.type, found.inputs, line=line)
+
+
+def _text_of(given: Any) -> Any:
+    """Return a text that functions put together, with a placeholder for each part that is not here."""
+    if not isinstance(given, Mapping) or len(given) != 1:
+        return given
+    [(function, value)] = given.items()
+    if function == "Fn::Sub":
+        return value[0] if is_list(value) and value else value
+    if function == "Fn::Join" and is_list(value) and len(value) == 2 and is_list(value[1]):
+        return str(value[0]).join(one if isinstance(one, str) else "${part}" for one in value[1])
+    return given
 
 
 _CHART = {"Chart": "chart", "Version": "version", "Release": "name", "Namespace": "namespace"}

@@ -333,7 +333,7 @@ def _release(values: Mapping[str, Any]) -> dict[str, Any]:
     for text in _list(written):
         parsed = parse_yaml(text) if isinstance(text, str) else ()
         _merge(merged, parsed[0].data if parsed else {})
-    for setting in _list(values.get("set")):
+    for setting in (one for key in ("set", "set_sensitive", "set_list") for one in _list(values.get(key))):
         name = _map(setting).get("name")
         # Escaped dots, lists and what lies deep down switch no GPU software.
         if isinstance(name, str) and not re.search(r"[\\\[{]", name) and name.count(".") < _MAX_STEPS:
@@ -343,6 +343,8 @@ def _release(values: Mapping[str, Any]) -> dict[str, Any]:
             for parent in reversed(parents):
                 nested = {parent: nested}
             _merge(merged, nested)
+        elif isinstance(name, str):
+            merged.setdefault(name, setting.get("value"))  # it may be an object that the chart only passes on
     given = {key: values[key] for key in ("chart", "version", "devel", "name", "namespace") if values.get(key)}
     unknown = written is UNKNOWN or UNKNOWN in _list(written)
     return {
