@@ -394,7 +394,8 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
         gpus_per_node=gpus,
         evidence=evidence,
         accelerator=vendor if machine else pool.accelerator,
-        other_accelerator=pool.other_accelerator or (other.other_accelerator if machine else ""),
+        other_accelerator=pool.other_accelerator
+        or (f"{prefix}{other.other_accelerator}" if machine and other.other_accelerator else ""),
         taints=(*pool.taints, *other.taints) if taints else pool.taints,
         not_counted=(*pool.not_counted, *(f"{prefix}{one}" for one in other.not_counted)),
         in_cluster=True if pool.in_cluster else other.in_cluster,

@@ -610,6 +610,8 @@ SHARINGS = [
     ),
     ("gcp", "a2-highgpu-1g", "mig-mixed", None, "", NOBODY, ""),
     ("azure", A100, "mig-single", None, "MIG1g", UNSAID, ""),
+    ("azure", A100, "mig-mixed", None, "MIG1g", UNSAID, ""),
+    ("azure", A100, "mig-mixed", None, "MIG9g", UNSAID, "A100-80GB has no profile MIG9g"),
     ("azure", A100, "mig-single", None, "MIG9g", UNSAID, "A100-80GB has no profile MIG9g"),
     ("azure", "Standard_NC4as_T4_v3", "mig-single", None, "MIG1g", NOBODY, "T4 (Standard_NC4as_T4_v3) cannot be cut"),
     ("azure", NVADS, "time-slicing", 4, "", UNSAID, ""),
@@ -889,3 +891,19 @@ def test_every_option_of_a_rule_has_its_type_and_says_what_it_is() -> None:
     assert [name for name, option in options.items() if not option.get("type") or not option.get("description")] == []
     lists = {name: option for name, option in options.items() if option["type"] == "array"}
     assert {(option["items"]["type"], type(option["default"])) for option in lists.values()} == {("string", list)}
+
+
+@pytest.mark.parametrize(
+    ("facts", "has"),
+    [
+        (pool(8), True),
+        (pool(None), True),
+        (pool(None, evidence=""), False),
+        (pool(0), False),
+        (pool(8, accelerator="other"), False),
+        (pool(8, in_cluster=None), False),
+        (pool(8, in_cluster=False), False),
+    ],
+)
+def test_a_pool_has_gpus_where_its_inputs_show_them_on_nodes(facts: PoolFacts, has: bool) -> None:
+    assert facts.has_gpus is has
