@@ -172,8 +172,8 @@ def every_create(table: Table, name: str, config: Mapping[str, Any], hows: Seque
         ran = stack.up("--continue-on-error")
         hits = stack.struck()[before:]
         if ran.code == 0:
-            assert not hits or hows == ("time-out",), hits
             break
+        assert hits, ran.output
         lines = recovered(stack, hits)
         for how in dict.fromkeys(str(each["how"]) for each in hits):
             mine = [each for each in hits if each["how"] == how]
@@ -193,8 +193,14 @@ def timeouts(table: Table) -> None:
 
 
 def matrix(table: Table) -> None:
-    """Break sampled creates of the matrix stack."""
-    every_create(table, "matrix", config_of("matrix"), ("fail", "lose"), r"-(nodes|pool|template|gpu-operator)$")
+    """Break sampled creates of the matrix stack: pools on every cluster."""
+    config = config_of("matrix")
+    for cluster in config["clusters"].values():
+        if cluster.pop("stack", None):  # where the API is says another stack, which is not here
+            cluster |= {"endpoint": f"https://api.{cluster['name']}.example.com", "certificate_authority": "Y2E="}
+    every_create(
+        table, "matrix", config, ("fail", "throttle", "lose"), r"-(operator|claimed|slice)-(nodes|pool|template)$"
+    )
 
 
 def killing(table: Table, stack: Breaking, *command: str, hows: Sequence[str]) -> None:
