@@ -108,6 +108,27 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "'' -> '-mutant'",
     ): "both are no taint, and what is no text gets a sentence of its own",
     (
+        "providers/gpupools/providers/aws/by_hand.py",
+        (
+            '_OUR_COMMAND = tomllib.loads(bottlerocket_settings("", WholeGpu(), local_nvme=True))'
+            '["settings"]["bootstrap-commands"]'
+        ),
+        "'' -> '-mutant'",
+    ): "whole GPUs are set up alike on every model",
+    (
+        "providers/gpupools/providers/aws/conflicts.py",
+        r'pinned = re.match(r"v?(\d+)\.(\d+)\.", str(given or ""))',
+        "given or '' -> given",
+    ): "None as text is no release either",
+    (
+        "providers/gpupools/providers/gcp/conflicts.py",
+        (
+            'surge = [key for key in ("maxSurge", "maxUnavailable") '
+            "if given.get(key, None if planned else 0) is not None]"
+        ),
+        "0 -> 1",
+    ): "only whether there is a number counts",
+    (
         "gpupools/runtime/objects.py",
         "for space in trust.namespaces or []:",
         "trust.namespaces or [] -> trust.namespaces",

@@ -86,8 +86,7 @@ def _node_config(config: Mapping[str, Any]) -> dict[str, Any]:
             "gpuSharingConfig": {
                 key: number_of(value, key) if key == "maxSharedClientsPerGpu" else value
                 for key, value in _map(each.get("gpuSharingConfig")).items()
-            }
-            or None,
+            },
         }
         for each in maps_of(config.get("accelerators"), "accelerators")
     ]
