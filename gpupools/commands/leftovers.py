@@ -108,6 +108,8 @@ class _Left:
     note: str
     known: bool = True
     """Whether one of the stacks has begun to make it, or wants it."""
+    elsewhere: bool = False
+    """Whether it may be that of another cluster: no list of objects says which cluster it is of."""
 
     def as_json(self) -> dict[str, Any]:
         there = self.there
@@ -274,7 +276,8 @@ def _compared(read: _Read) -> tuple[list[_Pending], list[_Left]]:
         known = list({each.urn: each for each in known}.values())
         found |= {each.urn for each in known}
         if known:
-            left.append(_made(there, known, read))
+            elsewhere = len(known) > 1 or any(_named(there, each) for each in read.has)
+            left.append(replace(_made(there, known, read), elsewhere=elsewhere))
     pending = [replace(each, found=each.resource.urn in found) for each in read.pending]
     return pending, left
 
@@ -339,9 +342,8 @@ def _lines(pending: Sequence[_Pending], left: Sequence[_Left], stacks: Sequence[
         where = f" in {there.cluster}" if there.cluster else ""
         pool = f", pool {there.pool}" if there.pool else ""
         yield f"{there.name}{where} ({one.type}{pool}): no state here has it" + (f"; {one.note}" if one.note else "")
-        several = len(one.imports) > 1
         for command in one.imports:
-            yield f"  take it in{', if it is in this cluster' if several else ''}: {command}"
+            yield f"  take it in{', if it is in this cluster' if one.elsewhere else ''}: {command}"
         if one.imports:
             yield f"  or delete it: {there.delete}"
         else:

@@ -100,7 +100,9 @@ class Breaking:
         for line in lines:
             command = re.search(r"pulumi (import|refresh) .*", line)
             if command is not None:
-                self.engine.run(*shlex.split(command[0])[1:], "--yes", "--skip-preview").well()
+                ran = self.engine.run(*shlex.split(command[0])[1:], "--yes", "--skip-preview")
+                if not ("if it is in this cluster" in line and "does not exist" in ran.output):
+                    ran.well()
             elif line.startswith("  delete it: "):
                 self.delete(shlex.split(line.removeprefix("  delete it: ")))
         return lines

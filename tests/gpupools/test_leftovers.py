@@ -223,6 +223,14 @@ def test_the_same_object_of_two_clusters_is_offered_to_both(asked: Asked) -> Non
     assert told.count("take it in, if it is in this cluster: pulumi import") == 2
 
 
+def test_an_object_that_another_cluster_has_too_is_offered_with_a_doubt(asked: Asked) -> None:
+    kind = "kubernetes:core/v1:ConfigMap"
+    other = resource(kind, "other", id=IDS[kind])
+    _, told = asked(state(other), preview(resource(kind)), LISTED[kind])
+
+    assert told.count("take it in, if it is in this cluster: pulumi import") == 1
+
+
 @pytest.mark.parametrize(
     ("documents", "why"),
     [
