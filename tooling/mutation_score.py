@@ -103,6 +103,11 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "1 -> 2",
     ): "one byte beyond the bound shows that there is too much, and so do two",
     (
+        "components/gpupools/components/declared.py",
+        'return {"cloud": cloud.name, **cloud.cluster.place_of(cluster)}',
+        "'cloud' -> 'cloud-mutant'",
+    ): "both places that are compared get the key",
+    (
         "gpupools/read/inputs.py",
         'taint = parse_taint(item if isinstance(item, str) else "")',
         "'' -> '-mutant'",

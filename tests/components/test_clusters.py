@@ -214,3 +214,19 @@ def test_a_module_that_is_no_extra_is_missed_as_any_other(monkeypatch: pytest.Mo
     monkeypatch.setitem(sys.modules, "gpupools.providers.gcp.resources", None)
     with pytest.raises(ModuleNotFoundError, match=r"gpupools\.providers\.gcp\.resources"):
         declaring("gcp")
+
+
+def test_only_what_is_late_waits_until_two_clusters_are_known_to_be_two() -> None:
+    kinds: dict[str, bool] = {}
+
+    def program() -> None:
+        clusters = {"x": cluster(name="train-dev"), "y": cluster(name={"output": "clusterName"})}
+        references: dict[str, pulumi.StackReference] = {}
+        given = {key: addresses(each, references) for key, each in clusters.items()}
+        for key, where in told_apart(clusters, given).items():
+            kinds.update({f"{key}.{name}": isinstance(value, pulumi.Output) for name, value in where.items()})
+            assert all((where[name] is value) is not kinds[f"{key}.{name}"] for name, value in given[key].items())
+
+    run(program)
+    assert [name for name, late in kinds.items() if late] == ["y.name"]
+    assert len(kinds) > 4

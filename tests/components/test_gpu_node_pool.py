@@ -471,6 +471,25 @@ def test_a_late_address_reaches_the_pool_that_nobody_else_makes(preview: RunProg
     assert groups == {"a-nodes": "train", "a2-nodes": "train", "c-nodes": "x"}
 
 
+def test_a_late_name_is_used_once_it_is_known_that_no_other_pool_has_it(preview: RunProgram) -> None:
+    shown = preview(
+        PROGRAM
+        + """
+one, two = (aws.iam.Role(name, assume_role_policy="{}").name for name in ("one", "two"))
+make('a', 'l4', {**cluster, 'name': one})
+make('b', 'l4', {**cluster, 'name': two})
+"""
+    )
+    groups = {each.name: each for each in shown.resources if each.type.endswith(":NodeGroup")}
+    roles = {each.urn: each.name for each in shown.resources if each.type.endswith(":Role")}
+
+    assert shown.problems == []
+    assert {
+        name: [roles[urn] for urn in each.options["propertyDependencies"]["clusterName"]]
+        for name, each in groups.items()
+    } == {"a-nodes": ["one"], "b-nodes": ["one", "two"]}
+
+
 def test_what_a_component_waits_for_is_waited_for_by_all_that_is_inside_it(preview: RunProgram) -> None:
     shown = preview(
         f"""

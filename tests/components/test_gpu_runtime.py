@@ -378,6 +378,16 @@ def test_what_the_plan_puts_after_the_pools_waits_for_those_it_is_given(
     assert {step: found[step.replace("/", "-")] for step in after} == dict.fromkeys(after, waited)
 
 
+def test_a_cluster_that_needs_nothing_in_it_needs_no_options(preview: RunProgram) -> None:
+    pools = {"a": {"gpu": "L4", "nodes": {"max": 2}}}
+    cluster = {key: value for key, value in clouds()["gcp"].example_cluster.items() if key != "cloud"}
+    given = own_args(cloud="gcp", cluster=cluster, pools=pools)
+    shown = preview(f"{OWN}GpuRuntime('software', {given!r})\nGpuRuntime('more', {given!r}, pulumi.ResourceOptions())")
+
+    assert shown.problems == []
+    assert [below(shown, each) for each in of_type(shown, COMPONENT)] == [[], []]
+
+
 def test_without_a_provider_for_the_cluster_nothing_is_installed_anywhere(preview: RunProgram) -> None:
     shown = preview(OWN + f"GpuRuntime('software', {own_args()!r})")
 
@@ -391,6 +401,7 @@ def test_without_a_provider_for_the_cluster_nothing_is_installed_anywhere(previe
     [
         pytest.param({"cloud": "gpc"}, ["cloud: no cloud is called 'gpc'"], id="cloud"),
         pytest.param({"pools": {}}, ["pools: is no map of pools"], id="no pools"),
+        pytest.param({"pools": ["a"]}, ["pools: is no map of pools"], id="a list of pools"),
         pytest.param({"pools": {"A": {"gpu": "T4", "nodes": {"max": 1}}}}, ["pools.A: cannot be"], id="a bad key"),
         pytest.param(
             {"cluster": {"name": "x"}, "pools": {"a": {"gpu": "T9", "nodes": {"max": 0}}}},

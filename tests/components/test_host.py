@@ -18,13 +18,15 @@ from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 from gpupools.asked.pool_parts import Capacity
 from gpupools.asked.spec import MODES, PoolSpec
 from gpupools.base.errors import Rejected
-from gpupools.components import gpu_node_pool
+from gpupools.base.version import version
+from gpupools.components import gpu_node_pool, package
 from gpupools.components.arguments import Refused
 from gpupools.components.gpu_node_pool import GpuNodePoolArgs, PoolArgs
 from gpupools.components.gpu_runtime import GpuRuntimeArgs
 from gpupools.components.package import arguments, camel, snake, spelled
 from gpupools.known.gpus import gpu_models
 from gpupools.providers import clouds
+from tests.components.conftest import RunProgram
 
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "gpupools:index:GpuNodePool"
@@ -246,3 +248,49 @@ def test_a_refusal_ends_a_program_in_this_process_without_a_traceback() -> None:
 
     assert isinstance(refused, pulumi.RunError)
     assert isinstance(refused, pulumi.InputPropertiesError)
+
+
+CONSTRUCTED = """
+from gpupools.components.host import Components, UnknownArguments
+cluster = {"name": "lab", "project": "ml", "location": "europe-west4", "serviceAccount": "gpu@ml.iam"}
+def construct(**pool):
+    inputs = {"cloud": "gcp", "cluster": cluster, "pool": {"gpu": "L4", "nodes": {"max": 4.0}, **pool}}
+    return Components().construct("train", "gpupools:index:GpuNodePool", inputs)
+"""
+
+
+def test_a_component_is_made_of_inputs_on_the_wire_and_gives_its_outputs_back(preview: RunProgram) -> None:
+    shown = preview(
+        CONSTRUCTED
+        + """
+made = construct(diskGib=100.0)
+pulumi.export("urn", made.urn)
+for key, value in made.state.items():
+    pulumi.export(key, value)
+"""
+    )
+    pool = next(each for each in shown.resources if each.type.endswith(":NodePool"))
+
+    assert shown.problems == []
+    assert shown.outputs["urn"].endswith("::gpupools:index:GpuNodePool::train")
+    assert set(shown.outputs) == {"urn", *package.schema()["resources"][POOL]["properties"]}
+    assert shown.outputs["capacity"] == {"nvidia.com/gpu": 1}
+    assert pool.inputs["nodeConfig"]["diskSizeGb"] == 100
+
+
+def test_inputs_that_a_component_does_not_have_are_refused_as_the_program_spells_them(preview: RunProgram) -> None:
+    shown = preview(
+        CONSTRUCTED
+        + """
+try:
+    construct(diskSize=1)
+except UnknownArguments as error:
+    pulumi.export("said", str(error))
+"""
+    )
+
+    assert shown.outputs["said"].startswith("pool.diskSize: unknown argument; did you mean 'diskGib'")
+
+
+def test_the_schema_has_the_version_of_the_project() -> None:
+    assert package.schema()["version"] == version()
