@@ -104,8 +104,16 @@ def claims(
         found.append(Claim(Piece.RDMA_PLUGIN, pool.choices.fabric.owner, ""))
     for release in installed:
         found += _from_release(pool, release, labels)
-    found += _from_existing(pool, node, labels, spec, cloud)
+    # Google's installer is one, whether we install it or the team did beside an operator of its own.
+    found += [each for each in _from_existing(pool, node, labels, spec, cloud) if not _is_there(each, node, found)]
     return tuple(found)
+
+
+def _is_there(claim: Claim, node: NodeRuntime, found: Iterable[Claim]) -> bool:
+    installer = node.driver_installer
+    if installer is None or (claim.piece, claim.owner) != (Piece.DRIVER, installer.owner):
+        return False
+    return any((each.piece, each.owner) == (claim.piece, claim.owner) for each in found)
 
 
 def labels_left(pool: PoolPlan, releases: Iterable[Release], spec: RuntimeSpec) -> Mapping[str, str]:

@@ -546,6 +546,14 @@ def test_an_existing_operator_has_no_node_selector() -> None:
     assert "gpu_operator takes no node_selector, since an operator's daemons go to every GPU node" in str(caught.value)
 
 
+def test_googles_installer_is_one_beside_an_operator_of_the_teams_own(refused: Callable[..., list[str]]) -> None:
+    operator = {"existing": {"gpu_operator": {"name": "team/operator"}}}
+    problems = refused("gcp", {"a": {"gpu": "L4", "software": "gpu-operator"}}, operator)
+
+    assert any("the device plugin would have two owners" in each for each in problems)
+    assert [each for each in problems if "Google's driver installer" in each] == []
+
+
 TWICE: Mapping[str, tuple[str, Mapping[str, Any], Mapping[str, Any], tuple[str, ...]]] = {
     "eksctl's plugin and ours": (
         "aws",
