@@ -547,8 +547,8 @@ def test_an_existing_operator_has_no_node_selector() -> None:
 
 
 def test_googles_installer_is_one_beside_an_operator_of_the_teams_own(refused: Callable[..., list[str]]) -> None:
-    operator = {"existing": {"gpu_operator": {"name": "team/operator"}}}
-    problems = refused("gcp", {"a": {"gpu": "L4", "software": "gpu-operator"}}, operator)
+    existing = {"gpu_operator": {"name": "team/operator"}}
+    problems = refused("gcp", {"a": {"gpu": "L4", "software": "gpu-operator"}}, existing=existing)
 
     assert any("the device plugin would have two owners" in each for each in problems)
     assert [each for each in problems if "Google's driver installer" in each] == []
