@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from gpupools.environment.check import CheckedFile, check_stack_file
+from gpupools.environment.stackfile import NAMESPACE
+from gpupools.policies.understood import unread
+from gpupools.preview.program import preview_program
 from gpupools.providers import clouds
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -30,3 +33,14 @@ def test_an_example_is_accepted_on_the_clouds_the_page_names(file: Path) -> None
     assert isinstance(checked, CheckedFile), checked
     assert file.read_text(encoding="utf-8").startswith("# ")
     assert {SERVICES[pool.cloud] for pool in checked.plan.pools} == set(ROWS[file.name])
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_policies_understand_all_that_an_example_declares(file: Path) -> None:
+    checked = check_stack_file(file, clouds())
+    config = {f"{NAMESPACE}:{key}": value for key, value in checked.file.config.items()}
+    preview = preview_program(EXAMPLES.parent / "stacks" / "__main__.py", "x", NAMESPACE, config)
+
+    assert preview.problems == []
+    found = [unread(each.type, each.inputs, component=not each.custom) for each in preview.resources]
+    assert [each for each in found if each is not None] == []

@@ -66,6 +66,12 @@ def test_what_may_bring_nodes_is_a_violation_of_the_stack(
         ("gpupools:index:GpuNodePool", {}, False),
         ("kubernetes:core/v1:Service", {"spec": {}}, True),
         ("kubernetes:helm.sh/v3:Release", {"chart": "nginx", "values": {"size": "m5.large"}}, True),
+        (
+            "kubernetes:helm.sh/v3:Release",
+            {"chart": "aws-efa-k8s-device-plugin", "values": {"on": "p5.48xlarge"}},
+            True,
+        ),
+        ("aws:autoscaling/tag:Tag", {"tag": {"key": "a", "value": "nvidia-tesla-a100"}}, True),
         (POOL, {"instanceTypes": ["g6.xlarge"], "taints": [TAINT]}, True),
     ],
     ids=str,

@@ -25,12 +25,14 @@ from gpupools.base.patterns import FirstOf
 from gpupools.planned.cloud import Reading
 from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN
 from gpupools.policies.scripts import COMMAND, ELSEWHERE, HERE, command_line, run
+from gpupools.policies.software import chart_name
 from gpupools.providers import clouds
 from gpupools.read import holders
 from gpupools.read.inputs import accelerator_by_name, at, items, mapping, text
 from gpupools.read.kubernetes_pools import kinds_read, read_manifest
 from gpupools.read.packed import Unpacked, looks_encoded, packed_inside, unpacked
 from gpupools.read.scripts import names_objects, objects_in
+from gpupools.runtime.charts import OPERANDS
 
 _MOST_TYPES = 200_000
 """Of which the answer is kept; a file of the greatest size may have as many."""
@@ -113,12 +115,16 @@ def unread(
         return Unread(kind, why, nodes=True, source=source)
     named = _names_nodes(key) if not row else ""
     of_cloud = not key.startswith("kubernetes:")
-    said = named or next((said for sort, said in _evidence(inputs, of_cloud=of_cloud) if sort in _BRINGS), "")
+    # A chart of daemons alone names the machines that they run on, as workloads do.
+    machines = not (key.startswith("kubernetes:helm.sh/") and chart_name(text(inputs.get("chart"))) in _OF_DAEMONS)
+    evidence = _evidence(inputs, machines=machines, of_cloud=of_cloud)
+    said = named or next((said for sort, said in evidence if sort in _BRINGS), "")
     if answer == "holds" and not said:
         return None
     return Unread(kind, f"{why}; it {said}" if said else why, nodes=bool(said), source=source)
 
 
+_OF_DAEMONS = frozenset(each.chart for each in OPERANDS)
 _SCHEMAS = ("/CustomResourceDefinition", "/CompositeResourceDefinition")
 
 
