@@ -186,12 +186,12 @@ class Pool(pulumi.ComponentResource):
 
 
 cluster = {
-    "name": "hosted", "region": "us-east-1", "subnet_ids": ["subnet-0a"],
-    "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
+    "name": "hosted", "region": "us-east-1", "subnetIds": ["subnet-0a"],
+    "nodeRoleArn": "arn:aws:iam::123456789012:role/gpu-nodes",
 }
 pool = {"gpu": "T4", "nodes": {"max": pulumi.Config().require_int("max")}}
 Pool("hosted", {"cloud": "aws", "cluster": cluster, "pool": pool})
-Pool("served", {"cloud": "azure", "cluster": {"name": "hosted", "resource_group": "ml"}, "pool": pool})
+Pool("served", {"cloud": "azure", "cluster": {"name": "hosted", "resourceGroup": "ml"}, "pool": pool})
 """
 
 

@@ -36,6 +36,7 @@ def run(folder: Path, environment: Path, *command: str) -> Ran:
 def test_from_an_empty_folder_to_a_green_preview(by: str, engine: Engine, wheel: Path) -> None:
     folder = engine.folder / f"gpus-{by}"
     folder.mkdir()
+    engine.cloud.unlink(missing_ok=True)  # a cluster of its own for each
     made_with = engine.folder / f"tools-{by}"
     lay_environment(made_with, wheel)
     if by == "gpupools":

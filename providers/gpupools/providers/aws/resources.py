@@ -268,8 +268,8 @@ async def _refuse_beside(name: str, pool: str, parent: pulumi.Resource | None, a
         pulumi.log.warn(f"{name}-nodes: whether a broken update left a node group is not known: {error}")
     if left:
         what = f"{name}-nodes: EKS has {', '.join(left)} of this pool in {cluster}, which this stack's state lacks"
-        fix = "take it in or delete it, as gpupools leftovers says (docs/recovery.md)"
-        raise pulumi.RunError(f"{what}: a broken update left it; {fix}")
+        fix = "take it in or delete it, as gpupools leftovers says (docs/recovery.md), or give this pool another name"
+        raise pulumi.RunError(f"{what}: a broken update left it, or another stack has it; {fix}")
 
 
 def _node_groups() -> set[str]:
