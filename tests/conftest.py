@@ -35,11 +35,11 @@ from gpupools.planned.runtime_plan import Piece
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave what builds whole sites and releases to who asks for it by its mark."""
+    """Leave what builds sites and environments, or runs copies of the tree, to who asks for it by its mark."""
     if "built" not in config.option.markexpr:
         for item in items:
             if item.get_closest_marker("built"):
-                item.add_marker(pytest.mark.skip(reason="builds a site or a release: pytest -m built"))
+                item.add_marker(pytest.mark.skip(reason="takes long, and .ci/run runs it: pytest -m built"))
 
 
 # instance type, model, GPUs, GiB per GPU, vCPUs, GiB, lifecycle, date

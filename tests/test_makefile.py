@@ -16,7 +16,10 @@ import pytest
 
 MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
 MAKES_OWN = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS")
-pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not on PATH")
+pytestmark = [
+    pytest.mark.built,
+    pytest.mark.skipif(shutil.which("make") is None, reason="make is not on PATH"),
+]
 
 PROJECT = """\
 [build-system]

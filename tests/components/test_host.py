@@ -269,9 +269,9 @@ for key, value in made.state.items():
     pulumi.export(key, value)
 """
     )
-    pool = next(each for each in shown.resources if each.type.endswith(":NodePool"))
 
     assert shown.problems == []
+    pool = next(each for each in shown.resources if each.type.endswith(":NodePool"))
     assert shown.outputs["urn"].endswith("::gpupools:index:GpuNodePool::train")
     assert set(shown.outputs) == {"urn", *package.schema()["resources"][POOL]["properties"]}
     assert shown.outputs["capacity"] == {"nvidia.com/gpu": 1}
@@ -289,6 +289,7 @@ except UnknownArguments as error:
 """
     )
 
+    assert shown.problems == []
     assert shown.outputs["said"].startswith("pool.diskSize: unknown argument; did you mean 'diskGib'")
 
 

@@ -23,6 +23,8 @@ import pytest
 
 from tests.decided import corpus
 
+pytestmark = pytest.mark.built
+
 FILES = ("aws", "azure", "gcp", "runtime", "outside", "stacks", "clouds")
 WRITING = bool(os.environ.get("GPUPOOLS_WRITE_DECIDED"))
 

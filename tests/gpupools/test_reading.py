@@ -382,7 +382,7 @@ def test_a_path_that_refers_to_nothing_changes_nothing() -> None:
 def test_an_accelerator_of_the_template_that_is_no_gpu_is_told() -> None:
     template = PoolFacts("aws", ("trn1.32xlarge",), Fraction(0), (), accelerator="other", other_accelerator="Trainium")
 
-    assert joined(group("machine"), template, "lt").other_accelerator == "Trainium"
+    assert joined(group("machine"), template, "lt").other_accelerator == "lt → Trainium"
     assert joined(group("taints"), template, "lt").other_accelerator == ""
 
 

@@ -19,6 +19,8 @@ from gpupools.planned.cloud import Cloud, Declaring, NodePools, Reading
 from gpupools.providers import clouds
 from tests.cloud_parts import FILES
 
+pytestmark = pytest.mark.built
+
 PACKAGE = clouds.__module__
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
