@@ -26,7 +26,6 @@ from gpupools.components.gpu_runtime import GpuRuntimeArgs
 from gpupools.components.package import arguments, camel, snake, spelled
 from gpupools.known.gpus import gpu_models
 from gpupools.providers import clouds
-from tests.components.conftest import RunProgram
 
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "gpupools:index:GpuNodePool"
@@ -259,38 +258,59 @@ def construct(**pool):
 """
 
 
-def test_a_component_is_made_of_inputs_on_the_wire_and_gives_its_outputs_back(preview: RunProgram) -> None:
-    shown = preview(
-        CONSTRUCTED
-        + """
+SHOWN = """
+import json, sys
+from pathlib import Path
+from gpupools.preview.program import preview_program
+shown = preview_program(Path(sys.argv[1]), "dev", "host", {})
+print(json.dumps({
+    "problems": [str(each) for each in shown.problems],
+    "outputs": shown.outputs,
+    "pools": [dict(each.inputs) for each in shown.resources if each.type.endswith(":NodePool")],
+}))
+"""
+
+
+def constructed(folder: Path, program: str) -> dict[str, Any]:
+    """Run a program beside what Google's own clients register: the SDK's server and they have a message in common."""
+    file = folder / "__main__.py"
+    file.write_text(CONSTRUCTED + program, encoding="utf-8")
+    command = [sys.executable, "-c", SHOWN, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def test_a_component_is_made_of_inputs_on_the_wire_and_gives_its_outputs_back(tmp_path: Path) -> None:
+    program = """
+import pulumi
 made = construct(diskGib=100.0)
 pulumi.export("urn", made.urn)
 for key, value in made.state.items():
     pulumi.export(key, value)
 """
-    )
+    shown = constructed(tmp_path, program)
 
-    assert shown.problems == []
-    pool = next(each for each in shown.resources if each.type.endswith(":NodePool"))
-    assert shown.outputs["urn"].endswith("::gpupools:index:GpuNodePool::train")
-    assert set(shown.outputs) == {"urn", *package.schema()["resources"][POOL]["properties"]}
-    assert shown.outputs["capacity"] == {"nvidia.com/gpu": 1}
-    assert pool.inputs["nodeConfig"]["diskSizeGb"] == 100
+    assert shown["problems"] == []
+    assert shown["outputs"]["urn"].endswith("::gpupools:index:GpuNodePool::train")
+    assert set(shown["outputs"]) == {"urn", *package.schema()["resources"][POOL]["properties"]}
+    assert shown["outputs"]["capacity"] == {"nvidia.com/gpu": 1}
+    assert shown["pools"][0]["nodeConfig"]["diskSizeGb"] == 100
 
 
-def test_inputs_that_a_component_does_not_have_are_refused_as_the_program_spells_them(preview: RunProgram) -> None:
-    shown = preview(
-        CONSTRUCTED
-        + """
+def test_inputs_that_a_component_does_not_have_are_refused_as_the_program_spells_them(tmp_path: Path) -> None:
+    program = """
+import pulumi
 try:
     construct(diskSize=1)
 except UnknownArguments as error:
     pulumi.export("said", str(error))
 """
-    )
+    shown = constructed(tmp_path, program)
 
-    assert shown.problems == []
-    assert shown.outputs["said"].startswith("pool.diskSize: unknown argument; did you mean 'diskGib'")
+    assert shown["problems"] == []
+    assert shown["outputs"]["said"].startswith("pool.diskSize: unknown argument; did you mean 'diskGib'")
 
 
 def test_the_schema_has_the_version_of_the_project() -> None:
