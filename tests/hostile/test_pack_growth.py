@@ -30,7 +30,10 @@ from tests.hostile.stacks import (
     templates,
 )
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the clock of another process is read as Linux has it")
+pytestmark = [
+    pytest.mark.built,
+    pytest.mark.skipif(sys.platform != "linux", reason="the clock of another process is read as Linux has it"),
+]
 
 
 @pytest.fixture(scope="module")
