@@ -13,39 +13,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-ONE_POOL = {
-    "EKS": """\
-config:
-  gpupools:clusters:
-    train:
-      cloud: aws
-      name: train-dev
-      region: eu-central-1
-      subnet_ids: [subnet-0a1b2c3d4e5f60718]
-      node_role_arn: arn:aws:iam::123456789012:role/gpu-nodes
-  gpupools:pools:
-    l4: {clusters: [train], gpu: L4, nodes: {max: 4}}
-""",
-    "AKS": """\
-config:
-  gpupools:clusters:
-    serve: {cloud: azure, name: serve-dev, resource_group: ml-dev}
-  gpupools:pools:
-    t4: {clusters: [serve], gpu: T4, nodes: {max: 4}}
-""",
-    "GKE": """\
-config:
-  gpupools:clusters:
-    lab:
-      cloud: gcp
-      name: lab-dev
-      project: ml-dev
-      location: europe-west4
-      service_account: gpu-nodes@ml-dev.iam.gserviceaccount.com
-  gpupools:pools:
-    a100: {clusters: [lab], gpu: A100-80GB, gpus_per_node: 8, nodes: {max: 4}}
-""",
-}
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests import one_pool
+
+ONE_POOL = {"EKS": one_pool.EKS, "AKS": one_pool.AKS, "GKE": one_pool.GKE}
 
 
 def cpu_seconds(command: list[str]) -> float:

@@ -14,18 +14,10 @@ from pathlib import Path
 
 from command_cost import cpu_seconds
 
-CLUSTERS = """\
-config:
-  gpupools:clusters:
-    train:
-      cloud: aws
-      name: train-dev
-      region: eu-central-1
-      subnet_ids: [subnet-0a1b2c3d4e5f60718]
-      node_role_arn: arn:aws:iam::123456789012:role/gpu-nodes
-    serve: {cloud: azure, name: serve-dev, resource_group: ml-dev}
-  gpupools:pools:
-"""
+from tests import one_pool
+
+AKS = one_pool.AKS.splitlines(keepends=True)[2]
+CLUSTERS = one_pool.EKS.partition("  gpupools:pools:\n")[0] + AKS + "  gpupools:pools:\n"
 KINDS = (
     "clusters: [train], gpu: L4, sharing: {{mode: time-slicing, replicas: 4}}, trust: {{team: t{0}}}",
     "clusters: [train], gpu: A100-40GB, gpus_per_node: 8",

@@ -17,7 +17,7 @@ import pytest
 MAKEFILE = Path(__file__).resolve().parents[1] / "Makefile"
 MAKES_OWN = ("MAKELEVEL", "MAKEFLAGS", "MFLAGS")
 pytestmark = [
-    pytest.mark.built,
+    pytest.mark.slow,
     pytest.mark.skipif(shutil.which("make") is None, reason="make is not on PATH"),
 ]
 

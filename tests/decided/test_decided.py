@@ -23,7 +23,7 @@ import pytest
 
 from tests.decided import corpus
 
-pytestmark = pytest.mark.built
+pytestmark = pytest.mark.slow
 
 FILES = ("aws", "azure", "gcp", "runtime", "outside", "stacks", "clouds")
 WRITING = bool(os.environ.get("GPUPOOLS_WRITE_DECIDED"))

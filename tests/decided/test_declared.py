@@ -15,7 +15,7 @@ from tests.decided import corpus
 from tests.decided.test_decided import WRITING, differences, kept, write
 from tests.declared_pools import declare, sent
 
-pytestmark = pytest.mark.built
+pytestmark = pytest.mark.slow
 
 FOLLOWS = ("provider", "providers", "propertyDependencies", "dependsOn", "version", "pluginDownloadURL", "aliases")
 """Options that say what a resource depends on, and what it was called: `tests/urns.txt` and the SDK have those."""

@@ -13,7 +13,7 @@ import pytest
 from tooling import write_site
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.built
+pytestmark = pytest.mark.slow
 
 
 def build(folder: Path) -> subprocess.CompletedProcess[str]:

@@ -17,22 +17,12 @@ import pytest
 from gpupools.base.tables import table_text
 from gpupools.commands.cli import COMMANDS, main, parser
 from gpupools.commands.completion import SHELLS
+from tests.one_pool import GKE
 
 ROOT = Path(__file__).resolve().parents[2]
 GPUPOOLS = Path(sys.executable).with_name("gpupools")
 CODES = re.compile(r"\x1b\[[0-9;]*[mK]")
-STACK = """\
-config:
-  gpupools:clusters:
-    lab:
-      cloud: gcp
-      name: lab-dev
-      project: ml-dev
-      location: europe-west4
-      service_account: gpu-nodes@ml-dev.iam.gserviceaccount.com
-  gpupools:pools:
-    notebooks: {clusters: [lab], gpu: L5, nodes: {max: 4}}
-"""
+STACK = GKE.replace("gpu: L4", "gpu: L5")
 
 
 def at_terminal(

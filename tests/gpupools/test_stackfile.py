@@ -667,6 +667,7 @@ def no_collecting() -> Iterator[None]:
     gc.enable()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GROWN)
 @pytest.mark.usefixtures("no_collecting")
 def test_four_times_the_text_takes_no_more_than_five_times_as_long(name: str, tmp_path: Path) -> None:

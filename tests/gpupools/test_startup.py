@@ -7,19 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpupools.base.startup import MANY
-
-STACK = """\
-config:
-  gpupools:clusters:
-    train:
-      cloud: aws
-      name: train-dev
-      region: eu-central-1
-      subnet_ids: [subnet-0a1b2c3d4e5f60718]
-      node_role_arn: arn:aws:iam::123456789012:role/gpu-nodes
-  gpupools:pools:
-    l4: {clusters: [train], gpu: L4, nodes: {max: 4}}
-"""
+from tests.one_pool import EKS
 
 CHECK = """
 import sys
@@ -35,7 +23,7 @@ print(*sorted(sys.modules))
 def loaded(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """Return the modules that a check of one pool has loaded at its end."""
     file = tmp_path_factory.mktemp("stack") / "Pulumi.one.yaml"
-    file.write_text(STACK, encoding="utf-8")
+    file.write_text(EKS, encoding="utf-8")
     return set(run(CHECK, str(file)).splitlines()[-1].split())
 
 
@@ -115,7 +103,7 @@ def test_garbage_is_still_collected() -> None:
 
 def test_the_process_ends_with_the_code_and_all_output_of_the_command(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.one.yaml"
-    file.write_text(STACK.replace("gpu: L4", "gpu: L5"), encoding="utf-8")
+    file.write_text(EKS.replace("gpu: L4", "gpu: L5"), encoding="utf-8")
     command = [sys.executable, "-m", "gpupools.commands.cli", "check", str(file)]
 
     done = subprocess.run(command, capture_output=True, text=True, check=False)

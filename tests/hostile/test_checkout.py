@@ -232,6 +232,7 @@ def test_pre_commit_runs_the_hooks_and_nothing_of_the_checkout(pre_commit: Any, 
     assert "1 GPU pool: 0 violations" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["--config=nodepool.json", "--config=a/nodepool.yaml", "--format=json-nodepool.yaml"])
 def test_pre_commit_stops_a_violation_in_a_file_that_is_called_like_an_option(
     name: str, pre_commit: Any, checkout: Checkout

@@ -40,6 +40,8 @@ from tests.hostile.stacks import (
     urn,
 )
 
+pytestmark = pytest.mark.slow
+
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
 POOL = """\
 apiVersion: karpenter.sh/v1

@@ -31,7 +31,7 @@ from tests.hostile.stacks import (
 )
 
 pytestmark = [
-    pytest.mark.built,
+    pytest.mark.slow,
     pytest.mark.skipif(sys.platform != "linux", reason="the clock of another process is read as Linux has it"),
 ]
 

@@ -19,7 +19,7 @@ from gpupools.planned.cloud import Cloud, Declaring, NodePools, Reading
 from gpupools.providers import clouds
 from tests.cloud_parts import FILES
 
-pytestmark = pytest.mark.built
+pytestmark = pytest.mark.slow
 
 PACKAGE = clouds.__module__
 HERE = Path(__file__).parent

@@ -13,6 +13,7 @@ import pytest
 from gpupools.policies import pack
 from gpupools.preview import schema, sdk
 from gpupools.providers import sdk_internals
+from tests.one_pool import GKE
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("gpupools", "providers", "components", "policies", "preview", "stacks")
@@ -77,7 +78,9 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("name", ["pulumi.runtime.rpc:_RESOURCE_MODULES", "pulumi._types:_required_property_names"])
-def test_an_sdk_without_a_name_is_told_in_one_sentence(name: str) -> None:
+def test_an_sdk_without_a_name_is_told_in_one_sentence(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(GKE, encoding="utf-8")
     attribute = name.rpartition(":")[2]
     done = run(f"""
         from types import SimpleNamespace
@@ -88,7 +91,7 @@ def test_an_sdk_without_a_name_is_told_in_one_sentence(name: str) -> None:
             names = vars(real(module)).items()
             return SimpleNamespace(**{{name: value for name, value in names if name != {attribute!r}}})
         sdk_internals.import_module = without
-        raise SystemExit(main(["preview", "stacks/Pulumi.dev.yaml"]))
+        raise SystemExit(main(["preview", {str(file)!r}]))
     """)
     text = done.stdout + done.stderr
 

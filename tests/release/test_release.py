@@ -175,7 +175,7 @@ def released(checkout: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in (checkout / "dist").iterdir()}
 
 
-@pytest.mark.built
+@pytest.mark.slow
 def test_a_dry_run_builds_all_of_a_release_and_the_same_bytes_twice(checkout: Path, tmp_path: Path) -> None:
     version = release.version_of(ROOT)
     wheel, sdist = f"gpupools-{version}-py3-none-any.whl", f"gpupools-{version}.tar.gz"
@@ -210,7 +210,7 @@ def test_a_dry_run_builds_all_of_a_release_and_the_same_bytes_twice(checkout: Pa
         assert archive.testzip() is None
 
 
-@pytest.mark.built
+@pytest.mark.slow
 def test_a_tree_that_is_not_its_commit_is_not_released(checkout: Path) -> None:
     (checkout / "gpupools" / "more.py").touch()
     done = subprocess.run(

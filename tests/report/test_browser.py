@@ -18,7 +18,7 @@ from tests.report.test_page import HOSTILE, hostile_report
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
-pytestmark = [pytest.mark.built, pytest.mark.skipif(CHROMIUM is None, reason="no chromium is on PATH")]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(CHROMIUM is None, reason="no chromium is on PATH")]
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from gpupools.asked.spec import SharedFacts, SharedGpu, WayOfSharing
 from tests.sharing.places import lacking
 from tests.source_roots import FOLDERS, python_path
 
-pytestmark = pytest.mark.built
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SPEC = Path(gpupools.asked.spec.__file__)

@@ -14,7 +14,7 @@ import pytest
 from tests.source_roots import ROOT
 from tests.wheel.build import build_wheel, lay_packages_in_the_way
 
-pytestmark = pytest.mark.built
+pytestmark = pytest.mark.slow
 
 LOCK = (ROOT / "requirements-check.txt").read_text(encoding="utf-8")
 BASE = re.findall(r"^([a-z][a-z0-9-]*)==", LOCK, re.MULTILINE)

@@ -98,6 +98,7 @@ def planned_anew(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return TERRAFORM.plan(TERRAFORM.PLANNED, tmp_path_factory.mktemp("terraform"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TERRAFORM.PLANNED)
 def test_terraform_plans_today_what_was_recorded(name: str, planned_anew: Any) -> None:
     today, then = parts(planned_anew), parts(recorded(name))
