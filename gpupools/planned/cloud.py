@@ -26,7 +26,9 @@ if TYPE_CHECKING:  # planning a pool reads none back and declares none
     from gpupools.planned.outside import Outside
     from gpupools.planned.plan import PoolPlan
     from gpupools.planned.pool_facts import Accelerator, Customisation, PoolFacts
+    from gpupools.read.cluster_api import Bootstrap, MachineKind
     from gpupools.read.embedded_pools import HeldKinds
+    from gpupools.read.karpenter import KarpenterProvider
 
 
 class Verdict(StrEnum):
@@ -184,6 +186,30 @@ def holds_nothing(type_token: str, properties: Mapping[str, Any]) -> Iterable[st
     return ()
 
 
+GroupKind = tuple[str, str]
+"""API group and kind of a Kubernetes object."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesObjects:
+    """What one cloud alone has among the Kubernetes objects that bring nodes."""
+
+    held: "HeldKinds" = field(default_factory=dict)
+    """Those that hold this cloud's own resources."""
+    pools: "Mapping[GroupKind, Callable[[Mapping[str, Any], Mapping[str, Cloud]], Iterable[PoolFacts]]]" = field(
+        default_factory=dict
+    )
+    """Readers of those that are groups of nodes by themselves, such as eksctl's or ComputeClasses."""
+    machines: "Mapping[GroupKind, MachineKind]" = field(default_factory=dict)
+    """Cluster API's machines of this cloud."""
+    bootstraps: "Mapping[str, Bootstrap]" = field(default_factory=dict)
+    """Readers of Cluster API's bootstrap configurations, by kind, that only machines of this cloud take."""
+    karpenter: "KarpenterProvider | None" = None
+    """What Karpenter's provider calls its machines; None where Karpenter makes none."""
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that this cloud puts on nodes with accelerators, and whose they are: `nvidia`, or `other`."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Reading:
     """Reads back what anybody declared on a cloud. None of it raises, whatever the input."""
@@ -205,8 +231,8 @@ class Reading:
     """Yield the types of what a resource holds and `read_pools` does not read, as `cloudformation:X` or `arm:X`."""
     types: tuple[str, ...]
     """Every type token that is read, for people."""
-    objects: "HeldKinds" = field(default_factory=dict)
-    """Kubernetes objects that hold this cloud's own resources."""
+    objects: KubernetesObjects = field(default_factory=KubernetesObjects)
+    """Kubernetes objects of this cloud."""
 
 
 Given = Mapping[str, "pulumi.Input[Any]"]

@@ -5,14 +5,12 @@ manages the pool it has the taints too; otherwise they are in the bootstrap conf
 NodeadmConfig, …), another object. A Machine, MachineSet, MachineDeployment or MachinePool names both (`read_owner`).
 
 Sources, as repository and path: kubernetes-sigs/cluster-api api/core/v1beta2/machine_types.go and
-bootstrap/kubeadm/api; kubernetes-sigs/cluster-api-provider-aws api/v1beta2, exp/api/v1beta2 and bootstrap/eks/api;
-kubernetes-sigs/cluster-api-provider-azure api/v1beta1 and exp/api/v1beta1; kubernetes-sigs/cluster-api-provider-gcp
-api/v1beta1 and exp/api/v1beta1; rancher/cluster-api-provider-rke2 bootstrap/api; for OpenShift's machines openshift/api
+bootstrap/kubeadm/api; rancher/cluster-api-provider-rke2 bootstrap/api; for OpenShift's machines openshift/api
 machine/v1beta1.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -29,7 +27,6 @@ from gpupools.read.inputs import (
     as_object,
     at,
     flag,
-    is_list,
     items,
     mapping,
     number,
@@ -41,19 +38,14 @@ from gpupools.read.inputs import (
 if TYPE_CHECKING:
     from gpupools.planned.cloud import Cloud
 
-# The AWS provider has a spelling of its own: exp/api/v1beta2/types.go, `TaintEffect`.
-_CAPA_EFFECTS: Mapping[str, Effect] = {
-    "no-schedule": Effect.NO_SCHEDULE,
-    "no-execute": Effect.NO_EXECUTE,
-    "prefer-no-schedule": Effect.PREFER_NO_SCHEDULE,
-}
+_CLOSED = {"remote-access": "nodes need no SSH", "public-address": "nodes need no public address"}
 
 BOOTSTRAP = "bootstrap configuration"
 """Stands for the property that a machine's object does not have: what makes it a node is said by its owner."""
 
 
 @dataclass(frozen=True)
-class _Kind:
+class MachineKind:
     """Where a kind keeps what is read; paths below `spec` and, where there is one, `below`."""
 
     cloud: str
@@ -66,31 +58,18 @@ class _Kind:
     bounds: tuple[str, str] = ("", "")
     accelerators: str = ""
     """List of `{type, count}` beside the machine type, as Google Cloud has it."""
+    several: tuple[str, str] = ("", "")
+    """List of what each names a machine, and where in an item."""
+    image: tuple[str, str] = ("", "")
+    """Where the image is chosen, and the pattern of those that are for machines with GPUs."""
+    open: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    """Keys that open nodes: `remote-access` or `public-address`, and the source."""
 
 
-_AWS_MANAGED = _Kind(
-    "aws",
-    ("instanceType", "awsLaunchTemplate.instanceType"),
-    taints="taints",
-    effects=_CAPA_EFFECTS,
-    labels="labels",
-    bounds=("scaling.minSize", "scaling.maxSize"),
-)
-_AWS = _Kind("aws", ("instanceType",))
-_AZURE_MANAGED = _Kind(
-    "azure", ("sku",), taints="taints", labels="nodeLabels", bounds=("scaling.minSize", "scaling.maxSize")
-)
-_AZURE = _Kind("azure", ("vmSize",))
-_GCP_MANAGED = _Kind(
-    "gcp",
-    ("machineType", "instanceType"),
-    taints="kubernetesTaints",
-    labels="kubernetesLabels",
-    bounds=("scaling.minCount", "scaling.maxCount"),
-)
-_GCP = _Kind("gcp", ("instanceType",), accelerators="guestAccelerators")
-_TEMPLATE = "template.spec"
-_OPENSHIFT = _Kind(
+TEMPLATE = "template.spec"
+INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
+
+_OPENSHIFT = MachineKind(
     "",
     ("providerSpec.value.instanceType", "providerSpec.value.vmSize", "providerSpec.value.machineType"),
     taints="taints",
@@ -98,53 +77,29 @@ _OPENSHIFT = _Kind(
     accelerators="providerSpec.value.gpus",
 )
 
-_INFRASTRUCTURE = "infrastructure.cluster.x-k8s.io"
-
-KINDS: Mapping[tuple[str, str], _Kind] = MappingProxyType(
+KINDS: Mapping[tuple[str, str], MachineKind] = MappingProxyType(
     {
-        **{
-            (_INFRASTRUCTURE, kind): known
-            for kind, known in {
-                "AWSManagedMachinePool": _AWS_MANAGED,
-                "AWSMachinePool": _Kind("aws", ("awsLaunchTemplate.instanceType",), bounds=("minSize", "maxSize")),
-                "AWSMachineTemplate": replace(_AWS, below=_TEMPLATE),
-                "AWSMachine": _AWS,
-                "ROSAMachinePool": _Kind(
-                    "aws",
-                    ("instanceType",),
-                    taints="taints",
-                    labels="labels",
-                    bounds=("autoscaling.minReplicas", "autoscaling.maxReplicas"),
-                ),
-                "AzureManagedMachinePool": _AZURE_MANAGED,
-                "AzureManagedMachinePoolTemplate": replace(_AZURE_MANAGED, below=_TEMPLATE),
-                "AzureMachinePool": _Kind("azure", ("template.vmSize",)),
-                "AzureMachineTemplate": replace(_AZURE, below=_TEMPLATE),
-                "AzureMachine": _AZURE,
-                "GCPManagedMachinePool": _GCP_MANAGED,
-                "GCPManagedMachinePoolTemplate": replace(_GCP_MANAGED, below=_TEMPLATE),
-                "GCPMachinePool": _GCP,
-                "GCPMachineTemplate": replace(_GCP, below=_TEMPLATE),
-                "GCPMachine": _GCP,
-            }.items()
-        },
-        ("machine.openshift.io", "MachineSet"): replace(_OPENSHIFT, below=_TEMPLATE),
+        ("machine.openshift.io", "MachineSet"): replace(_OPENSHIFT, below=TEMPLATE),
         ("machine.openshift.io", "Machine"): _OPENSHIFT,
     }
 )
-"""By group and kind."""
+"""By group and kind, besides those of one cloud (`KubernetesObjects.machines`)."""
 
 
-def read_machines(spec: Mapping[str, Any], group: str, kind: str, clouds: Mapping[str, "Cloud"]) -> Iterator[PoolFacts]:
+def machine_kind(group: str, kind: str, clouds: Mapping[str, "Cloud"]) -> MachineKind | None:
+    """Return where an object of this kind keeps what is read; None for any other kind."""
+    tables = (KINDS, *(cloud.reading().objects.machines for cloud in clouds.values()))
+    return next((known for table in tables if (known := table.get((group, kind))) is not None), None)
+
+
+def read_machines(spec: Mapping[str, Any], known: MachineKind, clouds: Mapping[str, "Cloud"]) -> Iterator[PoolFacts]:
     """Read an object that names machines.
 
     Args:
         spec: Of the object.
-        group: Of its API version.
-        kind: With `group` a key of `KINDS`.
+        known: What `machine_kind` says of its kind.
         clouds: Know the machines.
     """
-    known = KINDS[group, kind]
     path = f"spec.{known.below}" if known.below else "spec"
     given = at(spec, known.below) if known.below else spec
     data, machines = mapping(given), Machines()
@@ -160,13 +115,11 @@ def read_machines(spec: Mapping[str, Any], group: str, kind: str, clouds: Mappin
         elsewhere = (Reference(BOOTSTRAP, (), "", frozenset({"taints", "image"})),)
         read.unknown.append(BOOTSTRAP)
         missing = replace(missing, value=None)
-    hardening = Hardening("https://docs.aws.amazon.com/eks/latest/APIReference/API_RemoteAccessConfig.html")
-    key = at(data, "remoteAccess.sshKeyName")
-    why = "nodes need no SSH"
-    hardening.want("remote-access", f"{path}.remoteAccess", key, not key, "unset", why)
-    public = data.get("enableNodePublicIP")
-    why = "nodes need no public address"
-    hardening.want("public-address", f"{path}.enableNodePublicIP", public, flag(public) is not True, "false", why)
+    hardening = Hardening("")
+    for key, (what, source) in known.open.items():
+        value = at(data, key)
+        closed = not value if what == "remote-access" else flag(value) is not True
+        hardening.want(what, f"{path}.{key}", value, closed, "unset", _CLOSED[what], source=source)
     least, most = (number(at(data, bound)) if bound else None for bound in known.bounds)
     yield PoolFacts(
         cloud=known.cloud or "kubernetes",
@@ -189,19 +142,19 @@ def read_machines(spec: Mapping[str, Any], group: str, kind: str, clouds: Mappin
 
 
 def _machines(
-    data: Mapping[str, Any], path: str, known: _Kind, machines: Machines, clouds: Mapping[str, "Cloud"]
+    data: Mapping[str, Any], path: str, known: MachineKind, machines: Machines, clouds: Mapping[str, "Cloud"]
 ) -> None:
     named = [(f"{path}.{key}", at(data, key)) for key in known.machine]
-    overrides = f"{path}.mixedInstancesPolicy.overrides"
-    for where, one in items(at(data, "mixedInstancesPolicy.overrides"), overrides, machines.unknown):
-        named.append((f"{where}.instanceType", at(one, "instanceType")))
+    listed, inside = known.several
+    for where, one in items(at(data, listed) if listed else None, f"{path}.{listed}", machines.unknown):
+        named.append((f"{where}.{inside}", at(one, inside)))
     for where, name in named:
         if name is UNKNOWN:
             machines.unknown.append(where)
         elif isinstance(name, str) and name:
             machines.add(name, accelerator_by_name(name, known.cloud, clouds), where)
-    listed = at(data, known.accelerators) if known.accelerators else None
-    for where, one in items(listed, f"{path}.{known.accelerators}", machines.unknown):
+    beside = at(data, known.accelerators) if known.accelerators else None
+    for where, one in items(beside, f"{path}.{known.accelerators}", machines.unknown):
         kind, count = at(one, "type"), at(one, "count")
         late = [f"{where}.{key}" for key, value in (("type", kind), ("count", count)) if value is UNKNOWN]
         if late:
@@ -209,29 +162,35 @@ def _machines(
         elif "nvidia" in text(kind) and (gpus := number(count) or 0) > 0:
             found = Accelerator("nvidia", Fraction(gpus), text(kind))
             machines.show(found, f"{where} {gpus} × {text(kind).rsplit('/', 1)[-1]}")
-    image = text(data.get("amiType"))
-    if re.fullmatch(r"AL2_x86_64_GPU|\w+_NVIDIA(?:_FIPS)?", image) and not machines.only_other:
-        machines.show(Accelerator("nvidia", None), f"{path}.amiType {image}")
+    key, pattern = known.image
+    image = text(at(data, key)) if key else ""
+    if key and re.fullmatch(pattern, image) and not machines.only_other:
+        machines.show(Accelerator("nvidia", None), f"{path}.{key} {image}")
 
 
 # --- what makes a node of a machine -----------------------------------------------------------------------------------
 
-_REGISTER = "register-with-taints"
+REGISTER = "register-with-taints"
 _TOKEN = re.compile(r"kubernetes:(?P<group>[^:/]+)/[^:/]+:(?P<kind>[A-Za-z0-9]+)")
 
 
-def read_bootstrap(type_token: str, properties: Mapping[str, Any]) -> PoolFacts | None:
+Bootstrap = Callable[[Mapping[str, Any], str, TaintsRead], tuple[str, MissingTaint]]
+"""Reads the taints of a configuration, its `spec` at a path; returns where they stand and how one is written."""
+
+
+def read_bootstrap(type_token: str, properties: Mapping[str, Any], clouds: Mapping[str, "Cloud"]) -> PoolFacts | None:
     """Read the taints of a bootstrap configuration or of a template for one; None for any other object.
 
     Args:
         type_token: Pulumi type, `kubernetes:<apiVersion>:<kind>`.
         properties: The object.
+        clouds: Read those that only their machines take.
     """
     match = _TOKEN.fullmatch(type_token)
     if match is None or match["group"] != "bootstrap.cluster.x-k8s.io":
         return None
     template = match["kind"].endswith("Template")
-    reader = _BOOTSTRAPS.get(match["kind"].removesuffix("Template"))
+    reader = _bootstraps(clouds).get(match["kind"].removesuffix("Template"))
     if reader is None:
         return None
     path = "spec.template.spec" if template else "spec"
@@ -254,34 +213,14 @@ def _kubeadm(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str,
     """Read a KubeadmConfig: workers join, and kubeadm lets its kubelet arguments win over its taints."""
     path = f"{path}.joinConfiguration.nodeRegistration"
     registration = at(spec, "joinConfiguration.nodeRegistration")
-    argument = _argument(at(registration, "kubeletExtraArgs"))
+    argument = kubelet_argument(at(registration, "kubeletExtraArgs"))
     if registration is UNKNOWN:
         read.unknown.append(path)
     elif argument is None:
         read.objects(at(registration, "taints"), f"{path}.taints", KUBERNETES_EFFECTS)
     else:
-        return _registered(argument, f"{path}.kubeletExtraArgs", read)
+        return registered(argument, f"{path}.kubeletExtraArgs", read)
     return f"{path}.taints", as_object(GPU_TAINT, KUBERNETES_EFFECTS)
-
-
-def _eks(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
-    return _registered(_argument(spec.get("kubeletExtraArgs")), f"{path}.kubeletExtraArgs", read)
-
-
-def _nodeadm(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
-    """Read a NodeadmConfig; the kubelet's flags win over its configuration."""
-    flags = at(spec, "kubelet.flags")
-    listed = flags if is_list(flags) else []
-    arguments: list[Any] = [one for one in listed if isinstance(one, str) and one.startswith(f"--{_REGISTER}=")]
-    where = f"{path}.kubelet.config.registerWithTaints"
-    if not arguments:
-        read.objects(at(spec, "kubelet.config.registerWithTaints"), where, KUBERNETES_EFFECTS)
-    if flags is UNKNOWN or UNKNOWN in listed:
-        arguments.append(UNKNOWN)
-    if not arguments:
-        return where, as_object(GPU_TAINT, KUBERNETES_EFFECTS)
-    last = arguments[-1]
-    return _registered(last if last is UNKNOWN else last.partition("=")[2], f"{path}.kubelet.flags", read)
 
 
 def _rke2(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
@@ -290,25 +229,23 @@ def _rke2(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, Mi
     return where, MissingTaint(f'"{GPU_TAINT}"')
 
 
-_BOOTSTRAPS = {
+_BOOTSTRAPS: Mapping[str, Bootstrap] = {
     "KubeadmConfig": _kubeadm,
-    "EKSConfig": _eks,
-    "NodeadmConfig": _nodeadm,
     "RKE2Config": _rke2,
 }
 
 
-def _argument(given: Any) -> Any:
-    """Return the kubelet's taints: from a map, or since v1beta2 of the kubeadm provider a list of name and value."""
+def kubelet_argument(given: Any) -> Any:
+    """Return what registers taints: of a map, or since v1beta2 of the kubeadm provider of a list of name and value."""
     if given is UNKNOWN or isinstance(given, Mapping):
-        return at(given, _REGISTER)
-    named = [one for _, one in items(given, "", []) if at(one, "name") == _REGISTER]
+        return at(given, REGISTER)
+    named = [one for _, one in items(given, "", []) if at(one, "name") == REGISTER]
     return at(named[-1], "value") if named else None
 
 
-def _registered(argument: Any, path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
+def registered(argument: Any, path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
     """Read `key=value:Effect,…`, the kubelet's argument."""
-    where = f"{path}.{_REGISTER}"
+    where = f"{path}.{REGISTER}"
     if argument is UNKNOWN or "$" in text(argument) or "{{" in text(argument):
         read.unknown.append(where)
     else:
@@ -317,9 +254,17 @@ def _registered(argument: Any, path: str, read: TaintsRead) -> tuple[str, Missin
     return where, MissingTaint(f'"{GPU_TAINT}"')
 
 
-def joined_kinds() -> Iterator[tuple[str, str]]:
+def _bootstraps(clouds: Mapping[str, "Cloud"]) -> Mapping[str, Bootstrap]:
+    found = dict(_BOOTSTRAPS)
+    for cloud in clouds.values():
+        found |= cloud.reading().objects.bootstraps
+    return found
+
+
+def joined_kinds(clouds: Mapping[str, "Cloud"]) -> Iterator[tuple[str, str]]:
     """Yield group and kind of what is read for the machines it makes nodes of."""
-    yield from (("bootstrap.cluster.x-k8s.io", f"{kind}{end}") for kind in _BOOTSTRAPS for end in ("", "Template"))
+    kinds = _bootstraps(clouds)
+    yield from (("bootstrap.cluster.x-k8s.io", f"{kind}{end}") for kind in kinds for end in ("", "Template"))
     yield from (("cluster.x-k8s.io", kind) for kind in _OWNERS)
     yield _CONTROL_PLANE
 

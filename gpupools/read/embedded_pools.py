@@ -5,7 +5,7 @@ Crossplane take Terraform's: blocks in the singular (`taint`, `guestAccelerator`
 `spec.forProvider`, where older versions wrap single blocks in lists. So a specification is read by the reader of the
 cloud's own resource, and paths are told in the spelling of the object.
 
-Which objects those are each cloud says, with its sources (`Reading.objects`).
+Which objects those are each cloud says, with its sources (`KubernetesObjects.held`).
 """
 
 import re
@@ -74,7 +74,7 @@ def upbound(cloud: str, group: str, kind: str, held: HeldPool) -> dict[tuple[str
 def held_by(group: str, kind: str, clouds: Mapping[str, "Cloud"]) -> "tuple[Cloud, HeldPool | HeldList] | None":
     """Return the cloud whose pools objects of this kind hold, and how; None for any other kind."""
     for cloud in clouds.values():
-        held = cloud.reading().objects.get((group, kind))
+        held = cloud.reading().objects.held.get((group, kind))
         if held is not None:
             return cloud, held
     return None

@@ -1,17 +1,16 @@
 """Reads node pools as other tools' files and a running cluster have them. Pure.
 
-eksctl's ClusterConfig, kOps' InstanceGroup, NodePools of HyperShift, MachinePools of Hive, Shoots of Gardener, and the
+kOps' InstanceGroup, NodePools of HyperShift, MachinePools of Hive, Shoots of Gardener, and the
 Node objects that `kubectl get nodes -o yaml` prints.
 
-Sources, as repository and path: eksctl-io/eksctl pkg/apis/eksctl.io/v1alpha5/types.go (99984adb6) and
-https://docs.aws.amazon.com/eks/latest/eksctl/; kubernetes/kops docs/gpu.md and docs/instance_groups.md;
+Sources, as repository and path: kubernetes/kops docs/gpu.md and docs/instance_groups.md;
 openshift/hypershift api/hypershift/v1beta1/nodepool_types.go; openshift/hive apis/hive/v1/machinepool_types.go;
 gardener/gardener pkg/apis/core/v1beta1/types_shoot.go;
 https://kubernetes.io/docs/reference/labels-annotations-taints/ for Node.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
@@ -20,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts
 from gpupools.read.inputs import (
     KUBERNETES_EFFECTS,
-    Hardening,
     Machines,
     TaintsRead,
     accelerator_by_name,
@@ -43,7 +41,7 @@ _Clouds = Mapping[str, "Cloud"]
 
 
 @dataclass(frozen=True)
-class _Group:
+class NodeGroup:
     """Where one group of nodes keeps what is read; paths below the group."""
 
     cloud: str
@@ -56,48 +54,41 @@ class _Group:
     tags: str = ""
 
 
-_EKSCTL = _Group(
-    "aws",
-    ("instanceType", "instanceTypes", "instancesDistribution.instanceTypes"),
-    "labels",
-    ("minSize", "maxSize"),
-    "desiredCapacity",
-    "tags",
-)
-_KOPS = _Group(
+_KOPS = NodeGroup(
     "", ("machineType", "mixedInstancesPolicy.instances"), "nodeLabels", ("minSize", "maxSize"), tags="cloudLabels"
 )
-_HYPERSHIFT = _Group(
+_HYPERSHIFT = NodeGroup(
     "",
     ("platform.aws.instanceType", "platform.azure.vmSize", "platform.gcp.machineType"),
     "nodeLabels",
     ("autoScaling.min", "autoScaling.max"),
     "replicas",
 )
-_HIVE = _Group(
+_HIVE = NodeGroup(
     "",
     ("platform.aws.type", "platform.azure.type", "platform.gcp.type"),
     "labels",
     ("autoscaling.minReplicas", "autoscaling.maxReplicas"),
     "replicas",
 )
-_GARDENER = _Group("", ("machine.type",), "labels", ("minimum", "maximum"))
+_GARDENER = NodeGroup("", ("machine.type",), "labels", ("minimum", "maximum"))
 
 
-def read_node_groups(given: Mapping[str, Any], group: str, kind: str, clouds: _Clouds) -> Iterator[PoolFacts]:
-    """Read the pools of an object.
+def reader(group: str, kind: str, clouds: _Clouds) -> "Reader | None":
+    """Return the reader of an object that is groups of nodes by itself; None for any other kind."""
+    tables = (KINDS, *(cloud.reading().objects.pools for cloud in clouds.values()))
+    return next((known for table in tables if (known := table.get((group, kind))) is not None), None)
+
+
+def read_group(known: NodeGroup, data: Any, path: str, clouds: _Clouds) -> tuple[PoolFacts, Machines]:
+    """Read everything but taints.
 
     Args:
-        given: The object.
-        group: Of its API version.
-        kind: With `group` a key of `KINDS`.
+        known: Where what is.
+        data: The group.
+        path: Of the group.
         clouds: Know the machines.
     """
-    return KINDS[group, kind](given, clouds)
-
-
-def _read(known: _Group, data: Any, path: str, clouds: _Clouds) -> tuple[PoolFacts, Machines]:
-    """Read everything but taints."""
     machines = Machines()
     if data is UNKNOWN:
         machines.unknown.append(path)
@@ -122,7 +113,16 @@ def _read(known: _Group, data: Any, path: str, clouds: _Clouds) -> tuple[PoolFac
     return facts, machines
 
 
-def _told(facts: PoolFacts, machines: Machines, read: TaintsRead, where: str, *, texts: bool = False) -> PoolFacts:
+def told(facts: PoolFacts, machines: Machines, read: TaintsRead, where: str, *, texts: bool = False) -> PoolFacts:
+    """Return the whole of what a group says.
+
+    Args:
+        facts: What `read_group` returned, with `machines`.
+        machines: What it names.
+        read: Its taints.
+        where: Path of the taints.
+        texts: Say that taints are texts there, not objects.
+    """
     taint = wanted_taint(machines.accelerator)
     return replace(
         facts,
@@ -139,48 +139,11 @@ def _told(facts: PoolFacts, machines: Machines, read: TaintsRead, where: str, *,
     )
 
 
-def _eksctl(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
-    """Read eksctl's groups: it adds no taint of its own, and m5.large where no type is named (`DefaultNodeType`)."""
-    late: list[str] = []
-    for key in ("managedNodeGroups", "nodeGroups"):
-        for path, one in items(given.get(key), key, late):
-            facts, machines = _read(_EKSCTL, one, path, clouds)
-            selector = at(one, "instanceSelector")
-            gpus = at(selector, "gpus")
-            if (number(gpus) or 0) > 0:
-                machines.show(Accelerator("nvidia", None), f"{path}.instanceSelector.gpus {number(gpus)}")
-            elif selector is UNKNOWN or (isinstance(selector, Mapping) and number(gpus) != 0):
-                machines.unknown.append(f"{path}.instanceSelector.gpus")  # 0 selects machines without GPUs
-            template = at(one, "launchTemplate")
-            if template is not None and not machines.names:
-                machines.unknown.append(f"{path}.launchTemplate")
-            read = TaintsRead()
-            taints = at(one, "taints")
-            if isinstance(taints, Mapping):  # the older form, key to `value:Effect`
-                for name, rest in taints.items():
-                    if rest is UNKNOWN:
-                        read.unknown.append(f"{path}.taints.{name}")
-                    else:
-                        read.line(f"{name}={rest}" if isinstance(rest, str) else rest, f"{path}.taints.{name}")
-            else:
-                read.objects(taints, f"{path}.taints", KUBERNETES_EFFECTS)
-            if "taint" in text(at(one, "overrideBootstrapCommand")):
-                read.unknown.append(f"{path}.taints")  # the script may have them
-                read.note(f"{path}.overrideBootstrapCommand: is a script, which is not run here")
-            hardening = Hardening("https://docs.aws.amazon.com/eks/latest/eksctl/security.html")
-            ssh = flag(at(one, "ssh.allow"))
-            hardening.want("remote-access", f"{path}.ssh.allow", ssh, ssh is not True, "false", "nodes need no SSH")
-            found = _told(facts, machines, read, f"{path}.taints")
-            yield replace(found, pool=text(at(one, "name")), weaknesses=tuple(hardening.found))
-    for path in late:
-        yield PoolFacts("aws", (), None, (), unknown=(path,), where=path)
-
-
 def _kops(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
     """Read an InstanceGroup of nodes; kOps taints GPU nodes where it manages their driver (docs/gpu.md)."""
     if text(at(given, "spec.role")).casefold() in ("controlplane", "control-plane", "master", "bastion", "apiserver"):
         return
-    facts, machines = _read(_KOPS, at(given, "spec"), "spec", clouds)
+    facts, machines = read_group(_KOPS, at(given, "spec"), "spec", clouds)
     for where, one in items(at(given, "spec.guestAccelerators"), "spec.guestAccelerators", machines.unknown):
         model = text(at(one, "acceleratorType"))
         if "nvidia" in model:
@@ -193,15 +156,15 @@ def _kops(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
     elif managed is None:
         read.unknown[:] = ["spec.taints"]
         read.note("containerd.nvidiaGPU of the Cluster: where it is enabled, kOps taints nodes with GPUs")
-    yield _told(facts, machines, read, "spec.taints", texts=True)
+    yield told(facts, machines, read, "spec.taints", texts=True)
 
 
-def _of_spec(known: _Group) -> "_Reader":
+def _of_spec(known: NodeGroup) -> "Reader":
     def read(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
-        facts, machines = _read(known, at(given, "spec"), "spec", clouds)
+        facts, machines = read_group(known, at(given, "spec"), "spec", clouds)
         taints = TaintsRead()
         taints.objects(at(given, "spec.taints"), "spec.taints", KUBERNETES_EFFECTS)
-        yield _told(facts, machines, taints, "spec.taints")
+        yield told(facts, machines, taints, "spec.taints")
 
     return read
 
@@ -209,10 +172,10 @@ def _of_spec(known: _Group) -> "_Reader":
 def _shoot(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
     late: list[str] = []
     for path, one in items(at(given, "spec.provider.workers"), "spec.provider.workers", late):
-        facts, machines = _read(_GARDENER, one, path, clouds)
+        facts, machines = read_group(_GARDENER, one, path, clouds)
         read = TaintsRead()
         read.objects(at(one, "taints"), f"{path}.taints", KUBERNETES_EFFECTS)
-        yield replace(_told(facts, machines, read, f"{path}.taints"), pool=text(at(one, "name")))
+        yield replace(told(facts, machines, read, f"{path}.taints"), pool=text(at(one, "name")))
     for path in late:
         yield PoolFacts("kubernetes", (), None, (), unknown=(path,), where=path)
 
@@ -221,14 +184,7 @@ def _shoot(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
 
 _TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 _RESOURCE = re.compile(r"(nvidia|amd)\.com/(gpu(?:\.shared)?|mig-.+)")
-_SAYS_GPU = {
-    "nvidia.com/gpu.present": "nvidia",
-    "amd.com/gpu.present": "amd",
-    "cloud.google.com/gke-accelerator": "nvidia",
-    "kubernetes.azure.com/accelerator": "nvidia",
-    "k8s.amazonaws.com/accelerator": "nvidia",
-}
-_TPU = "cloud.google.com/gke-tpu-accelerator"
+_SAYS_GPU = {"nvidia.com/gpu.present": "nvidia", "amd.com/gpu.present": "amd"}
 
 
 def _node(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
@@ -241,9 +197,13 @@ def _node(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
                 # Slices and replicas are no GPUs, so their number is not the number of GPUs.
                 count = Fraction(offered) if match[2] == "gpu" else None
                 machines.show(Accelerator(match[1], count), f"status.{part} {resource} {amount}")
-    for key, vendor in _SAYS_GPU.items():
+    known = dict(_SAYS_GPU)
+    for cloud in clouds.values():
+        known |= cloud.reading().objects.node_labels
+    other = any(vendor == "other" and key in labels for key, vendor in known.items())
+    for key, vendor in known.items():
         value = labels.get(key, "false")
-        if value not in ("", "false", "none") and _TPU not in labels:
+        if value not in ("", "false", "none") and not other:
             machines.show(Accelerator(vendor, None), f"metadata.labels {key} {value}")
     name = next((labels[key] for key in _TYPES if labels.get(key)), "")
     if name:
@@ -251,14 +211,13 @@ def _node(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
     read = TaintsRead()
     read.objects(at(given, "spec.taints"), "spec.taints", KUBERNETES_EFFECTS)
     facts = PoolFacts("kubernetes", (), None, (), labels=labels, min_nodes=0, max_nodes=1)
-    yield _told(facts, machines, read, "spec.taints")
+    yield told(facts, machines, read, "spec.taints")
 
 
-_Reader = Callable[[Mapping[str, Any], _Clouds], Iterator[PoolFacts]]
+Reader = Callable[[Mapping[str, Any], _Clouds], Iterable[PoolFacts]]
 
-KINDS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
+KINDS: Mapping[tuple[str, str], Reader] = MappingProxyType(
     {
-        ("eksctl.io", "ClusterConfig"): _eksctl,
         ("kops.k8s.io", "InstanceGroup"): _kops,
         ("hypershift.openshift.io", "NodePool"): _of_spec(_HYPERSHIFT),
         ("hive.openshift.io", "MachinePool"): _of_spec(_HIVE),
@@ -267,4 +226,4 @@ KINDS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
         ("core", "Node"): _node,
     }
 )
-"""By group and kind; Pulumi writes Kubernetes' first group as `core`."""
+"""By group and kind, besides those of one cloud (`KubernetesObjects.pools`); Pulumi calls the first group `core`."""

@@ -88,6 +88,18 @@ TYPE = "node.kubernetes.io/instance-type"
             "cpu",
             id="a category without its GPUs",
         ),
+        *(
+            pytest.param(
+                node_pool(need(f"{AWS}/instance-category", "In", "g"), need(label, operator, *values)),
+                "open",
+                id=f"a label that no machine of this provider has, {label} {operator}",
+            )
+            for label, operator, values in [
+                (f"{AZURE}/sku-gpu-count", "DoesNotExist", []),
+                ("eks.amazonaws.com/instance-gpu-count", "DoesNotExist", []),
+                ("karpenter.k8s.gcp/instance-gpu-count", "Lt", ["1"]),
+            ]
+        ),
         pytest.param(node_pool(need(f"{AWS}/instance-gpu-count", "Gt", "0")), "open", id="a count"),
         pytest.param(node_pool(need(f"{AWS}/instance-gpu-count", "Lt", "1")), "cpu", id="a count below 1"),
         pytest.param(node_pool(need(f"{AWS}/instance-gpu-count", "In", "0")), "cpu", id="a count of 0"),
@@ -411,7 +423,7 @@ def test_bounds_and_the_class_are_read() -> None:
 def test_a_node_class_adds_software_and_weaknesses(
     token: str, spec: dict[str, Any], names: set[str], plugin: By
 ) -> None:
-    found = read_template(token, {"spec": spec})
+    found = read_template(token, {"spec": spec}, clouds())
     assert found is not None
     (pool,) = read(node_pool(need(TYPE, "In", "g6.xlarge")))
     both = joined(pool, found, pool.elsewhere[0].property)
@@ -423,7 +435,7 @@ def test_a_node_class_adds_software_and_weaknesses(
 
 
 def test_only_node_classes_are_node_classes() -> None:
-    assert read_template("kubernetes:karpenter.sh/v1:NodePool", node_pool()) is None
+    assert read_template("kubernetes:karpenter.sh/v1:NodePool", node_pool(), clouds()) is None
 
 
 @pytest.mark.parametrize(
@@ -611,12 +623,12 @@ def test_an_owner_names_machine_and_bootstrap_and_has_taints(kind: str) -> None:
 )
 def test_other_objects_own_no_machines_and_bootstrap_none(token: str) -> None:
     assert read_owner(token, {"spec": {"template": {"spec": JOINS}}}) is None
-    assert read_bootstrap(token, {"spec": {"template": {"spec": JOINS}}}) is None
+    assert read_bootstrap(token, {"spec": {"template": {"spec": JOINS}}}, clouds()) is None
 
 
 @pytest.mark.parametrize("kind", ["Secret", "TalosConfig", "KubeadmConfigTemplateTemplate"])
 def test_a_bootstrap_of_another_kind_is_not_read(kind: str) -> None:
-    assert read_bootstrap(f"kubernetes:bootstrap.cluster.x-k8s.io/v1beta1:{kind}", {"spec": {}}) is None
+    assert read_bootstrap(f"kubernetes:bootstrap.cluster.x-k8s.io/v1beta1:{kind}", {"spec": {}}, clouds()) is None
 
 
 @pytest.mark.parametrize(
@@ -652,7 +664,7 @@ def test_machines_with_their_bootstrap_leave_nothing_to_ask() -> None:
     (machines,) = read({"apiVersion": CLUSTER_API, "kind": "AWSMachineTemplate", "spec": spec})
     token = "kubernetes:bootstrap.cluster.x-k8s.io/v1beta1:KubeadmConfig"
     registration = {"joinConfiguration": {"nodeRegistration": {"taints": [TAINT, {"key": "b", "effect": "x"}]}}}
-    config = read_bootstrap(token, {"spec": registration})
+    config = read_bootstrap(token, {"spec": registration}, clouds())
     owner = read_owner("kubernetes:cluster.x-k8s.io/v1beta1:Machine", {"spec": {**JOINS, "taints": []}})
     assert owner is not None
     assert config is not None

@@ -35,7 +35,7 @@ def told(type_token: str, properties: Any) -> list[dict[str, Any]]:
     pools = [pool for cloud in known.values() for pool in cloud.reading().read_pools(type_token, properties)]
     pools += read_kubernetes_pools(type_token, properties, known)
     templates = [cloud.reading().read_template(type_token, properties) for cloud in known.values()]
-    templates.append(read_template(type_token, properties))
+    templates.append(read_template(type_token, properties, known))
     return [_told(pool) for pool in pools or filter(None, templates)]
 
 

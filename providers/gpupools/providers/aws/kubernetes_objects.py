@@ -1,12 +1,23 @@
-"""Kubernetes objects whose specification is an EKS node group or a launch template.
+"""Kubernetes objects that bring EKS nodes or EC2 machines into a cluster.
 
 Sources, as repository and path: aws-controllers-k8s/eks-controller apis/v1alpha1/nodegroup.go;
-crossplane-contrib/provider-upjet-aws examples/eks; crossplane-contrib/provider-aws apis/eks/manualv1alpha1.
+crossplane-contrib/provider-upjet-aws examples/eks; crossplane-contrib/provider-aws apis/eks/manualv1alpha1;
+kubernetes-sigs/cluster-api-provider-aws api/v1beta2, exp/api/v1beta2 and bootstrap/eks/api.
 """
 
+from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
+from typing import Any
 
+from gpupools.base.taints import GPU_TAINT, Effect
+from gpupools.planned.cloud import KubernetesObjects
+from gpupools.planned.pool_facts import UNKNOWN, MissingTaint
+from gpupools.providers.aws.eksctl import read_cluster_config
+from gpupools.providers.aws.karpenter import KARPENTER
+from gpupools.read.cluster_api import INFRASTRUCTURE, REGISTER, TEMPLATE, MachineKind, kubelet_argument, registered
 from gpupools.read.embedded_pools import CROSSPLANE, TERRAFORM, HeldKinds, HeldPool, upbound
+from gpupools.read.inputs import KUBERNETES_EFFECTS, TaintsRead, as_object, at, is_list
 
 _NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -21,7 +32,7 @@ _SINGLE = frozenset(
     }
 )
 
-OBJECTS: HeldKinds = MappingProxyType(
+_HELD: HeldKinds = MappingProxyType(
     {
         ("eks.services.k8s.aws", "Nodegroup"): HeldPool(_NODE_GROUP, single=_SINGLE),
         **upbound("aws", "eks.aws.upbound.io", "NodeGroup", HeldPool(_NODE_GROUP, names=TERRAFORM, single=_SINGLE)),
@@ -30,4 +41,70 @@ OBJECTS: HeldKinds = MappingProxyType(
             _NODE_GROUP, CROSSPLANE, {"ec2SshKey": "ec2SSHKey"}, single=_SINGLE
         ),
     }
+)
+
+# The provider has a spelling of its own: exp/api/v1beta2/types.go, `TaintEffect`.
+_EFFECTS: Mapping[str, Effect] = {
+    "no-schedule": Effect.NO_SCHEDULE,
+    "no-execute": Effect.NO_EXECUTE,
+    "prefer-no-schedule": Effect.PREFER_NO_SCHEDULE,
+}
+_IMAGE = ("amiType", r"AL2_x86_64_GPU|\w+_NVIDIA(?:_FIPS)?")
+_OVERRIDES = ("mixedInstancesPolicy.overrides", "instanceType")
+_SSH = "https://docs.aws.amazon.com/eks/latest/APIReference/API_RemoteAccessConfig.html"
+_MACHINE = MachineKind("aws", ("instanceType",))
+
+_MACHINES = {
+    "AWSManagedMachinePool": MachineKind(
+        "aws",
+        ("instanceType", "awsLaunchTemplate.instanceType"),
+        taints="taints",
+        effects=_EFFECTS,
+        labels="labels",
+        bounds=("scaling.minSize", "scaling.maxSize"),
+        image=_IMAGE,
+        open={"remoteAccess.sshKeyName": ("remote-access", _SSH)},
+    ),
+    "AWSMachinePool": MachineKind(
+        "aws", ("awsLaunchTemplate.instanceType",), bounds=("minSize", "maxSize"), several=_OVERRIDES
+    ),
+    "AWSMachineTemplate": replace(_MACHINE, below=TEMPLATE),
+    "AWSMachine": _MACHINE,
+    "ROSAMachinePool": MachineKind(
+        "aws",
+        ("instanceType",),
+        taints="taints",
+        labels="labels",
+        bounds=("autoscaling.minReplicas", "autoscaling.maxReplicas"),
+    ),
+}
+
+
+def _eks(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
+    return registered(kubelet_argument(spec.get("kubeletExtraArgs")), f"{path}.kubeletExtraArgs", read)
+
+
+def _nodeadm(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
+    """Read a NodeadmConfig; the kubelet's flags win over its configuration."""
+    flags = at(spec, "kubelet.flags")
+    listed = flags if is_list(flags) else []
+    arguments: list[Any] = [one for one in listed if isinstance(one, str) and one.startswith(f"--{REGISTER}=")]
+    where = f"{path}.kubelet.config.registerWithTaints"
+    if not arguments:
+        read.objects(at(spec, "kubelet.config.registerWithTaints"), where, KUBERNETES_EFFECTS)
+    if flags is UNKNOWN or UNKNOWN in listed:
+        arguments.append(UNKNOWN)
+    if not arguments:
+        return where, as_object(GPU_TAINT, KUBERNETES_EFFECTS)
+    last = arguments[-1]
+    return registered(last if last is UNKNOWN else last.partition("=")[2], f"{path}.kubelet.flags", read)
+
+
+OBJECTS = KubernetesObjects(
+    held=_HELD,
+    pools={("eksctl.io", "ClusterConfig"): read_cluster_config},
+    machines={(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
+    bootstraps={"EKSConfig": _eks, "NodeadmConfig": _nodeadm},
+    karpenter=KARPENTER,
+    node_labels={"k8s.amazonaws.com/accelerator": "nvidia"},
 )

@@ -1,13 +1,17 @@
-"""Kubernetes objects whose specification is an AKS agent pool or cluster.
+"""Kubernetes objects that bring AKS nodes or virtual machines into a cluster.
 
 Sources, as repository and path: Azure/azure-service-operator v2/api/containerservice;
 crossplane-contrib/provider-upjet-azure apis/containerservice; for lists of Azure Service Operator's objects
 kubernetes-sigs/cluster-api-provider-azure api/v1beta1, azureasomanagedmachinepool_types.go and
-azureasomanagedcontrolplane_types.go.
+azureasomanagedcontrolplane_types.go; for its machines api/v1beta1 and exp/api/v1beta1.
 """
 
+from dataclasses import replace
 from types import MappingProxyType
 
+from gpupools.planned.cloud import KubernetesObjects
+from gpupools.providers.azure.karpenter import KARPENTER
+from gpupools.read.cluster_api import INFRASTRUCTURE, TEMPLATE, MachineKind
 from gpupools.read.embedded_pools import TERRAFORM, HeldKinds, HeldList, HeldPool, upbound
 
 _AGENT_POOL = "azure-native:containerservice:AgentPool"
@@ -16,11 +20,10 @@ _CLASSIC_POOL = "azure:containerservice/kubernetesClusterNodePool:KubernetesClus
 _CLASSIC_CLUSTER = "azure:containerservice/kubernetesCluster:KubernetesCluster"
 _ASO = "containerservice.azure.com"
 _ASO_POOL, _ASO_CLUSTER = "ManagedClustersAgentPool", "ManagedCluster"
-_CLUSTER_API = "infrastructure.cluster.x-k8s.io"
 _UPBOUND = "containerservice.azure.upbound.io"
 _SINGLE = frozenset({"kubeletConfig"})
 
-OBJECTS: HeldKinds = MappingProxyType(
+_HELD: HeldKinds = MappingProxyType(
     {
         (_ASO, _ASO_POOL): HeldPool(_AGENT_POOL, single=_SINGLE),
         (_ASO, _ASO_CLUSTER): HeldPool(_CLUSTER, single=_SINGLE),
@@ -32,13 +35,39 @@ OBJECTS: HeldKinds = MappingProxyType(
             *("azure", _UPBOUND, "KubernetesCluster"),
             HeldPool(_CLASSIC_CLUSTER, names=TERRAFORM, single=_SINGLE),
         ),
-        (_CLUSTER_API, "AzureASOManagedControlPlane"): HeldList("spec.resources", _ASO_CLUSTER, _CLUSTER),
-        (_CLUSTER_API, "AzureASOManagedControlPlaneTemplate"): HeldList(
+        (INFRASTRUCTURE, "AzureASOManagedControlPlane"): HeldList("spec.resources", _ASO_CLUSTER, _CLUSTER),
+        (INFRASTRUCTURE, "AzureASOManagedControlPlaneTemplate"): HeldList(
             "spec.template.spec.resources", _ASO_CLUSTER, _CLUSTER
         ),
-        (_CLUSTER_API, "AzureASOManagedMachinePool"): HeldList("spec.resources", _ASO_POOL, _AGENT_POOL),
-        (_CLUSTER_API, "AzureASOManagedMachinePoolTemplate"): HeldList(
+        (INFRASTRUCTURE, "AzureASOManagedMachinePool"): HeldList("spec.resources", _ASO_POOL, _AGENT_POOL),
+        (INFRASTRUCTURE, "AzureASOManagedMachinePoolTemplate"): HeldList(
             "spec.template.spec.resources", _ASO_POOL, _AGENT_POOL
         ),
     }
+)
+
+_PUBLIC = "https://learn.microsoft.com/azure/aks/use-node-public-ips"
+_MANAGED = MachineKind(
+    "azure",
+    ("sku",),
+    taints="taints",
+    labels="nodeLabels",
+    bounds=("scaling.minSize", "scaling.maxSize"),
+    open={"enableNodePublicIP": ("public-address", _PUBLIC)},
+)
+_MACHINE = MachineKind("azure", ("vmSize",))
+
+_MACHINES = {
+    "AzureManagedMachinePool": _MANAGED,
+    "AzureManagedMachinePoolTemplate": replace(_MANAGED, below=TEMPLATE),
+    "AzureMachinePool": MachineKind("azure", ("template.vmSize",)),
+    "AzureMachineTemplate": replace(_MACHINE, below=TEMPLATE),
+    "AzureMachine": _MACHINE,
+}
+
+OBJECTS = KubernetesObjects(
+    held=_HELD,
+    machines={(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
+    karpenter=KARPENTER,
+    node_labels={"kubernetes.azure.com/accelerator": "nvidia"},
 )

@@ -1,14 +1,20 @@
-"""Kubernetes objects whose specification is a GKE node pool or cluster.
+"""Kubernetes objects that bring GKE nodes or virtual machines into a cluster.
 
 Sources, as repository and path: GoogleCloudPlatform/k8s-config-connector
 crds/container_v1beta1_containernodepool.yaml and crds/container_v1beta1_containercluster.yaml;
-crossplane-contrib/provider-upjet-gcp apis/container; crossplane-contrib/provider-gcp apis/container/v1beta1.
+crossplane-contrib/provider-upjet-gcp apis/container; crossplane-contrib/provider-gcp apis/container/v1beta1;
+kubernetes-sigs/cluster-api-provider-gcp api/v1beta1 and exp/api/v1beta1.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from gpupools.planned.cloud import KubernetesObjects
+from gpupools.providers.gcp.compute_class import read_compute_class
+from gpupools.providers.gcp.karpenter import KARPENTER
+from gpupools.read.cluster_api import INFRASTRUCTURE, TEMPLATE, MachineKind
 from gpupools.read.embedded_pools import CROSSPLANE, TERRAFORM, HeldKinds, HeldPool, upbound
 from gpupools.read.inputs import at, flag, mapping
 
@@ -45,7 +51,7 @@ def _without_default_pool(given: Mapping[str, Any]) -> Mapping[str, Any]:
 _POOL = HeldPool(_NODE_POOL, names=_NAMES, single=_SINGLE, references=_REFERENCES)
 _WHOLE = HeldPool(_CLUSTER, names=_NAMES, single=_SINGLE, references=_REFERENCES, beside=_without_default_pool)
 
-OBJECTS: HeldKinds = MappingProxyType(
+_HELD: HeldKinds = MappingProxyType(
     {
         (_CONNECTOR, "ContainerNodePool"): _POOL,
         (_CONNECTOR, "ContainerCluster"): _WHOLE,
@@ -55,4 +61,29 @@ OBJECTS: HeldKinds = MappingProxyType(
             _API_POOL, CROSSPLANE, single=_SINGLE, references=_REFERENCES
         ),
     }
+)
+
+_MANAGED = MachineKind(
+    "gcp",
+    ("machineType", "instanceType"),
+    taints="kubernetesTaints",
+    labels="kubernetesLabels",
+    bounds=("scaling.minCount", "scaling.maxCount"),
+)
+_MACHINE = MachineKind("gcp", ("instanceType",), accelerators="guestAccelerators")
+
+_MACHINES = {
+    "GCPManagedMachinePool": _MANAGED,
+    "GCPManagedMachinePoolTemplate": replace(_MANAGED, below=TEMPLATE),
+    "GCPMachinePool": _MACHINE,
+    "GCPMachineTemplate": replace(_MACHINE, below=TEMPLATE),
+    "GCPMachine": _MACHINE,
+}
+
+OBJECTS = KubernetesObjects(
+    held=_HELD,
+    pools={("cloud.google.com", "ComputeClass"): read_compute_class},
+    machines={(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
+    karpenter=KARPENTER,
+    node_labels={"cloud.google.com/gke-accelerator": "nvidia", "cloud.google.com/gke-tpu-accelerator": "other"},
 )

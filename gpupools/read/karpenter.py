@@ -1,0 +1,327 @@
+"""Reads Karpenter's NodePool, Provisioner and NodeClaim, those of EKS Auto Mode and AKS too. Pure.
+
+What a machine is called and which labels say what of it is a provider's own, and so of one cloud: `KarpenterProvider`.
+
+Source, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts, Reference
+from gpupools.read.inputs import (
+    KUBERNETES_EFFECTS,
+    Machines,
+    TaintsRead,
+    accelerator_by_name,
+    as_object,
+    at,
+    items,
+    mapping,
+    number,
+    string_map,
+    text,
+    wanted_taint,
+)
+
+if TYPE_CHECKING:
+    from gpupools.planned.cloud import Cloud
+
+_Clouds = Mapping[str, "Cloud"]
+
+_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+_GPU_KEYS = ("gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory")
+_OTHER_KEYS = ("accelerator-name", "accelerator-manufacturer", "accelerator-count")
+_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd"}
+
+
+@dataclass
+class Requirement:
+    """What a NodePool demands of one label."""
+
+    path: str
+    operator: str
+    values: tuple[str, ...]
+    late: bool = False
+    """True when some of it is not known yet."""
+
+    def allows(self, value: str) -> bool:
+        """Say whether a machine with this value of the label may be taken."""
+        if self.operator == "In":
+            return self.late or value in self.values
+        if self.operator == "NotIn":
+            return value not in self.values
+        if self.operator in ("Gt", "Lt", "Gte", "Lte") and self.values and not self.late:
+            bound, given = number(self.values[0]), number(value)
+            if bound is None or given is None:
+                return True
+            return {"Gt": given > bound, "Lt": given < bound, "Gte": given >= bound, "Lte": given <= bound}[
+                self.operator
+            ]
+        return self.operator != "DoesNotExist"
+
+    @property
+    def wants(self) -> bool:
+        """Say whether only machines that have the label may be taken."""
+        if self.operator in ("Gt", "Gte"):
+            return True
+        return self.operator == "Exists" or (self.operator == "In" and bool(set(self.values) - {"0"}))
+
+
+@dataclass
+class Requirements:
+    """What a NodePool demands of the labels of its machines."""
+
+    by_label: dict[str, list[Requirement]] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+
+    def read(
+        self,
+        value: object,
+        path: str,
+        labels: Mapping[str, str],
+        labels_path: str,
+        says_machine: Callable[[str], bool],
+    ) -> None:
+        """Read a list of requirements, and the labels of a template, which are requirements too."""
+        for where, one in items(value, path, self.unknown):
+            key, operator = at(one, "key"), at(one, "operator")
+            if key is UNKNOWN or (operator is UNKNOWN and isinstance(key, str) and says_machine(key)):
+                self.unknown.append(f"{where}.{'key' if key is UNKNOWN else 'operator'}")
+                continue
+            late: list[str] = []
+            values = tuple(_value(item) for _, item in items(at(one, "values"), f"{where}.values", late))
+            if isinstance(key, str) and isinstance(operator, str):
+                wanted = Requirement(where, operator, values, bool(late))
+                self.by_label.setdefault(key, []).append(wanted)
+                if late and says_machine(key) and operator == "In":
+                    self.unknown += late
+        for key, label in labels.items():
+            if says_machine(key):
+                self.by_label.setdefault(key, []).append(Requirement(f"{labels_path}.{key}", "In", (label,)))
+
+    def of(self, *keys: str) -> Iterator[tuple[str, Requirement]]:
+        """Yield what is demanded of these labels, each with its label."""
+        for key in keys:
+            for one in self.by_label.get(key, ()):
+                yield key, one
+
+    def listed(self, *keys: str) -> Iterator[tuple[str, "Requirement", str]]:
+        """Yield each value that a list of these labels names, with the label and what demands it."""
+        for key, one in self.of(*keys):
+            for value in one.values if one.operator == "In" else ():
+                yield key, one, value
+
+    def allow(self, value: str, *keys: str) -> bool:
+        """Say whether a machine of which these labels say this may be taken."""
+        return all(one.allows(value) for _, one in self.of(*keys))
+
+
+def fits_any(name: str, wanted: "Requirements") -> bool:
+    """Say that nothing but its own name speaks against a machine."""
+    return True
+
+
+def shows_nothing(wanted: "Requirements", machines: Machines, accelerator: Callable[[str], Accelerator]) -> None:
+    """Count no machine: no label of this provider stands for several."""
+
+
+def may_have_gpus(wanted: "Requirements") -> bool:
+    """Say that machines with GPUs may be taken."""
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class KarpenterProvider:
+    """What one of Karpenter's providers calls machines, and what its labels say of them."""
+
+    groups: tuple[str, ...]
+    """API groups of its node classes, which are the domains of its labels too."""
+    part: str
+    """What stands after the domain, before `gpu-name` and its like: `instance-`."""
+    classes: "Mapping[str, Callable[[Mapping[str, Any]], PoolFacts]]" = field(default_factory=dict)
+    """Readers of its node classes, by kind, from their `spec`; the first group is theirs."""
+    former_classes: tuple[str, ...] = ()
+    """Kinds of classes that are no longer served."""
+    type_labels: tuple[str, ...] = ()
+    """Labels that name the machine, besides Kubernetes' own."""
+    fits: "Callable[[str, Requirements], bool]" = fits_any
+    """Say whether a machine is not ruled out by requirements that its name answers."""
+    shown: "Callable[[Requirements, Machines, Callable[[str], Accelerator]], None]" = shows_nothing
+    """Count what requirements on families of machines select; the last says what a machine carries by its name."""
+    gpus_left: "Callable[[Requirements], bool]" = may_have_gpus
+    """Say whether a limit on GPUs can matter: requirements name no family, and leave machines with GPUs."""
+
+    @property
+    def domains(self) -> tuple[str, ...]:
+        """Return what its labels begin with."""
+        return tuple(f"{group}/" for group in self.groups)
+
+    @property
+    def prefixes(self) -> tuple[str, ...]:
+        """Return what stands before the name of a property of a machine."""
+        return tuple(f"{domain}{self.part}" for domain in self.domains)
+
+    @property
+    def marks(self) -> tuple[str, ...]:
+        """Return what a pool of this provider is known by."""
+        return (*self.groups, *self.classes, *self.former_classes)
+
+
+def providers_of(clouds: _Clouds) -> Iterator[tuple[str, KarpenterProvider]]:
+    """Yield Karpenter's providers, each with its cloud."""
+    for name, cloud in clouds.items():
+        provider = cloud.reading().objects.karpenter
+        if provider is not None:
+            yield name, provider
+
+
+def _value(item: object) -> str:
+    whole = number(item)
+    return item if isinstance(item, str) else str(whole) if whole is not None and abs(whole) < 10**9 else ""
+
+
+def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Iterator[PoolFacts]:
+    """Read a NodePool: https://karpenter.sh/docs/concepts/nodepools/; startup taints are removed after start.
+
+    Args:
+        spec: Of the object.
+        kind: `NodePool`, `Provisioner` or `NodeClaim`.
+        clouds: Know the machines and labels of their providers.
+    """
+    inner = "spec.template.spec" if kind == "NodePool" else "spec"
+    template = spec if kind != "NodePool" else mapping(at(spec, "template.spec"))
+    meta = at(spec, "template.metadata.labels") if kind == "NodePool" else spec.get("labels")
+    labels_path = "spec.template.metadata.labels" if kind == "NodePool" else "spec.labels"
+    providers = dict(providers_of(clouds))
+    wanted = Requirements()
+    if kind == "NodePool" and at(spec, "template.spec") is UNKNOWN:
+        wanted.unknown.append("spec.template.spec")
+    types = (*_TYPES, *(label for each in providers.values() for label in each.type_labels))
+    domains = tuple(domain for each in providers.values() for domain in each.domains)
+    wanted.read(
+        template.get("requirements"),
+        f"{inner}.requirements",
+        string_map(meta),
+        labels_path,
+        lambda key: key in types or key.startswith(domains),
+    )
+    reference = mapping(template.get("nodeClassRef") or template.get("providerRef"))
+    machines = Machines()
+    machines.unknown += wanted.unknown
+    cloud = _cloud_of(reference, wanted, providers)
+    _requested(wanted, cloud, clouds, types, machines)
+    limits = mapping(spec.get("limits"))
+    limits = mapping(limits.get("resources")) or limits  # a Provisioner has them one level deeper
+    excluded = _excluded(wanted, limits, _own_prefixes(reference, cloud, providers))
+    if excluded:
+        machines = Machines(names=machines.names)
+    elif not machines.evidence:
+        _limited(limits, wanted, types, providers.values(), machines)
+    read = TaintsRead()
+    read.objects(template.get("taints"), f"{inner}.taints", KUBERNETES_EFFECTS)
+    if template.get("startupTaints"):
+        read.note(f"{inner}.startupTaints: are removed after the start of a node, so they keep nobody off")
+    nodes = number(limits.get("nodes"))
+    fixed = number(spec.get("replicas"))
+    name = text(reference.get("name"))
+    classes = tuple(f"kubernetes:{group}:{text(reference.get('kind'))}" for group in _class_versions(reference))
+    yield PoolFacts(
+        cloud=cloud or "kubernetes",
+        instance_types=tuple(machines.names),
+        gpus_per_node=machines.gpus,
+        taints=tuple(read.taints),
+        evidence=machines.evidence,
+        unknown=(*machines.unknown, *read.unknown),
+        where=f"{inner}.taints",
+        missing_taint=as_object(wanted_taint(machines.accelerator), KUBERNETES_EFFECTS),
+        accelerator=machines.accelerator,
+        other_accelerator=machines.other,
+        not_counted=tuple(read.not_counted),
+        elsewhere=(Reference(f"{inner}.nodeClassRef", classes, name, frozenset({"image"})),) if name else (),
+        min_nodes=fixed if fixed is not None else 0,
+        max_nodes=nodes if nodes is not None else fixed,
+        labels=string_map(meta),
+    )
+
+
+def _class_versions(reference: Mapping[str, Any]) -> Iterator[str]:
+    group = text(reference.get("group"))
+    if text(reference.get("apiVersion")):
+        yield text(reference.get("apiVersion"))
+    elif group:
+        yield from (f"{group}/{version}" for version in ("v1", "v1beta1", "v1alpha2"))
+
+
+def _cloud_of(reference: Mapping[str, Any], wanted: Requirements, providers: Mapping[str, KarpenterProvider]) -> str:
+    said = " ".join((text(reference.get("group")), text(reference.get("apiVersion")), text(reference.get("kind"))))
+    said += " " + " ".join(wanted.by_label)
+    return next((name for name, each in providers.items() if any(mark in said for mark in each.marks)), "")
+
+
+def _requested(wanted: Requirements, cloud: str, clouds: _Clouds, types: tuple[str, ...], machines: Machines) -> None:
+    """Count the machines that the requirements name or select by an accelerator."""
+    providers = dict(providers_of(clouds))
+    for key, one, name in wanted.listed(*types):
+        if wanted.allow(name, *types) and all(each.fits(name, wanted) for each in providers.values()):
+            machines.add(name, accelerator_by_name(name, cloud, clouds), f"{one.path} {key}")
+    if machines.names:
+        return  # explicit types decide
+    for named, each in providers.items():
+        each.shown(wanted, machines, clouds[named].reading().accelerator)
+    for each in providers.values():
+        for prefix in each.prefixes:
+            _selected(wanted, prefix, machines)
+
+
+def _selected(wanted: Requirements, prefix: str, machines: Machines) -> None:
+    """Count requirements on the accelerator itself."""
+    for key, one in wanted.of(*(f"{prefix}{name}" for name in _GPU_KEYS)):
+        if one.wants:
+            amd = any("amd" in value.casefold() or "radeon" in value.casefold() for value in one.values)
+            only_amd = amd and not any("nvidia" in value.casefold() for value in one.values)
+            said = f"{one.path} {key} {', '.join(one.values)}".rstrip()
+            machines.show(Accelerator("amd" if only_amd else "nvidia", None), said)
+    for key, one in wanted.of(*(f"{prefix}{name}" for name in _OTHER_KEYS)):
+        if one.wants:
+            machines.show(Accelerator("other", None, ", ".join(one.values)), f"{one.path} {key}")
+
+
+def _own_prefixes(
+    reference: Mapping[str, Any], cloud: str, providers: Mapping[str, KarpenterProvider]
+) -> Iterator[str]:
+    """Yield the labels that the machines have: without a label of another provider's are all of them."""
+    group = text(reference.get("group")) or text(reference.get("apiVersion")).rpartition("/")[0]
+    for each in [providers[cloud]] if cloud in providers else providers.values():
+        known = [group] if group in each.groups else each.groups
+        yield from (f"{one}/{each.part}" for one in known)
+
+
+def _excluded(wanted: Requirements, limits: Mapping[str, Any], prefixes: Iterable[str]) -> bool:
+    """Say whether requirements or limits keep every GPU out."""
+    for prefix in prefixes:
+        for name in _GPU_KEYS:
+            if any(one.operator == "DoesNotExist" for _, one in wanted.of(f"{prefix}{name}")):
+                return True
+        if not wanted.allow("1", f"{prefix}gpu-count") and any(
+            one.operator in ("Lt", "Lte") or one.values == ("0",) for _, one in wanted.of(f"{prefix}gpu-count")
+        ):
+            return True
+    return all(resource in limits and number(limits[resource]) == 0 for resource in _RESOURCES)
+
+
+def _limited(
+    limits: Mapping[str, Any],
+    wanted: Requirements,
+    types: tuple[str, ...],
+    providers: Iterable[KarpenterProvider],
+    machines: Machines,
+) -> None:
+    """Count a limit above 0 on GPUs as evidence, unless the requirements take machines without GPUs only."""
+    named = machines.names or any(True for _ in wanted.listed(*types))
+    if named or not all(each.gpus_left(wanted) for each in providers):
+        return
+    for resource, vendor in _RESOURCES.items():
+        if (number(limits.get(resource)) or 0) > 0:
+            machines.show(Accelerator(vendor, None), f"spec.limits {resource}")

@@ -1,0 +1,131 @@
+"""What Karpenter says of EC2's machines: its labels and its EC2NodeClass. Pure.
+
+EKS Auto Mode has the same labels under a domain of its own:
+https://docs.aws.amazon.com/eks/latest/userguide/create-node-pool.html.
+
+Source, as repository and path: aws/karpenter-provider-aws pkg/apis/v1/labels.go.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from gpupools.planned.pool_facts import Accelerator, By, PoolFacts, SoftwareHints
+from gpupools.read.inputs import Hardening, Machines, at, flag, items, mapping, number, string_map, text
+from gpupools.read.karpenter import KarpenterProvider, Requirements
+
+_GROUPS = ("karpenter.k8s.aws", "eks.amazonaws.com")
+_DOMAINS = tuple(f"{group}/" for group in _GROUPS)
+# Every category of EC2 without an accelerator: where all are left out, Karpenter takes machines with GPUs for any pod
+# (aws/karpenter-provider-aws pkg/providers/instance/filter, which prefers other machines only while there are some).
+_CPU_CATEGORIES = ("a", "c", "d", "h", "hpc", "i", "im", "is", "m", "r", "t", "u", "x", "z")
+_GPU_CATEGORIES = ("g", "gr", "p")  # of NVIDIA and AMD
+_OTHER_CATEGORIES = ("inf", "trn", "dl", "vt", "f")
+
+
+def _shown(wanted: Requirements, machines: Machines, accelerator: Callable[[str], Accelerator]) -> None:
+    for domain in _DOMAINS:
+        category_of = f"{domain}instance-category"
+        families = list(wanted.listed(f"{domain}instance-family"))
+        for key, one, family in families:
+            if wanted.allow(_category(family), category_of):
+                machines.show(replace(accelerator(f"{family}.xlarge"), count=None), f"{one.path} {key} {family}")
+        for key, one, category in wanted.listed(category_of) if not _names_families(wanted, domain) else ():
+            other = "other" if category in _OTHER_CATEGORIES else ""
+            vendor = "nvidia" if category in _GPU_CATEGORIES else other
+            machines.show(Accelerator(vendor, None), f"{one.path} {key} {category}")
+        left = [one for _, one in wanted.of(category_of) if one.operator == "NotIn"]
+        only_gpus = not any(wanted.allow(each, category_of) for each in _CPU_CATEGORIES)
+        gpus_left = any(wanted.allow(each, category_of) for each in _GPU_CATEGORIES)
+        if left and not _names_families(wanted, domain) and only_gpus and gpus_left:
+            machines.show(Accelerator("nvidia", None), f"{left[0].path} every category without GPUs left out")
+
+
+def _names_families(wanted: Requirements, domain: str) -> bool:
+    return any(one.operator == "In" for _, one in wanted.of(f"{domain}instance-family"))
+
+
+def _fits(name: str, wanted: Requirements) -> bool:
+    family, _, size = name.partition(".")
+    return all(
+        wanted.allow(family, f"{domain}instance-family")
+        and wanted.allow(_category(family), f"{domain}instance-category")
+        and (not size or wanted.allow(size, f"{domain}instance-size"))
+        for domain in _DOMAINS
+    )
+
+
+def _category(family: str) -> str:
+    """Return the letters before the generation: `g` of `g5`, `gr` of `gr6`."""
+    match = re.match(r"[a-z]+", family)
+    return match[0] if match else ""
+
+
+def _gpus_left(wanted: Requirements) -> bool:
+    for domain in _DOMAINS:
+        keys = (f"{domain}instance-category", f"{domain}instance-family")
+        if any(one.operator == "In" for _, one in wanted.of(*keys)):
+            return False
+        if not any(wanted.allow(category, f"{domain}instance-category") for category in _GPU_CATEGORIES):
+            return False
+    return True
+
+
+_EC2_CLASS = "https://karpenter.sh/docs/concepts/nodeclasses/"
+
+
+def _ec2_node_class(spec: Mapping[str, Any]) -> PoolFacts:
+    """Read an EC2NodeClass; its defaults are the hardened ones (pkg/apis/v1/ec2nodeclass.go, `metadataOptions`)."""
+    hardening = Hardening(_EC2_CLASS)
+    options = mapping(spec.get("metadataOptions"))
+    tokens, hops = options.get("httpTokens"), options.get("httpPutResponseHopLimit")
+    path = "spec.metadataOptions"
+    why = "pods can take the node's credentials from the metadata service"
+    good = tokens in (None, "required")
+    hardening.want("metadata-service", f"{path}.httpTokens", tokens, good, "required", why)
+    good = hops is None or number(hops) == 1
+    mandatory = (number(hops) or 0) > 2
+    hardening.want("metadata-hop-limit", f"{path}.httpPutResponseHopLimit", hops, good, "1", why, mandatory=mandatory)
+    public = spec.get("associatePublicIPAddress")
+    why = "nodes need no public address"
+    hardening.want("public-address", "spec.associatePublicIPAddress", public, flag(public) is not True, "false", why)
+    for where, one in items(spec.get("blockDeviceMappings"), "spec.blockDeviceMappings", []):
+        encrypted = at(one, "ebs.encrypted")
+        why = "images, logs and volumes of pods are on this disk"
+        hardening.want("disk-encryption", f"{where}.ebs.encrypted", encrypted, flag(encrypted) is True, "true", why)
+    aliases = [text(at(one, "alias")) for _, one in items(spec.get("amiSelectorTerms"), "", [])]
+    family = text(spec.get("amiFamily")) or next((alias.partition("@")[0] for alias in aliases if alias), "")
+    hardening.want(
+        "retired-image",
+        "spec.amiSelectorTerms",
+        family,
+        family.casefold() != "al2",
+        "alias al2023@… or bottlerocket@…",
+        "EKS publishes no Amazon Linux 2 images since 2025-11-26, so nodes get no fixes",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/al2023.html",
+    )
+    # Karpenter picks the NVIDIA image of these families for machines with GPUs.
+    plugin = {"bottlerocket": By.CLOUD, "al2023": By.NOBODY}.get(family.casefold(), By.UNSAID)
+    image = By.CLOUD if plugin else By.UNSAID
+    return PoolFacts(
+        cloud="aws",
+        instance_types=(),
+        gpus_per_node=Fraction(0),
+        taints=(),
+        software=SoftwareHints(image, image, plugin, (f"amiFamily {family}",) if plugin else ()),
+        tags=string_map(spec.get("tags")),
+        weaknesses=tuple(hardening.found),
+    )
+
+
+KARPENTER = KarpenterProvider(
+    groups=_GROUPS,
+    part="instance-",
+    classes={"EC2NodeClass": _ec2_node_class},
+    former_classes=("AWSNodeTemplate",),
+    fits=_fits,
+    shown=_shown,
+    gpus_left=_gpus_left,
+)

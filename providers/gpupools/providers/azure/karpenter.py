@@ -1,0 +1,65 @@
+"""What Karpenter says of Azure's machines: its labels and its AKSNodeClass. Pure.
+
+Source, as repository and path: Azure/karpenter-provider-azure pkg/apis/v1beta1/labels.go.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any
+
+from gpupools.planned.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, SoftwareHints
+from gpupools.read.inputs import Hardening, Machines, at, flag, string_map, text
+from gpupools.read.karpenter import KarpenterProvider, Requirements
+
+_GROUP = "karpenter.azure.com"
+_FAMILIES = (f"{_GROUP}/sku-family", f"{_GROUP}/sku-series")
+
+
+def _shown(wanted: Requirements, machines: Machines, accelerator: Callable[[str], Accelerator]) -> None:
+    for key, one in wanted.of(*_FAMILIES):
+        if one.operator == "In" and any(re.match(r"N(?:[CDV]|$)", value.upper()) for value in one.values):
+            machines.show(Accelerator("nvidia", None), f"{one.path} {key} {', '.join(one.values)}")
+
+
+def _gpus_left(wanted: Requirements) -> bool:
+    return not any(one.operator == "In" for _, one in wanted.of(_FAMILIES[0]))
+
+
+def _aks_node_class(spec: Mapping[str, Any]) -> PoolFacts:
+    """Read an AKSNodeClass: Azure/karpenter-provider-azure, pkg/apis/v1beta1/aksnodeclass.go."""
+    hardening = Hardening("https://learn.microsoft.com/azure/aks/enable-host-encryption")
+    encrypted = at(spec, "security.encryptionAtHost")
+    hardening.want(
+        "disk-encryption",
+        "spec.security.encryptionAtHost",
+        encrypted,
+        flag(encrypted) is True,
+        "true, where the size and the region offer it",
+        "temporary disks and caches are encrypted only at the host",
+        mandatory=False,
+    )
+    mode = at(spec, "gpu.mode")
+    driver = By.NOBODY if mode == "None" else By.UNSAID if mode is UNKNOWN else By.CLOUD
+    toolkit = driver if driver is By.CLOUD else By.UNSAID
+    return PoolFacts(
+        cloud="azure",
+        instance_types=(),
+        gpus_per_node=Fraction(0),
+        taints=(),
+        software=SoftwareHints(
+            driver, toolkit, By.NOBODY, () if mode is UNKNOWN else (f"spec.gpu.mode {text(mode) or 'unset'}",)
+        ),
+        tags=string_map(spec.get("tags")),
+        weaknesses=tuple(hardening.found),
+    )
+
+
+KARPENTER = KarpenterProvider(
+    groups=(_GROUP,),
+    part="sku-",
+    classes={"AKSNodeClass": _aks_node_class},
+    type_labels=(f"{_GROUP}/sku-name",),
+    shown=_shown,
+    gpus_left=_gpus_left,
+)

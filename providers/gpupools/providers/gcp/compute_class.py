@@ -1,0 +1,117 @@
+"""Reads GKE's ComputeClass, which makes node pools by itself. Pure.
+
+Source: https://docs.cloud.google.com/kubernetes-engine/docs/reference/crds/computeclass.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from typing import Any
+
+from gpupools.base.taints import repels_cpu_pods
+from gpupools.planned.cloud import Cloud
+from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts, SharingFacts
+from gpupools.read.inputs import (
+    KUBERNETES_EFFECTS,
+    Hardening,
+    Machines,
+    TaintsRead,
+    accelerator_by_name,
+    as_object,
+    at,
+    flag,
+    items,
+    mapping,
+    number,
+    string_map,
+    text,
+    wanted_taint,
+)
+
+_Clouds = Mapping[str, Cloud]
+
+
+def read_compute_class(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
+    """Read a ComputeClass that makes node pools by itself; without that it only chooses among declared ones."""
+    if given.get("spec") is UNKNOWN:
+        yield PoolFacts("gcp", (), None, (), unknown=("spec",), where="spec")
+        return
+    spec = mapping(given.get("spec"))
+    if flag(at(spec, "nodePoolAutoCreation.enabled")) is False or spec.get("nodePoolAutoCreation") is None:
+        return
+    machines = Machines()
+    read: TaintsRead | None = None
+    sharing: SharingFacts | None = None
+    for where, one in items(spec.get("priorities"), "spec.priorities", machines.unknown):
+        own = Machines()
+        for each in (machines, own):
+            _priority(one, where, clouds, each)
+        if own.evidence or own.unknown:
+            sharing = sharing or _class_sharing(at(one, "gpu.gpuSharing"), f"{where}.gpu.gpuSharing")
+            taints = _class_taints(spec, one, where)
+            # A class may take machines by any of its priorities, so the one that lets pods on its GPUs decides.
+            if read is None or (repels_cpu_pods(read.taints) and not repels_cpu_pods(taints.taints)):
+                read = taints
+    read = read or _class_taints(spec, None, "")
+    account = at(spec, "nodePoolConfig.serviceAccount")
+    hardening = Hardening("https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster")
+    hardening.want(
+        "node-identity",
+        "spec.nodePoolConfig.serviceAccount",
+        account,
+        isinstance(account, str) and account not in ("", "default"),
+        "an account of its own with roles/container.defaultNodeServiceAccount",
+        "the default account can do far more than a node needs",
+    )
+    yield PoolFacts(
+        cloud="gcp",
+        instance_types=tuple(machines.names),
+        gpus_per_node=machines.gpus,
+        taints=tuple(read.taints),
+        evidence=machines.evidence,
+        unknown=(*machines.unknown, *read.unknown),
+        where="spec.nodePoolConfig.taints",
+        missing_taint=as_object(wanted_taint(machines.accelerator), KUBERNETES_EFFECTS),
+        accelerator=machines.accelerator,
+        other_accelerator=machines.other,
+        not_counted=tuple(read.not_counted),
+        sharing=sharing,
+        labels=string_map(at(spec, "nodePoolConfig.nodeLabels")),
+        weaknesses=tuple(hardening.found),
+    )
+
+
+def _priority(one: Any, where: str, clouds: _Clouds, machines: Machines) -> None:
+    """Count the machine of one priority of a ComputeClass."""
+    name, family, gpu = (at(one, key) for key in ("machineType", "machineFamily", "gpu.type"))
+    machines.unknown += [
+        f"{where}.{key}"
+        for key, value in (("machineType", name), ("machineFamily", family), ("gpu", at(one, "gpu")), ("gpu.type", gpu))
+        if value is UNKNOWN
+    ]
+    if isinstance(gpu, str) and gpu:
+        count = number(at(one, "gpu.count")) or 1
+        machines.show(Accelerator("nvidia", Fraction(count), gpu), f"{where}.gpu {count} × {gpu}")
+    if isinstance(name, str) and name:
+        machines.add(name, accelerator_by_name(name, "gcp", clouds), f"{where}.machineType")
+    elif isinstance(family, str) and re.fullmatch(r"a[2-9]\w*|g[2-9]\w*", family):
+        machines.show(Accelerator("nvidia", None), f"{where}.machineFamily {family}")
+
+
+def _class_taints(spec: Mapping[str, Any], priority: Any, where: str) -> TaintsRead:
+    """Read the taints of the nodes that a priority makes: its own, and those of all nodes of the class."""
+    read = TaintsRead()
+    read.objects(at(spec, "nodePoolConfig.taints"), "spec.nodePoolConfig.taints", KUBERNETES_EFFECTS)
+    read.objects(at(priority, "taints"), f"{where}.taints", KUBERNETES_EFFECTS)
+    return read
+
+
+# https://github.com/kcl-lang/modules/pull/358, which quotes the reference (2026-11-22).
+_CLASS_SHARING = {"TIME_SHARING": "time-slicing", "MPS": "mps"}
+
+
+def _class_sharing(given: object, path: str) -> SharingFacts | None:
+    way, size = _CLASS_SHARING.get(text(at(given, "sharingStrategy")), ""), text(at(given, "gpuPartitionSize"))
+    kind = "+".join(part for part in ("mig-single" if size else "", way) if part)
+    clients = number(at(given, "maxSharedClientsPerGPU")) if way else None
+    return SharingFacts(kind, clients=clients, profile=size, said_by=path) if kind else None
