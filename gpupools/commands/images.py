@@ -70,7 +70,7 @@ def _images(runtimes: Sequence[RuntimePlan]) -> list[Pulled]:
     for image in sorted({each.image for runtime in runtimes for each in runtime.images}):
         users = [(runtime.cluster, each) for runtime in runtimes for each in runtime.images if each.image == image]
         stated = None if any(each.by_system for _, each in users) else digest_of(image)
-        note, command = "", image_digest_command(image)
+        note, command = "", image_digest_command(image, clouds().values())
         if any(each.by_system for _, each in users):
             note = f"the tag goes on with the system of the nodes: {image.rpartition(':')[2]}-ubuntu24.04"
             command += "-ubuntu24.04"

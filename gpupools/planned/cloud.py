@@ -294,6 +294,11 @@ def no_free_form(type_token: str) -> FreeForms | None:
     return None
 
 
+def no_login(host: str) -> str:
+    """Name no command, for a cloud without registries that answer only who has logged in."""
+    return ""
+
+
 def no_registry(cluster: Cluster) -> str:
     """Name none, for a cloud whose own images no chart asks for."""
     return ""
@@ -356,6 +361,8 @@ class Cloud:
     """How a cluster is looked up for a new stack file."""
     own_registry: Callable[[Cluster], str] = no_registry
     """Name the registry with the cloud's own images for a cluster, where charts name that of another region."""
+    registry_login: Callable[[str], str] = no_login
+    """Return the command that logs `crane` in to a registry of this cloud; empty for any other host."""
     component_name_limit: int | None = None
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
 

@@ -6,8 +6,7 @@ pull secrets from) and `data/digests.csv` (digests that their publishers state).
 """
 
 import csv
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from shlex import quote
@@ -15,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpupools.asked.runtime_spec import RuntimeSpec
+from gpupools.planned.cloud import Cloud
 from gpupools.planned.runtime_plan import ContainerImage, KubernetesObject
 from gpupools.runtime.charts import at, charts, value_seen
 
@@ -99,23 +99,18 @@ def digest_of(what: str) -> Digest | None:
     return _digests().get(what)
 
 
-def image_digest_command(image: str) -> str:
+def image_digest_command(image: str, clouds: Iterable[Cloud]) -> str:
     """Return the command that asks an image's registry for the digest, of all its platforms together.
 
-    https://github.com/google/go-containerregistry/blob/main/cmd/crane/doc/crane_digest.md; AWS's own registries answer
-    nobody who has not logged in, https://docs.aws.amazon.com/eks/latest/userguide/copy-image-to-repository.html.
+    https://github.com/google/go-containerregistry/blob/main/cmd/crane/doc/crane_digest.md
+
+    Args:
+        image: With its tag.
+        clouds: Know which of their registries want a login before.
     """
     host = image.partition("/")[0]
-    private = _ECR.fullmatch(host)
-    login = ""
-    if private is not None:
-        login = (
-            f"aws ecr get-login-password --region {private[1]} | crane auth login {host} -u AWS --password-stdin && "
-        )
-    return f"{login}crane digest {quote(image)}"
-
-
-_ECR = re.compile(r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
+    logins = [login for cloud in clouds if (login := cloud.registry_login(host))]
+    return " && ".join([*logins, f"crane digest {quote(image)}"])
 
 
 def chart_digest_command(chart: str, version: str, repository: str) -> str:

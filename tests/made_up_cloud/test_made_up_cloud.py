@@ -205,6 +205,59 @@ def test_the_policies_judge_it(tree: Path, tmp_path: Path) -> None:
     assert "4 NVIDIA GPUs per node (machine cumulus.4), but no permanent taint keeps other pods off" in done.stdout
 
 
+OBJECTS = {
+    "karpenter": (
+        {
+            "apiVersion": "karpenter.sh/v1",
+            "kind": "NodePool",
+            "metadata": {"name": "open"},
+            "spec": {
+                "template": {
+                    "spec": {
+                        "nodeClassRef": {"group": "karpenter.nimbus.example.com", "kind": "NimbusClass", "name": "a"},
+                        "requirements": [
+                            {"key": "karpenter.nimbus.example.com/machine-gpu-count", "operator": "Gt", "values": ["0"]}
+                        ],
+                    }
+                }
+            },
+        },
+        "spec.template.spec.requirements[0] karpenter.nimbus.example.com/machine-gpu-count 0",
+    ),
+    "Cluster API": (
+        {
+            "apiVersion": "infrastructure.cluster.x-k8s.io/v1",
+            "kind": "NimbusMachinePool",
+            "metadata": {"name": "open"},
+            "spec": {"machine": "cumulus.4"},
+        },
+        "spec.machine cumulus.4",
+    ),
+    "a running node": (
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": "open", "labels": {"nimbus.example.com/gpu": "l4"}},
+        },
+        "metadata.labels nimbus.example.com/gpu l4",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_the_policies_judge_its_kubernetes_objects(name: str, tree: Path, tmp_path: Path) -> None:
+    manifest, evidence = OBJECTS[name]
+    (tmp_path / "open.yaml").write_text(yaml.safe_dump(manifest), encoding="utf-8")
+
+    done = run(
+        *(tree, "-c", "import sys; from gpupools.commands.cli import main; sys.exit(main())", "policy"),
+        str(tmp_path / "open.yaml"),
+    )
+
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert f"({evidence}), but no permanent taint keeps other pods off" in done.stdout
+
+
 # --- every part ---
 
 

@@ -305,7 +305,7 @@ def test_what_is_not_known_is_printed_with_the_command_that_asks(
     ids=["public", "AWS's own", "no image"],
 )
 def test_the_command_asks_the_registry_as_it_wants_to_be_asked(image: str, command: str) -> None:
-    assert image_digest_command(image) == command
+    assert image_digest_command(image, clouds().values()) == command
 
 
 def test_an_oci_chart_is_asked_for_as_an_image_is() -> None:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpupools.base.taints import Effect
-from gpupools.planned.cloud import Reading
+from gpupools.planned.cloud import KubernetesObjects, Reading
 from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, PoolFacts
+from gpupools.read.cluster_api import INFRASTRUCTURE, MachineKind
 from gpupools.read.inputs import (
     Machines,
     TaintsRead,
@@ -17,6 +18,7 @@ from gpupools.read.inputs import (
     string_map,
     wanted_taint,
 )
+from gpupools.read.karpenter import KarpenterProvider
 from tests.made_up_cloud.nimbus.by_hand import overridden
 from tests.made_up_cloud.nimbus.machines import INSTANCE_TYPES
 
@@ -64,5 +66,13 @@ def read_pools(type_token: str, properties: Mapping[str, Any]) -> tuple[PoolFact
 
 
 READING = Reading(
-    read_pools=read_pools, accelerator=accelerator, overridden=overridden, types=("nimbus:index:NodePool",)
+    read_pools=read_pools,
+    accelerator=accelerator,
+    overridden=overridden,
+    types=("nimbus:index:NodePool",),
+    objects=KubernetesObjects(
+        machines={(INFRASTRUCTURE, "NimbusMachinePool"): MachineKind("nimbus", ("machine",), taints="taints")},
+        karpenter=KarpenterProvider(groups=("karpenter.nimbus.example.com",), part="machine-"),
+        node_labels={"nimbus.example.com/gpu": "nvidia"},
+    ),
 )

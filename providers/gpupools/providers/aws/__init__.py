@@ -14,7 +14,7 @@ from gpupools.providers.aws.described import DESCRIBED
 from gpupools.providers.aws.edits import edits
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PLACEMENT_GROUP, SETTINGS
-from gpupools.providers.aws.registries import own_registry
+from gpupools.providers.aws.registries import own_registry, registry_login
 from gpupools.providers.aws.reserved import LABELS, TAINTS
 from gpupools.providers.aws.runtime import node_runtime
 
@@ -78,6 +78,7 @@ CLOUD = Cloud(
     node_runtime=node_runtime,
     models_claims=False,
     own_registry=own_registry,
+    registry_login=registry_login,
     helpers={
         "cluster_autoscaler": "https://docs.aws.amazon.com/eks/latest/userguide/autoscaling.html",
         "node_monitoring_agent": "https://docs.aws.amazon.com/eks/latest/userguide/node-health.html",

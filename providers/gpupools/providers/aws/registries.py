@@ -1,6 +1,7 @@
 """AWS's own registries, from which an EKS cluster pulls what AWS publishes: one in each region. Pure."""
 
 import csv
+import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,20 @@ def own_registry(cluster: Cluster) -> str:
     https://docs.aws.amazon.com/eks/latest/userguide/add-ons-images.html
     """
     return _registries().get(getattr(cluster, "region", ""), "")
+
+
+def registry_login(host: str) -> str:
+    """Return the command that logs in to a registry of AWS, which answers nobody else; empty for any other host.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/copy-image-to-repository.html
+    """
+    private = _ECR.fullmatch(host)
+    if private is None:
+        return ""
+    return f"aws ecr get-login-password --region {private[1]} | crane auth login {host} -u AWS --password-stdin"
+
+
+_ECR = re.compile(r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
 
 
 @cache
