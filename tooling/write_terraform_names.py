@@ -17,7 +17,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from gpupools.preview.schema import _is_input_class, _members, _shape_of_class, _shape_of_token
+from gpupools.preview.schema import _members, _shape_of_class, _shape_of_token
+from gpupools.providers.sdk_internals import is_input_type
 
 FILE = Path(str(files("gpupools.policies.documents") / "terraform_names.json"))
 
@@ -73,10 +74,10 @@ def _differences(shape: Any, at: tuple[str, ...]) -> Iterator[tuple[str, str, st
             is_list = get_origin(member) in (list, Sequence)
             inner = [part for argument in get_args(member) for part in _members(argument)] if is_list else [member]
             if is_list and (one := singular(name)) != name:
-                kind = "blocks" if any(_is_input_class(part) for part in inner) else "values"
+                kind = "blocks" if any(is_input_type(part) for part in inner) else "values"
                 yield kind, ".".join(path), ".".join((*at, snake(one)))
             for part in inner:
-                if _is_input_class(part):
+                if is_input_type(part):
                     if not is_list:
                         yield "objects", ".".join(path), ""
                     yield from _differences(_shape_of_class(part), path)

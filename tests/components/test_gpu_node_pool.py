@@ -9,7 +9,7 @@ import yaml
 
 from gpupools.asked.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
 from gpupools.base.errors import Rejected
-from gpupools.components import declared
+from gpupools.components import declared, package
 from gpupools.components.gpu_node_pool import GpuNodePoolArgs, NodesArgs, PoolArgs, SharingArgs, plan_args
 from gpupools.preview.program import Preview, preview_program
 from gpupools.preview.schema import UNKNOWN
@@ -76,6 +76,25 @@ def test_it_returns_the_name_the_cloud_knows_the_pool_by(preview: RunProgram) ->
 
     (pool,) = [resource for resource in shown.resources if resource.type.endswith(":NodePool")]
     assert shown.outputs["name"] == pool.inputs["name"]
+
+
+def test_the_state_keeps_every_output_that_a_program_can_read(preview: RunProgram) -> None:
+    outputs = package.schema()["resources"][COMPONENT]["properties"]
+    efa = {"instance_type": "p5.48xlarge", "nodes": {"fixed": 1}, "software": "dra-driver"}
+    efa |= {"network": {"rdma": True, "security_group_ids": ["sg-0a1b2c3d"]}}
+    shown = preview(
+        f"""
+        pool = GpuNodePool('train', {args("aws", pool=efa)!r})
+        for key, name in { ({key: package.snake(key) for key in outputs})!r}.items():
+            pulumi.export(key, getattr(pool, name))
+        """
+    )
+
+    (component,) = [each for each in shown.resources if each.type == COMPONENT]
+    assert shown.problems == []
+    assert shown.outputs.keys() == outputs.keys()
+    assert [key for key, value in shown.outputs.items() if not value] == ["capacity"]  # claims stand for it
+    assert shown.state[component.urn]["outputs"] == shown.outputs
 
 
 def test_a_name_for_the_pool_takes_the_place_of_the_components_own(preview: RunProgram) -> None:
@@ -245,6 +264,11 @@ def test_floats_as_another_language_sends_them_make_the_same_pool(preview: RunPr
             ],
             id="pool name",
         ),
+        pytest.param(
+            {"pool": {"gpu": "L4", "nodes": {"max": 2}, "renamed_from": "Old!"}},
+            ["pool.renamed_from: got 'Old!', which was never the key of a pool; name the key the pool had before"],
+            id="former name",
+        ),
     ],
 )
 def test_every_reason_is_given_with_the_argument_it_is_about(changes: dict[str, Any], reasons: list[str]) -> None:
@@ -384,6 +408,7 @@ def serve(name, *keys, cluster=cluster):
     args = {"cloud": "aws", "cluster": cluster, "pools": dict.fromkeys(keys, pool)}
     return GpuRuntime(name, args, pulumi.ResourceOptions(providers=[provider]))
 """
+LATE_NAME = "make('a', 'l4', {**cluster, 'name': pulumi.Output.from_input('x')})"
 TAKEN = "pool_name: 'l4' is the pool of 'a' on this cluster already; give one of the two another pool_name"
 
 
@@ -418,6 +443,12 @@ def unserved(path: str, *keys: str) -> str:
             [],
             id="two late names that turn out to be two",
         ),
+        pytest.param(
+            "make('a', 'l4', {**cluster, 'name': pulumi.Output.from_input('x')})\n"
+            "make('b', 'l4-b', {**cluster, 'name': pulumi.Output.from_input('x')})",
+            [],
+            id="two pools of one late name",
+        ),
         pytest.param("make('a', 'l4'); serve('software', 'l4')", [], id="software for the pool"),
         pytest.param("make('a', 'l4'); serve('software', 'gpu')", [unserved("pools", "gpu")], id="another key"),
         pytest.param(
@@ -425,6 +456,11 @@ def unserved(path: str, *keys: str) -> str:
         ),
         pytest.param(
             "make('a', 'l4', {**cluster, 'name': 'other'}); serve('software', 'gpu')", [], id="of another cluster"
+        ),
+        pytest.param(
+            "serve('software', 'gpu', cluster={**cluster, 'name': 'other'}); make('a', 'l4')",
+            [],
+            id="software of another cluster first",
         ),
     ],
 )
@@ -441,6 +477,7 @@ def test_components_of_one_cluster_are_held_against_each_other(
     [
         pytest.param("make('a', 'l4')", "make('b', 'l4')", [TAKEN], id="one name twice"),
         pytest.param("make('a', 'l4')", "make('a', 'l4')", [], id="the same component once more"),
+        pytest.param(LATE_NAME, LATE_NAME, [], id="the same with a late name"),
         pytest.param("make('a', 'l4')", "serve('software', 'gpu')", [unserved("pools", "gpu")], id="another key"),
         pytest.param(
             "serve('software', 'gpu')", "make('a', 'l4')", [unserved("pool_name", "gpu")], id="software first"

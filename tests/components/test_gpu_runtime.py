@@ -14,6 +14,7 @@ from gpupools.asked.spec import LATE, SHARING_KINDS
 from gpupools.base.errors import Rejected
 from gpupools.components.gpu_node_pool import TrustArgs
 from gpupools.components.gpu_runtime import GpuRuntimeArgs, plan_args
+from gpupools.edits.software import protected_steps
 from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import plan_config
 from gpupools.known.requirements import requirement
@@ -168,6 +169,20 @@ def waiting_pools(plan: RuntimePlan) -> list[str]:
         for step, before in plan.depends.items()
         if step.startswith("pool/") and any(not each.startswith("pool/") for each in before)
     ]
+
+
+def test_software_that_protected_pools_live_by_is_protected_and_nothing_else_is() -> None:
+    config = {**only("lab", MATRIX), "gpupools:production": True}
+    plan = plan_config({key.removeprefix("gpupools:"): value for key, value in config.items()}, clouds())
+    ((runtime,), meant) = plan.runtimes, protected_steps(plan.runtimes[0], plan.stack)
+    shown = run(config)
+    (component,) = of_type(shown, COMPONENT)
+    steps = [*(each.name for each in runtime.releases), *(each.name for each in runtime.objects)]
+
+    assert 0 < len(meant) < len(steps)
+    assert {each.name: each.options.get("protect") for each in below(shown, component)} == {
+        f"lab-runtime-{step.replace('/', '-')}": True if step in meant else None for step in steps
+    }
 
 
 def test_owners_and_pods_are_stack_outputs(shown: Preview, runtimes: list[RuntimePlan]) -> None:
@@ -338,6 +353,7 @@ def test_a_program_gives_the_provider_and_the_pools_to_wait_for(preview: RunProg
     plan = plan_args(own_args())
     assert len(below(shown, component)) == len(plan.releases) + len(plan.objects)
     assert set(shown.outputs["owners"]) == set(shown.outputs["pods"]) == {"a", "b"}
+    assert shown.state[component.urn]["outputs"] == shown.outputs
     pools = {each.urn for each in shown.resources if each.type.endswith(":AgentPool")}
     (release, *_) = [each for each in below(shown, component) if each.type.endswith(":Release")]
     assert pools <= set(dependencies(release))

@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypedDict, overload
 
 import pulumi
 
@@ -16,6 +16,9 @@ class Colour(enum.StrEnum):
 class Size(enum.IntEnum):
     SMALL = 1
     LARGE = 2
+
+
+Many = enum.StrEnum("Many", [f"v{number:02}" for number in range(22)])  # type: ignore[misc]
 
 
 def inputs(kind: Any) -> Any:
@@ -39,6 +42,10 @@ class PlaceArgs:
     lamp_colours: pulumi.Input[Sequence[pulumi.Input[str]]] | None
 
 
+class PlaceArgsDict(TypedDict):
+    room_name: str
+
+
 @inputs
 class CornerArgs:
     corner_of: pulumi.Input[str]
@@ -56,23 +63,27 @@ class ThingArgs:
     colour: pulumi.Input[Colour] | None
     open_colour: pulumi.Input[str | Colour] | None
     size: pulumi.Input[Size] | None
+    one_of_many: pulumi.Input[Many] | None
     several_words: pulumi.Input[Sequence[pulumi.Input[str]]] | None
     word_by_key: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None
     place: pulumi.Input[PlaceArgs] | None
+    place_as_dict: pulumi.Input[PlaceArgs | PlaceArgsDict] | None
     places: pulumi.Input[Sequence[pulumi.Input[PlaceArgs]]] | None
     place_by_key: pulumi.Input[Mapping[str, pulumi.Input[PlaceArgs]]] | None
     place_or_corner: pulumi.Input[PlaceArgs | CornerArgs] | None
     word_or_count: pulumi.Input[str | int] | None
-    plain_list: pulumi.Input[list[Any]] | None
-    plain_map: pulumi.Input[dict[str, Any]] | None
+    plain_list: pulumi.Input[list] | None  # type: ignore[type-arg]
+    plain_map: pulumi.Input[dict] | None  # type: ignore[type-arg]
     anything: pulumi.Input[Any] | None
     file: pulumi.Input[pulumi.Asset | pulumi.Archive] | None
     other: pulumi.Input[pulumi.Resource] | None
+    stranger: pulumi.Input[bytes] | None
+    pair: pulumi.Input[tuple[int, int]] | None
 
 
 class Thing(pulumi.CustomResource):
     @overload
-    def __init__(self, name: str, args: ThingArgs, opts: pulumi.ResourceOptions | None = None) -> None: ...
+    def __init__(self, name: str, args: "ThingArgs", opts: pulumi.ResourceOptions | None = None) -> None: ...
     @overload
     def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None, word: str | None = None) -> None: ...
     def __init__(self, name: str, *args: Any, **more: Any) -> None:

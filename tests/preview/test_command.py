@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from gpupools.base.errors import Problem
 from gpupools.environment.check import CheckedFile, check_stack_file
 from gpupools.preview import command
 from gpupools.preview.command import PROGRAM, preview_file, run
@@ -156,6 +157,21 @@ def test_a_refused_file_declares_nothing(tmp_path: Path, text: str, expected: st
     assert any(expected in f"{problem['key']}: {problem['what']}" for problem in found["problems"])
 
 
+@pytest.mark.parametrize(
+    ("problems", "status"), [((), "accepted"), ((Problem(("pools", "a"), "is wrong"),), "refused")]
+)
+def test_the_answer_says_what_came_of_it(
+    dev_report: Report, monkeypatch: pytest.MonkeyPatch, problems: tuple[Problem, ...], status: str
+) -> None:
+    monkeypatch.setattr(command, "preview_file", lambda *_, **__: replace(dev_report, problems=problems))
+    code, out, err = printed(DEV, as_json=True)
+    found = json.loads(out)
+
+    assert (code, err, found["result"]) == (len(problems), "", status)
+    assert [each["what"] for each in found["problems"]] == ["is wrong"] * len(problems)
+    assert found["command"] == "preview"
+
+
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     code, _, err = printed(tmp_path / "Pulumi.none.yaml")
 
@@ -274,7 +290,7 @@ def test_a_pack_is_told_what_the_engine_tells_it(dev: CheckedFile, tmp_path: Pat
     assert report.problems == ()
 
 
-def test_a_pack_without_rules_of_the_stack_is_not_asked_for_them(dev: CheckedFile, tmp_path: Path) -> None:
+def test_a_pack_may_have_no_rules_of_the_stack(dev: CheckedFile, tmp_path: Path) -> None:
     (tmp_path / "program").mkdir()
     (tmp_path / "program" / "__main__.py").write_text(TOLD)
     (tmp_path / "__main__.py").write_text(TELLING.replace("LATER", ""))

@@ -5,13 +5,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pulumi_policy
 import pytest
 from google.protobuf import json_format, struct_pb2
 
-from gpupools.preview.pack import PolicyPackFailed, PolicyPackProcess, StackResource, as_engine_sends
+from gpupools.preview.pack import (
+    _MAX_MESSAGE_BYTES,
+    PolicyPackFailed,
+    PolicyPackProcess,
+    StackResource,
+    as_engine_sends,
+)
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
@@ -21,7 +29,7 @@ UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 LEVELS = "advisory, disabled, mandatory, remediate"
 
 PACK = """
-import os, pulumi, sys
+import os, pulumi, socket, sys, time
 from pulumi_policy import *
 def validate(args, report):
     print("a policy that prints " * 10000)
@@ -29,6 +37,13 @@ def validate(args, report):
         raise ZeroDivisionError("by nought")
     if args.name == "die":
         sys.stderr.write("last words"); sys.stderr.flush(); os._exit(7)
+    if args.name == "much":
+        report("x" * 5_000_000)
+    if args.name == "sleep":
+        time.sleep(60)
+    if args.name == "ask the engine":
+        host, _, port = sys.argv[1].rpartition(":")
+        socket.create_connection((host, int(port)))
     report(f"{pulumi.get_project()}/{pulumi.get_stack()} {os.environ['PULUMI_DRY_RUN']} {dict(args.get_config())}")
 schema = PolicyConfigSchema(properties={"size": {"type": "integer", "default": 3}, "name": {"type": "string"}})
 PolicyPack(name="small", policies=[
@@ -54,6 +69,15 @@ def gone(pid: int) -> bool:
     return False
 
 
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PolicyPackProcess]:
+    """Start the pack once, from a shell that has a proxy which nothing may go through."""
+    with pytest.MonkeyPatch.context() as shell:
+        shell.setenv("http_proxy", "http://127.0.0.1:1")
+        with PolicyPackProcess(folder(tmp_path_factory.mktemp("pack"), PACK)) as pack:
+            yield pack
+
+
 def messages(pack: PolicyPackProcess, name: str = "x") -> list[tuple[str, str, str]]:
     said = pack.analyze(f"urn:{name}", "t", name, struct_pb2.Struct())
     return [(each.policy, each.level, each.message.split("\n")[1]) for each in said]
@@ -73,9 +97,8 @@ def test_the_process_ends_with_the_context(tmp_path: Path) -> None:
         pack.info()
 
 
-def test_a_diagnostic_belongs_to_the_resource_that_was_judged(tmp_path: Path) -> None:
-    with PolicyPackProcess(folder(tmp_path, PACK)) as pack:
-        (said,) = pack.analyze("urn:x", "t", "x", struct_pb2.Struct())
+def test_a_diagnostic_belongs_to_the_resource_that_was_judged(running: PolicyPackProcess) -> None:
+    (said,) = running.analyze("urn:x", "t", "x", struct_pb2.Struct())
 
     assert (said.urn, said.description, said.severity, said.mandatory) == ("urn:x", "The first.", "unspecified", False)
 
@@ -145,10 +168,11 @@ def test_configuration_reaches_the_policies(tmp_path: Path, config: dict[str, An
             {"one": "severe"},
             f"policy configuration: one has enforcementLevel 'severe'; use one of: {LEVELS}",
         ),
+        ({"all": "severe"}, f"policy configuration: all has enforcementLevel 'severe'; use one of: {LEVELS}"),
         ({"one": {"sise": 1}}, "policy configuration: one has no sise; it has: name, size"),
         ({"two": {"size": 1}}, "policy configuration: two has no size; it has: none"),
     ],
-    ids=["policy", "level", "property", "property of a policy without any"],
+    ids=["policy", "level", "level of all", "property", "property of a policy without any"],
 )
 def test_wrong_configuration_is_refused(tmp_path: Path, config: dict[str, Any], message: str) -> None:
     pack = PolicyPackProcess(folder(tmp_path, PACK), config=config)
@@ -159,25 +183,46 @@ def test_wrong_configuration_is_refused(tmp_path: Path, config: dict[str, Any], 
     assert pack.pid is None
 
 
-def test_stack_policies_see_the_whole_tree(tmp_path: Path) -> None:
+def test_stack_policies_see_the_whole_tree(running: PolicyPackProcess) -> None:
     top = StackResource(urn="urn:a", type="t", name="a", properties=struct_pb2.Struct())
     below = StackResource(
         urn="urn:b", type="t", name="b", properties=struct_pb2.Struct(), parent="urn:a", dependencies=("urn:a",)
     )
-    with PolicyPackProcess(folder(tmp_path, PACK)) as pack:
-        (said,) = pack.analyze_stack([top, below])
+    (said,) = running.analyze_stack([top, below])
 
     assert (said.policy, said.level, said.severity, said.urn) == ("three", "mandatory", "low", "")
     assert said.message == "The third.\na<None<[] b<a<['a']"
 
 
-def test_an_error_in_a_policy_is_a_clear_failure(tmp_path: Path) -> None:
-    with PolicyPackProcess(folder(tmp_path, PACK)) as pack:
-        with pytest.raises(PolicyPackFailed, match=r"failed in Analyze: .*by nought for urn:raise"):
-            messages(pack, "raise")
-        after = messages(pack)
+def test_an_error_in_a_policy_is_a_clear_failure(running: PolicyPackProcess) -> None:
+    with pytest.raises(PolicyPackFailed, match=r"failed in Analyze: .*by nought for urn:raise"):
+        messages(running, "raise")
 
-    assert [policy for policy, _, _ in after] == ["one"]
+    assert [policy for policy, _, _ in messages(running)] == ["one"]
+
+
+def test_a_policy_reaches_no_engine(running: PolicyPackProcess) -> None:
+    with pytest.raises(PolicyPackFailed, match="Connection refused for urn:ask the engine"):
+        messages(running, "ask the engine")
+
+
+def test_a_policy_that_takes_too_long_is_a_clear_failure(
+    running: PolicyPackProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpupools.preview.pack._CALL_TIMEOUT_S", 0.2)
+    with pytest.raises(PolicyPackFailed) as caught:
+        messages(running, "sleep")
+
+    assert str(caught.value).endswith("the policy pack did not answer Analyze within 0.2 s for urn:sleep")
+
+
+def test_what_is_asked_and_answered_may_be_long(running: PolicyPackProcess) -> None:
+    properties = struct_pb2.Struct()
+    properties.update({"text": "x" * 5_000_000})
+    first, _ = running.analyze("urn:much", "t", "much", properties)
+
+    assert len(first.message) > 5_000_000
+    assert _MAX_MESSAGE_BYTES == pulumi_policy.policy._MAX_RPC_MESSAGE_SIZE
 
 
 def test_a_pack_that_dies_is_a_clear_failure(tmp_path: Path) -> None:
@@ -199,9 +244,28 @@ def test_a_pack_that_cannot_start_shows_what_it_printed(tmp_path: Path) -> None:
     assert "ModuleNotFoundError: No module named 'nothing_of_that_name'" in "\n".join(rest)
 
 
+def test_of_much_that_it_printed_the_end_is_shown(tmp_path: Path) -> None:
+    text = "import sys\nfor each in range(30):\n    sys.stderr.buffer.write(b'\\xff %d\\n' % each)\nsys.exit(3)\n"
+    with pytest.raises(PolicyPackFailed) as caught, PolicyPackProcess(folder(tmp_path, text)):
+        pass
+
+    said = f"{tmp_path}: the policy pack ended while starting (exit code 3)"
+    assert str(caught.value).splitlines() == [said, "  it printed:", *(f"  \ufffd {each}" for each in range(10, 30))]
+
+
+def test_a_pack_that_printed_nothing_is_said_to_have_ended_alone(tmp_path: Path) -> None:
+    with pytest.raises(PolicyPackFailed) as caught, PolicyPackProcess(folder(tmp_path, "raise SystemExit(3)\n")):
+        pass
+
+    assert str(caught.value) == f"{tmp_path}: the policy pack ended while starting (exit code 3)"
+
+
 def test_a_pack_that_prints_before_its_port_is_refused(tmp_path: Path) -> None:
-    pack = PolicyPackProcess(folder(tmp_path, "print('hello', flush=True)\nimport time\ntime.sleep(60)\n"))
-    with pytest.raises(PolicyPackFailed, match="printed 'hello' where its port was expected"), pack:
+    pack = PolicyPackProcess(
+        folder(tmp_path, "import os, time\nos.write(1, b'\\xff' * 300 + b'\\n')\ntime.sleep(60)\n")
+    )
+    first = "\ufffd" * 200
+    with pytest.raises(PolicyPackFailed, match=f"printed '{first}' where its port was expected$"), pack:
         pass
 
     assert pack.pid is None

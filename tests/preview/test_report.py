@@ -15,6 +15,7 @@ from gpupools.preview.report import (
     no_report,
     offers,
     policy_lines,
+    pool_table,
     short_type,
     tree,
 )
@@ -101,11 +102,24 @@ def test_what_a_node_offers_is_said_resource_by_resource(wish: dict[str, Any], l
     assert sorted(offers(plan(**wish))) == sorted(lines)
 
 
+def test_what_a_pool_has_several_of_stands_one_below_the_other() -> None:
+    efa: dict[str, Any] = {"network": {"rdma": True, "security_group_ids": ["sg-0a1b2c3d"]}, "zones": ["eu-central-1a"]}
+    both = plan(instance_type="p5.48xlarge", software="device-plugin", taints=["team=x:NoExecute"], **efa)
+    _, _, first, second, third = pool_table([both]).splitlines()
+    taints, offered = map(str, both.taints), list(offers(both))
+
+    assert [first.split()[-4:], second.split(), third.split()] == [
+        [next(taints), "none", *offered[0].split()],
+        [next(taints), *offered[1].split()],
+        offered[2].split(),
+    ]
+
+
 def test_violations_stand_below_their_policy() -> None:
     verdicts = [
         PolicyVerdict("a", "mandatory", "why", (Violation("urn", "why\nit is wrong"),)),
         PolicyVerdict("longer", "advisory", "why"),
-        PolicyVerdict("b", "advisory", "costly", (Violation("u", "costly\none"), Violation("v", "costly\ntwo"))),
+        PolicyVerdict("b", "advisory", "costly", (Violation("u", "costly\none"), Violation("v", "costly\none"))),
     ]
 
     assert policy_lines(verdicts) == [
@@ -116,7 +130,7 @@ def test_violations_stand_below_their_policy() -> None:
         "  warn  b       advisory",
         "          costly",
         "          one",
-        "          two",
+        "          one",
     ]
     assert [verdict.refuses for verdict in verdicts] == [True, False, False]
 
@@ -129,7 +143,7 @@ def resource(kind: str, name: str, parent: str | None = None, **options: Any) ->
     return DeclaredResource(kind, name, f"urn:{name}", parent, {"size": 1}, options)
 
 
-BY_HAND = {"aws": {"NodeGroup": {"tags": {"a": "b"}, "version": None}}}
+BY_HAND = {"aws": {"NodeGroup": {"tags": {"a": "größer"}, "version": None}}}
 COSTLY = PolicyVerdict("costs", "advisory", "why", (Violation("urn:group", "why\ngroup: too much"),))
 FORBIDDEN = PolicyVerdict("forbids", "mandatory", "never", (Violation("urn:group", "never\ngroup: is wrong"),))
 FINE = PolicyVerdict("fine", "mandatory", "why not")
@@ -156,7 +170,7 @@ train      a       aws      g6.xlarge        1 × L4           0-4      nvidia.c
 train      b       aws      g6.xlarge        1 × L4           2        nvidia.com/gpu=present:NoSchedule  none       1 nvidia.com/gpu
 
 Set by hand, 2 inputs:
-  train/b: NodeGroup.tags.a = "b"
+  train/b: NodeGroup.tags.a = "größer"
   train/b: NodeGroup.version is taken away
 
 Resources, 2 to create, 1 to take over:
@@ -249,6 +263,10 @@ def test_what_follows_the_policies_is_what_came_of_it(given: dict[str, Any], exp
     assert found.exit_code == int(any(line.startswith("Refused") for line in expected))
 
 
+def test_what_nobody_takes_over_is_created() -> None:
+    assert "Resources, 2 to create:" in sections(report(resources=RESOURCES[:2]))
+
+
 def test_a_cluster_has_its_owners_and_notes() -> None:
     alike = {("gpu-operator", (("NVIDIA", "driver, plugin"), ("you", "exporter"))): ("a", "b"), ("none", ()): ("c",)}
     runtime = SimpleNamespace(cluster="train", notes=("mind this", "and that"), owners_alike=lambda: alike)
@@ -287,7 +305,17 @@ def test_the_report_as_json_has_every_part() -> None:
         "project": "gpupools",
         "stack": "test",
         "runtimes": [],
-        "resources": [each.as_json() for each in RESOURCES],
+        "resources": [
+            {
+                "type": each.type,
+                "name": each.name,
+                "urn": each.urn,
+                "parent": each.parent,
+                "inputs": {"size": 1},
+                "options": each.options,
+            }
+            for each in RESOURCES
+        ],
         "outputs": {},
         "stack_references": ["o/p/q"],
         "policy": [

@@ -140,6 +140,10 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
         [f"{POOL}::a.options.ignoreChanges: 'operation' names no property"],
     ),
     (
+        {"type": POOL, "custom": True, "object": struct(cluster="c"), "additionalSecretOutputs": ["operation", "x"]},
+        [f"{POOL}::a.options.additionalSecretOutputs: 'x' names no property"],
+    ),
+    (
         {"type": POOL, "custom": True, "object": struct(cluster="c"), "hideDiffs": ["x"], "replaceOnChanges": ["y"]},
         [f"{POOL}::a.options.replaceOnChanges: 'y' names no prop", f"{POOL}::a.options.hideDiffs: 'x' names no prop"],
     ),
@@ -199,8 +203,9 @@ def test_a_stack_is_the_parent_of_nothing_that_is_declared() -> None:
     stack = monitor.RegisterResource(Request(type="pulumi:pulumi:Stack", name="x")).urn
     top = registered(monitor, parent=stack).urn
     registered(monitor, name="b", parent=top)
+    registered(monitor, name="c")
 
-    assert [each.parent for each in monitor.declared.values()] == [None, top]
+    assert [each.parent for each in monitor.declared.values()] == [None, top, None]
     assert stack not in monitor.declared
     assert told(monitor) == []
 

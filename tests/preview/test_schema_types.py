@@ -49,6 +49,8 @@ def secret(value: Any) -> dict[str, Any]:
         ("anything", [1, "a", [], {"a": ASSET}, True]),
         ("file", [ASSET, UNKNOWN]),
         ("other", [OTHER]),
+        ("stranger", ["a", 1, {"a": 1}]),
+        ("pair", ["a", 1, {"a": 1}]),
     ],
 )
 def test_a_value_of_its_inputs_type_is_right(name: str, values: list[Any]) -> None:
@@ -83,6 +85,7 @@ def test_a_value_of_its_inputs_type_is_right(name: str, values: list[Any]) -> No
         ("colour", secret("rad"), "colour: got a secret; known: blue, red"),
         ("size", True, "size: got true; known: 1, 2"),
         ("size", 3, "size: got 3; known: 1, 2"),
+        ("oneOfMany", "x", f"oneOfMany: got 'x'; known: {', '.join(f'v{each:02}' for each in range(20))} and 2 more"),
         ("openColour", 1, "openColour: got 1; known: blue, red"),
         ("severalWords", "a", "severalWords: got 'a'; give a list"),
         ("severalWords", {"a": "b"}, "severalWords: got a map with 'a'; give a list"),
@@ -102,6 +105,7 @@ def test_a_value_of_its_inputs_type_is_right(name: str, values: list[Any]) -> No
             "place.lamp_colours: Place has no such input; write 'lampColours'; Pulumi translates no name here",
         ),
         ("places", [PLACE, {"roomName": 1}], 'places[1].roomName: got 1; write it as text: "1"'),
+        ("placeAsDict", {**PLACE, "flor": 1}, "placeAsDict.flor: Place has no such input; did you mean 'floor'?"),
         ("placeByKey", {"a": {"roomName": "a", "floor": "b"}}, "placeByKey.a.floor: got 'b'; give a whole number"),
         (
             "placeOrCorner",
@@ -159,6 +163,7 @@ def test_an_input_that_is_required_is_missed() -> None:
         ("anything.at[3].all", False, None),
         ("madeBy", True, None),
         ("madeBy", False, "'madeBy' names no property: there is no 'madeBy'"),
+        ("madeBi", True, "'madeBi' names no property: there is no 'madeBi'"),
         ("several_words", False, "'several_words' matches nothing, silently; write wire names: severalWords"),
         ("places[0].room_name", False, "matches nothing, silently; write wire names: places[0].roomName"),
         ("place_by_key.any.room_name", False, "write wire names: placeByKey.any.roomName"),
@@ -216,13 +221,23 @@ def test_a_type_is_known_by_the_class_that_an_sdk_registered(
     [
         ({"word": "a", "switch": "true", "severalWords": '["a"]', "count": "3", "anything": "x"}, []),
         ({"word": "3"}, []),
+        ({"word": "a", "count": 3, "severalWords": ["a"]}, []),
         ({"word": secret("a"), "severalWords": secret('["a"]'), "count": UNKNOWN, "switch": secret(UNKNOWN)}, []),
         ({"severalWords": "[1]", "word": "a"}, ['severalWords[0]: got 1; write it as text: "1"']),
         ({"severalWords": "[", "word": "a"}, ["severalWords: got '['; give a list"]),
         ({"switch": '"a"', "word": "a"}, ["switch: got 'a'; give true or false"]),
         ({"nobody": "[1]", "word": "a"}, ["nobody: pulumi:providers:madeup has no such input; known: "]),
     ],
-    ids=["JSON text", "text that looks like a number", "late", "inside", "no JSON", "text as JSON", "no such input"],
+    ids=[
+        "JSON text",
+        "text that looks like a number",
+        "no text",
+        "late",
+        "inside",
+        "no JSON",
+        "text as JSON",
+        "no such input",
+    ],
 )
 def test_inputs_of_a_provider_are_read_out_of_their_json_text(given: dict[str, Any], told: list[str]) -> None:
     found = [str(each) for each in check_inputs("pulumi:providers:madeup", given)]

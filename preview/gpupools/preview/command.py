@@ -174,36 +174,34 @@ def judge(pack: PolicyPackProcess, resources: list[DeclaredResource]) -> list[Po
         PolicyPackFailed: The pack died or failed.
     """
     found: dict[str, list[Violation]] = {}
-    policies = pack.info().policies
     providers = {resource.urn: resource for resource in resources}
     said = []
     for resource in resources:
         options, provider = _analyzer_options(resource), _analyzer_provider(resource, providers)
         properties = resource.request.object
         said += pack.analyze(resource.urn, resource.type, resource.name, properties, options, provider)
-    if any(policy.judges == "stack" for policy in policies):
-        make = import_module("gpupools.preview.pack").StackResource
-        said += pack.analyze_stack(
-            make(
-                urn=resource.urn,
-                type=resource.type,
-                name=resource.name,
-                properties=resource.request.object,
-                options=_analyzer_options(resource),
-                parent=resource.request.parent,
-                dependencies=tuple(resource.request.dependencies),
-                provider=_analyzer_provider(resource, providers),
-                property_dependencies={
-                    key: tuple(found.urns) for key, found in resource.request.propertyDependencies.items()
-                },
-            )
-            for resource in resources
+    make = import_module("gpupools.preview.pack").StackResource
+    said += pack.analyze_stack(
+        make(
+            urn=resource.urn,
+            type=resource.type,
+            name=resource.name,
+            properties=resource.request.object,
+            options=_analyzer_options(resource),
+            parent=resource.request.parent,
+            dependencies=tuple(resource.request.dependencies),
+            provider=_analyzer_provider(resource, providers),
+            property_dependencies={
+                key: tuple(found.urns) for key, found in resource.request.propertyDependencies.items()
+            },
         )
+        for resource in resources
+    )
     for diagnostic in said:
         found.setdefault(diagnostic.policy, []).append(Violation(diagnostic.urn, diagnostic.message))
     return [
         PolicyVerdict(policy.name, policy.level, policy.description, tuple(found.get(policy.name, ())))
-        for policy in policies
+        for policy in pack.info().policies
     ]
 
 

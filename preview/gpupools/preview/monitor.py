@@ -102,7 +102,7 @@ class StrictMonitor(mocks.MockMonitor):
         """The stack's outputs as on the wire."""
         self.stack_references: list[str] = []
         """Names of the other stacks whose outputs were asked for."""
-        self._stack_urn = ""
+        self._stack_urn: str | None = None
         self._known: set[str] = set()
         self._twice: set[str] = set()
         self._with_outputs: set[str] = set()
@@ -127,7 +127,7 @@ class StrictMonitor(mocks.MockMonitor):
             type=request.type,
             name=request.name,
             urn=urn,
-            parent=request.parent if request.parent and request.parent != self._stack_urn else None,
+            parent=None if request.parent in ("", self._stack_urn) else request.parent,
             inputs=plain_struct(request.object),
             options=_options(request),
             custom=request.custom,
@@ -136,7 +136,6 @@ class StrictMonitor(mocks.MockMonitor):
         wrong = self._check(resource, request)
         self.declared.setdefault(urn, resource)
         self._known.add(urn)
-        self.resources[urn] = mocks.MockMonitor.ResourceRegistration(urn, "", dict(resource.inputs))
         # Inputs of wrong types would break the SDK's own conversion into output types, with a worse message.
         answer = struct_pb2.Struct() if wrong else request.object
         return resource_pb2.RegisterResourceResponse(urn=urn, object=answer)
@@ -237,7 +236,11 @@ class StrictMonitor(mocks.MockMonitor):
                 for option in _IGNORED_ON_COMPONENTS
                 if option in resource.options
             ]
-            return False
+        return resource.custom and self._check_inputs(where, resource)
+
+    def _check_inputs(self, where: str, resource: DeclaredResource) -> bool:
+        """Collect what is wrong with what a provider would be sent; tell whether the inputs are."""
+        found = self.problems
         if not knows(resource.type):
             package = resource.type.partition(":")[0]
             what = f"no imported SDK of {package or 'this program'} has the type {resource.type!r}"
@@ -297,7 +300,7 @@ def _placed(problem: InputProblem, *where: str) -> Problem:
 def _wrong_paths(where: str, resource: DeclaredResource) -> Iterable[Problem]:
     for option in ("ignoreChanges", "replaceOnChanges", "hideDiffs"):
         for path in resource.options.get(option, ()):
-            wrong = None if path == "*" else check_property_path(resource.type, path, outputs=option == "hideDiffs")
+            wrong = check_property_path(resource.type, path, outputs=option == "hideDiffs")
             if wrong is not None:
                 yield _placed(wrong, where, "options", option)
     for name in resource.options.get("additionalSecretOutputs", ()):

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -242,8 +243,8 @@ class PolicyPackProcess:
         process, self._process = self._process, None
         if process is not None:
             process.terminate()
-            if process.stdin is not None:
-                process.stdin.close()
+            assert process.stdin is not None
+            process.stdin.close()
             try:
                 process.wait(_STOP_TIMEOUT_S)
             except subprocess.TimeoutExpired:
@@ -276,7 +277,6 @@ class PolicyPackProcess:
         self._channel = grpc.insecure_channel(
             f"127.0.0.1:{port}",
             options=[
-                ("grpc.max_send_message_length", _MAX_MESSAGE_BYTES),
                 ("grpc.max_receive_message_length", _MAX_MESSAGE_BYTES),
                 ("grpc.enable_http_proxy", 0),  # a proxy of the shell must not get loopback traffic
             ],
@@ -338,7 +338,7 @@ class PolicyPackProcess:
         self._call("Configure", request)
 
     def _call(self, method: str, request: Any) -> Any:
-        if self._process is None or self._stub is None:
+        if self._process is None:
             raise PolicyPackFailed(f"{self._folder}: the policy pack is not running; enter the context manager first")
         try:
             return getattr(self._stub, method)(request, timeout=_CALL_TIMEOUT_S)
@@ -349,10 +349,8 @@ class PolicyPackProcess:
     def _why(self, method: str, error: Any) -> str:
         assert self._process is not None
         if error.code() is grpc.StatusCode.UNAVAILABLE:
-            try:  # the connection breaks a moment before the process has ended
+            with suppress(subprocess.TimeoutExpired):  # the connection breaks a moment before the process has ended
                 return f"the policy pack died (exit code {self._process.wait(1.0)})"
-            except subprocess.TimeoutExpired:
-                return f"the policy pack does not answer {method}"
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             return f"the policy pack did not answer {method} within {_CALL_TIMEOUT_S:g} s"
         return f"the policy pack failed in {method}: {error.details()}"
@@ -389,7 +387,7 @@ def _rewrite_outputs(value: struct_pb2.Value) -> None:
             inner = struct_pb2.Value(string_value=UNKNOWN_STRING_VALUE)
             if "value" in fields:
                 inner.CopyFrom(fields["value"])
-            if "secret" in fields and fields["secret"].bool_value:
+            if fields["secret"].bool_value:
                 envelope = {SIGNATURE: struct_pb2.Value(string_value=SECRET), "value": inner}
                 inner = struct_pb2.Value(struct_value=struct_pb2.Struct(fields=envelope))
             value.CopyFrom(inner)

@@ -206,8 +206,8 @@ def owner_table(runtimes: Iterable[RuntimePlan], fit: int | None = None) -> str:
     rows = []
     for runtime in runtimes:
         for (software, owned), pools in runtime.owners_alike().items():
-            owners, brought = zip(*owned, strict=True) if owned else ((), ())
-            rows.append((runtime.cluster, "\n".join(pools), software, "\n".join(owners), "\n".join(brought)))
+            owners, pieces = ("\n".join(each[side] for each in owned) for side in (0, 1))
+            rows.append((runtime.cluster, "\n".join(pools), software, owners, pieces))
     return table_text(rows, ("cluster", "pools", "software", "owner", "pieces"), fit=fit)
 
 

@@ -225,11 +225,11 @@ def _check(value: Any, expected: Any, at: Path) -> Iterator[InputProblem]:
         allowed = [item.value for member in enums for item in member]
         if _among(bare, allowed):
             return
+        fix = nearest("" if hidden else bare, map(str, allowed), most=20)
         if not any(_has_shape(bare, member) for member in others):
-            yield InputProblem(at, f"got {written}", nearest("" if hidden else bare, map(str, allowed), most=20))
+            yield InputProblem(at, f"got {written}", fix)
             return
         what = f"got {written}, which {enums[0].__name__} of the SDK does not know"
-        fix = nearest("" if hidden else bare, map(str, allowed), most=20)
         yield InputProblem(at, what, fix, advisory=True)
     alike = [member for member in others if _has_shape(bare, member)]
     if not alike:
@@ -241,12 +241,12 @@ def _check(value: Any, expected: Any, at: Path) -> Iterator[InputProblem]:
 
 def _check_inside(value: Any, member: Any, at: Path) -> Iterator[InputProblem]:
     origin, arguments = get_origin(member), get_args(member)
-    if _is_input_class(member):
+    if is_input_type(member):
         yield from _check_object(value, _shape_of_class(member), at, member.__name__.removesuffix("Args"))
-    elif origin in (list, Sequence) and arguments:
+    elif origin in (list, Sequence):
         for index, item in enumerate(value):
             yield from _check(item, arguments[0], (*at, index))
-    elif origin in (dict, Mapping) and len(arguments) == 2:
+    elif origin in (dict, Mapping):
         for key, item in value.items():
             yield from _check(item, arguments[1], (*at, key))
 
@@ -266,7 +266,7 @@ def _has_shape(value: Any, member: Any) -> bool:
         return isinstance(value, str)
     if origin in (list, Sequence) or member is list:
         return isinstance(value, list)
-    if origin in (dict, Mapping) or member is dict or _is_input_class(member):
+    if origin in (dict, Mapping) or member is dict or is_input_type(member):
         return isinstance(value, Mapping) and signature is None
     if inspect.isclass(member) and issubclass(member, pulumi.Asset | pulumi.Archive | pulumi.Resource):
         return signature is not None
@@ -291,7 +291,7 @@ def _described(member: Any) -> str:
         return " or ".join(repr(value) for value in get_args(member))
     if origin in (list, Sequence):
         return "a list"
-    if _is_input_class(member):
+    if is_input_type(member):
         return f"a map with {', '.join(_shape_of_class(member).properties)}"
     return "a map" if origin in (dict, Mapping) else f"a {getattr(member, '__name__', member)}"
 
@@ -311,10 +311,6 @@ def _is_enum(member: Any) -> bool:
     return inspect.isclass(member) and issubclass(member, enum.Enum)
 
 
-def _is_input_class(member: Any) -> bool:
-    return inspect.isclass(member) and is_input_type(member)
-
-
 @functools.cache
 def _members(expected: Any) -> tuple[Any, ...]:
     """Take a type apart into what a value on the wire can be, without null and the wrappers of `pulumi.Input`."""
@@ -325,11 +321,9 @@ def _members(expected: Any) -> tuple[Any, ...]:
 
 def _is_wrapper(part: Any) -> bool:
     """Tell what `pulumi.Input` adds from what is meant: outputs, awaitables, and a TypedDict beside its class."""
-    if part is type(None) or part is pulumi.Output or get_origin(part) is pulumi.Output:
+    if part is type(None) or get_origin(part) in (pulumi.Output, AwaitableABC, CoroutineABC):
         return True
-    if isinstance(part, typing.ForwardRef):
-        return part.__forward_arg__.startswith("Output[")
-    return get_origin(part) in (AwaitableABC, CoroutineABC) or typing.is_typeddict(part)
+    return typing.is_typeddict(part)
 
 
 def _follow(kind: Any, segment: str | int) -> Iterator[tuple[str | int, Any]]:
@@ -355,7 +349,7 @@ def _follow(kind: Any, segment: str | int) -> Iterator[tuple[str | int, Any]]:
 def _shape_of(kind: Any) -> _Shape | None:
     if isinstance(kind, _Shape):
         return kind
-    return _shape_of_class(kind) if _is_input_class(kind) else None
+    return _shape_of_class(kind) if is_input_type(kind) else None
 
 
 _SEGMENT = re.compile(
@@ -418,7 +412,7 @@ def args_class(resource: type) -> type | None:
         if isinstance(annotation, str):
             annotation = typing.get_type_hints(overload).get("args")
         for member in _members(annotation) if annotation is not None else ():
-            if _is_input_class(member):
+            if is_input_type(member):
                 return typing.cast(type, member)
     return None
 
@@ -447,9 +441,9 @@ def _from_json_text(shape: _Shape, key: str, value: Any) -> Any:
     """Undo what an SDK does to provider inputs: everything but text is sent as JSON text."""
     known = shape.properties.get(key)
     bare = unwrap_secret(value)
-    if known is None or not isinstance(bare, str) or bare == UNKNOWN or str in _members(known.type):
+    if known is None or not isinstance(bare, str) or str in _members(known.type):
         return value
     try:
         return json.loads(bare)
-    except ValueError:
+    except ValueError:  # unknown as well
         return value
