@@ -73,8 +73,6 @@ def test_every_command_answers_on_every_file(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    if command[0] == "preview" and content == FILES["a mark of UTF-8"]:
-        pytest.skip("it is accepted, and a whole preview takes seconds")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "good.yaml").write_bytes(GOOD)
     (tmp_path / "FILE").write_bytes(content)
