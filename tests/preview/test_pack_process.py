@@ -15,6 +15,8 @@ from google.protobuf import json_format, struct_pb2
 
 from gpupools.preview.pack import (
     _MAX_MESSAGE_BYTES,
+    PackInfo,
+    PolicyInfo,
     PolicyPackFailed,
     PolicyPackProcess,
     StackResource,
@@ -37,6 +39,8 @@ def validate(args, report):
         raise ZeroDivisionError("by nought")
     if args.name == "die":
         sys.stderr.write("last words"); sys.stderr.flush(); os._exit(7)
+    if args.name == "organization":
+        report(pulumi.get_organization())
     if args.name == "much":
         report("x" * 5_000_000)
     if args.name == "sleep":
@@ -190,7 +194,7 @@ def test_stack_policies_see_the_whole_tree(running: PolicyPackProcess) -> None:
     )
     (said,) = running.analyze_stack([top, below])
 
-    assert (said.policy, said.level, said.severity, said.urn) == ("three", "mandatory", "low", "")
+    assert (said.policy, said.level, said.mandatory, said.severity, said.urn) == ("three", "mandatory", True, "low", "")
     assert said.message == "The third.\na<None<[] b<a<['a']"
 
 
@@ -199,6 +203,24 @@ def test_an_error_in_a_policy_is_a_clear_failure(running: PolicyPackProcess) -> 
         messages(running, "raise")
 
     assert [policy for policy, _, _ in messages(running)] == ["one"]
+
+
+def test_a_pack_says_what_is_in_it_with_the_levels_it_was_given(tmp_path: Path) -> None:
+    with PolicyPackProcess(folder(tmp_path, PACK), config={"two": "mandatory"}) as pack:
+        found = pack.info()
+
+    assert found == PackInfo(
+        "small",
+        (
+            PolicyInfo("one", "advisory", "The first.", "unspecified", "resource"),
+            PolicyInfo("two", "mandatory", "The second.", "unspecified", "resource"),
+            PolicyInfo("three", "mandatory", "The third.", "low", "stack"),
+        ),
+    )
+
+
+def test_a_policy_knows_the_organization_of_a_stack_without_one(running: PolicyPackProcess) -> None:
+    assert ("one", "advisory", "organization") in messages(running, "organization")
 
 
 def test_a_policy_reaches_no_engine(running: PolicyPackProcess) -> None:

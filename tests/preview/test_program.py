@@ -50,6 +50,7 @@ FAILURES = {
         "raise pulumi.InputPropertiesError('m', [{'property_path': 'pool', 'reason': 'pool: got 1'}])",
         "pool: got 1",
     ),
+    "a syntax error of nobody": ("raise SyntaxError('odd')", "the program failed at PROGRAM:3: SyntaxError: odd"),
     "an error that says nothing": ("raise KeyError", "the program failed at PROGRAM:3: KeyError"),
     "an error of several lines": (
         "raise ValueError('one\\n  two')",
@@ -328,6 +329,12 @@ def test_the_process_is_left_as_it_was(preview: RunProgram) -> None:
 
     assert len(found.problems) == 1
     assert state() == before
+
+
+def test_a_program_is_told_which_handler_it_takes_the_place_of(preview: RunProgram) -> None:
+    found = preview("import signal\nprint(signal.signal(signal.SIGINT, print) is signal.getsignal(signal.SIGINT))")
+
+    assert found.messages == ["True"]
 
 
 def test_an_interrupt_reaches_the_preview_and_not_the_program(preview: RunProgram) -> None:

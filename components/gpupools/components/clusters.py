@@ -35,7 +35,7 @@ def addresses(
             return {key: read(item, late) for key, item in value.items()}
         if isinstance(value, list):
             return [read(item, late) for item in value]
-        return pulumi.Output.secret(value) if late and isinstance(value, str) else value
+        return pulumi.Output.secret(value) if late else value
 
     given = {key: getattr(cluster, key) for key in type(cluster).model_fields if key not in _PLANNED}
     addressed = type(cluster).address_keys() if secret else frozenset()
@@ -91,7 +91,7 @@ def declaring(cloud: str) -> Declaring:
     try:
         return clouds()[cloud].node_pools.declaring()
     except ModuleNotFoundError as error:
-        missing = (error.name or "").partition(".")[0]
+        missing = str(error.name)
         if not missing.startswith("pulumi_"):
             raise
         package = missing.replace("_", "-")

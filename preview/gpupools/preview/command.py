@@ -121,7 +121,7 @@ def preview_file(
     pack = import_module("gpupools.preview.pack")
     preview_program = import_module("gpupools.preview.program").preview_program
     verdicts: tuple[PolicyVerdict, ...] = ()
-    with ThreadPoolExecutor(1) as other:
+    with ThreadPoolExecutor() as other:
         # The pack is a process of its own; it starts while this one loads the clouds' SDKs and runs the program.
         process: PolicyPackProcess = pack.PolicyPackProcess(
             policies, project=NAMESPACE, stack=checked.file.stack, config=policy_config

@@ -11,7 +11,6 @@ import gc
 import importlib
 import io
 import json
-import logging
 import os
 import runpy
 import signal
@@ -25,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import pulumi
-from google.protobuf import empty_pb2
 from pulumi.runtime.proto import engine_pb2
 from pulumi.runtime.settings import SETTINGS
 
@@ -166,7 +164,7 @@ class _Log:
         self.errors: list[Problem] = []
         self.printed = io.StringIO()
 
-    def Log(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+    def Log(self, request: Any) -> None:  # noqa: N802 - the protocol's name
         """Keep a message; an error makes the deployment fail, as with the engine."""
         if request.severity == engine_pb2.ERROR:
             self.errors.append(Problem((), f"the program logged an error: {request.message}"))
@@ -174,19 +172,15 @@ class _Log:
             self.lines.append(f"warning: {request.message}")
         elif request.severity == engine_pb2.INFO:
             self.lines.append(request.message)
-        return empty_pb2.Empty()
 
-    def RequirePulumiVersion(self, request: Any) -> Any:  # noqa: N802 - the protocol's name
+    def RequirePulumiVersion(self, request: Any) -> None:  # noqa: N802 - the protocol's name
         """Accept: there is no CLI here whose version could be wrong."""
-        return empty_pb2.Empty()
 
 
 @contextlib.contextmanager
 def _restored(program: Path) -> Iterator[None]:
     """Set the process up as the language host does for a program, and put everything back."""
     path, arguments, folder, modules = list(sys.path), list(sys.argv), Path.cwd(), set(sys.modules)
-    asyncio_log = logging.getLogger("asyncio")
-    level = asyncio_log.level
     set_handler = signal.signal
     signal.signal = _keep_handler  # type: ignore[assignment]
     importlib.invalidate_caches()
@@ -195,7 +189,6 @@ def _restored(program: Path) -> Iterator[None]:
     collecting = gc.isenabled()
     gc.disable()
     sys.argv = [str(program.parent if program.name == "__main__.py" else program)]
-    asyncio_log.setLevel(logging.CRITICAL)
     try:
         if program.parent.is_dir():
             os.chdir(program.parent)
@@ -205,7 +198,6 @@ def _restored(program: Path) -> Iterator[None]:
             gc.enable()
         os.chdir(folder)
         sys.path[:], sys.argv = path, arguments
-        asyncio_log.setLevel(level)
         signal.signal = set_handler
         _forget_modules_beside(program, set(sys.modules) - modules)
 
@@ -258,7 +250,7 @@ def _in_order(declared: Iterable[DeclaredResource]) -> list[DeclaredResource]:
     place = {resource.urn: index for index, resource in enumerate(resources)}
 
     def rank(resource: DeclaredResource) -> tuple[int, int, str]:
-        inside = resource.parent is not None and resource.parent in place
+        inside = resource.parent in place
         return (place[str(resource.parent)] if inside else place[resource.urn], int(inside), resource.name)
 
     return sorted(resources, key=rank)
@@ -282,7 +274,7 @@ def _problems(error: BaseException, program: Path) -> Iterator[Problem]:
             yield Problem(path, reason)
     elif isinstance(error, pulumi.RunError):
         yield Problem((), str(error))
-    elif isinstance(error, FileNotFoundError | ImportError) and not program.is_file():
+    elif not program.is_file():
         yield Problem((), f"there is no program {program}", "name the program's file, e.g. stacks/__main__.py")
     else:
         said = " ".join(str(error).split())

@@ -48,8 +48,9 @@ def _urn_if_it_can_fail(urn_of: Any) -> Any:
 
 def _cannot_fail(alias: Any) -> bool:
     """Tell whether an alias gives a type or a name as text and nothing else: its URN waits for nothing."""
-    if not isinstance(alias, pulumi.Alias):
-        return False
     left_out: Any = ...
-    named = all(part is left_out or isinstance(part, str) for part in (alias.type_, alias.name))
-    return named and all(part is left_out for part in (alias.parent, alias.stack, alias.project))
+    return (
+        isinstance(alias, pulumi.Alias)
+        and all(part is left_out or isinstance(part, str) for part in (alias.type_, alias.name))
+        and all(part is left_out for part in (alias.parent, alias.stack, alias.project))
+    )
