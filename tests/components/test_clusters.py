@@ -82,23 +82,21 @@ def read(**keys: Any) -> dict[str, Any]:
             {"subnet_ids": ["subnet-9", "train-prod"]},
             id="one item of a list",
         ),
+        pytest.param(
+            {"subnet_ids": None, "subnets_by_zone": {"us-east-1a": ["subnet-9"], "us-east-1b": {"output": "subnets"}}},
+            {
+                "subnet_ids": None,
+                "subnets_by_zone": {"us-east-1a": ["subnet-9"], "us-east-1b": ["subnet-1", "subnet-2"]},
+            },
+            id="a map of lists",
+        ),
         pytest.param({"name": "plain"}, {"name": "plain"}, id="plain text"),
     ],
 )
 def test_an_address_is_read_where_the_file_says(keys: dict[str, Any], expected: dict[str, Any]) -> None:
-    found = read(**keys)
+    given = {"cloud": "aws", "region": "us-east-1", "subnet_ids": ["subnet-9"], "node_role_arn": ROLE, "name": "x"}
 
-    assert (
-        found
-        == {
-            "cloud": "aws",
-            "region": "us-east-1",
-            "subnet_ids": ["subnet-9"],
-            "node_role_arn": ROLE,
-            "name": "x",
-        }
-        | expected
-    )
+    assert read(**keys) == {key: value for key, value in (given | expected).items() if value is not None}
 
 
 def test_the_addresses_of_a_file_with_encrypted_values_stay_secret_and_nothing_else_does() -> None:

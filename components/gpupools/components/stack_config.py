@@ -73,12 +73,14 @@ def read_stack_config() -> StackConfig:
                 what = "holds encrypted values, and Pulumi does not say which"
                 fix = f"keep this key in Pulumi.{pulumi.get_stack()}.yaml, or name its file in {FILE}"
                 problems.append(Problem((key,), what, fix))
-            elif isinstance(found, Unlike) and file is not None and not file.environments:
-                # The value itself may be nobody's to show.
-                pulumi.log.warn(
-                    f"{dotted(found.path)}: Pulumi handed over another value than {file.path} has, "
-                    f"and gpupools check judges the file; with --config-file name it in {FILE}"
-                )
+            elif isinstance(found, Unlike):
+                assert file is not None, "it is unlike what a file has"
+                if not file.environments:
+                    # The value itself may be nobody's to show.
+                    pulumi.log.warn(
+                        f"{dotted(found.path)}: Pulumi handed over another value than {file.path} has, "
+                        f"and gpupools check judges the file; with --config-file name it in {FILE}"
+                    )
     if problems:
         raise Rejected(problems)
     return StackConfig(values, known, encrypted, tuple(key for key in configured if not key.startswith(ours)))
