@@ -163,13 +163,24 @@ class Timeouts(Strict):
     """Minutes for deleting it."""
 
 
+_TEMPLATE_ID = r"^lt-[0-9a-f]{8,17}$"
+
+
 class TemplateVersion(Strict):
     """A launch template that stays with who made it."""
 
-    id: str = Field(pattern=r"^lt-[0-9a-f]{8,17}$")
+    id: str = Field(json_schema_extra={"pattern": _TEMPLATE_ID})
     """As EC2 calls it, `lt-…`."""
     version: int = Field(ge=1)
     """Its version. EKS replaces every node to bring another one in."""
+
+    @field_validator("id")
+    @classmethod
+    def _is_an_id(cls, given: str) -> str:
+        if not re.search(_TEMPLATE_ID, given):
+            fix = "write what EC2 calls it: lt- and 8 or 17 digits or letters from a to f"
+            raise ValueError(f"got {shown(given)}, which is no id of a launch template; {fix}")
+        return given
 
 
 class Adopt(Strict):

@@ -5,6 +5,7 @@ configuration names commands (https://git-scm.com/docs/git-config#Documentation/
 """
 
 import os
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -67,6 +68,28 @@ def gone_since(ref: str, folder: Path, named: Callable[[str], object]) -> Iterat
             continue
         if (text := _text(top, ref, commit, path)) is not None:
             yield folder / there.relative_to(here), text
+
+
+def published(checkout: Path) -> str:
+    """Return where pip installs the commit of a checkout from; empty where its origin has no such commit."""
+    try:
+        _check_checkout(checkout)
+        origin = _git(checkout, "config", "--get", "remote.origin.url").decode().strip()
+        commit = _git(checkout, "rev-parse", "--verify", "--quiet", "HEAD").decode().strip()
+        there = (
+            _git(checkout, "for-each-ref", "--contains", commit, "--count=1", "refs/remotes/origin") if commit else b""
+        )
+    except (NotInGit, UnicodeDecodeError):
+        return ""
+    if not there:
+        return ""
+    # https://git-scm.com/docs/git-fetch#_git_urls; nobody's token goes into a file.
+    if web := re.fullmatch(r"https://(?:[^/@]*@)?([^/@]+/\S+)", origin):
+        return f"git+https://{web[1]}@{commit}"
+    if re.fullmatch(r"ssh://[^/:]+(:[0-9]+)?/\S+", origin):
+        return f"git+{origin}@{commit}"
+    scp = re.fullmatch(r"(\w[\w.-]*@[^/:\s]+):([^/\s]\S*)", origin)
+    return f"git+ssh://{scp[1]}/{scp[2]}@{commit}" if scp else ""
 
 
 def _commit(top: Path, ref: str) -> str:

@@ -13,6 +13,8 @@ from gpupools.base.errors import Problem, Rejected
 from gpupools.base.output import answer, tell
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.words import examples
+from gpupools.environment.repository import STACK_FILE
+from gpupools.environment.stackfile import stack_name
 from gpupools.planned.outside import There
 from gpupools.providers import clouds
 
@@ -132,6 +134,13 @@ class _Read:
     """Those in a cluster that the file does not name."""
 
 
+def _not_known(path: Path) -> Problem:
+    if STACK_FILE.fullmatch(path.name):
+        export = f"pulumi stack export --stack {shlex.quote(stack_name(path))} > state.json"
+        return Problem((), "is a stack file, which says what is wanted, not what there is", f"give its state: {export}")
+    return Problem((), "is nothing that is known here", _TAKEN)
+
+
 def _read(files: Iterable[Path]) -> _Read:
     """Read every file.
 
@@ -151,7 +160,7 @@ def _read(files: Iterable[Path]) -> _Read:
             elif _is_preview(data):
                 _read_preview(data, parsed, read)
             elif not _read_list(data, read):
-                raise Rejected([Problem((), "is nothing that is known here", _TAKEN)])
+                raise Rejected([_not_known(path)])
         except Rejected as rejected:
             problems += [replace(each, path=(str(path), *each.path)) for each in rejected.problems]
     if not states and not problems:

@@ -19,7 +19,8 @@ from gpupools.commands.schema import stack_schema
 from gpupools.commands.stack_text import cluster_schema, stack_text
 from gpupools.commands.words import examples, wrong_words
 from gpupools.environment.check import CheckedFile, check_stack_file
-from gpupools.known.gpus import match_gpu_model
+from gpupools.environment.stack import parse_cluster
+from gpupools.known.gpus import match_gpu_model, nearest_gpu_model
 from gpupools.known.mig import profiles
 from gpupools.planned.cloud import Cloud
 from gpupools.providers import clouds
@@ -195,11 +196,20 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, Mapping[str, Any], s
         given.cloud = named.pop()
     choices = ", ".join(clouds())
     name = answers.text("--cloud", given.cloud, f"Cloud: {choices}", lambda word: wrong_words(word, None))
+    if answers.problems:  # what else is needed on every cloud is told in the same round
+        for flag, missing, question in (
+            ("--cluster", given.cluster is None and not described, "Name of the cluster"),
+            ("--gpu", given.gpu is None and given.instance_type is None, "GPU model, e.g. L4"),
+        ):
+            if missing:
+                answers.text(flag, None, question)
+        _sharing(given, given.gpu or "", answers)
     answers.stop_if_wrong()
     if named - {name}:
         raise Rejected([Problem(("--describe",), f"is a cluster of {'/'.join(named)}, not of {name}", "give its own")])
     cloud = clouds()[name]
     cluster = {"cloud": name, **dict(_cluster(given, cloud, [keys for _, keys in described], answers))}
+    answers.problems += _wrong_keys(cluster)
     pool = _pool(given, cloud, answers)
     answers.stop_if_wrong()
     named_after = re.sub(r"-[0-9]+gb$", "", pool["gpu"].casefold()) if "gpu" in pool else "gpus"
@@ -252,6 +262,17 @@ def _cluster(
             yield key, known[key]
 
 
+def _wrong_keys(cluster: Mapping[str, Any]) -> Iterator[Problem]:
+    """Say what is wrong with the keys that a cluster was given; of those that are missing it was said."""
+    try:
+        parse_cluster((), cluster, clouds())
+    except Rejected as rejected:
+        for problem in rejected.problems:
+            key = str(problem.path[0]) if problem.path else ""
+            if cluster.get(key) not in (None, "", []):
+                yield Problem(("--cluster" if key == "name" else f"--set {key}=…",), problem.what, problem.fix)
+
+
 def _value(cloud: Cloud, key: str, text: str) -> Any:
     """Return what a text means for a key: a list where the key takes one, else true, false or the text itself."""
     form = json.dumps(cluster_schema(cloud)["properties"][key])
@@ -279,7 +300,7 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
             return None
         if found:
             return Problem((), f"{shown(word)} may mean {' or '.join(found)}", "name the one with its memory")
-        return Problem((), f"{cloud.name} offers no GPU {shown(word)}", nearest(word, offered, most=40))
+        return Problem((), f"{cloud.name} offers no GPU {shown(word)}", nearest_gpu_model(word, offered))
 
     pool: dict[str, Any] = {}
     machines = cloud.instance_types
@@ -291,6 +312,8 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
                 answers.problems.append(Problem((flag,), "goes without --instance-type", "leave one of them out"))
     else:
         gpu = answers.text("--gpu", given.gpu, f"GPU: {', '.join(offered)}", wrong_gpu)
+        if wrong_gpu(gpu) is not None:
+            _sharing(given, gpu, answers)  # what is wrong with it is told in the same round
         answers.stop_if_wrong()
         pool["gpu"] = model = next(each for each in match_gpu_model(gpu) if each in offered)
         counts = sorted({row.gpus for row in machines.values() if machines.with_gpus(model, row.gpus)})

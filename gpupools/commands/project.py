@@ -1,11 +1,17 @@
 """`gpupools new --project`: a repository of a team's own that depends on gpupools, as `pulumi new` makes it too."""
 
+import json
 import os
 import re
+import shlex
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
 
 from gpupools.base.errors import Problem, Rejected, shown
 from gpupools.base.output import tell
+from gpupools.base.version import version
+from gpupools.commands.git import published
 
 _SHIPPED = Path(__file__).parents[1] / "data" / "project"
 _CHECKOUT = Path(__file__).parents[2] / "templates" / "project"
@@ -41,20 +47,52 @@ def make_project(folder: Path) -> None:
     if there:
         fix = "name an empty folder"
         raise Rejected(Problem((str(each),), "is there already, and nothing is overwritten", fix) for each in there)
+    requirement = _requirement()
     for each, source in files.items():
         (folder / each).parent.mkdir(parents=True, exist_ok=True)
         with (folder / each).open("x", encoding="utf-8") as out:
-            out.write(_filled(each, source.read_text(encoding="utf-8"), name))
+            out.write(_filled(each, source.read_text(encoding="utf-8"), name, requirement))
     tell(f"{folder}: written, {len(files)} files")
-    tell("Next: python3 -m venv .venv && .venv/bin/pip install -r requirements.txt && .venv/bin/gpupools new dev")
+    tell(f"{folder / 'requirements.txt'}: {requirement}")
+    steps = [
+        "python3 -m venv .venv",
+        ".venv/bin/pip install --no-compile -r requirements.txt",
+        ".venv/bin/gpupools new dev",
+    ]
+    if folder.resolve() != Path.cwd().resolve():
+        steps.insert(0, f"cd {shlex.quote(str(folder))}")
+    tell(f"Next: {' && '.join(steps)}")
 
 
 def _is_source(file: Path) -> bool:
     return file.is_file() and "__pycache__" not in file.parts
 
 
-def _filled(file: Path, text: str, name: str) -> str:
-    """Return a file as `pulumi new` would write it."""
+def _requirement() -> str:
+    """Return what installs this gpupools elsewhere: the address it came from, else its version.
+
+    https://packaging.python.org/en/latest/specifications/direct-url-data-structure/
+    """
+    try:
+        told = json.loads(distribution("gpupools").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        told = {}
+    url = str(told.get("url", ""))
+    address = ""
+    if "vcs_info" in told:
+        address = f"{told['vcs_info']['vcs']}+{url}@{told['vcs_info']['commit_id']}"
+    elif told.get("dir_info", {}).get("editable"):
+        address = published(Path(unquote(urlsplit(url).path)))
+    elif "archive_info" in told and not url.startswith("file:"):
+        sha256 = told["archive_info"].get("hashes", {}).get("sha256")
+        address = f"{url}#sha256={sha256}" if sha256 else url
+    return f"gpupools[all] @ {address}" if address else f"gpupools[all]=={version()}"
+
+
+def _filled(file: Path, text: str, name: str, requirement: str) -> str:
+    """Return a file as `pulumi new` would write it, but for the version where this one came from elsewhere."""
+    if file == Path("requirements.txt"):
+        text = re.sub(r"^gpupools\[all\]==.*$", lambda _: requirement, text, flags=re.MULTILINE)
     if file.name == "Pulumi.yaml":
         text, _, about = text.partition("template:\n")
         description = re.findall(r"^  description: (.*)$", about, re.MULTILINE)

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,9 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="leave out what takes seconds: the offline preview and the policy pack",
     )
+    parser.add_argument(
+        "--policy-config", type=Path, metavar="FILE", help="configuration of the policies, as pulumi up takes it"
+    )
     parser.add_argument("--json", action="store_true", help="print counts as JSON; without OUT nothing else is written")
     add_within(parser)
     parser.set_defaults(
@@ -65,6 +68,7 @@ def add(parser: argparse.ArgumentParser) -> None:
             since=given.since,
             force=given.force,
             judge=not given.no_policies,
+            policy_config=given.policy_config,
             as_json=given.json,
             within=given.within,
         )
@@ -79,6 +83,7 @@ def write(
     since: str | None = None,
     force: bool = False,
     judge: bool = True,
+    policy_config: Path | None = None,
     as_json: bool = False,
     within: Path | None = None,
 ) -> int:
@@ -91,15 +96,24 @@ def write(
         since: The commit to compare with.
         force: Whether a file of that name may be overwritten.
         judge: Whether the policies are asked.
+        policy_config: Their configuration; None for every policy as it is by default.
         as_json: Whether to answer as JSON.
         within: The checkout that no link of a file may lead out of.
     """
     problem = _wrong_call(files, output, form, force, as_json)
-    outside = [Located(path, None, each) for path, each in links_out([*files, output], within)]
+    if problem is None and policy_config is not None and not judge:
+        problem = Problem(("--policy-config",), "is for the policies, which --no-policies leaves out", "leave one out")
+    outside = [Located(path, None, each) for path, each in links_out([*files, output, policy_config], within)]
+    config: Mapping[str, Any] | None = None
+    if problem is None and not outside and policy_config is not None:
+        try:
+            config = import_module("gpupools.preview.command").read_policy_config(policy_config)
+        except Rejected as rejected:
+            outside = locate(policy_config, rejected)
     if problem is not None or outside:
         return _fail(problem, outside, as_json)
     try:
-        reports = [_report(file, since, judge) for file in files]
+        reports = [_report(file, since, judge, config) for file in files]
     except NotInGit as error:
         return _fail(Problem((), str(error)), (), as_json)
     if output is not None or not as_json:
@@ -162,7 +176,7 @@ def _fail(problem: Problem | None, outside: Sequence[Located], as_json: bool) ->
 _WRITERS: dict[str, Callable[[Sequence[StackReport]], str]] = {"html": page, "markdown": comment}
 
 
-def _report(file: Path, since: str | None, judge: bool) -> StackReport:
+def _report(file: Path, since: str | None, judge: bool, config: Mapping[str, Any] | None) -> StackReport:
     """Find out all there is to say of one file.
 
     Raises:
@@ -175,7 +189,7 @@ def _report(file: Path, since: str | None, judge: bool) -> StackReport:
     found: dict[str, Any] = {"warnings": warnings(checked), "since": since}
     if since is not None:
         found |= _compared(file, since, checked)
-    found |= _judged(checked) if judge else {"not_judged": "left out by --no-policies"}
+    found |= _judged(checked, config) if judge else {"not_judged": "left out by --no-policies"}
     return StackReport(str(file), checked.file.stack, checked.plan, **found)
 
 
@@ -191,10 +205,10 @@ def _compared(file: Path, since: str, new: CheckedFile) -> dict[str, Any]:
     return {"comparison": compare_files(old, new, clouds())}
 
 
-def _judged(checked: CheckedFile) -> dict[str, Any]:
+def _judged(checked: CheckedFile, config: Mapping[str, Any] | None) -> dict[str, Any]:
     """Ask the policies, where the offline preview can run."""
     try:
-        preview = import_module("gpupools.preview.command").preview_file(checked)
+        preview = import_module("gpupools.preview.command").preview_file(checked, policy_config=config)
     except ModuleNotFoundError as error:
         if not is_missing(error):
             raise

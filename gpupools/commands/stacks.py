@@ -1,6 +1,7 @@
 """`gpupools stacks [DIR]`: the stacks of a repository, what changed in them, and which comes first."""
 
 import argparse
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -151,6 +152,11 @@ class _Refused(Exception):
         self.problems = problems
 
 
+def _is_in_a_repository(folder: Path) -> bool:
+    here = folder.resolve()
+    return any(os.path.lexists(each / name) for each in (here, *here.parents) for name in (".git", "Pulumi.yaml"))
+
+
 def _wrong_call(given: argparse.Namespace) -> Problem | None:
     if given.changed and given.since is None:
         return Problem(("--changed",), "needs a commit to compare with", "add --since GIT-REF")
@@ -177,13 +183,16 @@ def _listed(folder: Path, checkout: Path | None) -> tuple[list[_Listed], list[di
     """Check every stack of a folder; nothing is read that a link leads to out of the checkout.
 
     Raises:
-        _Refused: The folder is none, or such a link is there.
+        _Refused: The folder is none or in no repository, or such a link is there.
     """
     try:
         files = stack_files(folder)
     except Rejected as rejected:
         problems = [Located(folder, None, replace(each, path=())) for each in rejected.problems]
         raise _Refused(problems) from None
+    if not files and not _is_in_a_repository(folder):
+        what = "is in no repository: it holds no stack file, and no Pulumi.yaml or .git is there or above"
+        raise _Refused([Located(folder, None, Problem((), what, "name the folder of a repository"))])
     found = {file: project_file(file) for file in files}
     outside = links_out([*found, *found.values()], checkout)
     if outside:

@@ -1,6 +1,6 @@
 """What several commands say of their words."""
 
-from gpupools.base.errors import Problem, nearest
+from gpupools.base.errors import Problem
 
 
 def examples(*calls: str) -> str:
@@ -10,11 +10,12 @@ def examples(*calls: str) -> str:
 
 def wrong_words(cloud: str | None, gpu: str | None) -> Problem | None:
     """Say what is wrong with `--cloud` or `--gpu`; None when nothing is."""
-    from gpupools.known.gpus import gpu_models, match_gpu_model
+    from gpupools.known.gpus import match_gpu_model, nearest_gpu_model
+    from gpupools.planned.cloud import nearest_cloud
     from gpupools.providers import clouds
 
     if cloud is not None and cloud not in clouds():
-        return Problem(("--cloud",), f"no cloud is called {cloud!r}", nearest(cloud, clouds()))
+        return Problem(("--cloud",), f"no cloud is called {cloud!r}", nearest_cloud(cloud, clouds()))
     if gpu is not None and not match_gpu_model(gpu):
-        return Problem(("--gpu",), f"{gpu!r} is no NVIDIA GPU model", nearest(gpu, gpu_models()))
+        return Problem(("--gpu",), f"{gpu!r} is no NVIDIA GPU model", nearest_gpu_model(gpu))
     return None

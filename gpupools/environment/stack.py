@@ -18,7 +18,7 @@ from gpupools.asked.runtime_spec import Existing, RuntimeSpec
 from gpupools.asked.spec import Cluster, Late, PoolSpec, StackPool, contradiction
 from gpupools.base.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.environment.provider_settings import idle_settings
-from gpupools.planned.cloud import Cloud, Verdict
+from gpupools.planned.cloud import Cloud, Verdict, nearest_cloud
 from gpupools.planned.plan import SERVED_BY, PoolPlan, plan_pool
 from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.runtime.planning import plan_runtime, plan_runtimes
@@ -514,7 +514,7 @@ def parse_cluster(at: Path, raw: object, clouds: Mapping[str, Cloud]) -> Cluster
     cloud = raw.get("cloud")
     if not isinstance(cloud, str) or cloud not in clouds:
         what = f"no cloud is called {shown(cloud)}" if "cloud" in raw else "is missing"
-        fix = nearest(cloud, clouds) if isinstance(cloud, str) else f"use one of {', '.join(sorted(clouds))}"
+        fix = nearest_cloud(cloud, clouds) if isinstance(cloud, str) else f"use one of {', '.join(sorted(clouds))}"
         raise Rejected([Problem((*at, "cloud"), what, fix)])
     return _parse(clouds[cloud].cluster, at, raw)
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path as FilePath
@@ -362,8 +362,16 @@ def _broken_at(error: Exception, span: Span | None, text: str) -> Problem:
     if span is not None and span.line <= len(lines):
         before = lines[span.line - 1][: span.column]
         if "\t" in before and not before.strip():
-            return Problem((), "is not YAML: a tab indents this line", "indent with blanks")
+            what = f"is not YAML: a tab indents this line{_more_tabs(lines, span.line)}"
+            return Problem((), what, "indent with blanks")
     return Problem((), f"is not YAML: {what}", "check quotes, indentation and brackets there")
+
+
+def _more_tabs(lines: Sequence[str], line: int) -> str:
+    """Name the lines after this one that a tab indents too: no reader gets as far as them."""
+    more = [str(at) for at, text in enumerate(lines[line:], line + 1) if "\t" in text[: -len(text.lstrip()) or None]]
+    named = ", ".join(more[:8]) + (f" and {len(more) - 8} more" if len(more) > 8 else "")
+    return f", and line{'s' if len(more) > 1 else ''} {named} too" if more else ""
 
 
 class _Reader:

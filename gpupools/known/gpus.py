@@ -6,11 +6,14 @@ Owns `data/gpu_models.csv`. MIG profiles are in `gpupools.known.mig`, instance t
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
+
+from gpupools.base.errors import nearest
 
 _FILE = Path(__file__).parents[1] / "data" / "gpu_models.csv"
 
@@ -65,6 +68,19 @@ def match_gpu_model(wish: str) -> tuple[str, ...]:
     if exact or not folded:
         return exact
     return tuple(name for name in gpu_models() if name.casefold().startswith(f"{folded}-"))
+
+
+def nearest_gpu_model(wish: str, offered: Collection[str] | None = None) -> str:
+    """Name the models that a wish which matches none may mean, or those closest to it.
+
+    Args:
+        wish: As written, perhaps as GKE, SkyPilot or a product page has it: `nvidia-tesla-t4`, `NVIDIA L4`.
+        offered: Where only these would do.
+    """
+    known = gpu_models() if offered is None else offered
+    bare = re.sub(r"(?:nvidia|tesla|geforce|quadro)[ _-]*", "", wish.casefold())
+    meant = [each for each in match_gpu_model(re.sub(r"[ _]+", "-", bare)) if each in known]
+    return f"write {' or '.join(meant)}" if meant else nearest(wish, known, most=12 if offered is None else 40)
 
 
 def _model(row: Mapping[str, str]) -> GpuModel:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from gpupools.asked.access import ExecPlugin
 from gpupools.asked.overrides import Overridable
 from gpupools.asked.spec import Cluster, PoolSpec
-from gpupools.base.errors import Problem
+from gpupools.base.errors import Problem, nearest
 from gpupools.base.taints import Taint
 from gpupools.known.catalogue import Catalogue, InstanceType
 from gpupools.known.reserved import KeyRule
@@ -297,6 +297,15 @@ def no_free_form(type_token: str) -> FreeForms | None:
 def no_login(host: str) -> str:
     """Name no command, for a cloud without registries that answer only who has logged in."""
     return ""
+
+
+def nearest_cloud(word: object, clouds: Mapping[str, "Cloud"]) -> str:
+    """Name the cloud whose service somebody wrote in place of its name (`eks`), or those closest to the word."""
+    said = str(word).casefold().split() or [""]
+    return next(
+        (f"write {each.name}" for each in clouds.values() if said[-1] in each.service.casefold().split()),
+        nearest(word, clouds),
+    )
 
 
 def no_registry(cluster: Cluster) -> str:

@@ -12,7 +12,7 @@ from gpupools.asked.spec import Cluster, Mig, PoolSpec, SharedGpu, SharingMode
 from gpupools.base.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.base.taints import GPU_TAINT, Effect, Taint
 from gpupools.known.catalogue import InstanceType, smallest
-from gpupools.known.gpus import gpu_models, match_gpu_model
+from gpupools.known.gpus import gpu_models, match_gpu_model, nearest_gpu_model
 from gpupools.known.requirements import requirement
 from gpupools.known.reserved import KeyRule, refusal
 from gpupools.planned.cloud import Capability, Choices, Cloud, Owners, Verdict, Wish
@@ -372,7 +372,7 @@ def _machine_with_gpu(
     models = match_gpu_model(wanted)
     here = {row.gpu_model for row in cloud.instance_types.values() if row.lifecycle != "retired"}
     if not models:
-        problems.append(Problem((*at, "gpu"), f"{wanted!r} is no NVIDIA GPU model", nearest(wanted, gpu_models())))
+        problems.append(Problem((*at, "gpu"), f"{wanted!r} is no NVIDIA GPU model", nearest_gpu_model(wanted)))
         return None
     offered = [model for model in models if model in here]
     if not offered:

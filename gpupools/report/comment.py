@@ -61,6 +61,8 @@ def _stack(room: Room, report: StackReport) -> None:
     room.many(0.3, [*problems, *_findings(report), *([f"- Warning: {code(each.problem)}"] for each in report.warnings)])
     if report.not_judged:
         room.put("", f"Policies are not judged here: {code(report.not_judged)}")
+    elif report.verdicts:
+        room.put("", f"{len(report.verdicts) - len(report.findings)} of {len(report.verdicts)} policies pass.")
     if report.pools:
         _picture(room, report)
         room.folded(

@@ -111,6 +111,20 @@ class Engine:
         )
         return Ran(shlex.join(command), ended.returncode, f"{ended.stdout}\n{ended.stderr}")
 
+    def shell(self, script: str, folder: Path, **environment: str) -> Ran:
+        """Run lines of a shell as a runner does: the first that fails ends them."""
+        ended = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-e", "-c", script],
+            cwd=folder,
+            env=self._environment() | environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=300,
+            check=False,
+        )
+        return Ran(script, ended.returncode, f"{ended.stdout}\n{ended.stderr}")
+
     def up(self, stack: str, *arguments: str, project: Path | None = None, **environment: str) -> Ran:
         """Run `pulumi up` without the preview before it."""
         return self.run("up", "--yes", "--skip-preview", "--stack", stack, *arguments, project=project, **environment)

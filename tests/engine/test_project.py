@@ -1,7 +1,10 @@
 """A team's own repository, from an empty folder to a green preview: the wheel, the template, and the real CLI."""
 
 import os
+import re
+import shlex
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from tests.wheel.build import build_wheel, lay_environment
 pytestmark = pytest.mark.engine
 
 PACK = ("--policy-pack", "policies", "--policy-pack-config", "policies/policy-config.json")
+WHO = {f"GIT_{role}_{what}": "a@b.example" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
 
 @pytest.fixture(scope="module")
@@ -32,32 +36,73 @@ def run(folder: Path, environment: Path, *command: str) -> Ran:
     return Ran(" ".join(command), done.returncode, f"{done.stdout}\n{done.stderr}")
 
 
-@pytest.mark.parametrize("by", ["gpupools", "pulumi"])
-def test_from_an_empty_folder_to_a_green_preview(by: str, engine: Engine, wheel: Path) -> None:
-    folder = engine.folder / f"gpus-{by}"
-    folder.mkdir()
-    engine.cloud.unlink(missing_ok=True)  # a cluster of its own for each
-    made_with = engine.folder / f"tools-{by}"
-    lay_environment(made_with, wheel)
-    if by == "gpupools":
-        run(folder, made_with, "gpupools", "new", "--project").well()
-    else:
-        template = str(ROOT / "templates" / "project")
-        engine.run("new", template, "--generate-only", "--yes", "--name", folder.name, project=folder).well()
-    lay_environment(folder / ".venv", wheel)  # what its requirements.txt names
+LAID = """
+import pathlib, sys
+from tests.wheel.build import lay_environment
+folder = pathlib.Path(sys.argv[3])
+lay_environment(folder, pathlib.Path(sys.argv[4]))
+(folder / "bin" / "pip").write_text('#!/bin/sh\\nprintf "%s\\\\n" "$*" >> ' + sys.argv[5] + '\\n')
+(folder / "bin" / "pip").chmod(0o755)
+"""
+"""Stands for `python3 -m venv`: an environment that has the wheel, and a pip that only says what it is asked for."""
 
+
+def test_the_steps_of_the_page_lead_to_a_pull_request_that_can_be_reviewed(engine: Engine, wheel: Path) -> None:
+    page = (ROOT / "docs" / "own-repository.md").read_text(encoding="utf-8")
+    steps = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    folder = engine.folder / "walk"
+    (folder / "bin").mkdir(parents=True)
+    python = folder / "bin" / "python3"
+    laid = shlex.join(["env", f"PYTHONPATH={ROOT}", sys.executable, "-c", LAID])
+    python.write_text(f'#!/bin/sh\nexec {laid} "$@" {wheel} {folder / "asked"}\n', encoding="utf-8")
+    python.chmod(0o755)
+    tools = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    said = engine.shell("".join(steps), folder, **WHO, PATH=tools, PYTHONPATH="").well().output
+
+    assert (folder / "asked").read_text().splitlines() == [
+        "install gpupools @ git+https://HOST/OWNER/gpupools@RELEASE",
+        "install --no-compile -r requirements.txt",
+    ]
+    for line in (
+        "stacks/Pulumi.dev.yaml: ok, 1 pool",
+        "pulumi:pulumi:Stack gpus-dev create",
+        "gpupools:index:GpuNodePool train-l4 create",
+        "train/l4: in place: nodes.max 2 → 4; nodes that run stay",
+        "### GPU pools: 1 changed in place",
+        " policies pass.",
+    ):
+        assert line in said
+
+    project = folder / "gpus"
+    workflow = yaml.safe_load((project / ".github" / "workflows" / "gpupools.yml").read_text(encoding="utf-8"))
+    commands = [step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step]
+    runner = {
+        "PATH": f"{project / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": "",
+        "GITHUB_STEP_SUMMARY": str(folder / "summary.md"),
+        "RUNNER_TEMP": str(folder),
+    }
+    for command in commands:
+        engine.shell(command, project, **runner).well()
+    assert "### GPU pools: 1 changed in place" in (folder / "summary.md").read_text(encoding="utf-8")
+
+    # A refusal is in the summary too, and the job fails for it.
+    file = project / "stacks" / "Pulumi.dev.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("gpu: L4", "gpu: nvidia-l4"), encoding="utf-8")
+    engine.shell(commands[-1], project, **runner).badly()
+    assert "'nvidia-l4' is no NVIDIA GPU model; write L4" in (folder / "summary.md").read_text(encoding="utf-8")
+
+
+def test_from_the_template_of_pulumi_to_a_green_update(engine: Engine, wheel: Path) -> None:
+    folder = engine.folder / "gpus-pulumi"
+    folder.mkdir()
+    engine.cloud.unlink(missing_ok=True)  # a cluster of its own
+    template = str(ROOT / "templates" / "project")
+    engine.run("new", template, "--generate-only", "--yes", "--name", folder.name, project=folder).well()
+    lay_environment(folder / ".venv", wheel)  # what its requirements.txt names
     run(folder, folder / ".venv", "gpupools", "new", "dev", *EKS, "--gpu", "L4").well()
-    workflow = yaml.safe_load((folder / ".github" / "workflows" / "gpupools.yml").read_text(encoding="utf-8"))
-    steps = [step["run"] for step in workflow["jobs"]["check"]["steps"] if "run" in step]
-    assert steps.pop(0) == "python -m pip install -r requirements.txt"
-    said = [run(folder, folder / ".venv", "bash", "-e", "-c", step).well().output for step in steps]
-    assert "stacks/Pulumi.dev.yaml: ok, 1 pool" in said[0]
-    assert "g6.xlarge" in said[-1]
 
     engine.run("stack", "init", "dev", project=folder, PYTHONPATH="").well()
-    shown = engine.run("preview", "--stack", "dev", *PACK, project=folder, PYTHONPATH="").well().output
-    assert "gpupools:index:GpuNodePool" in shown
-    assert "Policies:" in shown
     engine.run("up", "--yes", "--skip-preview", "--stack", "dev", *PACK, project=folder, PYTHONPATH="").well()
     assert "g6.xlarge" in [kind for each in engine.resources(NODE_GROUP) for kind in each["inputs"]["instanceTypes"]]
 

@@ -1,13 +1,19 @@
 """`gpupools new --project`: what it refuses, and that what it copies belongs to this version."""
 
+import json
+import shutil
+import subprocess
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
+from gpupools.commands import project
 from gpupools.commands.cli import main
+from gpupools.commands.git import published
 from gpupools.commands.project import template
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,3 +75,92 @@ def test_a_flag_that_a_project_has_no_use_for_is_refused(tmp_path: Path, capsys:
 
     assert ended.value.code == 2
     assert "--project takes a folder and nothing else" in capsys.readouterr().err
+
+
+class Installed:
+    """An installed gpupools, by what its installer noted of where it came from."""
+
+    def __init__(self, told: dict[str, object] | None) -> None:
+        self._told = told
+
+    def read_text(self, name: str) -> str | None:
+        assert name == "direct_url.json"
+        return None if self._told is None else json.dumps(self._told)
+
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.mark.parametrize(
+    ("told", "requirement"),
+    [
+        (None, "gpupools[all]==0.1.0"),
+        (
+            {"url": "https://git.example/acme/gpupools", "vcs_info": {"vcs": "git", "commit_id": COMMIT}},
+            f"gpupools[all] @ git+https://git.example/acme/gpupools@{COMMIT}",
+        ),
+        (
+            {"url": "https://host.example/gpupools-0.1.0.whl", "archive_info": {"hashes": {"sha256": "0a1b"}}},
+            "gpupools[all] @ https://host.example/gpupools-0.1.0.whl#sha256=0a1b",
+        ),
+        ({"url": "file:///home/me/gpupools-0.1.0.whl", "archive_info": {}}, "gpupools[all]==0.1.0"),
+        ({"url": "file:///home/me/gpupools", "dir_info": {}}, "gpupools[all]==0.1.0"),
+    ],
+    ids=["by its version", "from git", "a wheel by its address", "a wheel of this machine", "a folder"],
+)
+def test_a_project_depends_on_what_wrote_it(
+    told: dict[str, object] | None, requirement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project, "distribution", lambda _: Installed(told))
+    monkeypatch.setattr(project, "version", lambda: "0.1.0")
+    monkeypatch.chdir(tmp_path)
+
+    assert main(["new", "--project", "gpus"]) == 0
+    lines = (tmp_path / "gpus" / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert [each for each in lines if not each.startswith("#")] == [requirement]
+    assert Requirement(requirement).name == "gpupools"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH")
+@pytest.mark.parametrize(
+    ("origin", "address"),
+    [
+        ("https://git.example/acme/gpupools.git", "git+https://git.example/acme/gpupools.git"),
+        ("https://me:t0ken@git.example/acme/gpupools", "git+https://git.example/acme/gpupools"),
+        ("ssh://git@git.example:2222/acme/gpupools", "git+ssh://git@git.example:2222/acme/gpupools"),
+        ("git@git.example:acme/gpupools.git", "git+ssh://git@git.example/acme/gpupools.git"),
+        ("/home/me/gpupools", ""),
+        ("https://git.example/acme/gpu pools", ""),
+    ],
+)
+def test_a_checkout_is_named_by_the_commit_that_its_origin_has(origin: str, address: str, tmp_path: Path) -> None:
+    def run(*arguments: str) -> str:
+        who = ("-c", "user.name=n", "-c", "user.email=e@x.example", "-c", "commit.gpgsign=false")
+        done = subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    run("init", "-q")
+    run("remote", "add", "origin", origin)
+    assert published(tmp_path) == ""  # without a commit
+    run("commit", "-q", "--allow-empty", "-m", "x")
+    assert published(tmp_path) == ""  # nobody else has this one
+    run("update-ref", "refs/remotes/origin/main", "HEAD")
+
+    commit = run("rev-parse", "HEAD")
+    assert published(tmp_path) == (f"{address}@{commit}" if address else "")
+
+
+def test_a_folder_that_is_no_checkout_is_named_by_its_version(tmp_path: Path) -> None:
+    assert published(tmp_path) == ""
+
+
+def test_what_comes_next_begins_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a b").mkdir()
+    assert main(["new", "--project", "a b/gpus"]) == 0
+    assert main(["new", "--project"]) == 0
+
+    nexts = [line for line in capsys.readouterr().out.splitlines() if line.startswith("Next: ")]
+    assert [each.partition(" && ")[0] for each in nexts] == ["Next: cd 'a b/gpus'", "Next: python3 -m venv .venv"]

@@ -182,11 +182,14 @@ def test_without_the_sdk_the_page_says_that_no_policy_was_asked(
 
 
 def test_the_verdicts_are_those_of_the_offline_preview(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    """By the team's own configuration, as in `gpupools preview`."""
     file = stack_file()
+    Path("config.json").write_text('{"gpu-pool-bounded": {"maxNodesPerPool": 29}}', encoding="utf-8")
+    judged = ["--policy-config", "config.json", "--json"]
 
-    code = main(["report", str(file), "-o", "plan.html", "--json"])
+    code = main(["report", str(file), "-o", "plan.html", *judged])
     said = json.loads(capsys.readouterr().out)
-    assert main(["preview", str(file), "--json"]) == code
+    assert main(["preview", str(file), *judged]) == code == 1
     preview = json.loads(capsys.readouterr().out)
     page = Path("plan.html").read_text(encoding="utf-8")
 
@@ -194,3 +197,22 @@ def test_the_verdicts_are_those_of_the_offline_preview(stack_file: Write, capsys
     assert all(each["policy"] in page for each in preview["policy"])
     passing = sum(each["verdict"] == "pass" for each in preview["policy"])
     assert f"{passing} of {len(preview['policy'])} policies pass" in page
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["--policy-config", "none.json"], 1, "none.json: "),
+        (["--policy-config", "wrong.json"], 1, "wrong.json: gpu-pool-bounde: is no policy of this pack"),
+        (["--policy-config", "wrong.json", "--no-policies"], 2, "--policy-config: is for the policies, which"),
+    ],
+    ids=["no file", "no policy", "no policies"],
+)
+def test_a_configuration_that_is_none_stops_the_report(
+    arguments: list[str], code: int, said: str, stack_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("wrong.json").write_text('{"gpu-pool-bounde": "mandatory"}', encoding="utf-8")
+
+    assert main(["report", str(stack_file()), "-o", "plan.html", *arguments]) == code
+    assert said in capsys.readouterr().err
+    assert not Path("plan.html").exists()

@@ -8,7 +8,7 @@ import pulumi
 from gpupools.asked.spec import LATE, Cluster
 from gpupools.base.errors import Problem, Rejected, dotted, nearest
 from gpupools.environment.stack import parse_cluster
-from gpupools.planned.cloud import Cloud
+from gpupools.planned.cloud import Cloud, nearest_cloud
 from gpupools.providers import clouds
 
 
@@ -21,7 +21,7 @@ def parse_cloud(name: object) -> Cloud:
     known = clouds()
     if isinstance(name, str) and name in known:
         return known[name]
-    raise Rejected([Problem(("cloud",), f"no cloud is called {name!r}", nearest(name, known))])
+    raise Rejected([Problem(("cloud",), f"no cloud is called {name!r}", nearest_cloud(name, known))])
 
 
 def unknown_arguments(args: Mapping[str, Any], typed: type) -> list[Problem]:

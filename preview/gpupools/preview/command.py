@@ -53,7 +53,7 @@ def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
     try:
         checked = check_stack_file(file, clouds())
         at = policy_config or file
-        config = _policy_config(at) if policy_config is not None else {}
+        config = read_policy_config(at) if policy_config is not None else {}
     except Rejected as rejected:
         located = locate(at, rejected)
         if as_json:
@@ -88,7 +88,7 @@ def _tell(text: str) -> None:
             tell_parts((line, Style.BAD if line.startswith("Refused") else None))
 
 
-def _policy_config(file: Path) -> Mapping[str, Any]:
+def read_policy_config(file: Path) -> Mapping[str, Any]:
     """Read a configuration of the policy pack, as `gpupools policy --config` does.
 
     Raises:

@@ -12,6 +12,7 @@ from gpupools.base.errors import shown
 
 _ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::([0-9]{12}):role/.+")
 """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"""
+_DIRECTIONS = "north|south|east|west|central|northeast|northwest|southeast|southwest"
 
 
 def account_of(role_arn: str) -> str:
@@ -73,8 +74,9 @@ class EksCluster(ReachableCluster):
     @field_validator("region")
     @classmethod
     def _is_a_region(cls, region: str) -> str:
-        # https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html
-        if not re.fullmatch(r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}", region):
+        # Which there are changes; that each is named after a direction does not:
+        # https://docs.aws.amazon.com/global-infrastructure/latest/regions/aws-regions.html (2026-11-22)
+        if not re.fullmatch(rf"[a-z]{{2,4}}(-[a-z]+)?-({_DIRECTIONS})-[0-9]{{1,2}}", region):
             raise ValueError(f"got {shown(region)}; write a region such as eu-central-1")
         return region
 

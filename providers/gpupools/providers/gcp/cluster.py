@@ -10,6 +10,7 @@ from gpupools.asked.access import ReachableCluster
 from gpupools.asked.spec import Address
 from gpupools.base.errors import shown
 
+_DIRECTIONS = "north|south|east|west|central|northeast|northwest|southeast|southwest"
 ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-(?:[a-z]|ai[0-9]+[a-z])")
 """A zone: an ordinary one, or an AI zone (`us-central1-ai1a`), which node pools of GKE may use.
 
@@ -61,12 +62,13 @@ class GkeCluster(ReachableCluster):
     @field_validator("location")
     @classmethod
     def _is_a_place(cls, location: str) -> str:
-        # https://docs.cloud.google.com/compute/docs/regions-zones
+        # Which there are changes; that each is named after a direction does not:
+        # https://docs.cloud.google.com/compute/docs/regions-zones (2026-11-22)
         zone = ZONE.fullmatch(location)
         if zone and "-ai" in location:
             what = f"got {shown(location)}, an AI zone, which is for node pools"
             raise ValueError(f"{what}; write {zone['region']}, and the zone under node_locations")
-        if not re.fullmatch(r"[a-z]+-[a-z]+[0-9]+(-[a-z])?", location):
+        if not re.fullmatch(rf"[a-z]+-({_DIRECTIONS})[0-9]+(-[a-z])?", location):
             raise ValueError(f"got {shown(location)}; write a region such as europe-west4, or a zone of it")
         return location
 

@@ -1,0 +1,254 @@
+"""What people write wrong in their first hour is told with its line and what to write, all of it in one round."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpupools.commands.cli import main
+from gpupools.providers import clouds
+
+SUBNET = "subnet-0a1b2c3d4e5f60718"
+MACHINES = clouds()["aws"].instance_types.values()
+ON_AWS = ", ".join(sorted({row.gpu_model for row in MACHINES if row.lifecycle != "retired"}))
+ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"
+CLUSTER = ["--cluster", "train", "--set", "region=eu-central-1", "--set", f"node_role_arn={ROLE}"]
+CLUSTER += ["--set", f"subnet_ids={SUBNET}"]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def refused(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    (folder / "Pulumi.w.yaml").write_text(text, encoding="utf-8")
+    assert main(["check", "Pulumi.w.yaml"]) == 1
+    return [line.removeprefix("Pulumi.w.yaml:") for line in capsys.readouterr().err.splitlines()]
+
+
+def test_clouds_regions_and_gpus_by_other_names(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(
+        f"""\
+config:
+  gpupools:clusters:
+    a: {{cloud: eks}}
+    b: {{cloud: Amazon EKS}}
+    c: {{cloud: gke}}
+    d: {{cloud: gpc}}
+    e: {{cloud: aws, name: t, region: eu-centrl-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0a]}}
+    f: {{cloud: gcp, name: t, project: ml, location: europe-wset4-a, service_account: gpu@ml.example}}
+    g: {{cloud: azure, name: t, resource_group: ml}}
+  gpupools:pools:
+    a: {{clusters: [g], gpu: T4, nodes: {{max: 1}}}}
+""",
+        folder,
+        capsys,
+    )
+
+    assert said == [
+        "3: clusters.a.cloud: no cloud is called 'eks'; write aws",
+        "4: clusters.b.cloud: no cloud is called 'Amazon EKS'; write aws",
+        "5: clusters.c.cloud: no cloud is called 'gke'; write gcp",
+        "6: clusters.d.cloud: no cloud is called 'gpc'; did you mean 'gcp'?",
+        "7: clusters.e.region: got 'eu-centrl-1'; write a region such as eu-central-1",
+        "8: clusters.f.location: got 'europe-wset4-a'; write a region such as europe-west4, or a zone of it",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "fix"),
+    [
+        ("nvidia-l4", "write L4"),
+        ("nvidia-tesla-t4", "write T4"),
+        ("NVIDIA A10G", "write A10G"),
+        ("nvidia-h100-80gb", "write H100-80GB"),
+        ("Tesla_V100", "write V100-16GB or V100-32GB"),
+        ("L50S", "did you mean 'L40S'"),
+    ],
+)
+def test_a_gpu_as_others_call_it(gpu: str, fix: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (said,) = refused(
+        f"""\
+config:
+  gpupools:clusters:
+    a: {{cloud: aws, name: t, region: us-east-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0a]}}
+  gpupools:pools:
+    a: {{clusters: [a], gpu: {gpu}, nodes: {{max: 1}}}}
+""",
+        folder,
+        capsys,
+    )
+
+    assert said.startswith(f"5: pools.a.gpu: '{gpu}' is no NVIDIA GPU model; {fix}")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("config:\n  a:\n\tb: 1\n", "3:1: is not YAML: a tab indents this line; indent with blanks"),
+        (
+            'config:\n  a:\n\tb: 1\n  \tc: 1\n  d: "x\ty"\n\te: 1\n',
+            "3:1: is not YAML: a tab indents this line, and lines 4, 6 too; indent with blanks",
+        ),
+        ("config:\n  a:\n" + "\tb: 1\n" * 11, "lines 4, 5, 6, 7, 8, 9, 10, 11 and 2 more too"),
+    ],
+)
+def test_every_line_that_a_tab_indents(text: str, said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert said in refused(text, folder, capsys)[0]
+
+
+AN_ID = "write what EC2 calls it: lt- and 8 or 17 digits or letters from a to f"
+
+
+def test_a_launch_template_and_who_may_use_a_pool(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A trust rule with two answers, or a taint beside it, could shut out the team itself."""
+    said = refused(
+        f"""\
+config:
+  gpupools:clusters:
+    t: {{cloud: aws, name: t, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0a]}}
+  gpupools:pools:
+    a:
+      clusters: [t]
+      gpu: L4
+      nodes: {{max: 2}}
+      sharing: {{mode: time-slicing, replicas: 4}}
+      trust: {{team: research, namespaces: [other]}}
+      adopt:
+        launch_template: {{id: template-1, version: latest, nmae: x}}
+        nam: old
+    b:
+      clusters: [t]
+      gpu: L4
+      nodes: {{max: 2}}
+      trust: {{team: research}}
+      labels: {{gpupools/trust: other}}
+      taints: ["gpupools/trust=other:NoSchedule"]
+""",
+        folder,
+        capsys,
+    )
+
+    assert said == [
+        "10: pools.a.trust: got team and namespaces; give one of team, namespaces and waiver",
+        "11: pools.a.adopt.name: is missing; add it",
+        "12: pools.a.adopt.launch_template.id: got 'template-1', which is no id of a launch template; " + AN_ID,
+        "12: pools.a.adopt.launch_template.version: got 'latest'; write a whole number, without quotes",
+        "12: pools.a.adopt.launch_template.nmae: unknown key; known: id, version",
+        "13: pools.a.adopt.nam: unknown key; did you mean 'name'?",
+        "19: pools.b.labels.gpupools/trust: gpupools/trust follows from software, sharing and trust; leave it out",
+        "20: pools.b.taints[0]: gpupools/trust is set from trust; leave it out, and write trust: {team: …}",
+    ]
+
+
+def test_networks_of_gpudirect(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def pool(name: str, machine: str, *networks: str) -> str:
+        each = "".join(f"        - {{network: {net}, subnetwork: s}}\n" for net in networks)
+        head = f"    {name}:\n      clusters: [lab]\n      {machine}\n      nodes: {{max: 2}}\n"
+        head += "      zones: [europe-west4-b]\n      network:\n        rdma: true\n"
+        return f"{head}        gpu_networks:{'' if each else ' []'}\n{each}"
+
+    pools = [
+        pool("a", "gpu: H100-80GB\n      gpus_per_node: 3", "one", "one"),
+        pool("b", "instance_type: a3-highgpu-8g", "one", "two", "one"),
+        pool("c", "instance_type: a3-highgpu-8g"),
+    ]
+    lab = "{cloud: gcp, name: t, project: ml, location: europe-west4, service_account: gpu@ml.example}"
+    head = f"config:\n  gpupools:clusters:\n    lab: {lab}\n  gpupools:pools:\n"
+    said = refused(head + "".join(pools), folder, capsys)
+
+    assert [re.split(r", and |; ", line)[0] for line in said] == [
+        "8: pools.a.gpus_per_node: gcp has no machine to choose with 3 × H100-80GB",
+        "23: pools.b.network.gpu_networks: got 3",
+        "26: pools.b.network.gpu_networks[2].network: 'one' is given twice",
+        "34: pools.c.network.gpu_networks: got 0",
+    ]
+
+
+# --- gpupools new, without anybody to ask ---
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            [],
+            [
+                "--cloud: is missing; give it (Cloud: aws, azure, gcp)",
+                "--cluster: is missing; give it (Name of the cluster)",
+                "--gpu: is missing; give it (GPU model, e.g. L4)",
+            ],
+        ),
+        (
+            ["--cloud", "eks", *CLUSTER, "--gpu", "L4", "--sharing", "time_slicing"],
+            [
+                "--cloud: no cloud is called 'eks'; write aws",
+                "--sharing: 'time_slicing' is no way of sharing; did you mean 'time-slicing'?",
+            ],
+        ),
+        (
+            ["--cloud", "aws", *CLUSTER, "--gpu", "nvidia-l4", "--sharing", "mig"],
+            [
+                "--gpu: aws offers no GPU 'nvidia-l4'; write L4",
+                "--profile: is missing; give it (MIG profile: e.g. 1g.10gb)",
+            ],
+        ),
+        (
+            [
+                "--cloud",
+                "aws",
+                "--cluster",
+                "t",
+                "--set",
+                "region=eu-centrl-1",
+                "--set",
+                "node_role_arn=x",
+                "--gpu",
+                "L5",
+            ],
+            [
+                f"--set subnet_ids=…: is missing; give it (Private subnets for the nodes, e.g. {SUBNET})",
+                "--set region=…: got 'eu-centrl-1'; write a region such as eu-central-1",
+                "--set node_role_arn=…: got 'x'; write the role's ARN: arn:aws:iam::<account>:role/<name>",
+                f"--gpu: aws offers no GPU 'L5'; known: {ON_AWS}",
+            ],
+        ),
+    ],
+    ids=["nothing", "a service for a cloud", "a GPU as GKE calls it", "a wrong region and no subnet"],
+)
+def test_everything_that_is_wrong_with_the_flags(
+    arguments: list[str], said: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "Pulumi.yaml").write_text("name: gpus\nruntime: python\n")
+
+    assert main(["new", "dev", *arguments]) == 1
+    assert capsys.readouterr().err.splitlines() == [
+        *(f"gpupools new: {each}" for each in said),
+        "gpupools new: nothing was written",
+    ]
+
+
+# --- A command in the wrong place ---
+
+
+def test_a_stack_file_is_no_state(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "Pulumi.dev.yaml").write_text("config: {gpupools:clusters: {}, gpupools:pools: {}}\n")
+
+    assert main(["leftovers", "Pulumi.dev.yaml"]) == 1
+    assert capsys.readouterr().err == (
+        "Pulumi.dev.yaml: is a stack file, which says what is wanted, not what there is;"
+        " give its state: pulumi stack export --stack dev > state.json\n"
+    )
+
+
+def test_stacks_are_those_of_a_repository(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stacks"]) == 1
+    assert capsys.readouterr().err.startswith(".: is in no repository")
+    assert main(["stacks", "--json"]) == 1
+    assert '"result": "refused"' in capsys.readouterr().out
+
+    (folder / ".git").mkdir()
+    assert main(["stacks"]) == 0
+    assert capsys.readouterr().out == "no stack files of this tool are in .\n"
