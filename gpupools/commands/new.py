@@ -270,7 +270,8 @@ def _wrong_keys(cluster: Mapping[str, Any]) -> Iterator[Problem]:
         for problem in rejected.problems:
             key = str(problem.path[0]) if problem.path else ""
             if cluster.get(key) not in (None, "", []):
-                yield Problem(("--cluster" if key == "name" else f"--set {key}=…",), problem.what, problem.fix)
+                flag = {"name": "--cluster", "kubeconfig": "--kubeconfig"}.get(key, f"--set {key}=…")
+                yield Problem((flag,), problem.what, problem.fix)
 
 
 def _value(cloud: Cloud, key: str, text: str) -> Any:

@@ -206,7 +206,7 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
         ),
         (
             ["dev", *AKS, "--gpu", "T4", "--kubeconfig", "kube"],
-            ["kubeconfig.path: got a value that is not shown; write the whole path"],
+            ["--kubeconfig: got a value that is not shown; write the whole path"],
         ),
         (["../dev", *EKS, "--gpu", "L4"], ["'../dev' is no name of a stack"]),
         (["acme/gpus/dev", *EKS, "--gpu", "L4"], ["'acme/gpus/dev' is no name of a stack"]),
