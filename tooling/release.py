@@ -10,6 +10,7 @@ https://reproducible-builds.org/docs/source-date-epoch/).
 import argparse
 import datetime
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 _NUMBER = re.compile(r"\d+\.\d+\.\d+(?:(?:a|b|rc)\d+)?")
 """Three numbers (https://semver.org/), with what Python writes behind them before a release
@@ -165,6 +167,58 @@ def build(root: Path, dist: Path) -> None:
         )
         if done.returncode:
             sys.exit(f"release: {command[0]}: {done.stderr.strip() or done.stdout.strip()}")
+    sbom = dist / "gpupools.cdx.json"
+    whole = with_graph(json.loads(sbom.read_text("utf-8")), (root / "requirements.txt").read_text("utf-8"))
+    sbom.write_text(json.dumps(whole, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    if wrong := invalid(sbom.read_text("utf-8")):
+        sys.exit(f"release: {sbom.name}: {wrong}")
+
+
+_PACKAGE = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==")
+_VIA = re.compile(r"    #(?: via)? +([A-Za-z0-9._-]+)(?:\[\S*\])?(?: \(pyproject\.toml(?P<group>:build)?\))?")
+
+
+def with_graph(bom: dict[str, Any], lock: str) -> dict[str, Any]:
+    """Return an SBOM with who requires whom, as the lock notes below each package.
+
+    What only builds a checkout is marked as not run (https://cyclonedx.org/docs/1.6/json/#components_items_scope).
+
+    Args:
+        bom: As cyclonedx_py writes it, which knows the packages and not what requires them.
+        lock: The text of requirements.txt.
+    """
+    own = bom["metadata"]["component"]
+    refs = {each["name"]: each["bom-ref"] for each in [own, *bom["components"]]}
+    needs: dict[str, set[str]] = {name: set() for name in refs}
+    runs: dict[str, set[str]] = {name: set() for name in refs}
+    package, known = "", set()
+    for line in lock.splitlines():
+        if found := _PACKAGE.match(line):
+            package = found[1]
+        elif (found := _VIA.fullmatch(line)) and found[1] in needs:
+            needs[found[1]].add(package)
+            known.add(package)
+            if found["group"] is None:
+                runs[found[1]].add(package)
+    if left := sorted(refs.keys() - known - {own["name"]}):
+        sys.exit(f"release: requirements.txt: nothing says what requires {', '.join(left)}; make lock notes it")
+    run, coming = set(), [own["name"]]
+    while coming:
+        if (name := coming.pop()) not in run:
+            run.add(name)
+            coming += runs[name]
+    parts = [each if each["name"] in run else {**each, "scope": "excluded"} for each in bom["components"]]
+    graph = [{"ref": refs[name], "dependsOn": sorted(refs[each] for each in needs[name])} for name in sorted(needs)]
+    return {**bom, "components": parts, "dependencies": graph}
+
+
+def invalid(sbom: str) -> str:
+    """Say what the specification has against an SBOM; empty where it has nothing."""
+    from cyclonedx.schema import SchemaVersion
+    from cyclonedx.validation.json import JsonStrictValidator
+
+    wrong = JsonStrictValidator(SchemaVersion.from_version(json.loads(sbom)["specVersion"])).validate_str(sbom)
+    return "" if wrong is None else str(wrong)
 
 
 def _write_checksums(dist: Path) -> None:

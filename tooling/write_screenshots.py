@@ -19,11 +19,13 @@ import zlib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Literal
 
 from gpupools.commands.cli import main as gpupools
 
 ROOT = Path(__file__).resolve().parent.parent
-PICTURES = {"light": ROOT / "docs" / "report.png", "dark": ROOT / "docs" / "report-dark.png"}
+Scheme = Literal["light", "dark"]
+PICTURES: dict[Scheme, Path] = {"light": ROOT / "docs" / "report.png", "dark": ROOT / "docs" / "report-dark.png"}
 _WIDE, _HIGH = 900, 1010
 _KEY = b"gpupools page"
 
@@ -77,8 +79,9 @@ def page(*, judged: bool) -> str:
         file.write_text(_BEFORE, encoding="utf-8")
         who = ("-c", "user.name=n", "-c", "user.email=e@x.example", "-c", "commit.gpgsign=false")
         plain = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-        for words in (("init", "-q", "-b", "main"), ("add", "-A"), (*who, "commit", "-qm", "x")):
-            subprocess.run(["git", *words], check=True, env=plain, capture_output=True)
+        steps: tuple[tuple[str, ...], ...] = ("init", "-q", "-b", "main"), ("add", "-A"), (*who, "commit", "-qm", "x")
+        for step in steps:
+            subprocess.run(["git", *step], check=True, env=plain, capture_output=True)
         file.write_text(_AFTER, encoding="utf-8")
         words = [] if judged else ["--no-policies"]
         if gpupools(["report", str(file), "--since", "main", "-o", "plan.html", *words]):
@@ -113,7 +116,7 @@ class _Parts(HTMLParser):
             self.found.append(data)
 
 
-def _taken(file: Path) -> Iterator[tuple[str, bytes]]:
+def _taken(file: Path) -> Iterator[tuple[Scheme, bytes]]:
     from playwright.sync_api import sync_playwright  # the check needs none
 
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -7,9 +7,17 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from importlib.metadata import requires
 from pathlib import Path
+from typing import Any
 
 import pytest
+from cyclonedx import schema as cyclonedx_schema
+from jsonschema import Draft7Validator  # type: ignore[import-untyped]
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+from referencing import Registry
+from referencing.jsonschema import DRAFT7
 
 from tooling import release
 
@@ -144,6 +152,92 @@ def test_what_builds_it_is_locked_with_hashes_as_the_tests_have_it(name: str) ->
     assert any("--hash=sha256:" in line for line in part)
 
 
+# --- The SBOM ---
+
+LOCK = """\
+lark==1.3.1 \\
+    --hash=sha256:0a
+    # via python-hcl2
+pathspec==1.1.1 ; python_version < '4' \\
+    # via hatchling
+hatchling==1.33.0 \\
+    # via gpupools (pyproject.toml:build)
+packaging==26.3 \\
+    # via
+    #   hatchling
+    #   python-hcl2
+python-hcl2==8.1.4 \\
+    # via
+    #   gpupools (pyproject.toml)
+    #   lark[more]
+"""
+BOM: dict[str, Any] = {
+    "metadata": {"component": {"name": "gpupools", "bom-ref": "own"}},
+    "components": [
+        {"name": name, "bom-ref": name[:3]} for name in ("lark", "pathspec", "hatchling", "packaging", "python-hcl2")
+    ],
+    "dependencies": [{"ref": "own"}],
+}
+
+
+def test_the_graph_is_what_the_lock_notes() -> None:
+    found = release.with_graph(BOM, LOCK)
+
+    assert {each["ref"]: each["dependsOn"] for each in found["dependencies"]} == {
+        "own": ["hat", "pyt"],
+        "lar": ["pyt"],
+        "pat": [],
+        "pac": [],
+        "hat": ["pac", "pat"],
+        "pyt": ["lar", "pac"],
+    }
+    assert {each["name"] for each in found["components"] if each.get("scope") == "excluded"} == {
+        "pathspec",
+        "hatchling",
+    }
+
+
+def test_a_lock_that_does_not_say_what_requires_a_package_is_refused() -> None:
+    with pytest.raises(SystemExit, match="nothing says what requires lark; make lock notes it"):
+        release.with_graph(BOM, LOCK.replace("    # via python-hcl2\n", "", 1))
+
+
+def assert_graph(bom: dict[str, Any]) -> None:
+    """Every component is in the graph, each is reached from the whole, and both of the standard's schemas take it."""
+    graph = {each["ref"]: each["dependsOn"] for each in bom["dependencies"]}
+    own, parts = bom["metadata"]["component"]["bom-ref"], {each["bom-ref"]: each for each in bom["components"]}
+    reached, coming = set(), [own]
+    while coming:
+        if (ref := coming.pop()) not in reached:
+            reached.add(ref)
+            coming += graph[ref]
+    assert len(bom["dependencies"]) == len(graph)
+    assert graph.keys() == parts.keys() | {own} == reached
+    by_name = {each["name"]: [parts[ref]["name"] for ref in graph[each["bom-ref"]]] for each in parts.values()}
+    # As the packages themselves say, for what is installed here.
+    for name, needs in by_name.items():
+        wanted = {Requirement(each) for each in requires(name) or ()}
+        always = {canonicalize_name(each.name) for each in wanted if each.marker is None}
+        assert always <= {canonicalize_name(each) for each in needs}, name
+    assert {each["name"] for each in parts.values() if each.get("scope") == "excluded"} >= {"hatchling", "pluggy"}
+    assert "scope" not in next(each for each in parts.values() if each["name"] == "pulumi")
+
+    folder = Path(cyclonedx_schema.__file__).parent / "_res"
+    schemas = {name: json.loads((folder / f"{name}.SNAPSHOT.schema.json").read_text("utf-8")) for name in SCHEMAS}
+    registry: Registry[Any] = Registry().with_resources(
+        (f"http://cyclonedx.org/schema/{name}.SNAPSHOT.schema.json", DRAFT7.create_resource(each))
+        for name, each in schemas.items()
+    )
+    standard = Draft7Validator(schemas["bom-1.6"], registry=registry)
+    assert list(standard.iter_errors(bom)) == []
+    wrong = {**bom, "dependencies": [{"ref": own, "dependOn": []}]}
+    assert list(standard.iter_errors(wrong)) != []
+    assert release.invalid(json.dumps(wrong)) != ""
+
+
+SCHEMAS = ("bom-1.6", "spdx", "jsf-0.82")
+
+
 # --- What is built ---
 
 
@@ -188,6 +282,7 @@ def test_a_dry_run_builds_all_of_a_release_and_the_same_bytes_twice(checkout: Pa
     assert set(built) == {wheel, sdist, "gpupools.cdx.json", "release-notes.md", "SHA256SUMS"}
     assert (bom["bomFormat"], bom["metadata"]["component"]["version"]) == ("CycloneDX", version)
     assert sorted(f"{each['name']}=={each['version']}" for each in bom["components"]) == sorted(locked)
+    assert_graph(bom)
     for each in bom["components"]:
         assert each["purl"] == f"pkg:pypi/{each['name']}@{each['version']}"
         assert all(ref["hashes"] for ref in each["externalReferences"])
