@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -29,18 +30,18 @@ WORKFLOWS = {
     for name in ("check", "comment", "preview", "apply")
 }
 OWN_WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TEMPLATE = ROOT / "templates" / "project" / ".github" / "workflows" / "gpupools.yml"
+"""What `gpupools new --project` writes."""
 ISSUES = ROOT / ".github" / "ISSUE_TEMPLATE"
 BOT = "github-actions[bot]"
 
 Ran = tuple[int, str]
 
 
-class Api(BaseHTTPRequestHandler):
-    """As much of GitHub's REST API as a comment needs: 250 comments of others come first."""
+class Answers(BaseHTTPRequestHandler):
+    """What the stand-ins of both hosts have in common."""
 
-    comments: list[dict[str, Any]]
-    asked: list[tuple[str, str, str | None]]
-    status = 200
+    address: str
 
     def log_message(self, *_: object) -> None:
         pass
@@ -51,6 +52,26 @@ class Api(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+@contextmanager
+def served(answers: type[Answers]) -> Iterator[None]:
+    """Let a class answer on loopback, at the address that it gets."""
+    with HTTPServer(("127.0.0.1", 0), answers) as server:
+        answers.address = f"http://127.0.0.1:{server.server_port}"
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+        thread.start()
+        yield
+        server.shutdown()
+        thread.join()
+
+
+class Api(Answers):
+    """As much of GitHub's REST API as a comment needs: 250 comments of others come first."""
+
+    comments: list[dict[str, Any]]
+    asked: list[tuple[str, str, str | None]]
+    status = 200
 
     def _asked(self) -> Any:
         cls = type(self)
@@ -88,14 +109,8 @@ def api() -> Iterator[type[Api]]:
         ]
         asked = []
 
-    server = HTTPServer(("127.0.0.1", 0), Own)
-    Own.address = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    yield Own
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(Own):
+        yield Own
 
 
 @pytest.fixture
@@ -278,22 +293,12 @@ def test_an_environment_that_lost_its_python_is_made_anew(tmp_path: Path) -> Non
 # --- GitLab ---
 
 
-class Notes(BaseHTTPRequestHandler):
+class Notes(Answers):
     """As much of GitLab's API as a note on a merge request needs: 120 notes of others come first."""
 
     notes: list[dict[str, Any]]
     asked: list[tuple[str, str, str | None]]
     status = 200
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-    def _answer(self, value: object, status: int = 200) -> None:
-        data = json.dumps(value).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
 
     def _given(self) -> Any:
         type(self).asked.append((self.command, self.path, self.headers.get("Authorization")))
@@ -337,14 +342,8 @@ def gitlab() -> Iterator[Any]:
         ]
         asked = []
 
-    server = HTTPServer(("127.0.0.1", 0), Own)
-    Own.address = f"http://127.0.0.1:{server.server_port}"  # type: ignore[attr-defined]
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    yield Own
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with served(Own):
+        yield Own
 
 
 @pytest.fixture
@@ -460,7 +459,7 @@ def steps(workflow: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("schema", "files"),
     [
-        ("github-workflows", [*(FOLDER / f"{name}.yml" for name in WORKFLOWS), *OWN_WORKFLOWS]),
+        ("github-workflows", [*(FOLDER / f"{name}.yml" for name in WORKFLOWS), *OWN_WORKFLOWS, TEMPLATE]),
         ("gitlab-ci", [FOLDER / "gitlab-ci.yml"]),
         ("github-actions", [ROOT / "action.yml"]),
         ("github-issue-forms", [ISSUES / f"{name}.yml" for name in ("bug", "fact", "wish")]),
@@ -493,7 +492,12 @@ def test_no_form_is_left_out() -> None:
 
 @pytest.mark.skipif(shutil.which("actionlint") is None, reason="actionlint is not on PATH")
 def test_actionlint_has_nothing_against_the_workflows() -> None:
-    command = ["actionlint", *(str(FOLDER / f"{name}.yml") for name in WORKFLOWS), *map(str, OWN_WORKFLOWS)]
+    command = [
+        "actionlint",
+        *(str(FOLDER / f"{name}.yml") for name in WORKFLOWS),
+        *map(str, OWN_WORKFLOWS),
+        str(TEMPLATE),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout
@@ -536,9 +540,17 @@ def test_the_workflows_of_this_repository_may_do_no_more_than_they_have_to() -> 
     assert found == {
         "docs docs": {"contents": "read", "id-token": "write", "pages": "write"},
         "release build": {"contents": "read"},
+        "release index": {"id-token": "write"},
         "release publish": {"contents": "write", "id-token": "write", "attestations": "write"},
         "test test": {"contents": "read"},
     }
+
+
+def test_every_action_that_runs_here_is_named_by_its_commit() -> None:
+    """A tag may be moved by whoever takes its repository over; the version beside it is for readers and Dependabot."""
+    for file in (*OWN_WORKFLOWS, ROOT / "action.yml"):
+        used = re.findall(r"uses: (.*)", file.read_text("utf-8"))
+        assert [each for each in used if not re.fullmatch(r"[\w./-]+@[0-9a-f]{40} # v[0-9.]+", each)] == [], file.name
 
 
 def test_workflows_give_the_action_inputs_that_it_has() -> None:
