@@ -18,7 +18,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -59,8 +61,14 @@ SMALL: dict[str, Any] = {
     },
 }
 """A pool on every cloud."""
-EDITED = {"a": {"instance_type": "g6e.24xlarge"}, "b": {"disk_gib": 400}, "c": {"capacity": {"mode": "spot"}}}
+EDITED: dict[str, dict[str, Any]] = {
+    "a": {"instance_type": "g6e.24xlarge"},
+    "b": {"disk_gib": 400},
+    "c": {"capacity": {"mode": "spot"}},
+}
 """What replaces each of them."""
+MORE: dict[str, Any] = {"nodes": {"max": 6}, "labels": {"team": "vision"}}
+"""What changes each of them in place."""
 
 
 class Table:
@@ -91,7 +99,7 @@ class Table:
                 "fault": fault,
                 "clouds": clouds_of(kinds),
                 "hit": [f"{each['call']} {each['name']}" for each in hits],
-                "seen": seen(ran),
+                "seen": seen(ran).replace(str(self.folder), "…"),
                 "recovery": recovery,
                 "duplicates": len(counts.duplicates),
                 "orphans": len(counts.orphans),
@@ -119,7 +127,9 @@ class Table:
 
 
 def seen(ran: Ran) -> str:
-    """Return the first error that was shown."""
+    """Return the first error that was shown, none of an update that ended well."""
+    if ran.code == 0:
+        return ""
     errors = [line.strip() for line in ran.output.splitlines() if re.match(r"\s*error: ", line)]
     # What Pulumi says of whatever it did not come to tells nothing of the fault.
     beside = ("error: update failed", "error: cannot complete a resource ")
@@ -177,7 +187,9 @@ def every_create(table: Table, name: str, config: Mapping[str, Any], hows: Seque
         lines = recovered(stack, hits)
         for how in dict.fromkeys(str(each["how"]) for each in hits):
             mine = [each for each in hits if each["how"] == how]
-            table.add(how, mine, ran, means(lines), stack.counts(settled=False))
+            # What was offered is for those that left something.
+            done = means(lines if how in UNTOLD else [])
+            table.add(how, mine, ran, done, stack.counts(settled=False))
     ended = stack.up("--expect-no-changes")
     table.add("after all of these", [], ended.well(), "up: nothing to do", stack.counts())
 
@@ -203,6 +215,10 @@ def matrix(table: Table) -> None:
     )
 
 
+KILLS = ("kill-engine", "kill-engine-after")
+PROGRAM_KILLS = ("kill-program", "kill-program-after")
+
+
 def killing(table: Table, stack: Breaking, *command: str, hows: Sequence[str]) -> None:
     """Kill at each change that an update makes, before and after the cloud makes it, until the update is done."""
     calls = ("create", "update", "delete")
@@ -215,19 +231,18 @@ def killing(table: Table, stack: Breaking, *command: str, hows: Sequence[str]) -
         if ran.code == 0:
             break
         assert hits, ran.output
-        mended = stack.mend()
-        lines = stack.recover(after_kill=True)
+        # After the first one there is no program any more that could be killed, but the engine goes on.
+        struck = hits[-1:] if hits[-1]["how"] in KILLS else hits[:1]
+        mended = stack.mend() if struck[0]["how"] in KILLS else ""
+        lines = stack.recover(after_kill=True) if struck[0]["how"] in KILLS else []
         table.add(
-            str(hits[-1]["how"]),
-            hits[-1:],
+            str(struck[0]["how"]),
+            struck,
             ran,
             (f"{mended} + " if mended else "") + means(lines),
             stack.counts(settled=False),
         )
     table.add("after all of these", [], ran, "up: done", stack.counts())
-
-
-KILLS = ("kill-engine", "kill-engine-after")
 
 
 def kills(table: Table) -> None:
@@ -260,18 +275,27 @@ def edits(table: Table) -> None:
     """Kill the engine while it changes pools in place."""
     stack = table.stack("edits", SMALL)
     stack.up().well()
-    more = {"nodes": {"max": 6}, "labels": {"team": "vision"}}
-    stack.write(SMALL | {"pools": {key: pool | more for key, pool in SMALL["pools"].items()}})
+    stack.write(SMALL | {"pools": {key: pool | MORE for key, pool in SMALL["pools"].items()}})
     killing(table, stack, "up", hows=KILLS)
+
+
+def alone(pool: str, name: str, edit: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """Return the configuration of a stack with one pool.
+
+    Args:
+        pool: Which of the small stack's.
+        name: That of the cluster: each stack has one of its own, since the clouds are the same for all.
+        edit: What the pool has differently.
+    """
+    (cluster,) = SMALL["pools"][pool]["clusters"]
+    clusters = {cluster: SMALL["clusters"][cluster] | {"name": name}}
+    return {"clusters": clusters, "pools": {pool: SMALL["pools"][pool] | edit}}
 
 
 def one_cloud(table: Table, pool: str, hows: Sequence[str], urn: str) -> None:
     """Break a stack with one pool again and again, each time in the next way."""
-    (cluster,) = SMALL["pools"][pool]["clusters"]
-    config = {"clusters": {cluster: SMALL["clusters"][cluster]}, "pools": {pool: SMALL["pools"][pool]}}
     name = f"{pool}-{hows[0]}"
-    # Each stack has a cluster of its own, since the clouds are the same for all.
-    config["clusters"][cluster] = SMALL["clusters"][cluster] | {"name": name}
+    config = alone(pool, name)
     stack = table.stack(name, config)
     table.engine.misbehave(*hows, urn=urn)
     for how in hows:
@@ -289,8 +313,15 @@ POOL = {"a": "nodeGroup:", "b": "AgentPool", "c": "nodePool:"}
 
 
 def programs(table: Table) -> None:
-    """Kill the program, and the provider."""
-    one_cloud(table, "a", ("kill-program",), "launchTemplate")
+    """Kill the program while it makes, changes and replaces each pool; let the provider die."""
+    for pool, how in product(POOL, PROGRAM_KILLS):
+        name = f"{pool}-{how}"
+        stack = table.stack(name, {})
+        for edit in ({}, MORE, MORE | EDITED[pool]):
+            stack.write(alone(pool, name, edit))
+            # Once is all there is of each call: the engine ends it without the program.
+            killing(table, stack, "up", hows=(how,))
+        stack.run("destroy", "--yes", "--skip-preview").well()
     for pool, kind in POOL.items():
         one_cloud(table, pool, ("die",), kind)
 

@@ -32,7 +32,7 @@ from gpupools.environment.repository import (
     waves,
     within,
 )
-from gpupools.environment.stack import adopted_pools
+from gpupools.environment.stack import adopted_pools, pools_in_clusters
 from gpupools.environment.stackfile import stack_name
 from gpupools.environment.told import tell_located
 from gpupools.planned.plan import PoolPlan
@@ -101,7 +101,7 @@ def _run(given: argparse.Namespace) -> int:
     placed = [each.placed for each in listed]
     refused = [located for each in listed for located in each.refused]
     refused += [Located(path, None, problem) for path, problem in same_stack(placed)]
-    refused += _adopted_twice(listed)
+    refused += [*_adopted_twice(listed), *_declared_twice(listed)]
     order: list[list[Placed]] = []
     try:
         order = waves(placed)
@@ -236,6 +236,17 @@ def _adopted_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
                 at = ("pools", key.rpartition("/")[2], "adopt", "name")
                 what = f"{which[-1]} is {seen[which]} already"
                 yield Located(each.placed.file, None, Problem(at, what, "leave one of the two out"))
+            seen.setdefault(which, f"{key} of {each.placed.file}")
+
+
+def _declared_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
+    """Say which pools two stacks have in one cluster: their nodes have the same label, and pods cannot choose."""
+    seen: dict[tuple[Any, ...], str] = {}
+    for each in listed:
+        for which, key in pools_in_clusters(each.checked.plan) if each.checked is not None else ():
+            if which in seen:
+                what = f"the same cluster has {seen[which]}, and pods could not tell their nodes apart"
+                yield Located(each.placed.file, None, Problem(("pools", which[-1]), what, "give one another name"))
             seen.setdefault(which, f"{key} of {each.placed.file}")
 
 

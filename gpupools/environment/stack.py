@@ -299,6 +299,17 @@ def adopted_pools(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str]]:
             yield (*where, adopted.name), f"{pool.cluster}/{pool.name}"
 
 
+def pools_in_clusters(plan: StackPlan) -> Iterator[tuple[tuple[Any, ...], str]]:
+    """Yield the pools of a stack: what tells cluster and pool from every other, and the pool's key here.
+
+    One of a cluster of which the file does not say everything is left out, as with `adopted_pools`.
+    """
+    for pool in plan.pools:
+        where = tuple(sorted(place(plan.stack.clusters[pool.cluster]).items()))
+        if all(isinstance(value, str) for _, value in where):
+            yield (*where, pool.name), f"{pool.cluster}/{pool.name}"
+
+
 def never_a_key(at: Path, pool: PoolSpec) -> list[Problem]:
     """Say which names of a pool's past cannot have been the key of one."""
     cures = {"renamed_from": "name the key the pool had before", "first_name": "name the key the pool was made under"}

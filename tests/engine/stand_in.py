@@ -161,7 +161,8 @@ HOW = {
     "cut-after": "the cloud did it, and from here on none can be reached",
     "kill-engine": "SIGKILL for the engine before the cloud is asked",
     "kill-engine-after": "SIGKILL for the engine when the cloud has done it",
-    "kill-program": "SIGKILL for the program",
+    "kill-program": "SIGKILL for the program before the cloud is asked",
+    "kill-program-after": "SIGKILL for the program when the cloud has done it",
 }
 """How a call goes wrong."""
 
@@ -535,6 +536,8 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
             os._exit(1)
         if how == "kill-engine-after":
             _kill_engine()
+        if how == "kill-program-after":
+            _kill_program()
         if how in ("lose", "cut-after"):
             context.abort(grpc.StatusCode.UNKNOWN, HOW[how])
         if how == "time-out":

@@ -77,6 +77,16 @@ def go_sdk(engine: Engine) -> Path:
     return made
 
 
+@pytest.fixture(scope="module")
+def python_sdk(engine: Engine) -> Path:
+    """Generate the SDK, with what an installed one says of its version."""
+    made = sdk(engine, "python")
+    about = made / "acme_gpupools-0.1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acme_gpupools\nVersion: 0.1.0\n", encoding="utf-8")
+    return made
+
+
 Project = Callable[[str, str], Path]
 
 
@@ -107,6 +117,9 @@ def laid(engine: Engine, request: pytest.FixtureRequest) -> Project:
             project["runtime"] = {"name": "go", "options": {"binary": "./pools"}}
         else:
             (folder / "__main__.py").write_text(program, encoding="utf-8")
+            if language == "py":
+                for each in request.getfixturevalue("python_sdk").glob("acme_gpupools*"):
+                    (folder / each.name).symlink_to(each)
             options = {"toolchain": "pip", "virtualenv": "../repository/.venv"}
             project["runtime"] = {"name": "python", "options": options}
         (folder / "Pulumi.yaml").write_text(json.dumps(project), encoding="utf-8")
@@ -115,7 +128,8 @@ def laid(engine: Engine, request: pytest.FixtureRequest) -> Project:
     return lay
 
 
-LANGUAGES = ("yaml", "typescript", "go", "python")
+LANGUAGES = ("yaml", "typescript", "go", "python", "py")
+"""By the names of the page's blocks: `python` has the import, `py` the generated SDK."""
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -158,13 +172,6 @@ def sections(output: str) -> dict[str, str]:
     shown = output.partition("Diagnostics:\n")[2].partition("\nResources:")[0]
     parts = re.findall(r"^  (\S.*):\n((?:    .*\n?|\n)+)", shown, re.MULTILINE)
     return {name: re.sub(r"^    ", "", text, flags=re.MULTILINE).strip() for name, text in parts}
-
-
-def test_the_sdk_of_python_compiles(engine: Engine) -> None:
-    made = sdk(engine, "python")
-    subprocess.run([shutil.which("python3") or "python3", "-m", "compileall", "-q", str(made)], check=True)
-
-    assert (made / "acme_gpupools" / "gpu_node_pool.py").is_file()
 
 
 def test_the_program_in_c_sharp_has_the_names_of_its_sdk(engine: Engine) -> None:

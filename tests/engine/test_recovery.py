@@ -3,6 +3,11 @@
 `tooling/fault_table.py` tries far more; this is what every run of the tier holds.
 """
 
+import json
+import shutil
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 from tests.engine.breaking import Breaking
@@ -58,6 +63,65 @@ def test_a_spoilt_state_is_mended_from_what_lies_beside_it(killed: Breaking, spo
     assert killed.mend() == (".bak copied" if spoilt == "cut off" else "empty .attrs deleted")
 
     killed.up().well()
+    assert not killed.counts()
+
+
+def contradict(stack: Breaking, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+    """Change the state's resources in its file; the engine must refuse it then, and call nothing."""
+    state = json.loads(stack.state_file.read_text(encoding="utf-8"))
+    latest = state["checkpoint"]["latest"]
+    latest["resources"] = change(latest["resources"])
+    stack.state_file.write_text(json.dumps(state), encoding="utf-8")
+    before = stack.engine.journal()
+    assert "encountered a snapshot integrity error" in stack.up().output
+    assert stack.engine.journal() == before
+
+
+def without(name: str, kind: str = "") -> Callable[[list[dict[str, Any]]], list[dict[str, Any]]]:
+    """Return what takes a resource out of a state."""
+
+    def change(resources: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        kept = [each for each in resources if not each["urn"].endswith(f"{kind}::{name}")]
+        assert len(kept) == len(resources) - 1
+        return kept
+
+    return change
+
+
+@pytest.mark.parametrize("missing", ["", "train-a-template", "train-a-nodes"])
+def test_a_repaired_state_lacks_only_what_the_tool_names(killed: Breaking, missing: str) -> None:
+    contradict(killed, without(missing) if missing else lambda resources: resources[::-1])
+    killed.run("state", "repair", "--yes").well()
+    before = killed.engine.journal()
+
+    lines = killed.recover(after_kill=False)
+
+    commands = [line for line in lines if "pulumi import" in line]
+    assert [line.split()[6] for line in commands] == ([missing] if missing else [])
+    killed.up("--expect-no-changes").well()
+    assert killed.engine.journal() == before
+    assert not killed.counts()
+
+
+@pytest.mark.parametrize("missing", ["component", "provider"])
+def test_what_no_repair_mends_comes_back_from_the_last_update(killed: Breaking, missing: str) -> None:
+    change = without("train-a", "GpuNodePool") if missing == "component" else without("train", "providers:aws")
+    contradict(killed, change)
+    repaired = killed.run("state", "repair", "--yes")
+    if missing == "component":
+        repaired.well()
+        told = killed.run("preview").well().output
+        assert "+ 14 to create" in told
+        assert "- 13 to delete" in told
+    else:
+        assert "Failed to repair the snapshot automatically" in repaired.badly().output
+    before = killed.engine.journal()
+
+    last = max(killed.engine.folder.glob("backend/.pulumi/history/*/killed/*.checkpoint.json"))
+    shutil.copy(last, killed.state_file)
+
+    killed.up("--expect-no-changes").well()
+    assert killed.engine.journal() == before
     assert not killed.counts()
 
 

@@ -74,6 +74,31 @@ def test_pools_are_declared_as_imports_that_the_sdk_takes(
     assert all(f": {each.name} on " in said for each in pools)
 
 
+def test_spot_machines_without_autoscaler_are_taken_as_they_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """AKS takes such a pool; only a new one is refused, since it would lose its nodes one by one."""
+    pool = {**some("azure").described, "enableAutoScaling": False, "count": 2, "minCount": None, "maxCount": None}
+    pool |= {"scaleSetPriority": "Spot", "scaleSetEvictionPolicy": "Delete", "spotMaxPrice": -1}
+    pool["nodeTaints"] = ["kubernetes.azure.com/scalesetpriority=spot:NoSchedule"]
+    pool["nodeLabels"] = {"kubernetes.azure.com/scalesetpriority": "spot"}
+    del pool["upgradeSettings"]
+    out = tmp_path / "Pulumi.moved.yaml"
+
+    assert main(["import", *given(tmp_path, pool), "--out", str(out), *SERVED]) == 0
+    (keys,) = yaml.safe_load(out.read_text(encoding="utf-8"))["config"]["gpupools:pools"].values()
+    assert keys["nodes"] == {"fixed": 2}
+    assert main(["check", str(out)]) == 0
+
+    new = yaml.safe_load(out.read_text(encoding="utf-8"))
+    (keys,) = new["config"]["gpupools:pools"].values()
+    del keys["adopt"]
+    out.write_text(yaml.safe_dump(new), encoding="utf-8")
+    capsys.readouterr()
+    assert main(["check", str(out)]) == 1
+    assert "a spot pool without autoscaler loses its evicted nodes for good" in capsys.readouterr().err
+
+
 def test_what_a_pool_cannot_say_is_listed_with_its_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pool = dict(some("gcp").described)
     pool["config"] = {**pool["config"], "tags": ["gpu-nodes"], "diskSizeGb": 50, "minCpuPlatform": "Intel Cascade Lake"}

@@ -21,6 +21,13 @@ config:
   gpupools:pools:
     one: {clusters: [train], instance_type: g6.xlarge, nodes: {max: 2}}
 """
+
+
+def of_cluster(name: str, more: str = "") -> str:
+    """Return a stack file for another cluster than that of `STACK`."""
+    return (STACK % more).replace("name: train", f"name: {name}")
+
+
 GPUS = "name: gpus\nruntime: python\nmain: stacks\nstackConfigDir: stacks\n"
 
 
@@ -39,12 +46,12 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         {
             "gpus/Pulumi.yaml": GPUS,
             "gpus/requirements.txt": "gpupools==1.0\n",
-            "gpus/stacks/Pulumi.dev.yaml": STACK % ", stack: acme/base/dev",
-            "gpus/stacks/Pulumi.prod.yaml": STACK % ", stack: acme/network/prod",
+            "gpus/stacks/Pulumi.dev.yaml": of_cluster("dev", ", stack: acme/base/dev"),
+            "gpus/stacks/Pulumi.prod.yaml": of_cluster("prod", ", stack: acme/network/prod"),
             "gpus/stacks/Pulumi.dev.deploy.yaml": "settings: {operationContext: {}}\n",
             "base/Pulumi.yaml": "name: base\nruntime: python\n",
             "base/Pulumi.dev.yaml": STACK % "",
-            "base/Pulumi.old.yaml": STACK % "",
+            "base/Pulumi.old.yaml": of_cluster("old"),
             "other/Pulumi.yaml": "name: other\nruntime: go\n",
             "other/Pulumi.dev.yaml": "config: {aws:region: eu-central-1}\n",
             "examples/Pulumi.shown.yaml": STACK % "",
@@ -89,7 +96,7 @@ def test_the_stacks_that_pulumi_reads_are_listed_with_accounts_pools_and_order(
         "cloud": "aws",
         "account": "123456789012",
         "region": "eu-central-1",
-        "name": "train",
+        "name": "dev",
     }
     assert cluster["pools"] == [{"pool": "one", "instance_type": "g6.xlarge", "min_nodes": 0, "max_nodes": 2}]
     assert dev["after"] == [{"stack": "acme/base/dev", "file": "base/Pulumi.dev.yaml"}]
@@ -114,7 +121,7 @@ def test_what_changed_since_a_commit_is_told_and_the_rest_left_out(
     file = repository / "gpus" / "stacks" / "Pulumi.dev.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("g6.xlarge", "g6.2xlarge"), encoding="utf-8")
     (repository / "base" / "Pulumi.old.yaml").unlink()
-    laid(repository, {"base/Pulumi.new.yaml": STACK % ""})
+    laid(repository, {"base/Pulumi.new.yaml": of_cluster("new")})
 
     found = answered(capsys, "--since", "HEAD", "--changed")
     assert [names(wave) for wave in found["waves"]] == [["base/new"], ["gpus/dev"]]
@@ -152,6 +159,10 @@ def test_what_changed_since_a_commit_is_told_and_the_rest_left_out(
                 "base/Pulumi.old.yaml": (STACK % "").replace("max: 2}", "max: 2}, adopt: {name: gpu}"),
             },
             "base/Pulumi.old.yaml: pools.one.adopt.name: gpu is train/one of base/Pulumi.dev.yaml already",
+        ),
+        (
+            {"base/Pulumi.old.yaml": STACK % ", account: '123456789012'"},
+            "base/Pulumi.old.yaml: pools.one: the same cluster has train/one of base/Pulumi.dev.yaml, and",
         ),
         ({"base/Pulumi.yaml": "runtime: python\n"}, "base/Pulumi.yaml: name: is missing"),
         ({"base/Pulumi.yaml": "name: [\n"}, "base/Pulumi.yaml"),

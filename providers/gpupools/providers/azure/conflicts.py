@@ -180,7 +180,9 @@ def _capacity(at: Path, wish: Wish) -> Iterator[Problem]:
                 (*at, "capacity", "max_price_usd_per_hour"), what, f"write {max(price, 0.00001):.5f}", SPOT_PAGE
             )
         # AKS-managed GPU nodes have no autoscaler; that is said of the software (`conflicts` in choices.py).
-        if wish.spec.nodes.fixed is not None and wish.software != "cloud-managed":
+        # A pool that runs so already is taken as it is.
+        without = wish.spec.nodes.fixed is not None and wish.spec.adopt is None
+        if without and wish.software != "cloud-managed":
             what = "a spot pool without autoscaler loses its evicted nodes for good, so capacity.mode spot"
             what += f" does not go with nodes.fixed {wish.spec.nodes.fixed}"
             yield Problem((*at, "nodes", "fixed"), what, "give nodes min and max", SPOT_PAGE)
