@@ -21,10 +21,15 @@ class NotThen(NotInGit):
     """The commit has no such file."""
 
 
-def file_at(ref: str, file: Path) -> bytes:
+def file_at(ref: str, file: Path, around: Path | None = None) -> bytes:
     """Return a file as it is in a commit of the checkout it stands in.
 
     A link is followed on both sides: the folder's as it is now, the file's as it was then.
+
+    Args:
+        ref: The commit.
+        file: Its path now.
+        around: A folder of the checkout whose commit it is, if the file may stand in a submodule of that.
 
     Raises:
         NotInGit: It cannot be read there; `NotThen` where the commit is known and has no such file.
@@ -36,7 +41,7 @@ def file_at(ref: str, file: Path) -> bytes:
     if top is None:
         raise NotInGit(f"{named.parent} is in no git checkout; {_WITHOUT}")
     _check_checkout(top)
-    commit = _commit(top, ref)
+    commit = _commit(top, ref) if around is None else _commit_below(top, ref, _top(around.resolve()))
     for path in dict.fromkeys((named, meant)):
         if path.is_relative_to(top) and (text := _text(top, ref, commit, path.relative_to(top))) is not None:
             return text
@@ -58,16 +63,25 @@ def gone_since(ref: str, folder: Path, named: Callable[[str], object]) -> Iterat
     top = _top(here)
     if top is None:
         raise NotInGit(f"{folder} is in no git checkout; leave --since out")
-    _check_checkout(top)
-    commit = _commit(top, ref)
-    listed = _git(top, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit)
-    for each in listed.split(b"\0"):
-        path = Path(os.fsdecode(each))
-        there = top / path
-        if not each or not named(path.name) or not there.is_relative_to(here) or os.path.lexists(there):
+    for checkout, commit, path in _files(top, _commit(top, ref)):
+        there = checkout / path
+        if not named(path.name) or not there.is_relative_to(here) or os.path.lexists(there):
             continue
-        if (text := _text(top, ref, commit, path)) is not None:
+        if (text := _text(checkout, ref, commit, path)) is not None:
             yield folder / there.relative_to(here), text
+
+
+def _files(top: Path, commit: str) -> Iterator[tuple[Path, str, Path]]:
+    """Yield what a commit has, as checkout, commit and path there; of a submodule what that commit names of it."""
+    _check_checkout(top)
+    for each in _git(top, "ls-tree", "-r", "-z", "--full-tree", commit).split(b"\0"):
+        about, _, name = each.partition(b"\t")
+        path = Path(os.fsdecode(name))
+        if not about.startswith(_SUBMODULE):
+            if each:
+                yield top, commit, path
+        elif (top / path / ".git").exists():
+            yield from _files(top / path, about.split(b" ")[2].decode())
 
 
 def published(checkout: Path) -> str:
@@ -90,6 +104,27 @@ def published(checkout: Path) -> str:
         return f"git+{origin}@{commit}"
     scp = re.fullmatch(r"(\w[\w.-]*@[^/:\s]+):([^/\s]\S*)", origin)
     return f"git+ssh://{scp[1]}/{scp[2]}@{commit}" if scp else ""
+
+
+_SUBMODULE = b"160000 "
+"""The mode of an entry that names a commit of another repository."""
+
+
+def _commit_below(top: Path, ref: str, outermost: Path | None) -> str:
+    """Return the commit of a checkout that a commit of the outermost one names through its submodules.
+
+    Raises:
+        NotThen: It names none, as of a submodule that is new or of a clone that is none.
+    """
+    above = _top(top.parent) if outermost is not None and top != outermost else None
+    if above is None or outermost is None or not above.is_relative_to(outermost):
+        return _commit(top, ref)
+    _check_checkout(above)
+    commit = _commit_below(above, ref, outermost)
+    listed = _git(above, "ls-tree", "-z", "--full-tree", commit, "--", top.relative_to(above).as_posix())
+    if not listed.startswith(_SUBMODULE):
+        raise NotThen(f"{top} is no submodule in {ref}")
+    return _commit(top, listed.split(b"\t")[0].split(b" ")[2].decode())
 
 
 def _commit(top: Path, ref: str) -> str:

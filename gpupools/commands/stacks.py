@@ -268,8 +268,8 @@ def _compare(listed: Sequence[_Listed], folder: Path, since: str) -> list[str]:
         if project.folder not in of_projects:
             beside = [project.folder / name for name in _OF_A_PROJECT]
             beside += [project.files / name for name in _OF_ITS_PROGRAM if project.files != project.folder]
-            of_projects[project.folder] = [str(one.name) for one in beside if _is_other(one, since)]
-        then = _then(file, since)
+            of_projects[project.folder] = [str(one.name) for one in beside if _is_other(one, since, folder)]
+        then = _then(file, since, folder)
         if then != file.read_bytes():
             each.changed.append(str(file))
         each.changed += of_projects[project.folder]
@@ -290,17 +290,17 @@ def _count(each: _Listed, now: CheckedFile, since: str, then: bytes | None) -> N
         each.becomes = counted(compare_files(before, now, clouds()).pools)
 
 
-def _then(file: Path, since: str) -> bytes | None:
+def _then(file: Path, since: str, folder: Path) -> bytes | None:
     """Return what a file was; None where it was not there."""
     try:
-        return file_at(since, file)
+        return file_at(since, file, folder)
     except NotThen:
         return None
 
 
-def _is_other(file: Path, since: str) -> bool:
+def _is_other(file: Path, since: str, folder: Path) -> bool:
     """Say whether a file is not what it was; one that is not there and was not is the same."""
-    return _then(file, since) != (file.read_bytes() if file.is_file() else None)
+    return _then(file, since, folder) != (file.read_bytes() if file.is_file() else None)
 
 
 # --- telling ---

@@ -142,6 +142,51 @@ def test_what_changed_since_a_commit_is_told_and_the_rest_left_out(
     assert "git knows no commit 'nowhere'" in answered(capsys, "--since", "nowhere", code=2)["problems"][0]["what"]
 
 
+def test_a_submodule_is_compared_with_the_commit_that_the_repository_has_of_it(
+    repository: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inner = tmp_path_factory.mktemp("inner")
+    laid(
+        inner,
+        {
+            "Pulumi.yaml": "name: inner\nruntime: python\n",
+            "Pulumi.dev.yaml": of_cluster("inner"),
+            "Pulumi.old.yaml": of_cluster("older"),
+        },
+    )
+    for folder in (inner, repository):
+        monkeypatch.chdir(folder)
+        git("init", "-q")
+        if folder == repository:
+            git("-c", "protocol.file.allow=always", "submodule", "add", str(inner), "inner")
+        git("add", "-A")
+        git("commit", "-qm", "One")
+    since = subprocess.run(["git", "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    assert answered(capsys, "--since", since, "--changed")["waves"] == []
+    monkeypatch.chdir(repository / "inner")
+    laid(repository / "inner", {"Pulumi.dev.yaml": of_cluster("inner").replace("max: 2", "max: 3")})
+    (repository / "inner" / "Pulumi.old.yaml").unlink()
+    git("commit", "-qam", "Two")
+    monkeypatch.chdir(repository)
+
+    for ref in (since, "HEAD"):  # the second one is another commit in the submodule
+        found = answered(capsys, "--since", ref, "--changed")
+        assert [names(wave) for wave in found["waves"]] == [["inner/dev"]]
+        assert {key for key, count in found["stacks"][0]["changes"].items() if count} == {"in_place"}
+        assert found["removed"] == ["inner/Pulumi.old.yaml"]
+    # A clone that lies in the repository and is none of its submodules was not there.
+    laid(
+        repository / "clone", {"Pulumi.yaml": "name: clone\nruntime: python\n", "Pulumi.dev.yaml": of_cluster("clone")}
+    )
+    monkeypatch.chdir(repository / "clone")
+    git("init", "-q")
+    monkeypatch.chdir(repository)
+    assert names(answered(capsys, "--since", since, "--changed")["waves"][0]) == ["clone/dev", "inner/dev"]
+
+
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
