@@ -52,6 +52,7 @@ FAILURES = {
     ),
     "a syntax error of nobody": ("raise SyntaxError('odd')", "the program failed at PROGRAM:3: SyntaxError: odd"),
     "an error that says nothing": ("raise KeyError", "the program failed at PROGRAM:3: KeyError"),
+    "what no line says": ("\0", "the program failed: SyntaxError: source code string cannot contain null bytes"),
     "an error of several lines": (
         "raise ValueError('one\\n  two')",
         "the program failed at PROGRAM:3: ValueError: one two",
@@ -195,24 +196,41 @@ def test_a_late_value_is_secret_at_any_depth(preview: RunProgram, value: Any, kn
 
 def test_modules_beside_a_program_are_forgotten_and_others_stay(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "program", tmp_path / "elsewhere"
-    for package in (folder / "inside_it", elsewhere / "beside_it"):
+    for package in (folder / "inside_it", elsewhere / "beside_it", elsewhere / "without_a_file"):
         package.mkdir(parents=True)
         (package / "__init__.py").write_text("")
         (package / "deeper.py").write_text("")
+    (elsewhere / "without_a_file" / "__init__.py").unlink()
     (folder / "single_beside.py").write_text("")
     lines = [
         "import sys",
         f"sys.path.append({str(elsewhere)!r})",
-        "import inside_it.deeper, single_beside, beside_it.deeper",
+        "import inside_it.deeper, single_beside, beside_it.deeper, without_a_file",
     ]
     (folder / "__main__.py").write_text("\n".join(lines))
     found = preview_program(folder / "__main__.py", "test", "gpupools", {})
-    names = ("inside_it", "inside_it.deeper", "single_beside", "beside_it", "beside_it.deeper")
+    names = ("inside_it", "inside_it.deeper", "single_beside", "beside_it", "beside_it.deeper", "without_a_file")
 
     assert found.problems == []
-    assert [name for name in names if name in sys.modules] == ["beside_it", "beside_it.deeper"]
-    for name in names[-2:]:
+    assert [name for name in names if name in sys.modules] == ["beside_it", "beside_it.deeper", "without_a_file"]
+    for name in names[-3:]:
         del sys.modules[name]
+
+
+@pytest.mark.parametrize("entry", ["", "."])
+def test_modules_beside_a_program_stay_where_they_can_be_imported_anyway(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str
+) -> None:
+    (tmp_path / "beside_anyway.py").write_text("")
+    (tmp_path / "of_many_folders").mkdir()
+    (tmp_path / "of_many_folders" / "inside.py").write_text("")
+    (tmp_path / "__main__.py").write_text("import beside_anyway, of_many_folders.inside")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry, *sys.path])
+    names = ("beside_anyway", "of_many_folders", "of_many_folders.inside")
+
+    assert preview_program(tmp_path / "__main__.py", "test", "gpupools", {}).problems == []
+    assert [name for name in names if sys.modules.pop(name, None)] == [*names]
 
 
 def test_a_missing_program_is_a_problem(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def _keep_handler(number: int, handler: object) -> object:
 def _forget_modules_beside(program: Path, new: Iterable[str]) -> None:
     """Forget modules that were importable only because they lie beside the program: another has its own."""
     folder = program.parent.resolve()
-    if any(Path(entry or ".").resolve() == folder for entry in sys.path):
+    if any(Path(entry).resolve() == folder for entry in sys.path):
         return
     origins = {name: getattr(sys.modules.get(name.partition(".")[0]), "__file__", None) for name in new}
     for name, origin in origins.items():  # a package is looked up before it goes, for the modules inside it

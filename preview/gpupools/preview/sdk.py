@@ -41,7 +41,7 @@ def without_what_only_an_engine_reads() -> Iterator[None]:
 
 def _urn_if_it_can_fail(urn_of: Any) -> Any:
     def urn_if_it_can_fail(alias: Any, *defaults: Any) -> Any:
-        return "" if _cannot_fail(alias) else urn_of(alias, *defaults)
+        return None if _cannot_fail(alias) else urn_of(alias, *defaults)
 
     return urn_if_it_can_fail
 
