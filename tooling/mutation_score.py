@@ -147,6 +147,11 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "pool.trust.namespaces or [] -> pool.trust.namespaces",
     ): "a quota, which is asked for above, stands beside namespaces alone",
     (
+        "preview/gpupools/preview/pack.py",
+        "threading.Thread(target=_drain, args=(process.stdout, lines.put), daemon=True).start()",
+        "True -> False",
+    ): "the process is ended whatever happens, and the thread with it",
+    (
         "preview/gpupools/preview/report.py",
         "width = max((len(verdict.policy) for verdict in verdicts), default=0)",
         "0 -> 1",
