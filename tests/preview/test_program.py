@@ -103,6 +103,30 @@ def test_a_line_of_the_program_is_named_from_where_the_reader_is(
     assert str(own).startswith("the program failed at program/__main__.py:3: JSONDecodeError: Expecting property name")
 
 
+def test_a_line_of_an_installed_program_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "site-packages" / "program" / "__main__.py"
+    program.parent.mkdir(parents=True)
+    program.write_text("import json\njson.loads('{')\n")
+    monkeypatch.setattr(pulumi, "__file__", str(tmp_path / "site-packages" / "pulumi" / "__init__.py"))
+    (own,) = preview_program(program, "test", "gpupools", {}).problems
+
+    assert str(own).startswith(f"the program failed at {program}:2: JSONDecodeError: ")
+
+
+def test_a_line_that_runs_later_is_named_though_it_stands_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program, elsewhere = tmp_path / "program" / "__main__.py", tmp_path / "elsewhere" / "failing.py"
+    for file in (program, elsewhere):
+        file.parent.mkdir()
+    program.write_text("import pulumi, failing\npulumi.export('x', pulumi.Output.from_input(1).apply(failing.fail))\n")
+    elsewhere.write_text("def fail(_):\n    raise KeyError('x')\n")
+    monkeypatch.syspath_prepend(str(elsewhere.parent))
+    (found,) = preview_program(program, "test", "gpupools", {}).problems
+
+    assert str(found) == f"the program failed at {elsewhere}:2: KeyError: 'x'"
+
+
 def test_a_program_that_is_one_file_runs_as_that_file(tmp_path: Path) -> None:
     program = tmp_path / "single.py"
     program.write_text(
@@ -201,15 +225,25 @@ def test_modules_beside_a_program_are_forgotten_and_others_stay(tmp_path: Path) 
         (package / "__init__.py").write_text("")
         (package / "deeper.py").write_text("")
     (elsewhere / "without_a_file" / "__init__.py").unlink()
+    (folder / "inside_it" / "more").mkdir()
+    (folder / "inside_it" / "more" / "deepest.py").write_text("")
     (folder / "single_beside.py").write_text("")
     lines = [
         "import sys",
         f"sys.path.append({str(elsewhere)!r})",
-        "import inside_it.deeper, single_beside, beside_it.deeper, without_a_file",
+        "import inside_it.deeper, inside_it.more.deepest, single_beside, beside_it.deeper, without_a_file",
     ]
     (folder / "__main__.py").write_text("\n".join(lines))
     found = preview_program(folder / "__main__.py", "test", "gpupools", {})
-    names = ("inside_it", "inside_it.deeper", "single_beside", "beside_it", "beside_it.deeper", "without_a_file")
+    names = (
+        "inside_it",
+        "inside_it.deeper",
+        "inside_it.more.deepest",
+        "single_beside",
+        "beside_it",
+        "beside_it.deeper",
+        "without_a_file",
+    )
 
     assert found.problems == []
     assert [name for name in names if name in sys.modules] == ["beside_it", "beside_it.deeper", "without_a_file"]

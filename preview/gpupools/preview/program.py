@@ -188,7 +188,7 @@ def _restored(program: Path) -> Iterator[None]:
     # more than half of the time of 300 pools (measured: 35 s with, 16 s without, 508 instead of 454 MB).
     collecting = gc.isenabled()
     gc.disable()
-    sys.argv = [str(program.parent if program.name == "__main__.py" else program)]
+    sys.argv = [str(program)]
     try:
         if program.parent.is_dir():
             os.chdir(program.parent)
