@@ -153,6 +153,7 @@ def test_a_refused_file_declares_nothing(tmp_path: Path, text: str, expected: st
     code, out, err = printed(file, as_json=True)
     found = json.loads(out)
     assert (code, err) == (1, "")
+    assert (found["command"], found["result"]) == ("preview", "refused")
     assert (found["pools"], found["resources"], found["policy"]) == ([], [], [])
     assert any(expected in f"{problem['key']}: {problem['what']}" for problem in found["problems"])
 
