@@ -7,13 +7,13 @@ turned round, another number or truth value, another string where it decides (ef
 properties, patterns), nothing returned. Texts for people, docstrings, annotations and the constants of class bodies
 stay. The mutants are drawn with the seed.
 
-First every test is run once and the functions that it calls are written down, test file by test file (kept in
-`--calls` until the file, a table beside it or one of these functions changes, wherever it stands). A mutant is then
-shown the tests that call the changed function, or any function of the file where the change is in no function, as many
-as take `SHOWN_S` together: what is said to survive may die of a test beyond them. It runs in a fork of a process that
-has imported the clouds' SDKs but nothing of ours: the file is compiled with the change when it is imported, and never
-written. Left out are tests that start programs (`LEFT_OUT`), which would run the unchanged files, those that take
-longer than `LONGEST_S`, and those that fail without any change.
+First every test, the slow ones too, is run once and the functions that it calls are written down, test file by test
+file (kept in `--calls` until the file, a table beside it or one of these functions changes, wherever it stands). A
+mutant is then shown the tests that call the changed function, or any function of the file where the change is in no
+function, as many as take `SHOWN_S` together: what is said to survive may die of a test beyond them. It runs in a fork
+of a process that has imported the clouds' SDKs but nothing of ours: the file is compiled with the change when it is
+imported, and never written. Left out are tests that start programs (`LEFT_OUT`), which would run the unchanged files,
+those that take longer than `LONGEST_S`, and those that fail without any change.
 
 A mutant that is noticed by a failing test, by an error, or by no end within the time limit counts as killed. What is
 printed of a survivor is its place and its change; `EQUIVALENT` names those that no input can tell from the original.
