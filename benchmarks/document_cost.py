@@ -3,10 +3,11 @@
 Terraform plans of 1,000 and of 100,000 resources, a tenth of them EKS node groups with GPUs and taints, are judged in
 turn with a `json.loads` of the same text. The ratio is the median of the rounds' ratios, with the least and the
 greatest; it says how much dearer judging is than reading, whatever the machine. Beyond 10,000 node pools the rest is
-counted, so the third line has all of them in one file that is refused for that. The last is of mixed resources: a
-hundred thousand of 20,000 types that nobody knows, objects and scripts among them.
+counted, so the third line has all of them in one file that is refused for that. The fourth is of mixed resources: a
+hundred thousand of 20,000 types that nobody knows, objects and scripts among them. With `big`, the files of fifty
+megabytes of `tests/hostile/big_files.py` follow, each full of one sort of thing.
 
-    python benchmarks/document_cost.py [ROUNDS]
+    python benchmarks/document_cost.py [ROUNDS] [big]
 """
 
 import json
@@ -89,7 +90,7 @@ def measured(file: Path, rounds: int) -> tuple[Judged, list[float], list[float]]
 
 def main() -> None:
     """Print one line for each size."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    rounds = next((int(each) for each in sys.argv[1:] if each.isdigit()), 3)
     with tempfile.TemporaryDirectory() as folder:
         of_sizes = (
             (count, plan(count, every)) for count, every in (*((size, EVERY) for size in SIZES), (SIZES[-1], 1))
@@ -106,6 +107,18 @@ def main() -> None:
                 f"{'refused' if judged.refuses else 'passes'}): {seconds:.2f} s CPU, "
                 f"{statistics.median(ratios):.1f} times json.loads ({ratios[0]:.1f} to {ratios[-1]:.1f})"
             )
+        if "big" in sys.argv:
+            _print_big(Path(folder) / "big", rounds)
+
+
+def _print_big(file: Path, rounds: int) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from tests.hostile.big_files import BIG_FILES
+
+    for name, write in BIG_FILES.items():
+        file.write_text(write(), encoding="utf-8")
+        seconds = [spent(lambda: judge_file(file, Config())) for _ in range(rounds)]
+        print(f"50 MB, {name}: {statistics.median(seconds):.2f} s CPU ({min(seconds):.2f} to {max(seconds):.2f})")
 
 
 if __name__ == "__main__":

@@ -13,10 +13,18 @@ class FirstOf:
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
-        given = tuple(patterns)
-        self._all = re.compile("|".join(f"(?P<n{place}>{translate(one)})" for place, one in enumerate(given)) or "(?!)")
+        self._by_start: dict[str, list[tuple[int, re.Pattern[str]]]] = {}
+        for place, one in enumerate(patterns):
+            start = re.split(r"[*?\[]", one, maxsplit=1)[0]
+            self._by_start.setdefault(start, []).append((place, re.compile(translate(one))))
+        self._lengths = sorted({len(start) for start in self._by_start})
 
     def __call__(self, text: str) -> int | None:
         """Return the place of the first pattern that fits; None for none."""
-        found = self._all.match(text)
-        return int(found.lastgroup[1:]) if found is not None and found.lastgroup else None
+        places = (
+            place
+            for length in self._lengths
+            for place, one in self._by_start.get(text[:length], ())
+            if one.match(text) is not None
+        )
+        return min(places, default=None)

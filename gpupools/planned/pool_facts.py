@@ -1,5 +1,6 @@
 """What a resource that was declared says about its node pools: read back by each cloud's folder, judged by policies."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -84,6 +85,11 @@ class SharingFacts:
     """MIG profile as this API writes it: `1g.5gb`, `MIG1g`."""
     said_by: str = ""
     """The input that says so."""
+
+    @property
+    def property(self) -> str:
+        """Return the path at the beginning of `said_by`, through the resources that it leads to."""
+        return re.split(r"(?<! →) (?!→ )", self.said_by, maxsplit=1)[0]
 
 
 @dataclass(frozen=True, kw_only=True)

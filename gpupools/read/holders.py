@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.read.effort import spend
 from gpupools.read.inputs import at, is_list, items, mapping, text
 from gpupools.read.packed import Unpacked, looks_encoded, packed_inside, unpacked
 from gpupools.read.scripts import names_objects, objects_in
@@ -207,6 +208,7 @@ APPLIED = frozenset({"helm.sh/release.v1", "addons.cluster.x-k8s.io/resource-set
 
 def _written(path: str, body: str, *, encoded: bool = False) -> _Held:
     for one in unpacked(body, encoded=encoded) if encoded or looks_encoded(body) else (Unpacked("", body),):
+        spend(len(one.text))
         for each in (one, *packed_inside(one.text)):
             if each.opaque and each is one:
                 yield f"{path}{each.path}", Opaque(each.opaque)

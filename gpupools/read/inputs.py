@@ -408,7 +408,8 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
             device_plugin=theirs.device_plugin or software.device_plugin,
             said_by=(*software.said_by, *(f"{prefix}{one}" for one in theirs.said_by)),
         ),
-        sharing=pool.sharing or other.sharing,
+        sharing=pool.sharing
+        or (replace(other.sharing, said_by=f"{prefix}{other.sharing.said_by}") if other.sharing else None),
         weaknesses=(
             *(one for one in pool.weaknesses if one.property != path),
             *(replace(one, property=f"{prefix}{one.property}") for one in other.weaknesses),

@@ -33,9 +33,14 @@ def read_kubernetes_pools(type_token: str, properties: Mapping[str, Any], clouds
         properties: Its inputs in wire form, with `UNKNOWN` for what the engine does not know yet.
         clouds: Know the machines that such objects name.
     """
+    return tuple(each_kubernetes_pool(type_token, properties, clouds))
+
+
+def each_kubernetes_pool(type_token: str, properties: Mapping[str, Any], clouds: Clouds) -> Iterator[PoolFacts]:
+    """Read what `read_kubernetes_pools` does one by one, since one object may hold any number."""
     match = _TOKEN.fullmatch(type_token) if isinstance(type_token, str) else None
     if match is None or not isinstance(properties, Mapping):
-        return ()
+        return iter(())
     version, kind = properties.get("apiVersion"), properties.get("kind")
     return _read(
         version if isinstance(version, str) else match["version"],
@@ -54,7 +59,7 @@ def read_manifest(manifest: Mapping[str, Any], clouds: Clouds) -> tuple[PoolFact
     """
     if not isinstance(manifest, Mapping):
         return ()
-    return _read(text(manifest.get("apiVersion")), text(manifest.get("kind")), manifest, clouds)
+    return tuple(_read(text(manifest.get("apiVersion")), text(manifest.get("kind")), manifest, clouds))
 
 
 def read_template(type_token: str, properties: Mapping[str, Any], clouds: Clouds) -> PoolFacts | None:
@@ -79,26 +84,26 @@ def read_template(type_token: str, properties: Mapping[str, Any], clouds: Clouds
     return cluster_api.read_bootstrap(type_token, properties, clouds)
 
 
-def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> tuple[PoolFacts, ...]:
+def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> Iterator[PoolFacts]:
     group = version.rpartition("/")[0]
     known = (group, kind)
     groups = node_groups.reader(group, kind, clouds)
     if groups is not None:
-        return tuple(groups(given, clouds))
+        return iter(groups(given, clouds))
     if known in holders.KINDS:
-        return tuple(_held(given, group, kind, clouds))
+        return _held(given, group, kind, clouds)
     held = held_by(group, kind, clouds)
     machines = cluster_api.machine_kind(group, kind, clouds)
     if held is None and machines is None and known not in _KARPENTER:
-        return ()
+        return iter(())
     spec = given.get("spec")
     if spec is UNKNOWN:
-        return (PoolFacts("kubernetes", (), None, (), unknown=("spec",), where="spec"),)
+        return iter((PoolFacts("kubernetes", (), None, (), unknown=("spec",), where="spec"),))
     if machines is not None:
-        return tuple(cluster_api.read_machines(mapping(spec), machines, clouds))
+        return cluster_api.read_machines(mapping(spec), machines, clouds)
     if held is not None:
-        return tuple(read_held(given, *held))
-    return tuple(read_karpenter(mapping(spec), kind, clouds))
+        return read_held(given, *held)
+    return read_karpenter(mapping(spec), kind, clouds)
 
 
 def _held(given: Mapping[str, Any], group: str, kind: str, clouds: Clouds) -> Iterator[PoolFacts]:

@@ -21,13 +21,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from gpupools.read.effort import exhausted, spend
+
 MOST_UNPACKED = 8 * 1024 * 1024
 """Bytes of all layers together; an object of Kubernetes has at most 1.5 MB, and a release of Helm packs to 1 MB."""
 _MOST_FILES = 500
 _DEEPEST = 5
-_LEAST_ENCODED = 24
+LEAST_ENCODED = 24
 """Characters; what is shorter holds no object."""
 _MOST_MEMORY = 64 * 1024 * 1024
+_UNPACKED_PER_CHARACTER = 8
+"""Bytes that are unpacked while one character is looked at."""
 
 # https://www.rfc-editor.org/rfc/rfc1952, https://tukaani.org/xz/xz-file-format.txt, https://sourceware.org/bzip2/,
 # https://www.rfc-editor.org/rfc/rfc8878 (Zstandard), https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md.
@@ -37,6 +41,7 @@ _ZIP, _TAR = b"PK\x03\x04", (257, b"ustar")
 _NOT_READ = {b"\x28\xb5\x2f\xfd": "Zstandard", b"\x04\x22\x4d\x18": "LZ4"}
 _WORD = re.compile(r"(?<![\w+/-])[A-Za-z0-9+/_-]{60,}={0,2}(?![\w+/-])")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+_ENCODED = re.compile(r"[A-Za-z0-9+/_\s-]+={0,2}\s*")
 
 
 @dataclass(frozen=True)
@@ -82,8 +87,8 @@ def packed_inside(text: str) -> Iterator[Unpacked]:
 
 
 def looks_encoded(value: str) -> bool:
-    """Say cheaply whether a text may be base64 as a whole."""
-    return len(value) >= _LEAST_ENCODED and _BASE64.match(value, 0, _LEAST_ENCODED + 1) is not None
+    """Say cheaply whether a text may be base64 as a whole, in lines of any length."""
+    return len(value) >= LEAST_ENCODED and _ENCODED.fullmatch(value) is not None
 
 
 def _opened(raw: bytes, path: str, left: _Left, deep: int) -> Iterator[Unpacked]:
@@ -177,7 +182,7 @@ def _is_text(raw: bytes) -> bool:
         text = raw.decode()
     except UnicodeDecodeError:
         return False
-    return len(text) >= _LEAST_ENCODED // 2 and all(one.isprintable() or one in "\r\n\t" for one in text[:200])
+    return len(text) >= LEAST_ENCODED // 2 and all(one.isprintable() or one in "\r\n\t" for one in text[:200])
 
 
 def _from_base64(value: str) -> bytes | None:
@@ -207,7 +212,8 @@ def _expanded(raw: bytes, layer: str, left: _Left) -> bytes:
         unpacker = _unpacker(layer)
         part = unpacker.decompress(raw, left.bytes_ + 1)
         left.bytes_ -= len(part)
-        if left.bytes_ < 0:
+        spend(len(part) // _UNPACKED_PER_CHARACTER)
+        if left.bytes_ < 0 or exhausted():
             raise _TooMuch
         if not unpacker.eof:
             raise EOFError

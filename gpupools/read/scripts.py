@@ -8,8 +8,12 @@ from typing import Any
 from gpupools.base.bounded_yaml import parse_yaml
 from gpupools.base.errors import Rejected
 from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.read.effort import spend
 
 _MOST_VALUES = 20_000
+_MOST_READ = 400_000
+_CHARACTERS_PER_READ = 5
+"""Characters that are looked at while one is read as YAML, of as many as hold all values."""
 _MOST_OBJECTS = 200
 """Of one text."""
 
@@ -35,6 +39,7 @@ def objects_in(text: str, placeholders: Callable[[Any], Any]) -> Iterator[tuple[
         text: A file or a script.
         placeholders: Puts `UNKNOWN` where something else fills in a value later.
     """
+    spend(_CHARACTERS_PER_READ * min(len(text), _MOST_READ))
     try:
         documents = parse_yaml(text, _MOST_VALUES)
     except Rejected:

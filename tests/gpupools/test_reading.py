@@ -267,7 +267,7 @@ TEMPLATE = PoolFacts(
     accelerator="nvidia",
     not_counted=("a note",),
     software=SOFTWARE,
-    sharing=SharingFacts("mps", 4),
+    sharing=SharingFacts("mps", 4, said_by="userData settings"),
     weaknesses=(WEAK,),
     labels={"a": "theirs", "b": "theirs"},
     tags={"c": "theirs"},
@@ -301,7 +301,8 @@ def test_what_a_template_decides_is_added_with_where_it_stands() -> None:
     assert (whole.unknown, whole.open_taints) == (("lt → instanceType",), ("lt → userData",))
     assert [one.property for one in whole.elsewhere] == ["class"]
     assert whole.software == SoftwareHints(By.CLOUD, By.CLOUD, By.NOBODY, ("lt → amiType X",))
-    assert whole.sharing == SharingFacts("mps", 4)
+    assert whole.sharing == SharingFacts("mps", 4, said_by="lt → userData settings")
+    assert whole.sharing.property == "lt → userData"
     assert [one.property for one in whole.weaknesses] == ["lt → p"]
     assert whole.labels == {"a": "own", "b": "theirs"}
     assert whole.tags == {"c": "theirs"}

@@ -495,7 +495,7 @@ class TestJoiningATemplate:
         pool = joined(self.group(), template, "launchTemplate")
 
         assert (pool.gpus_per_node, pool.evidence) == (Fraction(4), "launchTemplate → instanceType g6.12xlarge")
-        assert pool.sharing == SharingFacts("mps", 4, said_by="settings.kubelet-device-plugins.nvidia")
+        assert pool.sharing == SharingFacts("mps", 4, said_by="launchTemplate → settings.kubelet-device-plugins.nvidia")
         assert pool.software.device_plugin is By.CLOUD
         assert "launchTemplate → keyName" in {one.property for one in pool.weaknesses}
 

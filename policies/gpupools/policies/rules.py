@@ -183,7 +183,7 @@ def _sharing_supported(pool: PoolFacts, context: Context) -> Iterator[Finding]:
             yield Finding(
                 what=f"{_described(sharing)} on {instance.name} ({instance.gpus} × {instance.gpu_model}) cannot be: "
                 f"{what}",
-                property=sharing.said_by.split(" ")[0],
+                property=sharing.property,
                 found=_described(sharing),
                 fix=fix or "share in a way that `gpupools matrix` allows",
                 pool=pool.pool,
@@ -300,7 +300,7 @@ def _sharing_trusted(pool: PoolFacts, context: Context) -> Iterator[Finding]:
     yield Finding(
         what=f"pods share a GPU by {sharing.kind}, which isolates neither faults nor all memory, and no one is named "
         "who may use it",
-        property=sharing.said_by.split(" ")[0],
+        property=sharing.property,
         found=_described(sharing),
         fix=f"set the node label {TRUST_LABEL} to the team that trusts itself, use MIG instead, or say tenants: one in "
         "the policy's configuration where a single team has the cluster",

@@ -107,7 +107,8 @@ def run(text: str) -> Iterator[tuple[Command, str]]:
         text = text[:_MOST_CHARACTERS]
     if " " in text and _program().search(text):
         here = _HERE.search(text) is not None
-        for line in _ENDS.split(_COMMENT.sub("", text.replace("\\\n", " "))):
+        joined = text.replace("\\\n", " ")
+        for line in _ENDS.split(_COMMENT.sub("", joined) if "#" in joined else joined):
             if _wanted().search(line) and _program().search(line):
                 yield from _one(line, here)
     if "(" in text and (call := _CALL.search(text)):

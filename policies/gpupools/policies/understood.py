@@ -28,9 +28,10 @@ from gpupools.policies.scripts import COMMAND, ELSEWHERE, HERE, command_line, ru
 from gpupools.policies.software import chart_name
 from gpupools.providers import clouds
 from gpupools.read import holders
+from gpupools.read.effort import spend
 from gpupools.read.inputs import accelerator_by_name, at, items, mapping, text
 from gpupools.read.kubernetes_pools import kinds_read, read_manifest
-from gpupools.read.packed import Unpacked, looks_encoded, packed_inside, unpacked
+from gpupools.read.packed import LEAST_ENCODED, Unpacked, looks_encoded, packed_inside, unpacked
 from gpupools.read.scripts import names_objects, objects_in
 from gpupools.runtime.charts import OPERANDS
 
@@ -348,6 +349,8 @@ def _names_nodes(key: str) -> str:
 # --- what an object nobody knows holds --------------------------------------------------------------------------------
 
 _MOST_VALUES = 20_000
+_CHARACTERS_PER_VALUE = 15
+"""Characters that are looked at while one value is."""
 # As clouds write machines: `p5.48xlarge`, `a2-highgpu-1g`, `Standard_NC24ads_A100_v4`. Other texts are not asked for.
 _NAMED = re.compile(r"(?:[a-z]{1,4}\d[\w-]*[.-]|(?:standard_)?n[cdgv]+\d+|standard_)[\w.-]*", re.IGNORECASE)
 _LONGEST_NAME = 60
@@ -379,30 +382,44 @@ def _evidence(
     """
     left = _MOST_VALUES
     top = {key: value for key, value in inputs.items() if not (in_kubernetes and key in _NOT_APPLIED)}
-    inside: list[tuple[str, Any]] = [("", top)]
+    inside: list[tuple[_Trail, Any]] = [(None, top)]
     while inside and left:
-        path, value = inside.pop()
+        trail, value = inside.pop()
         left -= 1
         if isinstance(value, str):
             if machines and len(value) <= _LONGEST_LIST and (named := _machine_in(value, of_cloud)):
-                yield _MACHINE, f"names the machine {shown(named)} at {path}"
-            elif len(value) >= _LEAST_SCRIPT:
-                yield from ((sort, f"{said} at {path}") for sort, said in _written(value, judged))
-        elif isinstance(value, Mapping):
+                yield _MACHINE, f"names the machine {shown(named)} at {_path(trail)}"
+            elif len(value) >= _LEAST_SCRIPT and (len(value) >= LEAST_ENCODED or " " in value or "(" in value):
+                yield from ((sort, f"{said} at {_path(trail)}") for sort, said in _written(value, judged))
+        elif isinstance(value, dict | Mapping):
             kind = value.get("kind")
-            if path and isinstance(kind, str) and kind in _pool_kinds() and "apiVersion" in value and "spec" in value:
-                yield _POOL_TEXT, f"holds a {kind} at {path}"
-            aim = at(value, "target.kind")
+            if trail and isinstance(kind, str) and kind in _pool_kinds() and "apiVersion" in value and "spec" in value:
+                yield _POOL_TEXT, f"holds a {kind} at {_path(trail)}"
+            aim = at(value, "target.kind") if "target" in value else None
             if isinstance(aim, str) and aim in _pool_kinds() and {"patch", "options"} & value.keys():
-                yield _POOL_TEXT, f"patches a {aim} at {path}"
-            yield from ((row.answer, f"{said} at {path}") for row, said in run(command_line(value)))
-            inside += [(f"{path}.{key}" if path else str(key), item) for key, item in value.items()]
+                yield _POOL_TEXT, f"patches a {aim} at {_path(trail)}"
+            if "command" in value or "args" in value:
+                yield from ((row.answer, f"{said} at {_path(trail)}") for row, said in run(command_line(value)))
+            inside += [((trail, key), one) for key, one in value.items() if not isinstance(one, int | float | None)]
             if of_cloud and (joins := next((key for key, item in value.items() if item and _joins(key)), "")):
                 yield _CLUSTER, f"has {shown(joins)}"
         elif isinstance(value, list):
-            inside += [(f"{path}[{index}]", item) for index, item in enumerate(value)]
-    if inside and machines:
-        yield _MACHINE, f"holds more than {_MOST_VALUES} values"
+            inside += [((trail, place), one) for place, one in enumerate(value) if not isinstance(one, int | float)]
+    spend((_MOST_VALUES - left) * _CHARACTERS_PER_VALUE)
+    if inside:
+        yield _MACHINE if machines else ELSEWHERE, f"holds more than {_MOST_VALUES} values"
+
+
+_Trail = tuple[Any, Any] | None
+"""The key or place of a value after the trail of what holds it; None at the top."""
+
+
+def _path(trail: _Trail) -> str:
+    steps: list[str] = []
+    while trail is not None:
+        trail, step = trail
+        steps.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return "".join(reversed(steps)).removeprefix(".")
 
 
 _LEAST_SCRIPT = 12
@@ -441,6 +458,7 @@ def _has_accelerator(name: str) -> bool:
 def _written(value: str, judged: bool) -> Iterator[tuple[str, str]]:
     """Yield what a text, or what is packed in it, says."""
     for whole in unpacked(value) if looks_encoded(value) else (Unpacked("", value),):
+        spend(len(whole.text))
         found = [(row.answer, said) for row, said in run(whole.text)]
         yield from found
         for one in (whole, *packed_inside(whole.text)):

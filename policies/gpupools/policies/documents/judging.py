@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from itertools import chain, islice
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -14,9 +15,9 @@ from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import PoolFacts
 from gpupools.policies import configuration, waivers
 from gpupools.policies.components import Said, repeats, said
-from gpupools.policies.declared import ANSWERS, Declared, DeclaredStack
+from gpupools.policies.declared import ANSWERS, Declared, DeclaredStack, Gap
 from gpupools.policies.documents import terraform_plan, terraform_state
-from gpupools.policies.documents.document import Document, Resource
+from gpupools.policies.documents.document import MOST_POOLS, Document, Resource
 from gpupools.policies.documents.forms import read_document
 from gpupools.policies.documents.terraform_sources import Sources
 from gpupools.policies.documents.text import without_collecting
@@ -27,11 +28,16 @@ from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, unfit
 from gpupools.policies.understood import is_read, readings, unread
 from gpupools.policies.waivers import Waiver
 from gpupools.providers import clouds
+from gpupools.read.effort import bounded_effort, spend
 from gpupools.read.inputs import with_name
-from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
+from gpupools.read.kubernetes_pools import each_kubernetes_pool, read_template
 
 MOST_TOLD = 200
 """Findings of one rule that are told; of the rest the number is."""
+MOST_EFFORT = 40_000_000
+"""Characters of texts and their like (`gpupools.read.effort`) that are looked through in the resources of one file."""
+_CHARACTERS_PER_RESOURCE, _CHARACTERS_PER_UNREAD, _CHARACTERS_PER_POOL = 150, 250, 800
+"""Characters that are looked at while a resource is, one more that nobody understands, and a pool."""
 MOST_NAMED = 1_000
 """Addresses that a report lists."""
 
@@ -168,9 +174,10 @@ _TERRAFORM = (terraform_plan.FORM, terraform_state.FORM)
 def judge_document(path: FilePath, document: Document, config: Config) -> Judged:
     """Let every rule judge the resources of one document, each alone and then all together."""
     resources = _with_own_addresses(document.resources)
-    known = dict(clouds())
-    declared = {address: _declared(address, resource, known) for address, resource in resources.items()}
-    stack = DeclaredStack(declared.values(), document.gaps)
+    declared, beyond = _looked_through(resources)
+    resources = {address: resources[address] for address in declared} if beyond else resources
+    gaps = (*document.gaps, *beyond)
+    stack = DeclaredStack(declared.values(), gaps)
     found: dict[tuple[str, str, str], Found] = {}
     counted: Counter[tuple[str, Level]] = Counter()
     rules = {rule.name: rule for rule in ALL_RULES}
@@ -218,15 +225,15 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
     places = {address: place for place, address in enumerate(resources)}
     sorted_ = sorted(found.values(), key=lambda each: places.get(each.address, len(places)))
     pools = [pool for _, pool in stack.pools]
-    judged = tuple(address for address, each in declared.items() if each.pools or each.software)
+    judged = {address: None for address, each in declared.items() if each.pools or each.software}
     return Judged(
         path=path,
         form=document.form,
         resources=len(resources),
-        judged=judged,
-        not_understood=tuple(address for address in stack.unread if address not in set(judged)),
+        judged=tuple(judged),
+        not_understood=tuple(address for address in stack.unread if address not in judged),
         answers=stack.answers,
-        gaps=tuple(gap.name for gap in document.gaps),
+        gaps=tuple(dict.fromkeys(gap.name for gap in gaps)),
         gpu_pools=sum(_may_have_gpus(pool) for pool in pools),
         found=tuple(each for each in sorted_ if each.waiver is None),
         waived=tuple(each for each in sorted_ if each.waiver is not None),
@@ -276,13 +283,37 @@ def _with_own_addresses(resources: tuple[Resource, ...]) -> dict[str, Resource]:
     return found
 
 
-def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> Declared:
+def _looked_through(resources: Mapping[str, Resource]) -> tuple[dict[str, Declared], tuple[Gap, ...]]:
+    """Read resources until what they hold together is more than is looked through, and say how many are left."""
+    known = dict(clouds())
+    declared: dict[str, Declared] = {}
+    pools = 0
+    with bounded_effort(MOST_EFFORT) as effort:
+        for address, resource in resources.items():
+            if effort.over or pools > MOST_POOLS:
+                break
+            declared[address] = found = _declared(address, resource, known, MOST_POOLS + 1 - pools)
+            pools += len(found.pools)
+            spend(_CHARACTERS_PER_RESOURCE + len(found.pools) * _CHARACTERS_PER_POOL)
+            if found.unread is not None:
+                spend(_CHARACTERS_PER_POOL if found.unread.nodes else _CHARACTERS_PER_UNREAD)
+    if not effort.over and pools <= MOST_POOLS:
+        return declared, ()
+    left = len(resources) - len(declared)
+    most = f"more than {MOST_POOLS} node pools" if pools > MOST_POOLS else "more than is looked through in one file"
+    what = f"and {left} more resources, which were not judged: those before them hold {most}"
+    return declared, (Gap("too-many-resources", what, "judge the parts of it one by one"),)
+
+
+def _declared(address: str, resource: Resource, known: Mapping[str, Cloud], most: int) -> Declared:
     read = is_read(resource.type) or resource.type.startswith("kubernetes:")
     readers = readings() if read else ()
-    pools = [pool for each in readers for pool in each.read_pools(resource.type, resource.inputs)]
-    pools += read_kubernetes_pools(resource.type, resource.inputs, known) if read else ()
-    logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
-    pools = [with_name(pool, resource.inputs, logical) for pool in pools]
+    of_clouds = (pool for each in readers for pool in each.read_pools(resource.type, resource.inputs))
+    of_kubernetes = each_kubernetes_pool(resource.type, resource.inputs, known) if read else ()
+    pools = list(islice(chain(of_clouds, of_kubernetes), most))
+    if pools:
+        logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
+        pools = [with_name(pool, resource.inputs, logical) for pool in pools]
     if resource.takes_no_taints:
         pools = [replace(pool, no_taint_field=True) for pool in pools]
     templates = [each.read_template(resource.type, resource.inputs) for each in readers]

@@ -140,20 +140,28 @@ def read_pools(
         if (own := text(each.inputs.get("launchTemplateName")) or text(each.inputs.get("launchConfigurationName")))
     }
     used: set[str] = set()
+    told: set[str] = set()
     for name, each in resources.items():
         if each.given is UNKNOWN:
             found.append(PoolFacts("aws", (), None, (), unknown=(each.path,), where=each.path, pool=name))
             continue
         for pool in read(each.token, each.inputs):
+            its: dict[str, PoolFacts] = {}
             for reference in pool.elsewhere:
                 named = _named(reference, each.given, resources, names)
                 template = template_of(resources[named].token, resources[named].inputs) if named else None
                 if named and template is not None:
                     used.add(named)
+                    its[named] = _moved(template, resources[named].path)
                     pool = joined(pool, replace(template, weaknesses=(), customised=()), reference.property)
             if pool.in_cluster is not None or pool.evidence or pool.elsewhere:
-                found.append(replace(_moved(pool, each.path), pool=name))
-    # A template of the stack's own groups is judged with each of them.
+                once = [template for named, template in its.items() if pool.has_gpus and named not in told]
+                told |= its.keys() if pool.has_gpus else set()
+                pool = replace(_moved(pool, each.path), pool=name)
+                weak = (*pool.weaknesses, *(one for template in once for one in template.weaknesses))
+                custom = (*pool.customised, *(one for template in once for one in template.customised))
+                found.append(replace(pool, weaknesses=weak, customised=custom))
+    # A template of the stack's own groups is judged with each of them; how it is hardened is told with the first.
     return tuple(pool for pool in found if pool.pool not in used)
 
 
