@@ -12,10 +12,12 @@ from gpupools.base.errors import Problem, nearest
 from gpupools.base.output import Style, answer, tell, tell_parts
 from gpupools.base.screen import columns
 from gpupools.base.tables import tell_table
+from gpupools.commands.stack_text import cluster_schema
 from gpupools.commands.words import examples
+from gpupools.known.gpus import match_gpu_model
 from gpupools.known.other_keys import known_elsewhere, other_keys
 from gpupools.known.words import NEEDS_HEADERS, sharing_needs, words
-from gpupools.planned.cloud import Verdict
+from gpupools.planned.cloud import Verdict, nearest_cloud
 from gpupools.planned.matrix import matrix
 from gpupools.providers import clouds
 
@@ -47,7 +49,7 @@ class Entry(NamedTuple):
 def explain(text: str, as_json: bool) -> int:
     """Print what a text is about, all words for none; return 2 when nothing is known of it."""
     found = _found(text) if text.strip() else [*_words().values(), *_rules().values()]
-    unknown = [] if found else [Problem((), f"{text[:200]!r} is not known here", nearest(text, [*_words(), *_rules()]))]
+    unknown = [] if found else [Problem((), f"{text[:200]!r} is not known here", _instead(text))]
     needs = sharing_needs() if [each.name for each in found] == ["sharing"] else ()
     if as_json:
         holds = {"entries": [each._asdict() for each in found], "needs": [each._asdict() for each in needs]}
@@ -68,6 +70,20 @@ def explain(text: str, as_json: bool) -> int:
         for source in dict.fromkeys(part for each in needs for part in each.source.split(" and ")):
             _tell_below(f"source: {source}")
     return 2 if unknown else 0
+
+
+def _instead(text: str) -> str:
+    """Say where that is told of which nothing is explained here, or name the nearest word."""
+    if match_gpu_model(text):
+        return f"gpupools catalog --gpu {text.strip()} lists the machines that have it"
+    if machines := [cloud for cloud in clouds().values() if cloud.instance_types.get(text.strip()) is not None]:
+        return f"gpupools catalog --cloud {machines[0].name} lists it with its GPUs"
+    if re.fullmatch(r"[1-9]g\.[0-9]+gb\S*", text.strip()):
+        return "gpupools mig profiles --gpu MODEL lists the MIG profiles of a GPU"
+    cloud = nearest_cloud(text, clouds())
+    if cloud.startswith("write "):
+        return f"as the cloud of a cluster {cloud}"
+    return nearest(text, [*_words(), *_rules()])
 
 
 def _tell(entry: Entry) -> None:
@@ -110,7 +126,8 @@ def _found(text: str) -> list[Entry]:
         return [rule]
     if len(text.split()) == 1 and ":" not in text:
         return list(_keys(text))
-    return list(dict.fromkeys([*_rules_in(text), *_refusals_in(text), *_unknown_key(text), *_words_in(text)]))
+    found = [*_rules_in(text), *_refusals_in(text), *_unknown_key(text), *_words_in(text)]
+    return list(dict.fromkeys(found or _keys_in(text)))
 
 
 def _plain(text: str) -> str:
@@ -148,6 +165,18 @@ def _unknown_key(text: str) -> Iterator[Entry]:
     match = re.search(r"([\w-]+): unknown key", text)
     if match is not None and known_elsewhere(match[1], [row.in_place for row in other_keys()]):
         yield from _keys(match[1])
+
+
+def _keys_in(text: str) -> Iterator[Entry]:
+    """Say what the keys of a cluster are of which a refusal speaks, that of its path first."""
+    match = re.search(r"\bclusters?\b.*", text)
+    named = re.findall(r"[a-z_]+", match[0]) if match is not None else []
+    for cloud in clouds().values():
+        keys = cluster_schema(cloud)["properties"]
+        key = next((each for each in named if "description" in keys.get(each, ())), None)
+        if key is not None:
+            what = f"{keys[key]['description'].strip()} (of a cluster of {cloud.service})"
+            yield Entry(key, "key", what, "", "docs/stack-file.md")
 
 
 _MOST = 6

@@ -80,6 +80,41 @@ def test_the_nearest_word_is_offered(word: str, near: str, capsys: pytest.Captur
     assert f"did you mean {near}" in said["problems"][0]["fix"]
 
 
+@pytest.mark.parametrize(
+    ("refusal", "keys"),
+    [
+        ("clusters.c.region: got 'Mars'; write a region such as eu-central-1", {"region": "Amazon EKS"}),
+        ("Pulumi.x.yaml:7: clusters.c.client_id: unknown key; did you mean 'tenant_id'?", {"tenant_id": "AKS"}),
+        ("clusters.c.tags.bad?: 'bad?' is no label key", {"tags": "Amazon EKS AKS GKE"}),
+        ("clusters.c: give either subnet_ids or subnets_by_zone, not both", {"subnet_ids": "Amazon EKS"}),
+    ],
+    ids=lambda value: value[:40] if isinstance(value, str) else "",
+)
+def test_a_refusal_of_a_cluster_is_explained_by_its_keys(
+    refusal: str, keys: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = explained(capsys, refusal)["entries"]
+
+    assert {each["name"] for each in found} == set(keys)
+    assert [each["what"].rpartition(" (of a cluster of ")[2].rstrip(")") for each in found] == [
+        cloud.service for cloud in clouds().values() if cloud.service in next(iter(keys.values()))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("A100", "gpupools catalog --gpu A100 lists the machines that have it"),
+        ("p5.48xlarge", "gpupools catalog --cloud aws lists it with its GPUs"),
+        ("1g.10gb+me", "gpupools mig profiles --gpu MODEL lists the MIG profiles of a GPU"),
+        ("eks", "as the cloud of a cluster write aws"),
+    ],
+)
+def test_what_another_command_tells_is_left_to_it(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", text]) == 2
+    assert capsys.readouterr().err == f"'{text}' is not known here; {said}\n"
+
+
 @pytest.mark.parametrize("text", ["x" * 100_000, "\x1b[2J", "[", "::error::x", "é" * 50], ids=lambda text: text[:5])
 def test_what_means_nothing_is_one_line(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", text]) == 2
