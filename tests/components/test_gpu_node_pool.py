@@ -316,7 +316,9 @@ def test_a_reason_keeps_its_source_under_the_components_own_arguments() -> None:
 
 @pytest.mark.parametrize(("cloud", "longest"), [("aws", 49), ("azure", 400), ("gcp", 400)])
 def test_a_components_name_leaves_room_for_what_the_cloud_makes_of_it(cloud: str, longest: int) -> None:
-    assert plan_args("n" * longest, args(cloud, pool_name="train")).name == "train"
+    plan = plan_args("n" * longest, args(cloud, pool_name="train"))
+
+    assert (plan.cluster, plan.name) == ("", "train"), "no stack file gives the cluster a key"
 
 
 def test_a_components_name_too_long_for_the_name_of_a_node_group_is_refused() -> None:

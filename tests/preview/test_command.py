@@ -287,7 +287,8 @@ def test_a_pack_is_told_what_the_engine_tells_it(dev: CheckedFile, tmp_path: Pat
             {"cluster": ["first"]},
         ],
     }
-    assert {name: urn for name, (_, urn) in one.items()} == {each.name: each.urn for each in report.preview.resources}
+    urns = {each.name: each.urn for each in report.preview.resources}
+    assert [{name: urn for name, (_, urn) in told.items()} for told in (one, whole)] == [urns, urns]
     assert report.problems == ()
 
 

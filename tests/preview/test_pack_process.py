@@ -49,13 +49,16 @@ def validate(args, report):
         host, _, port = sys.argv[1].rpartition(":")
         socket.create_connection((host, int(port)))
     report(f"{pulumi.get_project()}/{pulumi.get_stack()} {os.environ['PULUMI_DRY_RUN']} {dict(args.get_config())}")
+def whole(args, report):
+    if any(r.name == "raise" for r in args.resources):
+        raise ZeroDivisionError("by nought")
+    tree = [(r.name, r.parent and r.parent.name, [d.name for d in r.dependencies]) for r in args.resources]
+    report(" ".join(f"{name}<{parent}<{before}" for name, parent, before in tree))
 schema = PolicyConfigSchema(properties={"size": {"type": "integer", "default": 3}, "name": {"type": "string"}})
 PolicyPack(name="small", policies=[
     ResourceValidationPolicy("one", "The first.", validate, config_schema=schema),
     ResourceValidationPolicy("two", "The second.", lambda args, report: report("second"), EnforcementLevel.DISABLED),
-    StackValidationPolicy("three", "The third.", lambda args, report: report(" ".join(
-        f"{r.name}<{r.parent and r.parent.name}<{[d.name for d in r.dependencies]}" for r in args.resources)),
-        EnforcementLevel.MANDATORY, severity=Severity.LOW),
+    StackValidationPolicy("three", "The third.", whole, EnforcementLevel.MANDATORY, severity=Severity.LOW),
 ])
 """
 
@@ -226,6 +229,12 @@ def test_a_policy_knows_the_organization_of_a_stack_without_one(running: PolicyP
 def test_a_policy_reaches_no_engine(running: PolicyPackProcess) -> None:
     with pytest.raises(PolicyPackFailed, match="Connection refused for urn:ask the engine"):
         messages(running, "ask the engine")
+
+
+def test_an_error_in_a_policy_of_the_stack_is_one_of_no_resource(running: PolicyPackProcess) -> None:
+    alone = StackResource(urn="urn:a", type="t", name="raise", properties=struct_pb2.Struct())
+    with pytest.raises(PolicyPackFailed, match=r"failed in AnalyzeStack: .*by nought$"):
+        running.analyze_stack([alone])
 
 
 def test_a_policy_that_takes_too_long_is_a_clear_failure(

@@ -284,9 +284,7 @@ class PolicyPackProcess:
         self._stub = analyzer_pb2_grpc.AnalyzerStub(self._channel)
         self._call(
             "ConfigureStack",
-            analyzer_pb2.AnalyzerStackConfigureRequest(
-                stack=self._stack, project=self._project, organization="organization", dry_run=self._dry_run
-            ),
+            analyzer_pb2.AnalyzerStackConfigureRequest(stack=self._stack, project=self._project, dry_run=self._dry_run),
         )
         self._configure()
 
