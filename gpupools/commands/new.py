@@ -390,6 +390,7 @@ def _written(
         raise
     if not os.path.lexists(schema):
         schema.write_text(json.dumps(stack_schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        tell(f"{schema}: written, by which an editor completes and checks the file")
     return checked
 
 

@@ -118,7 +118,10 @@ def test_flags_make_a_file_that_is_ready(
     assert main(["new", "dev", *arguments]) == 0
 
     said = capsys.readouterr().out
-    assert "written" in said
+    assert [line.partition(": ")[0] for line in said.splitlines() if ": written" in line] == [
+        "stacks/stack-file.schema.json",
+        "stacks/Pulumi.dev.yaml",
+    ]
     made = written(project)["gpupools:pools"]
     assert set(made) == set(pool)
     for key, keys in pool.items():
