@@ -452,6 +452,7 @@ def unserved(path: str, *keys: str) -> str:
             id="two pools of one late name",
         ),
         pytest.param("make('a', 'l4'); serve('software', 'l4')", [], id="software for the pool"),
+        pytest.param("serve('software', 'l4'); make('a', 'l4')", [], id="software for the pool first"),
         pytest.param("make('a', 'l4'); serve('software', 'gpu')", [unserved("pools", "gpu")], id="another key"),
         pytest.param(
             "serve('software', 'gpu', 't4'); make('a', 'l4')", [unserved("pool_name", "gpu", "t4")], id="software first"

@@ -115,8 +115,10 @@ def _check_free_form(token: str, wire_inputs: Mapping[str, Any]) -> Iterator[Inp
     """Check free properties against the class that has their types, and what is newer than that as its cloud does."""
     forms = next((forms for cloud in clouds().values() if (forms := cloud.free_form(token))), None)
     form = forms(_as_read(wire_inputs)) if forms is not None else None
-    typed = _shape_of_token(form.token) if form is not None else None
-    if form is None or typed is None:
+    if form is None:
+        return
+    typed = _shape_of_token(form.token)
+    if typed is None:
         return
     properties = unwrap_secret(wire_inputs.get(form.inside))
     if properties == UNKNOWN:
