@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,24 @@ _API = re.compile(
     r"/apis/(?:karpenter\.sh|karpenter\.k8s\.aws|infrastructure\.cluster\.x-k8s\.io|cluster\.x-k8s\.io|eksctl\.io"
     r"|cloud\.google\.com|machine\.openshift\.io|hypershift\.openshift\.io|hive\.openshift\.io)/v\w+[/\w-]*"
 )
+# What replaces or cuts the list of a running node's taints:
+# https://kubernetes.io/docs/reference/kubectl/generated/kubectl_patch/,
+# https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/node-v1/, https://jqlang.org/manual/#del.
+_TAINTS = re.compile(r"\btaints", re.IGNORECASE)
+_AROUND = 500
+_MOST_TAINTS = 1_000
+_EDITS = (  # what stands before `taints`, in this order, and what stands after
+    ((r"(?<![\w.-])(?:kubectl|oc|k)\s", r"\b(?:patch|edit|replace)\s", r"(?<![\w-])(?:no|nodes?)[/\s]"), ()),
+    ((r"EDITOR=",), (r"\s(?:edit)\s", r"\b(?:no|nodes?)[/\s]")),
+    ((r"\bpatch_?node\s*\(",), ()),
+    ((r"\bdel\s*\([^()\n]*\.$",), ()),
+    ((r"(?:-X\s*|--request[ =])(?:PATCH|PUT)\b|\.(?:patch|put)\(", r"/api/v1/nodes/"), ()),
+    ((r"/api/v1/nodes/", r"(?:-X\s*|--request[ =])(?:PATCH|PUT)\b|(?<!\w)(?:-d|--data)"), ()),
+    ((), (r"/api/v1/nodes/", r"(?:-X\s*|--request[ =])(?:PATCH|PUT)\b")),
+)
+_EDITED = tuple(tuple(tuple(re.compile(one, re.IGNORECASE) for one in side) for side in sides) for sides in _EDITS)
+_KEPT = re.compile(r"(?:nvidia|amd)\.com/gpu")
+_CUT = re.compile(r"\b(?:remove|delete|del|null)\b|taints[\"'\\]*\s*:\s*\[\s*\]")
 _WRITES = re.compile(r"\b(?:POST|PUT|PATCH|post|put|patch)\b|(?<!\w)(?:-d|--data[\w-]*)\b")
 
 # What ends one command and begins another; quotes and brackets of lists do not part its words.
@@ -115,8 +134,35 @@ def run(text: str) -> Iterator[tuple[Command, str]]:
         yield _CALLED, f"calls {call[1]}"
     if ":eks:" in text and (call := _STATES.search(text)):
         yield _CALLED, f"calls {call[0].lstrip(':')}"
+    if "taints" in text and _edits_taints(text):
+        yield _CALLED, "edits the taints of nodes"
     if "/apis/" in text and (address := _API.search(text)) and _WRITES.search(text):
         yield _CALLED, f"writes to {address[0]}"
+
+
+def _edits_taints(text: str) -> bool:
+    """Say whether a script edits the taints of nodes, unless the taint of GPUs is among them after it."""
+    given = _COMMENT.sub("", text.replace("\\\n", " "))
+    for found in islice(_TAINTS.finditer(given), _MOST_TAINTS):
+        before, after = (
+            given[max(found.start() - _AROUND, 0) : found.start()],
+            given[found.start() : found.start() + _AROUND],
+        )
+        edits = any(_in_turn(before, first) and _in_turn(after, then) for first, then in _EDITED)
+        if edits and (not _KEPT.search(after) or _CUT.search(before[-100:] + after)):
+            return True
+    return False
+
+
+def _in_turn(text: str, wanted: _Words) -> bool:
+    """Say whether all that is wanted is in a text, one after the other."""
+    at = 0
+    for one in wanted:
+        found = one.search(text, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True
 
 
 _CALLED = Command("", COMMAND, "", "")

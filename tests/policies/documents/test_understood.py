@@ -1106,6 +1106,107 @@ def test_what_is_looked_through_in_one_file_is_bounded_and_the_rest_is_refused(
     assert judged.refuses
 
 
+CURL = "curl -X PATCH https://api/api/v1/nodes/x -d '{}'"
+PATCH = "kubectl patch node gpu-1 -p '{}'"
+UNTAINTS = [
+    "kubectl taint nodes --all nvidia.com/gpu-",
+    "kubectl taint node gpu-1 nvidia.com/gpu:NoSchedule-",
+    "kubectl --context x taint no -l a=b nvidia.com/gpu=present:NoSchedule-",
+    "oc adm taint nodes gpu-1 'amd.com/gpu-'",
+    "kubectl taint nodes gpu-1 sku=gpu:NoSchedule-",
+    "kubectl taint nodes gpu-1 $KEY-",
+    "for n in $(kubectl get nodes -o name); do kubectl taint $n nvidia.com/gpu-; done",
+    PATCH.replace("{}", '{"spec":{"taints":[]}}'),
+    PATCH.replace("{}", '{"spec":\\\n{"taints":null}}'),
+    PATCH.replace("{}", '{"spec":{"taints":[{"key":"nvidia.com/gpu","$patch":"delete"}]}}'),
+    """kubectl patch node/gpu-1 --type=json -p='[{"op":"remove","path":"/spec/taints/0"}]'""",
+    "kubectl get node x -o json | jq 'del(.spec.taints)' | kubectl replace -f -",
+    "KUBE_EDITOR='sed -i /taints/d' kubectl edit node gpu-1 ",
+    CURL.replace("{}", '{"spec":{"taints":[]}}'),
+    "v1.patch_node(name, {'spec': {'taints': []}})",
+]
+KEEPS = [
+    "kubectl taint nodes --all node.cilium.io/agent-not-ready-",
+    "kubectl taint node $(hostname) ebs.csi.aws.com/agent-not-ready:NoExecute-",
+    "kubectl taint nodes --all node-role.kubernetes.io/control-plane-",
+    "kubectl taint nodes --overwrite gpu-1 nvidia.com/gpu=present:NoSchedule",
+    PATCH.replace("{}", '{"metadata":{"labels":{"a":"b"}}}'),
+    PATCH.replace("{}", '{"spec":{"taints":[{"key":"nvidia.com/gpu","effect":"NoSchedule"}]}}'),
+    """kubectl patch node x --type=json -p='[{"op":"add","path":"/status/capacity/nvidia.com~1gpu"}]'""",
+    "kubectl get nodes -o jsonpath='{.items[*].spec.taints}'",
+    "curl https://api/api/v1/nodes/x | jq .spec.taints",
+    "# kubectl taint nodes --all nvidia.com/gpu-",
+]
+
+
+def of_pods(kind: str, script: str, place: str = "containers") -> str:
+    spec = {"template": {"spec": {place: [{"name": "a", "image": "k", "command": ["sh", "-c", script]}]}}}
+    spec = {"jobTemplate": {"spec": spec}} if kind == "CronJob" else spec
+    return manifest("apps/v1" if kind == "DaemonSet" else "batch/v1", kind, spec=spec)
+
+
+@pytest.mark.parametrize(("scripts", "expected"), [(UNTAINTS, NOT_UNDERSTOOD), (KEEPS, FINE)], ids=["off", "kept"])
+def test_a_script_that_takes_the_taint_of_gpus_off_is_not_understood(
+    scripts: list[str], expected: list[Any], judge: Judge
+) -> None:
+    for script in scripts:
+        places = [
+            of_pods("Job", script),
+            of_pods("CronJob", script),
+            of_pods("DaemonSet", script, "initContainers"),
+            manifest("v1", "ConfigMap", data={"run.sh": f"#!/bin/sh\n{script}\n"}),
+            plan("aws_launch_template", {"user_data": base64.b64encode(f"#!/bin/sh\n{script}\n".encode()).decode()}),
+            plan("kubernetes_config_map", {"data": {"run.sh": script}}),
+        ]
+        for place in places:
+            assert [each for each in found(judge(place)) if each[0] == "mandatory"] == expected, (script, place)
+
+
+def test_a_command_line_that_takes_the_taint_of_gpus_off_is_not_understood(judge: Judge) -> None:
+    container = {"image": "bitnami/kubectl:1.34", "args": ["taint", "nodes", "--all", "nvidia.com/gpu-"]}
+    job = manifest("batch/v1", "Job", spec={"template": {"spec": {"containers": [container]}}})
+
+    assert found(judge(job)) == NOT_UNDERSTOOD
+
+
+REMOTE = [
+    "curl -s https://x.example/join-cluster.sh | bash",
+    "wget -qO- https://x.example/k8s/boot | sudo -E sh -",
+    "CLUSTER_NAME=a\ncurl https://x.example/b | bash",
+    "bash <(curl -s https://x.example/kubeadm.sh)",
+    'eval "$(curl https://x.example/eks-node)"',
+]
+LOCAL = [
+    "curl -fsSL https://get.docker.com | sh",
+    "curl https://raw.githubusercontent.com/helm/helm/main/scripts/get-helm-3 | bash",
+    "curl -sfL https://get.k3s.io | sh -",
+    "curl -LsSf https://astral.sh/uv/install.sh | sh",
+    "# curl https://x.example/join-cluster.sh | bash",
+    "curl https://x.example/cluster.json | jq .",
+]
+TAINTED_NODE = "/etc/eks/bootstrap.sh a --kubelet-extra-args '--register-with-taints=nvidia.com/gpu=a:NoSchedule'"
+
+
+@pytest.mark.parametrize(
+    ("scripts", "machine", "expected"),
+    [
+        (REMOTE, "g5.xlarge", OPEN),
+        (REMOTE, "m5.xlarge", FINE),
+        (LOCAL, "g5.xlarge", FINE),
+        ([f"{each}\n{TAINTED_NODE}" for each in (*REMOTE, *LOCAL)], "g5.xlarge", FINE),
+    ],
+    ids=["that may join", "of a CPU machine", "that installs something", "beside one that taints"],
+)
+def test_a_script_from_an_address_that_may_make_a_node_cannot_be_verified(
+    scripts: list[str], machine: str, expected: list[Any], judge: Judge
+) -> None:
+    for script in scripts:
+        data = base64.b64encode(f"#!/bin/bash\n{script}\n".encode()).decode()
+        values = {"instance_type": machine, "user_data_base64": data, "iam_instance_profile": "a"}
+
+        assert found(judge(plan("aws_instance", values))) == expected, script
+
+
 def test_base64_in_short_lines_or_after_a_blank_is_opened(judge: Judge) -> None:
     packed = base64.b64encode(yaml.safe_dump(karpenter("g5")).encode()).decode()
     lines = "\n".join(packed[at : at + 16] for at in range(0, len(packed), 16))

@@ -36,6 +36,17 @@ _BOOTSTRAP = re.compile(
 _SELF_MANAGED = re.compile(
     r"\bkubeadm\s+join\b|\bK3S_URL=|\bk3s\s+agent\b|\brke2-agent\b|\bRKE2_URL=|\bget\.(?:k3s|rke2)\.io\b.*--server\b"
 )
+# A script that comes from an address, and words of it or beside it that say of a cluster.
+_PIPED = re.compile(
+    r"\b(?:curl|wget)\b[^\n;|&]{0,500}\|[ \t]*(?:sudo\s+(?:-\S{1,40}\s+){0,9})?(?:env\s+)?"
+    r"(?:\w{1,40}=\S{0,99}\s+){0,9}(?:/\S{0,99}/)?(?:ba|da|z|k)?sh\b[^\n;|&]{0,500}"
+    r"|(?:\b(?:ba|da|z|k)?sh|\bsource|(?:^|(?<=[\s;]))\.)\s+<\(\s*(?:curl|wget)\b[^\n;|&]{0,500}"
+    r"|\b(?:eval|(?:ba|da|z|k)?sh\s+-\w*c)\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b[^\n;|&]{0,500}"
+)
+_OF_A_CLUSTER = re.compile(r"kube|k8s|k3s|rke2|\beks|cluster|nodeadm|(?<![a-z])join|\bnode(?![a-z.])", re.IGNORECASE)
+_GIVEN = re.compile(r"\b(?:KUBE|K8S|EKS|CLUSTER|JOIN|API_?SERVER)\w*=")
+# Installers of tools and of servers, which make no node of another cluster.
+_INSTALLERS = re.compile(r"get\.(?:k3s|rke2|docker|helm)\.|get-helm|install_kustomize|nodesource|\bk3d|kubectl")
 _MENTIONS = re.compile(r"registerWithTaints|register-with-taints|node-taint|\btaints?\b", re.IGNORECASE)
 _JINJA = re.compile(r"##\s*template:\s*jinja[^\n]*\n\s*", re.IGNORECASE)
 # The longer words first. cloudinit/handlers/__init__.py of canonical/cloud-init, `INCLUSION_TYPES_MAP`.
@@ -69,6 +80,8 @@ class UserData:
     labels: Mapping[str, str] = field(default_factory=dict)
     self_managed: bool = False
     """True when it joins by itself (kubeadm, k3s, RKE2), which no node of a managed group of EKS does."""
+    may_join: bool = False
+    """True when it runs a script from an address, and words say that this makes a node."""
     opaque: bool = False
     """True when a part of it is not here, such as a script from an address."""
     sharing: SharingFacts | None = None
@@ -111,6 +124,9 @@ class _Reading:
         read = self.flagged if self.flagged.taints or self.flagged.unknown else self.configured
         found = self.found
         found.taints, unknown = tuple(read.taints), [*read.unknown]
+        if found.joins:
+            found.may_join = False  # it says by itself how, and with which taints
+        found.opaque = found.opaque or found.may_join
         if (self.mentions or (found.opaque and found.joins)) and not repels_cpu_pods(found.taints):
             unknown.append(self.path)
         found.unknown = tuple(dict.fromkeys(unknown))
@@ -140,6 +156,9 @@ class _Reading:
         own = bool(_SELF_MANAGED.search(script))
         self.found.self_managed = self.found.self_managed or own
         self.found.joins = self.found.joins or own or bool(_BOOTSTRAP.search(script))
+        remote = [match[0] for match in _PIPED.finditer(script) if not _INSTALLERS.search(match[0])]
+        said = _GIVEN.search(script) is not None or any(_OF_A_CLUSTER.search(one) for one in remote)
+        self.found.may_join = self.found.may_join or bool(remote and said)
         kubelet_arguments(script, self.path, self.flagged)
         self.mentions = self.mentions or bool(_MENTIONS.search(_REGISTER.sub("", script)))
 
