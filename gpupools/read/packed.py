@@ -39,7 +39,12 @@ _GZIP, _BZIP2, _XZ = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"
 _ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 _ZIP, _TAR = b"PK\x03\x04", (257, b"ustar")
 _NOT_READ = {b"\x28\xb5\x2f\xfd": "Zstandard", b"\x04\x22\x4d\x18": "LZ4"}
-_WORD = re.compile(r"(?<![\w+/-])[A-Za-z0-9+/_-]{60,}={0,2}(?![\w+/-])")
+# In one line or several, whose ends JSON writes as `\\n`; the last may be short, and look like any word.
+_WORD = re.compile(
+    r"(?<![\w+/-])(?P<lines>[A-Za-z0-9+/_-]{60,}+(?:(?:\\n|\s)++[A-Za-z0-9+/_-]{60,}+)*+)"
+    r"(?P<last>(?:\\n|\s)++[A-Za-z0-9+/_-]{1,59})?={0,2}(?![\w+/-])"
+)
+_LINE_ENDS = re.compile(r"\\n|\s+")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_\s-]+={0,2}\s*")
 
@@ -81,9 +86,13 @@ def packed_inside(text: str) -> Iterator[Unpacked]:
     """Yield what is packed in the words of a script, such as `echo H4sI… | base64 -d | gunzip`."""
     left = _Left()
     for number, match in enumerate(_WORD.finditer(text)):
-        raw = _from_base64(match[0]) if number < _MOST_FILES else None
-        if raw is not None and (_is_packed(raw) or _is_text(raw)):
-            yield from _opened(raw, "", left, _DEEPEST)
+        if number >= _MOST_FILES:
+            return
+        for word in (match[0], match["lines"]) if match["last"] else (match[0],):
+            raw = _from_base64(_LINE_ENDS.sub("", word))
+            if raw is not None and (_is_packed(raw) or _is_text(raw)):
+                yield from _opened(raw, "", left, _DEEPEST)
+                break
 
 
 def looks_encoded(value: str) -> bool:

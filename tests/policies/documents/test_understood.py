@@ -1140,7 +1140,7 @@ KEEPS = [
 
 
 def of_pods(kind: str, script: str, place: str = "containers") -> str:
-    spec = {"template": {"spec": {place: [{"name": "a", "image": "k", "command": ["sh", "-c", script]}]}}}
+    spec: Any = {"template": {"spec": {place: [{"name": "a", "image": "k", "command": ["sh", "-c", script]}]}}}
     spec = {"jobTemplate": {"spec": spec}} if kind == "CronJob" else spec
     return manifest("apps/v1" if kind == "DaemonSet" else "batch/v1", kind, spec=spec)
 
