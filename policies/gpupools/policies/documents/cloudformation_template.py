@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpupools.base.bounded_yaml import Value, parse_yaml
-from gpupools.base.errors import Path
+from gpupools.base.errors import Path, shown
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.documents import kubernetes
 from gpupools.policies.documents.document import Document, Resource, bounded
@@ -49,6 +49,10 @@ def _function(tag: str, value: Any) -> Any:
 
 
 def _resources(value: Value, text: Text) -> Iterator[Resource]:
+    for macro in _macros(mapping(value.data).get("Transform")):
+        yield Resource(
+            f"Transform {macro}", "cloudformation:Transform", {}, opaque=f"the macro {shown(macro)} writes it anew"
+        )
     resources = mapping(value.data).get("Resources")
     known = cloudformation.parameters(value.data)
     for name, one in mapping(resources).items():
@@ -74,6 +78,18 @@ def _resources(value: Value, text: Text) -> Iterator[Resource]:
             spelled=_spelled,
             opaque="its properties are what a function makes" if made is UNKNOWN else "",
         )
+
+
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/transform-reference.html.
+_INCLUDE = "AWS::Include"
+
+
+def _macros(given: Any) -> Iterator[str]:
+    """Yield the macros of a whole template that may write any resource; those of AWS itself make no nodes."""
+    for one in given if is_list(given) else [given]:
+        name = one if isinstance(one, str) else str(mapping(one).get("Name", ""))
+        if name and (not name.startswith("AWS::") or name == _INCLUDE):
+            yield name
 
 
 _OF_SEVERAL = ("MixedInstancesPolicy", "LaunchTemplateConfigs", "SpotFleetRequestConfigData")
