@@ -112,7 +112,8 @@ def plan_config(config: Mapping[str, object], clouds: Mapping[str, Cloud], other
         try:
             plan_stack(replace(stack, pools=_readable_in_part(config, stack, problems)), clouds)
         except Rejected as rejected:
-            problems += rejected.problems
+            stood_in = {problem.path[:3] for problem in problems if problem.path[2:3] == ("nodes",)}
+            problems += (each for each in rejected.problems if not _of_nodes(each, stood_in))
     try:
         pools = plan_stack(stack, clouds)
         if not problems:
@@ -366,13 +367,24 @@ _APART = frozenset({"disk", "labels", "network", "security", "tags", "taints", "
 """Keys of a pool without which nothing else of it is refused that is not refused with them."""
 
 
+def _of_nodes(problem: Problem, stood_in: Collection[Path]) -> bool:
+    """Say whether a problem may only be one of the number of nodes that stands in for what cannot be read."""
+    said = f"{'.'.join(map(str, problem.path[2:]))} {problem.what} {problem.fix}"
+    return (*problem.path[:2], "nodes") in stood_in and "nodes" in said
+
+
 def _without(pool: Mapping[str, object], paths: Iterable[Path]) -> Mapping[str, object] | None:
-    """Return a pool without the keys of `_APART`, or the keys of another capacity, that are wrong; None with others."""
+    """Return a pool without the keys of `_APART`, or the keys of another capacity, that are wrong; None with others.
+
+    Some nodes stand in for wrong ones, or for none.
+    """
     left = dict(pool)
     for first, *inner in (path or (None,) for path in paths):
         capacity = left.get("capacity")
         if first in _APART:
             left.pop(str(first), None)
+        elif first == "nodes":
+            left["nodes"] = {"max": 1}
         elif first == "capacity" and isinstance(capacity, Mapping) and len(inner) == 1:
             kinds = _models(_walk(StackPool, ("capacity", str(capacity.get("mode"))))[1])
             if len(kinds) != 1 or inner[0] in kinds[0].model_fields:
