@@ -90,13 +90,15 @@ def decided(name: str, case: Mapping[str, Any]) -> Collection[str]:
 def contract(cloud: Cloud) -> Collection[str]:
     """Return what a cloud's folder says of itself, but for its catalogue, which is data, and its functions."""
     said = {each.name: getattr(cloud, each.name) for each in fields(cloud) if each.name != "instance_types"}
+    objects = cloud.reading().objects
     pools = said.pop("node_pools")
     said |= {"settings": pools.settings, "overridable": pools.overridable}
     said["skypilot"] = {model: skypilot_label(model, {}) for model in gpu_models()}
     said |= {
         "commands": said.pop("described").commands,
         "types": cloud.reading().types,
-        "objects": cloud.reading().objects,
+        "objects": {**objects.held, **objects.machines},
+        "labels of nodes": objects.node_labels,
     }
     for key in ("capabilities", "objects"):
         said[key] = {str(at): value for at, value in said[key].items()}
