@@ -30,6 +30,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.engine.breaking import Breaking, clouds_of  # noqa: E402 - the tests are no installed package
 from tests.engine.cli import Engine, Ran  # noqa: E402
+from tests.engine.clusters import AKS, EKS, GKE  # noqa: E402
 
 RESULTS = ROOT / "docs" / "recovery.json"
 SAMPLED_TAGS = r"resources/nvidia\.com/gpu$|label/gpupools/pool$"
@@ -37,23 +38,7 @@ SAMPLED_TAGS = r"resources/nvidia\.com/gpu$|label/gpupools/pool$"
 FEW = rf"(?<!\$aws:autoscaling/tag:Tag)::[^:]+$|{SAMPLED_TAGS}"
 
 SMALL: dict[str, Any] = {
-    "clusters": {
-        "train": {
-            "cloud": "aws",
-            "name": "train",
-            "region": "us-east-1",
-            "subnet_ids": ["subnet-0a"],
-            "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
-        },
-        "serve": {"cloud": "azure", "name": "serve", "resource_group": "ml"},
-        "lab": {
-            "cloud": "gcp",
-            "name": "lab",
-            "project": "ml",
-            "location": "europe-west4",
-            "service_account": "gpu@ml.iam.gserviceaccount.com",
-        },
-    },
+    "clusters": {"train": EKS, "serve": AKS, "lab": GKE},
     "pools": {
         "a": {"clusters": ["train"], "instance_type": "g6e.12xlarge", "nodes": {"max": 4}},
         "b": {"clusters": ["serve"], "instance_type": "Standard_NC24ads_A100_v4", "nodes": {"max": 4}},

@@ -9,26 +9,13 @@ import pytest
 import yaml
 
 from tests.engine.cli import Engine, Ran
+from tests.engine.clusters import EKS, GKE
 
 pytestmark = pytest.mark.engine
 
-CLUSTERS: dict[str, dict[str, Any]] = {
-    "train": {
-        "cloud": "aws",
-        "name": "train",
-        "region": "us-east-1",
-        "subnet_ids": ["subnet-0a"],
-        "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
-        "kubeconfig": {"path": "~/.kube/train"},
-    },
-    "lab": {
-        "cloud": "gcp",
-        "name": "lab",
-        "project": "ml",
-        "location": "europe-west4",
-        "service_account": "gpu@ml.iam.gserviceaccount.com",
-        "kubeconfig": {"path": "~/.kube/lab"},
-    },
+CLUSTERS = {
+    "train": {**EKS, "kubeconfig": {"path": "~/.kube/train"}},
+    "lab": {**GKE, "kubeconfig": {"path": "~/.kube/lab"}},
 }
 POOLS: dict[str, Any] = {
     "a": {

@@ -8,27 +8,16 @@ import pytest
 import yaml
 
 from tests.engine.cli import Engine, Ran
+from tests.engine.clusters import AKS, EKS, GKE
 from tests.engine.stand_in import AGENT_POOL, ARM_RESOURCE, NODE_GROUP, NODE_GROUPS, NODE_POOL
 
 pytestmark = pytest.mark.engine
 
 CLUSTERS: Mapping[str, Mapping[str, Any]] = {
-    "train": {
-        "cloud": "aws",
-        "name": "train",
-        "region": "us-east-1",
-        "subnet_ids": ["subnet-0a"],
-        "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
-    },
-    "serve": {"cloud": "azure", "name": "serve", "resource_group": "ml"},
-    "managed": {"cloud": "azure", "name": "managed", "resource_group": "ml"},
-    "lab": {
-        "cloud": "gcp",
-        "name": "lab",
-        "project": "ml",
-        "location": "europe-west4-a",
-        "service_account": "gpu@ml.iam.gserviceaccount.com",
-    },
+    "train": EKS,
+    "serve": AKS,
+    "managed": {**AKS, "name": "managed"},
+    "lab": {**GKE, "location": "europe-west4-a"},
 }
 MANAGED: Mapping[str, Any] = {
     "clusters": ["managed"],

@@ -10,27 +10,12 @@ import pytest
 import yaml
 
 from tests.engine.cli import Engine, Ran
+from tests.engine.clusters import AKS, EKS, GKE
 from tests.engine.stand_in import AGENT_POOL, NODE_GROUP, NODE_POOL
 
 pytestmark = pytest.mark.engine
 
-CLUSTERS: dict[str, dict[str, Any]] = {
-    "train": {
-        "cloud": "aws",
-        "name": "train",
-        "region": "us-east-1",
-        "subnet_ids": ["subnet-0a"],
-        "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
-    },
-    "serve": {"cloud": "azure", "name": "serve", "resource_group": "ml"},
-    "lab": {
-        "cloud": "gcp",
-        "name": "lab",
-        "project": "ml",
-        "location": "europe-west4",
-        "service_account": "gpu@ml.iam.gserviceaccount.com",
-    },
-}
+CLUSTERS = {"train": EKS, "serve": AKS, "lab": GKE}
 POOLS: dict[str, Any] = {
     "a": {"clusters": ["train"], "instance_type": "g6e.12xlarge", "nodes": {"max": 4}},
     "b": {"clusters": ["serve"], "instance_type": "Standard_NC24ads_A100_v4", "nodes": {"max": 4}},
