@@ -170,7 +170,7 @@ def test_every_row_of_the_data_has_a_source() -> None:
         ("mx-central-1", "730335286997.dkr.ecr.mx-central-1.amazonaws.com"),
         ("cn-north-1", "918309763551.dkr.ecr.cn-north-1.amazonaws.com.cn"),
         ("us-gov-east-1", "151742754352.dkr.ecr.us-gov-east-1.amazonaws.com"),
-        ("xx-nowhere-9", "602401143452.dkr.ecr.us-west-2.amazonaws.com"),  # the chart's own
+        ("xx-south-9", "602401143452.dkr.ecr.us-west-2.amazonaws.com"),  # the chart's own
     ],
 )
 def test_the_plugin_of_efa_comes_from_the_clusters_region(region: str, registry: str) -> None:
