@@ -319,6 +319,7 @@ def test_references_that_lead_round_in_a_circle_end(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", BIG_FILES)
+@pytest.mark.usefixtures("collected_later")
 def test_a_file_of_fifty_megabytes_ends_in_ten_seconds_and_says_what_is_beyond(name: str, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text(BIG_FILES[name](), encoding="utf-8")
