@@ -112,6 +112,15 @@ TYPE = "node.kubernetes.io/instance-type"
         ),
         pytest.param(node_pool(need(f"{AZURE}/sku-family", "In", "N")), "open", id="Azure's family"),
         pytest.param(node_pool(need(f"{AZURE}/sku-family", "In", "D")), "cpu", id="Azure's CPU family"),
+        pytest.param(
+            node_pool(need(f"{AZURE}/sku-family", "NotIn", *"ABDEFHLM")), "open", id="Azure's CPU families left out"
+        ),
+        pytest.param(
+            node_pool(need(f"{AZURE}/sku-family", "NotIn", *"ABEFHLM")), "cpu", id="most of Azure's families left out"
+        ),
+        pytest.param(
+            node_pool(need(f"{AZURE}/sku-family", "NotIn", *"ABDEFHLMN")), "cpu", id="all of Azure's left out"
+        ),
         pytest.param(node_pool(need(f"{AZURE}/sku-gpu-count", "Gt", "0")), "open", id="Azure's count"),
         pytest.param(node_pool(need(f"{AZURE}/sku-name", "In", "Standard_NC4as_T4_v3")), "open", id="Azure's size"),
         pytest.param(node_pool(limits={"nvidia.com/gpu": "8"}), "open", id="a limit on GPUs"),

@@ -14,12 +14,19 @@ from gpupools.read.karpenter import KarpenterProvider, Requirements
 
 _GROUP = "karpenter.azure.com"
 _FAMILIES = (f"{_GROUP}/sku-family", f"{_GROUP}/sku-series")
+# Every family but N, https://learn.microsoft.com/azure/virtual-machines/sizes/overview: where all are left out, only
+# machines with GPUs are left.
+_CPU_FAMILIES = ("A", "B", "D", "E", "F", "H", "L", "M")
 
 
 def _shown(wanted: Requirements, machines: Machines, accelerator: Callable[[str], Accelerator]) -> None:
     for key, one in wanted.of(*_FAMILIES):
         if one.operator == "In" and any(re.match(r"N(?:[CDV]|$)", value.upper()) for value in one.values):
             machines.show(Accelerator("nvidia", None), f"{one.path} {key} {', '.join(one.values)}")
+    family = _FAMILIES[0]
+    left = [one for _, one in wanted.of(family) if one.operator == "NotIn"]
+    if left and wanted.allow("N", family) and not any(wanted.allow(each, family) for each in _CPU_FAMILIES):
+        machines.show(Accelerator("nvidia", None), f"{left[0].path} every family without GPUs left out")
 
 
 def _gpus_left(wanted: Requirements) -> bool:
