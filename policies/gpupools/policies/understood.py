@@ -20,7 +20,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpupools.base.errors import shown
+from gpupools.base.bounded_yaml import parse_yaml
+from gpupools.base.errors import Rejected, shown
 from gpupools.base.patterns import FirstOf
 from gpupools.planned.cloud import Reading
 from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN
@@ -390,6 +391,8 @@ def _evidence(
         if isinstance(value, str):
             if machines and len(value) <= _LONGEST_LIST and (named := _machine_in(value, of_cloud)):
                 yield _MACHINE, f"names the machine {shown(named)} at {_path(trail)}"
+            elif machines and _are_values(trail) and (values := _parsed(value)):
+                inside.append((trail, values))
             elif len(value) >= _LEAST_SCRIPT and (len(value) >= LEAST_ENCODED or " " in value or "(" in value):
                 yield from ((sort, f"{said} at {_path(trail)}") for sort, said in _written(value, judged))
         elif isinstance(value, dict | Mapping):
@@ -412,6 +415,26 @@ def _evidence(
     if inside:
         yield _MACHINE if machines else ELSEWHERE, f"holds more than {_MOST_VALUES} values"
 
+
+def _are_values(trail: "_Trail") -> bool:
+    """Say whether a text stands where values of a chart do: Argo CD's `helm.values`, or a list of such."""
+    at_key = trail[0] if trail is not None and isinstance(trail[1], int) else trail
+    return at_key is not None and at_key[1] == "values"
+
+
+def _parsed(value: str) -> Mapping[str, Any]:
+    """Return the values of a chart that stand as a text of YAML; none where it is no map, or too much to read."""
+    if len(value) > _MOST_OF_VALUES:
+        return {}
+    try:
+        documents = parse_yaml(value, _MOST_VALUES)
+    except Rejected:
+        return {}
+    return mapping(documents[0].data) if len(documents) == 1 else {}
+
+
+_MOST_OF_VALUES = 100_000
+"""Characters of a chart's values: a Secret or ConfigMap holds ten times as much at most, in all its keys."""
 
 _Trail = tuple[Any, Any] | None
 """The key or place of a value after the trail of what holds it; None at the top."""

@@ -487,6 +487,19 @@ OBJECTS = [
         ),
         NOT_UNDERSTOOD,
     ),
+    *(
+        (
+            f"values for Argo CD as text, {name}",
+            manifest("argoproj.io/v1alpha1", "Application", spec={"source": {"helm": {"values": values}}}),
+            answer,
+        )
+        for name, values, answer in [
+            ("of a GPU", "pools:\n  - size: p5.48xlarge\n    min: 0\n", NOT_UNDERSTOOD),
+            ("of a pool", yaml.safe_dump({"extraObjects": [UNTAINTED]}), NOT_UNDERSTOOD),
+            ("of a CPU", "pools:\n  - size: m5.large\n    min: 0\n", ADVISED),
+            ("that are no YAML", "pools: [\n", ADVISED),
+        ]
+    ),
     (
         "Flux that patches a pool",
         manifest(
