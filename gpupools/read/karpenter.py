@@ -5,7 +5,7 @@ What a machine is called and which labels say what of it is a provider's own, an
 Source, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -117,6 +117,10 @@ class Requirements:
         """Say whether a machine of which these labels say this may be taken."""
         return all(one.allows(value) for _, one in self.of(*keys))
 
+    def without(self, domains: Collection[str]) -> "Requirements":
+        """Return what is demanded of the labels of other domains."""
+        return Requirements({key: found for key, found in self.by_label.items() if not key.startswith(tuple(domains))})
+
 
 def fits_any(name: str, wanted: "Requirements") -> bool:
     """Say that nothing but its own name speaks against a machine."""
@@ -211,14 +215,14 @@ def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Itera
     machines = Machines()
     machines.unknown += wanted.unknown
     cloud = _cloud_of(reference, wanted, providers)
-    _requested(wanted, cloud, clouds, types, machines)
+    own = wanted.without(_others(reference, cloud, providers))
+    _requested(wanted, own, cloud, clouds, types, machines)
     limits = mapping(spec.get("limits"))
     limits = mapping(limits.get("resources")) or limits  # a Provisioner has them one level deeper
-    excluded = _excluded(wanted, limits, _own_prefixes(reference, cloud, providers))
-    if excluded:
+    if _excluded(own, limits, providers.values()):
         machines = Machines(names=machines.names)
     elif not machines.evidence:
-        _limited(limits, wanted, types, providers.values(), machines)
+        _limited(limits, own, types, providers.values(), machines)
     read = TaintsRead()
     read.objects(template.get("taints"), f"{inner}.taints", KUBERNETES_EFFECTS)
     if template.get("startupTaints"):
@@ -255,18 +259,37 @@ def _class_versions(reference: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _cloud_of(reference: Mapping[str, Any], wanted: Requirements, providers: Mapping[str, KarpenterProvider]) -> str:
-    said = " ".join((text(reference.get("group")), text(reference.get("apiVersion")), text(reference.get("kind"))))
-    said += " " + " ".join(wanted.by_label)
-    return next((name for name, each in providers.items() if any(mark in said for mark in each.marks)), "")
+    """Name the cloud by the class of the nodes, and only where that says nothing by the labels."""
+    of_class = " ".join(text(reference.get(key)) for key in ("group", "apiVersion", "kind"))
+    for said in (of_class, " ".join(wanted.by_label)):
+        for name, each in providers.items():
+            if any(mark in said for mark in each.marks):
+                return name
+    return ""
 
 
-def _requested(wanted: Requirements, cloud: str, clouds: _Clouds, types: tuple[str, ...], machines: Machines) -> None:
-    """Count the machines that the requirements name or select by an accelerator."""
+def _others(reference: Mapping[str, Any], cloud: str, providers: Mapping[str, KarpenterProvider]) -> list[str]:
+    """Return the domains of labels that no machine of the pool has by itself.
+
+    What is demanded of such a label rules no machine out: kubernetes-sigs/karpenter pkg/scheduling/requirements.go,
+    `Intersects`.
+    """
+    if cloud not in providers:
+        return []
+    group = text(reference.get("group")) or text(reference.get("apiVersion")).rpartition("/")[0]
+    known = (group,) if group in providers[cloud].groups else providers[cloud].groups
+    return [f"{one}/" for each in providers.values() for one in each.groups if one not in known]
+
+
+def _requested(
+    wanted: Requirements, own: Requirements, cloud: str, clouds: _Clouds, types: tuple[str, ...], machines: Machines
+) -> None:
+    """Count the machines that the requirements name or select by an accelerator; only the pool's own rule any out."""
     providers = dict(providers_of(clouds))
     for key, one, name in wanted.listed(*types):
-        if wanted.allow(name, *types) and all(each.fits(name, wanted) for each in providers.values()):
+        if own.allow(name, *types) and all(each.fits(name, own) for each in providers.values()):
             machines.add(name, accelerator_by_name(name, cloud, clouds), f"{one.path} {key}")
-    if machines.names:
+    if machines.names and any(True for _ in own.listed(*types)):
         return  # explicit types decide
     for named, each in providers.items():
         each.shown(wanted, machines, clouds[named].reading().accelerator)
@@ -288,19 +311,9 @@ def _selected(wanted: Requirements, prefix: str, machines: Machines) -> None:
             machines.show(Accelerator("other", None, ", ".join(one.values)), f"{one.path} {key}")
 
 
-def _own_prefixes(
-    reference: Mapping[str, Any], cloud: str, providers: Mapping[str, KarpenterProvider]
-) -> Iterator[str]:
-    """Yield the labels that the machines have: without a label of another provider's are all of them."""
-    group = text(reference.get("group")) or text(reference.get("apiVersion")).rpartition("/")[0]
-    for each in [providers[cloud]] if cloud in providers else providers.values():
-        known = [group] if group in each.groups else each.groups
-        yield from (f"{one}/{each.part}" for one in known)
-
-
-def _excluded(wanted: Requirements, limits: Mapping[str, Any], prefixes: Iterable[str]) -> bool:
+def _excluded(wanted: Requirements, limits: Mapping[str, Any], providers: Iterable[KarpenterProvider]) -> bool:
     """Say whether requirements or limits keep every GPU out."""
-    for prefix in prefixes:
+    for prefix in (prefix for each in providers for prefix in each.prefixes):
         for name in _GPU_KEYS:
             if any(one.operator == "DoesNotExist" for _, one in wanted.of(f"{prefix}{name}")):
                 return True

@@ -23,6 +23,9 @@ def need(key: str, operator: str, *values: Any) -> dict[str, Any]:
     return {"key": key, "operator": operator, "values": list(values)}
 
 
+AKS_CLASS = {"group": AZURE, "kind": "AKSNodeClass", "name": "default"}
+
+
 def node_pool(*requirements: Any, **spec: Any) -> dict[str, Any]:
     limits = {"limits": spec.pop("limits")} if "limits" in spec else {}
     inner = {"requirements": list(requirements), "nodeClassRef": EC2_CLASS, **spec}
@@ -98,6 +101,32 @@ TYPE = "node.kubernetes.io/instance-type"
                 (f"{AZURE}/sku-gpu-count", "DoesNotExist", []),
                 ("eks.amazonaws.com/instance-gpu-count", "DoesNotExist", []),
                 ("karpenter.k8s.gcp/instance-gpu-count", "Lt", ["1"]),
+            ]
+        ),
+        *(
+            pytest.param(
+                node_pool(need(TYPE, "In", "g6.xlarge"), need(label, "In", value)),
+                "open",
+                id=f"a type, and a label that no machine of this provider has, {label}",
+            )
+            for label, value in [
+                (f"{AZURE}/sku-name", "Standard_D4s_v5"),
+                ("eks.amazonaws.com/instance-family", "m5"),
+                ("eks.amazonaws.com/instance-size", "large"),
+            ]
+        ),
+        *(
+            pytest.param(
+                node_pool(
+                    need(f"{AWS}/instance-{label}", operator, *values), *needs, nodeClassRef=AKS_CLASS, limits=limits
+                ),
+                "open",
+                id=f"a pool of Azure's with EC2's {label}",
+            )
+            for label, operator, values, needs, limits in [
+                ("family", "In", ["m5"], [need(TYPE, "In", "Standard_NC4as_T4_v3")], {}),
+                ("gpu-count", "DoesNotExist", [], [need(f"{AZURE}/sku-gpu-count", "Gt", "0")], {}),
+                ("category", "In", ["m"], [], {"nvidia.com/gpu": 8}),
             ]
         ),
         pytest.param(node_pool(need(f"{AWS}/instance-gpu-count", "Gt", "0")), "open", id="a count"),
