@@ -112,7 +112,7 @@ def _opened(raw: bytes, path: str, left: _Left, deep: int) -> Iterator[Unpacked]
             for name, content in (_zipped if layer == "zip" else _tarred)(raw, left):
                 yield from _opened(content, f"{path}!{name}", left, deep - 1)
         except _TooMuch:
-            yield Unpacked(path, "", f"unpacks to more than {MOST_UNPACKED} bytes or {_MOST_FILES} files")
+            yield Unpacked(path, "", _too_much(f"{MOST_UNPACKED} bytes or {_MOST_FILES} files"))
         except (zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, NotImplementedError, OSError,
                 RuntimeError, EOFError, ValueError, LookupError):  # fmt: skip
             yield Unpacked(path, "", f"is a damaged or locked {layer} archive")
@@ -120,13 +120,17 @@ def _opened(raw: bytes, path: str, left: _Left, deep: int) -> Iterator[Unpacked]
         try:
             inner = _expanded(raw, layer, left)
         except _TooMuch:
-            yield Unpacked(path, "", f"unpacks to more than {MOST_UNPACKED} bytes")
+            yield Unpacked(path, "", _too_much(f"{MOST_UNPACKED} bytes"))
         except (zlib.error, lzma.LZMAError, OSError, EOFError, ValueError, MemoryError):
             yield Unpacked(path, "", f"is damaged {layer}")
         else:
             yield from _opened(inner, path, left, deep - 1)
     else:
         yield from _texts(raw, path, left, deep)
+
+
+def _too_much(most: str) -> str:
+    return f"unpacks to more than {'is looked through in one file' if exhausted() else most}"
 
 
 def _texts(raw: bytes, path: str, left: _Left, deep: int) -> Iterator[Unpacked]:
@@ -220,10 +224,7 @@ def _expanded(raw: bytes, layer: str, left: _Left) -> bytes:
     while raw:
         unpacker = _unpacker(layer)
         part = unpacker.decompress(raw, left.bytes_ + 1)
-        left.bytes_ -= len(part)
-        spend(len(part) // _UNPACKED_PER_CHARACTER)
-        if left.bytes_ < 0 or exhausted():
-            raise _TooMuch
+        _count(left, len(part))
         if not unpacker.eof:
             raise EOFError
         found += part
@@ -236,7 +237,7 @@ def _expanded(raw: bytes, layer: str, left: _Left) -> bytes:
 def _tarred(raw: bytes, left: _Left) -> Iterator[tuple[str, bytes]]:
     with tarfile.open(fileobj=io.BytesIO(raw), mode="r:") as archive:
         for member in archive:
-            _count(left, member.size)
+            _count(left, member.size, files=1)
             file = archive.extractfile(member) if member.isfile() else None
             if file is not None:
                 yield member.name, file.read(member.size)
@@ -245,14 +246,15 @@ def _tarred(raw: bytes, left: _Left) -> Iterator[tuple[str, bytes]]:
 def _zipped(raw: bytes, left: _Left) -> Iterator[tuple[str, bytes]]:
     with zipfile.ZipFile(io.BytesIO(raw)) as archive:
         for member in archive.infolist():
-            _count(left, member.file_size)
+            _count(left, member.file_size, files=1)
             if not member.is_dir():
                 with archive.open(member) as file:
                     yield member.filename, file.read(member.file_size)
 
 
-def _count(left: _Left, size: int) -> None:
+def _count(left: _Left, size: int, files: int = 0) -> None:
     left.bytes_ -= size
-    left.files -= 1
-    if left.bytes_ < 0 or left.files < 0:
+    left.files -= files
+    spend(size // _UNPACKED_PER_CHARACTER)
+    if left.bytes_ < 0 or left.files < 0 or exhausted():
         raise _TooMuch

@@ -12,7 +12,7 @@ from gpupools.read.effort import spend
 
 _MOST_VALUES = 20_000
 _MOST_READ = 400_000
-_CHARACTERS_PER_READ = 5
+CHARACTERS_PER_READ = 5
 """Characters that are looked at while one is read as YAML, of as many as hold all values."""
 _MOST_OBJECTS = 200
 """Of one text."""
@@ -39,7 +39,7 @@ def objects_in(text: str, placeholders: Callable[[Any], Any]) -> Iterator[tuple[
         text: A file or a script.
         placeholders: Puts `UNKNOWN` where something else fills in a value later.
     """
-    spend(_CHARACTERS_PER_READ * min(len(text), _MOST_READ))
+    spend(CHARACTERS_PER_READ * min(len(text), _MOST_READ))
     try:
         documents = parse_yaml(text, _MOST_VALUES)
     except Rejected:

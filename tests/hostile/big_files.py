@@ -2,8 +2,10 @@
 
 import base64
 import gzip
+import io
 import itertools
 import json
+import zipfile
 from collections.abc import Callable
 from typing import Any
 
@@ -102,6 +104,18 @@ def _bomb(number: int) -> dict[str, Any]:
 
 _BOMB = base64.b64encode(gzip.compress(b"a: b\n" * 1_600_000)).decode()
 
+_VALUES = "".join(f"a{number}: b\n" for number in range(10_000))
+
+
+def _archive() -> str:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a", b"\xff" * 8_000_000)
+    return base64.b64encode(packed.getvalue()).decode()
+
+
+_ARCHIVE = _archive()
+
 
 def _packed(number: int) -> dict[str, Any]:
     inner = gzip.compress(json.dumps(stacks.karpenter(number)).encode(), 1)
@@ -183,6 +197,11 @@ BIG_FILES: dict[str, Callable[[], str]] = {
     ),
     "packed pools": lambda: _listed(_packed),
     "what unpacks to eight megabytes each": lambda: _listed(_bomb),
+    "archives of eight megabytes each": lambda: _listed(lambda n: _object("Secret", "v1", n, data={"a": _ARCHIVE})),
+    "values of charts": lambda: _listed(
+        lambda n: _object("Application", "argoproj.io/v1alpha1", n, spec={"source": {"helm": {"values": _VALUES}}})
+    ),
+    "the word taints": lambda: _listed(lambda n: _object("ConfigMap", "v1", n, data={"run": " op: taints" * 1_000})),
     "Jobs": lambda: _listed(
         lambda n: _object(
             "Job",

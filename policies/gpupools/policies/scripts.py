@@ -13,6 +13,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from gpupools.read.effort import spend
+
 _MOST_CHARACTERS = 1_000_000
 _MOST_WORDS = 200
 """Of one command; what is longer is no command line but a text."""
@@ -145,6 +147,7 @@ def _edits_taints(text: str) -> bool:
     """Say whether a script edits the taints of nodes, unless the taint of GPUs is among them after it."""
     given = _COMMENT.sub("", text.replace("\\\n", " "))
     for found in islice(_TAINTS.finditer(given), _MOST_TAINTS):
+        spend(_AROUND)
         before, after = (
             given[max(found.start() - _AROUND, 0) : found.start()],
             given[found.start() : found.start() + _AROUND],

@@ -33,7 +33,7 @@ from gpupools.read.effort import spend
 from gpupools.read.inputs import accelerator_by_name, at, items, mapping, text
 from gpupools.read.kubernetes_pools import kinds_read, read_manifest
 from gpupools.read.packed import LEAST_ENCODED, Unpacked, looks_encoded, packed_inside, unpacked
-from gpupools.read.scripts import names_objects, objects_in
+from gpupools.read.scripts import CHARACTERS_PER_READ, names_objects, objects_in
 from gpupools.runtime.charts import OPERANDS
 
 _MOST_TYPES = 200_000
@@ -426,6 +426,7 @@ def _parsed(value: str) -> Mapping[str, Any]:
     """Return the values of a chart that stand as a text of YAML; none where it is no map, or too much to read."""
     if len(value) > _MOST_OF_VALUES:
         return {}
+    spend(CHARACTERS_PER_READ * len(value))
     try:
         documents = parse_yaml(value, _MOST_VALUES)
     except Rejected:

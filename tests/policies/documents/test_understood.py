@@ -1091,34 +1091,6 @@ def test_of_too_many_the_rest_is_named_and_refused(
     assert "and 7 more resources, which were not judged" in judged.found[-1].message
 
 
-SCRIPTS = [{"apiVersion": "v1", "kind": "ConfigMap", "data": {"run": "kubectl get nodes\n" * 200}}] * 12
-BOMB = base64.b64encode(gzip.compress(b" " * 100_000)).decode()
-BOMBS = [{"apiVersion": "v1", "kind": "Secret", "data": {str(n): BOMB for n in range(9)}}] * 12
-GROUPS = [{"instanceType": "g5.xlarge"}] * 30
-MANY = [{**TAINTED, "apiVersion": "eksctl.io/v1alpha5", "kind": "ClusterConfig", "managedNodeGroups": GROUPS}]
-THINGS = [{**TAINTED, "apiVersion": "a.example/v1", "kind": "NodePool", "spec": {"size": "g5.xlarge"}}] * 12
-
-
-@pytest.mark.parametrize(
-    ("items", "looked_at", "gpus"),
-    [(SCRIPTS, 1, 0), (BOMBS, 1, 0), (MANY, 1, 21), ([TAINTED] * 12, 8, 8), (THINGS, 8, 0)],
-    ids=["texts", "what is packed", "pools in one object", "pools", "what may bring nodes"],
-)
-def test_what_is_looked_through_in_one_file_is_bounded_and_the_rest_is_refused(
-    items: list[Any], looked_at: int, gpus: int, judge: Judge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(judging, "MOST_EFFORT", 7_500)
-    monkeypatch.setattr(judging, "MOST_POOLS", 20)
-
-    judged = judge({"apiVersion": "v1", "kind": "List", "items": items})
-
-    assert judged.gaps == ("too-many-resources",)
-    assert (judged.resources, judged.gpu_pools) == (looked_at, gpus)
-    left = len(items) - looked_at
-    assert any(f"and {left} more resources, which were not judged: " in each.message for each in judged.found)
-    assert judged.refuses
-
-
 CURL = "curl -X PATCH https://api/api/v1/nodes/x -d '{}'"
 PATCH = "kubectl patch node gpu-1 -p '{}'"
 UNTAINTS = [

@@ -301,7 +301,9 @@ def _looked_through(resources: Mapping[str, Resource]) -> tuple[dict[str, Declar
         return declared, ()
     left = len(resources) - len(declared)
     most = f"more than {MOST_POOLS} node pools" if pools > MOST_POOLS else "more than is looked through in one file"
-    what = f"and {left} more resources, which were not judged: those before them hold {most}"
+    beyond = f"{left} more resources, which were not judged: those before them hold {most}"
+    last = f"the end of the last resource, which was not judged: all together hold {most}"
+    what = f"and {beyond if left else last}"
     return declared, (Gap("too-many-resources", what, "judge the parts of it one by one"),)
 
 
