@@ -1,11 +1,14 @@
 """`gpupools new`: write a stack file from flags, and ask for what is missing; or make a whole project."""
 
 import argparse
+import errno
 import json
 import os
 import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +30,7 @@ from gpupools.providers import clouds
 
 _ENV = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 """A stack's name, https://www.pulumi.com/docs/iac/concepts/stacks/, but for those that begin with a dot or a hyphen."""
+_FILE = re.compile(r"Pulumi\.(.+)\.ya?ml", re.IGNORECASE)
 _MOST = 8 * 1024 * 1024
 """Bytes that are read of a cluster's description; one with many node pools has some hundred thousand."""
 _BESIDE = "stack-file.schema.json"
@@ -50,7 +54,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="what the cloud's own command prints of the cluster, as JSON; may be given again",
+        help="what the cloud's own command prints of the cluster, as JSON; - reads it here; may be given again",
     )
     parser.add_argument("--cluster", metavar="NAME", help="name of the cluster")
     parser.add_argument(
@@ -71,27 +75,32 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--profile", metavar="PROFILE", help="MIG profile, e.g. 1g.10gb")
     parser.add_argument("--team", metavar="TEAM", help="whose pods share a GPU by time-slicing or MPS")
     parser.add_argument("--capacity", metavar="MODE", help="e.g. spot; left out: on-demand")
+    parser.add_argument("--capacity-name", metavar="NAME", help="the reservation or capacity block")
+    parser.add_argument("--software", metavar="NAME", help="who brings driver and device plugin, e.g. gpu-operator")
     parser.add_argument("--pool", metavar="NAME", help="key of the pool; left out: the GPU model, or gpus")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="left out: among the project's stack files")
     parser.set_defaults(run=lambda given: _run(parser, given))
 
 
 def _run(parser: argparse.ArgumentParser, given: Given) -> int:
+    answers = _Answers()
     try:
         if given.project:
             others = (key for key in vars(given) if key not in ("env", "project", "run", "command"))
-            if any(getattr(given, key) != parser.get_default(key) for key in others):
+            if given.env == "" or any(getattr(given, key) != parser.get_default(key) for key in others):
                 parser.error("--project takes a folder and nothing else")
             make_project(Path(given.env if given.env is not None else "."))
             return 0
         if given.env is None:
             parser.error("the following arguments are required: ENV")
         file = _place(given.env, given.output)
-        checked = _written(given.env, file, *_asked(given, _Answers()))
+        checked = _written(given.env, file, *_asked(given, answers))
     except Rejected as rejected:
         for problem in rejected.problems:
             tell(f"gpupools new: {problem}", error=True)
         tell("gpupools new: nothing was written", error=True)
+        if answers.typed:
+            tell(f"Typed so far, as flags: {shlex.join(answers.typed)}", error=True)
         return 1
     for pool in checked.plan.pools:
         tell(f"{file}: written; {pool.name} is {pool.instance.name} on {pool.cluster}")
@@ -105,8 +114,12 @@ def _run(parser: argparse.ArgumentParser, given: Given) -> int:
 def _place(env: str, output: Path | None) -> Path:
     """Return the file to write: the one named, or that of the environment in the project around this folder."""
     if not _ENV.fullmatch(env):
-        fix = "use letters, digits, '-', '_' and '.', a letter or digit first"
+        fix = "use at most 100 letters, digits, '-', '_' and '.', a letter or digit first"
         raise Rejected([Problem(("ENV",), f"{shown(env)} is no name of a stack", fix)])
+    if whole := _FILE.fullmatch(env):
+        raise Rejected([Problem(("ENV",), f"{shown(env)} is a file", f"write its environment alone: {whole[1]}")])
+    if output is not None and output.name in ("", "-"):
+        raise Rejected([Problem(("--output",), f"{shown(str(output))} is no file", "name one")])
     file = output or _stacks() / f"Pulumi.{env}.yaml"
     if os.path.lexists(file):
         fix = "edit it, or name another environment"
@@ -144,6 +157,8 @@ class _Answers:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self.typed: list[str] = []
+        """The answers at the terminal, as the flags that give them."""
         self._can_ask = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
     def text(
@@ -151,7 +166,10 @@ class _Answers:
     ) -> str:
         """Return what a flag says, or the answer to a question; note what is wrong or missing."""
         if given is None and self._can_ask:
-            return self._answer(question, wrong, default)
+            answer = self._answer(question, wrong, default)
+            word, _, key = flag.partition(" ")
+            self.typed += [word, key.replace("…", answer) if key else answer]
+            return answer
         if given is None and default is None:
             self.problems.append(Problem((flag,), "is missing", f"give it ({question})"))
         found = given if given is not None else default or ""
@@ -190,8 +208,17 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, Mapping[str, Any], s
     Raises:
         Rejected: Everything that is missing or wrong with the answers themselves.
     """
+    answers.problems += [
+        Problem((f"--{flag.replace('_', '-')}",), "is empty", "leave it out, or say what")
+        for flag, value in vars(given).items()
+        if value == ""
+    ]
+    answers.stop_if_wrong()
     described = [_described(name) for name in given.describe]
     named = {cloud for cloud, _ in described}
+    if len(named) > 1:
+        what = f"are clusters of {' and '.join(sorted(named))}"
+        raise Rejected([Problem(("--describe",), what, "describe one cluster")])
     if given.cloud is None and len(named) == 1:
         given.cloud = named.pop()
     choices = ", ".join(clouds())
@@ -206,7 +233,7 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, Mapping[str, Any], s
         _sharing(given, given.gpu or "", answers)
     answers.stop_if_wrong()
     if named - {name}:
-        raise Rejected([Problem(("--describe",), f"is a cluster of {'/'.join(named)}, not of {name}", "give its own")])
+        raise Rejected([Problem(("--describe",), f"is a cluster of {named.pop()}, not of {name}", "give its own")])
     cloud = clouds()[name]
     cluster = {"cloud": name, **dict(_cluster(given, cloud, [keys for _, keys in described], answers))}
     answers.problems += _wrong_keys(cluster)
@@ -217,19 +244,31 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, Mapping[str, Any], s
     return cloud, cluster, key, pool
 
 
+def _read(name: str) -> bytes:
+    if name != "-":
+        with Path(name).open("rb") as file:
+            return file.read(_MOST + 1)
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, "standard input is closed")
+    return sys.stdin.buffer.read(_MOST + 1)
+
+
 def _described(name: str) -> tuple[str, Mapping[str, Any]]:
     """Return the cloud of a described cluster, and its keys."""
     try:
-        with Path(name).open("rb") as file:
-            content = file.read(_MOST + 1)
+        content = _read(name)
         told = json.loads(content) if len(content) <= _MOST else None
     except OSError as error:
-        raise Rejected([Problem(("--describe",), f"{name} cannot be read: {error.strerror}")]) from None
+        what = f"{name} cannot be read: {error.strerror}"
+        raise Rejected([Problem(("--describe",), what, "name a file, or - for what is piped in")]) from None
     except (ValueError, RecursionError):
         raise Rejected([Problem(("--describe",), f"{name} is not JSON", "ask the command for JSON")]) from None
-    for cloud in clouds().values():
-        if isinstance(told, dict) and (keys := cloud.described.read(told)) is not None:
-            return cloud.name, keys
+    try:
+        for cloud in clouds().values():
+            if isinstance(told, dict) and (keys := cloud.described.read(told)) is not None:
+                return cloud.name, keys
+    except Rejected as rejected:
+        raise Rejected(replace(problem, path=("--describe",)) for problem in rejected.problems) from None
     commands = "; ".join(command for cloud in clouds().values() for command in cloud.described.commands)
     raise Rejected([Problem(("--describe",), f"{name} describes no cluster", f"write it with one of: {commands}")])
 
@@ -238,25 +277,31 @@ def _cluster(
     given: Given, cloud: Cloud, described: Sequence[Mapping[str, Any]], answers: _Answers
 ) -> Iterator[tuple[str, Any]]:
     fields = cloud.cluster.model_fields
-    known: dict[str, Any] = {key: value for keys in described for key, value in keys.items()}
+    told: dict[str, Any] = {"name": given.cluster} if given.cluster is not None else {}
+    if given.kubeconfig is not None:
+        told["kubeconfig"] = {"path": given.kubeconfig}
     for pair in given.keys:
         key, equals, value = pair.partition("=")
         if not equals or key not in fields or key == "cloud":
             fix = nearest(key, fields) if equals else "write KEY=VALUE"
             answers.problems.append(Problem(("--set",), f"{shown(pair)} sets no key of a cluster", fix))
-            continue
-        known[key] = _value(cloud, key, value)
-    if given.cluster is not None:
-        known["name"] = given.cluster
+        elif key in told:
+            answers.problems.append(Problem((f"--set {key}=…",), "is given twice", "leave one of them out"))
+        else:
+            told[key] = _value(cloud, key, value)
+    for key in cloud.described.which:
+        said = [keys[key] for keys in (*described, told) if key in keys]
+        if len({str(each).casefold() for each in said}) > 1:
+            what = f"{key} is {' and '.join(dict.fromkeys(map(shown, said)))}, so these are several clusters"
+            answers.problems.append(Problem(("--describe",), what, "describe one, and leave the flag out"))
+    known: dict[str, Any] = {key: value for keys in (*described, told) for key, value in keys.items()}
     if given.kubeconfig is not None:
-        known["kubeconfig"] = {"path": given.kubeconfig}
         known = {key: value for key, value in known.items() if key not in ("endpoint", "certificate_authority")}
     for key in fields:
         if key == "cloud":
             continue
         if key not in known and (fields[key].is_required() or key in cloud.described.asked):
-            flag = "--cluster" if key == "name" else f"--set {key}=…"
-            answer = answers.text(flag, None, _meaning(cloud, key))
+            answer = answers.text(_cluster_flag(key), None, _meaning(cloud, key))
             known[key] = _value(cloud, key, answer)
         if key in known:
             yield key, known[key]
@@ -270,8 +315,7 @@ def _wrong_keys(cluster: Mapping[str, Any]) -> Iterator[Problem]:
         for problem in rejected.problems:
             key = str(problem.path[0]) if problem.path else ""
             if cluster.get(key) not in (None, "", []):
-                flag = {"name": "--cluster", "kubeconfig": "--kubeconfig"}.get(key, f"--set {key}=…")
-                yield Problem((flag,), problem.what, problem.fix)
+                yield Problem((_cluster_flag(key),), problem.what, problem.fix)
 
 
 def _value(cloud: Cloud, key: str, text: str) -> Any:
@@ -324,7 +368,12 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
             pool["gpus_per_node"] = int(counts[0]) if counts[0].denominator == 1 else str(counts[0])
     pool["nodes"] = {"max": given.max_nodes}
     if given.capacity is not None:
-        pool["capacity"] = {"mode": given.capacity}
+        name = {"name": given.capacity_name} if given.capacity_name is not None else {}
+        pool["capacity"] = {"mode": given.capacity, **name}
+    elif given.capacity_name is not None:
+        answers.problems.append(Problem(("--capacity-name",), "goes with --capacity", "give that too"))
+    if given.software is not None:
+        pool["software"] = given.software
     sharing = _sharing(given, model, answers)
     if sharing:
         pool["sharing"] = sharing
@@ -358,7 +407,10 @@ def _sharing(given: Given, model: str, answers: _Answers) -> dict[str, Any]:
         found["replicas"] = int(replicas) if replicas.isdigit() else replicas
     elif mode == "mig":
         names = ", ".join(each.name for each in profiles(model)) if match_gpu_model(model) else "e.g. 1g.10gb"
-        found["profile"] = answers.text("--profile", given.profile, f"MIG profile: {names}")
+        if names:
+            found["profile"] = answers.text("--profile", given.profile, f"MIG profile: {names}")
+        else:
+            answers.problems.append(Problem(("--sharing",), f"{model} cannot be cut by MIG", "share it otherwise"))
     return found if mode != "none" else {}
 
 
@@ -401,9 +453,33 @@ def _schema(file: Path) -> Path:
     return next((each for each in own if each.is_file()), file.parent / _BESIDE)
 
 
+_FLAGS = {
+    "gpu": "--gpu",
+    "instance_type": "--instance-type",
+    "gpus_per_node": "--gpus-per-node",
+    "nodes.max": "--max-nodes",
+    "capacity.mode": "--capacity",
+    "capacity.name": "--capacity-name",
+    "software": "--software",
+    "sharing.mode": "--sharing",
+    "sharing.replicas": "--replicas",
+    "sharing.profile": "--profile",
+    "trust.team": "--team",
+    "": "--pool",
+}
+"""The flag of each key of the pool."""
+
+
 def _with_flag(problem: Problem) -> Problem:
-    """Say of access that is missing how it is given here."""
+    """Say what is wrong of the flag that says it, and of access that is missing how it is given here."""
     if "nothing says how its API is reached" in problem.what:
         fix = "give --kubeconfig PATH, or --describe where that tells the endpoint"
-        return Problem(problem.path, problem.what, fix)
-    return problem
+        return replace(problem, path=("--kubeconfig",), fix=fix)
+    kind, key = problem.path[:1], ".".join(map(str, problem.path[2:]))
+    if kind == ("clusters",) and key:
+        return replace(problem, path=(_cluster_flag(key),))
+    return replace(problem, path=(_FLAGS[key],)) if kind == ("pools",) and key in _FLAGS else problem
+
+
+def _cluster_flag(key: str) -> str:
+    return {"name": "--cluster", "kubeconfig": "--kubeconfig"}.get(key, f"--set {key}=…")

@@ -12,6 +12,7 @@ from gpupools.base.errors import Problem, Rejected, shown
 from gpupools.base.output import tell
 from gpupools.base.version import version
 from gpupools.commands.git import published
+from gpupools.commands.stack_text import flow
 
 _SHIPPED = Path(__file__).parents[1] / "data" / "project"
 _CHECKOUT = Path(__file__).parents[2] / "templates" / "project"
@@ -97,4 +98,5 @@ def _filled(file: Path, text: str, name: str, requirement: str) -> str:
         text, _, about = text.partition("template:\n")
         description = re.findall(r"^  description: (.*)$", about, re.MULTILINE)
         text = text.replace("${DESCRIPTION}", *description)
+        name = flow(name)  # unquoted, 1.10 is a number and no name of a project
     return text.replace("${PROJECT}", name)

@@ -41,10 +41,10 @@ def stack_text(
     ]
     for name, value in cluster.items():
         said = "" if name in ("cloud", "name") else cluster_schema(cloud)["properties"][name]["description"]
-        lines += [*_comment(said), f"      {name}: {_flow(value)}"]
+        lines += [*_comment(said), f"      {name}: {flow(value)}"]
     lines += ["  gpupools:pools:", f"    {pool_key}:", f"      clusters: [{key}]"]
     for name, value in pool.items():
-        lines += [*_comment(_SAID.get(name) or about[name]["description"]), f"      {name}: {_flow(value)}"]
+        lines += [*_comment(_SAID.get(name) or about[name]["description"]), f"      {name}: {flow(value)}"]
     lines.append(
         "      # More keys: disk_gib, capacity, zones, labels, taints, image, network, upgrade, tags, protect."
     )
@@ -67,12 +67,12 @@ _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9._/@:-]*[A-Za-z0-9])?")
 _NOT_TEXT = re.compile(r"y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
 
 
-def _flow(value: Any) -> str:
+def flow(value: Any) -> str:
     """Write a value as YAML on one line that every reader takes for the same."""
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key}: {_flow(each)}" for key, each in value.items()) + "}"
+        return "{" + ", ".join(f"{key}: {flow(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(_flow, value)) + "]"
+        return "[" + ", ".join(map(flow, value)) + "]"
     if isinstance(value, str) and _PLAIN.fullmatch(value) and not _NOT_TEXT.fullmatch(value):
         return value
     return json.dumps(value)

@@ -15,7 +15,12 @@ class Described(NamedTuple):
     commands: tuple[str, ...] = ()
     """What prints it as JSON; names in capitals are the reader's."""
     read: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = says_nothing
-    """Return the keys of a cluster that such an answer tells; None where it is not one of this cloud's."""
+    """Return the keys of a cluster that such an answer tells; None where it is not one of this cloud's.
+
+    A cluster that can have no node pool is rejected.
+    """
+    which: tuple[str, ...] = ("name",)
+    """Keys that say which cluster it is."""
     asked: tuple[str, ...] = ()
     """Keys that a file needs besides those every cluster must have."""
 

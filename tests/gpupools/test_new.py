@@ -1,8 +1,10 @@
 """`gpupools new ENV`: a stack file that check takes, from flags, a cluster's description, or answers at a terminal."""
 
+import io
 import json
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +31,12 @@ AKS = ["--cloud", "azure", "--cluster", "serve", "--set", "resource_group=ml", "
 GKE = ["--cloud", "gcp", "--cluster", "Lab_1", "--set", "project=ml-dev", "--set", "location=europe-west4"]
 GKE += ["--set", "service_account=gpu@ml-dev.iam.gserviceaccount.com"]
 MPS = ["--gpu", "T4", "--sharing", "mps", "--replicas", "2", "--team", "a"]
+
+
+def in_region(region: str) -> list[str]:
+    """Return the flags of a cluster on EKS that is elsewhere."""
+    return [each.replace("region=eu-central-1", f"region={region}") for each in EKS]
+
 
 # As the clouds' own commands print them, without what no key is made of.
 EKS_CLUSTER = {
@@ -169,6 +177,58 @@ def test_a_described_cluster_needs_no_flags(
     assert keys.items() <= cluster.items()
 
 
+@pytest.mark.parametrize(
+    ("files", "more", "says"),
+    [
+        (
+            [EKS_CLUSTER, {"nodegroup": {**EKS_GROUP["nodegroup"], "clusterName": "old"}}],
+            [],
+            "name is 'train' and 'old'",
+        ),
+        ([EKS_CLUSTER], ["--cluster", "old"], "name is 'train' and 'old'"),
+        ([EKS_CLUSTER], ["--set", "region=us-east-1"], "region is 'eu-central-1' and 'us-east-1'"),
+        ([AKS_CLUSTER], ["--set", "resource_group=old"], "resource_group is 'ml' and 'old'"),
+        ([GKE_CLUSTER], ["--set", "project=old"], "project is 'ml-dev' and 'old'"),
+        ([EKS_CLUSTER, GKE_CLUSTER], [], "are clusters of aws and gcp; describe one cluster"),
+        ([GKE_CLUSTER | {"autopilot": {"enabled": True}}], [], "is an Autopilot cluster"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_description_of_another_cluster_is_refused(
+    files: list[Any], more: list[str], says: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = []
+    for number, each in enumerate(files):
+        (project / f"{number}.json").write_text(json.dumps(each), encoding="utf-8")
+        arguments += ["--describe", f"{number}.json"]
+
+    assert main(["new", "dev", *arguments, *more, "--gpu", "T4"]) == 1
+    assert f"--describe: {says}" in capsys.readouterr().err
+    assert not list(project.rglob("Pulumi.*.yaml"))
+
+
+def test_a_description_may_be_piped_in_as_a_shell_of_windows_writes_it(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = json.dumps(AKS_CLUSTER | {"resourceGroup": "ML"}).encode("utf-16")
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+    assert main(["new", "dev", "--describe", "-", "--set", "resource_group=ML", "--gpu", "T4"]) == 0
+    (cluster,) = written(project)["gpupools:clusters"].values()
+    assert cluster["resource_group"] == "ML"
+
+
+def test_what_is_bought_beforehand_and_who_brings_the_software_are_flags(project: Path) -> None:
+    bought = ["--capacity", "reservation", "--capacity-name", "cr-0a1b2c3d4e5f60718"]
+    software = ["--software", "gpu-operator", "--kubeconfig", "/etc/kube/train"]
+    cluster = [each.split(",")[0] for each in EKS]  # a reservation is in one zone
+    assert main(["new", "dev", *cluster, "--gpu", "L4", *bought, *software]) == 0
+
+    pool = written(project)["gpupools:pools"]["l4"]
+    assert pool["capacity"] == {"mode": "reservation", "name": "cr-0a1b2c3d4e5f60718"}
+    assert pool["software"] == "gpu-operator"
+
+
 def test_descriptions_are_read_by_names_the_vendors_have() -> None:
     eks = botocore.session.get_session().get_service_model("eks")
     cluster = eks.operation_model("DescribeCluster").output_shape.members["cluster"].members
@@ -200,9 +260,22 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
             ["'regoin=x' sets no key of a cluster; did you mean"],
         ),
         (["dev", *EKS, "--gpu", "L4", "--set", "cloud=gcp"], ["'cloud=gcp' sets no key of a cluster"]),
-        (["dev", *EKS, "--gpu", "L4", "--set", "region=Frankfurt"], ["write a region such as eu-central-1"]),
-        (["dev", *EKS, "--gpu", "L4", "--max-nodes", "0"], ["nodes.max: got 0; give 1 or more"]),
-        (["dev", *EKS, "--gpu", "L4", "--pool", "Big Pool"], ["cannot be part of a resource name"]),
+        (["dev", *in_region("Frankfurt"), "--gpu", "L4"], ["write a region such as eu-central-1"]),
+        (["dev", *EKS, "--gpu", "L4", "--max-nodes", "0"], ["--max-nodes: got 0; give 1 or more"]),
+        (["dev", *EKS, "--gpu", "L4", "--pool", "Big Pool"], ["--pool: cannot be part of a resource name"]),
+        (["dev", *EKS, "--gpu", ""], ["--gpu: is empty"]),
+        (["dev", "--cloud", "", "--pool", ""], ["--cloud: is empty", "--pool: is empty"]),
+        (["dev", *in_region(""), "--gpu", "L4"], ["--set region=…: got ''; write at least 1 character"]),
+        (["dev", *EKS, "--gpu", "L4", "--set", "region=us-east-1"], ["--set region=…: is given twice"]),
+        (["dev", *EKS, "--gpu", "L4", "--set", "name=other"], ["--set name=…: is given twice"]),
+        (["dev", *EKS, "--gpu", "L4", "--sharing", "mig"], ["--sharing: L4 cannot be cut by MIG"]),
+        (["dev", *EKS, "--gpu", "L4", "--gpus-per-node", "3"], ["--gpus-per-node: aws has no machine"]),
+        (["dev", *EKS, "--gpu", "L4", "--capacity", "reservation"], ["--capacity-name: is missing"]),
+        (["dev", *EKS, "--gpu", "L4", "--capacity-name", "cr-0a"], ["--capacity-name: goes with --capacity"]),
+        (["dev", *EKS, "--gpu", "RTX-PRO-4500"], ["--gpu: the EKS image Bottlerocket NVIDIA does not drive"]),
+        (["dev", *EKS, "--gpu", "L4", "-o", "-"], ["--output: '-' is no file"]),
+        (["Pulumi.dev.yaml", *EKS, "--gpu", "L4"], ["'Pulumi.dev.yaml' is a file; write its environment alone: dev"]),
+        (["d" * 101, *EKS, "--gpu", "L4"], ["a text of 101 characters is no name of a stack; use at most 100"]),
         (
             ["dev", *AKS, "--gpu", "T4", "--sharing", "mps", "--replicas", "2", "--team", "a"],
             ["give --kubeconfig PATH"],
@@ -336,6 +409,17 @@ def test_an_empty_answer_takes_what_is_offered_and_is_asked_again_where_nothing_
     assert code == 0, said
     assert said.count("is needed") == 2
     assert "sharing" not in written(project)["gpupools:pools"]["l4"]
+
+
+def test_answers_that_are_refused_need_not_be_typed_again(project: Path) -> None:
+    typed = "gcp\nlab\nml-dev\neurope-west4\ngpu@ml-dev.iam.gserviceaccount.com\nH100\n\n"
+    code, said = at_a_terminal(project, typed.encode())
+    assert code == 1
+    assert "--capacity: Google does not sell a3-highgpu-1g (instance_type) as on-demand" in said
+
+    (flags,) = [each.partition(": ")[2] for each in said.splitlines() if each.startswith("Typed so far, as flags: ")]
+    assert main(["new", "dev", *shlex.split(flags), "--capacity", "spot"]) == 0
+    assert written(project)["gpupools:clusters"]["lab"]["location"] == "europe-west4"
 
 
 def test_answers_that_end_write_nothing(project: Path) -> None:

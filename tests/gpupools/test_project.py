@@ -69,6 +69,20 @@ def test_nothing_is_overwritten_or_half_made(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+@pytest.mark.parametrize("name", ["123", "1.10", "true", "null", "0x1F", "gpus"])
+def test_a_project_is_called_as_its_folder_whatever_yaml_takes_that_for(name: str, tmp_path: Path) -> None:
+    assert main(["new", "--project", str(tmp_path / name)]) == 0
+    assert yaml.safe_load((tmp_path / name / "Pulumi.yaml").read_text(encoding="utf-8"))["name"] == name
+    assert (tmp_path / name / "README.md").read_text(encoding="utf-8").startswith(f"# {name}\n")
+
+
+def test_a_folder_without_a_name_is_not_this_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["new", "--project", ""])  # as "$FOLDER" is, where nobody set it
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_flag_that_a_project_has_no_use_for_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(["new", "--project", str(tmp_path / "gpus"), "--gpu", "L4"])

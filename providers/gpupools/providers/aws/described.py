@@ -44,5 +44,6 @@ DESCRIBED = Described(
         "aws eks describe-nodegroup --cluster-name NAME --nodegroup-name NODEGROUP",
     ),
     read=_read,
+    which=("name", "region"),
     asked=("subnet_ids",),
 )

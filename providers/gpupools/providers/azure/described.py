@@ -15,4 +15,8 @@ def _read(told: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return texts({"name": told.get("name"), "resource_group": parts[4], "subscription_id": parts[2]})
 
 
-DESCRIBED = Described(commands=("az aks show --resource-group GROUP --name NAME",), read=_read)
+DESCRIBED = Described(
+    commands=("az aks show --resource-group GROUP --name NAME",),
+    read=_read,
+    which=("name", "resource_group", "subscription_id"),
+)

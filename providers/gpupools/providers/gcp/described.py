@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from gpupools.base.errors import Problem, Rejected
 from gpupools.planned.described import Described, inner, texts
 
 _LINK = re.compile(r"https://[^/]+/v1(?:beta1)?/projects/(?P<project>[^/]+)/(?:locations|zones)/[^/]+/clusters/[^/]+")
@@ -17,6 +18,10 @@ def _read(told: Mapping[str, Any]) -> Mapping[str, Any] | None:
     link = _LINK.fullmatch(str(told.get("selfLink", "")))
     if link is None:
         return None
+    if inner(told, "autopilot", "enabled") is True:
+        source = "https://docs.cloud.google.com/kubernetes-engine/docs/concepts/autopilot-overview"
+        what = "is an Autopilot cluster, whose nodes Google makes by itself"
+        raise Rejected([Problem((), what, "take one of mode Standard", source)])
     pools = told.get("nodePools")
     accounts = [inner(pool, "config", "serviceAccount") for pool in pools] if isinstance(pools, list) else []
     return texts(
@@ -32,5 +37,7 @@ def _read(told: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
 
 DESCRIBED = Described(
-    commands=("gcloud container clusters describe NAME --location LOCATION --format json",), read=_read
+    commands=("gcloud container clusters describe NAME --location LOCATION --format json",),
+    read=_read,
+    which=("name", "project", "location"),
 )
