@@ -151,6 +151,20 @@ class Reference:
     """
 
 
+@dataclass(frozen=True)
+class Open:
+    """A pool that asks for no GPUs and may be given machines with some: nothing that it demands keeps them out."""
+
+    property: str
+    """Path of what it demands of its machines."""
+    found: str
+    """The labels that it demands something of, for people; empty for none."""
+    machine: str = ""
+    """A machine with NVIDIA GPUs that meets all of it; empty where it is not known whose machines it takes."""
+    cure: str = ""
+    """The demand that keeps them out, in the spelling of `property`; empty likewise."""
+
+
 ZONES_OF_A_REGION = 3
 """Zones that GKE gives a regional cluster unless told otherwise.
 
@@ -193,6 +207,8 @@ class PoolFacts:
     elsewhere: tuple[Reference, ...] = ()
     """Resources that decide what this one leaves open; `gpupools.read.inputs.joined` adds what they say."""
     software: SoftwareHints = SoftwareHints()
+    open_to_gpus: Open | None = None
+    """None for a pool that has GPUs, or cannot get any, or of which that is not known yet."""
     sharing: SharingFacts | None = None
     """None when the resource says nothing, which leaves it to software in the cluster."""
     min_nodes: int | None = None

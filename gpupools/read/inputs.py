@@ -343,7 +343,7 @@ def relocated(pool: PoolFacts, place: Callable[[str], str], said: Callable[[str]
         place: From a path of the inner object to one of the outer.
         said: The same for a sentence that begins with a path.
     """
-    sharing, software = pool.sharing, pool.software
+    sharing, software, open_ = pool.sharing, pool.software, pool.open_to_gpus
 
     def sentence(words: str) -> str:
         return said(words) if words else ""
@@ -362,6 +362,7 @@ def relocated(pool: PoolFacts, place: Callable[[str], str], said: Callable[[str]
         elsewhere=tuple(replace(one, property=place(one.property)) for one in pool.elsewhere),
         software=replace(software, said_by=tuple(sentence(one) for one in software.said_by)),
         sharing=replace(sharing, said_by=sentence(sharing.said_by)) if sharing is not None else None,
+        open_to_gpus=replace(open_, property=place(open_.property)) if open_ is not None else None,
     )
 
 

@@ -5,11 +5,11 @@ What a machine is called and which labels say what of it is a provider's own, an
 Source, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts, Reference
+from gpupools.planned.pool_facts import UNKNOWN, Accelerator, Open, PoolFacts, Reference
 from gpupools.read.inputs import (
     KUBERNETES_EFFECTS,
     Machines,
@@ -34,6 +34,11 @@ _TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"
 _GPU_KEYS = ("gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory")
 _OTHER_KEYS = ("accelerator-name", "accelerator-manufacturer", "accelerator-count")
 _RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd"}
+# https://kubernetes.io/docs/reference/labels-annotations-taints/; Karpenter takes the older name for the newer
+# (kubernetes-sigs/karpenter pkg/apis/v1/labels.go, NormalizedLabels).
+ARCHITECTURE, SYSTEM = "kubernetes.io/arch", "kubernetes.io/os"
+_OLDER = {"beta.kubernetes.io/arch": ARCHITECTURE, "beta.kubernetes.io/os": SYSTEM, _TYPES[1]: _TYPES[0]}
+TYPE = _TYPES[0]
 
 
 @dataclass
@@ -60,6 +65,10 @@ class Requirement:
                 self.operator
             ]
         return self.operator != "DoesNotExist"
+
+    def fits(self, value: str) -> bool:
+        """Say whether a machine may be taken of which the label says this; empty where it does not have the label."""
+        return self.allows(value) if value else self.operator in ("NotIn", "DoesNotExist")
 
     @property
     def wants(self) -> bool:
@@ -131,9 +140,9 @@ def shows_nothing(wanted: "Requirements", machines: Machines, accelerator: Calla
     """Count no machine: no label of this provider stands for several."""
 
 
-def may_have_gpus(wanted: "Requirements") -> bool:
-    """Say that machines with GPUs may be taken."""
-    return True
+def no_machines() -> Sequence[Mapping[str, str]]:
+    """Return no machine: what this provider's labels say of machines with GPUs is not known."""
+    return ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,14 +157,26 @@ class KarpenterProvider:
     """Readers of its node classes, by kind, from their `spec`; the first group is theirs."""
     former_classes: tuple[str, ...] = ()
     """Kinds of classes that are no longer served."""
+    classes_taint: bool = False
+    """Whether a class may taint nodes with GPUs."""
     type_labels: tuple[str, ...] = ()
     """Labels that name the machine, besides Kubernetes' own."""
     fits: "Callable[[str, Requirements], bool]" = fits_any
     """Say whether a machine is not ruled out by requirements that its name answers."""
     shown: "Callable[[Requirements, Machines, Callable[[str], Accelerator]], None]" = shows_nothing
     """Count what requirements on families of machines select; the last says what a machine carries by its name."""
-    gpus_left: "Callable[[Requirements], bool]" = may_have_gpus
-    """Say whether a limit on GPUs can matter: requirements name no family, and leave machines with GPUs."""
+    gpu_machines: "Callable[[], Sequence[Mapping[str, str]]]" = no_machines
+    """Return what labels say of each machine with NVIDIA GPUs, the smallest first; its own labels without their domain.
+
+    What is no label of a machine with GPUs, though its name says so, stands there without a value.
+    """
+    without_gpus: str = ""
+    """Its label, without the domain, that all machines with GPUs have and no other."""
+
+    def tells(self, label: str) -> bool:
+        """Say whether machines with GPUs have a label, as far as that is known, so that without it there are none."""
+        machines = self.gpu_machines()
+        return not machines or bool(machines[0].get(label))
 
     @property
     def domains(self) -> tuple[str, ...]:
@@ -216,13 +237,18 @@ def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Itera
     machines.unknown += wanted.unknown
     cloud = _cloud_of(reference, wanted, providers)
     own = wanted.without(_others(reference, cloud, providers))
+    theirs = [providers[cloud]] if cloud in providers else [*providers.values()]
     _requested(wanted, own, cloud, clouds, types, machines)
     limits = mapping(spec.get("limits"))
     limits = mapping(limits.get("resources")) or limits  # a Provisioner has them one level deeper
-    if _excluded(own, limits, providers.values()):
+    if _excluded(own, limits, theirs):
         machines = Machines(names=machines.names)
     elif not machines.evidence:
-        _limited(limits, own, types, providers.values(), machines)
+        _limited(limits, own, types, theirs, machines)
+    if kind == "NodeClaim" and not machines.evidence:
+        for resource, vendor in _RESOURCES.items():
+            if number(mapping(at(template, "resources.requests")).get(resource)):
+                machines.show(Accelerator(vendor, None), f"{inner}.resources.requests {resource}")
     read = TaintsRead()
     read.objects(template.get("taints"), f"{inner}.taints", KUBERNETES_EFFECTS)
     if template.get("startupTaints"):
@@ -230,7 +256,14 @@ def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Itera
     nodes = number(limits.get("nodes"))
     fixed = number(spec.get("replicas"))
     name = text(reference.get("name"))
+    taints_too = bool(name) and cloud in providers and providers[cloud].classes_taint
     classes = tuple(f"kubernetes:{group}:{text(reference.get('kind'))}" for group in _class_versions(reference))
+    decides = frozenset({"image", "taints"} if taints_too else {"image"})
+    # A NodeClaim and a NodePool with `replicas` get their machines whether a pod asks for a GPU or not.
+    grows = kind != "NodeClaim" and spec.get("replicas") is None and spec.get("limits") is not UNKNOWN
+    unsure = machines.evidence or machines.unknown or read.unknown or (reference and not cloud)
+    path = f"{inner}.requirements"
+    open_ = None if unsure or not grows else _open(own, limits, theirs, _group(reference), path)
     yield PoolFacts(
         cloud=cloud or "kubernetes",
         instance_types=tuple(machines.names),
@@ -243,10 +276,12 @@ def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Itera
         accelerator=machines.accelerator,
         other_accelerator=machines.other,
         not_counted=tuple(read.not_counted),
-        elsewhere=(Reference(f"{inner}.nodeClassRef", classes, name, frozenset({"image"})),) if name else (),
+        open_taints=(f"{inner}.nodeClassRef",) if taints_too else (),
+        elsewhere=(Reference(f"{inner}.nodeClassRef", classes, name, decides),) if name else (),
         min_nodes=fixed if fixed is not None else 0,
         max_nodes=nodes if nodes is not None else fixed,
         labels=string_map(meta),
+        open_to_gpus=open_,
     )
 
 
@@ -255,7 +290,7 @@ def _class_versions(reference: Mapping[str, Any]) -> Iterator[str]:
     if text(reference.get("apiVersion")):
         yield text(reference.get("apiVersion"))
     elif group:
-        yield from (f"{group}/{version}" for version in ("v1", "v1beta1", "v1alpha2"))
+        yield from (f"{group}/{version}" for version in ("v1", "v1beta1", "v1alpha2", "v1alpha1"))
 
 
 def _cloud_of(reference: Mapping[str, Any], wanted: Requirements, providers: Mapping[str, KarpenterProvider]) -> str:
@@ -276,9 +311,13 @@ def _others(reference: Mapping[str, Any], cloud: str, providers: Mapping[str, Ka
     """
     if cloud not in providers:
         return []
-    group = text(reference.get("group")) or text(reference.get("apiVersion")).rpartition("/")[0]
+    group = _group(reference)
     known = (group,) if group in providers[cloud].groups else providers[cloud].groups
     return [f"{one}/" for each in providers.values() for one in each.groups if one not in known]
+
+
+def _group(reference: Mapping[str, Any]) -> str:
+    return text(reference.get("group")) or text(reference.get("apiVersion")).rpartition("/")[0]
 
 
 def _requested(
@@ -313,15 +352,57 @@ def _selected(wanted: Requirements, prefix: str, machines: Machines) -> None:
 
 def _excluded(wanted: Requirements, limits: Mapping[str, Any], providers: Iterable[KarpenterProvider]) -> bool:
     """Say whether requirements or limits keep every GPU out."""
-    for prefix in (prefix for each in providers for prefix in each.prefixes):
-        for name in _GPU_KEYS:
-            if any(one.operator == "DoesNotExist" for _, one in wanted.of(f"{prefix}{name}")):
+    for prefix, provider in ((prefix, each) for each in providers for prefix in each.prefixes):
+        for key in _GPU_KEYS:
+            left_out = any(one.operator == "DoesNotExist" for _, one in wanted.of(f"{prefix}{key}"))
+            if left_out and provider.tells(f"{provider.part}{key}"):
                 return True
         if not wanted.allow("1", f"{prefix}gpu-count") and any(
             one.operator in ("Lt", "Lte") or one.values == ("0",) for _, one in wanted.of(f"{prefix}gpu-count")
         ):
             return True
     return all(resource in limits and number(limits[resource]) == 0 for resource in _RESOURCES)
+
+
+def _open(
+    wanted: Requirements, limits: Mapping[str, Any], providers: Sequence[KarpenterProvider], group: str, path: str
+) -> Open | None:
+    """Say what lets machines with GPUs in, where nothing keeps them out.
+
+    Karpenter takes no machine that has more of a resource than a limit leaves (kubernetes-sigs/karpenter
+    pkg/controllers/provisioning/scheduling/scheduler.go, filterByRemainingResources).
+    """
+    if any(limits.get(each) is UNKNOWN or number(limits.get(each)) == 0 for each in _LIMITS_OF_GPU_MACHINES):
+        return None
+    if any(one.late for _, one in wanted.of(*wanted.by_label)):
+        return None  # may turn out to leave them out
+    found = ", ".join(wanted.by_label) or "no requirement"
+    for provider in providers:
+        machine = _taken(wanted, provider)
+        if machine and len(providers) > 1:
+            return Open(path, found)
+        if machine:
+            said = (each for each in provider.groups if any(key.startswith(f"{each}/") for key in wanted.by_label))
+            domain = group if group in provider.groups else next(said, provider.groups[0])
+            return Open(path, found, machine, f"{{key: {domain}/{provider.without_gpus}, operator: DoesNotExist}}")
+    return None
+
+
+_LIMITS_OF_GPU_MACHINES = ("nvidia.com/gpu", "cpu", "memory", "nodes")
+
+
+def _taken(wanted: Requirements, provider: KarpenterProvider) -> str:
+    """Return the first machine with GPUs that meets all requirements that are known here; empty for none."""
+    machines = provider.gpu_machines()
+    known = machines[0] if machines else {}
+    asked: list[tuple[str, Requirement]] = []
+    for key, one in wanted.of(*wanted.by_label):
+        label = _OLDER.get(key, key)
+        label = next((label.removeprefix(each) for each in provider.domains if label.startswith(each)), label)
+        if label in known:
+            asked.append((label, one))
+    fits = (each for each in machines if all(one.fits(each[label]) for label, one in asked))
+    return next((each[TYPE] for each in fits), "")
 
 
 def _limited(
@@ -333,7 +414,7 @@ def _limited(
 ) -> None:
     """Count a limit above 0 on GPUs as evidence, unless the requirements take machines without GPUs only."""
     named = machines.names or any(True for _ in wanted.listed(*types))
-    if named or not all(each.gpus_left(wanted) for each in providers):
+    if named or not any(_taken(wanted, each) or not each.gpu_machines() for each in providers):
         return
     for resource, vendor in _RESOURCES.items():
         if (number(limits.get(resource)) or 0) > 0:

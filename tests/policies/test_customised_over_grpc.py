@@ -99,7 +99,7 @@ def karpenter(
         },
     }
     return [
-        resource(class_, "gpu", {"metadata": {"name": "gpu"}, "name": "gpu", "spec": given}),
+        resource(class_, "gpu", {"metadata": {"name": "gpu"}, "spec": given}),
         resource(
             KARPENTER, "np", {"metadata": {"name": "np"}, "spec": {"template": template}}, spec=urn(class_, "gpu")
         ),

@@ -275,8 +275,8 @@ class DeclaredStack:
         """Place of the first template of a type that bears an id or name."""
         found: dict[tuple[str, str], int] = {}
         for place, each in enumerate(self._templates):
-            for key in ("id", "name", "arn", "launchTemplateName"):
-                name = each.inputs.get(key)
+            own = [each.inputs.get(key) for key in ("id", "name", "arn", "launchTemplateName")]
+            for name in (*own, _own_name(each)[0]):  # an object of Kubernetes has it in its metadata
                 if isinstance(name, str):
                     found.setdefault((each.type, name), place)
         return found

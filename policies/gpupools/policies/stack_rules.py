@@ -6,6 +6,7 @@ from datetime import date
 from fnmatch import fnmatchcase
 
 from gpupools.base.errors import shown
+from gpupools.base.taints import repels_cpu_pods
 from gpupools.planned.pool_facts import UNKNOWN, By
 from gpupools.policies import waivers
 from gpupools.policies.declared import DeclaredStack
@@ -44,6 +45,27 @@ def _tainted_elsewhere(stack: DeclaredStack, context: Context) -> Iterator[tuple
                 if finding is not None and not told and not (within and finding.unverified):
                     at_fault.add(resource.urn)
                     yield resource.urn, finding
+
+
+def _kept_out(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+    for resource in stack.resources:
+        for pool in resource.pools:
+            open_ = pool.open_to_gpus
+            # The class of its machines, which is a resource of its own, may taint those with GPUs.
+            if open_ is None or repels_cpu_pods(stack.joined(resource, pool).taints):
+                continue
+            which = f", such as {open_.machine}" if open_.machine else ""
+            cure = f"add {open_.cure}" if open_.cure else "add a requirement that machines with GPUs do not meet"
+            finding = Finding(
+                what=f"may be given machines with NVIDIA GPUs{which}: no requirement or limit keeps them out, and no "
+                "permanent taint keeps other pods off them",
+                property=open_.property,
+                found=open_.found,
+                fix=f"{cure}, or the limit nvidia.com/gpu: 0; for a pool that is meant for GPUs, add "
+                f"{pool.missing_taint.text} to {pool.where}",
+                pool=pool.pool,
+            )
+            yield resource.urn, finding
 
 
 def _hardened_elsewhere(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
@@ -388,6 +410,16 @@ CURRENT = Rule(
 )
 STACK_RULES: tuple[Rule, ...] = (
     TAINTED_ELSEWHERE,
+    Rule(
+        name="gpu-machines-kept-out",
+        level=Level.ADVISORY,
+        severity="low",
+        why="A Karpenter pool that machines with GPUs fit gets one when a pod asks for a GPU, and other pods fill it.",
+        fix="Keep machines with GPUs out by a requirement, and give them a pool of their own with the taint.",
+        url="https://karpenter.sh/docs/concepts/nodepools/#isolating-expensive-hardware",
+        framework=RULES[0].framework,
+        stack=_kept_out,
+    ),
     UNDERSTOOD,
     CUSTOMISED_ELSEWHERE,
     Rule(

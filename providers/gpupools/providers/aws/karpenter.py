@@ -10,11 +10,14 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
+from gpupools.known.catalogue import InstanceType
 from gpupools.planned.pool_facts import Accelerator, By, PoolFacts, SoftwareHints
+from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.read.inputs import Hardening, Machines, at, flag, items, mapping, number, string_map, text
-from gpupools.read.karpenter import KarpenterProvider, Requirements
+from gpupools.read.karpenter import ARCHITECTURE, TYPE, KarpenterProvider, Requirements
 
 _GROUPS = ("karpenter.k8s.aws", "eks.amazonaws.com")
 _DOMAINS = tuple(f"{group}/" for group in _GROUPS)
@@ -63,14 +66,31 @@ def _category(family: str) -> str:
     return match[0] if match else ""
 
 
-def _gpus_left(wanted: Requirements) -> bool:
-    for domain in _DOMAINS:
-        keys = (f"{domain}instance-category", f"{domain}instance-family")
-        if any(one.operator == "In" for _, one in wanted.of(*keys)):
-            return False
-        if not any(wanted.allow(category, f"{domain}instance-category") for category in _GPU_CATEGORIES):
-            return False
-    return True
+@cache
+def _gpu_machines() -> tuple[Mapping[str, str], ...]:
+    """Return the labels of the types that can be had: `computeRequirements` in pkg/providers/instancetype/types.go."""
+    return tuple(_labels(each) for each in INSTANCE_TYPES.by_size)
+
+
+def _labels(machine: InstanceType) -> Mapping[str, str]:
+    family, _, size = machine.name.partition(".")
+    return {
+        TYPE: machine.name,
+        ARCHITECTURE: machine.architecture,
+        "instance-category": _category(family),
+        "instance-family": family,
+        "instance-generation": family.removeprefix(_category(family))[:1],
+        "instance-size": size,
+        "instance-cpu": str(machine.vcpus),
+        "instance-memory": str(int((machine.memory_gib or 0) * 1024)),
+        "instance-gpu-count": str(machine.devices),
+        "instance-gpu-manufacturer": "nvidia",
+        "instance-gpu-name": machine.gpu_model.casefold(),
+        "instance-gpu-memory": str(int(machine.gpu_memory_gib * 1024)),
+        "instance-accelerator-name": "",
+        "instance-accelerator-manufacturer": "",
+        "instance-accelerator-count": "",
+    }
 
 
 _EC2_CLASS = "https://karpenter.sh/docs/concepts/nodeclasses/"
@@ -127,5 +147,6 @@ KARPENTER = KarpenterProvider(
     former_classes=("AWSNodeTemplate",),
     fits=_fits,
     shown=_shown,
-    gpus_left=_gpus_left,
+    gpu_machines=_gpu_machines,
+    without_gpus="instance-gpu-count",
 )

@@ -6,11 +6,14 @@ Source, as repository and path: Azure/karpenter-provider-azure pkg/apis/v1beta1/
 import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
+from gpupools.known.catalogue import InstanceType
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, SoftwareHints
+from gpupools.providers.azure.machines import INSTANCE_TYPES
 from gpupools.read.inputs import Hardening, Machines, at, flag, string_map, text
-from gpupools.read.karpenter import KarpenterProvider, Requirements
+from gpupools.read.karpenter import ARCHITECTURE, SYSTEM, TYPE, KarpenterProvider, Requirements
 
 _GROUP = "karpenter.azure.com"
 _FAMILIES = (f"{_GROUP}/sku-family", f"{_GROUP}/sku-series")
@@ -29,8 +32,36 @@ def _shown(wanted: Requirements, machines: Machines, accelerator: Callable[[str]
         machines.show(Accelerator("nvidia", None), f"{left[0].path} every family without GPUs left out")
 
 
-def _gpus_left(wanted: Requirements) -> bool:
-    return not any(one.operator == "In" for _, one in wanted.of(_FAMILIES[0]))
+@cache
+def _gpu_machines() -> tuple[Mapping[str, str], ...]:
+    """Return the labels of the sizes that can be had: `computeRequirements` in pkg/providers/instancetype."""
+    return tuple(_labels(each) for each in INSTANCE_TYPES.by_size)
+
+
+# Standard_NC24ads_A100_v4 is of the series NCads_v4 (pkg/providers/instancetype/suite_test.go).
+_SIZE = re.compile(r"Standard_(?P<family>N[A-Z]*)\d+(?P<features>[a-z]*).*?(?P<version>_v\d+)?")
+
+
+def _labels(machine: InstanceType) -> Mapping[str, str]:
+    match = _SIZE.fullmatch(machine.name)
+    family, features, version = match.group("family", "features", "version") if match else ("N", "", "")
+    cpu, memory = str(machine.vcpus), str(int((machine.memory_gib or 0) * 1024))
+    return {
+        TYPE: machine.name,
+        ARCHITECTURE: machine.architecture,
+        SYSTEM: "linux",
+        "sku-name": machine.name,
+        "sku-family": "N",
+        "sku-series": f"{family}{features}{version or ''}",
+        "sku-version": (version or "_v1").removeprefix("_v"),
+        "sku-cpu": cpu,
+        "sku-memory": memory,
+        "kubernetes.azure.com/sku-cpu": cpu,
+        "kubernetes.azure.com/sku-memory": memory,
+        "sku-gpu-count": str(machine.devices),
+        "sku-gpu-manufacturer": "nvidia",
+        "sku-gpu-name": machine.gpu_model.partition("-")[0],
+    }
 
 
 def _aks_node_class(spec: Mapping[str, Any]) -> PoolFacts:
@@ -68,5 +99,6 @@ KARPENTER = KarpenterProvider(
     classes={"AKSNodeClass": _aks_node_class},
     type_labels=(f"{_GROUP}/sku-name",),
     shown=_shown,
-    gpus_left=_gpus_left,
+    gpu_machines=_gpu_machines,
+    without_gpus="sku-gpu-manufacturer",  # sku-gpu-count is 0 for them
 )

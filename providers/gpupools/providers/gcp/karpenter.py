@@ -3,12 +3,18 @@
 Source, as repository and path: cloudpilot-ai/karpenter-provider-gcp pkg/apis/v1alpha1/labels.go.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from typing import Any
 
-from gpupools.planned.pool_facts import Accelerator
-from gpupools.read.inputs import Machines
-from gpupools.read.karpenter import KarpenterProvider, Requirements
+from gpupools.base.taints import GPU_TAINT
+from gpupools.known.catalogue import InstanceType
+from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts
+from gpupools.providers.gcp.machines import INSTANCE_TYPES
+from gpupools.read.inputs import Machines, at, flag
+from gpupools.read.karpenter import ARCHITECTURE, SYSTEM, TYPE, KarpenterProvider, Requirements
 
 _GROUP = "karpenter.k8s.gcp"
 
@@ -19,4 +25,53 @@ def _shown(wanted: Requirements, machines: Machines, accelerator: Callable[[str]
         machines.show(replace(found, count=None), f"{one.path} {key} {family}")
 
 
-KARPENTER = KarpenterProvider(groups=(_GROUP,), part="instance-", shown=_shown)
+@cache
+def _gpu_machines() -> tuple[Mapping[str, str], ...]:
+    """Return the labels of the machine types that have GPUs built in; it offers no others (docs/gpu-nodes.md)."""
+    return tuple(_labels(each) for each in INSTANCE_TYPES.by_size if "+" not in each.name)
+
+
+def _labels(machine: InstanceType) -> Mapping[str, str]:
+    """Return what `computeRequirements` in pkg/providers/instancetype/types.go says of a machine type."""
+    parts = machine.name.split("-")
+    family, accelerator = parts[0], machine.extra["accelerator_type"]
+    return {
+        TYPE: machine.name,
+        ARCHITECTURE: machine.architecture,
+        SYSTEM: "linux",
+        "instance-family": family,
+        "instance-shape": parts[1],
+        "instance-generation": family[-2 if len(family) == 3 else -1],
+        "instance-size": parts[-2 if len(parts) > 3 else -1],
+        "instance-cpu": str(machine.vcpus),
+        "instance-memory": str(int((machine.memory_gib or 0) * 1024)),
+        "instance-gpu-count": "1",  # entries of `accelerators`, of which a machine type has one
+        "instance-gpu-name": accelerator,
+        "instance-gpu-manufacturer": "",
+        "instance-gpu-memory": "",
+        "cloud.google.com/gke-accelerator": accelerator,
+    }
+
+
+def _gce_node_class(spec: Mapping[str, Any]) -> PoolFacts:
+    """Read a GCENodeClass: pkg/apis/v1alpha1/gcenodeclass.go; `autoGPUTaint` taints nodes with GPUs only."""
+    taints = at(spec, "autoGPUTaint")
+    return PoolFacts(
+        cloud="gcp",
+        instance_types=(),
+        gpus_per_node=Fraction(0),
+        taints=(GPU_TAINT,) if flag(taints) else (),
+        open_taints=("spec.autoGPUTaint",) if taints is UNKNOWN else (),
+        where="spec.autoGPUTaint",
+    )
+
+
+KARPENTER = KarpenterProvider(
+    groups=(_GROUP,),
+    classes={"GCENodeClass": _gce_node_class},
+    classes_taint=True,
+    part="instance-",
+    shown=_shown,
+    gpu_machines=_gpu_machines,
+    without_gpus="instance-gpu-count",
+)
