@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from gpupools.commands.project import make_project
 from tests.engine.cli import ROOT, Engine, Ran
 from tests.engine.stand_in import NODE_GROUP
 from tests.gpupools.test_new import EKS
@@ -17,6 +18,7 @@ from tests.wheel.build import build_wheel, lay_environment
 
 pytestmark = pytest.mark.engine
 
+CI = ROOT / "examples" / "ci"
 PACK = ("--policy-pack", "policies", "--policy-pack-config", "policies/policy-config.json")
 WHO = {f"GIT_{role}_{what}": "a@b.example" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 
@@ -126,3 +128,33 @@ def test_both_ways_write_the_same(engine: Engine, wheel: Path) -> None:
     project.pop("config")
     assert yaml.safe_load(written.pop("Pulumi.yaml")) == project
     assert written == copied
+
+
+def step(host: str, name: str) -> str:
+    """Return the line of a workflow that previews or applies."""
+    if host == "gitlab":
+        (line,) = yaml.safe_load((CI / "gitlab-ci.yml").read_text("utf-8"))[name]["script"]
+        return f"export STACK=dev\n{line}"
+    steps = yaml.safe_load((CI / f"{name}.yml").read_text("utf-8"))["jobs"][name]["steps"]
+    (line,) = (each["run"] for each in steps if "run" in each and "name" in each)
+    return f"export ENVIRONMENT=dev\n{line}"
+
+
+@pytest.mark.parametrize("host", ["github", "gitlab"])
+def test_workflows_preview_and_apply_by_the_policies_of_the_repository(engine: Engine, host: str) -> None:
+    """As their runners do, but for `pulumi install`, which fetches; the environment is there."""
+    folder = engine.folder / f"steps-{host}"
+    engine.cloud.unlink(missing_ok=True)  # a cluster of its own
+    make_project(folder)
+    (folder / ".venv").symlink_to(engine.repository / ".venv")
+    file = folder / "stacks" / "Pulumi.dev.yaml"
+    engine.gpupools("new", "dev", *EKS, "--gpu", "L4", "--max-nodes", "3", "-o", str(file)).well()
+    engine.run("stack", "init", "dev", project=folder).well()
+    assert "gpupools:index:GpuNodePool train-l4 create" in engine.shell(step(host, "preview"), folder).well().output
+    engine.shell(step(host, "apply"), folder).well()
+    assert len(engine.resources(NODE_GROUP)) == 1
+
+    config = folder / "policies" / "policy-config.json"
+    config.write_text(config.read_text("utf-8").replace('"maxNodesPerPool": 20', '"maxNodesPerPool": 2'), "utf-8")
+    for name in ("preview", "apply"):
+        assert "gpu-pool-bounded" in engine.shell(step(host, name), folder).badly().output

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import venv
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -168,11 +169,47 @@ def test_the_report_of_a_change_is_in_the_job_summary(
     assert (code != 0, "git knows no commit 'nowhere'" in out) == (True, True)
 
 
-def test_a_refused_file_is_told_and_left_to_the_check_to_fail_for(tmp_path: Path, step: Callable[..., Ran]) -> None:
+def test_a_refused_file_is_told_and_fails_the_job(tmp_path: Path, step: Callable[..., Ran]) -> None:
     write(tmp_path, STACK.replace("gpu: H100-80GB", "gpu: H999"))
 
-    assert step("Report on stack files", FILES="stacks/Pulumi.*.yaml")[0] == 0
+    assert step("Report on stack files", FILES="stacks/Pulumi.*.yaml")[0] == 1
     assert "is no NVIDIA GPU model" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_policies_judge_the_stack_files_of_forks_too(tmp_path: Path, step: Callable[..., Ran]) -> None:
+    """In an environment of the whole lock, in which gpupools itself is not installed: as the Action's own is."""
+    sdks = tmp_path / "sdks"
+    venv.create(sdks, symlinks=True)
+    packages = next(sdks.glob("lib/python3*/site-packages"))
+    for each in (Path(sys.prefix) / packages.relative_to(sdks)).iterdir():
+        if "gpupools" not in each.name and not (packages / each.name).exists():
+            (packages / each.name).symlink_to(each)
+    write(tmp_path, STACK)
+    (tmp_path / "checkout" / "limits.json").write_text('{"gpu-pool-bounded": {"maxNodesPerPool": 10}}')
+    given = {"FILES": "stacks/Pulumi.*.yaml", "GPUPOOLS_POLICIES": "true", "GPUPOOLS_ENVIRONMENT": str(sdks)}
+    assert step("Report on stack files", **given)[0] == 0
+    code, out = step("Report on stack files", **given, CONFIG="limits.json")
+    without, limited = (tmp_path / "summary.md").read_text(encoding="utf-8").split(MARKER)[1:]
+
+    assert code == 1, out
+    assert "`gpu-pool-bounded` refuses" not in without
+    assert "`gpu-pool-bounded` refuses" in limited
+
+
+def test_with_policies_the_environment_is_made_of_the_whole_lock(step: Callable[..., Ran], tmp_path: Path) -> None:
+    paths = []
+    for policies in ("", "true"):
+        found = tmp_path / f"outputs{policies}"
+        given = {"GITHUB_OUTPUT": str(found), "GPUPOOLS_POLICIES": policies, "GPUPOOLS_PYTHON": sys.executable}
+        step("Find the environment", **given, GPUPOOLS_ENVIRONMENT="")
+        paths.append(found.read_text().splitlines()[0])
+
+    def named(lock: str) -> str:
+        cksum = subprocess.run(["cksum"], input=(ROOT / lock).read_bytes(), capture_output=True, check=True).stdout
+        return f"path={ROOT}/build/check-{cksum.decode().strip().replace(' ', '-')}"
+
+    assert paths == [named("requirements-check.txt"), named("requirements.txt")]
 
 
 def test_no_link_leads_the_report_out_of_the_checkout(tmp_path: Path, step: Callable[..., Ran]) -> None:
@@ -346,18 +383,23 @@ def gitlab() -> Iterator[Any]:
         yield Own
 
 
+POLICY_CONFIG = "--policy-config policies/policy-config.json"
+
+
 @pytest.fixture
 def job(tmp_path: Path, gitlab: Any) -> Callable[..., Ran]:
     """Run the script of a GitLab job as its runner does, but for the installation."""
     checkout = tmp_path / "checkout"
     (checkout / "stacks").mkdir(parents=True)
 
-    def ran(name: str, **env: str) -> Ran:
+    def ran(name: str, policies: bool = False, **env: str) -> Ran:
         jobs = yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text("utf-8"))
-        lines = [
-            line.replace("/tmp/check/bin/python", sys.executable).replace("/tmp/comment.md", str(tmp_path / "c.md"))
-            for line in jobs[name]["script"]
-        ]
+        stand_ins = {"/tmp/check/bin/python": sys.executable, "/tmp/comment.md": str(tmp_path / "c.md")}
+        if not policies:
+            stand_ins[POLICY_CONFIG] = "--no-policies"
+        lines = jobs[name]["script"]
+        for theirs, ours in stand_ins.items():
+            lines = [line.replace(theirs, ours) for line in lines]
         given = {
             "CI_API_V4_URL": f"{gitlab.address}/api/v4",
             "CI_MERGE_REQUEST_PROJECT_ID": "42",
@@ -413,6 +455,27 @@ def test_one_note_on_a_merge_request_is_made_and_then_updated_in_place(
     assert code == 1
     assert "give the project an access token of scope api and role Reporter" in out
     assert "t0ken" not in out
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH")
+def test_the_check_on_gitlab_keeps_the_page_and_fails_for_what_is_refused(
+    tmp_path: Path, job: Callable[..., Ran], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkout = tmp_path / "checkout"
+    monkeypatch.chdir(checkout)
+    (checkout / "policies").mkdir()
+    write(tmp_path, STACK)
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "x")
+    codes = []
+    for limit in (1000, 10):
+        write(tmp_path, f'{{"gpu-pool-bounded": {{"maxNodesPerPool": {limit}}}}}', "policies/policy-config.json")
+        codes.append(job("gpupools", policies=True, CI_MERGE_REQUEST_DIFF_BASE_SHA="HEAD")[0])
+
+    assert codes == [0, 1]
+    assert "gpu-pool-bounded" in (checkout / "plan.html").read_text(encoding="utf-8")
 
 
 def test_the_token_of_google_is_handed_on_as_its_libraries_read_it(tmp_path: Path) -> None:
