@@ -163,7 +163,7 @@ class Timeouts(Strict):
     """Minutes for deleting it."""
 
 
-_TEMPLATE_ID = r"^lt-[0-9a-f]{8,17}$"
+_TEMPLATE_ID = r"^lt-([0-9a-f]{8}|[0-9a-f]{17})$"
 
 
 class TemplateVersion(Strict):
@@ -177,7 +177,7 @@ class TemplateVersion(Strict):
     @field_validator("id")
     @classmethod
     def _is_an_id(cls, given: str) -> str:
-        if not re.search(_TEMPLATE_ID, given):
+        if not re.fullmatch(_TEMPLATE_ID, given):
             fix = "write what EC2 calls it: lt- and 8 or 17 digits or letters from a to f"
             raise ValueError(f"got {shown(given)}, which is no id of a launch template; {fix}")
         return given

@@ -413,7 +413,7 @@ def _limited(
     machines: Machines,
 ) -> None:
     """Count a limit above 0 on GPUs as evidence, unless the requirements take machines without GPUs only."""
-    named = machines.names or any(True for _ in wanted.listed(*types))
+    named = machines.names or any(one.operator == "In" for _, one in wanted.of(*types))
     if named or not any(_taken(wanted, each) or not each.gpu_machines() for each in providers):
         return
     for resource, vendor in _RESOURCES.items():

@@ -143,6 +143,32 @@ config:
     ]
 
 
+@pytest.mark.parametrize(
+    ("given", "is_one"),
+    [
+        ("lt-01234567", True),
+        ("lt-0123456789abcdef0", True),
+        ("lt-0123456789", False),
+        ("lt-0123456789abcdef01", False),
+        (r"lt-01234567\n", False),
+    ],
+)
+def test_ids_of_launch_templates(given: str, is_one: bool, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(
+        f"""\
+config:
+  gpupools:clusters:
+    t: {{cloud: aws, name: t, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0a]}}
+  gpupools:pools:
+    a: {{clusters: [t], gpu: L4, nodes: {{max: 2}}, nmae: x, adopt: {{launch_template: {{id: "{given}", version: 1}}}}}}
+""",
+        folder,
+        capsys,
+    )
+
+    assert any(AN_ID in each for each in said) is not is_one
+
+
 def test_networks_of_gpudirect(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def pool(name: str, machine: str, *networks: str) -> str:
         each = "".join(f"        - {{network: {net}, subnetwork: s}}\n" for net in networks)

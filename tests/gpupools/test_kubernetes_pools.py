@@ -155,6 +155,11 @@ TYPE = "node.kubernetes.io/instance-type"
         pytest.param(node_pool(limits={"nvidia.com/gpu": "8"}), "open", id="a limit on GPUs"),
         pytest.param(node_pool(limits={"cpu": "1000"}), "cpu", id="a limit on CPUs"),
         pytest.param(
+            node_pool(need(TYPE, "In", UNKNOWN), limits={"nvidia.com/gpu": 8}),
+            "undecided",
+            id="a limit on GPUs, types unknown",
+        ),
+        pytest.param(
             node_pool(need(f"{AWS}/instance-category", "In", "m"), limits={"nvidia.com/gpu": 8}),
             "cpu",
             id="a limit that cannot be reached",
