@@ -41,7 +41,8 @@ from gpupools.providers import clouds
 _EXITS = """\
 exit codes:
   0  listed
-  1  a stack file is refused, two are for one stack, or stacks refer to each other in a circle
+  1  a stack file is refused, two are for one stack or have one pool, stacks refer to each other in a circle, or
+     DIR is in no repository
   2  called wrongly: also no git checkout, an unknown git reference
 """
 

@@ -187,6 +187,50 @@ def test_a_submodule_is_compared_with_the_commit_that_the_repository_has_of_it(
     assert names(answered(capsys, "--since", since, "--changed")["waves"][0]) == ["clone/dev", "inner/dev"]
 
 
+def test_a_submodule_that_is_not_checked_out_is_no_reason_to_stop(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    git("init", "-q")
+    git("add", "-A")
+    git("update-index", "--add", "--cacheinfo", f"160000,{'1' * 40},inner")
+    git("commit", "-qm", "One")
+    (repository / "inner").mkdir()
+
+    assert answered(capsys, "--since", "HEAD", "--changed")["removed"] == []
+
+
+@pytest.mark.parametrize("stands_in", ["Pulumi.yaml", ".git", "../Pulumi.yaml", "../.git"])
+def test_a_folder_of_a_repository_may_hold_no_stack(
+    stands_in: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "a").mkdir()
+    monkeypatch.chdir(tmp_path / "a")
+    assert answered(capsys, code=1)["result"] == "refused"
+    Path(stands_in).write_text("name: a\nruntime: go\n", encoding="utf-8")
+
+    assert answered(capsys)["stacks"] == []
+
+
+def test_clusters_of_which_not_all_is_known_are_not_taken_for_one(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    on_aks = """\
+config:
+  gpupools:clusters:
+    serve: {cloud: azure, name: serve, resource_group: ml%s}
+  gpupools:pools:
+    one: {clusters: [serve], gpu: T4, nodes: {max: 2}}
+"""
+    laid(repository, {f"base/Pulumi.{name}.yaml": on_aks % "" for name in ("dev", "old")})
+    assert answered(capsys)["result"] == "accepted"
+    subscription = ", subscription_id: 01234567-89ab-cdef-0123-456789abcdef"
+    laid(repository, {f"base/Pulumi.{name}.yaml": on_aks % subscription for name in ("dev", "old")})
+
+    assert answered(capsys, code=1)["problems"][0]["what"].startswith(
+        "the same cluster has serve/one of base/Pulumi.dev"
+    )
+
+
 @pytest.mark.parametrize(
     ("files", "reason"),
     [

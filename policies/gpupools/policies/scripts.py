@@ -167,9 +167,10 @@ def cuts_taints(given: Mapping[str, Any], path: str) -> bool:
         given: A step of a JSON patch, a map inside a merge patch, or what applies a manifest.
         path: Where it stands.
     """
-    aim = given.get("path")
-    if given.get("op") in ("remove", "replace", "move") and isinstance(aim, str) and _TAINTS_AT.match(aim):
-        return given["op"] != "replace" or not _KEPT.search(str(given.get("value")))
+    operation = given.get("op")
+    aim = given.get("from" if operation == "move" else "path")
+    if operation in ("remove", "replace", "move") and isinstance(aim, str) and _TAINTS_AT.match(aim):
+        return operation != "replace" or not _KEPT.search(str(given.get("value")))
     if "taints" in given and given["taints"] in (None, []):
         return "patch" in path.casefold()
     manifest = given.get("manifest")

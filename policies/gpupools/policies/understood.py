@@ -396,6 +396,7 @@ def _evidence(
             elif len(value) >= _LEAST_SCRIPT and (len(value) >= LEAST_ENCODED or " " in value or "(" in value):
                 yield from ((sort, f"{said} at {_path(trail)}") for sort, said in _written(value, judged))
         elif isinstance(value, dict | Mapping):
+            spend(min(len(value), left) * _CHARACTERS_PER_VALUE)
             kind = value.get("kind")
             if trail and isinstance(kind, str) and kind in _pool_kinds() and "apiVersion" in value and "spec" in value:
                 yield _POOL_TEXT, f"holds a {kind} at {_path(trail)}"
@@ -410,8 +411,8 @@ def _evidence(
             if of_cloud and (joins := next((key for key, item in value.items() if item and _joins(key)), "")):
                 yield _CLUSTER, f"has {shown(joins)}"
         elif isinstance(value, list):
+            spend(min(len(value), left) * _CHARACTERS_PER_VALUE)
             inside += [((trail, place), one) for place, one in enumerate(value) if not isinstance(one, int | float)]
-    spend((_MOST_VALUES - left) * _CHARACTERS_PER_VALUE)
     if inside:
         yield _MACHINE if machines else ELSEWHERE, f"holds more than {_MOST_VALUES} values"
 

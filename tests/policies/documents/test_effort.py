@@ -88,6 +88,11 @@ def test_what_is_looked_through_in_one_file_is_bounded_and_the_rest_is_refused(
 
 COSTLY: dict[str, dict[str, Any]] = {
     "many values": {"apiVersion": "things.example/v1", "kind": "Thing", "spec": {"list": ["a b"] * 2_000}},
+    "many values after a machine": {
+        "apiVersion": "things.example/v1",
+        "kind": "Thing",
+        "spec": {"list": ["p5.48xlarge", *["a b"] * 2_000]},
+    },
     "the word taints": config_map(" taints" * 100),
     "values of a chart": {
         "apiVersion": "argoproj.io/v1alpha1",

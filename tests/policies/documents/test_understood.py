@@ -497,6 +497,7 @@ OBJECTS = [
             ("of a GPU", "pools:\n  - size: p5.48xlarge\n    min: 0\n", NOT_UNDERSTOOD),
             ("of a pool", yaml.safe_dump({"extraObjects": [UNTAINTED]}), NOT_UNDERSTOOD),
             ("of a CPU", "pools:\n  - size: m5.large\n    min: 0\n", ADVISED),
+            ("of a GPU, in a list", ["a: b\n", "pools:\n  - size: p5.48xlarge\n    min: 0\n"], NOT_UNDERSTOOD),
             ("that are no YAML", "pools: [\n", ADVISED),
         ]
     ),
@@ -1108,7 +1109,13 @@ UNTAINTS = [
     "kubectl get node x -o json | jq 'del(.spec.taints)' | kubectl replace -f -",
     "KUBE_EDITOR='sed -i /taints/d' kubectl edit node gpu-1 ",
     CURL.replace("{}", '{"spec":{"taints":[]}}'),
+    CURL.replace("-X PATCH ", "").replace("{}", '{"spec":{"taints":[]}}').replace(" -d", " -X PATCH -d"),
+    """curl -d '{"spec":{"taints":[]}}' https://api/api/v1/nodes/x -X PATCH""",
+    "requests.patch(f'{host}/api/v1/nodes/{name}', json={'spec': {'taints': []}})",
     "v1.patch_node(name, {'spec': {'taints': []}})",
+    """jq 'del(.spec.taints[] | select(.key=="nvidia.com/gpu"))' node.json | kubectl replace -f -""",
+    "kubectl get nodes -o jsonpath='{.items[*].spec.taints}'\n" + PATCH.replace("{}", '{"spec":{"taints":[]}}'),
+    'kubectl patch node\\\n gpu-1 -p \'{"spec":{"taints":[]}}\'',
 ]
 KEEPS = [
     "kubectl taint nodes --all node.cilium.io/agent-not-ready-",
@@ -1167,24 +1174,38 @@ def mutating(expression: str) -> str:
     return manifest("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", spec=spec)
 
 
-def argo(patch: str) -> str:
-    resource = {"action": "patch", "manifest": patch}
+def argo(patch: str, action: str = "patch") -> str:
+    resource = {"action": action, "manifest": patch}
     return manifest("argoproj.io/v1alpha1", "Workflow", spec={"templates": [{"resource": resource}]})
+
+
+def fluxcd(**operation: Any) -> str:
+    patches = [{"target": {"kind": "Node"}, "patch": [operation]}]
+    return manifest("kustomize.toolkit.fluxcd.io/v1beta1", "Kustomization", spec={"patchesJson6902": patches})
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
         (kyverno(patchesJson6902="- op: remove\n  path: /spec/taints\n"), NOT_UNDERSTOOD),
+        (fluxcd(op="remove", path="/spec/taints/0"), NOT_UNDERSTOOD),
+        (fluxcd(op="replace", path="/spec/taints", value=[]), NOT_UNDERSTOOD),
+        (fluxcd(op="replace", path="/spec/taints", value=[GPU_TAINT]), FINE),
+        (fluxcd(op="add", path="/spec/taints/-", value=GPU_TAINT), FINE),
+        (fluxcd(**{"op": "move", "from": "/spec/taints", "path": "/metadata/annotations/a"}), NOT_UNDERSTOOD),
         (kyverno(patchesJson6902="- op: remove\n  path: /metadata/labels/taints\n"), FINE),
         (kyverno(**merged(None)), NOT_UNDERSTOOD),
         (kyverno(**merged([])), NOT_UNDERSTOOD),
         (kyverno(**merged([GPU_TAINT])), FINE),
         (mutating("[JSONPatch{op: 'remove', path: '/spec/taints'}]"), NOT_UNDERSTOOD),
+        (mutating("[JSONPatch{op: 'move', from: '/spec/taints/0', path: '/spec/a'}]"), NOT_UNDERSTOOD),
         (mutating("[JSONPatch{op: 'add', path: '/metadata/labels/a', value: 'b'}]"), FINE),
         (argo("kind: Node\nspec:\n  taints: []\n"), NOT_UNDERSTOOD),
+        (argo("kind: NodePool\nspec:\n  taints: null\n", "replace"), NOT_UNDERSTOOD),
+        (argo("kind: Node\nspec:\n  taints: ~\n", "create"), FINE),
         (argo("kind: Node\nmetadata: {labels: {a: b}}\n"), FINE),
         ({"AWSTemplateFormatVersion": "2010-09-09", "Transform": ["Mine"], "Resources": {}}, NOT_UNDERSTOOD),
+        ({"AWSTemplateFormatVersion": "2010-09-09", "Transform": {"Name": "Mine"}, "Resources": {}}, NOT_UNDERSTOOD),
         ({"AWSTemplateFormatVersion": "2010-09-09", "Transform": "AWS::Include", "Resources": {}}, NOT_UNDERSTOOD),
         ({"AWSTemplateFormatVersion": "2010-09-09", "Transform": "AWS::Serverless-2016-10-31", "Resources": {}}, FINE),
     ],
@@ -1220,8 +1241,9 @@ TAINTED_NODE = "/etc/eks/bootstrap.sh a --kubelet-extra-args '--register-with-ta
         (REMOTE, "m5.xlarge", FINE),
         (LOCAL, "g5.xlarge", FINE),
         ([f"{each}\n{TAINTED_NODE}" for each in (*REMOTE, *LOCAL)], "g5.xlarge", FINE),
+        ([f"{each}\n/etc/eks/bootstrap.sh a" for each in (*REMOTE, *LOCAL)], "g5.xlarge", DEFINITE),
     ],
-    ids=["that may join", "of a CPU machine", "that installs something", "beside one that taints"],
+    ids=["that may join", "of a CPU machine", "that installs something", "beside one that taints", "that does not"],
 )
 def test_a_script_from_an_address_that_may_make_a_node_cannot_be_verified(
     scripts: list[str], machine: str, expected: list[Any], judge: Judge
@@ -1241,12 +1263,14 @@ def test_base64_in_short_lines_or_after_a_blank_is_opened(judge: Judge) -> None:
         assert found(judge(manifest("v1", "ConfigMap", data={"a": value}))) == DEFINITE
 
 
-def test_how_a_template_inside_a_stack_is_hardened_is_told_once(judge: Judge) -> None:
+@pytest.mark.parametrize("first", ["g5.xlarge", "m5.xlarge"])
+def test_how_a_template_inside_a_stack_is_hardened_is_told_once(first: str, judge: Judge) -> None:
     options = {"MetadataOptions": {"HttpPutResponseHopLimit": 3}}
     template = {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": options}}
     properties = {"InstanceTypes": ["g5.xlarge"], "Taints": HARD, "LaunchTemplate": {"Id": {"Ref": "Lt"}}}
     group = {"Type": "AWS::EKS::Nodegroup", "Properties": properties}
-    body = json.dumps({"Resources": {"Lt": template, "One": group, "Two": group}})
+    one = {**group, "Properties": {**properties, "InstanceTypes": [first]}}
+    body = json.dumps({"Resources": {"Lt": template, "One": one, "Two": group}})
 
     judged = judge(plan("aws_cloudformation_stack", {"template_body": body}))
     (hops,) = [each.message for each in judged.found if "metadata-hop-limit" in each.message]
