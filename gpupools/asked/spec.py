@@ -511,6 +511,12 @@ SHARING_KINDS: tuple[str, ...] = (
 """Every way of sharing the capability matrix has a row for."""
 
 
+def has_control_daemon(kind: str) -> bool:
+    """Say whether a daemon of the device plugin's chart serves the containers in a kind of `SHARING_KINDS`."""
+    mode = shared_mode(kind)
+    return mode is not None and mode.facts.control_daemon
+
+
 def shared_mode(kind: str) -> type[SharedMode] | None:
     """Return how containers share a device in a kind of `SHARING_KINDS`; None where each has one to itself."""
     return SHARED_MODES.get(kind.rpartition("+")[2])

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from gpupools.asked.overrides import override_problems, tellable
+from gpupools.asked.spec import SHARED_MODES
 from gpupools.base.errors import Problem, Rejected
 from gpupools.base.output import answer, tell
 from gpupools.commands.files import add_within, links_out
@@ -321,7 +322,7 @@ def _config(pools: Sequence[_Pool], served: Mapping[str, str], team: str | None)
         if existing in served:
             clusters[pool.cluster]["runtime"].setdefault("existing", {})[existing] = served[existing]
         way = pool.keys.get("sharing", {})
-        if team is not None and (way.get("mode") in ("time-slicing", "mps") or way.get("share")):
+        if team is not None and (way.get("mode") in SHARED_MODES or way.get("share")):
             pool.keys["trust"] = {"team": team}
         disk = pool.keys.get("disk_gib", _LEAST_DISK)
         if isinstance(disk, int) and disk < _LEAST_DISK:

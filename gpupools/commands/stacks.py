@@ -308,6 +308,7 @@ def _is_other(file: Path, since: str, folder: Path) -> bool:
 
 _ACCOUNTS = ("account", "project", "subscription_id")
 _REGIONS = ("region", "location")
+"""Keys of clusters, of which a cloud may have none: those of AKS say no region."""
 
 
 def _where(cluster: Cluster) -> dict[str, str | None]:
@@ -371,10 +372,9 @@ def _as_text(each: _Listed, others: Sequence[Placed], number: int) -> Iterator[s
     turn = f", in turn {number}" if number else ""
     yield f"{each.placed.file}: {each.placed.name}{turn}"
     for key, cluster, pools in each.clusters():
-        where = _where(cluster)
-        told = " ".join(
-            where[part] or f"({part} is not in the file)" for part in ("account", "region") if _told(where, part)
-        )
+        where, keys = _where(cluster), place(cluster).keys()
+        parts = [part for part, named in (("account", _ACCOUNTS), ("region", _REGIONS)) if not keys.isdisjoint(named)]
+        told = " ".join(where[part] or f"({part} is not in the file)" for part in parts)
         names = ", ".join(f"{pool.name} (≤ {pool.max_nodes} × {pool.instance.name})" for pool in pools) or "no pools"
         yield f"  {key}: {clouds()[cluster.cloud].service} {told}: {names}"
     for name, found in each.after(others):
@@ -383,8 +383,3 @@ def _as_text(each: _Listed, others: Sequence[Placed], number: int) -> Iterator[s
         yield f"  changed: {', '.join(each.changed)}: {in_words(each.becomes)}"
     elif each.changed:
         yield f"  changed: {', '.join(each.changed)}; {each.not_compared or 'not compared'}"
-
-
-def _told(where: Mapping[str, str | None], part: str) -> bool:
-    """Say whether a cloud's clusters have that part: those of AKS say no region."""
-    return part == "account" or where["cloud"] != "azure"

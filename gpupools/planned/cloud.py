@@ -166,6 +166,10 @@ class Choices:
         """Say why a pod that waits is not enough for the autoscaler to start a node; None where it is."""
         return None
 
+    def repairs_nodes(self) -> bool:
+        """Say whether the cloud replaces nodes that something calls broken."""
+        return False
+
     def beside_gpus(self) -> Mapping[str, str]:
         """Return what each node offers beside GPUs, RDMA interfaces and huge pages: resource name to quantity."""
         return {}

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gpupools.asked.spec import has_control_daemon
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import Release, RuntimePlan
 from gpupools.runtime.charts import is_older, known_versions, value_paths, value_seen, versions_installed
@@ -121,7 +122,7 @@ def release_changes(
         pools: The pools before: those with pods that run.
     """
     before = {(plan.cluster, release.name): release for plan in old for release in plan.releases}
-    mps = {(pool.cluster, pool.name) for pool in pools if pool.sharing_kind.endswith("mps")}
+    mps = {(pool.cluster, pool.name) for pool in pools if has_control_daemon(pool.sharing_kind)}
     found = []
     for plan in new:
         for release in plan.releases:

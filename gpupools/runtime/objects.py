@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from gpupools.asked.runtime_spec import Trust
+from gpupools.asked.spec import has_control_daemon
 from gpupools.planned.configs import (
     DEFAULT_CONFIG,
     Flags,
@@ -177,17 +178,13 @@ _WRITABLE = "The root file system is writable: NVIDIA's container toolkit update
 _AS_ROOT = "It runs as root: the MPS daemon serves clients of one user at a time, which is the one of most images."
 
 
-def _serves_one_user(pool: PoolPlan) -> bool:
-    return pool.sharing_kind.endswith("mps")
-
-
 def smoke_test(pool: PoolPlan, pulls: Pulls = PUBLIC) -> KubernetesObject:
     """Declare a Job that adds two vectors on one unit of a pool; a changed pool gets a Job of a new name.
 
     Where nodes may come long after the update, nothing waits for the Job: it runs when they do.
     """
     late = pool.choices.nodes_come_late()
-    pod, as_root = pool.pod(gpu_only=True), _serves_one_user(pool)
+    pod, as_root = pool.pod(gpu_only=True), has_control_daemon(pool.sharing_kind)
     (asked,) = pod["containers"]
     container = {
         **asked,
@@ -251,7 +248,7 @@ def smoke_namespace(pools: Iterable[PoolPlan]) -> KubernetesObject:
     """Declare the namespace of the smoke tests, whose pods need nothing of the host but, on some nodes, its driver."""
     pools = tuple(pools)
     mounting = ", ".join(pool.name for pool in pools if pool.driver_mount is not None)
-    as_root = ", ".join(pool.name for pool in pools if _serves_one_user(pool))
+    as_root = ", ".join(pool.name for pool in pools if has_control_daemon(pool.sharing_kind))
     why = "holds the smoke tests apart from everything else"
     if mounting:  # every lower level forbids hostPath
         note = f"privileged: pods of {mounting} mount the driver from the host, for reading"

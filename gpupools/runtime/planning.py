@@ -835,7 +835,7 @@ def _check_helpers(draft: _Draft, measured: set[str]) -> None:
     if agent is None or "node_monitoring_agent" not in draft.cloud.helpers:
         return
     for pool in draft.pools:
-        repaired = getattr(pool.choices, "auto_repair", False)
+        repaired = pool.choices.repairs_nodes()
         if pool.name in measured and repaired and may_run(agent, pool.labels, draft.cloud):
             what = (
                 f"is on, and {agent.name} calls a node broken whose DCGM it does not reach, which a second one, of the "
@@ -867,7 +867,7 @@ def _needed_beside(draft: _Draft, measured: set[str]) -> Iterator[str]:
     if "node_monitoring_agent" not in helpers:
         return
     agent = existing.node_monitoring_agent
-    repaired = [pool for pool in draft.pools if getattr(pool.choices, "auto_repair", False)]
+    repaired = [pool for pool in draft.pools if pool.choices.repairs_nodes()]
     two = [pool.name for pool in repaired if pool.name in measured]
     if agent is None and two:
         what = f"with the add-on eks-node-monitoring-agent, healthy nodes of {', '.join(two)} would be replaced"

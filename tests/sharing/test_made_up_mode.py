@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,11 +15,11 @@ import pytest
 import yaml
 
 import gpupools.asked.spec
-from gpupools.asked.spec import SharedFacts, SharedGpu, WayOfSharing
+from gpupools.asked.spec import SHARED_MODES, SharedFacts, SharedGpu, WayOfSharing
 from tests.sharing.places import lacking
 from tests.source_roots import FOLDERS, python_path
 
-pytestmark = pytest.mark.slow
+copies_the_tree = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SPEC = Path(gpupools.asked.spec.__file__)
@@ -126,6 +127,7 @@ def test_every_way_of_sharing_has_its_words_everywhere() -> None:
     assert lacking() == []
 
 
+@copies_the_tree
 def test_a_model_alone_is_told_every_place_it_lacks_at_once(trees: tuple[Path, Path]) -> None:
     found = places(trees[0])
 
@@ -142,10 +144,12 @@ def test_a_model_alone_is_told_every_place_it_lacks_at_once(trees: tuple[Path, P
     assert "providers/gpupools/providers/azure/capabilities.py CAPABILITIES: device-plugin mig-mixed+lanes" in found
 
 
+@copies_the_tree
 def test_with_its_rows_it_lacks_nothing(trees: tuple[Path, Path]) -> None:
     assert places(trees[1]) == []
 
 
+@copies_the_tree
 @pytest.mark.parametrize(
     ("keys", "problem"),
     [
@@ -169,6 +173,7 @@ def test_it_is_held_to_what_it_says(trees: tuple[Path, Path], keys: dict[str, An
     assert problem in done.stdout + done.stderr
 
 
+@copies_the_tree
 def test_it_is_planned_declared_and_read_back(trees: tuple[Path, Path]) -> None:
     tree = trees[1]
     path = stack_file(tree, trust={"team": "research"})
@@ -195,6 +200,7 @@ def test_it_is_planned_declared_and_read_back(trees: tuple[Path, Path]) -> None:
     assert "lanes × 4" in gpupools_in(tree, "preview", path).stdout
 
 
+@copies_the_tree
 def test_the_matrix_answers_for_it(trees: tuple[Path, Path]) -> None:
     rows = json.loads(gpupools_in(trees[1], "matrix", "--json").stdout)["rows"]
     lanes = {
@@ -229,19 +235,28 @@ def test_a_way_that_neither_shares_nor_cuts_has_to_say_so() -> None:
 
 
 def test_nobody_asks_which_way_of_sharing_it_is() -> None:
-    tree = ast.parse(SPEC.read_text(encoding="utf-8"))
     bases = {"WayOfSharing", "SharedMode", "SharingMode"}
-    for each in tree.body:
+    for each in ast.parse(SPEC.read_text(encoding="utf-8")).body:
         if isinstance(each, ast.ClassDef) and {ast.unparse(base) for base in each.bases} & bases:
             bases.add(each.name)
     asked = []
-    for package in FOLDERS:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                call = isinstance(node, ast.Call) and ast.unparse(node.func) in ("isinstance", "issubclass")
-                if call or isinstance(node, ast.MatchClass):
-                    names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
-                    asked += [f"{path.relative_to(ROOT)}: {ast.unparse(node)}"] * bool(names & bases)
+    for path in (path for package in FOLDERS for path in sorted((ROOT / package).rglob("*.py"))):
+        text = path.read_text(encoding="utf-8")
+        if any(word in text for word in (*bases, *SHARED_MODES)):
+            asked += [f"{path.relative_to(ROOT)}: {one}" for one in questions(ast.parse(text), bases)]
 
     assert bases >= {"WholeGpu", "SharedGpu", "TimeSlicing", "Mps", "Mig"}
     assert asked == []
+
+
+def questions(tree: ast.AST, bases: set[str]) -> Iterator[str]:
+    """Yield what asks for a model, or compares the name of a mode."""
+    for node in ast.walk(tree):
+        called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        inside = [*ast.walk(node)] if called or isinstance(node, ast.Compare | ast.MatchClass | ast.MatchValue) else []
+        if called in ("isinstance", "issubclass") or isinstance(node, ast.MatchClass):
+            names = {each.id for each in inside if isinstance(each, ast.Name)}
+            yield from [ast.unparse(node)] * bool(names & bases)
+        elif called.endswith((".endswith", ".startswith")) or isinstance(node, ast.Compare | ast.MatchValue):
+            values = {each.value for each in inside if isinstance(each, ast.Constant)}
+            yield from [ast.unparse(node)] * bool(values & SHARED_MODES.keys())

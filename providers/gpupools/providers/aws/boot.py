@@ -47,6 +47,8 @@ BOTTLEROCKET_SHARING: Mapping[str, Mapping[str, bool]] = MappingProxyType(
 
 https://bottlerocket.dev/en/os/1.57.x/api/settings/kubelet-device-plugins/
 """
+RENAMED_BY_DEFAULT = frozenset({"time-slicing"})
+"""Those whose GPUs go by another name where the settings do not say."""
 
 
 # The commands and folders are Karpenter's for the same purpose: https://github.com/aws/karpenter-provider-aws,

@@ -142,6 +142,10 @@ class EksChoices(Choices):
         """Return the EFA interfaces and the huge pages set aside for them."""
         return self.node_resources
 
+    def repairs_nodes(self) -> bool:
+        """Say whether EKS replaces nodes that its monitoring agent calls broken."""
+        return self.auto_repair
+
     def nodes_come_late(self) -> bool:
         """Say whether the nodes come out of a Capacity Block, which may begin weeks from now."""
         return self.is_capacity_block

@@ -25,6 +25,7 @@ from gpupools.planned.outside import (
     text_of,
     without_nothing,
 )
+from gpupools.providers.aws.boot import RENAMED_BY_DEFAULT
 from gpupools.providers.aws.images import AL2023, BOTTLEROCKET
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP
@@ -252,15 +253,12 @@ def _sharing(found: Found) -> dict[str, Any] | None:
 
 
 def _renames(user_data: str, way: str) -> bool:
-    """Say whether shared GPUs go by another name; for time-slicing that is Bottlerocket's own default.
-
-    https://bottlerocket.dev/en/os/1.57.x/api/settings/kubelet-device-plugins/
-    """
+    """Say whether shared GPUs go by another name."""
     for _, kind, body in parts(decoded(user_data)):
         with suppress(tomllib.TOMLDecodeError, RecursionError):
             if kind == "toml":
                 said = at(tomllib.loads(body), f"settings.kubelet-device-plugins.nvidia.{way}.rename-by-default")
-                return said is True or (said is None and way == "time-slicing")
+                return said is True or (said is None and way in RENAMED_BY_DEFAULT)
     return False
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpupools.asked.spec import Cluster
+from gpupools.providers.aws.cluster import EksCluster
 
 _DATA = Path(__file__).parent / "registries.csv"
 
@@ -17,7 +18,7 @@ def own_registry(cluster: Cluster) -> str:
 
     https://docs.aws.amazon.com/eks/latest/userguide/add-ons-images.html
     """
-    return _registries().get(getattr(cluster, "region", ""), "")
+    return _registries().get(cluster.region, "") if isinstance(cluster, EksCluster) else ""
 
 
 def registry_login(host: str) -> str:

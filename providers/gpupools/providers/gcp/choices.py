@@ -201,6 +201,10 @@ class GkeChoices(Choices):
         """Return the node pool that was made by other means."""
         return self.adopted
 
+    def repairs_nodes(self) -> bool:
+        """Say whether GKE replaces nodes that it calls broken."""
+        return self.auto_repair
+
     def nodes_come_late(self) -> bool:
         """Say whether the nodes wait for room (https://docs.cloud.google.com/kubernetes-engine/docs/concepts/dws)."""
         return self.flex_start
