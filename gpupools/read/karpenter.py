@@ -170,6 +170,8 @@ class KarpenterProvider:
 
     What is no label of a machine with GPUs, though its name says so, stands there without a value.
     """
+    counts_none: bool = False
+    """Whether machines without GPUs have the label of their number too, with 0."""
     without_gpus: str = ""
     """Its label, without the domain, that all machines with GPUs have and no other."""
 
@@ -334,13 +336,15 @@ def _requested(
         each.shown(wanted, machines, clouds[named].reading().accelerator)
     for each in providers.values():
         for prefix in each.prefixes:
-            _selected(wanted, prefix, machines)
+            _selected(wanted, prefix, each, machines)
 
 
-def _selected(wanted: Requirements, prefix: str, machines: Machines) -> None:
+def _selected(wanted: Requirements, prefix: str, provider: KarpenterProvider, machines: Machines) -> None:
     """Count requirements on the accelerator itself."""
     for key, one in wanted.of(*(f"{prefix}{name}" for name in _GPU_KEYS)):
-        if one.wants:
+        # Below a number is only what has the label: kubernetes-sigs/karpenter pkg/scheduling/requirements.go.
+        below = one.operator in ("Lt", "Lte") and one.allows("1")
+        if one.wants or (below and not (provider.counts_none and key.endswith("gpu-count"))):
             amd = any("amd" in value.casefold() or "radeon" in value.casefold() for value in one.values)
             only_amd = amd and not any("nvidia" in value.casefold() for value in one.values)
             said = f"{one.path} {key} {', '.join(one.values)}".rstrip()

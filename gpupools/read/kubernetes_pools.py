@@ -63,10 +63,10 @@ def read_manifest(manifest: Mapping[str, Any], clouds: Clouds) -> tuple[PoolFact
 
 
 def read_template(type_token: str, properties: Mapping[str, Any], clouds: Clouds) -> PoolFacts | None:
-    """Read what a pool refers to: a node class of Karpenter, a bootstrap configuration of Cluster API.
+    """Read what a pool refers to: a node class of Karpenter, a bootstrap configuration of Cluster API, kOps' Cluster.
 
     They name no machine, so they are no pools: a class adds image, driver and hardening to one, a configuration
-    taints (`gpupools.read.inputs.joined`). None for any other object.
+    and a Cluster taints (`gpupools.read.inputs.joined`). None for any other object.
 
     Args:
         type_token: Pulumi type, or `<apiVersion>:<kind>` of a manifest with `kubernetes:` before it.
@@ -81,7 +81,9 @@ def read_template(type_token: str, properties: Mapping[str, Any], clouds: Clouds
         if match["kind"] in provider.classes:
             found = provider.classes[match["kind"]](spec)
             return replace(found, customised=tuple(clouds[name].reading().overridden(match["kind"], spec)))
-    return cluster_api.read_bootstrap(type_token, properties, clouds)
+    group = match["version"].rpartition("/")[0]
+    cluster = node_groups.read_cluster(group, match["kind"], properties)
+    return cluster or cluster_api.read_bootstrap(type_token, properties, clouds)
 
 
 def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> Iterator[PoolFacts]:
@@ -126,7 +128,7 @@ def kinds_read(clouds: Clouds) -> Iterator[tuple[str, str]]:
     yield from sorted(_KARPENTER)
     yield from cluster_api.KINDS
     yield from cluster_api.joined_kinds(clouds)
-    yield from node_groups.KINDS
+    yield from (*node_groups.KINDS, node_groups.CLUSTER)
     yield from holders.KINDS
     for cloud in clouds.values():
         objects = cloud.reading().objects

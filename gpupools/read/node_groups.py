@@ -16,7 +16,8 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts
+from gpupools.base.taints import GPU_TAINT
+from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts, Reference
 from gpupools.read.inputs import (
     KUBERNETES_EFFECTS,
     Machines,
@@ -153,10 +154,38 @@ def _kops(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
     managed = flag(at(given, "spec.containerd.nvidiaGPU.enabled"))
     if managed:
         read.line("nvidia.com/gpu:NoSchedule", "spec.containerd.nvidiaGPU")
-    elif managed is None:
-        read.unknown[:] = ["spec.taints"]
-        read.note("containerd.nvidiaGPU of the Cluster: where it is enabled, kOps taints nodes with GPUs")
-    yield told(facts, machines, read, "spec.taints", texts=True)
+    pool = told(facts, machines, read, "spec.taints", texts=True)
+    if managed is None:
+        named = text(mapping(at(given, "metadata.labels")).get(_OF_CLUSTER))
+        types = tuple(f"kubernetes:kops.k8s.io/{version}:Cluster" for version in ("v1alpha2", "v1alpha3"))
+        whole = Reference(_CLUSTER, types, named, frozenset({"taints"}))
+        pool = replace(pool, elsewhere=(whole,), open_taints=(_CLUSTER,))
+    yield pool
+
+
+_OF_CLUSTER, _CLUSTER = "kops.k8s.io/cluster", "containerd.nvidiaGPU of the Cluster"
+
+
+def read_cluster(group: str, kind: str, given: Mapping[str, Any]) -> PoolFacts | None:
+    """Read what kOps' Cluster decides for its InstanceGroups: where `nvidiaGPU` is enabled, kOps taints GPU nodes.
+
+    Returns:
+        None for any other object.
+    """
+    if (group, kind) != CLUSTER:
+        return None
+    managed = at(given, "spec.containerd.nvidiaGPU.enabled")
+    late = managed is UNKNOWN or at(given, "spec") is UNKNOWN
+    return PoolFacts(
+        "kubernetes",
+        (),
+        Fraction(0),
+        (GPU_TAINT,) if flag(managed) else (),
+        open_taints=("spec.containerd.nvidiaGPU.enabled",) if late else (),
+    )
+
+
+CLUSTER = ("kops.k8s.io", "Cluster")
 
 
 def _of_spec(known: NodeGroup) -> "Reader":

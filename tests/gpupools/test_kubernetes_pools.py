@@ -131,6 +131,12 @@ TYPE = "node.kubernetes.io/instance-type"
         ),
         pytest.param(node_pool(need(f"{AWS}/instance-gpu-count", "Gt", "0")), "open", id="a count"),
         pytest.param(node_pool(need(f"{AWS}/instance-gpu-count", "Lt", "1")), "cpu", id="a count below 1"),
+        # What has no GPU has no such label there, so it is not below.
+        pytest.param(node_pool(need(f"{AWS}/instance-gpu-count", "Lt", "9")), "open", id="a count below 9"),
+        pytest.param(node_pool(need(f"{AWS}/instance-gpu-memory", "Lte", "24576")), "open", id="memory of at most"),
+        pytest.param(
+            node_pool(need(f"{AZURE}/sku-gpu-count", "Lt", "9")), "cpu", id="Azure's count below 9, which 0 is"
+        ),
         pytest.param(node_pool(need(f"{AWS}/instance-gpu-count", "In", "0")), "cpu", id="a count of 0"),
         pytest.param(node_pool(need(f"{AWS}/instance-gpu-name", "In", "a100")), "open", id="a GPU's name"),
         pytest.param(

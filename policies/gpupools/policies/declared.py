@@ -482,11 +482,16 @@ def _kind(resource: Declared) -> str:
 
 def _own_name(resource: Declared) -> tuple[Any, Any]:
     meta = mapping(resource.inputs.get("metadata"))
-    return _word(meta.get("name")), _word(meta.get("namespace"))
+    return _word(meta.get("name")), _namespace(meta.get("namespace"))
 
 
 def _key(named: Named) -> tuple[Any, Any, Any]:
-    return _word(named.kind), _word(named.name), _word(named.namespace)
+    return _word(named.kind), _word(named.name), _namespace(named.namespace)
+
+
+def _namespace(value: Any) -> Any:
+    """Return the namespace that an object is in; `kubectl` refuses one of another than it applies the rest to."""
+    return "default" if value is None else _word(value)
 
 
 def _word(value: Any) -> Any:

@@ -14,6 +14,12 @@ from gpupools.runtime.charts import charts
 _EXACT = re.compile(r"v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
 _FLOATING = re.compile(r"(?:.*[-_.])?(?:latest|main|master|nightly|devel|edge|stable)", re.IGNORECASE)
 
+# CUDA comes as base, runtime and devel: https://hub.docker.com/r/nvidia/cuda
+_FLAVOUR = re.compile(r"\d+\.\d+(?:\.\d+)?-devel")
+# The branch, then the kernel that it was compiled for; which release of the branch, nobody sees.
+# https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/precompiled-drivers.html
+_PRECOMPILED = re.compile(r"\d{3}(?:-.+)?")
+
 
 def pinned(software: DeclaredSoftware, context: Context) -> Iterator[Finding]:
     """Find a chart or image that may be another one tomorrow, or is older than a published security fix."""
@@ -24,7 +30,8 @@ def pinned(software: DeclaredSoftware, context: Context) -> Iterator[Finding]:
     for path, image in software.images:
         component = IMAGES[known_image(image)][0]
         _, tag, digest = split_image(image)
-        if not digest and (not tag or _FLOATING.fullmatch(tag)):
+        floats = _FLOATING.fullmatch(tag) and not (known_image(image) == "nvidia/cuda" and _FLAVOUR.fullmatch(tag))
+        if not digest and (not tag or floats):
             what = f"the image is not pinned: {tag or 'no tag'}"
             yield Finding(what=what, property=path, found=image, fix="name an exact tag or a digest")
         elif tag:
@@ -109,7 +116,17 @@ def _parts(software: DeclaredSoftware) -> Iterator[Finding]:
 
 def _old(component: str, version: str, path: str, what: str) -> Iterator[Finding]:
     row = below_floor(component, version) if component else None
-    if row is not None:
+    if row is not None and component == "driver" and row.branch == version[:3] and _PRECOMPILED.fullmatch(version):
+        yield Finding(
+            what=f"{what} {version} is some release of branch {row.branch}, so whether it has the fix of "
+            f"{row.cves.replace(' ', ', ')} cannot be verified",
+            property=path,
+            found=version,
+            fix=f"name the digest of an image with {_least(row)} or newer",
+            source=row.source,
+            unverified=True,
+        )
+    elif row is not None:
         yield Finding(
             what=f"{what} {version} lacks the fix of {row.cves.replace(' ', ', ')}",
             property=path,

@@ -389,7 +389,8 @@ def _evidence(
         trail, value = inside.pop()
         left -= 1
         if isinstance(value, str):
-            if machines and len(value) <= _LONGEST_LIST and (named := _machine_in(value, of_cloud)):
+            named = _machine_in(value, of_cloud) if machines and len(value) <= _LONGEST_LIST else ""
+            if named and not _chooses_nodes(trail):
                 yield _MACHINE, f"names the machine {shown(named)} at {_path(trail)}"
             elif machines and _are_values(trail) and (values := _parsed(value)):
                 inside.append((trail, values))
@@ -415,6 +416,20 @@ def _evidence(
             inside += [((trail, place), one) for place, one in enumerate(value) if not isinstance(one, int | float)]
     if inside:
         yield _MACHINE if machines else ELSEWHERE, f"holds more than {_MOST_VALUES} values"
+
+
+# Of a pod's specification, whoever holds it: they choose among nodes that others bring.
+# https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/
+_CHOOSES = frozenset({"nodeSelector", "nodeAffinity"})
+
+
+def _chooses_nodes(trail: "_Trail") -> bool:
+    """Say whether a text stands where a workload says on which nodes it runs."""
+    while trail is not None:
+        trail, step = trail
+        if step in _CHOOSES:
+            return True
+    return False
 
 
 def _are_values(trail: "_Trail") -> bool:

@@ -207,6 +207,18 @@ def test_machines_are_judged_with_their_bootstrap(
     assert faults(judged(judge, *reversed(objects))) == expected
 
 
+def test_no_namespace_is_the_default_one(judge: Judge) -> None:
+    objects = [machine(), deployment(), kubeadm({"taints": [TAINT]})]
+    for place, one in enumerate(objects):
+        one["metadata"]["namespace"] = "default"
+        if place:
+            del one["metadata"]["namespace"]
+
+    assert faults(judged(judge, *objects)) == []
+    objects[1]["metadata"]["namespace"] = "ml"
+    assert faults(judged(judge, *objects)) == [("AWSMachineTemplate/default/gpu", False)]
+
+
 def test_a_machine_pool_names_objects_that_are_no_templates(judge: Judge) -> None:
     spec = {"awsLaunchTemplate": {"instanceType": "p4d.24xlarge"}}
     joins = {

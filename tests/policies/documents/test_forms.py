@@ -361,6 +361,27 @@ def test_every_workload_pins_nvidias_images(
     assert [(one.rule.name, one.finding.property) for one in judged.found] == [("gpu-software-pinned", path)]
 
 
+@pytest.mark.parametrize(
+    ("image", "what"),
+    [
+        ("nvcr.io/nvidia/cuda:9.0-devel", ""),
+        ("nvidia/cuda:12.4.1-devel-ubuntu22.04", ""),
+        ("nvidia/cuda:devel", "the image is not pinned"),
+        ("nvcr.io/nvidia/k8s-device-plugin:0.17-devel", "the image is not pinned"),
+        ("nvcr.io/nvidia/driver:535-5.4.0-150-generic-ubuntu22.04", "is some release of branch 535"),
+        ("nvcr.io/nvidia/driver:535.183.01-ubuntu22.04", "lacks the fix"),
+        ("nvcr.io/nvidia/driver:470-5.4.0-150-generic-ubuntu22.04", "lacks the fix"),  # no release of it has it
+    ],
+)
+def test_a_tag_says_what_it_says(image: str, what: str, judge: Callable[..., Judged]) -> None:
+    pod = {"containers": [{"name": "a", "image": image}]}
+    found = judge({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": pod}).found
+
+    assert [each.message for each in found if what not in each.message] == []
+    assert len(found) == bool(what)
+    assert all(each.finding.unverified is ("some release" in what) for each in found)
+
+
 def test_a_pinned_image_of_cuda_passes_and_what_runs_once_owns_nothing(judge: Callable[..., Judged]) -> None:
     exact = {"containers": [{"name": "a", "image": "nvidia/cuda:12.4.1-base-ubuntu22.04"}]}
     plugin = {"containers": [{"name": "a", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"}]}

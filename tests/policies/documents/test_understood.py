@@ -43,6 +43,8 @@ def found(judged: Judged, *rules: str) -> list[tuple[str, str, bool]]:
 
 DEFINITE = [("mandatory", "gpu-pool-tainted", False)]
 OPEN = [("mandatory", "gpu-pool-tainted", True)]
+DEFINITE_ELSEWHERE = [("mandatory", "gpu-pool-tainted-elsewhere", False)]
+OPEN_ELSEWHERE = [("mandatory", "gpu-pool-tainted-elsewhere", True)]
 NOT_UNDERSTOOD = [("mandatory", RULE, True)]
 ADVISED = [("advisory", RULE, False)]
 FINE: list[Any] = []
@@ -61,6 +63,13 @@ def karpenter(family: str, taints: Any = None) -> dict[str, Any]:
 
 def eksctl(**group: Any) -> str:
     return manifest("eksctl.io/v1alpha5", "ClusterConfig", managedNodeGroups=[{"name": "g", **group}])
+
+
+def _kops(meta: Any, containerd: Any) -> str:
+    metadata = {"name": "gpu", "labels": {"kops.k8s.io/cluster": "a"}, **meta}
+    group = manifest("kops.k8s.io/v1alpha2", "InstanceGroup", spec={"machineType": "g5.xlarge"}, metadata=metadata)
+    cluster = manifest("kops.k8s.io/v1alpha2", "Cluster", spec={"containerd": containerd}, metadata={"name": "a"})
+    return f"{cluster}---\n{group}"
 
 
 def node(labels: Mapping[str, str], taints: Any = (), **allocatable: str) -> str:
@@ -202,7 +211,7 @@ OBJECTS = [
     (
         "kOps bare",
         manifest("kops.k8s.io/v1alpha2", "InstanceGroup", spec={"role": "Node", "machineType": "g5.xlarge"}),
-        OPEN,
+        OPEN_ELSEWHERE,
     ),
     (
         "kOps tainted by itself",
@@ -526,6 +535,45 @@ OBJECTS = [
     ("Flux", manifest("helm.toolkit.fluxcd.io/v2", "HelmRelease", spec={}), ADVISED),
     ("workloads", manifest("jobset.x-k8s.io/v1alpha2", "JobSet", spec={}), FINE),
     ("an API of Kubernetes", manifest("networking.k8s.io/v1", "Ingress", spec={}), FINE),
+    *(
+        (
+            f"anybody's workload that asks for a node by its {kind}",
+            manifest("example.com/v1", "Thing", spec=spec),
+            wanted,
+        )
+        for kind, spec, wanted in [
+            ("selector", {"replicaSpecs": {"Worker": {"spec": {"nodeSelector": {"type": "p4d.24xlarge"}}}}}, ADVISED),
+            (
+                "affinity",
+                {
+                    "affinity": {
+                        "nodeAffinity": {"terms": [{"key": "node", "operator": "In", "values": ["p4d.24xlarge"]}]}
+                    }
+                },
+                ADVISED,
+            ),
+            ("type", {"nodeSelector": {"a": "b"}, "type": "p4d.24xlarge"}, NOT_UNDERSTOOD),
+        ]
+    ),
+    ("brokers", manifest("kafka.strimzi.io/v1", "KafkaNodePool", spec={"replicas": 3}), FINE),
+    ("anybody's pool", manifest("example.com/v1", "KafkaNodePool", spec={"replicas": 3}), NOT_UNDERSTOOD),
+    ("a class of another provider of Karpenter", manifest("karpenter.kwok.sh/v1", "KWOKNodeClass", spec={}), FINE),
+    ("another kind of its", manifest("karpenter.kwok.sh/v1", "KWOKThing", spec={}), NOT_UNDERSTOOD),
+    *(
+        (f"kOps, {name}", _kops(group, cluster), wanted)
+        for name, group, cluster, wanted in [
+            ("its cluster taints", {}, {"nvidiaGPU": {"enabled": True}}, FINE),
+            ("its cluster does not", {}, {"nvidiaGPU": {"enabled": False}}, DEFINITE_ELSEWHERE),
+            ("its cluster says nothing", {}, {}, DEFINITE_ELSEWHERE),
+            ("its cluster is made later", {}, "${CONTAINERD}", OPEN_ELSEWHERE),
+            (
+                "another cluster taints",
+                {"labels": {"kops.k8s.io/cluster": "b"}},
+                {"nvidiaGPU": {"enabled": True}},
+                OPEN_ELSEWHERE,
+            ),
+        ]
+    ),
     (
         "a resource set without its resource",
         manifest(

@@ -100,5 +100,6 @@ KARPENTER = KarpenterProvider(
     type_labels=(f"{_GROUP}/sku-name",),
     shown=_shown,
     gpu_machines=_gpu_machines,
-    without_gpus="sku-gpu-manufacturer",  # sku-gpu-count is 0 for them
+    counts_none=True,
+    without_gpus="sku-gpu-manufacturer",
 )
