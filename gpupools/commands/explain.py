@@ -35,6 +35,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=lambda given: explain(" ".join(given.text), given.json))
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
+
+
 class Entry(NamedTuple):
     """One thing that can be explained."""
 
@@ -48,7 +51,8 @@ class Entry(NamedTuple):
 
 def explain(text: str, as_json: bool) -> int:
     """Print what a text is about, all words for none; return 2 when nothing is known of it."""
-    found = _found(text) if text.strip() else [*_words().values(), *_rules().values()]
+    text = " ".join(_COLOUR.sub("", text).split())  # as pasted from a terminal, with its colours and line breaks
+    found = _found(text) if text else [*_words().values(), *_rules().values()]
     unknown = [] if found else [Problem((), f"{text[:200]!r} is not known here", _instead(text))]
     needs = sharing_needs() if [each.name for each in found] == ["sharing"] else ()
     if as_json:
@@ -57,7 +61,7 @@ def explain(text: str, as_json: bool) -> int:
         return 2 if unknown else 0
     for problem in unknown:
         tell(problem, error=True)
-    if not text.strip():
+    if not text:
         tell_table([(each.name, each.kind, each.what) for each in found], ("word", "kind", "what"), widths=(28, 6, 90))
         return 0
     for number, entry in enumerate(found):
@@ -122,10 +126,13 @@ def _found(text: str) -> list[Entry]:
     named = named or next((each for each in words() if whole in map(_plain, (each.also, *each.also.split()))), None)
     if named is not None:
         return [_words()[named.word]]
-    if "-" in text and (rule := _rules().get(text.strip())):
+    if len(text.split()) == 1 and ":" not in text and (keys := list(_keys(text))):
+        return keys
+    rule = next((each for name, each in _rules().items() if _plain(name) == _plain(text.strip("[]()'\"`.,"))), None)
+    if rule is not None:
         return [rule]
     if len(text.split()) == 1 and ":" not in text:
-        return list(_keys(text))
+        return []
     found = [*_rules_in(text), *_refusals_in(text), *_unknown_key(text), *_words_in(text)]
     return list(dict.fromkeys(found or _keys_in(text)))
 

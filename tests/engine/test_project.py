@@ -150,7 +150,7 @@ def test_workflows_preview_and_apply_by_the_policies_of_the_repository(engine: E
     file = folder / "stacks" / "Pulumi.dev.yaml"
     engine.gpupools("new", "dev", *EKS, "--gpu", "L4", "--max-nodes", "3", "-o", str(file)).well()
     engine.run("stack", "init", "dev", project=folder).well()
-    assert "gpupools:index:GpuNodePool train-l4 create" in engine.shell(step(host, "preview"), folder).well().output
+    assert "gpupools:index:GpuNodePool: (create)" in engine.shell(step(host, "preview"), folder).well().output
     engine.shell(step(host, "apply"), folder).well()
     assert len(engine.resources(NODE_GROUP)) == 1
 

@@ -50,6 +50,34 @@ def test_a_rule_is_explained_alone_and_in_a_finding(rule: Any, capsys: pytest.Ca
     assert in_a_finding == entry
 
 
+@pytest.mark.parametrize(
+    "form", [str.upper, str.title, "[{}]".format, " {} ".format, "`{}`".format, lambda name: name.replace("-", "_")]
+)
+def test_a_rule_is_found_as_it_is_pasted(form: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("gpu-pool-tainted", "other-accelerator-tainted"):
+        assert [each["name"] for each in explained(capsys, form(name))["entries"]] == [name]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        "pools.l4.sharing.mode: L4 cannot be cut into MIG instances; cloud-managed on aws cuts: A100-40GB",
+        "clusters.c.account: got '1'; write the 12 digits of an AWS account",
+        "plan.json:8: NodePool/gpu: mandatory: has 1 NVIDIA GPU per node, but no taint [gpu-pool-tainted]",
+    ],
+)
+def test_a_problem_is_the_same_with_the_colours_and_line_breaks_of_a_terminal(
+    problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pasted = (
+        "\x1b[31m"
+        + problem.replace(": ", "\x1b[0m: ").replace("a", "\x1b[1ma", 1).replace(" ", "\r\n    ")
+        + "\x1b[0m\n"
+    )
+
+    assert explained(capsys, pasted) == explained(capsys, problem)
+
+
 @pytest.mark.parametrize("cloud", clouds().values(), ids=lambda cloud: cloud.name)
 def test_a_refused_cell_of_the_matrix_is_found_by_what_check_says(
     cloud: Any, capsys: pytest.CaptureFixture[str]
