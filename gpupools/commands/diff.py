@@ -120,7 +120,7 @@ def _sides(files: Sequence[Path], since: str | None) -> tuple[Side, Side]:
     if len(files) > 1:
         raise CallError("--since takes one file, which is compared with what it was")
     file = files[0] if files else _only_stack_file()
-    return Side(Path(f"{since}:{file}"), file_at(since, file)), Side(file)
+    return Side(Path(f"{since}:{file}"), file_at(since, file, Path.cwd())), Side(file)
 
 
 def _json(found: Comparison) -> None:

@@ -29,7 +29,8 @@ def file_at(ref: str, file: Path, around: Path | None = None) -> bytes:
     Args:
         ref: The commit.
         file: Its path now.
-        around: A folder of the checkout whose commit it is, if the file may stand in a submodule of that.
+        around: A folder of the checkout whose commit it is, where the file stands in a submodule of that; as for
+            git itself, the folder that is asked in.
 
     Raises:
         NotInGit: It cannot be read there; `NotThen` where the commit is known and has no such file.
@@ -123,7 +124,7 @@ def _commit_below(top: Path, ref: str, outermost: Path | None) -> str:
     commit = _commit_below(above, ref, outermost)
     listed = _git(above, "ls-tree", "-z", "--full-tree", commit, "--", top.relative_to(above).as_posix())
     if not listed.startswith(_SUBMODULE):
-        raise NotThen(f"{top} is no submodule in {ref}")
+        raise NotThen(f"{top} is no submodule in {ref}; to compare it with a commit of its own, ask in its folder")
     return _commit(top, listed.split(b"\t")[0].split(b" ")[2].decode())
 
 

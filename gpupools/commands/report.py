@@ -195,7 +195,7 @@ def _report(file: Path, since: str | None, judge: bool, config: Mapping[str, Any
 
 def _compared(file: Path, since: str, new: CheckedFile) -> dict[str, Any]:
     try:
-        old = planned_side(Side(Path(f"{since}:{file}"), file_at(since, file)))
+        old = planned_side(Side(Path(f"{since}:{file}"), file_at(since, file, Path.cwd())))
     except NotThen:
         what = f"There is no {file} in {since}, so everything counts as new."
         return {"comparison": compare_files(None, new, clouds()), "not_compared": what}

@@ -85,6 +85,38 @@ def test_a_submodule_is_a_checkout(checkout: Path, tmp_path: Path, said: Said) -
     assert said(file) == SAID
 
 
+@pytest.mark.parametrize("command", [["diff"], ["report", "--markdown", "--no-policies"]], ids=lambda each: each[0])
+def test_in_a_repository_its_commit_says_which_commit_of_a_submodule_it_was(
+    command: list[str],
+    checkout: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`main` and `v1` are the repository's where one stands in it, and the submodule's where one stands in that."""
+    outer = tmp_path / "outer"
+    outer.mkdir()
+    git(outer, "init", "-q")
+    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(checkout), "inner")
+    commit(outer)
+    git(outer, "tag", "-a", "v1", "-m", "x")
+    file = outer / "inner" / "stacks" / NAME
+    file.write_text(NEW, encoding="utf-8")
+    commit(outer / "inner")
+
+    for folder, name, refs in ((outer, f"inner/stacks/{NAME}", ("v1", "main")), (outer / "inner", file, ("HEAD^",))):
+        monkeypatch.chdir(folder)
+        for ref in refs:
+            assert main([*command, "--since", ref, str(name)]) == 0
+            assert SAID in capsys.readouterr().out
+    assert main(["diff", "--since", "v1", str(file)]) == 2
+    assert "git knows no commit 'v1'" in capsys.readouterr().err
+    commit(outer)
+    monkeypatch.chdir(outer)
+    assert main(["diff", "--since", "HEAD", f"inner/stacks/{NAME}"]) == 0
+    assert "no change for the nodes" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "variables",
     [
