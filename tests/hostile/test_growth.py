@@ -42,7 +42,7 @@ from tests.hostile.stacks import (
     urn,
 )
 
-pytestmark = pytest.mark.slow
+measured = pytest.mark.slow
 
 CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
 POOL = """\
@@ -159,6 +159,7 @@ def collected_later() -> Iterator[None]:
     gc.enable()
 
 
+@measured
 @pytest.mark.usefixtures("collected_later")
 @pytest.mark.parametrize("name", FILES | STACKS)
 def test_judging_a_file_takes_time_in_proportion_to_it(name: str, tmp_path: Path) -> None:
@@ -172,6 +173,7 @@ def test_judging_a_file_takes_time_in_proportion_to_it(name: str, tmp_path: Path
     assert ratio(judge, size) <= 5
 
 
+@measured
 @pytest.mark.usefixtures("collected_later")
 @pytest.mark.parametrize("name", USER_DATA)
 def test_reading_user_data_takes_time_in_proportion_to_it(name: str) -> None:
@@ -183,6 +185,7 @@ def test_reading_user_data_takes_time_in_proportion_to_it(name: str) -> None:
     assert ratio(read, size) <= 5
 
 
+@measured
 @pytest.mark.usefixtures("collected_later")
 @pytest.mark.parametrize("name", STACK_FILES)
 def test_checking_a_stack_file_takes_time_in_proportion_to_it(name: str, tmp_path: Path) -> None:
@@ -201,6 +204,7 @@ def test_checking_a_stack_file_takes_time_in_proportion_to_it(name: str, tmp_pat
     assert ratio(check, size) <= 5
 
 
+@measured
 @pytest.mark.usefixtures("collected_later")
 def test_comparing_stack_files_takes_time_in_proportion_to_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -230,7 +234,7 @@ def test_more_clusters_than_are_compared_are_refused(tmp_path: Path) -> None:
         "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 40)),
         "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}, *a{i - 1}]\n" for i in range(1, 40)),
         "a: &a [*a]\n",
-        "[" * 190 + "1," * (MAX_VALUES // 3) + "]" * 190,
+        pytest.param("[" * 190 + "1," * (MAX_VALUES // 3) + "]" * 190, marks=measured),
     ],
     ids=["merge keys", "aliases", "an alias to itself", "values far down"],
 )
@@ -318,6 +322,7 @@ def test_references_that_lead_round_in_a_circle_end(tmp_path: Path) -> None:
     assert len(said_of(file, "gpu-software-one-owner")) == 1
 
 
+@measured
 @pytest.mark.parametrize("name", BIG_FILES)
 @pytest.mark.usefixtures("collected_later")
 def test_a_file_of_fifty_megabytes_ends_in_ten_seconds_and_says_what_is_beyond(name: str, tmp_path: Path) -> None:
