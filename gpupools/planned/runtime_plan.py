@@ -148,17 +148,6 @@ class RuntimePlan:
         """Say whether anything is to be declared in the cluster; without, no Kubernetes provider is needed."""
         return bool(self.releases or self.objects)
 
-    def before_pools(self) -> frozenset[str]:
-        """Return the steps that some pool waits for."""
-        waiting = [before for step, befores in self.depends.items() if step.startswith("pool/") for before in befores]
-        found: set[str] = set()
-        while waiting:
-            step = waiting.pop()
-            if step not in found:
-                found.add(step)
-                waiting += self.depends[step]
-        return frozenset(found)
-
     def owners_alike(self) -> Mapping[tuple[str, tuple[tuple[str, str], ...]], list[str]]:
         """Return the pools by their software and by who brings which pieces: those alike stand together."""
         alike: dict[tuple[str, tuple[tuple[str, str], ...]], list[str]] = {}

@@ -77,11 +77,6 @@ class ReleaseChange:
     details: tuple[str, ...]
     """What happens, of the strongest effect, in words."""
 
-    @property
-    def is_told(self) -> bool:
-        """Say whether it replaces software or ends pods; else daemons start anew at most."""
-        return self.versions[0] != self.versions[1] or _STRENGTH[self.effect] > _STRENGTH[PodEffect.DAEMONS]
-
     def as_json(self) -> dict[str, Any]:
         """Return the change in JSON types."""
         return {

@@ -72,11 +72,6 @@ class _Shape:
     """Python name to wire name."""
 
 
-def is_unknown(value: object) -> bool:
-    """Tell whether a value on the wire, with or without a secret's envelope, is not known yet."""
-    return bool(unwrap_secret(value) == UNKNOWN)
-
-
 def unwrap_secret(value: Any) -> Any:
     """Return what a secret's envelope holds; anything else as it is."""
     while isinstance(value, Mapping) and value.get(SIGNATURE) == SECRET:

@@ -53,7 +53,6 @@ def test_another_chart_version_is_told_with_what_it_does_to_pods(
     (change,) = changes(cloud, pool, version)
 
     assert change.effect is effect
-    assert change.is_told
     assert change.pools == ("a",)
 
 
@@ -99,7 +98,6 @@ def test_a_value_does_what_its_row_says(pool: Mapping[str, Any], path: str, valu
     (change,) = changes("azure", pool, **{path.replace(".", "__"): value})
 
     assert (change.values, change.effect) == ((path,), effect)
-    assert change.is_told is (effect in (PodEffect.MPS_PODS, PodEffect.GPU_PODS))
 
 
 def test_before_the_operator_could_tell_drivers_apart_any_change_of_its_daemons_replaced_them() -> None:

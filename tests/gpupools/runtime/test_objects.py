@@ -17,6 +17,7 @@ from gpupools.runtime.charts import at
 from gpupools.runtime.objects import SMOKE_NAMESPACE, SYSTEM_NAMESPACES
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS, MIG, MIG_SIZES, TIME_SLICING, Combination
 from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of
+from tests.steps import before_pools
 
 EVERY = pytest.mark.parametrize("combination", COMBINATIONS.values(), ids=COMBINATIONS)
 PLUGIN = {"gpu": "L4", "software": "device-plugin"}
@@ -71,7 +72,7 @@ def test_what_a_nodes_label_names_is_there_before_the_label_and_all_else_comes_a
     configs = {
         step.name: step.manifest["data"]
         for step in made.objects
-        if step.kind == "ConfigMap" and step.name in made.before_pools()
+        if step.kind == "ConfigMap" and step.name in before_pools(made)
     }
     reading = {
         release.name
@@ -82,7 +83,7 @@ def test_what_a_nodes_label_names_is_there_before_the_label_and_all_else_comes_a
     assert named.keys() <= {
         label for label in CONFIG_LABELS if any(has(data, named.get(label)) for data in configs.values())
     }
-    assert {release.name for release in made.releases if release.name in made.before_pools()} == reading
+    assert {release.name for release in made.releases if release.name in before_pools(made)} == reading
     assert bool(reading) == bool(named)
     after = [release for release in made.releases if release.name not in reading]
     assert [each.name for each in after if "pool/a" not in made.depends[each.name]] == []
@@ -660,7 +661,7 @@ def test_the_admission_policy_denies_the_tolerations_to_outsiders_before_the_poo
     assert {"key": "gpupools/trust", "operator": "NotIn", "values": ["vision"]} in team
     assert listed == [not_ours]
     assert sorted(made.depends["pool/a"]) == sorted(name for name in found if name.startswith("trust/vision"))
-    assert made.before_pools() == frozenset(found)
+    assert before_pools(made) == frozenset(found)
     for name, manifest in found.items():
         if name.endswith("/binding"):
             spec = dict(manifest["spec"])
