@@ -19,6 +19,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from gpupools.read.effort import exhausted, spend
@@ -27,6 +28,7 @@ MOST_UNPACKED = 8 * 1024 * 1024
 """Bytes of all layers together; an object of Kubernetes has at most 1.5 MB, and a release of Helm packs to 1 MB."""
 _MOST_FILES = 500
 _DEEPEST = 5
+_LEAST_WORD = 16
 LEAST_ENCODED = 24
 """Characters; what is shorter holds no object."""
 _MOST_MEMORY = 64 * 1024 * 1024
@@ -85,14 +87,69 @@ def unpacked(value: str, *, encoded: bool = False) -> Iterator[Unpacked]:
 def packed_inside(text: str) -> Iterator[Unpacked]:
     """Yield what is packed in the words of a script, such as `echo H4sI… | base64 -d | gunzip`."""
     left = _Left()
-    for number, match in enumerate(_WORD.finditer(text)):
-        if number >= _MOST_FILES:
-            return
-        for word in (match[0], match["lines"]) if match["last"] else (match[0],):
+    found: set[bytes] = set()
+    for tries in islice(_encoded_in(text), _MOST_FILES):
+        for word in tries:
             raw = _from_base64(_LINE_ENDS.sub("", word))
             if raw is not None and (_is_packed(raw) or _is_text(raw)):
-                yield from _opened(raw, "", left, _DEEPEST)
+                if raw not in found:
+                    found.add(raw)
+                    yield from _opened(raw, "", left, _DEEPEST)
                 break
+    if not found and applies_packed(text):
+        yield Unpacked("", "", "is packed in a way that is not read here")
+
+
+def applies_packed(text: str) -> bool:
+    """Say whether a script hands what stands in it, packed, on to another program, as in `… | base64 -d | bash`."""
+    for line in _COMMANDS.split(text.replace("\\\n", "")) if _UNPACKS.search(text) else ():
+        match = _UNPACKS.search(line)
+        if match and "|" in line[match.end() :] and _LITERAL.search(line[:_LONGEST_COMMAND]):
+            return True
+    return False
+
+
+_COMMANDS = re.compile(r"\n|;|&&|\|\|")
+_UNPACKS = re.compile(
+    r"\b(?:base(?:64|32)\s+(?:-\S+\s+)*-{1,2}[dD]|openssl\s+(?:enc|base64)\b|xxd\s+-\w*r|uudecode|unzstd|zstd\s+-\w*d)"
+)
+_LITERAL = re.compile(r"<<|\b(?:echo|printf)\s+(?:-\w+\s+)*[\"']?[^\s$\"'-]")
+_LONGEST_COMMAND = 2_000
+
+# Then words and lines of any length may be base64.
+_DECODES = re.compile(r"b(?:ase)?64|openssl", re.IGNORECASE)
+_QUOTED = re.compile(r"([\"'])(?P<words>[A-Za-z0-9+/_=-]++\s[A-Za-z0-9+/_=\s-]++)\1")
+_SHORT = re.compile(rf"(?<![\w+/=-])[A-Za-z0-9+/_-]{{{_LEAST_WORD},59}}={{0,2}}(?![\w+/=-])")
+
+
+def _encoded_in(text: str) -> Iterator[tuple[str, ...]]:
+    """Yield what may be base64 in a script, each in the ways in which it may begin and end, the likeliest first."""
+    for match in _WORD.finditer(text):
+        yield (match[0], match["lines"]) if match["last"] else (match[0],)
+    if not _DECODES.search(text):
+        return
+    spend(3 * len(text))
+    whole = text.replace("\\\n", "")
+    if whole != text:
+        yield from ((match[0],) for match in _WORD.finditer(whole))
+    yield from ((match["words"],) for match in _QUOTED.finditer(whole))
+    run: list[str] = []
+    rest: list[str] = []
+    for line in (*_QUOTED.sub(" ", whole).split("\n"), ""):
+        bare = line.strip()
+        if bare and _BASE64.fullmatch(bare):
+            run.append(bare)
+            if not bare.endswith("="):
+                continue
+        else:
+            rest.append(line)
+        if len(run) > 1 and sum(map(len, run)) >= LEAST_ENCODED:
+            # The last may be what ends a here-document, and words of the shell.
+            yield tuple("".join(run[: len(run) - after]) for after in range(min(len(run), 4)))
+        else:
+            rest += run
+        run = []
+    yield from ((match[0],) for match in _SHORT.finditer("\n".join(rest)))
 
 
 def looks_encoded(value: str) -> bool:

@@ -1410,3 +1410,52 @@ def test_a_type_that_no_row_names_is_no_node_pool_unless_it_names_gpus(
 
     assert (said and said.nodes) is wanted
     assert said is None or "names the machine" in said.why
+
+
+@pytest.mark.parametrize(("family", "wanted"), [("g5", DEFINITE), ("m5", FINE)])
+@pytest.mark.parametrize("width", [20, 40])
+def test_base64_in_short_lines_of_a_script_is_opened(width: int, family: str, wanted: list[Any], judge: Judge) -> None:
+    packed = base64.b64encode(yaml.safe_dump(karpenter(family)).encode()).decode()
+    lines = "\n".join(packed[at : at + width] for at in range(0, len(packed), width))
+    script = f"set -e\nbase64 -d <<'EOF' | kubectl apply -f -\n{lines}\nEOF\n"
+
+    assert [each for each in found(judge(shell(script))) if each[0] == "mandatory"] == wanted
+
+
+def test_what_is_packed_in_another_way_is_not_understood(judge: Judge) -> None:
+    for script in ("echo 6563686f | xxd -r -p | kubectl apply -f -", "printf %s QUJD REVG | base64 -d | oc apply -f -"):
+        assert found(judge(shell(script))) == NOT_UNDERSTOOD
+    assert found(judge(shell("echo $CA | base64 -d > a; echo a | kubectl apply -f b.yaml"))) == ADVISED
+
+
+BOOTSTRAP = "/etc/eks/bootstrap.sh train --kubelet-extra-args '{}'\n"
+
+
+def self_managed(machine: str, script: str) -> dict[str, Any]:
+    data = base64.b64encode(f"#!/bin/bash\n{script}".encode()).decode()
+    return plan("aws_instance", {"instance_type": machine, "user_data_base64": data})
+
+
+@pytest.mark.parametrize("width", [20, 40, 76])
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        ("--max-pods=9", [("mandatory", "gpu-pool-tainted", False)]),
+        ("--register-with-taints=nvidia.com/gpu=present:NoSchedule", FINE),
+        ("--register-with-taints=$TAINTS", [("mandatory", "gpu-pool-tainted", True)]),
+    ],
+)
+def test_user_data_that_packs_how_it_joins_is_read(arguments: str, wanted: list[Any], width: int, judge: Judge) -> None:
+    packed = base64.b64encode(BOOTSTRAP.format(arguments).encode()).decode()
+    lines = "\n".join(packed[at : at + width] for at in range(0, len(packed), width))
+    script = f"cat <<'EOF' | base64 -d | bash\n{lines}\nEOF\n"
+
+    assert found(judge(self_managed("g5.xlarge", script))) == wanted
+    assert found(judge(self_managed("m5.xlarge", script))) == FINE
+
+
+def test_user_data_that_runs_what_nobody_can_read_may_join(judge: Judge) -> None:
+    script = "echo 2f6574632f | xxd -r -p | bash\n"
+    assert found(judge(self_managed("g5.xlarge", script))) == [("mandatory", "gpu-pool-tainted", True)]
+    assert found(judge(self_managed("m5.xlarge", script))) == FINE
+    assert found(judge(self_managed("g5.xlarge", "echo aGk= | base64 -d > /etc/motd\n"))) == FINE

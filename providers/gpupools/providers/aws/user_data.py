@@ -22,6 +22,7 @@ from gpupools.base.taints import Effect, Taint, repels_cpu_pods
 from gpupools.planned.pool_facts import SharingFacts
 from gpupools.providers.aws.boot import BOTTLEROCKET_SHARING, MOST_USER_DATA
 from gpupools.read.inputs import TaintsRead, at, flag, is_list, mapping, number, string_map, text
+from gpupools.read.packed import applies_packed, packed_inside
 
 _MOST_UNPACKED = 256 * 1024
 _MOST_VALUES = 10_000
@@ -62,6 +63,8 @@ _GZIP = b"\x1f\x8b"
 _REGISTER = re.compile(r"--(?:register-with-taints|node-taint)(?:=|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'\\;&|)]+)")
 # A comment at the end of a command too; what is in quotes is none.
 _COMMENT = re.compile(r"('[^'\n]*'|\"[^\"\n]*\")|(?:^|(?<=[\s;]))#(?!!).*$", re.MULTILINE)
+_MOST_PACKED = 20
+"""Texts that are packed in scripts."""
 _NVIDIA = "settings.kubelet-device-plugins.nvidia"
 
 KUBERNETES_EFFECTS: Mapping[str, Effect] = {effect.value: effect for effect in Effect}
@@ -116,6 +119,7 @@ class _Reading:
         self.mentions = False
         """A taint is spoken of in a way that only running it would tell."""
         self.left = _MOST_UNPACKED
+        self.packed = _MOST_PACKED
 
     def result(self) -> UserData:
         """Return what was read, once every part was."""
@@ -151,6 +155,13 @@ class _Reading:
 
     def _script(self, text_: str) -> None:
         self._commands(_COMMENT.sub(_kept, text_))
+        for one in packed_inside(text_) if self.packed else ():
+            if one.opaque:
+                self.found.opaque = True
+                self.found.may_join = self.found.may_join or applies_packed(text_)  # it may be what makes it a node
+            elif one.text:
+                self.packed -= 1
+                self._file("", one.text)
 
     def _commands(self, script: str) -> None:
         own = bool(_SELF_MANAGED.search(script))
