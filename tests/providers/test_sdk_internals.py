@@ -12,12 +12,12 @@ import pytest
 
 from gpupools.policies import pack
 from gpupools.preview import schema, sdk
-from gpupools.providers import sdk_internals
+from gpupools.providers import sdk_aliases, sdk_internals
 from tests.one_pool import GKE
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("gpupools", "providers", "components", "policies", "preview", "stacks")
-PLACES = {sdk_internals.__file__, sdk.__file__, pack.__file__}
+PLACES = {sdk_internals.__file__, sdk_aliases.__file__, sdk.__file__, pack.__file__}
 """The modules that may use such names: the first says so in one sentence without them, the others go on without."""
 
 
@@ -85,7 +85,7 @@ def test_an_sdk_without_a_name_is_told_in_one_sentence(name: str, tmp_path: Path
     done = run(f"""
         from types import SimpleNamespace
         from gpupools.commands.cli import main
-        from gpupools.providers import sdk_internals
+        from gpupools.providers import sdk_aliases, sdk_internals
         real = sdk_internals.import_module
         def without(module):
             names = vars(real(module)).items()

@@ -27,6 +27,7 @@ from gpupools.environment.stackfile import is_in_checkout
 from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.providers.last_update import last_update
+from gpupools.providers.sdk_aliases import make_no_urns_of_aliases
 from gpupools.stacks.debug_messages import send_debug_messages_beside
 
 SHOWN = 32
@@ -72,8 +73,9 @@ def run(folder: Path) -> None:
     # The engine interrupts the program when a mandatory policy fails; a traceback of that would help nobody.
     signal.signal(signal.SIGINT, lambda *_: os._exit(SHOWN))
     send_debug_messages_beside()
-    # Nearly all that a program makes lives until it ends. Looking it through for garbage again and again took half of the
-    # program's time with a hundred pools (benchmarks/engine_cost.py).
+    make_no_urns_of_aliases()
+    # Nearly all that a program makes lives until it ends. Looking it through for garbage again and again took half of
+    # the program's time with a hundred pools (benchmarks/engine_cost.py).
     gc.disable()
     try:
         config = read_stack_config()
