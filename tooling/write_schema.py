@@ -63,6 +63,10 @@ _PATTERNS: Mapping[str, str] = {
     "_kubernetes": r"1\.[1-9][0-9](?:\.[0-9]{1,3})?",
     "_digest": r"sha256:[0-9a-f]{64}",
     "_absolute": r"~?/.*",
+    "_is_an_account": r"[0-9]{12}",
+    # Of a region's direction, check knows more.
+    "_is_a_region": r"[a-z]{2,4}(?:-[a-z]+){1,2}-[0-9]{1,2}",
+    "_is_a_place": r"[a-z]+-[a-z]+[0-9]+(?:-[a-z])?",
 }
 """What the functions that check a text take."""
 _OTHER_SPELLINGS = (r"^[Ss][Tt][Aa][Nn][Dd][Aa][Rr][Dd]_\w+$", r"^n1-[a-z]+-[0-9]+\+[a-z0-9-]+:[0-9]+$")
@@ -171,12 +175,13 @@ def _gpus() -> JsonSchemaValue:
     shorter = {name[: at.start()] for name in names for at in re.finditer("-", name)}
     clear = {each for each in shorter for here in offered if len(here.intersection(match_gpu_model(each))) == 1}
     plain = sorted({*names, *clear})
-    return {"anyOf": [{"enum": names}, {"pattern": _any_case(plain)}, {"type": "null"}]}
+    return {"anyOf": [{"enum": names}, {"type": "string", "pattern": _any_case(plain)}, {"type": "null"}]}
 
 
 def _instance_types() -> JsonSchemaValue:
     names = [name for cloud in clouds().values() for name in cloud.instance_types]
-    return {"anyOf": [{"enum": names}, *({"pattern": each} for each in _OTHER_SPELLINGS), {"type": "null"}]}
+    others = ({"type": "string", "pattern": each} for each in _OTHER_SPELLINGS)
+    return {"anyOf": [{"enum": names}, *others, {"type": "null"}]}
 
 
 def _overrides() -> JsonSchemaValue:

@@ -16,6 +16,8 @@ from gpupools.report.facts import StackReport
 from gpupools.report.page import MOST_FINDINGS, page
 from tests.report.conftest import STACK, Write
 
+ROOT = Path(__file__).resolve().parents[2]
+
 HOSTILE = (
     "</style></title><script>alert(1)</script><img src=x onerror=alert(2)> "
     "\"' & &lt; \x1b[31m \u202egnp \x00 \ud800 `x` ${{ x }}"
@@ -194,3 +196,24 @@ def test_pools_that_look_alike_share_one_drawing(stack_file: Write) -> None:
     assert text.count("<article") == 1000
     assert len(re.findall(r'<g id="n\d+"', text)) == 1
     assert len(text.encode()) < 2_000_000
+
+
+@pytest.mark.parametrize("theme", ["light", "dark", "print"])
+def test_every_box_of_a_drawing_stands_out(theme: str) -> None:
+    """Of WCAG 2.2, 1.4.11 and 1.4.3: a contrast of 3 for what parts a GPU from a slice, and of 4.5 for text."""
+    blocks = re.findall(r":root\{(.*?)\}", (ROOT / "gpupools" / "report" / "page.css").read_text(encoding="utf-8"))
+    colours = dict(re.findall(r"--(\w+):#(\w+)", blocks[("light", "dark", "print").index(theme)]))
+
+    def light(name: str) -> float:
+        digits = colours[name] if len(colours[name]) == 6 else "".join(each * 2 for each in colours[name])
+        parts = [int(digits[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+        lit = [each / 12.92 if each <= 0.04045 else ((each + 0.055) / 1.055) ** 2.4 for each in parts]
+        return 0.2126 * lit[0] + 0.7152 * lit[1] + 0.0722 * lit[2]
+
+    def contrast(one: str, other: str) -> float:
+        dark, bright = sorted((light(one), light(other)))
+        return (bright + 0.05) / (dark + 0.05)
+
+    assert min(contrast("line", on) for on in ("bg", "panel", "gpu", "slice")) >= 3
+    assert min(contrast("fg", on) for on in ("bg", "panel", "gpu", "slice")) >= 4.5
+    assert min(contrast(text, on) for text in ("dim", "bad", "warn", "good", "link") for on in ("bg", "panel")) >= 4.5
