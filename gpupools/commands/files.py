@@ -1,6 +1,7 @@
 """The files a command reads and writes: none through a link out of the folder that `--within` names."""
 
 import argparse
+import errno
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -46,8 +47,10 @@ def write_whole(file: Path, text: str) -> None:
     """Write a file whole or not at all; a link of its name is replaced, and not followed.
 
     Raises:
-        OSError: The folder is not there or takes no file.
+        OSError: The folder is not there or takes no file, or what is there is none: root would replace `/dev/null`.
     """
+    if file.exists() and not file.is_file():
+        raise OSError(errno.EEXIST, "is no file that could be replaced", str(file))
     handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
     written = Path(name)
     try:

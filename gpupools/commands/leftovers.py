@@ -2,7 +2,7 @@
 
 import argparse
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
@@ -13,9 +13,11 @@ from gpupools.base.errors import Problem, Rejected
 from gpupools.base.output import answer, tell
 from gpupools.commands.files import add_within, links_out
 from gpupools.commands.words import examples
+from gpupools.edits.guard import POOL_TYPE
 from gpupools.environment.repository import STACK_FILE
 from gpupools.environment.stackfile import stack_name
 from gpupools.planned.outside import There
+from gpupools.planned.plan import POOL_LABEL
 from gpupools.providers import clouds
 
 _TAKEN = (
@@ -54,18 +56,19 @@ def _run(given: argparse.Namespace) -> int:
     except Rejected as rejected:
         if given.json:
             problems = [each.as_json() for each in rejected.problems]
-            answer("leftovers", "refused", problems, {"pending": [], "left": []})
+            answer("leftovers", "refused", problems, {"pending": [], "left": [], "without_component": []})
             return 1
         for each in rejected.problems:
             tell(each, error=True)
         return 1
     if given.json:
         told = {"pending": [each.as_json() for each in pending], "left": [each.as_json() for each in left]}
+        told["without_component"] = [{"urn": each.urn, "type": each.type} for each in read.torn]
         answer("leftovers", "accepted", [], told)
     else:
-        for line in _lines(pending, left, read.stacks):
+        for line in _lines(pending, left, read):
             tell(line)
-    return 3 if pending or left else 0
+    return 3 if pending or left or read.torn else 0
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,8 @@ class _Read:
     has: list[_Wanted] = field(default_factory=list)
     urns: set[str] = field(default_factory=set)
     pending: list[_Pending] = field(default_factory=list)
+    torn: list[_Wanted] = field(default_factory=list)
+    """Pools without their component."""
     next: list[_Wanted] = field(default_factory=list)
     """What the next update creates."""
     there: list[There] = field(default_factory=list)
@@ -188,13 +193,31 @@ def _read_state(data: Mapping[str, Any], text: Any, read: _Read) -> None:
         what = f"holds resources of the stacks {' and '.join(stacks)}: one has been imported into the other"
         raise Rejected([Problem((), what, "export the stack's own state again, or import its last good one")])
     read.stacks += stacks
+    urns = {each.urn for each in found}
     read.has += [each for each in found if each.id]
-    read.urns |= {each.urn for each in found}
+    read.urns |= urns
+    read.torn += [each for each in found if _is_pool(each) and not _is_in_component(each, urns)]
     at = ("deployment", "pending_operations")
     operations = import_module("gpupools.policies.documents.text").all_maps(data["deployment"].get(at[1]), at)
     for index, each in enumerate(operations):
         resource = _wanted(each.get("resource"), (*at, index, "resource"), text)
         read.pending.append(_Pending(resource, str(each.get("type"))))
+
+
+def _is_pool(resource: _Wanted) -> bool:
+    """Say whether it is a pool of this tool, which has its key among the labels of its nodes."""
+
+    def names_it(value: Any, below: int) -> bool:
+        return isinstance(value, Mapping) and (
+            POOL_LABEL in value or (below > 0 and any(names_it(each, below - 1) for each in value.values()))
+        )
+
+    return bool(resource.id) and not resource.type.startswith("kubernetes:") and names_it(resource.inputs, 2)
+
+
+def _is_in_component(resource: _Wanted, urns: Collection[str]) -> bool:
+    """Say whether the component of a pool is there; a URN names the types that a resource is part of."""
+    return POOL_TYPE in resource.urn and (not resource.parent or resource.parent in urns)
 
 
 def _read_preview(data: Mapping[str, Any], text: Any, read: _Read) -> None:
@@ -340,7 +363,11 @@ def _import(there: There, wanted: _Wanted) -> str:
 # --- telling ---
 
 
-def _lines(pending: Sequence[_Pending], left: Sequence[_Left], stacks: Sequence[str]) -> Iterator[str]:
+def _lines(pending: Sequence[_Pending], left: Sequence[_Left], read: _Read) -> Iterator[str]:
+    for torn in read.torn:
+        yield f"{torn.stack}: {torn.name} ({torn.type}) lacks the component it is part of, as after pulumi state repair"
+        yield "  do not run pulumi up, which would make the pool anew and delete this one: take a state that was whole"
+        yield "  (docs/recovery.md#a-state-that-contradicts-itself)"
     for each in pending:
         resource = each.resource
         what = f"{resource.stack}: an update ended while it was {each.operation} {resource.name} ({resource.type})"
@@ -362,5 +389,5 @@ def _lines(pending: Sequence[_Pending], left: Sequence[_Left], stacks: Sequence[
         option = " --clear-pending-creates" if clear else ""
         when = "when these lists are whole, and what they have is taken in or deleted"
         yield f"{when}: pulumi refresh{option} --stack {shlex.quote(stack)}"
-    if not pending and not left:
-        yield f"nothing is left over: {', '.join(stacks) or 'an empty state'}"
+    if not pending and not left and not read.torn:
+        yield f"nothing is left over: {', '.join(read.stacks) or 'an empty state'}"

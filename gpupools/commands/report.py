@@ -155,6 +155,8 @@ def _wrong_call(files: Sequence[Path], output: Path | None, form: str, force: bo
 def _taken(output: Path, force: bool) -> Problem | None:
     if output.is_dir():
         return Problem(("-o",), f"{output} is a folder", "name a file in it")
+    if output.exists() and not output.is_file():
+        return Problem(("-o",), f"{output} is no file that could be replaced", "name another")
     if os.path.lexists(output) and not force:
         return Problem(("-o",), f"{output} is there already", "name another, or say --force to overwrite it")
     return None

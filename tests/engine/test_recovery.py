@@ -5,7 +5,10 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,6 +106,18 @@ def test_a_repaired_state_lacks_only_what_the_tool_names(killed: Breaking, missi
     assert not killed.counts()
 
 
+def leftovers(state: Path) -> str:
+    """Return what the tool says of a state."""
+    ended = subprocess.run(
+        [sys.executable, "-m", "gpupools.commands.cli", "leftovers", str(state)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 3, ended.stderr
+    return ended.stdout
+
+
 @pytest.mark.parametrize("missing", ["component", "provider"])
 def test_what_no_repair_mends_comes_back_from_the_last_update(killed: Breaking, missing: str) -> None:
     change = without("train-a", "GpuNodePool") if missing == "component" else without("train", "providers:aws")
@@ -110,6 +125,9 @@ def test_what_no_repair_mends_comes_back_from_the_last_update(killed: Breaking, 
     repaired = killed.run("state", "repair", "--yes")
     if missing == "component":
         repaired.well()
+        exported = killed.engine.folder / "torn.json"
+        exported.write_text(killed.run("stack", "export").well().output, encoding="utf-8")
+        assert "train-a-nodes (aws:eks/nodeGroup:NodeGroup) lacks the component" in leftovers(exported)
         told = killed.run("preview").well().output
         assert "+ 14 to create" in told
         assert "- 13 to delete" in told

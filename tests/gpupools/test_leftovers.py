@@ -251,3 +251,38 @@ def test_what_cannot_be_compared_is_refused(documents: list[Any], why: str, aske
     assert code == 1
     assert why in told
     assert json.loads(asked(*documents, json_=True)[1])["result"] == "refused"
+
+
+LABELLED = {
+    GROUP: {"labels": {"gpupools/pool": "a"}},
+    AGENT: {"nodeLabels": {"gpupools/pool": "b"}},
+    MANAGED: {"properties": {"nodeLabels": {"gpupools/pool": "b"}}},
+    NODES: {"nodeConfig": {"labels": {"gpupools/pool": "c"}}},
+}
+
+
+@pytest.mark.parametrize("kind", LABELLED)
+def test_a_pool_without_its_component_is_not_to_be_updated(kind: str, asked: Asked) -> None:
+    """`pulumi state repair` puts it at the top, under another URN; before that its parent is not in the state."""
+    inputs = INPUTS[kind] | LABELLED[kind]
+    whole = resource(kind, inputs=inputs, id=IDS[kind])
+    top = whole | {"urn": f"{STACK}{kind}::nodes", "parent": f"{STACK}pulumi:pulumi:Stack::gpupools-dev"}
+    broken = whole | {"parent": f"{STACK}{POOL}::another"}
+
+    assert asked(state(whole), LISTED[kind]) == (0, "nothing is left over: dev\n")
+    for torn in (top, {**top, "parent": ""}, broken):
+        code, said = asked(state(torn), LISTED[kind])
+        assert (code, said.splitlines()[0]) == (
+            3,
+            f"dev: nodes ({kind}) lacks the component it is part of, as after pulumi state repair",
+        )
+        assert "nothing is left over" not in said
+        assert "pulumi import" not in said
+        code, said = asked(state(torn), LISTED[kind], json_=True)
+        assert (code, json.loads(said)["without_component"]) == (3, [{"urn": torn["urn"], "type": kind}])
+
+
+def test_a_pool_of_somebody_elses_program_needs_no_component(asked: Asked) -> None:
+    theirs = resource(GROUP, id="train:theirs", inputs={"clusterName": "train", "labels": {"team": "a"}}, parent="")
+
+    assert asked(state(theirs | {"urn": f"{STACK}{GROUP}::theirs"})) == (0, "nothing is left over: dev\n")

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gpupools.commands.cli import main
+from gpupools.commands.files import write_whole
 from tests.report.conftest import STACK, Write
 
 HAS_GIT = pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH")
@@ -70,6 +71,17 @@ def test_force_overwrites_a_file_but_none_that_is_read_and_follows_no_link(stack
     assert main(["report", str(file), "-o", "copy.yaml", "--no-policies", "--force"]) == 2
     assert Path("plan.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert (Path("mine.txt").read_text(), file.read_text()) == ("mine", STACK)
+
+
+def test_no_device_or_pipe_is_replaced(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    """As root that was done to `/dev/null` and `/dev/full`."""
+    os.mkfifo("pipe")
+
+    assert main(["report", str(stack_file(STACK)), "--no-policies", "-o", "pipe", "--force"]) == 2
+    assert "pipe is no file that could be replaced" in capsys.readouterr().err
+    assert Path("pipe").is_fifo()
+    with pytest.raises(OSError, match="is no file that could be replaced"):
+        write_whole(Path("pipe"), "x")
 
 
 def test_a_page_needs_a_file(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
