@@ -100,7 +100,8 @@ def write(
         as_json: Whether to answer as JSON.
         within: The checkout that no link of a file may lead out of.
     """
-    problem = _wrong_call(files, output, form, force, as_json)
+    read = [each for each in (*files, policy_config) if each is not None]
+    problem = _wrong_call(read, output, form, force, as_json)
     if problem is None and policy_config is not None and not judge:
         problem = Problem(("--policy-config",), "is for the policies, which --no-policies leaves out", "leave one out")
     outside = [Located(path, None, each) for path, each in links_out([*files, output, policy_config], within)]

@@ -51,6 +51,7 @@ def step(run: Run, checkout: Checkout, tmp_path: Path) -> Any:
         (GPUPOOLS, "report", "--no-policies", "-o", "plan.html", "stack/Pulumi.dev.yaml"),
         (Path(sys.executable).parent / "gpupools", "check", "stack/Pulumi.dev.yaml"),
         (Path(sys.executable).parent / "gpupools", "preview", "stack/Pulumi.dev.yaml"),
+        (Path(sys.executable).parent / "gpupools", "report", "--markdown", "stack/Pulumi.dev.yaml"),
     ],
     ids=lambda command: " ".join(map(str, (command[0].parent.name, *command[1:]))),
 )

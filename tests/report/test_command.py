@@ -84,6 +84,19 @@ def test_no_device_or_pipe_is_replaced(stack_file: Write, capsys: pytest.Capture
         write_whole(Path("pipe"), "x")
 
 
+def test_no_file_that_is_read_is_written(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    stack_file(STACK)
+    config = Path("policy-config.json")
+    config.write_text("{}", encoding="utf-8")
+
+    for read in (Path("Pulumi.dev.yaml"), config):
+        before = read.read_bytes()
+        arguments = ["Pulumi.dev.yaml", "--policy-config", str(config), "-o", str(read), "--force"]
+        assert main(["report", *arguments]) == 2
+        assert f"{read} is a file that is read" in capsys.readouterr().err
+        assert read.read_bytes() == before
+
+
 def test_a_page_needs_a_file(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(stack_file())]) == 2
     assert capsys.readouterr().err == "gpupools report: -o: a page needs a file; name one: -o plan.html\n"
