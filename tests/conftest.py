@@ -33,6 +33,7 @@ from gpupools.planned.edit_tables import EditTables
 from gpupools.planned.node_runtime import NodeRuntime
 from gpupools.planned.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
 from gpupools.planned.runtime_plan import Piece
+from tests.forked import forking
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -139,6 +140,13 @@ def _write_catalogue(folder: Path) -> Catalogue:
     others = "pattern,vendor,accelerator,source\namd.*,AMD,Radeon,https://example.com/amd\n"
     (folder / "other_accelerators.csv").write_text(others, encoding="utf-8")
     return Catalogue(folder)
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[Path]:
+    """Return a folder for PATH with a `gpupools` that starts in a few milliseconds (`tests/forked.py`)."""
+    with forking() as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")

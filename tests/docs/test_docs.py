@@ -67,9 +67,9 @@ Printed = Callable[[Session], str]
 
 
 @pytest.fixture(scope="session")
-def printed(tmp_path_factory: pytest.TempPathFactory) -> Printed:
+def printed(tmp_path_factory: pytest.TempPathFactory, forked: Path) -> Printed:
     """Run a session in a folder that looks like the checkout; equal sessions once."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    path = f"{forked}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     known: dict[tuple[object, ...], str] = {}
 
     def run(session: Session) -> str:

@@ -20,7 +20,8 @@ from gpupools.commands.completion import SHELLS
 from tests.one_pool import GKE
 
 ROOT = Path(__file__).resolve().parents[2]
-GPUPOOLS = Path(sys.executable).with_name("gpupools")
+GPUPOOLS = "gpupools"
+INSTALLED = Path(sys.executable).with_name(GPUPOOLS)
 CODES = re.compile(r"\x1b\[[0-9;]*[mK]")
 STACK = GKE.replace("gpu: L4", "gpu: L5")
 
@@ -58,6 +59,11 @@ def piped(
     return subprocess.run(words, input=stdin, capture_output=True, env={**os.environ, **environment}, check=False)
 
 
+@pytest.fixture(autouse=True)
+def on_path(forked: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{forked}{os.pathsep}{os.environ['PATH']}")
+
+
 @pytest.fixture
 def stack(tmp_path: Path) -> Path:
     file = tmp_path / "Pulumi.dev.yaml"
@@ -78,7 +84,7 @@ TABLES: Mapping[str, list[str]] = {
 @pytest.mark.parametrize("columns", [40, 80, 132])
 @pytest.mark.parametrize("words", TABLES.values(), ids=TABLES.keys())
 def test_a_table_fits_the_terminal(words: list[str], columns: int) -> None:
-    code, said = at_terminal([str(GPUPOOLS), *words], columns)
+    code, said = at_terminal([GPUPOOLS, *words], columns)
     lines = CODES.sub("", said).splitlines()
 
     assert code == 0
@@ -91,7 +97,7 @@ def _is_prose(line: str) -> bool:
 
 
 def test_nothing_is_lost_from_a_table_that_is_made_narrower() -> None:
-    words = [str(GPUPOOLS), "matrix", "--cloud", "gcp", "--gpu", "L4"]
+    words = [GPUPOOLS, "matrix", "--cloud", "gcp", "--gpu", "L4"]
     wide = set(re.findall(r"[a-zA-Z0-9]{3,}", piped(words).stdout.decode()))
     _, narrow = at_terminal(words, 40)
     joined = re.sub(r"\s+", "", CODES.sub("", narrow))
@@ -102,9 +108,9 @@ def test_nothing_is_lost_from_a_table_that_is_made_narrower() -> None:
 
 @pytest.mark.parametrize("asked", ["abc", "0", "-5", "", "１２", "99999999999999999999", "1e3", "80.5"])
 def test_columns_that_mean_nothing_are_passed_over(asked: str) -> None:
-    words = [str(GPUPOOLS), "catalog", "--cloud", "aws", "--gpu", "H100"]
+    words = [GPUPOOLS, "catalog", "--cloud", "aws", "--gpu", "H100"]
     code, said = at_terminal(words, 60, environment={"COLUMNS": asked})
-    helped = piped([str(GPUPOOLS), "check", "--help"], environment={"COLUMNS": asked})
+    helped = piped([GPUPOOLS, "check", "--help"], environment={"COLUMNS": asked})
 
     assert code == 0
     assert max(map(len, CODES.sub("", said).splitlines())) <= 60
@@ -112,13 +118,13 @@ def test_columns_that_mean_nothing_are_passed_over(asked: str) -> None:
 
 
 def test_columns_may_ask_for_another_width() -> None:
-    words = [str(GPUPOOLS), "catalog", "--cloud", "aws", "--gpu", "H100"]
+    words = [GPUPOOLS, "catalog", "--cloud", "aws", "--gpu", "H100"]
 
     assert max(map(len, CODES.sub("", at_terminal(words, 200, environment={"COLUMNS": "50"})[1]).splitlines())) <= 50
 
 
 def test_a_pipe_has_the_whole_width_whatever_columns_says() -> None:
-    words = [str(GPUPOOLS), "matrix", "--cloud", "gcp"]
+    words = [GPUPOOLS, "matrix", "--cloud", "gcp"]
 
     assert piped(words, environment={"COLUMNS": "40"}).stdout == piped(words).stdout
     assert max(map(len, piped(words, environment={"COLUMNS": "40"}).stdout.decode().splitlines())) > 150
@@ -141,7 +147,7 @@ def test_columns_are_wrapped_only_as_far_as_needed() -> None:
 
 @pytest.mark.parametrize("words", [["MIG"], ["sharing"], ["gpu-pool-tainted"], ["vm_size"]], ids=" ".join)
 def test_what_a_word_means_fits_a_narrow_terminal(words: list[str]) -> None:
-    lines = CODES.sub("", at_terminal([str(GPUPOOLS), "explain", *words], 40)[1]).splitlines()
+    lines = CODES.sub("", at_terminal([GPUPOOLS, "explain", *words], 40)[1]).splitlines()
 
     assert len(lines) > 3
     assert [line for line in lines if len(line) > 40 and "://" not in line] == []
@@ -151,7 +157,7 @@ def test_what_a_word_means_fits_a_narrow_terminal(words: list[str]) -> None:
 
 
 def test_a_terminal_gets_colour_and_a_mark_below_the_value(stack: Path) -> None:
-    code, said = at_terminal([str(GPUPOOLS), "check", str(stack)], 120)
+    code, said = at_terminal([GPUPOOLS, "check", str(stack)], 120)
     place, source, mark = CODES.sub("", said).splitlines()
 
     assert code == 1
@@ -174,7 +180,7 @@ def test_a_terminal_gets_colour_and_a_mark_below_the_value(stack: Path) -> None:
 )
 def test_a_wrong_key_is_marked_itself(stack: Path, old: str, new: str, key: str) -> None:
     stack.write_text(STACK.replace(old, new), encoding="utf-8")
-    lines = CODES.sub("", at_terminal([str(GPUPOOLS), "check", str(stack)], 140)[1]).splitlines()
+    lines = CODES.sub("", at_terminal([GPUPOOLS, "check", str(stack)], 140)[1]).splitlines()
     at = next(index for index, each in enumerate(lines) if "unknown key" in each or "is given twice" in each)
     column = int(lines[at].split(":")[2])
     below = lines[at + 2]
@@ -185,7 +191,7 @@ def test_a_wrong_key_is_marked_itself(stack: Path, old: str, new: str, key: str)
 
 
 def test_a_report_marks_what_it_refuses_and_colours_what_it_says(stack: Path, tmp_path: Path) -> None:
-    words = [str(GPUPOOLS), "report", str(stack), "--no-policies", "-o", str(tmp_path / "plan.html"), "--force"]
+    words = [GPUPOOLS, "report", str(stack), "--no-policies", "-o", str(tmp_path / "plan.html"), "--force"]
     refused = at_terminal(words, 120)[1]
     stack.write_text(STACK.replace("L5", "L4"), encoding="utf-8")
     accepted = at_terminal(words, 120)[1]
@@ -200,15 +206,15 @@ def test_a_report_marks_what_it_refuses_and_colours_what_it_says(stack: Path, tm
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "a dumb terminal"])
 def test_a_terminal_that_wants_none_gets_no_code(stack: Path, environment: dict[str, str]) -> None:
     for words in (["check", str(stack)], ["matrix", "--gpu", "L4"], ["check", str(ROOT / "stacks/Pulumi.dev.yaml")]):
-        assert "\x1b" not in at_terminal([str(GPUPOOLS), *words], environment=environment)[1]
+        assert "\x1b" not in at_terminal([GPUPOOLS, *words], environment=environment)[1]
 
 
 def test_an_empty_no_color_is_none(stack: Path) -> None:
-    assert "\x1b[31m" in at_terminal([str(GPUPOOLS), "check", str(stack)], environment={"NO_COLOR": ""})[1]
+    assert "\x1b[31m" in at_terminal([GPUPOOLS, "check", str(stack)], environment={"NO_COLOR": ""})[1]
 
 
 def test_a_pipe_gets_the_line_alone(stack: Path) -> None:
-    done = piped([str(GPUPOOLS), "check", str(stack)])
+    done = piped([GPUPOOLS, "check", str(stack)])
 
     (line,) = done.stderr.decode().splitlines()
     assert line.startswith(f"{stack}:10: pools.notebooks.gpu: 'L5'")
@@ -216,7 +222,7 @@ def test_a_pipe_gets_the_line_alone(stack: Path) -> None:
 
 def test_a_line_longer_than_the_terminal_shows_the_value(stack: Path) -> None:
     stack.write_text(STACK.replace("{clusters", "{labels: {team: vision, owner: somebody}, clusters"), encoding="utf-8")
-    _, said = at_terminal([str(GPUPOOLS), "check", str(stack)], 40)
+    _, said = at_terminal([GPUPOOLS, "check", str(stack)], 40)
     *_, source, mark = CODES.sub("", said).splitlines()
 
     assert max(len(source), len(mark)) <= 40
@@ -232,7 +238,7 @@ SECRETS = {
 @pytest.mark.parametrize("line", SECRETS.values(), ids=SECRETS.keys())
 def test_a_line_that_may_hold_a_secret_is_not_shown(line: str, stack: Path) -> None:
     stack.write_text(STACK.rpartition("    notebooks")[0] + line + "\n", encoding="utf-8")
-    _, said = at_terminal([str(GPUPOOLS), "check", str(stack)])
+    _, said = at_terminal([GPUPOOLS, "check", str(stack)])
 
     assert "'L5' is no NVIDIA GPU model" in said
     assert "hunter2" not in said
@@ -241,7 +247,7 @@ def test_a_line_that_may_hold_a_secret_is_not_shown(line: str, stack: Path) -> N
 
 def test_what_a_file_says_moves_no_cursor(stack: Path) -> None:
     stack.write_text(STACK.replace("L5", '"L\\e[2J5"').replace("notebooks", "notebooks"), encoding="utf-8")
-    _, said = at_terminal([str(GPUPOOLS), "check", str(stack)])
+    _, said = at_terminal([GPUPOOLS, "check", str(stack)])
 
     assert "\x1b" not in CODES.sub("", said)
     assert "[2J" in said
@@ -251,10 +257,10 @@ def test_what_a_file_says_moves_no_cursor(stack: Path) -> None:
 
 
 def test_a_file_may_be_piped_in(stack: Path) -> None:
-    done = piped([str(GPUPOOLS), "check", "-"], STACK.replace("L5", "L4").encode())
+    done = piped([GPUPOOLS, "check", "-"], STACK.replace("L5", "L4").encode())
 
     assert (done.returncode, done.stdout, done.stderr) == (0, b"-: ok, 1 pool\n", b"")
-    assert b"-:10: pools.notebooks.gpu: 'L5'" in piped([str(GPUPOOLS), "check", "-"], STACK.encode()).stderr
+    assert b"-:10: pools.notebooks.gpu: 'L5'" in piped([GPUPOOLS, "check", "-"], STACK.encode()).stderr
 
 
 @pytest.mark.parametrize(
@@ -268,7 +274,7 @@ def test_a_file_may_be_piped_in(stack: Path) -> None:
     ids=["nothing", "a program", "a null byte", "too much"],
 )
 def test_what_is_no_file_on_standard_input_is_one_line(given: bytes, said: bytes) -> None:
-    done = piped([str(GPUPOOLS), "check", "-"], given)
+    done = piped([GPUPOOLS, "check", "-"], given)
 
     assert (done.returncode, done.stdout) == (1, b"")
     assert said in done.stderr
@@ -276,7 +282,7 @@ def test_what_is_no_file_on_standard_input_is_one_line(given: bytes, said: bytes
 
 
 def test_a_closed_standard_input_is_said() -> None:
-    done = subprocess.run(f"{GPUPOOLS} check - <&-", shell=True, capture_output=True, check=False)
+    done = subprocess.run(f"{INSTALLED} check - <&-", shell=True, capture_output=True, check=False)
 
     assert (done.returncode, done.stdout) == (1, b"")
     assert done.stderr == b"-: standard input is closed; pipe a stack file into it, or name one\n"
@@ -305,7 +311,7 @@ def test_the_nearest_word_is_offered(words: list[str], said: str, capsys: pytest
 
 
 def helped(*words: str) -> str:
-    return piped([str(GPUPOOLS), *words, "--help"], environment={"COLUMNS": "100"}).stdout.decode()
+    return piped([GPUPOOLS, *words, "--help"], environment={"COLUMNS": "100"}).stdout.decode()
 
 
 HELP = [*((name,) for name in COMMANDS), ("mig", "profiles"), ("mig", "fit"), ("mig", "pack")]
@@ -322,13 +328,11 @@ def test_the_examples_of_help_run(words: tuple[str, ...], tmp_path: Path) -> Non
         (tmp_path / entry).symlink_to(ROOT / entry)
 
     for call in calls:
-        path = f"{GPUPOOLS.parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(
             call,
             stdin=subprocess.DEVNULL,
             shell=True,
             cwd=tmp_path,
-            env={**os.environ, "PATH": path},
             capture_output=True,
             check=False,
         )
@@ -341,7 +345,7 @@ def test_the_examples_of_help_run(words: tuple[str, ...], tmp_path: Path) -> Non
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_script_for_a_shell_names_every_command(shell: str) -> None:
     pytest.importorskip("shtab")
-    done = piped([str(GPUPOOLS), "completion", shell])
+    done = piped([GPUPOOLS, "completion", shell])
 
     assert done.returncode == 0
     assert [name for name in COMMANDS if name not in done.stdout.decode()] == []
@@ -350,7 +354,7 @@ def test_a_script_for_a_shell_names_every_command(shell: str) -> None:
 def test_bash_completes_commands_and_words(tmp_path: Path) -> None:
     pytest.importorskip("shtab")
     script = tmp_path / "gpupools.bash"
-    script.write_bytes(piped([str(GPUPOOLS), "completion", "bash"]).stdout)
+    script.write_bytes(piped([GPUPOOLS, "completion", "bash"]).stdout)
 
     def offered(*words: str) -> list[str]:
         asked = " ".join(words)
@@ -370,7 +374,7 @@ def test_bash_completes_commands_and_words(tmp_path: Path) -> None:
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not on PATH")
 def test_fish_completes_commands_words_and_files(tmp_path: Path) -> None:
     script = tmp_path / "gpupools.fish"
-    script.write_bytes(piped([str(GPUPOOLS), "completion", "fish"]).stdout)
+    script.write_bytes(piped([GPUPOOLS, "completion", "fish"]).stdout)
     (tmp_path / "Pulumi.dev.yaml").touch()
     lines = (
         "gpupools che",
@@ -388,7 +392,7 @@ def test_fish_completes_commands_words_and_files(tmp_path: Path) -> None:
 
 def test_zsh_is_told_which_arguments_are_files() -> None:
     pytest.importorskip("shtab")
-    done = piped([str(GPUPOOLS), "completion", "zsh"]).stdout.decode()
+    done = piped([GPUPOOLS, "completion", "zsh"]).stdout.decode()
 
     assert re.search(r"\(\*\):.*:_files", done)
 
