@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from textwrap import wrap
 from typing import NamedTuple
@@ -158,14 +159,23 @@ def _rules_in(text: str) -> Iterator[Entry]:
 
 def _refusals_in(text: str) -> Iterator[Entry]:
     """Find the refused cells of the matrix whose reason a text gives."""
+    for reasons in _refusals():
+        yield from (entry for why, entry in reasons.items() if why in text)
+
+
+@cache
+def _refusals() -> tuple[Mapping[str, Entry], ...]:
+    """Return the refused cells of each cloud's matrix by their reason, of those with the same one the first."""
+    found = []
     for cloud in clouds().values():
         told: dict[str, Entry] = {}
         for row in matrix(cloud):
-            if row.verdict is Verdict.REFUSED and row.why in text and row.why not in told:
+            if row.verdict is Verdict.REFUSED and row.why not in told:
                 what = f"{row.why}; instead: {row.instead}" if row.instead else row.why
                 name = f"{row.sharing} on {cloud.service}"
                 told[row.why] = Entry(name, "refusal", what, row.source, "docs/matrix.md")
-        yield from told.values()
+        found.append(told)
+    return tuple(found)
 
 
 def _unknown_key(text: str) -> Iterator[Entry]:
