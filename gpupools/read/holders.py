@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpupools.planned.pool_facts import UNKNOWN
-from gpupools.read.effort import spend
+from gpupools.read.effort import exhausted, spend
 from gpupools.read.inputs import at, is_list, items, mapping, text
 from gpupools.read.packed import Unpacked, looks_encoded, packed_inside, unpacked
 from gpupools.read.scripts import names_objects, objects_in
@@ -194,6 +194,8 @@ def _texts(*keys: str) -> "_Reader":
                         yield found
                     if silent and encoded and key == "data":
                         yield path, Opaque("holds no object that can be read")
+                    if exhausted():
+                        return  # whoever bounds the effort says so
 
     return read
 

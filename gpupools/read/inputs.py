@@ -220,10 +220,12 @@ class Machines:
     names: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
     _seen: list[tuple[Accelerator, str]] = field(default_factory=list)
+    _named: set[str] = field(default_factory=set)
 
     def add(self, name: str, accelerator: Accelerator, said_by: str) -> None:
         """Count a machine type named by the input `said_by`."""
-        if name not in self.names:
+        if name not in self._named:
+            self._named.add(name)
             self.names.append(name)
         self.show(accelerator, f"{said_by} {name}")
 

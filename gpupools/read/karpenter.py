@@ -39,6 +39,8 @@ _RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd"}
 ARCHITECTURE, SYSTEM = "kubernetes.io/arch", "kubernetes.io/os"
 _OLDER = {"beta.kubernetes.io/arch": ARCHITECTURE, "beta.kubernetes.io/os": SYSTEM, _TYPES[1]: _TYPES[0]}
 TYPE = _TYPES[0]
+_MOST_REQUIREMENTS = 100
+"""The API takes no more: `maxItems` in pkg/apis/crds/karpenter.sh_nodepools.yaml."""
 
 
 @dataclass
@@ -50,13 +52,18 @@ class Requirement:
     values: tuple[str, ...]
     late: bool = False
     """True when some of it is not known yet."""
+    listed: frozenset[str] = frozenset()
+    """The values, to be looked up."""
+
+    def __post_init__(self) -> None:
+        self.listed = frozenset(self.values)
 
     def allows(self, value: str) -> bool:
         """Say whether a machine with this value of the label may be taken."""
         if self.operator == "In":
-            return self.late or value in self.values
+            return self.late or value in self.listed
         if self.operator == "NotIn":
-            return value not in self.values
+            return value not in self.listed
         if self.operator in ("Gt", "Lt", "Gte", "Lte") and self.values and not self.late:
             bound, given = number(self.values[0]), number(value)
             if bound is None or given is None:
@@ -94,7 +101,10 @@ class Requirements:
         says_machine: Callable[[str], bool],
     ) -> None:
         """Read a list of requirements, and the labels of a template, which are requirements too."""
-        for where, one in items(value, path, self.unknown):
+        for number_, (where, one) in enumerate(items(value, path, self.unknown)):
+            if number_ >= _MOST_REQUIREMENTS:
+                self.unknown.append(f"{path} after the first {_MOST_REQUIREMENTS}")
+                break
             key, operator = at(one, "key"), at(one, "operator")
             if key is UNKNOWN or (operator is UNKNOWN and isinstance(key, str) and says_machine(key)):
                 self.unknown.append(f"{where}.{'key' if key is UNKNOWN else 'operator'}")

@@ -743,3 +743,10 @@ def test_a_whole_number_is_a_value_up_to_nine_digits(value: int, taken: bool) ->
     (pool,) = read(node_pool(wanted, need(TYPE, "In", f"g6.{10**9 - 1}", "m7i.large")))
 
     assert bool(pool.instance_types) is taken
+
+
+def test_more_requirements_than_the_api_takes_cannot_be_verified() -> None:
+    count = [need("kubernetes.io/arch", "In", "amd64")] * 100
+    assert verdict(read(node_pool(*count))) == "cpu"
+    (pool,) = read(node_pool(*count, need(TYPE, "In", "g6.xlarge")))
+    assert (pool.gpus_per_node, pool.unknown) == (None, ("spec.template.spec.requirements after the first 100",))

@@ -38,21 +38,28 @@ from pulumi_policy.secret import Secret
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import waivers
 from gpupools.policies.components import Said, repeats, said
-from gpupools.policies.declared import Declared, DeclaredStack, shows_gpus
+from gpupools.policies.declared import Declared, DeclaredStack, cut_short, shows_gpus
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
 from gpupools.policies.rules import RULES, TAINTED, taint_can_be_added
 from gpupools.policies.software import DeclaredSoftware, is_software, read_software
 from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, STACK_RULES, UNDERSTOOD
-from gpupools.policies.understood import unread
+from gpupools.policies.understood import too_large, unread
 from gpupools.policies.waivers import Waiver
 from gpupools.policies.wire import SECRET, SIGNATURE, decoded
 from gpupools.policies.wire import plain as plain_wire
 from gpupools.providers import clouds
+from gpupools.read.effort import bounded_effort
 from gpupools.read.inputs import with_name, with_taint
 from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
 
 NAME = "gpupools"
 """The pack's name, as the engine shows it."""
+
+MOST_EFFORT = 16_000_000
+"""Characters of texts and their like (`gpupools.read.effort`) that are looked through in one resource."""
+
+MOST_OF_A_STACK = 8 * MOST_EFFORT
+"""The same for all resources together."""
 
 UNVERIFIED = "unverified-at-preview"
 """The advisory policy that reports what a rule was configured to leave open at preview."""
@@ -311,10 +318,12 @@ def _silent_where_nothing_is_found(method: Any) -> Any:
 
 def _judge_resource(servicer: Any, request: Any) -> None:
     inputs = _call.decode(request.properties)
-    pools, software = _named(inputs, request.type, request.name), inputs.software(request.type)
+    with bounded_effort(MOST_EFFORT) as effort:
+        pools, software = _named(inputs, request.type, request.name), inputs.software(request.type)
     if not pools and software is None:
         return
-    _seen[request.urn] = (request.type, request.properties, pools, software)
+    if not effort.over:  # the whole stack is to say so otherwise
+        _seen[request.urn] = (request.type, request.properties, pools, software)
     contexts = _contexts(servicer, request.options.protect)
     if not request.options.protect and _may_be_destroyed(request.options.parent):
         contexts = _contexts(servicer, True)
@@ -435,7 +444,7 @@ def _configured_anew(method: Any) -> Any:
 
 def _judge_stack(servicer: Any, request: Any) -> None:
     contexts = _contexts(servicer, False)
-    _call.stack = DeclaredStack([_declared(_Wired(resource)) for resource in request.resources])
+    _call.stack = _looked_through(request.resources, _Wired)
     judged = {urn: (each.type, each.inputs) for urn, each in _call.stack.by_urn.items()}
     for rule in STACK_RULES:
         assert rule.stack is not None
@@ -631,7 +640,22 @@ def _waived_in_stack() -> StackValidationPolicy:
 
 
 def _stack(resources: Iterable[PolicyResource]) -> DeclaredStack:
-    return _call.stack or DeclaredStack([_declared(_Given(resource)) for resource in resources])
+    return _call.stack or _looked_through(list(resources), _Given)
+
+
+def _looked_through(resources: Sequence[Any], wrapped: "Callable[[Any], _Wired | _Given]") -> DeclaredStack:
+    """Read resources as far as they are looked through; the rules say of what is beyond that it cannot be verified."""
+    declared: list[Declared] = []
+    left = MOST_OF_A_STACK
+    for resource in resources:
+        if left < 0:
+            break
+        with bounded_effort(MOST_EFFORT) as effort:
+            found = _declared(wrapped(resource))
+        left -= MOST_EFFORT - effort.left
+        declared.append(replace(found, unread=too_large(found.type)) if effort.over else found)
+    beyond = len(resources) - len(declared)
+    return DeclaredStack(declared, [cut_short(beyond, "more than is looked through in one stack")] if beyond else ())
 
 
 class _Given:

@@ -29,7 +29,7 @@ from gpupools.policies.scripts import COMMAND, ELSEWHERE, HERE, command_line, cu
 from gpupools.policies.software import chart_name
 from gpupools.providers import clouds
 from gpupools.read import holders
-from gpupools.read.effort import spend
+from gpupools.read.effort import exhausted, spend
 from gpupools.read.inputs import accelerator_by_name, at, items, mapping, text
 from gpupools.read.kubernetes_pools import kinds_read, read_manifest
 from gpupools.read.packed import LEAST_ENCODED, Unpacked, looks_encoded, packed_inside, unpacked
@@ -124,6 +124,11 @@ def unread(
     if answer == "holds" and not said:
         return None
     return Unread(kind, f"{why}; it {said}" if said else why, nodes=bool(said), source=source)
+
+
+def too_large(type_token: str) -> Unread:
+    """Say of a resource that it holds more than is looked through in one."""
+    return Unread(_key(type_token)[1], "it holds more than is looked through in one resource", nodes=True)
 
 
 _OF_DAEMONS = frozenset(each.chart for each in OPERANDS)
@@ -385,7 +390,7 @@ def _evidence(
     left = _MOST_VALUES
     top = {key: value for key, value in inputs.items() if not (in_kubernetes and key in _NOT_APPLIED)}
     inside: list[tuple[_Trail, Any]] = [(None, top)]
-    while inside and left:
+    while inside and left and not exhausted():
         trail, value = inside.pop()
         left -= 1
         if isinstance(value, str):
@@ -415,7 +420,8 @@ def _evidence(
             spend(min(len(value), left) * _CHARACTERS_PER_VALUE)
             inside += [((trail, place), one) for place, one in enumerate(value) if not isinstance(one, int | float)]
     if inside:
-        yield _MACHINE if machines else ELSEWHERE, f"holds more than {_MOST_VALUES} values"
+        more = "is looked through" if left else f"{_MOST_VALUES} values"
+        yield _MACHINE if machines else ELSEWHERE, f"holds more than {more}"
 
 
 # Of a pod's specification, whoever holds it: they choose among nodes that others bring.

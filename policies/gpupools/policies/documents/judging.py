@@ -15,7 +15,7 @@ from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import PoolFacts
 from gpupools.policies import configuration, waivers
 from gpupools.policies.components import Said, repeats, said
-from gpupools.policies.declared import ANSWERS, Declared, DeclaredStack, Gap
+from gpupools.policies.declared import ANSWERS, Declared, DeclaredStack, Gap, cut_short
 from gpupools.policies.documents import terraform_plan, terraform_state
 from gpupools.policies.documents.document import MOST_POOLS, Document, Resource
 from gpupools.policies.documents.forms import read_document
@@ -301,10 +301,7 @@ def _looked_through(resources: Mapping[str, Resource]) -> tuple[dict[str, Declar
         return declared, ()
     left = len(resources) - len(declared)
     most = f"more than {MOST_POOLS} node pools" if pools > MOST_POOLS else "more than is looked through in one file"
-    beyond = f"{left} more resources, which were not judged: those before them hold {most}"
-    last = f"the end of the last resource, which was not judged: all together hold {most}"
-    what = f"and {beyond if left else last}"
-    return declared, (Gap("too-many-resources", what, "judge the parts of it one by one"),)
+    return declared, (cut_short(left, most),)
 
 
 def _declared(address: str, resource: Resource, known: Mapping[str, Cloud], most: int) -> Declared:
