@@ -425,6 +425,7 @@ def _written(
     Raises:
         Rejected: Why no such file can be.
     """
+    is_new = not file.parent.exists()
     file.parent.mkdir(parents=True, exist_ok=True)
     schema = _schema(file)
     text = stack_text(env, cloud, cluster, key, pool, os.path.relpath(schema, file.parent))
@@ -437,6 +438,8 @@ def _written(
         checked = check_stack_file(file, clouds())
     except BaseException as error:
         file.unlink()
+        if is_new:
+            file.parent.rmdir()
         if isinstance(error, Rejected):
             raise Rejected(map(_with_flag, error.problems)) from None
         raise

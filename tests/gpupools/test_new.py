@@ -309,7 +309,7 @@ def test_what_is_wrong_is_told_and_nothing_written(
     for each in says:
         assert each in said
     assert said.splitlines()[-1] == "gpupools new: nothing was written"
-    assert not list(project.rglob("Pulumi.*.yaml"))
+    assert sorted(each.name for each in project.iterdir()) == ["Pulumi.yaml", "aks.json", "list.json"]
 
 
 @pytest.mark.parametrize("there", ["a file", "a link to nowhere"])
