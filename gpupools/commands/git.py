@@ -49,13 +49,16 @@ def file_at(ref: str, file: Path, around: Path | None = None) -> bytes:
     raise NotThen(f"{file} is not in {ref}; name the file as it was called there, or give two files")
 
 
-def gone_since(ref: str, folder: Path, named: Callable[[str], object]) -> Iterator[tuple[Path, bytes]]:
+def gone_since(
+    ref: str, folder: Path, named: Callable[[str], object], around: Path | None = None
+) -> Iterator[tuple[Path, bytes]]:
     """Yield the files below a folder that a commit has and that are not there now, with their text.
 
     Args:
         ref: The commit.
         folder: In a checkout.
         named: Says by a file's name whether it counts.
+        around: A folder of the checkout whose commit it is, where the folder is in a submodule of that.
 
     Raises:
         NotInGit: There is no checkout or no such commit.
@@ -64,11 +67,12 @@ def gone_since(ref: str, folder: Path, named: Callable[[str], object]) -> Iterat
     top = _top(here)
     if top is None:
         raise NotInGit(f"{folder} is in no git checkout; leave --since out")
-    for checkout, commit, path in _files(top, _commit(top, ref)):
+    commit = _commit(top, ref) if around is None else _commit_below(top, ref, _top(around.resolve()))
+    for checkout, at, path in _files(top, commit):
         there = checkout / path
         if not named(path.name) or not there.is_relative_to(here) or os.path.lexists(there):
             continue
-        if (text := _text(checkout, ref, commit, path)) is not None:
+        if (text := _text(checkout, ref, at, path)) is not None:
             yield folder / there.relative_to(here), text
 
 

@@ -3,6 +3,7 @@
 import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -12,15 +13,16 @@ from gpupools.base.output import Style, answer, tell, tell_lines, tell_parts
 from gpupools.base.sdk import NEED, is_missing
 from gpupools.commands.diff import Side, planned_side
 from gpupools.commands.files import add_within, links_out, write_whole
-from gpupools.commands.git import NotInGit, NotThen, file_at
+from gpupools.commands.git import NotInGit, NotThen, file_at, gone_since
 from gpupools.commands.words import examples
 from gpupools.edits.comparison import compare_files
 from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate, warnings
+from gpupools.environment.repository import STACK_FILE, names_ours
 from gpupools.environment.stackfile import stack_name
 from gpupools.environment.told import tell_located
 from gpupools.providers import clouds
 from gpupools.report.comment import comment
-from gpupools.report.facts import StackReport
+from gpupools.report.facts import STAYS, StackReport
 from gpupools.report.page import page
 
 _EXITS = """\
@@ -115,10 +117,11 @@ def write(
         return _fail(problem, outside, as_json)
     try:
         reports = [_report(file, since, judge, config) for file in files]
+        gone = _gone(files, since)
     except NotInGit as error:
         return _fail(Problem((), str(error)), (), as_json)
     if output is not None or not as_json:
-        text = _WRITERS[form](reports)
+        text = _WRITERS[form](reports, gone)
         # The offline preview takes a while, in which a file of that name may have come.
         if output is None:
             tell_lines(text)
@@ -128,13 +131,15 @@ def write(
             write_whole(output, text)
     refused = any(report.is_refused for report in reports)
     if as_json:
-        _answer(reports, output, refused)
+        _answer(reports, gone, output, refused)
     elif output is not None:
         for report in reports:
             for located in report.refused:
                 tell_located(located)
             style = Style.BAD if report.is_refused else Style.WARNING if report.findings else Style.GOOD
             tell_parts((f"{report.file}: ", None), (report.summary(), style))
+        for each in gone:
+            tell_parts((f"{each}: ", None), (f"gone since {since}; {STAYS}", Style.BAD))
         tell(f"wrote {output}")
     return 1 if refused else 0
 
@@ -167,7 +172,9 @@ def _fail(problem: Problem | None, outside: Sequence[Located], as_json: bool) ->
     """Say why nothing is written."""
     if as_json:
         told = [problem.as_json()] if problem is not None else [each.as_json() for each in outside]
-        answer("report", "failed" if problem is not None else "refused", told, {"stacks": [], "written": None})
+        answer(
+            "report", "failed" if problem is not None else "refused", told, {"stacks": [], "gone": [], "written": None}
+        )
     elif problem is not None:
         tell(f"gpupools report: {problem}", error=True)
     else:
@@ -176,7 +183,7 @@ def _fail(problem: Problem | None, outside: Sequence[Located], as_json: bool) ->
     return 2 if problem is not None else 1
 
 
-_WRITERS: dict[str, Callable[[Sequence[StackReport]], str]] = {"html": page, "markdown": comment}
+_WRITERS: dict[str, Callable[[Sequence[StackReport], Sequence[str]], str]] = {"html": page, "markdown": comment}
 
 
 def _report(file: Path, since: str | None, judge: bool, config: Mapping[str, Any] | None) -> StackReport:
@@ -194,6 +201,20 @@ def _report(file: Path, since: str | None, judge: bool, config: Mapping[str, Any
         found |= _compared(file, since, checked)
     found |= _judged(checked, config) if judge else {"not_judged": "left out by --no-policies"}
     return StackReport(str(file), checked.file.stack, checked.plan, **found)
+
+
+def _gone(files: Sequence[Path], since: str | None) -> list[str]:
+    """Return the stack files of the same folders that the commit has and that are gone: nobody could name them.
+
+    Raises:
+        NotInGit: There is no such commit, or no checkout.
+    """
+    found: list[str] = []
+    for folder in dict.fromkeys(file.parent for file in files if since is not None):
+        with suppress(NotThen):
+            gone = gone_since(str(since), folder, STACK_FILE.fullmatch, Path.cwd())
+            found += [str(path) for path, text in gone if path.parent == folder and names_ours(text)]
+    return sorted(found)
 
 
 def _compared(file: Path, since: str, new: CheckedFile) -> dict[str, Any]:
@@ -219,7 +240,7 @@ def _judged(checked: CheckedFile, config: Mapping[str, Any] | None) -> dict[str,
     return {"verdicts": preview.verdicts, "problems": preview.problems}
 
 
-def _answer(reports: Sequence[StackReport], output: Path | None, refused: bool) -> None:
+def _answer(reports: Sequence[StackReport], gone: Sequence[str], output: Path | None, refused: bool) -> None:
     stacks = [
         {
             "file": report.file,
@@ -233,5 +254,5 @@ def _answer(reports: Sequence[StackReport], output: Path | None, refused: bool) 
     ]
     problems = [each.as_json() for report in reports for each in report.refused]
     problems += [each.as_json(report.file) for report in reports for each in report.problems]
-    holds = {"stacks": stacks, "written": str(output) if output is not None else None}
+    holds = {"stacks": stacks, "gone": gone, "written": str(output) if output is not None else None}
     answer("report", "refused" if refused else "accepted", problems, holds)

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from gpupools.base.output import mermaid_text
 from gpupools.edits.comparison import FATES, counted, fate
 from gpupools.planned.plan import PoolPlan
-from gpupools.report.facts import StackReport, nodes_in_words
+from gpupools.report.facts import STAYS, StackReport, nodes_in_words
 from gpupools.report.page import finding_text
 from gpupools.report.room import LIMIT, Room, code
 
@@ -18,12 +18,20 @@ _LEAST = 600
 """Bytes that a file's own part needs."""
 
 
-def comment(reports: Sequence[StackReport]) -> str:
-    """Write the comment."""
+def comment(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
+    """Write the comment.
+
+    Args:
+        reports: What it is about.
+        gone: Stack files that are gone.
+    """
     compared = [change for each in reports if each.comparison is not None for change in each.comparison.pools]
     title = _summary(reports, counted(compared) if compared else None)
+    if gone:
+        title += f"; {len(gone)} stack {'file is' if len(gone) == 1 else 'files are'} gone"
     room = Room(LIMIT - 400)
     room.put(MARKER, f"### {title}", "")
+    room.many(0.1, ([f"- {code(each)} is gone: {STAYS}"] for each in gone))
     for index, report in enumerate(reports):
         left = len(reports) - index
         if room.left < _LEAST * 2:

@@ -14,6 +14,9 @@ from gpupools.planned.tolerations import tolerates
 from gpupools.preview.report import PolicyVerdict
 from gpupools.runtime.owners import tolerations_of
 
+STAYS = "its pools stay until pulumi destroy, and no update sees them"
+"""Of a stack file that is gone."""
+
 
 @dataclass(frozen=True)
 class StackReport:

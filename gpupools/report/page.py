@@ -11,7 +11,7 @@ from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.preview.report import PolicyVerdict
 from gpupools.preview.report import offers as offers_of
 from gpupools.report.drawing import Drawings
-from gpupools.report.facts import StackReport, Tolerations, nodes_in_words
+from gpupools.report.facts import STAYS, StackReport, Tolerations, nodes_in_words
 from gpupools.report.html import Html, element, html
 
 _STYLE = Path(__file__).with_name("page.css")
@@ -29,11 +29,17 @@ _LEGEND = (
 )
 
 
-def page(reports: Sequence[StackReport]) -> str:
-    """Write the page."""
+def page(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
+    """Write the page.
+
+    Args:
+        reports: What it is about.
+        gone: Stack files that are gone.
+    """
     title = "GPU pools: " + ", ".join(dict.fromkeys(each.stack for each in reports))
     drawings = Drawings()
     sections = [_stack(number, each, drawings) for number, each in enumerate(reports)]
+    lost = [_lines([f"{each} is gone: {STAYS}" for each in gone], "bad")] if gone else []
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -55,7 +61,7 @@ def page(reports: Sequence[StackReport]) -> str:
         element("header", element("h1", title)),
         element("nav", element("ul", *links), aria_label="On this page"),
         drawings.definitions(),
-        element("main", element("p", _LEGEND, class_="dim"), *sections, id="main"),
+        element("main", element("p", _LEGEND, class_="dim"), *lost, *sections, id="main"),
         element("footer", element("p", "Made by gpupools report; no cloud was asked.", class_="dim")),
     )
     return f"<!doctype html>\n{element('html', head, body, lang='en')}\n"

@@ -174,6 +174,32 @@ def test_what_was_not_there_counts_as_new_and_what_was_refused_is_said(
 
 
 @HAS_GIT
+@HAS_GIT
+@pytest.mark.parametrize("form", ["html", "markdown", "json"])
+def test_a_stack_file_that_is_gone_is_told_where_nobody_can_name_it(
+    form: str, stack_file: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The pools of a file that a pull request takes away stay; `Pulumi.*.yaml` does not have it any more."""
+    for name in ("Pulumi.dev.yaml", "Pulumi.old.yaml"):
+        stack_file(STACK, name)
+    Path("Pulumi.other.yaml").write_text("config:\n  aws:region: us-east-1\n", encoding="utf-8")
+    commit()
+    Path("Pulumi.old.yaml").unlink()
+    Path("Pulumi.other.yaml").unlink()  # of another program
+    how = ["--json"] if form == "json" else ["--format", form, "-o", "out"]
+    assert main(["report", "Pulumi.dev.yaml", "--since", "HEAD", "--no-policies", *how]) == 0
+    said = capsys.readouterr().out
+
+    if form == "json":
+        assert json.loads(said)["gone"] == ["Pulumi.old.yaml"]
+        return
+    written = Path("out").read_text(encoding="utf-8")
+    assert "Pulumi.old.yaml: gone since HEAD; its pools stay until pulumi destroy" in said
+    assert "is gone: its pools stay until pulumi destroy" in written
+    assert "Pulumi.other.yaml" not in written
+    assert form == "html" or "### GPU pools: 3 without a change for the nodes; 1 stack file is gone" in written
+
+
 @pytest.mark.parametrize("ref", ["nowhere", "--all", "HEAD:Pulumi.dev.yaml"])
 def test_an_unknown_commit_is_a_wrong_call(ref: str, stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
     file = stack_file()
