@@ -38,11 +38,11 @@ def file_at(ref: str, file: Path, around: Path | None = None) -> bytes:
     if not file.parent.is_dir():
         raise NotInGit(f"{file}: no such file")
     named, meant = file.parent.resolve() / file.name, file.resolve()
-    top = _top(named.parent) or _top(meant.parent)
+    top = top_of(named.parent) or top_of(meant.parent)
     if top is None:
         raise NotInGit(f"{named.parent} is in no git checkout; {_WITHOUT}")
     _check_checkout(top)
-    commit = _commit(top, ref) if around is None else _commit_below(top, ref, _top(around.resolve()))
+    commit = _commit(top, ref) if around is None else _commit_below(top, ref, top_of(around.resolve()))
     for path in dict.fromkeys((named, meant)):
         if path.is_relative_to(top) and (text := _text(top, ref, commit, path.relative_to(top))) is not None:
             return text
@@ -64,10 +64,10 @@ def gone_since(
         NotInGit: There is no checkout or no such commit.
     """
     here = folder.resolve()
-    top = _top(here)
+    top = top_of(here)
     if top is None:
         raise NotInGit(f"{folder} is in no git checkout; leave --since out")
-    commit = _commit(top, ref) if around is None else _commit_below(top, ref, _top(around.resolve()))
+    commit = _commit(top, ref) if around is None else _commit_below(top, ref, top_of(around.resolve()))
     for checkout, at, path in _files(top, commit):
         there = checkout / path
         if not named(path.name) or not there.is_relative_to(here) or os.path.lexists(there):
@@ -121,7 +121,7 @@ def _commit_below(top: Path, ref: str, outermost: Path | None) -> str:
     Raises:
         NotThen: It names none, as of a submodule that is new or of a clone that is none.
     """
-    above = _top(top.parent) if outermost is not None and top != outermost else None
+    above = top_of(top.parent) if outermost is not None and top != outermost else None
     if above is None or outermost is None or not above.is_relative_to(outermost):
         return _commit(top, ref)
     _check_checkout(above)
@@ -139,7 +139,7 @@ def _commit(top: Path, ref: str) -> str:
     return commit
 
 
-def _top(folder: Path) -> Path | None:
+def top_of(folder: Path) -> Path | None:
     """Return the top of a checkout: the folder with `.git`, a name git lets nobody commit.
 
     A linked worktree and a submodule have a file of that name.

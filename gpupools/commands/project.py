@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 from gpupools.base.errors import Problem, Rejected, shown
 from gpupools.base.output import tell
 from gpupools.base.version import version
-from gpupools.commands.git import published
+from gpupools.commands.git import published, top_of
 from gpupools.commands.stack_text import flow
 
 _SHIPPED = Path(__file__).parents[1] / "data" / "project"
@@ -55,6 +55,13 @@ def make_project(folder: Path) -> None:
             out.write(_filled(each, source.read_text(encoding="utf-8"), name, requirement))
     tell(f"{folder}: written, {len(files)} files")
     tell(f"{folder / 'requirements.txt'}: {requirement}")
+    top = top_of(folder.resolve())
+    if top is not None and top != folder.resolve():
+        within = folder.resolve().relative_to(top)
+        tell(
+            f"{folder / '.github'}: GitHub reads workflows at the top of a repository alone; move it to"
+            f" {top / '.github'}, and give its job defaults: {{run: {{working-directory: {within}}}}}"
+        )
     steps = [
         "python3 -m venv .venv",
         ".venv/bin/pip install --no-compile -r requirements.txt",

@@ -69,6 +69,17 @@ def test_nothing_is_overwritten_or_half_made(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_below_the_top_of_a_repository_github_reads_no_workflow(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mono" / ".git").mkdir(parents=True)
+    for folder, is_told in (("mono/infra/gpus", True), ("mono", False), ("alone", False)):
+        assert main(["new", "--project", str(tmp_path / folder)]) == 0
+        said = capsys.readouterr().out
+        assert ("GitHub reads workflows at the top of a repository alone" in said) is is_told
+        assert ("{run: {working-directory: infra/gpus}}" in said) is is_told
+
+
 @pytest.mark.parametrize("name", ["123", "1.10", "true", "null", "0x1F", "gpus"])
 def test_a_project_is_called_as_its_folder_whatever_yaml_takes_that_for(name: str, tmp_path: Path) -> None:
     assert main(["new", "--project", str(tmp_path / name)]) == 0
