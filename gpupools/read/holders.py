@@ -161,6 +161,8 @@ def _composition(given: Mapping[str, Any]) -> _Held:
     places = [("spec.resources", at(given, "spec.resources"))]
     for where, step in items(at(given, "spec.pipeline"), "spec.pipeline", late):
         places.append((f"{where}.input.resources", at(step, "input.resources")))
+        if at(step, "input.resources") is None:
+            yield from _generated(f"{where}.input", at(step, "input"))
     for path, resources in places:
         for where, one in items(resources, path, late):
             base, late_patches = at(one, "base"), list[str]()
@@ -170,6 +172,20 @@ def _composition(given: Mapping[str, Any]) -> _Held:
                 base = _patched(base, ["spec"] if whole else re.findall(r"[^.\[\]]+", target))
             yield f"{where}.base", _patched(base, ["spec"]) if late_patches else base
     yield from ((where, UNKNOWN) for where in late)
+
+
+def _generated(path: str, given: Any, deep: int = _DEEPEST) -> _Held:
+    """Read what another function of a Composition makes objects of: a template or a program, as text."""
+    if isinstance(given, str):
+        yield from _written(path, given)
+    elif deep and isinstance(given, Mapping):
+        for key, one in given.items():
+            yield from _generated(f"{path}.{key}", one, deep - 1)
+    elif deep and is_list(given):
+        for place, one in enumerate(given):
+            yield from _generated(f"{path}[{place}]", one, deep - 1)
+    elif given is UNKNOWN:
+        yield path, UNKNOWN
 
 
 def _patched(value: Any, steps: list[str]) -> Any:
@@ -215,8 +231,32 @@ def _written(path: str, body: str, *, encoded: bool = False) -> _Held:
             if each.opaque and each is one:
                 yield f"{path}{each.path}", Opaque(each.opaque)
             elif names_objects(each.text):
-                found = objects_in(each.text, placeholders)
-                yield from ((f"{path}{one.path}{where}", value) for where, value in found)
+                for where, value in objects_in(each.text, placeholders):
+                    at_ = f"{path}{one.path}{where}"
+                    is_one = not isinstance(value, Mapping) or ("apiVersion" in value and "kind" in value)
+                    yield from ((at_, value),) if is_one else _among(at_, value)
+
+
+_MOST_AMONG = 20_000
+
+
+def _among(path: str, given: Mapping[str, Any]) -> _Held:
+    """Read the objects among settings, such as a chart's `extraObjects`, as they are or as text."""
+    inside: list[tuple[str, Any]] = [(path, given)]
+    for _ in range(_MOST_AMONG):
+        if not inside:
+            return
+        where, one = inside.pop()
+        if isinstance(one, str) and "\n" in one and names_objects(one):
+            yield from ((f"{where}{inner}", value) for inner, value in objects_in(one, placeholders))
+        elif isinstance(one, Mapping):
+            if isinstance(one.get("apiVersion"), str) and isinstance(one.get("kind"), str):
+                yield where, one
+            else:
+                inside += [(f"{where}.{key}", item) for key, item in one.items()]
+        elif is_list(one):
+            inside += [(f"{where}[{place}]", item) for place, item in enumerate(one)]
+    yield f"{path} and what follows", UNKNOWN
 
 
 def _pods(path: str) -> "_Reader":

@@ -119,6 +119,22 @@ def number(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
 
+_QUANTITY = re.compile(r"\+?(?P<number>\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})?")
+
+
+def quantity(value: object) -> float | None:
+    """Read a quantity of Kubernetes but for its order of magnitude: `8`, `1k`, `0.5`, `0Gi`; None for what is none.
+
+    https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        match = _QUANTITY.fullmatch(value)
+        return float(match["number"]) if match else None
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) and abs(value) < 1e300 else None
+
+
 def flag(value: object) -> bool | None:
     """Read a switch: true, or text that says so (EC2 templates and GKE's kubelet settings take text)."""
     if isinstance(value, bool):

@@ -20,6 +20,7 @@ from gpupools.read.inputs import (
     items,
     mapping,
     number,
+    quantity,
     string_map,
     text,
     wanted_taint,
@@ -259,7 +260,7 @@ def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Itera
         _limited(limits, own, types, theirs, machines)
     if kind == "NodeClaim" and not machines.evidence:
         for resource, vendor in _RESOURCES.items():
-            if number(mapping(at(template, "resources.requests")).get(resource)):
+            if quantity(mapping(at(template, "resources.requests")).get(resource)):
                 machines.show(Accelerator(vendor, None), f"{inner}.resources.requests {resource}")
     read = TaintsRead()
     read.objects(template.get("taints"), f"{inner}.taints", KUBERNETES_EFFECTS)
@@ -375,7 +376,7 @@ def _excluded(wanted: Requirements, limits: Mapping[str, Any], providers: Iterab
             one.operator in ("Lt", "Lte") or one.values == ("0",) for _, one in wanted.of(f"{prefix}gpu-count")
         ):
             return True
-    return all(resource in limits and number(limits[resource]) == 0 for resource in _RESOURCES)
+    return all(resource in limits and quantity(limits[resource]) == 0 for resource in _RESOURCES)
 
 
 def _open(
@@ -386,7 +387,7 @@ def _open(
     Karpenter takes no machine that has more of a resource than a limit leaves (kubernetes-sigs/karpenter
     pkg/controllers/provisioning/scheduling/scheduler.go, filterByRemainingResources).
     """
-    if any(limits.get(each) is UNKNOWN or number(limits.get(each)) == 0 for each in _LIMITS_OF_GPU_MACHINES):
+    if any(limits.get(each) is UNKNOWN or quantity(limits.get(each)) == 0 for each in _LIMITS_OF_GPU_MACHINES):
         return None
     if any(one.late for _, one in wanted.of(*wanted.by_label)):
         return None  # may turn out to leave them out
@@ -431,5 +432,5 @@ def _limited(
     if named or not any(_taken(wanted, each) or not each.gpu_machines() for each in providers):
         return
     for resource, vendor in _RESOURCES.items():
-        if (number(limits.get(resource)) or 0) > 0:
+        if (quantity(limits.get(resource)) or 0) > 0:
             machines.show(Accelerator(vendor, None), f"spec.limits {resource}")

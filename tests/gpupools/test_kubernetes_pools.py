@@ -159,6 +159,17 @@ TYPE = "node.kubernetes.io/instance-type"
         pytest.param(node_pool(need(f"{AZURE}/sku-gpu-count", "Gt", "0")), "open", id="Azure's count"),
         pytest.param(node_pool(need(f"{AZURE}/sku-name", "In", "Standard_NC4as_T4_v3")), "open", id="Azure's size"),
         pytest.param(node_pool(limits={"nvidia.com/gpu": "8"}), "open", id="a limit on GPUs"),
+        *(
+            pytest.param(node_pool(limits={"nvidia.com/gpu": limit}), wanted, id=f"a limit of {limit!r}")
+            for limit, wanted in [
+                ("1k", "open"),
+                ("2.0", "open"),
+                (8.0, "open"),
+                ("0.0", "cpu"),
+                ("0k", "cpu"),
+                ("x", "cpu"),
+            ]
+        ),
         pytest.param(node_pool(limits={"cpu": "1000"}), "cpu", id="a limit on CPUs"),
         pytest.param(
             node_pool(need(TYPE, "In", UNKNOWN), limits={"nvidia.com/gpu": 8}),

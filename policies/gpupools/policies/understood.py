@@ -439,9 +439,13 @@ def _chooses_nodes(trail: "_Trail") -> bool:
 
 
 def _are_values(trail: "_Trail") -> bool:
-    """Say whether a text stands where values of a chart do: Argo CD's `helm.values`, or a list of such."""
+    """Say whether a text stands where values of a chart do, or a list of such."""
     at_key = trail[0] if trail is not None and isinstance(trail[1], int) else trail
-    return at_key is not None and at_key[1] == "values"
+    return at_key is not None and at_key[1] in _VALUES
+
+
+# Argo CD's `helm.values`; https://docs.k3s.io/helm for k3s and RKE2; cluster-api-addon-provider-helm's HelmChartProxy.
+_VALUES = frozenset({"values", "valuesContent", "valuesTemplate"})
 
 
 def _parsed(value: str) -> Mapping[str, Any]:
@@ -533,7 +537,8 @@ def _is_kept_free(one: Any) -> bool:
     return bool(pools) and not any(pool.lacks_taint for pool in pools)
 
 
-_KIND = re.compile(r"""["']?kind\\?["']?:\s*\\?["']?(\w+)""")
+# In YAML and JSON, and as KCL, HCL and Jsonnet write it.
+_KIND = re.compile(r"""["']?kind\\?["']?\s{0,9}[:=]\s*\\?["']?(\w+)""")
 
 
 @lru_cache

@@ -104,6 +104,11 @@ def composition(base: Any, *patched: str) -> str:
     )
 
 
+def generated(**given: Any) -> str:
+    step = {"functionRef": {"name": "function-of-somebody"}, "input": {"kind": "Input", **given}}
+    return manifest("apiextensions.crossplane.io/v1", "Composition", spec={"mode": "Pipeline", "pipeline": [step]})
+
+
 def work(one: Any) -> str:
     return manifest("work.open-cluster-management.io/v1", "ManifestWork", spec={"workload": {"manifests": [one]}})
 
@@ -554,6 +559,42 @@ OBJECTS = [
             ),
             ("type", {"nodeSelector": {"a": "b"}, "type": "p4d.24xlarge"}, NOT_UNDERSTOOD),
         ]
+    ),
+    *(
+        (f"Composition, a function with {name}", generated(**given), wanted)
+        for name, given, wanted in [
+            ("a template", {"inline": {"template": yaml.safe_dump(UNTAINTED)}}, DEFINITE),
+            ("a template, tainted", {"inline": {"template": yaml.safe_dump(TAINTED)}}, FINE),
+            (
+                "a template that is no YAML",
+                {"inline": {"template": "{{ if x }}\n" + yaml.safe_dump(UNTAINTED)}},
+                NOT_UNDERSTOOD,
+            ),
+            (
+                "a program",
+                {"spec": {"source": 'items = [{apiVersion = "karpenter.sh/v1", kind = "NodePool", spec = {}}]'}},
+                NOT_UNDERSTOOD,
+            ),
+            ("settings", {"spec": {"match": [{"kind": "Bucket", "apiVersion": "s3.aws.upbound.io/v1beta1"}]}}, FINE),
+        ]
+    ),
+    *(
+        (f"ConfigMap with settings that hold {name}", config_map(settings), wanted)
+        for name, settings, wanted in [
+            ("an object", {"a": {"extraObjects": [{"x": 1}, UNTAINTED]}}, DEFINITE),
+            ("an object, tainted", {"a": {"extraObjects": [TAINTED]}}, FINE),
+            ("the text of one", {"manifests": [yaml.safe_dump(UNTAINTED)]}, DEFINITE),
+            ("a CPU object", {"a": {"extraObjects": [karpenter("m5")]}}, FINE),
+            ("words", {"apiVersion": "v1", "a": "kind: NodePool"}, FINE),
+        ]
+    ),
+    *(
+        (f"values of a chart of {kind}", manifest(f"{group}/v1", kind, spec={key: f"type: {machine}\n"}), wanted)
+        for group, kind, key in [
+            ("helm.cattle.io", "HelmChart", "valuesContent"),
+            ("addons.cluster.x-k8s.io", "HelmChartProxy", "valuesTemplate"),
+        ]
+        for machine, wanted in [("p4d.24xlarge", NOT_UNDERSTOOD), ("m5.large", ADVISED)]
     ),
     ("brokers", manifest("kafka.strimzi.io/v1", "KafkaNodePool", spec={"replicas": 3}), FINE),
     ("anybody's pool", manifest("example.com/v1", "KafkaNodePool", spec={"replicas": 3}), NOT_UNDERSTOOD),
