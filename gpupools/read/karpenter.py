@@ -355,7 +355,8 @@ def _selected(wanted: Requirements, prefix: str, provider: KarpenterProvider, ma
     for key, one in wanted.of(*(f"{prefix}{name}" for name in _GPU_KEYS)):
         # Below a number is only what has the label: kubernetes-sigs/karpenter pkg/scheduling/requirements.go.
         below = one.operator in ("Lt", "Lte") and one.allows("1")
-        if one.wants or (below and not (provider.counts_none and key.endswith("gpu-count"))):
+        of_all = provider.counts_none and key.endswith("gpu-count")
+        if one.wants or (one.operator == "NotIn" and "0" in one.listed if of_all else below):
             amd = any("amd" in value.casefold() or "radeon" in value.casefold() for value in one.values)
             only_amd = amd and not any("nvidia" in value.casefold() for value in one.values)
             said = f"{one.path} {key} {', '.join(one.values)}".rstrip()

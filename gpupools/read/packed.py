@@ -119,7 +119,7 @@ _LONGEST_COMMAND = 2_000
 # Then words and lines of any length may be base64.
 _DECODES = re.compile(r"b(?:ase)?64|openssl", re.IGNORECASE)
 _QUOTED = re.compile(r"([\"'])(?P<words>[A-Za-z0-9+/_=-]++\s[A-Za-z0-9+/_=\s-]++)\1")
-_SHORT = re.compile(rf"(?<![\w+/=-])[A-Za-z0-9+/_-]{{{_LEAST_WORD},59}}={{0,2}}(?![\w+/=-])")
+_SHORT = re.compile(rf"(?<![\w+/-])[A-Za-z0-9+/_-]{{{_LEAST_WORD},59}}={{0,2}}(?![\w+/=-])")
 
 
 def _encoded_in(text: str) -> Iterator[tuple[str, ...]]:

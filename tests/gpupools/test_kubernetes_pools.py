@@ -16,6 +16,7 @@ TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 AWS = "karpenter.k8s.aws"
 AZURE = "karpenter.azure.com"
 EC2_CLASS = {"group": AWS, "kind": "EC2NodeClass", "name": "default"}
+GCE_CLASS = {"group": "karpenter.k8s.gcp", "kind": "GCENodeClass", "name": "default"}
 CLUSTER_API = "infrastructure.cluster.x-k8s.io/v1beta2"
 
 
@@ -133,6 +134,20 @@ TYPE = "node.kubernetes.io/instance-type"
         pytest.param(node_pool(need(f"{AWS}/instance-gpu-count", "Lt", "1")), "cpu", id="a count below 1"),
         # What has no GPU has no such label there, so it is not below.
         pytest.param(node_pool(need(f"{AWS}/instance-gpu-count", "Lt", "9")), "open", id="a count below 9"),
+        pytest.param(node_pool(need(f"{AZURE}/sku-gpu-count", "NotIn", "0")), "open", id="Azure's count other than 0"),
+        pytest.param(
+            node_pool(need(f"{AWS}/instance-gpu-count", "NotIn", "0")), "cpu", id="a count other than 0, or none"
+        ),
+        pytest.param(
+            node_pool(need("cloud.google.com/gke-accelerator", "In", "nvidia-l4"), nodeClassRef=GCE_CLASS),
+            "open",
+            id="GKE's",
+        ),
+        pytest.param(
+            node_pool(need("cloud.google.com/gke-accelerator", "DoesNotExist"), nodeClassRef=GCE_CLASS),
+            "cpu",
+            id="GKE's, none",
+        ),
         pytest.param(node_pool(need(f"{AWS}/instance-gpu-memory", "Lte", "24576")), "open", id="memory of at most"),
         pytest.param(
             node_pool(need(f"{AZURE}/sku-gpu-count", "Lt", "9")), "cpu", id="Azure's count below 9, which 0 is"

@@ -43,6 +43,7 @@ def test_lines_of_any_length_are_joined(width: int, write: Callable[[str], str])
     "script",
     [
         pytest.param(f"echo {packed(SHORT)} | base64 -d | bash", id="a short word"),
+        pytest.param(f"X={packed(SHORT)}\necho $X|base64 -d|sh", id="a variable"),
         pytest.param("echo " + lines(10, SHORT, "\\\n") + " | base64 -d | bash", id="lines that go on"),
         pytest.param(f"printf %s '{lines(12, SHORT, ' ')}' | base64 -d | bash", id="words in quotes"),
     ],

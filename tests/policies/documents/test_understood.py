@@ -104,7 +104,7 @@ def composition(base: Any, *patched: str) -> str:
     )
 
 
-def generated(**given: Any) -> str:
+def generated(given: Any) -> str:
     step = {"functionRef": {"name": "function-of-somebody"}, "input": {"kind": "Input", **given}}
     return manifest("apiextensions.crossplane.io/v1", "Composition", spec={"mode": "Pipeline", "pipeline": [step]})
 
@@ -561,7 +561,7 @@ OBJECTS = [
         ]
     ),
     *(
-        (f"Composition, a function with {name}", generated(**given), wanted)
+        (f"Composition, a function with {name}", generated(given), wanted)
         for name, given, wanted in [
             ("a template", {"inline": {"template": yaml.safe_dump(UNTAINTED)}}, DEFINITE),
             ("a template, tainted", {"inline": {"template": yaml.safe_dump(TAINTED)}}, FINE),

@@ -17,12 +17,16 @@ from gpupools.read.inputs import Machines, at, flag
 from gpupools.read.karpenter import ARCHITECTURE, SYSTEM, TYPE, KarpenterProvider, Requirements
 
 _GROUP = "karpenter.k8s.gcp"
+_ACCELERATOR = "cloud.google.com/gke-accelerator"
 
 
 def _shown(wanted: Requirements, machines: Machines, accelerator: Callable[[str], Accelerator]) -> None:
     for key, one, family in wanted.listed(f"{_GROUP}/instance-family"):
         found = accelerator(f"{family.partition('-')[0]}-standard-4")  # a family is what stands before the first dash
         machines.show(replace(found, count=None), f"{one.path} {key} {family}")
+    for key, one in wanted.of(_ACCELERATOR):
+        if one.wants:
+            machines.show(Accelerator("nvidia", None), f"{one.path} {key} {', '.join(one.values)}".rstrip())
 
 
 @cache
@@ -49,7 +53,7 @@ def _labels(machine: InstanceType) -> Mapping[str, str]:
         "instance-gpu-name": accelerator,
         "instance-gpu-manufacturer": "",
         "instance-gpu-memory": "",
-        "cloud.google.com/gke-accelerator": accelerator,
+        _ACCELERATOR: accelerator,
     }
 
 
