@@ -158,3 +158,37 @@ def test_workflows_preview_and_apply_by_the_policies_of_the_repository(engine: E
     config.write_text(config.read_text("utf-8").replace('"maxNodesPerPool": 20', '"maxNodesPerPool": 2'), "utf-8")
     for name in ("preview", "apply"):
         assert "gpu-pool-bounded" in engine.shell(step(host, name), folder).badly().output
+
+
+THEIRS = """
+import pulumi_aws as aws
+
+aws.eks.NodeGroup(
+    "theirs",
+    cluster_name="train",
+    node_role_arn="arn:aws:iam::123456789012:role/gpu-nodes",
+    subnet_ids=["subnet-0a1b2c3d4e5f60718"],
+    scaling_config={"min_size": 0, "desired_size": 0, "max_size": 2},
+    instance_types=["g6.xlarge"],
+    taints=[],
+)
+"""
+
+
+def test_the_pack_alone_judges_a_program_of_another_team(engine: Engine) -> None:
+    """Policy only: of what `gpupools new --project` writes the folder `policies`, in a project that has gpupools."""
+    folder = engine.project("theirs", THEIRS, config={"aws:region": {"value": "eu-central-1"}})
+    make_project(engine.folder / "only-for-its-policies")
+    (engine.folder / "only-for-its-policies" / "policies").rename(folder / "policies")
+    (folder / ".venv").symlink_to(engine.repository / ".venv")
+    engine.run("stack", "init", "dev", project=folder).well()
+
+    refused = engine.run("preview", "--stack", "dev", "--policy-pack", "policies", project=folder)
+    assert refused.code != 0
+    assert "gpu-pool-tainted" in refused.output
+    (folder / "__main__.py").write_text(
+        THEIRS.replace("taints=[]", 'taints=[{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}]'),
+        encoding="utf-8",
+    )
+    tainted = engine.run("preview", "--stack", "dev", "--policy-pack", "policies", project=folder).output
+    assert "gpu-pool-tainted" not in tainted
