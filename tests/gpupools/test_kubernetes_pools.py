@@ -20,6 +20,9 @@ GCE_CLASS = {"group": "karpenter.k8s.gcp", "kind": "GCENodeClass", "name": "defa
 CLUSTER_API = "infrastructure.cluster.x-k8s.io/v1beta2"
 
 
+CPU_CATEGORIES = ("a", "c", "d", "h", "hpc", "i", "im", "is", "m", "r", "t", "u", "x", "z")
+
+
 def need(key: str, operator: str, *values: Any) -> dict[str, Any]:
     return {"key": key, "operator": operator, "values": list(values)}
 
@@ -83,6 +86,24 @@ TYPE = "node.kubernetes.io/instance-type"
         pytest.param(node_pool(need(f"{AWS}/instance-category", "In", "c", "g")), "open", id="a category"),
         pytest.param(node_pool(need(f"{AWS}/instance-category", "In", "c", "m")), "cpu", id="CPU categories"),
         pytest.param(node_pool(need(f"{AWS}/instance-category", "NotIn", "c")), "cpu", id="a category left out"),
+        *(
+            pytest.param(
+                node_pool(need(f"{AWS}/instance-category", "NotIn", *(set(CPU_CATEGORIES) - {left}))),
+                "cpu",
+                id=f"every CPU category but {left} left out",
+            )
+            for left in CPU_CATEGORIES
+        ),
+        pytest.param(
+            node_pool(need(f"{AWS}/instance-category", "NotIn", *CPU_CATEGORIES)),
+            "open",
+            id="every CPU category left out",
+        ),
+        pytest.param(
+            node_pool(need(f"{AWS}/instance-category", "NotIn", *CPU_CATEGORIES, "g", "gr", "p")),
+            "cpu",
+            id="those with GPUs left out as well",
+        ),
         pytest.param(node_pool(need(f"{AWS}/instance-category", "In", "trn")), "cpu", id="Trainium's category"),
         pytest.param(node_pool(need(f"{AWS}/instance-family", "In", "g5")), "open", id="a family"),
         pytest.param(node_pool(need(f"{AWS}/instance-family", "In", "inf2")), "cpu", id="Inferentia's family"),
@@ -509,6 +530,22 @@ def test_a_node_class_adds_software_and_weaknesses(
     assert (both.gpus_per_node, both.elsewhere) == (Fraction(1), ())
 
 
+@pytest.mark.parametrize(
+    ("kind", "spec", "names"),
+    [
+        ("AzureManagedMachinePool", {"enableNodePublicIP": True}, ["public-address"]),
+        ("AzureManagedMachinePool", {"enableNodePublicIP": "false"}, []),
+        ("AWSManagedMachinePool", {"remoteAccess": {"sshKeyName": "admin"}}, ["remote-access"]),
+        ("AWSManagedMachinePool", {"remoteAccess": {"sshKeyName": ""}}, []),
+        ("GCPManagedMachinePool", {"enableNodePublicIP": True}, []),
+    ],
+)
+def test_what_opens_machines_is_a_weakness(kind: str, spec: dict[str, Any], names: list[str]) -> None:
+    (pool,) = read({"apiVersion": CLUSTER_API, "kind": kind, "spec": spec})
+
+    assert [one.name for one in pool.weaknesses] == names
+
+
 def test_only_node_classes_are_node_classes() -> None:
     assert read_template("kubernetes:karpenter.sh/v1:NodePool", node_pool(), clouds()) is None
 
@@ -710,6 +747,7 @@ def test_a_bootstrap_of_another_kind_is_not_read(kind: str) -> None:
     ("manifest", "expected"),
     [
         ({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": UNKNOWN}, "undecided"),
+        ({"apiVersion": "cloud.google.com/v1", "kind": "ComputeClass", "spec": UNKNOWN}, "undecided"),
         ({"apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "NodePool", "spec": {}}, "none"),
         ({"apiVersion": 1, "kind": "NodePool", "spec": {}}, "none"),
         ({"kind": "NodePool", "spec": {}}, "none"),
