@@ -9,13 +9,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gpupools.read.effort import spend
+from gpupools.read.effort import exhausted, spend
 
-_MOST_CHARACTERS = 1_000_000
+_AT_ONCE = 1_000_000
+"""Characters of a script that are taken apart together; a longer one is so part after part, each to a command's end."""
+_LONGEST_LINE = 100_000
 _MOST_WORDS = 200
 """Of one command; what is longer is no command line but a text."""
 
@@ -91,7 +92,6 @@ _API = re.compile(
 # https://kubernetes.io/docs/reference/kubernetes-api/cluster-resources/node-v1/, https://jqlang.org/manual/#del.
 _TAINTS = re.compile(r"\btaints", re.IGNORECASE)
 _AROUND = 500
-_MOST_TAINTS = 1_000
 _EDITS = (  # what stands before `taints`, in this order, and what stands after
     ((r"(?<![\w.-])(?:kubectl|oc|k)\s", r"\b(?:patch|edit|replace)\s", r"(?<![\w-])(?:no|nodes?)[/\s]"), ()),
     ((r"EDITOR=",), (r"\s(?:edit)\s", r"\b(?:no|nodes?)[/\s]")),
@@ -125,8 +125,22 @@ def run(text: str) -> Iterator[tuple[Command, str]]:
     Args:
         text: A script, a command line, or anything else.
     """
-    if len(text) > _MOST_CHARACTERS:
-        text = text[:_MOST_CHARACTERS]
+    at = 0
+    while at < len(text):
+        end = _end(text, at + _AT_ONCE)
+        yield from _run(text[at:end])
+        at = end
+
+
+def _end(text: str, at: int) -> int:
+    """Return where the line ends that stands at a place, with those that it goes on in."""
+    end = text.find("\n", at, at + _LONGEST_LINE)
+    while end > 0 and text[end - 1] == "\\":
+        end = text.find("\n", end + 1, end + _LONGEST_LINE)
+    return min(at + _LONGEST_LINE, len(text)) if end < 0 else end + 1
+
+
+def _run(text: str) -> Iterator[tuple[Command, str]]:
     if " " in text and _program().search(text):
         here = _HERE.search(text) is not None
         joined = text.replace("\\\n", " ")
@@ -146,8 +160,10 @@ def run(text: str) -> Iterator[tuple[Command, str]]:
 def _edits_taints(text: str) -> bool:
     """Say whether a script edits the taints of nodes, unless the taint of GPUs is among them after it."""
     given = _COMMENT.sub("", text.replace("\\\n", " "))
-    for found in islice(_TAINTS.finditer(given), _MOST_TAINTS):
+    for found in _TAINTS.finditer(given):
         spend(_AROUND)
+        if exhausted():
+            return False  # which whoever bounds it says
         before, after = (
             given[max(found.start() - _AROUND, 0) : found.start()],
             given[found.start() : found.start() + _AROUND],

@@ -17,6 +17,7 @@ from xml.etree import ElementTree as Xml
 import pytest
 import yaml
 
+from gpupools.policies import scripts
 from gpupools.policies.documents import document, judging
 from gpupools.policies.documents.judging import Config, Judged
 from gpupools.policies.scripts import commands, run
@@ -1241,6 +1242,26 @@ def test_a_script_that_takes_the_taint_of_gpus_off_is_not_understood(
         ]
         for place in places:
             assert [each for each in found(judge(place)) if each[0] == "mandatory"] == expected, (script, place)
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["# nothing\n" * 104_000 + UNTAINTS[0], " taints\n" * 1_001 + PATCH.replace("{}", '{"spec":{"taints":[]}}')],
+    ids=["of many lines", "of many taints"],
+)
+def test_a_long_script_is_looked_through_to_its_end(script: str, judge: Judge) -> None:
+    assert found(judge(manifest("v1", "ConfigMap", data={"run.sh": script}))) == NOT_UNDERSTOOD
+
+
+@pytest.mark.parametrize("length", range(60))
+def test_a_script_is_taken_apart_between_its_commands(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scripts, "_AT_ONCE", 40)
+    monkeypatch.setattr(scripts, "_LONGEST_LINE", 200)
+    before = "x" * length
+
+    for script in (f"{before}\n{UNTAINTS[0]}", f"{before} ;kubectl taint nodes \\\n --all \\\n nvidia.com/gpu-\n"):
+        assert [said for _, said in run(script)] == ["runs kubectl taint nodes"]
+    assert list(run(f"{before}\n# {before} {UNTAINTS[0]}")) == []
 
 
 def test_a_command_line_that_takes_the_taint_of_gpus_off_is_not_understood(judge: Judge) -> None:
