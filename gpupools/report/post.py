@@ -1,12 +1,12 @@
 """Writes a file as a comment on a pull request of GitHub or a merge request of GitLab, or updates the one there.
 
-    python -I post.py NUMBER FILE                   on GitHub, where only this file is at hand
-    python -I -m gpupools.report.post NUMBER FILE   on GitLab, where CI_API_V4_URL says so
+    python -I post.py NUMBER FILE [KEY]                   on GitHub, where only this file is at hand
+    python -I -m gpupools.report.post NUMBER FILE [KEY]   on GitLab, where CI_API_V4_URL says so
 
 The comment is found again by the first line of the file among those of the token's owner: anybody may write the same
-line, and nobody else's comment is touched. COMMENT_TOKEN needs `pull-requests: write` on GitHub, where COMMENT_AUTHOR
-says whose it is, and on GitLab the scope `api` with the role Reporter. Only the standard library is used, so that any
-Python runs it.
+line, and nobody else's comment is touched. A KEY in that line tells it from other reports on the same request.
+COMMENT_TOKEN needs `pull-requests: write` on GitHub, where COMMENT_AUTHOR says whose it is, and on GitLab the scope
+`api` with the role Reporter. Only the standard library is used, so that any Python runs it.
 """
 
 import json
@@ -78,11 +78,15 @@ def main() -> int:
     """Write the comment."""
     kind = GitLab if os.environ.get("CI_API_V4_URL") else GitHub
     try:
-        number, file = sys.argv[1:]
+        number, file, key = (*sys.argv[1:], "")[:3]
         if re.fullmatch("[1-9][0-9]{0,9}", number) is None:
             print(f"comment: {number!r} is no number of a pull request", file=sys.stderr)
             return 2
-        print(write(kind(number), Path(file).read_text(encoding="utf-8")))
+        if re.fullmatch("[A-Za-z0-9_.]{0,60}", key) is None:
+            print(f"comment: {key!r} is no key: use at most 60 letters, digits, _ and .", file=sys.stderr)
+            return 2
+        marker, end, body = Path(file).read_text(encoding="utf-8").partition("-->")
+        print(write(kind(number), f"{marker}{key}{' ' if key else ''}{end}{body}"))
     except urllib.error.HTTPError as error:
         print(f"comment: {error.url}: {error.code} {_reason(error)}", file=sys.stderr)
         if error.code in (401, 403, 404):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from cyclonedx import schema as cyclonedx_schema
 from jsonschema import Draft7Validator  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
@@ -315,3 +316,45 @@ def test_a_tree_that_is_not_its_commit_is_not_released(checkout: Path) -> None:
 
     assert done.returncode == 1
     assert done.stderr == "release: the tree differs from its commit: gpupools/more.py; commit or take it away\n"
+
+
+# --- The workflow ---
+
+
+@pytest.mark.parametrize("tampered", [False, True])
+def test_what_is_published_is_what_was_built(tampered: bool, tmp_path: Path) -> None:
+    """The steps as the runner runs them, with a `gh` that says what it was asked."""
+    dist = tmp_path / "dist"
+    dist.mkdir()
+    names = ["gpupools-1.2.3-py3-none-any.whl", "gpupools-1.2.3.tar.gz", "gpupools.cdx.json", "release-notes.md"]
+    for name in names:
+        (dist / name).write_text(name, encoding="utf-8")
+    sums = subprocess.run(["sha256sum", *names], cwd=dist, capture_output=True, text=True, check=True).stdout
+    (dist / "SHA256SUMS").write_text(sums, encoding="utf-8")
+    if tampered:
+        (dist / names[0]).write_text("another", encoding="utf-8")
+    asked = tmp_path / "asked"
+    (tmp_path / "gh").write_text(f'#!/bin/sh\nprintf "%s\\n" "$@" > {asked}\n', encoding="utf-8")
+    (tmp_path / "gh").chmod(0o755)
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text("utf-8"))["jobs"]
+    tag = "v1.2.3$(touch pwned)"
+    environment = {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}", "TAG": tag}
+    codes = []
+    for job in ("publish", "index"):
+        (run,) = (step["run"] for step in jobs[job]["steps"] if "run" in step)
+        done = subprocess.run(
+            ["bash", "-e", "-c", run], cwd=tmp_path, env=environment, capture_output=True, check=False
+        )
+        codes.append(done.returncode)
+
+    assert not (tmp_path / "pwned").exists()
+    if tampered:
+        assert codes == [1, 1]
+        assert not asked.exists()
+        assert not list((tmp_path / "packages").glob("*"))
+        return
+    assert codes == [0, 0]
+    shown = asked.read_text(encoding="utf-8").splitlines()
+    assert shown[:6] == ["release", "create", tag, "--verify-tag", "--title", tag]
+    assert shown[8:] == [f"dist/{name}" for name in names[:3]] + ["dist/SHA256SUMS"]
+    assert sorted(each.name for each in (tmp_path / "packages").iterdir()) == names[:2]

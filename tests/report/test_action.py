@@ -247,6 +247,21 @@ def test_one_comment_is_made_and_then_updated_in_place(comment: Callable[..., Ra
     assert {each[2] for each in api.asked} == {"Bearer t0ken"}
 
 
+def test_reports_of_several_projects_have_a_comment_each(comment: Callable[..., Ran], api: Any) -> None:
+    for key in ("", "infra.gpus", "infra", "infra.gpus", ""):
+        code, out = comment(f"{MARKER}\nof {key}\n", COMMENT_KEY=key)
+        assert code == 0, out
+    own = [each["body"].splitlines() for each in api.comments if each["user"] == {"login": BOT}]
+
+    assert own == [
+        [MARKER, "of "],
+        ["<!-- gpupools report infra.gpus -->", "of infra.gpus"],
+        ["<!-- gpupools report infra -->", "of infra"],
+    ]
+    code, out = comment(MARKER, COMMENT_KEY="--> @everyone")
+    assert (code, "is no key" in out) == (2, True)
+
+
 @pytest.mark.parametrize("number", ["7/../../x", "0", "-1", "7 8", "", "7\n"])
 def test_only_a_number_names_a_pull_request(number: str, comment: Callable[..., Ran], api: Any) -> None:
     code, out = comment(MARKER, NUMBER=number)
