@@ -19,7 +19,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from gpupools.read.effort import exhausted, spend
@@ -88,7 +87,10 @@ def packed_inside(text: str) -> Iterator[Unpacked]:
     """Yield what is packed in the words of a script, such as `echo H4sI… | base64 -d | gunzip`."""
     left = _Left()
     found: set[bytes] = set()
-    for tries in islice(_encoded_in(text), _MOST_FILES):
+    for number, tries in enumerate(_encoded_in(text)):
+        if number >= _MOST_FILES:
+            yield Unpacked("", "", f"has more than {_MOST_FILES} words that may be base64")
+            return
         for word in tries:
             raw = _from_base64(_LINE_ENDS.sub("", word))
             if raw is not None and (_is_packed(raw) or _is_text(raw)):

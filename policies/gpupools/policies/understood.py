@@ -515,8 +515,8 @@ def _written(value: str, judged: bool) -> Iterator[tuple[str, str]]:
         found = [(row.answer, said) for row, said in run(whole.text)]
         yield from found
         for one in (whole, *packed_inside(whole.text)):
-            if one.opaque and found:
-                yield COMMAND, f"applies what {one.opaque}"
+            if one.opaque:
+                yield (COMMAND, f"applies what {one.opaque}") if found else (ELSEWHERE, f"holds what {one.opaque}")
             if one is not whole:
                 yield from ((row.answer, said) for row, said in run(one.text))
             kind = _pool_in(one.text, judged) if names_objects(one.text) else ""

@@ -1373,6 +1373,19 @@ def test_base64_in_short_lines_or_after_a_blank_is_opened(judge: Judge) -> None:
         assert found(judge(manifest("v1", "ConfigMap", data={"a": value}))) == DEFINITE
 
 
+@pytest.mark.parametrize("words", [499, 500, 600])
+def test_a_pool_among_more_words_of_base64_than_are_opened_is_not_let_pass(words: int, judge: Judge) -> None:
+    packed = base64.b64encode(yaml.safe_dump(karpenter("g5")).encode()).decode()
+    others = " ".join(base64.b64encode(f"{each:064}".encode()).decode() for each in range(words))
+    piped = judge(
+        manifest("v1", "ConfigMap", data={"a": f"echo {others}\necho {packed} | base64 -d | kubectl apply -f -"})
+    )
+    alone = judge(manifest("v1", "ConfigMap", data={"a": f"A='{others}'\nB={packed}\n"}))
+
+    assert found(piped) == (DEFINITE if words < 500 else NOT_UNDERSTOOD)
+    assert found(alone) == (DEFINITE if words < 500 else ADVISED)
+
+
 @pytest.mark.parametrize("first", ["g5.xlarge", "m5.xlarge"])
 def test_how_a_template_inside_a_stack_is_hardened_is_told_once(first: str, judge: Judge) -> None:
     options = {"MetadataOptions": {"HttpPutResponseHopLimit": 3}}
