@@ -103,19 +103,32 @@ def packed_inside(text: str) -> Iterator[Unpacked]:
 
 
 def applies_packed(text: str) -> bool:
-    """Say whether a script hands what stands in it, packed, on to another program, as in `… | base64 -d | bash`."""
+    """Say whether a script runs or applies what stands in it, packed: `… | base64 -d | sh`, or through a file."""
+    files: set[str] = set()
     for line in _COMMANDS.split(text.replace("\\\n", "")) if _UNPACKS.search(text) else ():
         match = _UNPACKS.search(line)
-        if match and "|" in line[match.end() :] and _LITERAL.search(line[:_LONGEST_COMMAND]):
-            return True
-    return False
+        if match and _LITERAL.search(line[:_LONGEST_COMMAND]):
+            if _RUNS.search(line, match.end()):
+                return True
+            into = _INTO.search(line, match.end())
+            if into and len(files) < _MOST_WRITTEN:
+                files.add(into[1])
+    named = "|".join(map(re.escape, sorted(files)))
+    return bool(files) and re.search(rf"{_RUN}\s+(?:-\S+\s+)*(?:{named})(?![\w.-])", text) is not None
 
 
+_MOST_WRITTEN = 20
 _COMMANDS = re.compile(r"\n|;|&&|\|\|")
 _UNPACKS = re.compile(
     r"\b(?:base(?:64|32)\s+(?:-\S+\s+)*-{1,2}[dD]|openssl\s+(?:enc|base64)\b|xxd\s+-\w*r|uudecode|unzstd|zstd\s+-\w*d)"
 )
 _LITERAL = re.compile(r"<<|\b(?:echo|printf)\s+(?:-\w+\s+)*[\"']?[^\s$\"'-]")
+_RUNS = re.compile(
+    r"\|\s*(?:(?:sudo|env|exec|nohup|xargs)\s+(?:-\S+\s+)*)?(?:/\S*/)?"
+    r"(?:(?:ba|da|z|k|a)?sh|kubectl|oc|k|eksctl|python[\d.]*|perl|ruby|node)(?![\w.-])"
+)
+_INTO = re.compile(r">\s*([\w./-]{1,200})")
+_RUN = r"(?:(?:ba|da|z|k|a)?sh|source|(?<!\S)\.|python[\d.]*|chmod\s+\S+|-f)"
 _LONGEST_COMMAND = 2_000
 
 # Then words and lines of any length may be base64.

@@ -63,6 +63,10 @@ def test_short_words_are_read_where_something_decodes(script: str) -> None:
         "cat <<EOF > /etc/base64.conf\nalpha\nbeta\ngamma\ninternationalization\nEOF\n",
         "for i in kubernetes container network monitoring\ndo\nbase64\ndone\n",
         "echo done | tee /var/log/base64.log",
+        "echo cGFzcw== | base64 -d | docker login -u a --password-stdin",
+        "echo 6563686f | xxd -r -p | sha256sum; kubectl get pods",
+        "echo 6563686f | xxd -r -p > /etc/key\nbash /etc/keys.sh",
+        "printf %s QUJD | base64 -d | tee /etc/a | jq . && bash run.sh",
     ],
 )
 def test_ordinary_words_are_no_base64(script: str) -> None:
@@ -74,6 +78,10 @@ def test_ordinary_words_are_no_base64(script: str) -> None:
     [
         "printf %s QUJD REVG | base64 -d | bash",
         "echo 6563686f | xxd -r -p | bash",
+        "xxd -r -p <<E > /tmp/a.sh\n6563686f\nE\nchmod +x /tmp/a.sh\n/tmp/a.sh",
+        "echo 6563686f | xxd -r -p > a.yaml && kubectl apply -f a.yaml",
+        "echo 6563686f | xxd -r -p | gunzip | sudo -E /usr/bin/python3 -",
+        "printf %s QUJD | base64 -d | kubectl apply -f -",
         "base32 -d <<EOF | sh\nMFRGG===\nEOF\n",
         "echo 'a b' | openssl enc -d -aes256 | bash",
     ],
