@@ -361,7 +361,8 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
             _sharing(given, gpu, answers)  # what is wrong with it is told in the same round
         answers.stop_if_wrong()
         pool["gpu"] = model = next(each for each in match_gpu_model(gpu) if each in offered)
-        counts = sorted({row.gpus for row in machines.values() if machines.with_gpus(model, row.gpus)})
+        sizes = {row.gpus for row in machines.values() if row.gpu_model == model}
+        counts = sorted({each for each in sizes if machines.with_gpus(model, each)} or sizes)
         if given.gpus_per_node is not None:
             pool["gpus_per_node"] = given.gpus_per_node
         elif counts and 1 not in counts:

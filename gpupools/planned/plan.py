@@ -389,7 +389,10 @@ def _machine_with_gpu(
         rows = [row for row in cloud.instance_types.values() if row.gpu_model == model and row.lifecycle != "retired"]
         known = ", ".join(f"{row.name} ({row.gpus})" for row in rows)
         what = f"{cloud.name} has no machine to choose with {gpus} × {model}"
-        problems.append(Problem((*at, "gpus_per_node"), what, f"machines with {model} (GPUs): {known}"))
+        fix = f"machines with {model} (GPUs): {known}"
+        if any(row.gpus == gpus for row in rows):  # one that is never chosen
+            fix += "; name one as instance_type"
+        problems.append(Problem((*at, "gpus_per_node"), what, fix))
         return None
     # A machine the cloud refuses for this software or sharing is no choice; if all are, the refusal is the answer.
     alike = smallest(tuple(filter(possible, machines)) or machines)

@@ -273,6 +273,10 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
         (["dev", *EKS, "--gpu", "L4", "--capacity", "reservation"], ["--capacity-name: is missing"]),
         (["dev", *EKS, "--gpu", "L4", "--capacity-name", "cr-0a"], ["--capacity-name: goes with --capacity"]),
         (["dev", *EKS, "--gpu", "RTX-PRO-4500"], ["--gpu: the EKS image Bottlerocket NVIDIA does not drive"]),
+        (
+            ["dev", *EKS, "--gpu", "GB300"],
+            ["no machine to choose with 4 × GB300", "p6e-gb300.36xlarge (4); name one as instance_type"],
+        ),
         (["dev", *EKS, "--gpu", "L4", "-o", "-"], ["--output: '-' is no file"]),
         (["Pulumi.dev.yaml", *EKS, "--gpu", "L4"], ["'Pulumi.dev.yaml' is a file; write its environment alone: dev"]),
         (["d" * 101, *EKS, "--gpu", "L4"], ["a text of 101 characters is no name of a stack; use at most 100"]),

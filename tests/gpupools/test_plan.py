@@ -125,7 +125,7 @@ HERE = "A10, A100-40GB, A100-80GB, B200, L4, P100"
             [
                 (
                     "pools.a.gpus_per_node: fake has no machine to choose with 8 × B200; "
-                    "machines with B200 (GPUs): b200.8 (8)"
+                    "machines with B200 (GPUs): b200.8 (8); name one as instance_type"
                 )
             ],
             id="a machine of unknown size has to be named",
