@@ -70,7 +70,7 @@ def _stack(room: Room, report: StackReport) -> None:
     if report.not_judged:
         room.put("", f"Policies are not judged here: {code(report.not_judged)}")
     elif report.verdicts:
-        room.put("", f"{len(report.verdicts) - len(report.findings)} of {len(report.verdicts)} policies pass.")
+        room.put("", f"{report.passing()}.")
     if report.pools:
         _picture(room, report)
         room.folded(

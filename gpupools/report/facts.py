@@ -55,6 +55,17 @@ class StackReport:
         """The policies that have something against it, those that refuse first."""
         return sorted((each for each in self.verdicts if each.violations), key=lambda each: not each.refuses)
 
+    @property
+    def passed(self) -> list[PolicyVerdict]:
+        """The policies that were asked and have nothing against it."""
+        return [each for each in self.verdicts if not each.violations and each.level != "disabled"]
+
+    def passing(self) -> str:
+        """Say how many policies pass, and how many were not asked."""
+        asked = len(self.passed) + len(self.findings)
+        disabled = len(self.verdicts) - asked
+        return f"{len(self.passed)} of {asked} policies pass" + (f", {disabled} disabled" if disabled else "")
+
     def counts(self) -> dict[str, int]:
         """Count its pools by what becomes of them; empty where that is not known."""
         return counted(self.comparison.pools) if self.comparison is not None else {}

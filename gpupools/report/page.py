@@ -165,9 +165,10 @@ def _policies(report: StackReport) -> Iterator[Html]:
         yield element("h4", element("code", verdict.policy), f" ({verdict.level}) {word}", class_=class_)
         yield element("p", verdict.description)
         yield _lines(_told(verdict))
-    passed = [each for each in report.verdicts if not each.violations]
-    names = element("ul", *(element("li", element("code", each.policy), f": {each.description}") for each in passed))
-    yield _folded(f"{len(passed)} of {len(report.verdicts)} policies pass", names)
+    names = element(
+        "ul", *(element("li", element("code", each.policy), f": {each.description}") for each in report.passed)
+    )
+    yield _folded(report.passing(), names)
 
 
 def _told(verdict: PolicyVerdict) -> Iterator[str]:

@@ -256,13 +256,15 @@ def test_the_verdicts_are_those_of_the_offline_preview(stack_file: Write, capsys
         (["--policy-config", "none.json"], 1, "none.json: "),
         (["--policy-config", "wrong.json"], 1, "wrong.json: gpu-pool-bounde: is no policy of this pack"),
         (["--policy-config", "wrong.json", "--no-policies"], 2, "--policy-config: is for the policies, which"),
+        (["--policy-config", "link.json", "--within", "."], 1, "link.json: a link leads out of ."),
     ],
-    ids=["no file", "no policy", "no policies"],
+    ids=["no file", "no policy", "no policies", "a link"],
 )
 def test_a_configuration_that_is_none_stops_the_report(
     arguments: list[str], code: int, said: str, stack_file: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     Path("wrong.json").write_text('{"gpu-pool-bounde": "mandatory"}', encoding="utf-8")
+    Path("link.json").symlink_to("/dev/null")
 
     assert main(["report", str(stack_file()), "-o", "plan.html", *arguments]) == code
     assert said in capsys.readouterr().err

@@ -13,9 +13,11 @@ from gpupools.base.output import mermaid_text
 from gpupools.commands.cli import main
 from gpupools.edits.comparison import Comparison, compare_files
 from gpupools.environment.check import Located, check_stack_file
+from gpupools.preview.report import PolicyVerdict, Violation
 from gpupools.providers import clouds
 from gpupools.report.comment import MARKER, comment
 from gpupools.report.facts import StackReport
+from gpupools.report.page import page
 from gpupools.report.room import LIMIT
 from tests.report.conftest import STACK, Write
 from tests.report.test_page import HOSTILE, hostile_report
@@ -104,6 +106,24 @@ def test_one_pool_is_one(stack_file: Write) -> None:
     assert comment([report_of(stack_file, None, text)]).splitlines()[1] != "### GPU pools: 1 pools"
     checked = check_stack_file(stack_file(text), clouds())
     assert comment([StackReport("f", "dev", checked.plan)]).splitlines()[1] == "### GPU pools: 1 pool"
+
+
+@pytest.mark.parametrize(
+    ("levels", "said"),
+    [
+        (["mandatory", "advisory", "advisory"], "2 of 3 policies pass"),
+        (["mandatory", "advisory", "disabled"], "1 of 2 policies pass, 1 disabled"),
+    ],
+)
+def test_a_policy_that_is_not_asked_passes_nothing(levels: list[str], said: str, stack_file: Write) -> None:
+    verdicts = [PolicyVerdict(f"rule-{place}", level, "a reason") for place, level in enumerate(levels)]
+    verdicts[0] = replace(verdicts[0], violations=(Violation("urn:pulumi:dev::p::t::a", "is wrong"),))
+    plan = check_stack_file(stack_file(LAB + "    one: {clusters: [lab], gpu: L4, nodes: {max: 1}}\n"), clouds()).plan
+    report = StackReport("f", "dev", plan, verdicts=verdicts)
+
+    assert f"\n{said}.\n" in comment([report])
+    assert f"<summary>{said}</summary>" in page([report])
+    assert ("rule-2" in page([report])) is (levels[2] != "disabled")
 
 
 def test_a_thousand_pools_that_change_are_counted_where_they_do_not_fit(stack_file: Write) -> None:
