@@ -280,7 +280,7 @@ BAD = [
         "gcp",
         "secure boot with a built driver",
         {"security": {"secure_boot": True}, "software": "device-plugin"},
-        {"security.secure_boot": ("software device-plugin", "unsigned")},
+        {"security.secure_boot": ("software device-plugin", "unsigned"), "software": ("nothing brings the driver",)},
         {"software": "cloud-managed"},
     ),
     Bad(
@@ -507,6 +507,7 @@ EVERYTHING_WRONG: Mapping[str, tuple[Keys, tuple[str, ...]]] = {
             "network.placement",
             "security.secure_boot",
             "tags.owner",
+            "software",
             f"{GCP}.networkConfig.enablePrivateNodes",
         ),
     ),
@@ -523,10 +524,11 @@ def test_what_is_wrong_with_one_pool_is_told_at_once_though_it_cannot_even_be_re
 
 @pytest.mark.parametrize(
     "keys",
-    [{"capacity": {"mode": "reservation"}}, {"capacity": {"mode": "cheap"}}, {"software": "mine"}, {"zones": "a"}],
-    ids=["missing-name", "unknown-mode", "unknown-software", "no-list"],
+    [{"capacity": {"mode": "cheap"}}, {"instance_type": "big"}, {"sharing": {"mode": "some"}}],
+    ids=["unknown-mode", "unknown-machine", "unknown-sharing"],
 )
 def test_nothing_is_guessed_of_a_pool_that_means_something_else_without_its_mistake(keys: Keys) -> None:
     pool = {"clusters": ["gcp"], "instance_type": "a3-ultragpu-8g", "nodes": {"max": 4}, **keys}
+    other = {**pool, "capacity": {"mode": "spot"}} if "sharing" in keys else pool
 
-    assert [problem.path[2] for problem in refused({"a": pool})] == list(keys)
+    assert [problem.path[2] for problem in refused({"a": other})] == list(keys)

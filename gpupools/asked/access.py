@@ -4,14 +4,14 @@ Only software inside the cluster needs them; a pool is declared through the clou
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag
 
 from gpupools.asked.spec import Address, Cluster, Late, StackOutput
-from gpupools.base.errors import Problem, Rejected, shown
+from gpupools.base.errors import Path, Problem, shown
 from gpupools.base.model import Strict
 
 ACCESS_KEYS = ("kubeconfig", "endpoint", "certificate_authority")
@@ -126,14 +126,16 @@ class ReachableCluster(Cluster):
 
     untold: ClassVar[frozenset[str]] = Cluster.untold | frozenset(ACCESS_KEYS)
 
-    @model_validator(mode="after")
-    def _one_way_in(self) -> Self:
-        if self.kubeconfig is not None and (self.endpoint is not None or self.certificate_authority is not None):
-            raise ValueError("kubeconfig already says where the API is; leave endpoint and certificate_authority out")
-        if (self.endpoint is None) != (self.certificate_authority is None):
-            given, missing = ("endpoint", "certificate_authority")[:: 1 if self.endpoint is not None else -1]
-            raise ValueError(f"{given} is given without {missing}; add {missing}")
-        return self
+    def contradictions(self) -> Iterator[tuple[Path, str]]:
+        """Refuse two ways to the API, and half of one."""
+        yield from super().contradictions()
+        pair = ("endpoint", "certificate_authority")
+        given = [key for key in pair if getattr(self, key) is not None]
+        if self.kubeconfig is not None:
+            yield from (((key,), "kubeconfig already says where the API is; leave it out") for key in given)
+        elif len(given) == 1:
+            missing = next(key for key in pair if key not in given)
+            yield (given[0],), f"is given without {missing}; add {missing}"
 
     @property
     def has_access(self) -> bool:
@@ -159,28 +161,21 @@ def missing_access(key: str, cluster: Cluster, installs: Collection[str]) -> lis
     return [Problem(("clusters", key), what, fix)]
 
 
-def check_secrets(clusters: Mapping[str, Cluster]) -> None:
-    """Refuse a kubeconfig that stands in the stack file as clear text.
+def clear_secrets(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
+    """Refuse a kubeconfig that stands in the stack file as clear text; what it holds is not repeated.
 
     Args:
         clusters: The clusters of the stack by key, with `LATE` for what is encrypted.
-
-    Raises:
-        Rejected: Such kubeconfigs; what they hold is not repeated.
     """
-    bare = [
-        ("clusters", key, "kubeconfig", "secret")
-        for key, cluster in clusters.items()
-        if isinstance(cluster, ReachableCluster)
-        and isinstance(cluster.kubeconfig, KubeconfigSecret)
-        and not isinstance(cluster.kubeconfig.secret, Late)
-    ]
-    if bare:
-        fix = "write it with pulumi config set --secret --path 'gpupools:{}'"
-        raise Rejected(Problem(path, "is clear text", fix.format(".".join(path))) for path in bare)
+    for key, cluster in clusters.items():
+        kubeconfig = cluster.kubeconfig if isinstance(cluster, ReachableCluster) else None
+        if isinstance(kubeconfig, KubeconfigSecret) and not isinstance(kubeconfig.secret, Late):
+            path = ("clusters", key, "kubeconfig", "secret")
+            fix = f"write it with pulumi config set --secret --path 'gpupools:{'.'.join(path)}'"
+            yield Problem(path, "is clear text", fix)
 
 
-def check_kubeconfig_paths(clusters: Mapping[str, Cluster], is_inside: Callable[[str], bool]) -> None:
+def kubeconfigs_inside(clusters: Mapping[str, Cluster], is_inside: Callable[[str], bool]) -> Iterator[Problem]:
     """Refuse a kubeconfig that lies in the checkout: it names programs that are run, and a pull request may bring it.
 
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins
@@ -188,20 +183,12 @@ def check_kubeconfig_paths(clusters: Mapping[str, Cluster], is_inside: Callable[
     Args:
         clusters: The clusters of the stack by key.
         is_inside: Says whether a path leads into the checkout of the stack file.
-
-    Raises:
-        Rejected: Every such kubeconfig.
     """
-    found = [
-        Problem(
-            ("clusters", key, "kubeconfig", "path"),
-            "is inside the checkout, and a kubeconfig names programs that are run",
-            "keep it outside, or as a secret of the stack: {secret: {secure: …}}",
-        )
-        for key, cluster in clusters.items()
-        if isinstance(cluster, ReachableCluster)
-        and isinstance(cluster.kubeconfig, KubeconfigFile)
-        and is_inside(cluster.kubeconfig.path)
-    ]
-    if found:
-        raise Rejected(found)
+    for key, cluster in clusters.items():
+        kubeconfig = cluster.kubeconfig if isinstance(cluster, ReachableCluster) else None
+        if isinstance(kubeconfig, KubeconfigFile) and is_inside(kubeconfig.path):
+            yield Problem(
+                ("clusters", key, "kubeconfig", "path"),
+                "is inside the checkout, and a kubeconfig names programs that are run",
+                "keep it outside, or as a secret of the stack: {secret: {secure: …}}",
+            )

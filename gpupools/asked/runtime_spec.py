@@ -1,13 +1,13 @@
 """What a reader may write about the GPU software of a cluster (`clusters.<key>.runtime`), and who may share a pool."""
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field
 
-from gpupools.base.errors import shown
-from gpupools.base.model import Strict
+from gpupools.base.errors import Path, shown
+from gpupools.base.model import Consistent, Strict
 from gpupools.base.taints import LABEL_VALUE, QUALIFIED_NAME, Taint, parse_taint
 
 ChartName = Literal["nvidia-device-plugin", "gpu-operator", "dcgm-exporter", "dra-driver-nvidia-gpu"]
@@ -153,7 +153,7 @@ Named = Annotated[ExistingSoftware, BeforeValidator(_named)]
 """A name, or a map with name and node_selector."""
 
 
-class Existing(Strict):
+class Existing(Consistent):
     """GPU software that the cluster has and this tool did not install: ours is refused or left out because of it."""
 
     device_plugin: Named | None = None
@@ -173,21 +173,19 @@ class Existing(Strict):
     node_monitoring_agent: Named | None = None
     """On EKS, the add-on eks-node-monitoring-agent, on whose word nodes of pools with `auto_repair` are replaced."""
 
-    @model_validator(mode="after")
-    def _operator_goes_everywhere(self) -> Self:
+    def contradictions(self) -> Iterator[tuple[Path, str]]:
+        """Refuse an operator that goes to some nodes only."""
         if self.gpu_operator is not None and self.gpu_operator.node_selector:
-            raise ValueError(
-                "gpu_operator takes no node_selector, since an operator's daemons go to every GPU node; "
-                "give its name alone: pools of other software are labelled to keep them off"
-            )
-        return self
+            what = "gpu_operator takes no node_selector, since an operator's daemons go to every GPU node"
+            fix = "give its name alone: pools of other software are labelled to keep them off"
+            yield ("gpu_operator", "node_selector"), f"{what}; {fix}"
 
     def named(self) -> Mapping[str, ExistingSoftware]:
         """Return what is given, by key."""
         return {key: value for key in type(self).model_fields if (value := getattr(self, key)) is not None}
 
 
-class RuntimeSpec(Strict):
+class RuntimeSpec(Consistent):
     """The GPU software of one cluster. Left out: what the pools need is installed, and nothing else."""
 
     management: Literal["managed", "external"] = "managed"
@@ -243,22 +241,15 @@ class RuntimeSpec(Strict):
     digests: dict[str, Annotated[str, AfterValidator(_digest)]] = {}
     """Images that are pulled by digest, whatever a tag says later: the image as `gpupools images` has it → digest."""
 
-    @model_validator(mode="after")
-    def _a_chart_in_a_registry_is_called_by_its_name(self) -> Self:
+    def contradictions(self) -> Iterator[tuple[Path, str]]:
+        """Refuse charts by other names, namespaces that no policy lets through, and what nobody would install."""
         for chart, source in self.chart_sources.items():
             if source.startswith("oci://") and not source.endswith(f"/{chart}"):
                 # Helm looks for the chart's own name below it: https://helm.sh/docs/topics/registries/
-                raise ValueError(f"chart_sources has {shown(source)} for {chart}; end it with /{chart}")
-        return self
-
-    @model_validator(mode="after")
-    def _let_through_by_a_policy(self) -> Self:
+                yield ("chart_sources", chart), f"got {shown(source)} for {chart}; end it with /{chart}"
         if self.system_namespaces is not None and not self.trust_policy:
-            raise ValueError("system_namespaces are let through by trust_policy, which is off; turn it on or drop them")
-        return self
-
-    @model_validator(mode="after")
-    def _external_installs_nothing(self) -> Self:
+            what = "are let through by trust_policy, which is off; turn it on or drop them"
+            yield ("system_namespaces",), what
         if self.management == "external":
             wanted = {
                 "kubernetes": self.kubernetes,
@@ -277,15 +268,11 @@ class RuntimeSpec(Strict):
                 "chart_sources": self.chart_sources,
                 "digests": self.digests,
             }
-            set_anyway = next((key for key, value in wanted.items() if value), None)
-            if set_anyway is not None:
-                raise ValueError(
-                    f"{set_anyway} asks for software of ours, but management is external; drop one of them"
-                )
-        return self
+            what = "asks for software of ours, but management is external; drop one of them"
+            yield from (((key,), what) for key, value in wanted.items() if value)
 
 
-class Trust(Strict):
+class Trust(Consistent):
     """Who may use a pool: pods of one team's namespaces, of listed namespaces, or, with a reason, anyone's."""
 
     team: Name | None = None
@@ -301,14 +288,13 @@ class Trust(Strict):
     pools in one namespace the smaller binds both, which is a warning.
     """
 
-    @model_validator(mode="after")
-    def _one_answer(self) -> Self:
+    def contradictions(self) -> Iterator[tuple[Path, str]]:
+        """Refuse more than one answer, or none, and a quota of no namespace."""
         given = [key for key in ("team", "namespaces", "waiver") if getattr(self, key) is not None]
         if len(given) != 1:
-            raise ValueError(f"got {' and '.join(given) or 'nobody'}; give one of team, namespaces and waiver")
+            yield (), f"got {' and '.join(given) or 'nobody'}; give one of team, namespaces and waiver"
         if self.quota is not None and self.namespaces is None:
-            raise ValueError("quota is per namespace, and none is listed; give namespaces or leave quota out")
-        return self
+            yield ("quota",), "is per namespace, and none is listed; give namespaces or leave it out"
 
     def mark(self, pool: str) -> str | None:
         """Return the value of the pool's label and taint `gpupools/trust`; None when anyone may use it."""

@@ -34,8 +34,8 @@ from gpupools.asked.pool_parts import (
     Upgrade,
 )
 from gpupools.asked.runtime_spec import RuntimeSpec, Trust
-from gpupools.base.errors import shown
-from gpupools.base.model import Strict
+from gpupools.base.errors import Path, shown
+from gpupools.base.model import Consistent, Strict
 from gpupools.base.taints import GPU_TAINT, LABEL_VALUE, QUALIFIED_NAME, Effect, Taint, parse_taint
 from gpupools.known.gpus import GpuModel
 
@@ -96,7 +96,7 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(item)
 
 
-class Cluster(Strict):
+class Cluster(Consistent):
     """An existing Kubernetes cluster. Each cloud's folder adds the keys it needs."""
 
     model_config = ConfigDict(str_min_length=1)
@@ -126,12 +126,12 @@ class Cluster(Strict):
             raise ValueError(f"got {shown(stack)}; write <organization>/<project>/<stack>")
         return stack
 
-    @model_validator(mode="after")
-    def _outputs_have_a_stack(self) -> Self:
-        if self.stack is None and self.late_outputs():
-            first = next(iter(self.late_outputs()))
-            raise ValueError(f"{first} takes a stack's output, but none is named; add stack: <org>/<project>/<stack>")
-        return self
+    def contradictions(self) -> Iterator[tuple[Path, str]]:
+        """Refuse outputs of no stack."""
+        first = next(iter(self.late_outputs()), "") if self.stack is None else ""
+        if first:
+            what = "takes a stack's output, but no stack is named; add stack: <org>/<project>/<stack>"
+            yield (re.split(r"[.\[]", first)[0],), what
 
     @classmethod
     def address_keys(cls) -> frozenset[str]:
@@ -609,7 +609,7 @@ class PoolSpec(Strict):
 
     capacity: Capacity = OnDemand.model_construct()
     """How machines are bought; left out: on demand."""
-    zones: list[Word] = []
+    zones: list[Annotated[str, Field(min_length=1, max_length=60)]] = []
     """Zones of the nodes; left out: those of the cluster or its subnets."""
     image: NodeImage = NodeImage.model_construct()
     """The node image; left out: the cloud's image for the chosen software."""

@@ -97,17 +97,28 @@ def nearest(word: object, known: Iterable[str], *, most: int = 12) -> str:
         most: How many known words to list when none is close.
     """
     words: Sequence[str] = sorted({each for each in known if each.isprintable()})
-    text = str(word)
-    folded = {candidate.casefold(): candidate for candidate in words}
-    from difflib import get_close_matches  # only on the way to an error, it would cost every start
-
-    close = get_close_matches(text.casefold()[:200], folded, n=3, cutoff=0.6)
-    if close:
-        return "did you mean " + " or ".join(repr(folded[candidate]) for candidate in close) + "?"
+    near = close(word, words)
+    if near:
+        return "did you mean " + " or ".join(map(repr, near)) + "?"
     if not words:
         return "nothing is known here"
     listed = ", ".join(words[:most])
     return f"known: {listed}" + (f" and {len(words) - most} more" if len(words) > most else "")
+
+
+def close(word: object, known: Iterable[str]) -> list[str]:
+    """Return the known words that look like a word, at most three, the closest first."""
+    from difflib import get_close_matches  # only on the way to an error, it would cost every start
+
+    folded = {candidate.casefold(): candidate for candidate in sorted(known)}
+    return [folded[each] for each in get_close_matches(str(word).casefold()[:200], folded, n=3, cutoff=0.6)]
+
+
+def is_slip(word: object, known: str) -> bool:
+    """Say whether a word is a known one but for a slip of the hand."""
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, str(word)[:200].casefold(), known.casefold()).ratio() >= 0.8
 
 
 def shown(value: object, *, most: int = 60) -> str:

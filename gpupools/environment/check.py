@@ -1,12 +1,13 @@
 """A stack file from disk to plans, with every problem located by file and line."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 from typing import Any, NamedTuple
 
-from gpupools.asked.access import check_kubeconfig_paths, check_secrets
+from gpupools.asked.access import clear_secrets, kubeconfigs_inside
 from gpupools.asked.identity import not_compared
+from gpupools.asked.spec import Cluster
 from gpupools.base.errors import Path, Problem, Rejected, may_hold_secret, nearest
 from gpupools.environment.config_values import TOO_MUCH
 from gpupools.environment.stack import Stack, StackPlan, plan_config
@@ -53,42 +54,32 @@ def check_stack_file(path: FilePath, clouds: Mapping[str, Cloud]) -> CheckedFile
     Raises:
         FileRejected: Everything that is wrong with it; `locate` says where.
     """
+    misread: tuple[Problem, ...] = ()
     try:
         file = read_stack_file(path)
     except FileRejected as rejected:
-        raise FileRejected([*rejected.problems, *_beside(rejected, clouds)], rejected.file) from None
+        file, misread = rejected.file, rejected.problems
+        # What is wrong beside values that nobody can judge is told with them.
+        if not rejected.misread or not file.config or any(each.what.endswith(TOO_MUCH) for each in misread):
+            raise
     try:
-        plan = plan_config(file.config, clouds, file.others)
-        check_secrets(plan.stack.clusters)
-        check_kubeconfig_paths(plan.stack.clusters, lambda kubeconfig: is_in_checkout(kubeconfig, path.parent))
-        return CheckedFile(file, plan)
+        return CheckedFile(file, plan_config(file.config, clouds, file.others, never_in_a_file(path.parent), misread))
     except Rejected as rejected:
         raise FileRejected(rejected.problems, file) from None
 
 
-def _beside(misread: FileRejected, clouds: Mapping[str, Cloud]) -> list[Problem]:
-    """Return what else is wrong with a file of which some values cannot be judged, so that one round shows it all."""
-    if (
-        not misread.misread
-        or not misread.file.config
-        or any(problem.what.endswith(TOO_MUCH) for problem in misread.problems)
-    ):
-        return []
-    try:
-        plan_config(misread.file.config, clouds, misread.file.others)
-    except Rejected as rejected:
-        return [
-            problem
-            for problem in rejected.problems
-            if not any(_is_about(problem.path, path) for path in misread.misread)
-        ]
-    return []
+def never_in_a_file(folder: FilePath) -> Callable[[Mapping[str, Cluster]], Iterator[Problem]]:
+    """Return what says of clusters which ways to their API no stack file may name.
 
+    Args:
+        folder: Where the stack file is.
+    """
 
-def _is_about(problem: Path, value: Path) -> bool:
-    """Say whether what is said of one place may come from the value of another: it is that, above it or below it."""
-    shorter = min(len(problem), len(value))
-    return problem[:shorter] == value[:shorter]
+    def wrong(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
+        yield from clear_secrets(clusters)
+        yield from kubeconfigs_inside(clusters, lambda kubeconfig: is_in_checkout(kubeconfig, folder))
+
+    return wrong
 
 
 def locate(path: FilePath, rejected: Rejected) -> list[Located]:

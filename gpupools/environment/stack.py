@@ -1,29 +1,24 @@
 """From the configuration of one environment to checked clusters and pools, and on to their plans. Pure."""
 
-import types
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
-
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from typing import Any
 
 from gpupools.asked.access import ReachableCluster, missing_access
 from gpupools.asked.identity import ambiguous_names, place, same_apis, same_clusters
 from gpupools.asked.overrides import idle_overrides
 from gpupools.asked.runtime_spec import Existing, RuntimeSpec
-from gpupools.asked.spec import Cluster, Late, PoolSpec, StackPool, contradiction
+from gpupools.asked.spec import Cluster, Late, PoolSpec, StackPool
 from gpupools.base.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.environment.parsing import parse
 from gpupools.environment.provider_settings import idle_settings
 from gpupools.planned.cloud import Cloud, Verdict, nearest_cloud
 from gpupools.planned.plan import SERVED_BY, PoolPlan, plan_pool
 from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.runtime.planning import plan_runtime, plan_runtimes
-
-MODEL = TypeVar("MODEL", bound=BaseModel)
 
 KEYS = ("clusters", "pools", "production", "allow_destroy")
 """The keys of the namespace `gpupools:` in a stack file."""
@@ -91,40 +86,134 @@ class StackPlan:
     """What every cluster with pools needs in Kubernetes, in the order of the file."""
 
 
-def plan_config(config: Mapping[str, object], clouds: Mapping[str, Cloud], others: Iterable[str] = ()) -> StackPlan:
+def plan_config(
+    config: Mapping[str, object],
+    clouds: Mapping[str, Cloud],
+    others: Iterable[str] = (),
+    also: Callable[[Mapping[str, Cluster]], Iterable[Problem]] = lambda clusters: (),
+    misread: Sequence[Problem] = (),
+) -> StackPlan:
     """Check a configuration and plan every pool in it, and what its clusters need.
 
     Args:
         config: As for `parse_stack`.
         clouds: The clouds by name.
         others: The whole keys of all other namespaces in the stack's configuration.
+        also: Says what else is wrong with the clusters that can be read.
+        misread: Which values cannot be judged, since they are not what is written.
 
     Raises:
-        Rejected: Everything that is wrong, with the plans of the pools that are well written as well.
+        Rejected: Everything that is wrong, those values too, and nothing that only comes of something else that is.
     """
     given = _Given(config, clouds, tuple(others))
     known = _PLANNED.get()
-    if known is not None and known[0].is_like(given):
+    judge = _Judge(clouds, also)
+    if known is not None and known[0].is_like(given) and not [*also(known[1].stack.clusters)]:
         return known[1]
-    stack, problems = _parsed(config, clouds)
+    plan, problems = judge(config)
     problems += idle_settings(given.others, clouds)
-    if problems:
-        try:
-            plan_stack(replace(stack, pools=_readable_in_part(config, stack, problems)), clouds)
-        except Rejected as rejected:
-            stood_in = {problem.path[:3] for problem in problems if problem.path[2:3] == ("nodes",)}
-            problems += (each for each in rejected.problems if not _of_nodes(each, stood_in))
-    try:
-        pools = plan_stack(stack, clouds)
-        if not problems:
-            runtimes = plan_software(stack, pools, clouds)
-            used = [runtime.cluster for runtime in runtimes if runtime.needs_kubernetes]
-            problems += same_apis({key: stack.clusters[key] for key in used})
-            if not problems:
-                return StackPlan(stack, pools, runtimes)
-    except Rejected as rejected:
-        problems += rejected.problems
-    raise Rejected(problems)
+    if plan is not None and not problems and not misread:
+        return plan
+    from gpupools.environment.mended import wrong_besides  # only on the way to an error
+
+    told = [*misread, *(each for each in problems if not any(_is_about(each.path, value.path) for value in misread))]
+    raise Rejected(dict.fromkeys([*told, *wrong_besides(config, told, judge, clouds)]))
+
+
+def _is_about(problem: Path, value: Path) -> bool:
+    """Say whether what is said of one place may come from the value of another: it is that, above it or below it."""
+    shorter = min(len(problem), len(value))
+    return problem[:shorter] == value[:shorter]
+
+
+class _Judge:
+    """Says what one reading of a configuration finds, and remembers what it made of the parts of it.
+
+    Args:
+        clouds: The clouds by name.
+        also: As for `plan_config`.
+    """
+
+    def __init__(self, clouds: Mapping[str, Cloud], also: Callable[[Mapping[str, Cluster]], Iterable[Problem]]) -> None:
+        self._clouds, self._also = clouds, also
+        self._made: dict[tuple[Any, ...], tuple[object, Any]] = {}
+
+    def __call__(
+        self, config: Mapping[str, object], apart: Collection[str] = ()
+    ) -> tuple[StackPlan | None, list[Problem]]:
+        """Return the plan, or what is wrong as far as the rest can be read without it.
+
+        Args:
+            config: As for `parse_stack`.
+            apart: Clusters that are not compared with others, since not all that is said of them is the reader's.
+        """
+        stack, problems = _parsed(config, self._clouds, self._remembered, apart)
+        problems += self._also(stack.clusters)
+        plans: dict[str, list[PoolPlan]] = {key: [] for key in stack.clusters}
+        whole = set(stack.clusters) - _with_unread_pools(config, stack)
+        wrong: dict[Problem, None] = {}
+        for key, cluster in stack.clusters.items():
+            for name, pool in stack.pools.items():
+                if key in pool.clusters:
+                    try:
+                        plans[key].append(self._plan(stack, key, cluster, name, pool))
+                    except Rejected as rejected:
+                        wrong |= dict.fromkeys(rejected.problems)
+                        whole.discard(key)
+        problems += wrong
+        runtimes: list[RuntimePlan] = []
+        for key in stack.clusters:
+            if key in whole:
+                try:
+                    runtimes += self._software(key, stack.clusters[key], plans[key])
+                except Rejected as rejected:
+                    problems += rejected.problems
+        used = [each.cluster for each in runtimes if each.needs_kubernetes]
+        problems += same_apis({key: stack.clusters[key] for key in used})
+        if problems:
+            return None, problems
+        return StackPlan(stack, tuple(plan for own in plans.values() for plan in own), tuple(runtimes)), []
+
+    def _plan(self, stack: Stack, key: str, cluster: Cluster, name: str, pool: StackPool) -> PoolPlan:
+        def make() -> PoolPlan:
+            return plan_pool(name, _asked(stack, key, name), key, cluster, self._clouds[cluster.cloud])
+
+        plan: PoolPlan = self._remembered(make, ("plan", name, key, stack.protects(key, name)), (pool, cluster))
+        return plan
+
+    def _software(self, key: str, cluster: Cluster, own: Sequence[PoolPlan]) -> Sequence[RuntimePlan]:
+        def make() -> Sequence[RuntimePlan]:
+            return _software_of(key, cluster, own, self._clouds)
+
+        found: Sequence[RuntimePlan] = self._remembered(make, ("software", key), (cluster, *own))
+        return found
+
+    def _remembered(self, make: Callable[[], Any], words: tuple[object, ...], parts: tuple[object, ...]) -> Any:
+        """Return what was made of the same objects before, or make it; what was refused is refused again."""
+        key = (*words, *map(id, parts))
+        if key not in self._made:
+            try:
+                made: Any = make()
+            except Rejected as rejected:
+                made = rejected
+            self._made[key] = (parts, made)  # which keeps them, so that nothing else gets their ids
+        made = self._made[key][1]
+        if isinstance(made, Rejected):
+            raise Rejected(made.problems)
+        return made
+
+
+def _with_unread_pools(config: Mapping[str, object], stack: Stack) -> set[str]:
+    """Return the clusters that pools go to, or may go to, of which not all can be read."""
+    raw = config.get("pools")
+    found: set[str] = set()
+    for name, pool in raw.items() if isinstance(raw, Mapping) else ():
+        if name not in stack.pools:
+            named = pool.get("clusters") if isinstance(pool, Mapping) else None
+            found.update(
+                each for each in (named if isinstance(named, list) else stack.clusters) if isinstance(each, str)
+            )
+    return found
 
 
 @dataclass(frozen=True)
@@ -177,16 +266,34 @@ def planned(
         _PLANNED.reset(before)
 
 
-def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[Stack, list[Problem]]:
+_Remembered = Callable[[Callable[[], Any], tuple[object, ...], tuple[object, ...]], Any]
+
+
+def _parsed(
+    config: Mapping[str, object],
+    clouds: Mapping[str, Cloud],
+    remembered: _Remembered = lambda make, words, parts: make(),
+    apart: Collection[str] = (),
+) -> tuple[Stack, list[Problem]]:
     problems = [
         Problem((f"gpupools:{key}",), "unknown key", nearest(key, KEYS), of_key=True)
         for key in config
         if key not in KEYS
     ]
-    clusters = dict(_parse_each("clusters", config, lambda at, raw: parse_cluster(at, raw, clouds), problems))
-    pools = dict(_parse_each("pools", config, lambda at, raw: _parse(StackPool, at, raw), problems))
+
+    def cluster_of(at: Path, raw: object) -> Cluster:
+        cluster: Cluster = remembered(lambda: parse_cluster(at, raw, clouds), at, (raw,))
+        return cluster
+
+    def pool_of(at: Path, raw: object) -> StackPool:
+        pool: StackPool = remembered(lambda: parse(StackPool, at, raw), at, (raw,))
+        return pool
+
+    clusters = dict(_parse_each("clusters", config, cluster_of, problems))
+    pools = dict(_parse_each("pools", config, pool_of, problems))
     named = config.get("clusters")
-    known = set(named) if isinstance(named, Mapping) else set()
+    # Of clusters that nobody can read none is known not to be there.
+    known = set(named) if isinstance(named, Mapping) and named else _named_by_pools(config)
     problems += _unknown_clusters(config, pools, known)
     names = _Names({}, {}, {})
     for name, pool in pools.items():
@@ -209,7 +316,7 @@ def _parsed(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> tuple[
         what = f"holds {len(known)} clusters, more than {MOST_CLUSTERS}"
         problems.append(Problem(("clusters",), what, "split the environment into several stacks"))
     else:
-        problems += same_clusters(clusters)
+        problems += same_clusters({key: cluster for key, cluster in clusters.items() if key not in apart})
     problems += ambiguous_names(pools)
     return Stack(clusters, pools, _production(config, problems), _allow_destroy(config, problems)), problems
 
@@ -321,6 +428,14 @@ def never_a_key(at: Path, pool: PoolSpec) -> list[Problem]:
     ]
 
 
+def _named_by_pools(config: Mapping[str, object]) -> set[object]:
+    raw = config.get("pools")
+    lists = (
+        [pool.get("clusters") for pool in raw.values() if isinstance(pool, Mapping)] if isinstance(raw, Mapping) else []
+    )
+    return {key for keys in lists if isinstance(keys, list) for key in keys if isinstance(key, str)}
+
+
 def _unknown_clusters(
     config: Mapping[str, object], read: Mapping[str, StackPool], known: Collection[object]
 ) -> Iterator[Problem]:
@@ -335,64 +450,6 @@ def _unknown_clusters(
                 cures += 1
                 close = nearest(key, map(str, known)) if cures < _MOST_CURES else "name a key of clusters"
                 yield Problem(("pools", name, "clusters", index), what, close)
-
-
-def _readable_in_part(
-    config: Mapping[str, object], stack: Stack, problems: Iterable[Problem]
-) -> Mapping[str, StackPool]:
-    """Return the pools that cannot be read, without what keeps them from it, so that the rest is checked as well.
-
-    Only where the rest means the same without it: nothing else of a pool is judged by these keys' own contradictions.
-    """
-    raw = config.get("pools")
-    found: dict[str, StackPool] = {}
-    wrong: dict[Path, list[Path]] = {}
-    for problem in problems:
-        wrong.setdefault(problem.path[:2], []).append(problem.path[2:])
-    for name, pool in raw.items() if isinstance(raw, Mapping) else ():
-        if name in stack.pools or not isinstance(pool, Mapping):
-            continue
-        at: Path = ("pools", name)
-        rest = _without(pool, wrong.get(at, ()))
-        try:
-            read = _parse(StackPool, at, rest)
-        except Rejected:
-            continue
-        if set(read.clusters) <= set(stack.clusters):
-            found[name] = read
-    return found
-
-
-_APART = frozenset({"disk", "labels", "network", "security", "tags", "taints", "timeouts", "upgrade"})
-"""Keys of a pool without which nothing else of it is refused that is not refused with them."""
-
-
-def _of_nodes(problem: Problem, stood_in: Collection[Path]) -> bool:
-    """Say whether a problem may only be one of the number of nodes that stands in for what cannot be read."""
-    said = f"{'.'.join(map(str, problem.path[2:]))} {problem.what} {problem.fix}"
-    return (*problem.path[:2], "nodes") in stood_in and "nodes" in said
-
-
-def _without(pool: Mapping[str, object], paths: Iterable[Path]) -> Mapping[str, object] | None:
-    """Return a pool without the keys of `_APART`, or the keys of another capacity, that are wrong; None with others.
-
-    Some nodes stand in for wrong ones, or for none.
-    """
-    left = dict(pool)
-    for first, *inner in (path or (None,) for path in paths):
-        capacity = left.get("capacity")
-        if first in _APART:
-            left.pop(str(first), None)
-        elif first == "nodes":
-            left["nodes"] = {"max": 1}
-        elif first == "capacity" and isinstance(capacity, Mapping) and len(inner) == 1:
-            kinds = _models(_walk(StackPool, ("capacity", str(capacity.get("mode"))))[1])
-            if len(kinds) != 1 or inner[0] in kinds[0].model_fields:
-                return None
-            left["capacity"] = {key: value for key, value in capacity.items() if key != inner[0]}
-        else:
-            return None
-    return left
 
 
 def _production(config: Mapping[str, object], problems: list[Problem]) -> bool:
@@ -466,20 +523,26 @@ def plan_software(stack: Stack, pools: Iterable[PoolPlan], clouds: Mapping[str, 
     found: list[RuntimePlan] = []
     problems: list[Problem] = []
     for key, cluster in stack.clusters.items():
-        own = [plan for plan in plans if plan.cluster == key]
         try:
-            if _is_left_to_the_team(cluster, own):
-                found.append(_left_to_the_team(key, cluster, clouds[cluster.cloud], own))
-                continue
-            here = plan_runtimes({key: cluster}, own, clouds)
+            found += _software_of(key, cluster, [plan for plan in plans if plan.cluster == key], clouds)
         except Rejected as rejected:
             problems += rejected.problems
-            continue
-        found += here
-        problems += [problem for runtime in here for problem in missing_access(key, cluster, _installed(runtime))]
     if problems:
         raise Rejected(problems)
     return tuple(found)
+
+
+def _software_of(
+    key: str, cluster: Cluster, own: Sequence[PoolPlan], clouds: Mapping[str, Cloud]
+) -> Sequence[RuntimePlan]:
+    """Plan what one cluster with these pools needs in Kubernetes."""
+    if _is_left_to_the_team(cluster, own):
+        return [_left_to_the_team(key, cluster, clouds[cluster.cloud], own)]
+    here = plan_runtimes({key: cluster}, own, clouds)
+    problems = [problem for runtime in here for problem in missing_access(key, cluster, _installed(runtime))]
+    if problems:
+        raise Rejected(problems)
+    return here
 
 
 def _is_left_to_the_team(cluster: Cluster, pools: Sequence[PoolPlan]) -> bool:
@@ -539,7 +602,7 @@ def parse_cluster(at: Path, raw: object, clouds: Mapping[str, Cloud]) -> Cluster
         what = f"no cloud is called {shown(cloud)}" if "cloud" in raw else "is missing"
         fix = nearest_cloud(cloud, clouds) if isinstance(cloud, str) else f"use one of {', '.join(sorted(clouds))}"
         raise Rejected([Problem((*at, "cloud"), what, fix)])
-    return _parse(clouds[cloud].cluster, at, raw)
+    return parse(clouds[cloud].cluster, at, raw)
 
 
 def parse_pool(at: Path, raw: object) -> PoolSpec:
@@ -548,13 +611,15 @@ def parse_pool(at: Path, raw: object) -> PoolSpec:
     Raises:
         Rejected: Everything that is wrong with it.
     """
-    return _parse(PoolSpec, at, raw)
+    return parse(PoolSpec, at, raw)
 
 
 def _parse_each(
     section: str, config: Mapping[str, object], parse: Any, problems: list[Problem]
 ) -> Iterator[tuple[str, Any]]:
     raw = config.get(section)
+    if section not in config and _is_misspelt(section, config):
+        return  # which is said of what stands in its place
     if isinstance(raw, Late):
         problems.append(Problem((section,), "is a secret", "only addresses inside a cluster may be secret"))
     elif not isinstance(raw, Mapping) or not raw:
@@ -575,6 +640,13 @@ def _parse_each(
                 problems.extend(rejected.problems)
 
 
+def _is_misspelt(section: str, config: Mapping[str, object]) -> bool:
+    from gpupools.known.other_keys import meant  # only on the way to an error
+
+    found = [meant(key, KEYS) for key in config if key not in KEYS]
+    return any(each is not None and each.key == section for each in found)
+
+
 def bad_key(at: Path, key: object) -> Problem | None:
     """Return what is wrong with a cluster's or pool's key, if anything is: it becomes part of resource names."""
     good = (
@@ -589,142 +661,3 @@ def bad_key(at: Path, key: object) -> Problem | None:
         return None
     fix = f"use 1 to {_KEY_LIMIT} lower-case letters, digits and hyphens, a letter first and no hyphen last"
     return Problem((*at, key if isinstance(key, str) else shown(key)), "cannot be part of a resource name", fix)
-
-
-def _parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
-    try:
-        return model.model_validate(raw)
-    except ValidationError as error:
-        problems = [_problem(model, at, details) for details in error.errors(include_url=False)]
-        # pydantic looks at the keys together only when each is right by itself.
-        wrong = contradiction(raw) if issubclass(model, PoolSpec) and isinstance(raw, Mapping) else None
-        if wrong is not None and not any(problem.path == at for problem in problems):
-            what, _, fix = wrong.partition("; ")
-            problems.append(Problem(at, what, fix))
-        raise Rejected(problems) from None
-
-
-def _problem(model: type[BaseModel], at: Path, details: ErrorDetails) -> Problem:
-    """Say a pydantic error in the words of the file: without union tags, type names and `Value error,`."""
-    bare, kinds = _walk(model, details["loc"])
-    path: Path = (*at, *bare)
-    given, kind = details["input"], details["type"]
-    if kind in ("extra_forbidden", "invalid_key"):
-        *around, key = details["loc"]
-        above, parents = _walk(model, around)
-        known = {key for parent in _models(parents) for key in parent.model_fields}
-        return _of_another_mode(model, (*at, *above, key), around) or Problem(
-            (*at, *above, key), "unknown key", _right_key(key, known), of_key=True
-        )
-    if isinstance(given, Late):
-        what = "is a secret, or known only while the program runs"
-        return Problem(path, what, "write it here as it is; only addresses inside a cluster may be late")
-    if kind == "missing":
-        return Problem(path, "is missing", "add it")
-    if kind in ("union_tag_not_found", "union_tag_invalid"):
-        tags = [tag for tag in map(_tag, kinds) if tag]
-        if not tags:
-            forms = dict.fromkeys(_form_name(form) for form in kinds if form not in (Late, types.NoneType))
-            return Problem(path, f"got {shown(given)}", f"write {' or '.join(forms)}")
-        mode = given.get("mode") if isinstance(given, Mapping) else None
-        what = f"got {shown(mode)}" if mode is not None else "is missing"
-        return Problem((*path, "mode"), what, f"use one of {', '.join(tags)}")
-    if kind == "value_error":
-        text = str(details.get("ctx", {}).get("error", details["msg"]))
-        what, _, fix = text.partition("; ")
-        return Problem(path, what, fix)
-    if kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):
-        keys = ", ".join(sorted({key for found in _models(kinds) for key in found.model_fields}))
-        return Problem(path, f"got {shown(given)}", f"write a map with {keys}" if keys else "write a map")
-    fix = _FIXES.get(kind, "{msg}").format(msg=details["msg"], **details.get("ctx", {}))
-    return Problem(path, f"got {shown(given)}", fix)
-
-
-def _right_key(key: object, known: Collection[str]) -> str:
-    from gpupools.known.other_keys import known_elsewhere  # only on the way to an error
-
-    return known_elsewhere(str(key), known) or nearest(key, known)
-
-
-def _of_another_mode(model: type[BaseModel], path: Path, around: list[Any]) -> Problem | None:
-    """Say which modes a key goes with that the mode in force does not have; None for a key of no mode."""
-    mode = around[-1] if around else None
-    others = [kind for kind in _models(_walk(model, around[:-1])[1]) if path[-1] in kind.model_fields]
-    tags = [tag for tag in map(_tag, others) if tag is not None]
-    if mode is None or mode in tags or not tags:
-        return None
-    what = f"goes with mode {' or '.join(tags)}, and mode is {mode}"
-    return Problem(path, what, "leave it out, or write the other mode", of_key=True)
-
-
-_FIXES = {
-    "greater_than_equal": "give {ge} or more",
-    "less_than_equal": "give {le} or less",
-    "int_type": "write a whole number, without quotes",
-    "int_from_float": "write a whole number",
-    "float_type": "write a number, without quotes",
-    "greater_than": "give more than {gt:g}",
-    "finite_number": "write a finite number",
-    "int_parsing": "write a whole number",
-    "bool_type": "write true or false",
-    "string_type": "write text",
-    "string_too_short": "write at least {min_length} character(s)",
-    "list_type": "write a list",
-    "string_too_long": "write at most {max_length} characters",
-    "too_short": "name at least {min_length}",
-    "too_long": "name at most {max_length}",
-    "literal_error": "use one of {expected}",
-}
-"""What to do about each of pydantic's errors, https://docs.pydantic.dev/latest/errors/validation_errors/."""
-
-
-def _form_name(kind: Any) -> str:
-    if _models([kind]):
-        return "{" + ", ".join(f"{key}: …" for key in kind.model_fields) + "}"
-    return {str: "text", list: "a list", dict: "a map"}.get(get_origin(kind) or kind, "a value")
-
-
-def _tag(kind: Any) -> str | None:
-    """Return the value of `mode` that picks this member of a union, None for anything else."""
-    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
-        return None
-    field = kind.model_fields.get("mode")
-    literals = get_args(field.annotation) if field is not None and get_origin(field.annotation) is Literal else ()
-    return str(literals[0]) if literals else None
-
-
-def _walk(model: type[BaseModel], loc: Iterable[str | int]) -> tuple[list[str | int], list[Any]]:
-    """Follow a pydantic location; return the keys a reader wrote, and the types expected at its end."""
-    keys: list[str | int] = []
-    kinds: list[Any] = [model]
-    for part in loc:
-        tagged = [kind for kind in kinds if _tag(kind) == part]
-        if tagged:
-            kinds = tagged
-        elif part != "[key]" and not str(part).startswith("<"):  # the name of a form, see `gpupools.asked.spec`
-            keys.append(part)
-            kinds = [inner for kind in kinds for inner in _inside(kind, part)]
-    return keys, kinds
-
-
-def _models(kinds: Iterable[Any]) -> list[type[BaseModel]]:
-    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
-
-
-def _inside(kind: Any, part: str | int) -> list[Any]:
-    """Return the member types found under a key of a model, or inside a list or map."""
-    if isinstance(kind, type) and issubclass(kind, BaseModel):
-        field = kind.model_fields.get(str(part))
-        return _flat(field.annotation) if field is not None else []
-    arguments = get_args(kind)
-    return _flat(arguments[-1]) if get_origin(kind) in (list, dict) and arguments else []
-
-
-def _flat(annotation: Any) -> list[Any]:
-    """Take unions and `Annotated` apart."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return _flat(get_args(annotation)[0])
-    if origin in (Union, types.UnionType):
-        return [inner for member in get_args(annotation) for inner in _flat(member)]
-    return [annotation]

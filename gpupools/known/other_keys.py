@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from gpupools.base.errors import close, is_slip
+
 _DATA = Path(__file__).parents[1] / "data" / "other_keys.csv"
 
 
@@ -31,6 +33,32 @@ def other_keys() -> tuple[OtherKey, ...]:
         return tuple(OtherKey(**row) for row in csv.DictReader(file))
 
 
+class Meant(NamedTuple):
+    """What somebody meant by a key that a map does not take."""
+
+    key: str
+    takes_the_value: bool
+    """Whether the key is only spelt otherwise."""
+
+
+def meant(key: object, known: Collection[str]) -> Meant | None:
+    """Say which key of a map somebody meant; None where none, or more than one, comes near.
+
+    Args:
+        key: As written.
+        known: The keys that its map takes.
+    """
+    plain = _plain(str(key))
+    spelt = next((each for each in known if _plain(each) == plain), None)
+    if spelt is not None:
+        return Meant(spelt, takes_the_value=True)
+    row = _row(plain, known)
+    if row is not None:
+        return Meant(row.in_place, takes_the_value=False)
+    near = close(key, known)
+    return Meant(near[0], takes_the_value=is_slip(key, near[0])) if len(near) == 1 else None
+
+
 def known_elsewhere(key: str, known: Collection[str]) -> str:
     """Say what to write for a key of another tool, or of another spelling; empty when nothing is known of it.
 
@@ -42,8 +70,12 @@ def known_elsewhere(key: str, known: Collection[str]) -> str:
     spelt = next((each for each in known if _plain(each) == plain), None)
     if spelt is not None:
         return f"write {spelt}"
-    row = next((row for row in other_keys() if row.in_place in known and _plain(row.key) == plain), None)
+    row = _row(plain, known)
     return f"write {row.write}" if row is not None else ""
+
+
+def _row(plain: str, known: Collection[str]) -> OtherKey | None:
+    return next((row for row in other_keys() if row.in_place in known and _plain(row.key) == plain), None)
 
 
 def _plain(key: str) -> str:

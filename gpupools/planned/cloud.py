@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from gpupools.asked.access import ExecPlugin
 from gpupools.asked.overrides import Overridable
 from gpupools.asked.spec import Cluster, PoolSpec
-from gpupools.base.errors import Problem, nearest
+from gpupools.base.errors import Problem, close, nearest
 from gpupools.base.taints import Taint
 from gpupools.known.catalogue import Catalogue, InstanceType
 from gpupools.known.reserved import KeyRule
@@ -305,11 +305,19 @@ def no_login(host: str) -> str:
 
 def nearest_cloud(word: object, clouds: Mapping[str, "Cloud"]) -> str:
     """Name the cloud whose service somebody wrote in place of its name (`eks`), or those closest to the word."""
+    service = _cloud_of_service(word, clouds)
+    return f"write {service}" if service is not None else nearest(word, clouds)
+
+
+def close_clouds(word: object, clouds: Mapping[str, "Cloud"]) -> list[str]:
+    """Return the clouds that `nearest_cloud` names for a word."""
+    service = _cloud_of_service(word, clouds)
+    return [service] if service is not None else close(word, clouds)
+
+
+def _cloud_of_service(word: object, clouds: Mapping[str, "Cloud"]) -> str | None:
     said = str(word).casefold().split() or [""]
-    return next(
-        (f"write {each.name}" for each in clouds.values() if said[-1] in each.service.casefold().split()),
-        nearest(word, clouds),
-    )
+    return next((each.name for each in clouds.values() if said[-1] in each.service.casefold().split()), None)
 
 
 def no_registry(cluster: Cluster) -> str:

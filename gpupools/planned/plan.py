@@ -271,8 +271,9 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
     problems += _not_adoptable(at, spec, cloud)
     if instance is not None:
         problems += refusals(wished(instance), cloud)
-        if not any(problem.path[2:3] == ("sharing",) for problem in problems):
-            problems += _untrusting(at, spec, instance)
+    if not any(problem.path[2:3] == ("sharing",) for problem in problems):
+        problems += _untrusting(at, spec)
+    if instance is not None:
         problems += _unclaimable(at, spec, software, instance, cloud)
         problems += _without_nvlink_domain(at, spec, instance, cloud)
         problems += cloud.conflicts(wished(instance))
@@ -347,11 +348,11 @@ def _named_machine(at: Path, wanted: str, cloud: Cloud, problems: list[Problem])
     if found is None:
         other = cloud.instance_types.other_accelerator(wanted)
         if other is not None:
-            what = f"{wanted!r} carries {other}, not an NVIDIA GPU"
+            what = f"{shown(wanted)} carries {other}, not an NVIDIA GPU"
             fix = f"see gpupools catalog --cloud {cloud.name} for the types with NVIDIA GPUs"
             problems.append(Problem(where, what, fix))
         else:
-            what = f"{cloud.name} has no GPU instance type {wanted!r}"
+            what = f"{cloud.name} has no GPU instance type {shown(wanted)}"
             problems.append(Problem(where, what, nearest(wanted, cloud.instance_types)))
     elif found.lifecycle == "retired":
         since = f" on {found.lifecycle_date}" if found.lifecycle_date else ""
@@ -372,7 +373,7 @@ def _machine_with_gpu(
     models = match_gpu_model(wanted)
     here = {row.gpu_model for row in cloud.instance_types.values() if row.lifecycle != "retired"}
     if not models:
-        problems.append(Problem((*at, "gpu"), f"{wanted!r} is no NVIDIA GPU model", nearest_gpu_model(wanted)))
+        problems.append(Problem((*at, "gpu"), f"{shown(wanted)} is no NVIDIA GPU model", nearest_gpu_model(wanted)))
         return None
     offered = [model for model in models if model in here]
     if not offered:
@@ -380,7 +381,7 @@ def _machine_with_gpu(
         problems.append(Problem((*at, "gpu"), what, f"{cloud.name} has: {', '.join(sorted(here))}"))
         return None
     if len(offered) > 1:
-        what = f"{wanted!r} may mean {' or '.join(offered)} on {cloud.name}"
+        what = f"{shown(wanted)} may mean {' or '.join(offered)} on {cloud.name}"
         problems.append(Problem((*at, "gpu"), what, "name the one with the memory size you need"))
         return None
     model = offered[0]
@@ -427,17 +428,14 @@ SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator", "
 """The key of `runtime.existing` that names who serves the pools of a software."""
 
 
-def _untrusting(at: Path, spec: PoolSpec, instance: InstanceType) -> Iterable[Problem]:
+def _untrusting(at: Path, spec: PoolSpec) -> Iterable[Problem]:
     """Refuse a pool whose containers share memory and faults while it does not say who may use it."""
     clients, cut = spec.sharing.clients, spec.sharing.mig is not None
     needed = clients is not None and clients.facts.needs_trust
     if clients is not None and needed and spec.trust is None:
-        from gpupools.known.mig import profiles
-
         on = "a MIG slice" if cut else "a GPU"
         what = f"{clients.mode} shares the memory and the faults of {on} between containers; the pool names no one"
-        isolated = "mode: mig" if profiles(instance.gpu_model) else "a GPU with MIG"
-        drop = "leave share out of mig" if cut else f"use {isolated}, which isolates in hardware"
+        drop = "leave share out of mig" if cut else "use mode: mig on a GPU that has it, which isolates in hardware"
         fix = f"write trust: {{team: …}} or {{namespaces: […]}}, or {{waiver: …}} with the reason; or {drop}"
         yield Problem((*at, "trust"), what, fix, _TRUST_SOURCE)
     if not needed and spec.trust is not None and spec.trust.waiver is not None:

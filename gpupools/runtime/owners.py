@@ -171,14 +171,17 @@ def settle(
     problems: list[Problem] = []
     owners: dict[Piece, str] = {}
     where: Path = ("pools", pool.name, "software")
+    twice: dict[tuple[str, str], list[str]] = {}
     for piece in Piece:
         own = list(dict.fromkeys(claim for claim in found if claim.piece is piece))
         if own:
             owners[piece] = own[0].owner
         if len(own) > 1:
             first, second = own[:2]
-            what = f"the {piece.value} would have two owners on {pool.cluster or 'these'} nodes: {_both(first, second)}"
-            problems.append(Problem(where, what, _cure(pool, first, second, runtime)))
+            twice.setdefault((_both(first, second), _cure(pool, first, second, runtime)), []).append(piece.value)
+    for (both_owners, cure), pieces in twice.items():
+        what = f"the {_listed(pieces)} would have two owners on {pool.cluster or 'these'} nodes: {both_owners}"
+        problems.append(Problem(where, what, cure))
     both = [each for each in (Piece.DEVICE_PLUGIN, Piece.DRA_DRIVER) if each in owners]
     if len(both) == 2:
         plugin, driver = (next(claim for claim in found if claim.piece is piece) for piece in both)
@@ -190,6 +193,10 @@ def settle(
         problems.append(Problem(where, what, fix, _DRA_SOURCE))
     problems += [_unbrought(pool, piece, runtime) for piece in needed if piece not in owners]
     return PoolOwners(pool.name, pool.software, owners), problems
+
+
+def _listed(words: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
 
 
 def _unbrought(pool: PoolPlan, piece: Piece, runtime: str) -> Problem:

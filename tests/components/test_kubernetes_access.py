@@ -174,17 +174,20 @@ def test_a_cluster_need_not_say_how_its_api_is_reached() -> None:
         ),
         pytest.param(
             {"endpoint": "34.1.1.1"},
-            ": endpoint is given without certificate_authority; add certificate_authority",
+            ".endpoint: is given without certificate_authority; add certificate_authority",
             id="endpoint alone",
         ),
         pytest.param(
             {"certificate_authority": "Q0E="},
-            ": certificate_authority is given without endpoint; add endpoint",
+            ".certificate_authority: is given without endpoint; add endpoint",
             id="authority alone",
         ),
         pytest.param(
             {"kubeconfig": {"path": "/x"}, "endpoint": "34.1.1.1", "certificate_authority": "Q0E="},
-            ": kubeconfig already says where the API is; leave endpoint and certificate_authority out",
+            (
+                ".endpoint: kubeconfig already says where the API is; leave it out\n"
+                "clusters.lab.certificate_authority: kubeconfig already says where the API is; leave it out"
+            ),
             id="both",
         ),
     ],

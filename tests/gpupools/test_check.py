@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from gpupools.commands.cli import main
 from gpupools.environment.check import check_stack_file, locate
 from gpupools.environment.stack import plan_config
 from gpupools.environment.stackfile import FileRejected
+from gpupools.known.gpus import nearest_gpu_model
 from gpupools.planned.cloud import Cloud
 from gpupools.providers import clouds
 
@@ -81,15 +83,14 @@ def test_every_problem_has_its_line(tmp_path: Path, fake_clouds: Mapping[str, Cl
 
     found = locate(Path(name), caught.value)
     assert [(each.line, each.problem.key) for each in found] == [
-        (3, "clusters.lab.region"),
         (3, "clusters.lab.regin"),
         (9, "pools.a.nodes"),
         (13, "pools.b.clusters[1]"),
         (14, "pools.b.gpu"),
         (18, "pools.b.labels.fake.example.com/zone"),
     ]
-    assert str(found[2]) == f"{name}:9: pools.a.nodes: min 5 is above max 4; lower min or raise max"
-    assert found[2].as_json() == {
+    assert str(found[1]) == f"{name}:9: pools.a.nodes: min 5 is above max 4; lower min or raise max"
+    assert found[1].as_json() == {
         "file": name,
         "line": 9,
         "key": "pools.a.nodes",
@@ -142,7 +143,7 @@ def test_a_wrong_file_among_right_ones_fails_the_command(tmp_path: Path, capsys:
     out, err = capsys.readouterr()
     assert code == 1
     assert out == f"{names[0]}: ok, 1 pool\n{names[2]}: ok, 1 pool\n"
-    assert len(err.splitlines()) == 7
+    assert len(err.splitlines()) == 6
     assert all(line.startswith((f"{names[1]}:", f"{missing}: there is no such file")) for line in err.splitlines())
 
 
@@ -342,6 +343,7 @@ def _with_each_leaf(value: Any) -> Iterator[Any]:
         yield {"secret": SECRET}
 
 
+MIME = b64encode(b'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="x"\n\n--x--\n').decode()
 FULL_POOL = {
     "clusters": ["train"],
     "gpu": "L4",
@@ -356,24 +358,24 @@ FULL_POOL = {
     "capacity": {"mode": "spot"},
     "zones": ["eu-central-1a"],
     "image": {"family": "al2023"},
-    "disk": {"type": "gp3", "encryption_key": "x"},
-    "network": {"rdma": False, "placement": "x", "security_group_ids": ["sg-0a1b2c3d"], "max_pods": 10},
+    "disk": {"type": "gp3", "encryption_key": "arn:aws:kms:eu-central-1:123456789012:key/x"},
+    "network": {"rdma": False, "placement": "compact", "security_group_ids": ["sg-0a1b2c3d"]},
     "security": {"secure_boot": False, "imds_hop_limit": 1},
     "upgrade": {"max_unavailable": 1},
     "tags": {"team": "a"},
     "renamed_from": "b",
-    "timeouts": {"create_min": 10},
-    "overrides": {"aws": {"LaunchTemplate": {"userData": "x", "keyName": "x", "tags": {"a": "b"}}}},
+    "timeouts": {"create_min": 30},
+    "overrides": {"aws": {"LaunchTemplate": {"userData": MIME, "keyName": "x", "tags": {"a": "b"}}}},
 }
 FULL_CLUSTER = {
     "cloud": "aws",
     "name": "train-dev",
     "region": "eu-central-1",
-    "subnet_ids": ["subnet-0a1b2c3d4e5f60718"],
+    "subnets_by_zone": {"eu-central-1a": ["subnet-0a1b2c3d4e5f60718"]},
     "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
     "stack": "acme/net/dev",
     "kubeconfig": {"path": "~/.kube/x", "context": "y"},
-    "runtime": {"management": "install", "kubernetes": "1.34", "existing": {"device_plugin": {"name": "x"}}},
+    "runtime": {"management": "managed", "metrics": True, "existing": {"dcgm_exporter": {"name": "x"}}},
 }
 
 
@@ -424,6 +426,7 @@ def test_a_value_that_nobody_can_judge_does_not_hide_the_rest(
         f"6: pools.a.nodes.max: {octal} it in quotes if it is text",
         "6: pools.a.tags.until: is a date for Pulumi, which hands it on as another text; write it in quotes",
         "6: pools.a.spot: unknown key; write capacity: {mode: spot}",
+        f"6: pools.a.gpu: 'L5' is no NVIDIA GPU model; {nearest_gpu_model('L5')}",
         "7: pools.b.sharing.mode: got 'mgi'; use one of none, time-slicing, mps, mig",
         "7: pools.b.clusters[0]: no cluster is called 'lba'; did you mean 'lab'?",
     ]

@@ -33,10 +33,10 @@ def test_clouds_regions_and_gpus_by_other_names(folder: Path, capsys: pytest.Cap
         f"""\
 config:
   gpupools:clusters:
-    a: {{cloud: eks}}
-    b: {{cloud: Amazon EKS}}
-    c: {{cloud: gke}}
-    d: {{cloud: gpc}}
+    a: {{cloud: eks, name: a, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0a]}}
+    b: {{cloud: Amazon EKS, name: b, region: eu-central-1, node_role_arn: "{ROLE}"}}
+    c: {{cloud: gke, name: c, project: ml, location: europe-west4, service_account: gpu@ml.example}}
+    d: {{cloud: gpc, name: d, location: europe-west4, service_account: gpu@ml.example}}
     e: {{cloud: aws, name: t, region: eu-centrl-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0a]}}
     f: {{cloud: gcp, name: t, project: ml, location: europe-wset4-a, service_account: gpu@ml.example}}
     g: {{cloud: azure, name: t, resource_group: ml}}
@@ -50,8 +50,10 @@ config:
     assert said == [
         "3: clusters.a.cloud: no cloud is called 'eks'; write aws",
         "4: clusters.b.cloud: no cloud is called 'Amazon EKS'; write aws",
+        "4: clusters.b: give either subnet_ids or subnets_by_zone, not both and not neither",
         "5: clusters.c.cloud: no cloud is called 'gke'; write gcp",
         "6: clusters.d.cloud: no cloud is called 'gpc'; did you mean 'gcp'?",
+        "6: clusters.d.project: is missing; add it",
         "7: clusters.e.region: got 'eu-centrl-1'; write a region such as eu-central-1",
         "8: clusters.f.location: got 'europe-wset4-a'; write a region such as europe-west4, or a zone of it",
     ]
@@ -134,7 +136,6 @@ config:
 
     assert said == [
         "10: pools.a.trust: got team and namespaces; give one of team, namespaces and waiver",
-        "11: pools.a.adopt.name: is missing; add it",
         "12: pools.a.adopt.launch_template.id: got 'template-1', which is no id of a launch template; " + AN_ID,
         "12: pools.a.adopt.launch_template.version: got 'latest'; write a whole number, without quotes",
         "12: pools.a.adopt.launch_template.nmae: unknown key; known: id, version",

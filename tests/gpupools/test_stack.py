@@ -166,16 +166,13 @@ def test_all_problems_of_a_file_are_told_at_once(fake_clouds: Clouds) -> None:
 
     assert problems(given, fake_clouds) == [
         "gpupools:pol: unknown key; did you mean 'pools'?",
-        "clusters.lab.region: is missing; add it",
         "clusters.lab.regin: unknown key; did you mean 'region'?",
         "clusters.sky.cloud: no cloud is called 'fak'; did you mean 'fake'?",
         "pools.a.nodes: min 3 is above max 1; lower min or raise max",
-        "pools.b.nodes.max: is missing; add it",
         "pools.b.nodes.maxx: unknown key; did you mean 'max'?",
         "pools.b.disk_gib: got 5; give 100 or more",
         "pools.b.clusters: is missing; add it",
         "pools.b.gp: unknown key; did you mean 'gpu'?",
-        "pools.b: give either gpu (a model, e.g. A100-80GB) or instance_type, not both and not neither",
         "pools.a.clusters[1]: no cluster is called 'lob'; did you mean 'lab'?",
     ]
 
@@ -221,7 +218,7 @@ def _told(pools: Mapping[str, Any], fake_clouds: Clouds) -> list[str]:
 # --- clusters ---------------------------------------------------------------------------------------------------------
 
 ADDRESS = "write text or {output: …}"
-NO_STACK = "takes a stack's output, but none is named; add stack: <org>/<project>/<stack>"
+NO_STACK = "takes a stack's output, but no stack is named; add stack: <org>/<project>/<stack>"
 
 
 @pytest.mark.parametrize(
@@ -264,7 +261,6 @@ NO_STACK = "takes a stack's output, but none is named; add stack: <org>/<project
         pytest.param(
             {"name": {"outptu": "x"}, "stack": "o/p/s"},
             [
-                "clusters.lab.name.output: is missing; add it",
                 "clusters.lab.name.outptu: unknown key; did you mean 'output'?",
             ],
             id="a misspelt output",
@@ -276,12 +272,12 @@ NO_STACK = "takes a stack's output, but none is named; add stack: <org>/<project
         ),
         pytest.param(
             {"name": {"output": "x"}},
-            [f"clusters.lab: name {NO_STACK}"],
+            [f"clusters.lab.name: {NO_STACK}"],
             id="an output of no stack",
         ),
         pytest.param(
             {"subnet_ids": ["a", {"output": "x"}]},
-            [f"clusters.lab: subnet_ids[1] {NO_STACK}"],
+            [f"clusters.lab.subnet_ids: {NO_STACK}"],
             id="an output of no stack in a list",
         ),
         pytest.param(
@@ -605,7 +601,6 @@ SINGLE = "pools.a.sharing: strategy single needs slices of one profile on every 
         pytest.param(
             {"mode": "time-slicing", "replica": 4},
             [
-                "pools.a.sharing.replicas: is missing; add it",
                 "pools.a.sharing.replica: unknown key; did you mean 'replicas'?",
             ],
             id="a misspelt key",
@@ -707,7 +702,6 @@ SINGLE = "pools.a.sharing: strategy single needs slices of one profile on every 
         pytest.param(
             {"mode": "mig", "profile": "1g.5gb", "share": {"mode": "mps", "replica": 2}},
             [
-                "pools.a.sharing.share.replicas: is missing; add it",
                 "pools.a.sharing.share.replica: unknown key; did you mean 'replicas'?",
             ],
             id="a misspelt key of a slice's sharing",

@@ -71,11 +71,11 @@ def settings(on: Cluster | None = None, **keys: Any) -> GkeChoices:
         ({"location": "Europe West"}, ".location: got 'Europe West'; write a region such as europe-west4, or a zone"),
         (
             {"node_locations": ["us-central1-a"]},
-            ": node_locations has 'us-central1-a', which is no zone of europe-west4; correct one",
+            ".node_locations[0]: 'us-central1-a' is no zone of europe-west4; correct one",
         ),
         (
             {"location": "europe-west4-a", "node_locations": ["europe-west4-b", "europe-west4-b"]},
-            ": node_locations has 'europe-west4-b' twice; leave one out",
+            ".node_locations[1]: 'europe-west4-b' is there twice; leave one out",
         ),
     ],
     ids=["no place", "zones of another region", "a zone twice"],

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pulumi
 
-from gpupools.asked.access import ACCESS_KEYS, check_kubeconfig_paths, check_secrets
+from gpupools.asked.access import ACCESS_KEYS
 from gpupools.base.errors import Problem, Rejected
 from gpupools.components.clusters import addresses, provider, told_apart
 from gpupools.components.gpu_node_pool import DecidedPool, GpuNodePool, PoolArgs
@@ -22,8 +22,8 @@ from gpupools.components.stack_config import StackConfig, decrypted, read_stack_
 from gpupools.edits.diff import in_recorded_order, record
 from gpupools.edits.guard import Earlier, Judged, judge, read_earlier
 from gpupools.edits.software import protected_steps, record_software
+from gpupools.environment.check import never_in_a_file
 from gpupools.environment.stack import StackPlan, parse_stack, plan_config
-from gpupools.environment.stackfile import is_in_checkout
 from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.providers import clouds
 from gpupools.providers.last_update import last_update
@@ -80,11 +80,9 @@ def run(folder: Path) -> None:
     try:
         config = read_stack_config()
         # Everything is decided before the first resource is declared, and once: what is encrypted is late to the plan.
-        plan = plan_config(config.marked, clouds(), config.others)
-        check_secrets(plan.stack.clusters)
+        plan = plan_config(config.marked, clouds(), config.others, never_in_a_file(folder))
         if config.encrypted:
             plan = replace(plan, stack=decrypted(parse_stack, config.values, clouds()))
-        check_kubeconfig_paths(plan.stack.clusters, lambda path: is_in_checkout(path, folder))
         state = _earlier_state()
         _check_whose(state or {})
         earlier = read_earlier(state or {})

@@ -108,7 +108,7 @@ def test_what_others_install_takes_no_mirror_of_ours(key: str, refused: Callable
         "azure", PLUGIN, management="external", existing={"device_plugin": "ns/plugin"}, **{key: value[key]}
     )
 
-    assert f"{key} asks for software of ours, but management is external" in said
+    assert f"{key}: asks for software of ours, but management is external" in said
 
 
 def test_charts_come_from_where_they_are_said_to_be(plan: Planner) -> None:

@@ -541,7 +541,7 @@ def test_metrics_that_cannot_be_read_are_refused(refused: Callable[..., list[str
         ({"trust_policy": True}, "clusters.c.runtime.trust_policy: asks for an admission policy, but no pool"),
         (
             {"system_namespaces": ["datadog"]},
-            "clusters.c.runtime: system_namespaces are let through by trust_policy, which is off",
+            "clusters.c.runtime.system_namespaces: are let through by trust_policy, which is off",
         ),
         ({"kubernetes": "1.29", "versions": {}}, "clusters.c.runtime.kubernetes: nothing here depends on it"),
     ],
@@ -565,10 +565,12 @@ def shared(trust: Mapping[str, Any] | None, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("pool", "cure"),
     [
-        pytest.param(shared(None), "or use a GPU with MIG, which isolates in hardware", id="time-slicing"),
+        pytest.param(
+            shared(None), "or use mode: mig on a GPU that has it, which isolates in hardware", id="time-slicing"
+        ),
         pytest.param(
             {**A100, "sharing": {"mode": "mps", "replicas": 2}},
-            "or use mode: mig, which isolates",
+            "or use mode: mig on a GPU that has it, which isolates",
             id="mps",
         ),
         pytest.param(
@@ -624,7 +626,7 @@ def test_a_reason_becomes_a_label_as_far_as_it_can(reason: str, value: str) -> N
     [
         ({}, "got nobody; give one of team, namespaces and waiver"),
         ({"team": "a", "waiver": "because we say so"}, "got team and waiver; give one"),
-        ({"team": "a", "quota": 3}, "quota is per namespace, and none is listed"),
+        ({"team": "a", "quota": 3}, "trust.quota: is per namespace, and none is listed"),
         ({"team": "Vision"}, "'Vision' cannot be this name"),
         ({"waiver": "short"}, "got 'short'; write at least 10 character(s)"),
     ],
@@ -786,7 +788,7 @@ def test_a_pod_that_only_asks_for_a_gpu_does_not_land_on_a_trusted_pool() -> Non
 @pytest.mark.parametrize(
     ("runtime", "found"),
     [
-        ({"management": "external", "smoke_test": True}, "smoke_test asks for software of ours, but management is"),
+        ({"management": "external", "smoke_test": True}, "smoke_test: asks for software of ours, but management is"),
         ({"kubernetes": "2.0"}, "'2.0' is no version of Kubernetes"),
         ({"versions": {"gpu-operator": "latest"}}, "'latest' is no exact release"),
         ({"versions": {"kueue": "0.19.2"}}, "got 'kueue'; use one of 'nvidia-device-plugin', 'gpu-operator'"),

@@ -174,7 +174,9 @@ def test_a_second_owner_of_any_piece_is_caught(combination: Combination, plan: P
             releases = (*others, stranger("gpu-operator", {**values, **discovery}))
         found = claims(bare, node, releases, made.objects, RuntimeSpec(), cloud)
         problems = [problem.what for problem in settle(bare, found, (), "r")[1]]
-        if not any(each.startswith(f"the {piece.value} would have two owners") for each in problems):
+        if not any(
+            piece.value in each.partition(" would have two owners")[0] for each in problems if "two owners" in each
+        ):
             unseen.append(piece.value)
 
     assert unseen == []
@@ -550,7 +552,7 @@ def test_googles_installer_is_one_beside_an_operator_of_the_teams_own(refused: C
     existing = {"gpu_operator": {"name": "team/operator"}}
     problems = refused("gcp", {"a": {"gpu": "L4", "software": "gpu-operator"}}, existing=existing)
 
-    assert any("the device plugin would have two owners" in each for each in problems)
+    assert any("device plugin" in each.partition(" would have two owners")[0] for each in problems)
     assert [each for each in problems if "Google's driver installer" in each] == []
 
 

@@ -1,14 +1,14 @@
 """The keys that a stack file gives for an EKS cluster."""
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, field_validator, model_validator
+from pydantic import BeforeValidator, field_validator
 
 from gpupools.asked.access import ReachableCluster
 from gpupools.asked.spec import Address, Addresses
-from gpupools.base.errors import shown
+from gpupools.base.errors import Path, shown
 
 _ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::([0-9]{12}):role/.+")
 """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"""
@@ -116,26 +116,23 @@ class EksCluster(ReachableCluster):
             raise ValueError(f"got {shown(account)}; write the 12 digits of an AWS account")
         return account
 
-    @model_validator(mode="after")
-    def _all_in_one_account(self) -> Self:
+    def contradictions(self) -> Iterator[tuple[Path, str]]:
+        """Refuse two accounts, and subnets that are named in two ways or lie in another region."""
+        yield from super().contradictions()
         role = self.node_role_arn
         account = self.account or (account_of(role) if isinstance(role, str) else None)
         for key in ("node_role_arn", "assume_role"):
             given = getattr(self, key)
             if account is not None and isinstance(given, str) and account_of(given) != account:
                 first = "account" if self.account else "node_role_arn"
-                what = f"{key} is of account {account_of(given)}, and {first} says {account}"
-                raise ValueError(f"{what}; a cluster, its nodes' role and who acts for it are in one account")
-        return self
-
-    @model_validator(mode="after")
-    def _one_way_to_name_subnets(self) -> Self:
+                what = f"is of account {account_of(given)}, and {first} says {account}"
+                yield (key,), f"{what}; a cluster, its nodes' role and who acts for it are in one account"
         if (self.subnet_ids is None) == (self.subnets_by_zone is None):
-            raise ValueError("give either subnet_ids or subnets_by_zone, not both and not neither")
+            where: Path = ("subnet_ids",) if self.subnet_ids is not None else ()
+            yield where, "give either subnet_ids or subnets_by_zone, not both and not neither"
         for zone in self.subnets_by_zone or {}:
             # Local zones have longer names: `us-east-1-dfw-2a`.
             if not zone.startswith(self.region) or zone == self.region:
-                raise ValueError(f"subnets_by_zone has {shown(zone)}, which is no zone of {self.region}; correct one")
+                yield ("subnets_by_zone", zone), f"{shown(zone)} is no zone of {self.region}; correct one of the two"
         if self.subnets_by_zone == {}:
-            raise ValueError("subnets_by_zone is empty; name the subnets of at least one zone")
-        return self
+            yield ("subnets_by_zone",), "is empty; name the subnets of at least one zone"

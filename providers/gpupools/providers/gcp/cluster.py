@@ -1,14 +1,14 @@
 """The keys that a stack file gives for a GKE cluster."""
 
 import re
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, Self
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import field_validator
 
 from gpupools.asked.access import ReachableCluster
 from gpupools.asked.spec import Address
-from gpupools.base.errors import shown
+from gpupools.base.errors import Path, shown
 
 _DIRECTIONS = "north|south|east|west|central|northeast|northwest|southeast|southwest"
 ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-(?:[a-z]|ai[0-9]+[a-z])")
@@ -72,15 +72,15 @@ class GkeCluster(ReachableCluster):
             raise ValueError(f"got {shown(location)}; write a region such as europe-west4, or a zone of it")
         return location
 
-    @model_validator(mode="after")
-    def _nodes_are_near_their_control_plane(self) -> Self:
+    def contradictions(self) -> Iterator[tuple[Path, str]]:
+        """Refuse nodes that are far from their control plane."""
+        yield from super().contradictions()
         # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/regional-clusters
         region = "-".join(self.location.split("-")[:2])
         zones = self.node_locations or []
-        for zone in zones:
+        for index, zone in enumerate(zones):
             found = ZONE.fullmatch(zone)
             if found is None or found["region"] != region:
-                raise ValueError(f"node_locations has {shown(zone)}, which is no zone of {region}; correct one")
-            if zones.count(zone) > 1:
-                raise ValueError(f"node_locations has {shown(zone)} twice; leave one out")
-        return self
+                yield ("node_locations", index), f"{shown(zone)} is no zone of {region}; correct one of the two"
+            elif zone in zones[:index]:
+                yield ("node_locations", index), f"{shown(zone)} is there twice; leave one out"

@@ -1,0 +1,674 @@
+"""What else is wrong with a configuration, so that one round shows it all. Pure.
+
+A problem hides others: a pool on a cluster that cannot be read is not planned, and a GPU nobody knows has no limits.
+What is hidden is found as a reader finds it, by mending what is told and looking again. But nobody knows what the
+reader will write, so each problem is mended in several ways that differ, and only what is found in all of them is told.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Literal, Protocol, get_args, get_origin
+
+from annotated_types import Ge, Le
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from gpupools.asked.access import ACCESS_KEYS
+from gpupools.asked.spec import LATE, Cluster, StackPool, contradiction
+from gpupools.base.errors import Path, Problem
+from gpupools.environment.parsing import MISSING, flat, keys_at, mode_of, models
+from gpupools.environment.stack import KEYS, bad_key
+from gpupools.known.catalogue import InstanceType, smallest
+from gpupools.known.gpus import match_gpu_model
+from gpupools.known.other_keys import meant
+from gpupools.planned.cloud import Cloud, close_clouds
+
+_WAYS = 6
+"""In how many ways each problem is mended; no setting that much hangs on has more modes."""
+
+_MOST_IN_VAIN = 4
+"""How often what stands in is mended in its turn, without anything found that is wrong in every way."""
+
+_MOST_MENDED = 200
+"""Places mended in all; of a file with more, some may be told in another round."""
+
+_ABSENT: Any = object()
+"""Stands for a key that is left out."""
+
+_OF_ANY_CLOUD = ("name", "stack", "tags", "runtime", *ACCESS_KEYS)
+"""Keys that a cluster of every cloud may have."""
+
+_COMMON_WORDS = frozenset({"name", "mode", "id", "type", "key", "path", "min", "max"})
+"""Keys that are words of sentences too."""
+
+_TEXT = "stand-in"
+
+_MACHINE = ("gpu", "gpus_per_node", "instance_type")
+
+
+class _Judge(Protocol):
+    def __call__(self, config: Mapping[str, object], apart: Collection[str] = ()) -> tuple[object, list[Problem]]: ...
+
+
+def wrong_besides(
+    config: Mapping[str, object],
+    told: Sequence[Problem],
+    judge: _Judge,
+    clouds: Mapping[str, Cloud],
+) -> list[Problem]:
+    """Return what is wrong with a configuration whatever its reader writes in place of what is told already.
+
+    Args:
+        config: As for `plan_config`.
+        told: That.
+        judge: Says what one reading of a configuration finds.
+        clouds: The clouds by name.
+    """
+    ways = [_Mended(config, clouds, way) for way in range(_WAYS)]
+    wrong: list[list[Problem]] = [list(told) for _ in ways]
+    found: list[dict[Problem, None]] = [{} for _ in ways]
+    known, common, without = set(told), set[Problem](), 0
+    while without < _MOST_IN_VAIN:
+        for way, mended in enumerate(ways):
+            if mended.mend(wrong[way], known | common):
+                wrong[way] = judge(mended.config, mended.apart)[1]
+                found[way] |= {mended.as_written(each): None for each in wrong[way] if not mended.is_ours(each)}
+            else:
+                wrong[way] = []
+            if not wrong[way] and not found[way]:
+                return []
+        before, common = common, set(found[0]).intersection(*found[1:])
+        without = 0 if common > before else without + 1
+        if not any(wrong):
+            break
+    return [each for each in found[0] if each in common and each not in known]
+
+
+class _Mended:
+    """A configuration with something in place of what is wrong.
+
+    Args:
+        config: What it is made from, which stays as it is.
+        clouds: The clouds by name.
+        way: A number; two mend the same thing differently.
+    """
+
+    def __init__(self, config: Mapping[str, object], clouds: Mapping[str, Cloud], way: int) -> None:
+        self.config: dict[str, Any] = dict(config)
+        self.apart: set[str] = set()
+        """Clusters that are not the reader's alone, and so are not compared with others."""
+        self._clouds, self._way = clouds, way
+        self._places: set[Path] = set()
+        """Of what stands in: nothing that is said of it, or below it, is the reader's."""
+        self._around: set[Path] = set()
+        """Of what only contains it, or lacks what was taken out: the same, but not below it."""
+        self._words: set[str] = set()
+        """Texts that stand in."""
+        self._unsure: set[tuple[Path, str]] = set()
+        """Keys with one stand-in alone, by where they are: what names them may come of it."""
+        self._keys: dict[Path, str | int] = {}
+        """What a key or position is in the file, where it is another there."""
+        self._tries: Counter[Path] = Counter()
+        self._in_vain: Counter[Path] = Counter()
+        self._left = _MOST_MENDED
+
+    # --- what is the reader's ---
+
+    def is_ours(self, problem: Problem) -> bool:
+        """Say whether a problem may come of what stands in for something else."""
+        path, text = problem.path, f"{problem.what} {problem.fix}"
+        return (
+            path in self._around
+            or (problem.what == MISSING and path[:-1] in self._around)
+            or any(path[:length] in self._places for length in range(1, len(path) + 1))
+            or any(word in text for word in self._words)
+            or any(
+                _names(text, key)
+                for around, key in self._unsure
+                if path[0] == "pools" and (around[0] == "clusters" or path[:2] == around)
+            )
+        )
+
+    def as_written(self, problem: Problem) -> Problem:
+        """Return a problem with the keys that the file has."""
+        path = tuple(self._keys.get(problem.path[: at + 1], part) for at, part in enumerate(problem.path))
+        return Problem(path, problem.what, problem.fix, problem.source, problem.of_key)
+
+    # --- mending ---
+
+    def mend(self, problems: Iterable[Problem], surely: Collection[Problem]) -> bool:
+        """Put something in place of all that is wrong; say whether anything changed.
+
+        Args:
+            problems: What is wrong, with what stands in.
+            surely: What of it is wrong with the file.
+        """
+        by_place: dict[Path, Problem] = {}
+        for problem in problems:
+            by_place.setdefault(problem.path, problem)
+        before = self.config
+        # Later items of a list first, so that those before them keep their places.
+        places = sorted(list(by_place)[: self._left], key=_items, reverse=True)
+        self._left -= len(places)
+        self._seen: set[Path] = set()
+        in_vain: set[Path] = set()
+        for place in places:
+            if self._has(place[:2]) or len(place) < 2:
+                problem = by_place[place]
+                if place[0] == "pools" and len(place) > 2 and self.as_written(problem) not in surely:
+                    in_vain.add(place[:2])
+                    # What is changed here may be right as it is, and only not go with what stands in elsewhere.
+                    self._doubt(place[:2], place[2:], None)
+                self._mend(problem)
+        self._in_vain.update(in_vain)
+        for pool in in_vain:
+            if self._in_vain[pool] > 2 and self._has(pool):
+                self._remove(pool)  # so that what its cluster needs without it is seen
+        return self.config is not before
+
+    def _mend(self, problem: Problem) -> None:
+        first, *inner = problem.path or ("",)
+        if first == "pools" and inner:
+            self._mend_pool(str(inner[0]), tuple(inner[1:]), problem)
+        elif first == "clusters" and inner:
+            self._mend_cluster(str(inner[0]), tuple(inner[1:]), problem)
+        elif first == "clusters":
+            for key in self._named_clusters():
+                self._make_up(("clusters", key))
+        elif first == "production":
+            self._put(("production",), bool(self._way % 2))
+        elif first == "allow_destroy":
+            self._take_out(problem.path)
+        elif problem.of_key and str(first).startswith("gpupools:"):
+            self._mend_section(str(first).removeprefix("gpupools:"))
+
+    def _mend_section(self, key: str) -> None:
+        if key not in self.config:
+            return
+        right = meant(key, KEYS)
+        config = {each: value for each, value in self.config.items() if each != key}
+        if right is not None and right.takes_the_value and right.key not in config:
+            config[right.key] = self.config[key]
+            self._keys[(right.key,)] = key
+        self.config = config
+
+    # --- pools ---
+
+    def _mend_pool(self, name: str, inner: Path, problem: Problem) -> None:
+        at: Path = ("pools", name)
+        pool = self._get(at)
+        if not inner and bad_key((), name) is not None:
+            self._rename(at)
+        elif not isinstance(pool, Mapping):
+            self._remove(at)
+        elif not inner and contradiction(pool) is None:
+            self._rename(at)  # Pulumi would know another by the same name
+        elif inner and problem.of_key and self._mend_key(StackPool, at, inner):
+            return
+        elif not inner or inner[0] in _MACHINE:
+            self._mend_machine(at, pool, str(inner[0]) if inner else "")
+        elif inner[0] == "clusters":
+            self._mend_clusters_of(at, pool, inner)
+        elif (
+            inner == ("nodes",)
+            and _is_map(pool.get("nodes"))
+            and "fixed" in pool["nodes"]
+            and not self._tries[(*at, *inner)]
+        ):
+            self._tries[(*at, *inner)] += 1
+            drop = ("min", "max") if self._way % 2 else ("fixed",)
+            self._put_all((*at, *inner), {each: _ABSENT for each in drop if each in pool["nodes"]})
+        else:
+            self._stand_in(StackPool, at, inner, problem.fix)
+
+    def _mend_clusters_of(self, at: Path, pool: Mapping[str, Any], inner: Path) -> None:
+        """Let a pool go to the others of its clusters, or else to one of any cloud: which it is nobody knows."""
+        named, there = pool.get("clusters"), self.config.get("clusters")
+        others = [
+            key
+            for index, key in enumerate(named if isinstance(named, list) else [])
+            if index not in inner and isinstance(key, str) and isinstance(there, Mapping) and key in there
+        ]
+        if others:
+            self._take_out((*at, *inner))
+            return
+        key = f"x{len(there) if isinstance(there, Mapping) else 0}-{self._way}"
+        self._make_up(("clusters", key))
+        self._put((*at, "clusters"), [key])
+
+    def _mend_machine(self, at: Path, pool: Mapping[str, Any], key: str) -> None:
+        """Give a pool another machine; of two that are named take either."""
+        if (*at, "gpu") in self._seen:
+            return
+        self._seen.add((*at, "gpu"))
+        tries = self._tries[(*at, "gpu")]
+        self._tries[(*at, "gpu")] += 1
+        clouds = self._clouds_of(pool)
+        given = {each for each in _MACHINE if pool.get(each) is not None}
+        if not tries and not key and {"gpu", "instance_type"} <= given:
+            drop = ("gpu", "gpus_per_node") if self._way % 2 else ("instance_type",)
+            self._put_all(at, dict.fromkeys(drop, _ABSENT))
+            return
+        if not tries and not key and "instance_type" in given:
+            self._put_all(at, {"gpus_per_node": _ABSENT})
+            return
+        if key == "gpus_per_node" and "gpu" in given:
+            named = match_gpu_model(str(pool["gpu"]))
+            counts: list[Any] = [_gpus(gpus) for model, gpus in _machines_of_all(clouds) if model in named] or [_ABSENT]
+            if tries < len(counts):
+                self._put((*at, key), counts[(self._way + tries) % len(counts)])
+                return
+        if len(clouds) == 1:
+            rows = _different(clouds[0])
+            row = rows[(self._way * len(rows) // _WAYS + tries) % len(rows)]
+            self._put_all(at, {"instance_type": row.name, "gpu": _ABSENT, "gpus_per_node": _ABSENT})
+            return
+        ways = _machines_of_all(clouds)
+        if tries < len(ways):
+            model, gpus = ways[(self._way * len(ways) // _WAYS + tries) % len(ways)]
+            self._put_all(at, {"instance_type": _ABSENT, "gpu": model, "gpus_per_node": _gpus(gpus)})
+        else:
+            self._remove(at)
+
+    def _clouds_of(self, pool: Mapping[str, Any]) -> list[Cloud]:
+        named, there = pool.get("clusters"), self.config.get("clusters")
+        found: dict[str, Cloud] = {}
+        for key in named if isinstance(named, list) else ():
+            cluster = there.get(key) if isinstance(there, Mapping) and isinstance(key, str) else None
+            name = cluster.get("cloud") if isinstance(cluster, Mapping) else None
+            if isinstance(name, str) and name in self._clouds:
+                found[name] = self._clouds[name]
+        return list(found.values()) or list(self._clouds.values())
+
+    # --- clusters ---
+
+    def _mend_cluster(self, key: str, inner: Path, problem: Problem) -> None:
+        at: Path = ("clusters", key)
+        cluster = self._get(at)
+        if not inner and bad_key((), key) is not None:
+            self._rename(at)
+            return
+        cloud = cluster.get("cloud") if isinstance(cluster, Mapping) else None
+        model = self._clouds[cloud].cluster if isinstance(cloud, str) and cloud in self._clouds else None
+        self.apart.add(key)
+        if not inner and model is not None and not self._tries[at]:
+            # It is another one, and its API can be reached.
+            self._tries[at] += 1
+            self._reach(at, model)
+        elif model is None or not inner or inner[0] == "cloud":
+            near = close_clouds(cloud, self._clouds)
+            if len(near) == 1 and not self._tries[at]:
+                self._put((*at, "cloud"), near[0])
+            else:
+                self._make_up(at)
+            self._tries[at] += 1
+        elif problem.of_key and self._mend_key(model, at, inner):
+            return
+        elif inner[0] in ACCESS_KEYS:
+            self._reach(at, model)
+        else:
+            self._stand_in(model, at, inner, problem.fix)
+
+    def _reach(self, at: Path, model: type[Cluster]) -> None:
+        """Say how the API of a cluster is reached; a secret stands against nothing."""
+        if "kubeconfig" in model.model_fields:
+            values = dict.fromkeys(ACCESS_KEYS, _ABSENT) | {"kubeconfig": {"secret": LATE}}
+            self._put_all(at, values)
+            self._around.add(at)
+
+    def _make_up(self, at: Path) -> None:
+        """Put a cluster in the place of one of which the cloud, or the rest, cannot be read; keep what is."""
+        given = self._get(at)
+        kept = {key: given[key] for key in _OF_ANY_CLOUD if key in given} if _is_map(given) else {}
+        named = given.get("cloud") if _is_map(given) else None
+        names = sorted(self._clouds)
+        cloud = self._clouds[
+            named if isinstance(named, str) and named in self._clouds else names[self._way % len(names)]
+        ]
+        key = str(at[1])
+        example = {**cloud.example_cluster, "name": f"{key[:20]}-{self._way}"}
+        if not any(each in kept for each in ACCESS_KEYS) and "kubeconfig" in cloud.cluster.model_fields:
+            example["kubeconfig"] = {"secret": LATE}
+        self._set(at, {**example, **kept})
+        made_up = {each for each in {*cloud.cluster.model_fields, *example} if each not in kept}
+        self._places |= {(*at, each) for each in made_up}
+        self._unsure |= {(at, each) for each in made_up & {*cloud.example_cluster, *(given if _is_map(given) else ())}}
+        self._unsure -= {(at, "name"), (at, "cloud")}
+        self._around.add(at)
+        self._words.update(_texts(value for each, value in example.items() if each != "cloud"))
+        self.apart.add(key)
+
+    def _named_clusters(self) -> list[str]:
+        pools = self.config.get("pools")
+        lists = [pool.get("clusters") for pool in pools.values() if _is_map(pool)] if isinstance(pools, Mapping) else []
+        found = {key for keys in lists if isinstance(keys, list) for key in keys if isinstance(key, str)}
+        return sorted(key for key in found if bad_key((), key) is None)
+
+    # --- any map of a model ---
+
+    def _mend_key(self, model: type[BaseModel], at: Path, inner: Path) -> bool:
+        """Give a key that is not known the name that was meant, or take it out; False for one that is known."""
+        *above, key = inner
+        around: Path = (*at, *above)
+        parent = self._get(around)
+        if not _is_map(parent) or key not in parent:
+            return False
+        known = keys_at(model, above, parent.get("mode"))
+        if key in known and "mode" not in parent:
+            return False
+        right = meant(key, known)
+        if right is None or right.key in parent:
+            self._take_out((*around, key))
+        elif right.takes_the_value:
+            self._set(around, {right.key if each == key else each: value for each, value in parent.items()})
+            self._keys[(*around, right.key)] = str(key)
+        else:
+            self._take_out((*around, key))
+            if around == at and model is StackPool and right.key in _MACHINE:
+                pool = self._get(at)
+                if right.key == "gpus_per_node" or contradiction(pool) is not None:
+                    self._mend_machine(at, pool, right.key)
+            elif _is_needed(model, (*above, right.key), self._get(at)) or (self._way % 2 and not above):
+                self._stand_in(model, at, (*above, right.key))
+            else:
+                self._unsure.add((at, right.key))
+        return True
+
+    def _stand_in(self, model: type[BaseModel], at: Path, inner: Path, fix: str = "") -> None:
+        """Put something in place of what is wrong, or of what is around it once nothing else is left to try."""
+        if len(inner) > 1 and (inner[-1] == "mode" or inner[0] == "image"):
+            inner = inner[:-1]  # which keys there are, or go together, follows from it
+        path: Path = (*at, *inner)
+        if path in self._seen:
+            return
+        self._seen.add(path)
+        values = self._instead(model, at, inner)
+        tries = self._tries[path]
+        self._tries[path] += 1
+        if values and tries < max(len(values), 2):
+            left_out = values[-1] is _ABSENT and fix == "leave it out"
+            value = values[-1 if left_out else (self._way + tries) % len(values)]
+            if len(values) < 3 or left_out:
+                self._doubt(at, inner, value)
+            if value is _ABSENT and not _field_at(model, inner, self._get(at)):
+                self._take_out(path)
+                self._around.add(path[:-1])
+            else:
+                if value is _ABSENT and len(inner) > 1:
+                    self._around.add(path[:-1])
+                self._put(path, value)
+        elif len(inner) > 1:
+            self._stand_in(model, at, inner[:-1])
+        elif at[0] == "pools":
+            self._remove(at)
+        else:
+            self._make_up(at)
+
+    def _instead(self, model: type[BaseModel], at: Path, inner: Path) -> list[Any]:
+        """Return what may stand in at a path, differing in as much as may matter."""
+        now = self._get((*at, *inner))
+        field = _field_at(model, inner, self._get(at))
+        if field is None:
+            return [] if now is _ABSENT else [_ABSENT]
+        kinds, required, limits = field
+        values = list(self._known_values(model, at, inner)) or list(_values(kinds, limits))
+        if not required:
+            # Of a text that stands for something most are wrong.
+            values = [*(each for each in values if each != _TEXT), _ABSENT]
+        return [each for each in values if each is not now and (each != now or type(each) is not type(now))]
+
+    def _known_values(self, model: type[BaseModel], at: Path, inner: Path) -> Iterable[Any]:
+        if model is StackPool:
+            slices = self._slices(self._get(at))
+            shared = [{"mode": mode, "replicas": 2} for mode in ("time-slicing", "mps")]
+            cut = [{"mode": "mig", "profile": each} for each in slices[:2]]
+            name = f"stand-in-{self._way}"
+            known: Mapping[Path, Iterable[Any]] = {
+                ("nodes",): ({"max": 1}, {"min": 1, "max": 8}, {"fixed": 2}, {"max": 1000}),
+                ("sharing",): [*shared, *cut],
+                ("software",): self._softwares(self._get(at)),
+                ("image",): [{"family": "custom", "id": _TEXT}],
+                ("sharing", "profile"): slices,
+                ("sharing", "layout"): [[each] for each in slices],
+                ("trust",): ({"team": "stand-in"}, {"waiver": "stands in for a reason"}, {"namespaces": ["stand-in"]}),
+                ("renamed_from",): [name],
+                ("first_name",): [name],
+            }
+            return known.get(inner, ())
+        if len(inner) == 1:
+            example = dict(self._clouds[str(self._get(at)["cloud"])].example_cluster)
+            if inner == ("name",):
+                return [f"{str(at[1])[:20]}-{self._way}"]
+            if inner == ("stack",):
+                return ["stand-in/stand-in/stand-in"]
+            if inner[0] in example:
+                return [example[str(inner[0])]]
+        return ()
+
+    def _softwares(self, pool: Mapping[str, Any]) -> list[str]:
+        """Return the software that every cloud of a pool knows."""
+        names = [set(cloud.software) for cloud in self._clouds_of(pool)]
+        return sorted(set.intersection(*names))
+
+    def _slices(self, pool: Mapping[str, Any]) -> list[str]:
+        """Return MIG profiles of the pool's GPU, as far as it is known."""
+        from gpupools.known.mig import profiles
+
+        named = str(pool.get("instance_type"))
+        rows = [cloud.find_instance_type(cloud.instance_types, named) for cloud in self._clouds_of(pool)]
+        gpus = [row.gpu_model for row in rows if row is not None] or list(match_gpu_model(str(pool.get("gpu"))))
+        return list(dict.fromkeys(each.name for gpu in gpus or ["A100-80GB", "A30-24GB"] for each in profiles(gpu)))
+
+    # --- the tree ---
+
+    def _get(self, path: Path) -> Any:
+        value: Any = self.config
+        for part in path:
+            if isinstance(value, Mapping):
+                value = value.get(part, value.get(int(part), _ABSENT) if str(part).isdecimal() else _ABSENT)
+            elif isinstance(value, list) and isinstance(part, int) and part < len(value):
+                value = value[part]
+            else:
+                return _ABSENT
+        return value
+
+    def _has(self, path: Path) -> bool:
+        return self._get(path) is not _ABSENT
+
+    def _set(self, path: Path, value: Any) -> None:
+        """Change one value; what is not on the way to it stays the same object."""
+
+        def changed(tree: Any, rest: Path) -> Any:
+            if not rest:
+                return value
+            part, *more = rest
+            if isinstance(tree, list) and isinstance(part, int) and part < len(tree):
+                if not more and value is _ABSENT:
+                    return [each for index, each in enumerate(tree) if index != part]
+                return [changed(each, tuple(more)) if index == part else each for index, each in enumerate(tree)]
+            tree = tree if isinstance(tree, Mapping) else {}
+            part = next((each for each in tree if str(each) == str(part)), part)
+            if not more and value is _ABSENT:
+                return {key: each for key, each in tree.items() if key != part}
+            return {**tree, part: changed(tree.get(part), tuple(more))}
+
+        self.config = changed(self.config, path)
+
+    def _put(self, path: Path, value: Any) -> None:
+        self._set(path, value)
+        self._places.add(path)
+        self._words.update(_texts([value]) if path[0] == "clusters" and path[-1] != "cloud" else ())
+
+    def _put_all(self, at: Path, values: Mapping[str, Any]) -> None:
+        for key, value in values.items():
+            self._put((*at, key), value)
+
+    def _take_out(self, path: Path) -> None:
+        """Leave out an item of a list or a map; those behind it in a list keep the places the reader knows."""
+        if not self._has(path):
+            return
+        above, last = path[:-1], path[-1]
+        in_list = isinstance(self._get(above), list)
+        if in_list:
+            count = len(self._get(above))
+            places = [self._keys.get((*above, index), index) for index in range(count) if index != last]
+            self._keys |= {(*above, index): place for index, place in enumerate(places)}
+        else:
+            self._places.add(path)
+        if in_list:
+            self._doubt(path[:2], path[2:], _ABSENT)
+        self._set(path, _ABSENT)
+
+    def _doubt(self, at: Path, inner: Path, value: Any) -> None:
+        """Remember a key that has few stand-ins: what names it may come of them."""
+        if at[0] == "pools":
+            last = next((part for part in reversed(inner) if isinstance(part, str)), "")
+            keys = {str(inner[0]), *({last} - _COMMON_WORDS if inner[0] != "overrides" else ())}
+            self._unsure |= {(at, key) for key in keys - {"clusters"}}
+        elif value is _ABSENT and len([part for part in inner if isinstance(part, str)]) == 1:
+            # What a cluster lists is where its nodes are.
+            self._unsure |= {(at, str(inner[0])), *([(at, "zones")] if len(inner) > 1 else [])}
+
+    def _remove(self, at: Path) -> None:
+        self._set(at, _ABSENT)
+        self._places.add(at)
+        self._around.add(at[:1])
+
+    def _rename(self, at: Path) -> None:
+        """Give a cluster or pool another key, and name it by that."""
+        section, old = map(str, at)
+        new = f"x{self._way}-{len(self._keys)}"
+        self._set((section,), {new if key == old else key: value for key, value in self.config[section].items()})
+        self._keys[(section, new)] = old
+        self._words.add(new)
+        if section == "clusters":
+            self.apart.add(new)
+            pools = self.config.get("pools")
+            for name, pool in pools.items() if isinstance(pools, Mapping) else ():
+                named = pool.get("clusters") if _is_map(pool) else None
+                if isinstance(named, list) and old in named:
+                    self._set(("pools", name, "clusters"), [new if key == old else key for key in named])
+
+
+def _names(text: str, key: str) -> bool:
+    """Say whether a sentence names a key, or one of what it lists."""
+    if key == "nodes":  # which every pool has
+        return re.search(r"\bnodes[.:]|\b(fixed|min|max)\b", text) is not None
+    return re.search(rf"(?<![\w-]){re.escape(key.removesuffix('s'))}s?(?![\w-])", text) is not None
+
+
+def _items(path: Path) -> tuple[int, ...]:
+    return tuple(part for part in path if isinstance(part, int))
+
+
+def _is_map(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in values that are long enough to tell whose they are."""
+    if isinstance(value, str):
+        yield from [value] if len(value) > 3 else []
+    elif isinstance(value, Mapping):
+        yield from _texts(value.values())
+    elif isinstance(value, Iterable):
+        for each in value:
+            yield from _texts(each)
+
+
+def _gpus(gpus: Fraction) -> int | str:
+    return int(gpus) if gpus.denominator == 1 else str(gpus)
+
+
+def _different(cloud: Cloud) -> list[InstanceType]:
+    """Return the machines of a cloud that can be bought, whole GPUs only, one of each model and number."""
+    from gpupools.known.mig import profiles
+
+    rows = [row for row in cloud.instance_types.values() if row.lifecycle != "retired" and not row.is_fraction]
+    found = {(row.gpu_model, row.gpus): row for row in rows}.values() or list(cloud.instance_types.values())
+    return sorted(found, key=lambda row: (bool(row.rdma), bool(profiles(row.gpu_model)), row.gpus, row.name))
+
+
+def _machines_of_all(clouds: Sequence[Cloud]) -> list[tuple[str, Fraction]]:
+    """Return the models and numbers of GPUs for which every cloud has one machine to choose."""
+    found: list[set[tuple[str, Fraction]]] = []
+    for cloud in clouds:
+        kinds = {(row.gpu_model, row.gpus) for row in cloud.instance_types.values()}
+        found.append({kind for kind in kinds if len(smallest(cloud.instance_types.with_gpus(*kind))) == 1})
+    return sorted(set.intersection(*found)) if found else []
+
+
+def _field_at(model: type[BaseModel], inner: Path, raw: Any) -> tuple[list[Any], bool, tuple[Any, ...]] | None:
+    """Return the types of a key of a model, whether it is needed, and its limits; None for an item of a list or map.
+
+    Args:
+        model: The model.
+        inner: Path of the key below it.
+        raw: What stands there, by which the form of a map is told that has several.
+    """
+    kinds: list[Any] = [model]
+    found: tuple[list[Any], bool, tuple[Any, ...]] | None = None
+    for part in inner:
+        holders = models(kinds)
+        mode = raw.get("mode") if isinstance(raw, Mapping) else None
+        holders = [each for each in holders if part != "mode" and mode_of(each) == mode] or holders
+        fields: list[FieldInfo] = [each.model_fields[str(part)] for each in holders if str(part) in each.model_fields]
+        if fields:
+            kinds = [kind for field in fields for kind in flat(field.annotation)]
+            found = kinds, fields[0].is_required(), tuple(fields[0].metadata)
+        else:
+            inside = [get_args(kind) for kind in kinds if get_origin(kind) in (list, dict)]
+            kinds = [kind for arguments in inside if arguments for kind in flat(arguments[-1])]
+            found = None
+        if isinstance(raw, Mapping):
+            raw = raw.get(part)
+        elif isinstance(raw, list) and isinstance(part, int) and part < len(raw):
+            raw = raw[part]
+        else:
+            raw = None
+    return found
+
+
+def _is_needed(model: type[BaseModel], inner: Path, raw: Any) -> bool:
+    field = _field_at(model, inner, raw)
+    return field is not None and field[1]
+
+
+def _values(kinds: Iterable[Any], limits: Iterable[Any] = ()) -> Iterator[Any]:
+    """Yield values of some types, as far apart as their limits let them be."""
+    least = next((int(str(limit.ge)) for limit in limits if isinstance(limit, Ge)), 0)
+    most = next((int(str(limit.le)) for limit in limits if isinstance(limit, Le)), least + 1000)
+    for kind in kinds:
+        origin = get_origin(kind)
+        if origin is Literal:
+            yield from get_args(kind)
+        elif kind is bool:
+            yield from (False, True)
+        elif kind is int:
+            yield from dict.fromkeys((least, min(least + 1, most), (least + most) // 2, most))
+        elif kind is float:
+            yield from (0.5, 2.0, 40.0)
+        elif kind is str:
+            yield _TEXT
+        elif origin is list:
+            yield []
+        elif origin is dict:
+            yield {}
+        elif isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _maps(kind)
+
+
+def _maps(model: type[BaseModel]) -> Iterator[dict[str, Any]]:
+    """Yield maps with what a model needs."""
+    mode = mode_of(model)
+    needed = {
+        key: list(_values(flat(field.annotation), field.metadata))
+        for key, field in model.model_fields.items()
+        if field.is_required() and key != "mode"
+    }
+    if all(needed.values()):
+        for turn in range(2 if needed else 1):
+            values = {key: choices[turn % len(choices)] for key, choices in needed.items()}
+            yield {"mode": mode, **values} if mode is not None else values

@@ -1,0 +1,380 @@
+"""Good stack files of each cloud, and what people write wrong in them, one fault at a time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Tree = dict[str, Any]
+"""Keys of a stack file, in order; the leaves are YAML as written."""
+
+ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"
+
+_CLUSTERS: Mapping[str, tuple[Tree, Tree]] = {
+    "aws": (
+        {
+            "region": "eu-central-1",
+            "subnets_by_zone": "{eu-central-1a: [subnet-0a], eu-central-1b: [subnet-0b]}",
+            "node_role_arn": ROLE,
+        },
+        {"region": "eu-central-1", "subnet_ids": "[subnet-0c]", "node_role_arn": ROLE},
+    ),
+    "azure": ({"resource_group": "ml", "tenant_id": "0" * 8 + "-0000-0000-0000-" + "0" * 12}, {"resource_group": "ml"}),
+    "gcp": (
+        {
+            "project": "ml",
+            "location": "europe-west4",
+            "node_locations": "[europe-west4-a, europe-west4-b]",
+            "service_account": "gpu@ml.iam.gserviceaccount.com",
+        },
+        {"project": "ml", "location": "europe-west4", "service_account": "gpu@ml.iam.gserviceaccount.com"},
+    ),
+}
+ZONE = {"aws": "eu-central-1a", "azure": "'1'", "gcp": "europe-west4-a"}
+_MACHINE = {"aws": "g6e.2xlarge", "azure": "Standard_NC24ads_A100_v4", "gcp": "g2-standard-8"}
+_EIGHT = {"aws": "A100-80GB", "azure": "A100-80GB", "gcp": "A100-80GB"}
+_SECOND = {"aws": "L4", "azure": "T4", "gcp": "L4"}
+
+
+def good(cloud: str) -> Tree:
+    """Return a stack file of two clusters and three pools in which nothing is wrong."""
+    first, second = _CLUSTERS[cloud]
+    return {
+        "clusters": {
+            "train": {
+                "cloud": cloud,
+                "name": "train-dev",
+                **first,
+                "kubeconfig": {"path": "~/.kube/train"},
+                "tags": {"owner": "research"},
+                "runtime": {"kubernetes": "'1.34'", "metrics": "true"},
+            },
+            "spare": {"cloud": cloud, "name": "spare-dev", **second, "kubeconfig": {"path": "~/.kube/spare"}},
+        },
+        "pools": {
+            "cut": {
+                "clusters": "[train]",
+                "gpu": _EIGHT[cloud],
+                "gpus_per_node": "8",
+                "nodes": {"min": "0", "max": "4"},
+                "sharing": {"mode": "mig", "profile": "1g.10gb"},
+                "software": "gpu-operator",
+                "capacity": {"mode": "on-demand"},
+                "zones": f"[{ZONE[cloud]}]",
+                "labels": {"team": "vision"},
+                "taints": "['team=vision:NoSchedule']",
+                "tags": {"cost": "a1"},
+                "network": {"max_pods": "64"},
+                "upgrade": {"max_unavailable": "1"},
+                "timeouts": {"create_min": "60"},
+            },
+            "shared": {
+                "clusters": "[train]",
+                "instance_type": _MACHINE[cloud],
+                "nodes": {"max": "6"},
+                "sharing": {"mode": "time-slicing", "replicas": "4"},
+                "software": "gpu-operator",
+                "trust": {"team": "research"},
+            },
+            "whole": {
+                "clusters": "[spare]",
+                "gpu": _SECOND[cloud],
+                "nodes": {"max": "2"},
+                "software": "device-plugin",
+                "protect": "false",
+            },
+        },
+        "production": "false",
+        "allow_destroy": "[train/shared]",
+    }
+
+
+def written(tree: Tree) -> str:
+    """Write a stack file."""
+    return "config:\n" + "".join(_lines({f"gpupools:{key}": value for key, value in tree.items()}, "  "))
+
+
+def _lines(tree: Tree, indent: str) -> list[str]:
+    found: list[str] = []
+    for key, value in tree.items():
+        if isinstance(value, dict):
+            found += [f"{indent}{key}:\n", *_lines(value, indent + "  ")]
+        else:
+            found.append(f"{indent}{key}: {value}\n")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Fault:
+    """One thing that somebody writes wrong."""
+
+    name: str
+    edits: Mapping[str, str | None]
+    """Dotted path to what is written there, in YAML; None takes the key away, `>new` gives it another name."""
+    told: Mapping[str, str]
+    """Key of each problem to how it begins."""
+    clouds: tuple[str, ...] = ("aws", "azure", "gcp")
+
+
+def apply(tree: Tree, fault: Fault) -> None:
+    """Write a fault into a stack file."""
+    for path, value in fault.edits.items():
+        *above, last = path.split(".")
+        at: Any = tree
+        for key in above:
+            if not isinstance(at.get(key), dict):
+                at[key] = {}
+            at = at[key]
+        if value is None:
+            del at[last]
+        elif value.startswith(">"):
+            for key in list(at):
+                at[value[1:] if key == last else key] = at.pop(key)
+        else:
+            at[last] = value
+
+
+def apart(one: Fault, other: Fault) -> bool:
+    """Say whether two faults are in different places, and neither mends the other."""
+    return not {one.name, other.name} <= _NO_MACHINE - {"pool: unknown machine"} and not any(
+        mine == theirs or mine.startswith(f"{theirs}.") or theirs.startswith(f"{mine}.")
+        for mine in one.edits
+        for theirs in other.edits
+    )
+
+
+T, C, S, W = "clusters.train", "pools.cut", "pools.shared", "pools.whole"
+
+FAULTS = (
+    # --- the cluster
+    Fault("cluster: unknown key", {f"{T}.nodes": "3"}, {f"{T}.nodes": "unknown key"}),
+    Fault("cluster: key of another tool", {f"{T}.cluster_name": "x"}, {f"{T}.cluster_name": "unknown key"}),
+    Fault(
+        "cluster: service for cloud", {f"{T}.cloud": "kubernetes"}, {f"{T}.cloud": "no cloud is called 'kubernetes'"}
+    ),
+    Fault("cluster: service of AWS", {f"{T}.cloud": "eks"}, {f"{T}.cloud": "no cloud is called 'eks'"}, ("aws",)),
+    Fault("cluster: service of Azure", {f"{T}.cloud": "AKS"}, {f"{T}.cloud": "no cloud is called 'AKS'"}, ("azure",)),
+    Fault("cluster: misspelt cloud", {f"{T}.cloud": "gpc"}, {f"{T}.cloud": "no cloud is called 'gpc'"}, ("gcp",)),
+    Fault("cluster: no cloud", {f"{T}.cloud": None}, {f"{T}.cloud": "is missing"}),
+    Fault("cluster: no name", {f"{T}.name": None}, {f"{T}.name": "is missing"}),
+    Fault("cluster: blank name", {f"{T}.name": "' train'"}, {f"{T}.name": "got ' train'"}),
+    Fault("cluster: number as tag", {f"{T}.tags.owner": "7"}, {f"{T}.tags.owner": "got 7"}),
+    Fault("cluster: region", {f"{T}.region": "eu-centrl-1"}, {f"{T}.region": "got 'eu-centrl-1'"}, ("aws",)),
+    Fault("cluster: location", {f"{T}.location": "europe-wset4"}, {f"{T}.location": "got 'europe-wset4'"}, ("gcp",)),
+    Fault("cluster: role", {f"{T}.node_role_arn": "gpu-nodes"}, {f"{T}.node_role_arn": "got 'gpu-nodes'"}, ("aws",)),
+    Fault("cluster: account", {f"{T}.account": "123"}, {f"{T}.account": "is a number"}, ("aws",)),
+    Fault(
+        "cluster: another account",
+        {f"{T}.account": "'210987654321'"},
+        {f"{T}.node_role_arn": "is of account"},
+        ("aws",),
+    ),
+    Fault(
+        "cluster: two kinds of subnets",
+        {f"{T}.subnet_ids": "[subnet-0a]"},
+        {f"{T}.subnet_ids": "give either subnet_ids"},
+        ("aws",),
+    ),
+    Fault("cluster: tenant", {f"{T}.tenant_id": "contoso"}, {f"{T}.tenant_id": "got 'contoso'"}, ("azure",)),
+    Fault(
+        "cluster: zone elsewhere",
+        {f"{T}.node_locations": "[us-central1-a]"},
+        {f"{T}.node_locations[0]": "'us-central1-a' is no zone"},
+        ("gcp",),
+    ),
+    Fault(
+        "cluster: endpoint beside kubeconfig",
+        {f"{T}.endpoint": "https://a.example"},
+        {f"{T}.endpoint": "kubeconfig already"},
+    ),
+    Fault(
+        "cluster: kubeconfig of a folder",
+        {f"{T}.kubeconfig.path": "kube/train"},
+        {f"{T}.kubeconfig.path": "got a value"},
+    ),
+    Fault(
+        "cluster: kubeconfig in clear",
+        {"clusters.spare.kubeconfig": "{secret: abc}"},
+        {"clusters.spare.kubeconfig.secret": "is clear text"},
+    ),
+    Fault(
+        "cluster: same API",
+        {"clusters.spare.kubeconfig.path": "~/.kube/train"},
+        {"clusters.spare.kubeconfig": "reaches the API of train"},
+    ),
+    Fault("cluster: stack", {f"{T}.stack": "net"}, {f"{T}.stack": "got 'net'"}),
+    Fault(
+        "cluster: output without a stack",
+        {"clusters.spare.name": "{output: a}"},
+        {"clusters.spare.name": "takes a stack's output"},
+    ),
+    # --- its software
+    Fault("runtime: unknown key", {f"{T}.runtime.metric": "true"}, {f"{T}.runtime.metric": "unknown key"}),
+    Fault(
+        "runtime: version", {f"{T}.runtime.kubernetes": "latest"}, {f"{T}.runtime.kubernetes": "'latest' is no version"}
+    ),
+    Fault(
+        "runtime: chart",
+        {f"{T}.runtime.versions": "{gpu-operator: new}"},
+        {f"{T}.runtime.versions.gpu-operator": "'new' is no exact release"},
+    ),
+    Fault(
+        "runtime: registry",
+        {f"{T}.runtime.registry": "https://a.example"},
+        {f"{T}.runtime.registry": "got an address with ://"},
+    ),
+    Fault(
+        "runtime: pods of another cloud",
+        {f"{T}.runtime.critical_pods": "100"},
+        {f"{T}.runtime.critical_pods": ""},
+        ("aws", "azure"),
+    ),
+    Fault(
+        "runtime: other operator",
+        {f"{T}.runtime.existing": "{gpu_operator: gpu/operator}"},
+        {f"{C}.software": "the ", f"{S}.software": "the "},
+        ("aws", "azure"),
+    ),
+    Fault(
+        "runtime: system namespaces",
+        {f"{T}.runtime.system_namespaces": "[kube-system]"},
+        {f"{T}.runtime.system_namespaces": ""},
+    ),
+    # --- a pool: keys
+    Fault("pool: unknown key", {f"{C}.colour": "red"}, {f"{C}.colour": "unknown key"}),
+    Fault("pool: misspelt key", {f"{C}.upgrade": ">upgrad"}, {f"{C}.upgrad": "unknown key"}),
+    Fault("pool: misspelt needed key", {f"{C}.nodes": ">nods"}, {f"{C}.nods": "unknown key"}),
+    Fault("pool: spot", {f"{C}.spot": "true"}, {f"{C}.spot": "unknown key"}),
+    Fault("pool: vm_size", {f"{S}.instance_type": ">vm_size"}, {f"{S}.vm_size": "unknown key"}),
+    Fault("pool: no machine", {f"{S}.instance_type": None}, {S: "give either gpu"}),
+    Fault("pool: two machines", {f"{S}.gpu": "L4"}, {S: "give either gpu"}),
+    Fault("pool: unknown key of nodes", {f"{C}.nodes.desired": "2"}, {f"{C}.nodes.desired": "unknown key"}),
+    Fault("pool: unknown key of sharing", {f"{C}.sharing.slices": "2"}, {f"{C}.sharing.slices": "unknown key"}),
+    Fault("pool: key of another mode", {f"{C}.sharing.replicas": "2"}, {f"{C}.sharing.replicas": "goes with mode"}),
+    Fault("pool: unknown key of network", {f"{C}.network.efa": "true"}, {f"{C}.network.efa": "unknown key"}),
+    Fault("pool: unknown key of trust", {f"{S}.trust.user": "x"}, {f"{S}.trust.user": "unknown key"}),
+    Fault("pool: unknown key of capacity", {f"{C}.capacity.price": "3"}, {f"{C}.capacity.price": "unknown key"}),
+    # --- a pool: values
+    Fault("pool: unknown GPU", {f"{C}.gpu": "H999"}, {f"{C}.gpu": "'H999' is no NVIDIA GPU model"}),
+    Fault("pool: unknown machine", {f"{S}.instance_type": "big"}, {f"{S}.instance_type": ""}),
+    Fault("pool: half a GPU", {f"{C}.gpus_per_node": "0.5"}, {f"{C}.gpus_per_node": "got 0.5"}),
+    Fault("pool: nodes with a zero", {f"{C}.nodes.max": "010"}, {f"{C}.nodes.max": "begins with 0"}),
+    Fault("pool: nodes as text", {f"{C}.nodes.max": "'4'"}, {f"{C}.nodes.max": "got '4'"}),
+    Fault("pool: too many nodes", {f"{S}.nodes.max": "100000"}, {f"{S}.nodes.max": "got 100000"}),
+    Fault("pool: min above max", {f"{S}.nodes.min": "9"}, {f"{S}.nodes": "min 9 is above max 6"}),
+    Fault("pool: no nodes", {f"{S}.nodes": None}, {f"{S}.nodes": "is missing"}),
+    Fault("pool: nodes fixed and max", {f"{C}.nodes.fixed": "2"}, {f"{C}.nodes": "fixed stands alone"}),
+    Fault("pool: sharing mode", {f"{C}.sharing.mode": "mgi"}, {f"{C}.sharing.mode": "got 'mgi'"}),
+    Fault("pool: MIG profile", {f"{C}.sharing.profile": "2g.11gb"}, {f"{C}.sharing.profile": ""}),
+    Fault("pool: profile and layout", {f"{C}.sharing.layout": "[1g.10gb]"}, {f"{C}.sharing": "give either profile"}),
+    Fault("pool: one replica", {f"{S}.sharing.replicas": "1"}, {f"{S}.sharing.replicas": "got 1"}),
+    Fault("pool: no trust", {f"{S}.trust": None}, {f"{S}.trust": "time-slicing shares the memory"}),
+    Fault("pool: trust of two", {f"{S}.trust.namespaces": "[a]"}, {f"{S}.trust": "got team and namespaces"}),
+    Fault("pool: software", {f"{C}.software": "nvidia"}, {f"{C}.software": "got 'nvidia'"}),
+    Fault("pool: capacity", {f"{C}.capacity.mode": "cheap"}, {f"{C}.capacity.mode": "got 'cheap'"}),
+    Fault("pool: label value", {f"{C}.labels.team": "a b"}, {f"{C}.labels.team": "'a b' is no label value"}),
+    Fault("pool: our label", {f"{C}.labels.gpupools/pool": "a"}, {f"{C}.labels.gpupools/pool": "gpupools/pool is set"}),
+    Fault("pool: taint word", {f"{C}.taints": "['team=vision:NoSchedul']"}, {f"{C}.taints[0]": ""}),
+    Fault(
+        "pool: our taint",
+        {f"{S}.taints": "['nvidia.com/gpu=x:NoSchedule']"},
+        {f"{S}.taints[0]": "every GPU pool carries"},
+    ),
+    Fault("pool: tag", {f"{C}.tags.cost": "1"}, {f"{C}.tags.cost": "got 1"}),
+    Fault("pool: date as tag", {f"{C}.tags.until": "2026-12-31"}, {f"{C}.tags.until": "is a date"}),
+    Fault("pool: disk size", {f"{C}.disk_gib": "20"}, {f"{C}.disk_gib": "got 20"}),
+    Fault("pool: disk type", {f"{S}.disk.type": "floppy"}, {f"{S}.disk.type": ""}),
+    Fault("pool: most pods", {f"{C}.network.max_pods": "5000"}, {f"{C}.network.max_pods": "got 5000"}),
+    Fault("pool: upgrade of none", {f"{C}.upgrade.max_unavailable": "0"}, {f"{C}.upgrade": "max_surge 0"}),
+    Fault("pool: timeout", {f"{C}.timeouts.create_min": "1"}, {f"{C}.timeouts.create_min": "got 1"}),
+    Fault("pool: zones as text", {f"{C}.zones": "here"}, {f"{C}.zones": "got 'here'"}),
+    Fault("pool: image", {f"{W}.image": "{family: custom}"}, {f"{W}.image": "id goes with family"}),
+    Fault("pool: secure boot", {f"{S}.security.secure_boot": "true"}, {f"{S}.security.secure_boot": ""}),
+    Fault("pool: RDMA", {f"{S}.network.rdma": "true"}, {f"{S}.network.rdma": ""}),
+    Fault("pool: NVLink", {f"{W}.network.compute_domains": "true"}, {f"{W}.network.compute_domains": ""}),
+    Fault(
+        "pool: GPU networks",
+        {f"{W}.network.gpu_networks": "[{network: a, subnetwork: b}]"},
+        {f"{W}.network.gpu_networks": ""},
+    ),
+    Fault(
+        "pool: override",
+        {f"{W}.overrides": "{oracle: {Pool: {size: 3}}}"},
+        {f"{W}.overrides.oracle": "no cloud is called 'oracle'"},
+    ),
+    Fault("pool: protect", {f"{W}.protect": "'yes'"}, {f"{W}.protect": "got 'yes'"}),
+    # --- names
+    Fault("pool: unknown cluster", {f"{W}.clusters": "[lost]"}, {f"{W}.clusters[0]": "no cluster is called 'lost'"}),
+    Fault("pool: a cluster twice", {f"{C}.clusters": "[train, train]"}, {f"{C}.clusters[1]": "'train' is named twice"}),
+    Fault("pool: its own former name", {f"{S}.renamed_from": "shared"}, {f"{S}.renamed_from": "a pool is not its own"}),
+    Fault("pool: name of another", {f"{S}.first_name": "cut"}, {f"{C}.first_name": ""}),
+    Fault("pool: name that cannot be", {W: ">Whole_Pool"}, {"pools.Whole_Pool": "cannot be part of a resource name"}),
+    Fault(
+        "cluster: name that cannot be",
+        {"clusters.spare": ">Spare", f"{W}.clusters": "[Spare]"},
+        {"clusters.Spare": "cannot be part of a resource name"},
+    ),
+    Fault("stack: unknown key", {"pool": "{}"}, {"gpupools:pool": "unknown key"}),
+    Fault("stack: production", {"production": "maybe"}, {"production": "got 'maybe'"}),
+    Fault("stack: allow_destroy", {"allow_destroy": "[a/b/c]"}, {"allow_destroy[0]": "got 'a/b/c'"}),
+)
+
+_NO_CLOUD = {"cluster: service for cloud", "cluster: no cloud"}
+_NO_MACHINE = {"pool: no machine", "pool: two machines", "pool: unknown machine", "pool: vm_size", "pool: unknown GPU"}
+_NO_SHARING = {"pool: sharing mode", "pool: profile and layout"}
+
+CONSEQUENCES: tuple[tuple[set[str], set[str], str], ...] = (
+    (
+        _NO_CLOUD,
+        {f"cluster: {each}" for each in ("unknown key", "key of another tool", "no name", "region", "location", "role")}
+        | {f"cluster: {each}" for each in ("account", "another account", "two kinds of subnets", "tenant")}
+        | {"cluster: zone elsewhere"},
+        "which keys a cluster has, and what goes into them, is its cloud's",
+    ),
+    (
+        _NO_CLOUD | {"pool: unknown cluster"},
+        {"pool: unknown machine", "pool: RDMA", "pool: disk type", "pool: secure boot", "pool: MIG profile"}
+        | {"pool: GPU networks", "pool: NVLink", "runtime: other operator", "runtime: pods of another cloud"},
+        "machines, what they can and what their images bring are a cloud's",
+    ),
+    (
+        _NO_MACHINE,
+        {"pool: MIG profile", "pool: RDMA", "pool: disk type", "pool: NVLink"},
+        "what a machine or GPU can is said of one that is known",
+    ),
+    (_NO_MACHINE, _NO_MACHINE, "one of two names of a machine goes, and nobody knows which"),
+    (
+        _NO_SHARING,
+        {"pool: MIG profile", "pool: key of another mode", "pool: unknown key of sharing"} | _NO_SHARING,
+        "which keys sharing takes follows from its mode",
+    ),
+    ({"pool: capacity"}, {"pool: unknown key of capacity"}, "which keys capacity takes follows from its mode"),
+    (
+        _NO_MACHINE | _NO_SHARING | {"pool: software"},
+        {"runtime: other operator"},
+        "which software a pool needs follows from its machine, sharing and software",
+    ),
+    (
+        {"cluster: kubeconfig of a folder", "cluster: endpoint beside kubeconfig", "pool: unknown cluster"}
+        | {"runtime: other operator"},
+        {"cluster: same API"},
+        "an API matters where it is known, and something is installed behind it",
+    ),
+    (
+        {"cluster: endpoint beside kubeconfig", "cluster: kubeconfig of a folder"},
+        {"cluster: endpoint beside kubeconfig", "cluster: kubeconfig of a folder"},
+        "one of the two ways to an API goes, and nobody knows which",
+    ),
+    ({"cluster: key of another tool"}, {"cluster: no name"}, "what is called otherwise is not missing as well"),
+    ({"cluster: role"}, {"cluster: another account"}, "the account is that of the role"),
+    ({"cluster: location"}, {"cluster: zone elsewhere"}, "zones are those of the location"),
+    ({"cluster: zone elsewhere"}, {"pool: RDMA"}, "whether the nodes are in one zone is not known"),
+    ({"pool: too many nodes"}, {"pool: min above max"}, "above what is not known"),
+    ({"pool: nodes fixed and max"}, {"pool: nodes as text"}, "max goes, or fixed"),
+)
+"""Faults, faults that are told once those are mended, and why."""
+
+
+def hidden(faults: Sequence[Fault]) -> set[str]:
+    """Return the faults among several that are only told once others of them are mended."""
+    names = {fault.name for fault in faults}
+    return {each for others, hides, _ in CONSEQUENCES for each in hides & names if (names - {each}) & others}
