@@ -292,14 +292,40 @@ def test_a_pack_is_told_what_the_engine_tells_it(dev: CheckedFile, tmp_path: Pat
     assert report.problems == ()
 
 
-def test_a_pack_may_have_no_rules_of_the_stack(dev: CheckedFile, tmp_path: Path) -> None:
+def test_the_project_is_that_of_the_repository(tmp_path: Path) -> None:
+    """And a pack may have no rules of the stack."""
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "Pulumi.yaml").write_text("{name: ml-gpus, runtime: python, stackConfigDir: stacks}")
+    file = Path(shutil.copy(DEV, tmp_path / "stacks"))
     (tmp_path / "program").mkdir()
     (tmp_path / "program" / "__main__.py").write_text(TOLD)
     (tmp_path / "__main__.py").write_text(TELLING.replace("LATER", ""))
-    report = preview_file(dev, tmp_path / "program" / "__main__.py", tmp_path)
+    report = preview_file(check_stack_file(file, clouds()), tmp_path / "program" / "__main__.py", tmp_path)
 
     assert [(each.policy, each.level, each.description) for each in report.verdicts] == [("one", "advisory", "One.")]
     assert [len(each.violations) for each in report.verdicts] == [4]
+    assert {each.urn.split("::")[1] for each in report.preview.resources} == {"ml-gpus"}
+    assert report.as_json()["project"] == "ml-gpus"
+    assert "ml-gpus-dev" in report.as_text()
+
+
+@pytest.mark.parametrize(
+    ("project", "name"),
+    [
+        (None, "gpupools"),
+        ("{name: ml-gpus, stackConfigDir: stacks}", "ml-gpus"),
+        ("{name: infra}", "gpupools"),
+        ("{name: '${PROJECT}', stackConfigDir: stacks}", "gpupools"),
+        ("name: [", "gpupools"),
+    ],
+    ids=["no project", "reads the file", "reads others", "a template", "broken"],
+)
+def test_whose_project_reads_a_file(tmp_path: Path, project: str | None, name: str) -> None:
+    (tmp_path / ".git").mkdir()
+    if project is not None:
+        (tmp_path / "Pulumi.yaml").write_text(project)
+
+    assert command.project_of(tmp_path / "stacks" / "Pulumi.dev.yaml") == name
 
 
 OTHERS = ("Refused: 1.", " passing d", "  = e", "Not Refused", "  refuse FAIL f")

@@ -21,6 +21,7 @@ from gpupools.base.output import Style, answer, tell, tell_parts
 from gpupools.base.progress import progress
 from gpupools.base.screen import columns
 from gpupools.environment.check import CheckedFile, check_stack_file, locate
+from gpupools.environment.repository import is_read, project_file, read_project
 from gpupools.environment.stack import planned
 from gpupools.environment.stackfile import NAMESPACE, stack_name
 from gpupools.environment.told import tell_located
@@ -58,7 +59,7 @@ def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
         located = locate(at, rejected)
         if as_json:
             problems = [each.as_json() for each in located]
-            answer("preview", "refused", problems, no_report(str(file), NAMESPACE, stack_name(file)))
+            answer("preview", "refused", problems, no_report(str(file), project_of(file), stack_name(file)))
             return 1
         for each in located:
             tell_located(each)
@@ -102,6 +103,18 @@ def read_policy_config(file: Path) -> Mapping[str, Any]:
     return dict(found)
 
 
+def project_of(file: Path) -> str:
+    """Name the Pulumi project that reads a stack file, of which every URN is; ours where none does."""
+    try:
+        found = project_file(file)
+        project = read_project(found) if found is not None else None
+    except Rejected:
+        return NAMESPACE
+    # A template has a placeholder for its name.
+    named = project is not None and re.fullmatch(r"[\w.-]+", project.name) is not None
+    return project.name if project is not None and named and is_read(file, project) else NAMESPACE
+
+
 def preview_file(
     checked: CheckedFile,
     program: Path = PROGRAM,
@@ -116,6 +129,7 @@ def preview_file(
         policies: The folder of the policy pack.
         policy_config: Its configuration; left out: every policy as it is by default.
     """
+    project = project_of(checked.file.path)
     config = {**checked.file.others, **{f"{NAMESPACE}:{key}": value for key, value in checked.file.config.items()}}
     # One import after the other: two threads that import Pulumi at once can meet in one of its import cycles.
     pack = import_module("gpupools.preview.pack")
@@ -124,12 +138,12 @@ def preview_file(
     with ThreadPoolExecutor() as other:
         # The pack is a process of its own; it starts while this one loads the clouds' SDKs and runs the program.
         process: PolicyPackProcess = pack.PolicyPackProcess(
-            policies, project=NAMESPACE, stack=checked.file.stack, config=policy_config
+            policies, project=project, stack=checked.file.stack, config=policy_config
         )
         starting = other.submit(process.__enter__)
         try:
             with planned(checked.plan, checked.file.config, clouds(), checked.file.others):
-                preview: Preview = preview_program(program, checked.file.stack, NAMESPACE, config)
+                preview: Preview = preview_program(program, checked.file.stack, project, config)
             notes = [*not_compared(checked.plan.stack.clusters), *filter(None, [checked.file.note])]
             preview = replace(
                 preview,
