@@ -13,6 +13,7 @@ from gpupools.base.errors import Problem, nearest
 from gpupools.base.output import Style, answer, tell, tell_parts
 from gpupools.base.screen import columns
 from gpupools.base.tables import tell_table
+from gpupools.commands.schema import stack_schema
 from gpupools.commands.stack_text import cluster_schema
 from gpupools.commands.words import examples
 from gpupools.known.gpus import match_gpu_model
@@ -134,7 +135,8 @@ def _found(text: str) -> list[Entry]:
         return [rule]
     if len(text.split()) == 1 and ":" not in text:
         return []
-    found = [*_rules_in(text), *_refusals_in(text), *_unknown_key(text), *_words_in(text)]
+    said = re.sub(r"\bpools\.[\w-]+\S*: ", "", text)  # where it stands is not what it is about
+    found = [*_rules_in(text), *_refusals_in(text), *_unknown_key(text), *_words_in(said)]
     return list(dict.fromkeys(found or _keys_in(text)))
 
 
@@ -185,7 +187,14 @@ def _unknown_key(text: str) -> Iterator[Entry]:
 
 
 def _keys_in(text: str) -> Iterator[Entry]:
-    """Say what the keys of a cluster are of which a refusal speaks, that of its path first."""
+    """Say what the keys of a pool or cluster are of which a refusal speaks, that of its path first."""
+    pool = re.search(r"\bpools\.[\w-]+\.([a-z_]+)", text)
+    described = stack_schema()["definitions"]["StackPool"]["properties"].get(pool[1]) if pool is not None else None
+    if pool is not None and described is not None:
+        source = re.search(r"\(see (https://[^\s)]+)", text)
+        what = described.get("description") or f"{pool[1]} of a pool"
+        yield Entry(pool[1], "key", f"{what.strip()} (of a pool)", source[1] if source else "", "docs/stack-file.md")
+        return
     match = re.search(r"\bclusters?\b.*", text)
     named = re.findall(r"[a-z_]+", match[0]) if match is not None else []
     for cloud in clouds().values():

@@ -1,13 +1,16 @@
 """`gpupools explain`: every word, rule and refusal with a source, and the nearest for one that is not known."""
 
+import ast
 import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gpupools.asked.spec import MODES
+from gpupools.asked.spec import MODES, StackPool
 from gpupools.commands.cli import main
+from gpupools.commands.explain import _found
 from gpupools.known.other_keys import other_keys
 from gpupools.known.words import NEEDS_HEADERS, sharing_needs, words
 from gpupools.planned.cloud import Verdict
@@ -166,3 +169,56 @@ def test_without_a_word_every_one_is_listed(capsys: pytest.CaptureFixture[str]) 
     listed = {each["name"] for each in explained(capsys)["entries"]}
 
     assert listed == {each.word for each in words()} | {rule.name for rule in ALL_RULES}
+
+
+# --- every refusal ---
+
+_SOURCES = [
+    *(ROOT / "gpupools" / "asked").glob("*.py"),
+    *(ROOT / "gpupools" / "planned").glob("*.py"),
+    *(ROOT / "providers" / "gpupools" / "providers").glob("*/*.py"),
+    ROOT / "gpupools" / "commands" / "import_pools.py",
+]
+
+
+def _said(node: ast.expr | None, named: Mapping[str, str]) -> str:
+    """Return a text as the code writes it, without the values in it."""
+    if isinstance(node, ast.JoinedStr):
+        return "".join(_said(each, named) if isinstance(each, ast.Constant) else "x" for each in node.values)
+    if isinstance(node, ast.BinOp):
+        return _said(node.left, named) + _said(node.right, named)
+    if isinstance(node, ast.Name):
+        return named.get(node.id, "x")
+    return str(node.value) if isinstance(node, ast.Constant) else "x"
+
+
+def refusals(source: Path, call: str) -> Iterator[str]:
+    """Yield what and cure of every refusal that a file of the code makes."""
+    for function in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        named: dict[str, str] = {}
+        for node in sorted(
+            (each for each in ast.walk(function) if isinstance(each, ast.Assign | ast.Call)),
+            key=lambda each: (each.lineno, isinstance(each, ast.Call)),
+        ):
+            if isinstance(node, ast.Assign):
+                named |= {each.id: _said(node.value, named) for each in node.targets if isinstance(each, ast.Name)}
+            elif isinstance(node.func, ast.Name) and node.func.id == call:
+                yield "; ".join(_said(each, named) for each in node.args[1:3])
+
+
+def test_every_refusal_of_an_import_is_explained() -> None:
+    said = [each for source in _SOURCES for each in refusals(source, "refuse")]
+
+    assert len(said) > 20
+    assert [each for each in said if not _found(f"x: {each}")] == []
+
+
+def test_every_refusal_of_a_pool_is_explained() -> None:
+    keys = [key for key in StackPool.model_fields if key != "clusters"]
+
+    assert [key for key in keys if not _found(f"pools.a.{key}: got x; write y")] == []
+    (entry,) = _found("pools.a.tags.cost: got 3; write it in quotes (see https://docs.example/tags)")
+    assert (entry.name, entry.kind, entry.source) == ("tags", "key", "https://docs.example/tags")
+    assert "for billing and owners" in entry.what
