@@ -532,6 +532,41 @@ def test_typed_and_generic_pools_of_a_cluster_are_in_one_cluster() -> None:
     assert not runs(typed, other)
 
 
+@pytest.mark.parametrize(
+    ("said", "same"),
+    [
+        ({"name": "serve", "resource_group": "ml", "runtime": {}}, True),
+        ({"name": "serve", "resource_group": "other"}, False),
+        ({"name": "serve", "resource_group": UNKNOWN}, False),
+        ({}, False),
+    ],
+    ids=["the same", "another", "not known yet", "nothing"],
+)
+def test_components_say_which_cluster_their_chart_and_pool_are_of(said: dict[str, Any], same: bool) -> None:
+    values = {"chart": "gpu-operator", "values": {}}
+    pool = {"cloud": "azure", "cluster": {"name": "serve", "resource_group": "ml"}}
+    stack = DeclaredStack(
+        [
+            Declared(urn="pool", type="gpupools:index:GpuNodePool", inputs=pool),
+            agent := _pool("serve", parent="pool"),
+            _pool("other"),
+            Declared(urn="runtime", type="gpupools:index:GpuRuntime", inputs={"cloud": "azure", "cluster": said}),
+            chart := Declared(
+                urn="d", type=RELEASE, inputs=values, software=read_software(RELEASE, values), parent="runtime"
+            ),
+        ]
+    )
+
+    assert stack.runs_on(stack.cluster_of(agent), stack.origin_of(chart)) is same
+
+
+def _pool(cluster: str, parent: str = "") -> Declared:
+    inputs = {"resourceName": cluster, "vmSize": T4}
+    return Declared(
+        urn=cluster, type=TOKEN, inputs=inputs, pools=CLOUD.reading().read_pools(TOKEN, inputs), parent=parent
+    )
+
+
 RELEASE = "kubernetes:helm.sh/v3:Release"
 
 

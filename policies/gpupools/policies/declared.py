@@ -1,5 +1,6 @@
 """The resources of a stack seen together: what pools take from other resources, and which software meets them. Pure."""
 
+import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +22,7 @@ from gpupools.read.inputs import joined, mapping
 _CLUSTER_INPUTS = ("clusterName", "cluster", "resourceName", "clusterIdentifier", "kubernetesClusterId")
 _PARENT = "parentResourcePath"
 KUBERNETES_PROVIDER = "pulumi:providers:kubernetes"
+_COMPONENTS = ("gpupools:index:GpuNodePool", "gpupools:index:GpuRuntime")
 STACK_REFERENCE = "pulumi:pulumi:StackReference"
 
 ANSWERS = ("judged", "no_node_pool", "not_understood")
@@ -90,6 +92,8 @@ class Cluster:
     """The resources of the stack that are it."""
     name: str
     """As the pool's inputs give it."""
+    place: str = ""
+    """What the component `GpuNodePool` around it says of the cluster; empty without, or while that is not known."""
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,8 @@ class Origin:
     """The clusters among what it, and its provider, was made from."""
     provider: str
     """URN of the provider whose inputs may name the cluster, empty when there is none."""
+    place: str = ""
+    """What the component `GpuRuntime` around it says of the cluster; empty without, or while that is not known."""
 
 
 class DeclaredStack:
@@ -305,7 +311,7 @@ class DeclaredStack:
             bits = 0
             for urn in self._cluster_urns(resource):
                 bits |= self._bits.get(urn, 0)
-            self._clusters[resource.urn] = Cluster(bits, _cluster_name(resource))
+            self._clusters[resource.urn] = Cluster(bits, _cluster_name(resource), self._place(resource))
         return self._clusters[resource.urn]
 
     def origin_of(self, software: Declared) -> Origin:
@@ -313,19 +319,34 @@ class DeclaredStack:
         bits = 0
         for urn in (*software.depends, software.provider):
             bits |= self._behind.get(urn, 0)
-        return Origin(bits, software.provider if software.provider in self._provider_words else "")
+        named = software.provider if software.provider in self._provider_words else ""
+        return Origin(bits, named, self._place(software))
+
+    def _place(self, resource: Declared) -> str:
+        """Return what the component of ours that a resource is below says of its cluster, as text to compare."""
+        above = self.by_urn.get(resource.parent)
+        if above is None or above.type not in _COMPONENTS:
+            return ""
+        cluster = {key: value for key, value in mapping(above.inputs.get("cluster")).items() if key != "runtime"}
+        try:
+            return json.dumps([above.inputs.get("cloud"), cluster], sort_keys=True) if cluster else ""
+        except TypeError:  # something of it is not known yet
+            return ""
 
     def runs_on(self, cluster: Cluster, origin: Origin) -> bool:
         """Say whether a pool's cluster surely is the one that a chart or workload goes to.
 
-        Proof is, in this order: the chart's provider was made from the pool's cluster, or names it; or the stack has
-        only one cluster with GPU pools and one provider with GPU software.
+        Proof is, in this order: the chart's provider was made from the pool's cluster; components of ours say of both
+        that it is theirs; the provider names it; or the stack has only one cluster with GPU pools and one provider with
+        GPU software.
         """
         if cluster.bits:
             if cluster.bits & origin.behind:
                 return True
             if ~cluster.bits & origin.behind:
                 return False
+        if cluster.place and cluster.place == origin.place:
+            return True
         if cluster.name and cluster.name in self._provider_words.get(origin.provider, ()):
             return True
         return self._one_cluster
