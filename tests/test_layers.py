@@ -80,6 +80,19 @@ def test_an_import_against_the_flow_is_refused(file: str, imported: str, copy: P
     assert f"{importer} -> {imported}" in said
 
 
+def test_an_import_for_the_type_checker_alone_is_refused_too(copy: Path) -> None:
+    contract = copy / "gpupools" / "planned" / "cloud.py"
+    catalogue = copy / "gpupools" / "known" / "catalogue.py"
+    for file, imported in ((contract, "gpupools.read.karpenter"), (catalogue, "pulumi")):
+        with file.open("a", encoding="utf-8") as out:
+            out.write(f"\nfrom typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    import {imported} as other\n")
+    code, said = lint(copy)
+
+    assert code == 1
+    assert "gpupools.planned.cloud -> gpupools.read.karpenter" in said
+    assert "gpupools.known.catalogue -> pulumi" in said
+
+
 def test_a_folder_without_a_place_among_the_layers_is_refused(copy: Path) -> None:
     (copy / "gpupools" / "elsewhere").mkdir()
     (copy / "gpupools" / "elsewhere" / "__init__.py").touch()

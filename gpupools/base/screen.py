@@ -3,6 +3,8 @@
 import os
 from typing import TextIO
 
+from gpupools.base.numbers import whole_number
+
 USUAL = 80
 """Columns of a terminal that does not say how many it has."""
 
@@ -25,7 +27,7 @@ def columns(stream: TextIO) -> int | None:
 def columns_asked() -> int | None:
     """Return what `COLUMNS` asks for; None where it asks for nothing that is a width."""
     text = os.environ.get("COLUMNS", "")
-    return (int(text) or None) if text.isascii() and text.isdigit() and len(text) < 6 else None
+    return whole_number(text, digits=5) or None
 
 
 def _columns_of(stream: TextIO) -> int | None:

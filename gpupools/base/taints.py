@@ -4,7 +4,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,6 +18,9 @@ class Effect(StrEnum):
     PREFER_NO_SCHEDULE = "PreferNoSchedule"
     NO_EXECUTE = "NoExecute"
 
+
+KUBERNETES_EFFECTS: Mapping[str, Effect] = {effect.value: effect for effect in Effect}
+"""Every effect by Kubernetes' own word for it."""
 
 HARD_EFFECTS = frozenset({Effect.NO_SCHEDULE, Effect.NO_EXECUTE})
 """The effects that keep a pod off; `PreferNoSchedule` only asks."""

@@ -23,12 +23,10 @@ from gpupools.planned.node_runtime import NodeRuntime
 if TYPE_CHECKING:  # planning a pool reads none back and declares none
     import pulumi  # noqa: TID251 - names of types; nothing here is imported when the program runs
 
+    from gpupools.planned.node_objects import Bootstrap, HeldKinds, KarpenterProvider, MachineKind
     from gpupools.planned.outside import Outside
     from gpupools.planned.plan import PoolPlan
     from gpupools.planned.pool_facts import Accelerator, Customisation, PoolFacts
-    from gpupools.read.cluster_api import Bootstrap, MachineKind
-    from gpupools.read.embedded_pools import HeldKinds
-    from gpupools.read.karpenter import KarpenterProvider
 
 
 class Verdict(StrEnum):

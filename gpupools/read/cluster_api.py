@@ -10,16 +10,16 @@ machine/v1beta1.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from gpupools.base.taints import GPU_TAINT, Effect, Taint
+from gpupools.base.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect, Taint
+from gpupools.planned.node_objects import Bootstrap, MachineKind
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, MissingTaint, PoolFacts, Reference
 from gpupools.read.inputs import (
-    KUBERNETES_EFFECTS,
     Hardening,
     Machines,
     TaintsRead,
@@ -42,28 +42,6 @@ _CLOSED = {"remote-access": "nodes need no SSH", "public-address": "nodes need n
 
 BOOTSTRAP = "bootstrap configuration"
 """Stands for the property that a machine's object does not have: what makes it a node is said by its owner."""
-
-
-@dataclass(frozen=True)
-class MachineKind:
-    """Where a kind keeps what is read; paths below `spec` and, where there is one, `below`."""
-
-    cloud: str
-    machine: tuple[str, ...]
-    below: str = ""
-    taints: str = ""
-    """Empty where the bootstrap configuration has them."""
-    effects: Mapping[str, Effect] = field(default_factory=lambda: KUBERNETES_EFFECTS)
-    labels: str = ""
-    bounds: tuple[str, str] = ("", "")
-    accelerators: str = ""
-    """List of `{type, count}` beside the machine type, as Google Cloud has it."""
-    several: tuple[str, str] = ("", "")
-    """List of what each names a machine, and where in an item."""
-    image: tuple[str, str] = ("", "")
-    """Where the image is chosen, and the pattern of those that are for machines with GPUs."""
-    open: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """Keys that open nodes: `remote-access` or `public-address`, and the source."""
 
 
 TEMPLATE = "template.spec"
@@ -174,10 +152,6 @@ REGISTER = "register-with-taints"
 _TOKEN = re.compile(r"kubernetes:(?P<group>[^:/]+)/[^:/]+:(?P<kind>[A-Za-z0-9]+)")
 
 
-Bootstrap = Callable[[Mapping[str, Any], str, TaintsRead], tuple[str, MissingTaint]]
-"""Reads the taints of a configuration, its `spec` at a path; returns where they stand and how one is written."""
-
-
 def read_bootstrap(type_token: str, properties: Mapping[str, Any], clouds: Mapping[str, "Cloud"]) -> PoolFacts | None:
     """Read the taints of a bootstrap configuration or of a template for one; None for any other object.
 
@@ -195,22 +169,37 @@ def read_bootstrap(type_token: str, properties: Mapping[str, Any], clouds: Mappi
         return None
     path = "spec.template.spec" if template else "spec"
     spec = at(properties, path)
-    read = TaintsRead()
-    where, missing = reader(mapping(spec), path, read)
+    found = reader(mapping(spec), path)
+    return replace(
+        found,
+        unknown=(path,) if spec is UNKNOWN else found.unknown,
+        missing_taint=replace(found.missing_taint, value=None),  # for another object than the one that is at fault
+    )
+
+
+def taints_alone(read: TaintsRead, where: str, missing: MissingTaint) -> PoolFacts:
+    """Return the facts of a configuration that names no machine.
+
+    Args:
+        read: Its taints.
+        where: They stand.
+        missing: How one is written there.
+    """
     return PoolFacts(
         cloud="kubernetes",
         instance_types=(),
         gpus_per_node=Fraction(0),
         taints=tuple(read.taints),
-        unknown=(path,) if spec is UNKNOWN else tuple(read.unknown),
+        unknown=tuple(read.unknown),
         where=where,
-        missing_taint=replace(missing, value=None),  # for another object than the one that is at fault
+        missing_taint=missing,
         not_counted=tuple(read.not_counted),
     )
 
 
-def _kubeadm(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
+def _kubeadm(spec: Mapping[str, Any], path: str) -> PoolFacts:
     """Read a KubeadmConfig: workers join, and kubeadm lets its kubelet arguments win over its taints."""
+    read = TaintsRead()
     path = f"{path}.joinConfiguration.nodeRegistration"
     registration = at(spec, "joinConfiguration.nodeRegistration")
     argument = kubelet_argument(at(registration, "kubeletExtraArgs"))
@@ -219,14 +208,15 @@ def _kubeadm(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str,
     elif argument is None:
         read.objects(at(registration, "taints"), f"{path}.taints", KUBERNETES_EFFECTS)
     else:
-        return registered(argument, f"{path}.kubeletExtraArgs", read)
-    return f"{path}.taints", as_object(GPU_TAINT, KUBERNETES_EFFECTS)
+        return registered(argument, f"{path}.kubeletExtraArgs")
+    return taints_alone(read, f"{path}.taints", as_object(GPU_TAINT, KUBERNETES_EFFECTS))
 
 
-def _rke2(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
+def _rke2(spec: Mapping[str, Any], path: str) -> PoolFacts:
+    read = TaintsRead()
     where = f"{path}.agentConfig.nodeTaints"
     read.texts(at(spec, "agentConfig.nodeTaints"), where)
-    return where, MissingTaint(f'"{GPU_TAINT}"')
+    return taints_alone(read, where, MissingTaint(f'"{GPU_TAINT}"'))
 
 
 _BOOTSTRAPS: Mapping[str, Bootstrap] = {
@@ -243,15 +233,16 @@ def kubelet_argument(given: Any) -> Any:
     return at(named[-1], "value") if named else None
 
 
-def registered(argument: Any, path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
+def registered(argument: Any, path: str) -> PoolFacts:
     """Read `key=value:Effect,…`, the kubelet's argument."""
+    read = TaintsRead()
     where = f"{path}.{REGISTER}"
     if argument is UNKNOWN or "$" in text(argument) or "{{" in text(argument):
         read.unknown.append(where)
     else:
         for one in filter(None, text(argument).split(",")):
             read.line(one, where)
-    return where, MissingTaint(f'"{GPU_TAINT}"')
+    return taints_alone(read, where, MissingTaint(f'"{GPU_TAINT}"'))
 
 
 def _bootstraps(clouds: Mapping[str, "Cloud"]) -> Mapping[str, Bootstrap]:

@@ -9,10 +9,11 @@ Which objects those are each cloud says, with its sources (`KubernetesObjects.he
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gpupools.planned.node_objects import HeldList, HeldPool
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.read.inputs import at, is_list, items, mapping, relocated, text
 
@@ -22,44 +23,6 @@ if TYPE_CHECKING:
 TERRAFORM: Mapping[str, str] = {"taints": "taint"}
 """Names of properties in Terraform's form, by the name that the cloud's reader looks for."""
 
-
-def nothing_beside(given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Find no input outside the specification."""
-    return {}
-
-
-@dataclass(frozen=True)
-class HeldPool:
-    """A kind of object whose specification is a resource of the cloud."""
-
-    token: str
-    """Pulumi type of the cloud's resource of this form."""
-    below: tuple[str, ...] = ("spec",)
-    """Where; what an earlier place says wins."""
-    names: Mapping[str, str] = field(default_factory=dict)
-    """The object's names for properties."""
-    single: frozenset[str] = frozenset()
-    """Blocks that are there once at most: a list of one counts as its item."""
-    references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Properties that another object may stand for, by the keys that refer to it."""
-    beside: Callable[[Mapping[str, Any]], Mapping[str, Any]] = nothing_beside
-    """Find inputs that the object says outside its specification."""
-
-
-@dataclass(frozen=True)
-class HeldList:
-    """A kind of object that lists others, some of which are pools."""
-
-    path: str
-    """Of the list."""
-    kind: str
-    """Of those that are pools."""
-    token: str
-    """Pulumi type of the cloud's resource of their specification's form."""
-
-
-HeldKinds = Mapping[tuple[str, str], HeldPool | HeldList]
-"""What Kubernetes objects hold, by group and kind."""
 
 CROSSPLANE = ("spec.forProvider", "spec.initProvider")
 

@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from gpupools.base.errors import shown
-from gpupools.base.taints import GPU_TAINT, HARD_EFFECTS, Effect, Taint, parse_taint
+from gpupools.base.numbers import whole_number
+from gpupools.base.taints import GPU_TAINT, HARD_EFFECTS, KUBERNETES_EFFECTS, Effect, Taint, parse_taint
 from gpupools.known.catalogue import Catalogue
 from gpupools.planned.pool_facts import (
     NO_ACCELERATOR,
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
     from gpupools.planned.cloud import Cloud
 
 NOTHING: Mapping[str, Any] = {}
-
-KUBERNETES_EFFECTS: Mapping[str, Effect] = {effect.value: effect for effect in Effect}
-"""Kubernetes' effects in its own spelling."""
 
 _AMD_GPU = re.compile(r"AMD\b.*\b(?:Radeon|Instinct)\b.*")
 # Taints that something takes off again once a node is ready, by their documented keys: Cilium's agent
@@ -113,7 +111,7 @@ def number(value: object) -> int | None:
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
-        return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else None
+        return whole_number(value)
     if isinstance(value, float):
         return int(value) if math.isfinite(value) else None
     return value if isinstance(value, int) else None

@@ -5,13 +5,13 @@ What a machine is called and which labels say what of it is a provider's own, an
 Source, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpupools.base.taints import KUBERNETES_EFFECTS
+from gpupools.planned.node_objects import KarpenterProvider, Requirement, Requirements
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, Open, PoolFacts, Reference
 from gpupools.read.inputs import (
-    KUBERNETES_EFFECTS,
     Machines,
     TaintsRead,
     accelerator_by_name,
@@ -44,169 +44,6 @@ _MOST_REQUIREMENTS = 100
 """The API takes no more: `maxItems` in pkg/apis/crds/karpenter.sh_nodepools.yaml."""
 
 
-@dataclass
-class Requirement:
-    """What a NodePool demands of one label."""
-
-    path: str
-    operator: str
-    values: tuple[str, ...]
-    late: bool = False
-    """True when some of it is not known yet."""
-    listed: frozenset[str] = frozenset()
-    """The values, to be looked up."""
-
-    def __post_init__(self) -> None:
-        self.listed = frozenset(self.values)
-
-    def allows(self, value: str) -> bool:
-        """Say whether a machine with this value of the label may be taken."""
-        if self.operator == "In":
-            return self.late or value in self.listed
-        if self.operator == "NotIn":
-            return value not in self.listed
-        if self.operator in ("Gt", "Lt", "Gte", "Lte") and self.values and not self.late:
-            bound, given = number(self.values[0]), number(value)
-            if bound is None or given is None:
-                return True
-            return {"Gt": given > bound, "Lt": given < bound, "Gte": given >= bound, "Lte": given <= bound}[
-                self.operator
-            ]
-        return self.operator != "DoesNotExist"
-
-    def fits(self, value: str) -> bool:
-        """Say whether a machine may be taken of which the label says this; empty where it does not have the label."""
-        return self.allows(value) if value else self.operator in ("NotIn", "DoesNotExist")
-
-    @property
-    def wants(self) -> bool:
-        """Say whether only machines that have the label may be taken."""
-        if self.operator in ("Gt", "Gte"):
-            return True
-        return self.operator == "Exists" or (self.operator == "In" and bool(set(self.values) - {"0"}))
-
-
-@dataclass
-class Requirements:
-    """What a NodePool demands of the labels of its machines."""
-
-    by_label: dict[str, list[Requirement]] = field(default_factory=dict)
-    unknown: list[str] = field(default_factory=list)
-
-    def read(
-        self,
-        value: object,
-        path: str,
-        labels: Mapping[str, str],
-        labels_path: str,
-        says_machine: Callable[[str], bool],
-    ) -> None:
-        """Read a list of requirements, and the labels of a template, which are requirements too."""
-        for number_, (where, one) in enumerate(items(value, path, self.unknown)):
-            if number_ >= _MOST_REQUIREMENTS:
-                self.unknown.append(f"{path} after the first {_MOST_REQUIREMENTS}")
-                break
-            key, operator = at(one, "key"), at(one, "operator")
-            if key is UNKNOWN or (operator is UNKNOWN and isinstance(key, str) and says_machine(key)):
-                self.unknown.append(f"{where}.{'key' if key is UNKNOWN else 'operator'}")
-                continue
-            late: list[str] = []
-            values = tuple(_value(item) for _, item in items(at(one, "values"), f"{where}.values", late))
-            if isinstance(key, str) and isinstance(operator, str):
-                wanted = Requirement(where, operator, values, bool(late))
-                self.by_label.setdefault(key, []).append(wanted)
-                if late and says_machine(key) and operator == "In":
-                    self.unknown += late
-        for key, label in labels.items():
-            if says_machine(key):
-                self.by_label.setdefault(key, []).append(Requirement(f"{labels_path}.{key}", "In", (label,)))
-
-    def of(self, *keys: str) -> Iterator[tuple[str, Requirement]]:
-        """Yield what is demanded of these labels, each with its label."""
-        for key in keys:
-            for one in self.by_label.get(key, ()):
-                yield key, one
-
-    def listed(self, *keys: str) -> Iterator[tuple[str, "Requirement", str]]:
-        """Yield each value that a list of these labels names, with the label and what demands it."""
-        for key, one in self.of(*keys):
-            for value in one.values if one.operator == "In" else ():
-                yield key, one, value
-
-    def allow(self, value: str, *keys: str) -> bool:
-        """Say whether a machine of which these labels say this may be taken."""
-        return all(one.allows(value) for _, one in self.of(*keys))
-
-    def without(self, domains: Collection[str]) -> "Requirements":
-        """Return what is demanded of the labels of other domains."""
-        return Requirements({key: found for key, found in self.by_label.items() if not key.startswith(tuple(domains))})
-
-
-def fits_any(name: str, wanted: "Requirements") -> bool:
-    """Say that nothing but its own name speaks against a machine."""
-    return True
-
-
-def shows_nothing(wanted: "Requirements", machines: Machines, accelerator: Callable[[str], Accelerator]) -> None:
-    """Count no machine: no label of this provider stands for several."""
-
-
-def no_machines() -> Sequence[Mapping[str, str]]:
-    """Return no machine: what this provider's labels say of machines with GPUs is not known."""
-    return ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class KarpenterProvider:
-    """What one of Karpenter's providers calls machines, and what its labels say of them."""
-
-    groups: tuple[str, ...]
-    """API groups of its node classes, which are the domains of its labels too."""
-    part: str
-    """What stands after the domain, before `gpu-name` and its like: `instance-`."""
-    classes: "Mapping[str, Callable[[Mapping[str, Any]], PoolFacts]]" = field(default_factory=dict)
-    """Readers of its node classes, by kind, from their `spec`; the first group is theirs."""
-    former_classes: tuple[str, ...] = ()
-    """Kinds of classes that are no longer served."""
-    classes_taint: bool = False
-    """Whether a class may taint nodes with GPUs."""
-    type_labels: tuple[str, ...] = ()
-    """Labels that name the machine, besides Kubernetes' own."""
-    fits: "Callable[[str, Requirements], bool]" = fits_any
-    """Say whether a machine is not ruled out by requirements that its name answers."""
-    shown: "Callable[[Requirements, Machines, Callable[[str], Accelerator]], None]" = shows_nothing
-    """Count what requirements on families of machines select; the last says what a machine carries by its name."""
-    gpu_machines: "Callable[[], Sequence[Mapping[str, str]]]" = no_machines
-    """Return what labels say of each machine with NVIDIA GPUs, the smallest first; its own labels without their domain.
-
-    What is no label of a machine with GPUs, though its name says so, stands there without a value.
-    """
-    counts_none: bool = False
-    """Whether machines without GPUs have the label of their number too, with 0."""
-    without_gpus: str = ""
-    """Its label, without the domain, that all machines with GPUs have and no other."""
-
-    def tells(self, label: str) -> bool:
-        """Say whether machines with GPUs have a label, as far as that is known, so that without it there are none."""
-        machines = self.gpu_machines()
-        return not machines or bool(machines[0].get(label))
-
-    @property
-    def domains(self) -> tuple[str, ...]:
-        """Return what its labels begin with."""
-        return tuple(f"{group}/" for group in self.groups)
-
-    @property
-    def prefixes(self) -> tuple[str, ...]:
-        """Return what stands before the name of a property of a machine."""
-        return tuple(f"{domain}{self.part}" for domain in self.domains)
-
-    @property
-    def marks(self) -> tuple[str, ...]:
-        """Return what a pool of this provider is known by."""
-        return (*self.groups, *self.classes, *self.former_classes)
-
-
 def providers_of(clouds: _Clouds) -> Iterator[tuple[str, KarpenterProvider]]:
     """Yield Karpenter's providers, each with its cloud."""
     for name, cloud in clouds.items():
@@ -218,6 +55,35 @@ def providers_of(clouds: _Clouds) -> Iterator[tuple[str, KarpenterProvider]]:
 def _value(item: object) -> str:
     whole = number(item)
     return item if isinstance(item, str) else str(whole) if whole is not None and abs(whole) < 10**9 else ""
+
+
+def read_requirements(
+    into: Requirements,
+    value: object,
+    path: str,
+    labels: Mapping[str, str],
+    labels_path: str,
+    says_machine: Callable[[str], bool],
+) -> None:
+    """Read a list of requirements, and the labels of a template, which are requirements too."""
+    for number_, (where, one) in enumerate(items(value, path, into.unknown)):
+        if number_ >= _MOST_REQUIREMENTS:
+            into.unknown.append(f"{path} after the first {_MOST_REQUIREMENTS}")
+            break
+        key, operator = at(one, "key"), at(one, "operator")
+        if key is UNKNOWN or (operator is UNKNOWN and isinstance(key, str) and says_machine(key)):
+            into.unknown.append(f"{where}.{'key' if key is UNKNOWN else 'operator'}")
+            continue
+        late: list[str] = []
+        values = tuple(_value(item) for _, item in items(at(one, "values"), f"{where}.values", late))
+        if isinstance(key, str) and isinstance(operator, str):
+            wanted = Requirement(where, operator, values, bool(late))
+            into.by_label.setdefault(key, []).append(wanted)
+            if late and says_machine(key) and operator == "In":
+                into.unknown += late
+    for key, label in labels.items():
+        if says_machine(key):
+            into.by_label.setdefault(key, []).append(Requirement(f"{labels_path}.{key}", "In", (label,)))
 
 
 def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Iterator[PoolFacts]:
@@ -238,7 +104,8 @@ def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Itera
         wanted.unknown.append("spec.template.spec")
     types = (*_TYPES, *(label for each in providers.values() for label in each.type_labels))
     domains = tuple(domain for each in providers.values() for domain in each.domains)
-    wanted.read(
+    read_requirements(
+        wanted,
         template.get("requirements"),
         f"{inner}.requirements",
         string_map(meta),
@@ -344,7 +211,8 @@ def _requested(
     if machines.names and any(True for _ in own.listed(*types)):
         return  # explicit types decide
     for named, each in providers.items():
-        each.shown(wanted, machines, clouds[named].reading().accelerator)
+        for found, evidence in each.shown(wanted, clouds[named].reading().accelerator):
+            machines.show(found, evidence)
     for each in providers.values():
         for prefix in each.prefixes:
             _selected(wanted, prefix, each, machines)

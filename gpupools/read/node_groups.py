@@ -16,10 +16,9 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from gpupools.base.taints import GPU_TAINT
+from gpupools.base.taints import GPU_TAINT, KUBERNETES_EFFECTS
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts, Reference
 from gpupools.read.inputs import (
-    KUBERNETES_EFFECTS,
     Machines,
     TaintsRead,
     accelerator_by_name,

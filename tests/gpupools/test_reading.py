@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.base.taints import GPU_TAINT, Effect, Taint
+from gpupools.base.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect, Taint
 from gpupools.planned.pool_facts import (
     UNKNOWN,
     Accelerator,
@@ -19,7 +19,6 @@ from gpupools.planned.pool_facts import (
 )
 from gpupools.providers import clouds
 from gpupools.read.inputs import (
-    KUBERNETES_EFFECTS,
     Hardening,
     Machines,
     TaintsRead,

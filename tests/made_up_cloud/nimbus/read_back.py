@@ -5,8 +5,9 @@ from typing import Any
 
 from gpupools.base.taints import Effect
 from gpupools.planned.cloud import KubernetesObjects, Reading
+from gpupools.planned.node_objects import KarpenterProvider, MachineKind
 from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, PoolFacts
-from gpupools.read.cluster_api import INFRASTRUCTURE, MachineKind
+from gpupools.read.cluster_api import INFRASTRUCTURE
 from gpupools.read.inputs import (
     Machines,
     TaintsRead,
@@ -18,7 +19,6 @@ from gpupools.read.inputs import (
     string_map,
     wanted_taint,
 )
-from gpupools.read.karpenter import KarpenterProvider
 from tests.made_up_cloud.nimbus.by_hand import overridden
 from tests.made_up_cloud.nimbus.machines import INSTANCE_TYPES
 

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from gpupools.base.taints import KUBERNETES_EFFECTS
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts
-from gpupools.read.inputs import KUBERNETES_EFFECTS, Hardening, TaintsRead, at, flag, items, number, text
+from gpupools.read.inputs import Hardening, TaintsRead, at, flag, items, number, text
 from gpupools.read.node_groups import NodeGroup, read_group, told
 
 _Clouds = Mapping[str, Cloud]

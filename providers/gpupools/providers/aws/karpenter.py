@@ -7,17 +7,18 @@ Source, as repository and path: aws/karpenter-provider-aws pkg/apis/v1/labels.go
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 from gpupools.known.catalogue import InstanceType
+from gpupools.planned.node_objects import KarpenterProvider, Requirements
 from gpupools.planned.pool_facts import Accelerator, By, PoolFacts, SoftwareHints
 from gpupools.providers.aws.machines import INSTANCE_TYPES
-from gpupools.read.inputs import Hardening, Machines, at, flag, items, mapping, number, string_map, text
-from gpupools.read.karpenter import ARCHITECTURE, TYPE, KarpenterProvider, Requirements
+from gpupools.read.inputs import Hardening, at, flag, items, mapping, number, string_map, text
+from gpupools.read.karpenter import ARCHITECTURE, TYPE
 
 _GROUPS = ("karpenter.k8s.aws", "eks.amazonaws.com")
 _DOMAINS = tuple(f"{group}/" for group in _GROUPS)
@@ -28,22 +29,22 @@ _GPU_CATEGORIES = ("g", "gr", "p")  # of NVIDIA and AMD
 _OTHER_CATEGORIES = ("inf", "trn", "dl", "vt", "f")
 
 
-def _shown(wanted: Requirements, machines: Machines, accelerator: Callable[[str], Accelerator]) -> None:
+def _shown(wanted: Requirements, accelerator: Callable[[str], Accelerator]) -> Iterator[tuple[Accelerator, str]]:
     for domain in _DOMAINS:
         category_of = f"{domain}instance-category"
         families = list(wanted.listed(f"{domain}instance-family"))
         for key, one, family in families:
             if wanted.allow(_category(family), category_of):
-                machines.show(replace(accelerator(f"{family}.xlarge"), count=None), f"{one.path} {key} {family}")
+                yield replace(accelerator(f"{family}.xlarge"), count=None), f"{one.path} {key} {family}"
         for key, one, category in wanted.listed(category_of) if not _names_families(wanted, domain) else ():
             other = "other" if category in _OTHER_CATEGORIES else ""
             vendor = "nvidia" if category in _GPU_CATEGORIES else other
-            machines.show(Accelerator(vendor, None), f"{one.path} {key} {category}")
+            yield Accelerator(vendor, None), f"{one.path} {key} {category}"
         left = [one for _, one in wanted.of(category_of) if one.operator == "NotIn"]
         only_gpus = not any(wanted.allow(each, category_of) for each in _CPU_CATEGORIES)
         gpus_left = any(wanted.allow(each, category_of) for each in _GPU_CATEGORIES)
         if left and not _names_families(wanted, domain) and only_gpus and gpus_left:
-            machines.show(Accelerator("nvidia", None), f"{left[0].path} every category without GPUs left out")
+            yield Accelerator("nvidia", None), f"{left[0].path} every category without GPUs left out"
 
 
 def _names_families(wanted: Requirements, domain: str) -> bool:

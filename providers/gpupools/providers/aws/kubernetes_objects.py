@@ -10,14 +10,15 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.base.taints import GPU_TAINT, Effect
+from gpupools.base.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect
 from gpupools.planned.cloud import KubernetesObjects
-from gpupools.planned.pool_facts import UNKNOWN, MissingTaint
+from gpupools.planned.node_objects import HeldKinds, HeldPool, MachineKind
+from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers.aws.eksctl import read_cluster_config
 from gpupools.providers.aws.karpenter import KARPENTER
-from gpupools.read.cluster_api import INFRASTRUCTURE, REGISTER, TEMPLATE, MachineKind, kubelet_argument, registered
-from gpupools.read.embedded_pools import CROSSPLANE, TERRAFORM, HeldKinds, HeldPool, upbound
-from gpupools.read.inputs import KUBERNETES_EFFECTS, TaintsRead, as_object, at, is_list
+from gpupools.read.cluster_api import INFRASTRUCTURE, REGISTER, TEMPLATE, kubelet_argument, registered, taints_alone
+from gpupools.read.embedded_pools import CROSSPLANE, TERRAFORM, upbound
+from gpupools.read.inputs import TaintsRead, as_object, at, is_list
 
 _NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -80,24 +81,25 @@ _MACHINES = {
 }
 
 
-def _eks(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
-    return registered(kubelet_argument(spec.get("kubeletExtraArgs")), f"{path}.kubeletExtraArgs", read)
+def _eks(spec: Mapping[str, Any], path: str) -> PoolFacts:
+    return registered(kubelet_argument(spec.get("kubeletExtraArgs")), f"{path}.kubeletExtraArgs")
 
 
-def _nodeadm(spec: Mapping[str, Any], path: str, read: TaintsRead) -> tuple[str, MissingTaint]:
+def _nodeadm(spec: Mapping[str, Any], path: str) -> PoolFacts:
     """Read a NodeadmConfig; the kubelet's flags win over its configuration."""
     flags = at(spec, "kubelet.flags")
     listed = flags if is_list(flags) else []
     arguments: list[Any] = [one for one in listed if isinstance(one, str) and one.startswith(f"--{REGISTER}=")]
     where = f"{path}.kubelet.config.registerWithTaints"
+    read = TaintsRead()
     if not arguments:
         read.objects(at(spec, "kubelet.config.registerWithTaints"), where, KUBERNETES_EFFECTS)
     if flags is UNKNOWN or UNKNOWN in listed:
         arguments.append(UNKNOWN)
     if not arguments:
-        return where, as_object(GPU_TAINT, KUBERNETES_EFFECTS)
+        return taints_alone(read, where, as_object(GPU_TAINT, KUBERNETES_EFFECTS))
     last = arguments[-1]
-    return registered(last if last is UNKNOWN else last.partition("=")[2], f"{path}.kubelet.flags", read)
+    return registered(last if last is UNKNOWN else last.partition("=")[2], f"{path}.kubelet.flags")
 
 
 OBJECTS = KubernetesObjects(

@@ -16,7 +16,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.base.taints import Effect
+from gpupools.base.taints import KUBERNETES_EFFECTS, Effect
 from gpupools.known.catalogue import Catalogue
 from gpupools.planned.cloud import Reading
 from gpupools.planned.pool_facts import (
@@ -34,7 +34,6 @@ from gpupools.providers.aws.by_hand import customised, group_customised, overrid
 from gpupools.providers.aws.kubernetes_objects import OBJECTS
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.user_data import (
-    KUBERNETES_EFFECTS,
     UserData,
     bottlerocket_settings,
     kubelet_arguments,

@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from gpupools.base.errors import Rejected
-from gpupools.base.taints import Effect, Taint, repels_cpu_pods
+from gpupools.base.taints import KUBERNETES_EFFECTS, Taint, repels_cpu_pods
 from gpupools.planned.pool_facts import SharingFacts
 from gpupools.providers.aws.boot import BOTTLEROCKET_SHARING, MOST_USER_DATA
 from gpupools.read.inputs import TaintsRead, at, flag, is_list, mapping, number, string_map, text
@@ -66,8 +66,6 @@ _COMMENT = re.compile(r"('[^'\n]*'|\"[^\"\n]*\")|(?:^|(?<=[\s;]))#(?!!).*$", re.
 _MOST_PACKED = 20
 """Texts that are packed in scripts."""
 _NVIDIA = "settings.kubelet-device-plugins.nvidia"
-
-KUBERNETES_EFFECTS: Mapping[str, Effect] = {effect.value: effect for effect in Effect}
 
 
 @dataclass

@@ -4,16 +4,17 @@ Source, as repository and path: Azure/karpenter-provider-azure pkg/apis/v1beta1/
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 from gpupools.known.catalogue import InstanceType
+from gpupools.planned.node_objects import KarpenterProvider, Requirements
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, SoftwareHints
 from gpupools.providers.azure.machines import INSTANCE_TYPES
-from gpupools.read.inputs import Hardening, Machines, at, flag, string_map, text
-from gpupools.read.karpenter import ARCHITECTURE, SYSTEM, TYPE, KarpenterProvider, Requirements
+from gpupools.read.inputs import Hardening, at, flag, string_map, text
+from gpupools.read.karpenter import ARCHITECTURE, SYSTEM, TYPE
 
 _GROUP = "karpenter.azure.com"
 _FAMILIES = (f"{_GROUP}/sku-family", f"{_GROUP}/sku-series")
@@ -22,14 +23,14 @@ _FAMILIES = (f"{_GROUP}/sku-family", f"{_GROUP}/sku-series")
 _CPU_FAMILIES = ("A", "B", "D", "E", "F", "H", "L", "M")
 
 
-def _shown(wanted: Requirements, machines: Machines, accelerator: Callable[[str], Accelerator]) -> None:
+def _shown(wanted: Requirements, accelerator: Callable[[str], Accelerator]) -> Iterator[tuple[Accelerator, str]]:
     for key, one in wanted.of(*_FAMILIES):
         if one.operator == "In" and any(re.match(r"N(?:[CDV]|$)", value.upper()) for value in one.values):
-            machines.show(Accelerator("nvidia", None), f"{one.path} {key} {', '.join(one.values)}")
+            yield Accelerator("nvidia", None), f"{one.path} {key} {', '.join(one.values)}"
     family = _FAMILIES[0]
     left = [one for _, one in wanted.of(family) if one.operator == "NotIn"]
     if left and wanted.allow("N", family) and not any(wanted.allow(each, family) for each in _CPU_FAMILIES):
-        machines.show(Accelerator("nvidia", None), f"{left[0].path} every family without GPUs left out")
+        yield Accelerator("nvidia", None), f"{left[0].path} every family without GPUs left out"
 
 
 @cache

@@ -10,9 +10,10 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from gpupools.planned.cloud import KubernetesObjects
+from gpupools.planned.node_objects import HeldKinds, HeldList, HeldPool, MachineKind
 from gpupools.providers.azure.karpenter import KARPENTER
-from gpupools.read.cluster_api import INFRASTRUCTURE, TEMPLATE, MachineKind
-from gpupools.read.embedded_pools import TERRAFORM, HeldKinds, HeldList, HeldPool, upbound
+from gpupools.read.cluster_api import INFRASTRUCTURE, TEMPLATE
+from gpupools.read.embedded_pools import TERRAFORM, upbound
 
 _AGENT_POOL = "azure-native:containerservice:AgentPool"
 _CLUSTER = "azure-native:containerservice:ManagedCluster"

@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from gpupools.base.taints import repels_cpu_pods
+from gpupools.base.taints import KUBERNETES_EFFECTS, repels_cpu_pods
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts, SharingFacts
 from gpupools.read.inputs import (
-    KUBERNETES_EFFECTS,
     Hardening,
     Machines,
     TaintsRead,

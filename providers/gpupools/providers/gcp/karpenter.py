@@ -3,7 +3,7 @@
 Source, as repository and path: cloudpilot-ai/karpenter-provider-gcp pkg/apis/v1alpha1/labels.go.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
@@ -11,22 +11,23 @@ from typing import Any
 
 from gpupools.base.taints import GPU_TAINT
 from gpupools.known.catalogue import InstanceType
+from gpupools.planned.node_objects import KarpenterProvider, Requirements
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts
 from gpupools.providers.gcp.machines import INSTANCE_TYPES
-from gpupools.read.inputs import Machines, at, flag
-from gpupools.read.karpenter import ARCHITECTURE, SYSTEM, TYPE, KarpenterProvider, Requirements
+from gpupools.read.inputs import at, flag
+from gpupools.read.karpenter import ARCHITECTURE, SYSTEM, TYPE
 
 _GROUP = "karpenter.k8s.gcp"
 _ACCELERATOR = "cloud.google.com/gke-accelerator"
 
 
-def _shown(wanted: Requirements, machines: Machines, accelerator: Callable[[str], Accelerator]) -> None:
+def _shown(wanted: Requirements, accelerator: Callable[[str], Accelerator]) -> Iterator[tuple[Accelerator, str]]:
     for key, one, family in wanted.listed(f"{_GROUP}/instance-family"):
         found = accelerator(f"{family.partition('-')[0]}-standard-4")  # a family is what stands before the first dash
-        machines.show(replace(found, count=None), f"{one.path} {key} {family}")
+        yield replace(found, count=None), f"{one.path} {key} {family}"
     for key, one in wanted.of(_ACCELERATOR):
         if one.wants:
-            machines.show(Accelerator("nvidia", None), f"{one.path} {key} {', '.join(one.values)}".rstrip())
+            yield Accelerator("nvidia", None), f"{one.path} {key} {', '.join(one.values)}".rstrip()
 
 
 @cache

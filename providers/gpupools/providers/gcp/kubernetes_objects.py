@@ -12,10 +12,11 @@ from types import MappingProxyType
 from typing import Any
 
 from gpupools.planned.cloud import KubernetesObjects
+from gpupools.planned.node_objects import HeldKinds, HeldPool, MachineKind
 from gpupools.providers.gcp.compute_class import read_compute_class
 from gpupools.providers.gcp.karpenter import KARPENTER
-from gpupools.read.cluster_api import INFRASTRUCTURE, TEMPLATE, MachineKind
-from gpupools.read.embedded_pools import CROSSPLANE, TERRAFORM, HeldKinds, HeldPool, upbound
+from gpupools.read.cluster_api import INFRASTRUCTURE, TEMPLATE
+from gpupools.read.embedded_pools import CROSSPLANE, TERRAFORM, upbound
 from gpupools.read.inputs import at, flag, mapping
 
 _NODE_POOL = "gcp:container/nodePool:NodePool"
