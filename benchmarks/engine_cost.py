@@ -23,8 +23,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from gpupools.preview.monitor import DeclaredResource
-from gpupools.preview.program import preview_program
-from gpupools.preview.schema import UNKNOWN, args_class, resource_class
+from gpupools.preview.program_run import preview_program
+from gpupools.preview.sdk_schema import UNKNOWN, args_class, resource_class
 from gpupools.providers.sdk_internals import wire_names
 from tests.engine.cli import ROOT, Engine, Ran
 

@@ -20,7 +20,7 @@ from typing import Any
 from google.protobuf import struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
-from gpupools.preview.pack import POLICIES, PolicyPackProcess, StackResource
+from gpupools.preview.pack_process import POLICIES, PolicyPackProcess, StackResource
 
 EMPTY = """
 from pulumi_policy import PolicyPack, ResourceValidationPolicy, StackValidationPolicy

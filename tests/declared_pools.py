@@ -9,7 +9,7 @@ from typing import Any
 
 from gpupools.asked.overrides import flattened
 from gpupools.preview.monitor import DeclaredResource
-from gpupools.preview.program import Preview, preview_program
+from gpupools.preview.program_run import Preview, preview_program
 
 PROGRAM = """
 import json

@@ -25,7 +25,7 @@ from gpupools.planned.matrix import representatives
 from gpupools.planned.plan import POOL_LABEL, PoolPlan, plan_pool
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies.rules import RULES, judge_pool
-from gpupools.preview.program import Preview, preview_program
+from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
 from tests.cloud_parts import SOFTWARE, folders, missing
 

@@ -15,7 +15,7 @@ from gpupools.commands.cli import main
 from gpupools.environment.stack import plan_config
 from gpupools.planned.plan import plan_pool
 from gpupools.preview.command import PROGRAM
-from gpupools.preview.program import preview_program
+from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
 from gpupools.runtime.planning import plan_runtime
 

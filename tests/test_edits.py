@@ -31,8 +31,8 @@ from gpupools.environment.stack import plan_config
 from gpupools.planned.edit_tables import EditEffect, PlanEdit
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource
-from gpupools.preview.program import Preview, preview_program
-from gpupools.preview.schema import UNKNOWN
+from gpupools.preview.program_run import Preview, preview_program
+from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.providers import clouds
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PLACEMENT_GROUP
 from gpupools.providers.azure import pool_settings as azure_pool_settings

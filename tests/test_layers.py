@@ -4,11 +4,13 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gpupools.commands.cli import COMMANDS
 from tests.source_roots import FOLDERS, python_path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -49,7 +51,7 @@ def test_the_contracts_hold(copy: Path) -> None:
     ("file", "imported"),
     [
         ("gpupools/planned/plan.py", "gpupools.policies.rules"),
-        ("gpupools/planned/plan.py", "gpupools.preview.report"),
+        ("gpupools/planned/plan.py", "gpupools.preview.printed"),
         ("gpupools/planned/plan.py", "gpupools.providers.aws"),
         ("gpupools/planned/plan.py", "gpupools.environment.stack"),
         ("gpupools/known/gpus.py", "gpupools.asked.spec"),
@@ -62,12 +64,12 @@ def test_the_contracts_hold(copy: Path) -> None:
         ("providers/gpupools/providers/gcp/choices.py", "pulumi_gcp"),
         ("providers/gpupools/providers/aws/read_back.py", "pulumi_aws"),
         ("providers/gpupools/providers/aws/edits.py", "gpupools.providers.gcp.edits"),
-        ("preview/gpupools/preview/schema.py", "gpupools.providers.azure.arm"),
+        ("preview/gpupools/preview/sdk_schema.py", "gpupools.providers.azure.arm"),
         ("components/gpupools/components/clusters.py", "gpupools.providers.aws.resources"),
         ("policies/gpupools/policies/rules.py", "gpupools.components.clusters"),
         ("components/gpupools/components/clusters.py", "gpupools.policies.rules"),
-        ("policies/gpupools/policies/rules.py", "gpupools.preview.report"),
-        ("preview/gpupools/preview/report.py", "gpupools.commands.check"),
+        ("policies/gpupools/policies/rules.py", "gpupools.preview.printed"),
+        ("preview/gpupools/preview/printed.py", "gpupools.commands.check"),
     ],
 )
 def test_an_import_against_the_flow_is_refused(file: str, imported: str, copy: Path) -> None:
@@ -110,3 +112,30 @@ def test_the_page_lists_the_folders_in_the_order_of_the_contract() -> None:
 
     assert set(listed) == set().union(*layers)
     assert [places[name] for name in listed] == sorted(places[name] for name in listed)
+
+
+ONE_NAME_FOR_SEVERAL = {
+    "__init__.py": "Python's own",
+    "__main__.py": "Python's own",
+    "serve.py": "gpupools.components.serve and gpupools.policies.serve are what a plugin of one's own imports",
+    # What every cloud fills in, each in a file of the name of the one that says what there is to fill in.
+    "access.py": "gpupools/asked says how a cluster's API is reached, each cloud with which program",
+    "described.py": "gpupools/planned says how a cluster is looked up, each cloud with which command",
+    "karpenter.py": "gpupools/read reads the objects, each cloud its provider's part of them",
+    "outside.py": "gpupools/planned says what is read of pools made by other means, each cloud reads them",
+    "reserved.py": "gpupools/known has the form of the rules, each cloud its own rules",
+}
+"""Names of files that may stand more than once, and why a reader can tell them apart."""
+
+
+def test_no_two_files_have_one_name() -> None:
+    clouds = {path.parent for path in ROOT.glob("providers/gpupools/providers/*/resources.py")}
+    commands = ROOT / "gpupools" / "commands"  # each named after its command, whatever it shows
+    found: dict[str, set[str]] = defaultdict(set)
+    for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
+        if path.parent != commands or path.stem not in COMMANDS:
+            found[path.name].add("a cloud's" if path.parent in clouds else str(path.relative_to(ROOT)))
+    twice = {name: sorted(places) for name, places in found.items() if len(places) > 1}
+
+    assert {name: places for name, places in twice.items() if name not in ONE_NAME_FOR_SEVERAL} == {}
+    assert not ONE_NAME_FOR_SEVERAL.keys() - twice.keys(), "stands once now; take it out"

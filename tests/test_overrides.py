@@ -15,7 +15,7 @@ from gpupools.asked.overrides import Overridable
 from gpupools.base.errors import Rejected
 from gpupools.environment.stack import plan_config
 from gpupools.planned.cloud import Cloud
-from gpupools.preview.schema import check_property_path
+from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers import clouds
 from gpupools.providers.aws import boot
 from gpupools.providers.gcp.pool_settings import RESERVED_METADATA

@@ -106,7 +106,7 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "1 -> 2",
     ): "one byte beyond the bound shows that there is too much, and so do two",
     (
-        "components/gpupools/components/declared.py",
+        "components/gpupools/components/declared_components.py",
         'return {"cloud": cloud.name, **cloud.cluster.place_of(cluster)}',
         "'cloud' -> 'cloud-mutant'",
     ): "both places that are compared get the key",
@@ -147,17 +147,17 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "pool.trust.namespaces or [] -> pool.trust.namespaces",
     ): "a quota, which is asked for above, stands beside namespaces alone",
     (
-        "preview/gpupools/preview/pack.py",
+        "preview/gpupools/preview/pack_process.py",
         "threading.Thread(target=_drain, args=(process.stdout, lines.put), daemon=True).start()",
         "True -> False",
     ): "the process is ended whatever happens, and the thread with it",
     (
-        "preview/gpupools/preview/report.py",
+        "preview/gpupools/preview/printed.py",
         "width = max((len(verdict.policy) for verdict in verdicts), default=0)",
         "0 -> 1",
     ): "without verdicts no line has a width",
     (
-        "preview/gpupools/preview/schema.py",
+        "preview/gpupools/preview/sdk_schema.py",
         'fix = nearest("" if hidden else bare, map(str, allowed), most=20)',
         "'' -> '-mutant'",
     ): "no value is like either, so both list what is known",
@@ -343,7 +343,7 @@ def _told(node: ast.AST, changed: ast.AST) -> tuple[str, ast.AST]:
 
 
 class PackInThisProcess:
-    """Answers what `preview.pack.PolicyPackProcess` answers, from this process' own rules."""
+    """Answers what `preview.pack_process.PolicyPackProcess` answers, from this process' own rules."""
 
     def __init__(self, folder: Path | None = None, *, stack: str = "preview", config: Any = None) -> None:
         self._config: Mapping[str, Any] = config or {}
@@ -358,10 +358,10 @@ class PackInThisProcess:
     def analyze(self, urn: str, type_: str, name: str, properties: Any, options: Any = None) -> list[Any]:
         """Judge one resource by every rule that one resource decides."""
         from gpupools.policies import pack, rules
+        from gpupools.policies.declared_software import is_software, read_software
         from gpupools.policies.finding import Context, told
-        from gpupools.policies.software import is_software, read_software
         from gpupools.policies.wire import decoded
-        from gpupools.preview.pack import Diagnostic, as_engine_sends
+        from gpupools.preview.pack_process import Diagnostic, as_engine_sends
 
         inputs = decoded(as_engine_sends(properties))
         pools, said = pack.read_pools(type_, inputs), []
@@ -381,9 +381,9 @@ class PackInThisProcess:
     def analyze_stack(self, resources: Iterable[Any]) -> list[Any]:
         """Judge the whole stack by every rule that sees it."""
         from gpupools.policies import pack, stack_rules
-        from gpupools.policies.declared import DeclaredStack
+        from gpupools.policies.declared_stack import DeclaredStack
         from gpupools.policies.finding import Context, told
-        from gpupools.preview.pack import Diagnostic, as_engine_sends
+        from gpupools.preview.pack_process import Diagnostic, as_engine_sends
 
         def wired(given: Any) -> Any:
             each: Any = SimpleNamespace(**{name: getattr(given, name) for name in ("urn", "name", "parent")})
@@ -418,9 +418,9 @@ class InFork:
     def pytest_configure(self) -> None:
         """Exchange the process that runs the policy pack."""
         if self._pack_here:
-            from gpupools.preview import pack
+            from gpupools.preview import pack_process
 
-            vars(pack)["PolicyPackProcess"] = PackInThisProcess
+            vars(pack_process)["PolicyPackProcess"] = PackInThisProcess
 
 
 class Calls(InFork):

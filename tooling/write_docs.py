@@ -32,15 +32,15 @@ from gpupools.asked.runtime_spec import RuntimeSpec, Trust
 from gpupools.asked.spec import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
 from gpupools.base.taints import Taint
 from gpupools.known.catalogue import InstanceType
+from gpupools.known.glossary import NEEDS_HEADERS, sharing_needs, words
 from gpupools.known.gpus import gpu_models
 from gpupools.known.mig import profiles
-from gpupools.known.words import NEEDS_HEADERS, sharing_needs, words
 from gpupools.planned.cloud import Cloud, Verdict, Wish
 from gpupools.planned.matrix import MatrixRow, matrix
 from gpupools.planned.plan import refusals
 from gpupools.policies.documents.terraform_plan import types_read as terraform_types
 from gpupools.policies.finding import Rule
-from gpupools.policies.scripts import COMMAND, ELSEWHERE, commands
+from gpupools.policies.script_commands import COMMAND, ELSEWHERE, commands
 from gpupools.policies.stack_rules import ALL_RULES
 from gpupools.policies.understood import rows as kind_rows
 from gpupools.providers import clouds

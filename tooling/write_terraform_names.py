@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
-from gpupools.preview.schema import _members, _shape_of_class, _shape_of_token
+from gpupools.preview.sdk_schema import _members, _shape_of_class, _shape_of_token
 from gpupools.providers.sdk_internals import is_input_type
 
 FILE = Path(str(files("gpupools.policies.documents") / "terraform_names.json"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from gpupools.environment.stackfile import NAMESPACE, read_stack_file
 from gpupools.preview.command import PROGRAM
-from gpupools.preview.program import Preview, preview_program
+from gpupools.preview.program_run import Preview, preview_program
 
 ROOT = Path(__file__).resolve().parent.parent
 URNS = ROOT / "tests" / "urns.txt"

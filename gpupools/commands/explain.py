@@ -16,9 +16,9 @@ from gpupools.base.tables import tell_table
 from gpupools.commands.schema import stack_schema
 from gpupools.commands.stack_text import cluster_schema
 from gpupools.commands.words import examples
+from gpupools.known.glossary import NEEDS_HEADERS, sharing_needs, words
 from gpupools.known.gpus import match_gpu_model
 from gpupools.known.other_keys import known_elsewhere, other_keys
-from gpupools.known.words import NEEDS_HEADERS, sharing_needs, words
 from gpupools.planned.cloud import Verdict, nearest_cloud
 from gpupools.planned.matrix import matrix
 from gpupools.providers import clouds

@@ -441,7 +441,7 @@ def _declared(
         Rejected: The program or an SDK refuses something.
     """
     program = import_module("gpupools.preview.command").PROGRAM
-    run: Callable[..., Any] = import_module("gpupools.preview.program").preview_program
+    run: Callable[..., Any] = import_module("gpupools.preview.program_run").preview_program
     with planned(plan, config, clouds()):
         preview = run(program, "import", NAMESPACE, {f"{NAMESPACE}:{key}": value for key, value in config.items()})
     if preview.problems:

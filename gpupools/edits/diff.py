@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from gpupools.asked.overrides import tellable
 from gpupools.asked.spec import Cluster, Late, StackOutput
 from gpupools.base.taints import Taint
-from gpupools.edits.told import shown, told
+from gpupools.edits.value_changes import shown, told
 from gpupools.environment.stack import Stack, StackPlan
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit, plan_edits

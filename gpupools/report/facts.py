@@ -11,7 +11,7 @@ from gpupools.environment.stack import StackPlan
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.planned.tolerations import tolerates
-from gpupools.preview.report import PolicyVerdict
+from gpupools.preview.printed import PolicyVerdict
 from gpupools.runtime.owners import tolerations_of
 
 STAYS = "its pools stay until pulumi destroy, and no update sees them"

@@ -8,8 +8,8 @@ from gpupools.edits.diff import PoolChange
 from gpupools.planned.labels import TRUST_LABEL
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import RuntimePlan
-from gpupools.preview.report import PolicyVerdict
-from gpupools.preview.report import offers as offers_of
+from gpupools.preview.printed import PolicyVerdict
+from gpupools.preview.printed import offers as offers_of
 from gpupools.report.drawing import Drawings
 from gpupools.report.facts import STAYS, StackReport, Tolerations, nodes_in_words
 from gpupools.report.html import Html, element, html

@@ -14,7 +14,7 @@ from pulumi.runtime.stack import run_pulumi_func
 
 from gpupools.components.clusters import addresses, declaring, told_apart
 from gpupools.environment.stack import parse_cluster
-from gpupools.preview.program import preview_program
+from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -24,7 +24,7 @@ from pulumi.runtime.proto import (
 )
 
 from gpupools.base.version import version
-from gpupools.components import declared, package
+from gpupools.components import declared_components, package
 from gpupools.preview.monitor import DeclaredResource, StrictMonitor, plain_struct
 
 Construct = Callable[..., Any]
@@ -38,8 +38,8 @@ def host(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Import the host, its `google.rpc.Status` being Google's own: a second one would break Google's clients here."""
     sys.modules.setdefault("pulumi.runtime.proto.status_pb2", import_module("google.rpc.status_pb2"))
     found = import_module("gpupools.components.host")
-    monkeypatch.setattr(declared, "hosted", True)
-    monkeypatch.setattr(declared, "_HOSTED", {})
+    monkeypatch.setattr(declared_components, "hosted", True)
+    monkeypatch.setattr(declared_components, "_HOSTED", {})
     return found
 
 
@@ -209,9 +209,9 @@ def test_the_process_serves_these_answers_to_the_engine_that_started_it(
 ) -> None:
     served = import_module("gpupools.components.serve")
     started: list[Any] = []
-    monkeypatch.setattr(served, "main", lambda *given: started.append((*given, declared.hosted)))
+    monkeypatch.setattr(served, "main", lambda *given: started.append((*given, declared_components.hosted)))
     monkeypatch.setattr(served.server, "ProviderServicer", served.server.ProviderServicer)
-    monkeypatch.setattr(declared, "hosted", False)
+    monkeypatch.setattr(declared_components, "hosted", False)
     monkeypatch.setattr(sys, "argv", ["components", "127.0.0.1:1", "--logtostderr"])
     served.serve()
 

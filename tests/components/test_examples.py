@@ -7,8 +7,8 @@ import pytest
 import yaml
 
 from gpupools.policies.pack import complaints
-from gpupools.preview.program import Preview, preview_program
-from gpupools.preview.schema import UNKNOWN
+from gpupools.preview.program_run import Preview, preview_program
+from gpupools.preview.sdk_schema import UNKNOWN
 
 EXAMPLES = sorted((Path(__file__).resolve().parents[2] / "examples").glob("*/Pulumi.yaml"))
 

@@ -9,10 +9,10 @@ import yaml
 
 from gpupools.asked.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
 from gpupools.base.errors import Rejected
-from gpupools.components import declared, package
+from gpupools.components import declared_components, package
 from gpupools.components.gpu_node_pool import GpuNodePoolArgs, NodesArgs, PoolArgs, SharingArgs, plan_args
-from gpupools.preview.program import Preview, preview_program
-from gpupools.preview.schema import UNKNOWN
+from gpupools.preview.program_run import Preview, preview_program
+from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.providers import clouds
 
 RunProgram = Callable[[str], Preview]
@@ -491,14 +491,14 @@ def test_components_that_a_host_serves_are_held_against_each_other(
     preview: RunProgram, monkeypatch: pytest.MonkeyPatch, first: str, second: str, said: list[str]
 ) -> None:
     """A host gets a connection of its own for each component, and runs with and without preview in one process."""
-    monkeypatch.setattr(declared, "hosted", True)
-    monkeypatch.setattr(declared, "_HOSTED", {})
+    monkeypatch.setattr(declared_components, "hosted", True)
+    monkeypatch.setattr(declared_components, "_HOSTED", {})
     before = preview(PROGRAM + first)
     after = preview(PROGRAM + second)
 
     assert before.problems == []
     assert [str(problem).removeprefix("component_name: ") for problem in after.problems] == said
-    monkeypatch.setattr(declared, "_HOSTED", {False: declared._HOSTED[True]})
+    monkeypatch.setattr(declared_components, "_HOSTED", {False: declared_components._HOSTED[True]})
     assert preview(PROGRAM + second).problems == []
 
 

@@ -22,9 +22,9 @@ from gpupools.planned.cloud import Verdict
 from gpupools.planned.runtime_plan import RuntimePlan
 from gpupools.preview.command import preview_file
 from gpupools.preview.monitor import DeclaredResource
-from gpupools.preview.program import Preview, preview_program
-from gpupools.preview.report import Report
-from gpupools.preview.schema import UNKNOWN
+from gpupools.preview.printed import Report
+from gpupools.preview.program_run import Preview, preview_program
+from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.providers import clouds
 
 RunProgram = Callable[[str], Preview]

@@ -9,8 +9,8 @@ import pytest
 from gpupools.asked.spec import LATE
 from gpupools.base.errors import Rejected
 from gpupools.environment.stack import parse_cluster
-from gpupools.preview.program import Preview
-from gpupools.preview.schema import UNKNOWN
+from gpupools.preview.program_run import Preview
+from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.providers import clouds
 
 RunProgram = Callable[[str], Preview]

@@ -8,7 +8,7 @@ import pytest
 from gpupools.environment.check import CheckedFile, check_stack_file
 from gpupools.environment.stackfile import NAMESPACE
 from gpupools.policies.understood import unread
-from gpupools.preview.program import preview_program
+from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"

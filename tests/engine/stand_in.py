@@ -28,7 +28,7 @@ from google.protobuf import any_pb2, empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2_grpc
 from pulumi.runtime.proto import provider_pb2 as pb
 
-from gpupools.preview.schema import UNKNOWN, check_inputs, knows
+from gpupools.preview.sdk_schema import UNKNOWN, check_inputs, knows
 
 STATE = "GPUPOOLS_STAND_IN_STATE"
 """Environment variable with the path of the JSON file."""

@@ -11,8 +11,8 @@ import pytest
 from gpupools.asked.spec import MODES, StackPool
 from gpupools.commands.cli import main
 from gpupools.commands.explain import _found
+from gpupools.known.glossary import NEEDS_HEADERS, sharing_needs, words
 from gpupools.known.other_keys import other_keys
-from gpupools.known.words import NEEDS_HEADERS, sharing_needs, words
 from gpupools.planned.cloud import Verdict
 from gpupools.planned.matrix import matrix
 from gpupools.policies.stack_rules import ALL_RULES

@@ -18,7 +18,7 @@ from gpupools.edits.diff import diff, record
 from gpupools.edits.guard import Earlier, judge
 from gpupools.environment.check import check_stack_file
 from gpupools.preview.command import PROGRAM
-from gpupools.preview.program import preview_program
+from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
 from tests.engine.outside_pools import OutsidePool, aks_pool, eks_pool, gke_pool
 

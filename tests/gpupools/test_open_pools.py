@@ -8,7 +8,7 @@ import pytest
 
 from gpupools.base.taints import GPU_TAINT
 from gpupools.planned.pool_facts import UNKNOWN, Open
-from gpupools.policies.declared import Declared, DeclaredStack
+from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.finding import Context
 from gpupools.policies.stack_rules import STACK_RULES
 from gpupools.providers import clouds

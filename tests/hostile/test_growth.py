@@ -19,9 +19,9 @@ from gpupools.base.errors import Rejected
 from gpupools.commands.diff import compare
 from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import MOST_CLUSTERS
-from gpupools.policies.declared import MOST_OWNERS
+from gpupools.policies.declared_stack import MOST_OWNERS
 from gpupools.policies.documents.judging import Config, judge_file
-from gpupools.policies.owners import MOST_PAIRS
+from gpupools.policies.meetings import MOST_PAIRS
 from gpupools.providers import clouds
 from gpupools.providers.aws.boot import MOST_USER_DATA
 from gpupools.providers.aws.user_data import read_user_data

@@ -13,7 +13,7 @@ import pytest
 from google.protobuf import json_format, struct_pb2
 from pulumi.runtime.proto import analyzer_pb2
 
-from gpupools.preview.pack import Diagnostic, PolicyPackProcess, StackResource
+from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess, StackResource
 from tests.hostile.growth import ratio
 from tests.hostile.stacks import (
     CLUSTER,

@@ -14,7 +14,7 @@ from gpupools.policies.configuration import config_problems
 from gpupools.policies.finding import Context
 from gpupools.policies.pack import read_pools
 from gpupools.policies.rules import CUSTOMISED
-from gpupools.preview.report import by_hand_lines
+from gpupools.preview.printed import by_hand_lines
 from gpupools.providers import clouds
 from gpupools.providers.aws.boot import al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.by_hand import is_plain

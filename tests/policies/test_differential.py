@@ -18,7 +18,7 @@ from gpupools.policies.finding import Context
 from gpupools.policies.pack import read_pools
 from gpupools.policies.rules import RULES
 from gpupools.policies.wire import plain
-from gpupools.preview.pack import PolicyPackProcess
+from gpupools.preview.pack_process import PolicyPackProcess
 from tests.policies.oracle import (
     ADVISORY,
     PASS,

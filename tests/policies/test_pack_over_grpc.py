@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import struct_pb2
 
 from gpupools.policies.stack_rules import ALL_RULES
-from gpupools.preview.pack import Diagnostic, PolicyPackProcess, StackResource
+from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 SIGNATURE = "4dabf18193072939515e22adb298388d"

@@ -13,7 +13,7 @@ from google.protobuf import struct_pb2
 from gpupools.commands.cli import main
 from gpupools.policies.documents.judging import judge_file, judge_waivers, read_config
 from gpupools.policies.waivers import Waiver, scope, wrong
-from gpupools.preview.pack import Diagnostic, PolicyPackProcess, StackResource
+from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess, StackResource
 
 TAINTED = "gpu-pool-tainted"
 CURRENT = "gpu-waiver-current"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.preview.program import Preview, preview_program
+from gpupools.preview.program_run import Preview, preview_program
 
 RunProgram = Callable[..., Preview]
 

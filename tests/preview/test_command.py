@@ -17,7 +17,7 @@ from gpupools.base.errors import Problem
 from gpupools.environment.check import CheckedFile, check_stack_file
 from gpupools.preview import command
 from gpupools.preview.command import PROGRAM, preview_file, run
-from gpupools.preview.report import Report
+from gpupools.preview.printed import Report
 from gpupools.providers import clouds
 
 ROOT = Path(__file__).resolve().parents[2]

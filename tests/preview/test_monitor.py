@@ -9,8 +9,8 @@ import pytest
 from pulumi.runtime.proto import resource_pb2
 
 from gpupools.preview.monitor import DeclaredResource, Refused, StrictMonitor, plain_struct
-from gpupools.preview.program import Preview
-from gpupools.preview.schema import SECRET, SIGNATURE, UNKNOWN
+from gpupools.preview.program_run import Preview
+from gpupools.preview.sdk_schema import SECRET, SIGNATURE, UNKNOWN
 from tests.preview.conftest import RunProgram
 
 COMPONENT = """

@@ -13,7 +13,7 @@ import pulumi_policy
 import pytest
 from google.protobuf import json_format, struct_pb2
 
-from gpupools.preview.pack import (
+from gpupools.preview.pack_process import (
     _MAX_MESSAGE_BYTES,
     PackInfo,
     PolicyInfo,
@@ -112,7 +112,7 @@ def test_a_diagnostic_belongs_to_the_resource_that_was_judged(running: PolicyPac
 
 def test_the_process_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     program = (
-        "import os, pathlib, signal, sys; from gpupools.preview.pack import PolicyPackProcess\n"
+        "import os, pathlib, signal, sys; from gpupools.preview.pack_process import PolicyPackProcess\n"
         "with PolicyPackProcess(pathlib.Path(sys.argv[1])) as pack:\n"
         "    print(pack.pid, flush=True)\n"
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
@@ -240,7 +240,7 @@ def test_an_error_in_a_policy_of_the_stack_is_one_of_no_resource(running: Policy
 def test_a_policy_that_takes_too_long_is_a_clear_failure(
     running: PolicyPackProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("gpupools.preview.pack._CALL_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("gpupools.preview.pack_process._CALL_TIMEOUT_S", 0.2)
     with pytest.raises(PolicyPackFailed) as caught:
         messages(running, "sleep")
 

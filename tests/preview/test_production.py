@@ -11,7 +11,7 @@ import pytest
 from gpupools.asked.spec import LATE
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import StrictMonitor
-from gpupools.preview.program import Preview, preview_program
+from gpupools.preview.program_run import Preview, preview_program
 
 CONFIG: dict[str, Any] = {
     "gpupools:production": True,

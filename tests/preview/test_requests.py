@@ -9,7 +9,7 @@ from google.protobuf import empty_pb2, struct_pb2
 from pulumi.runtime.proto import alias_pb2, callback_pb2, resource_pb2
 
 from gpupools.preview.monitor import Refused, StrictMonitor, plain_struct
-from gpupools.preview.schema import UNKNOWN
+from gpupools.preview.sdk_schema import UNKNOWN
 
 SDKS = (pulumi_gcp.container,)
 Request = resource_pb2.RegisterResourceRequest

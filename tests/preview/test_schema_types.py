@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pulumi.runtime import rpc
 
-from gpupools.preview.schema import RESOURCE, SECRET, SIGNATURE, UNKNOWN, check_inputs, check_property_path, knows
+from gpupools.preview.sdk_schema import RESOURCE, SECRET, SIGNATURE, UNKNOWN, check_inputs, check_property_path, knows
 from tests.preview import made_up_sdk
 from tests.preview.made_up_sdk import THING, registered
 

@@ -20,7 +20,7 @@ from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource, StrictMonitor
-from gpupools.preview.program import Preview, preview_program
+from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.choices import EksChoices

@@ -13,7 +13,7 @@ from gpupools.base.errors import Rejected
 from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool
-from gpupools.preview.program import Preview, preview_program
+from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.choices import AksChoices

@@ -29,7 +29,7 @@ from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.boot import BOTTLEROCKET_MIG
 from gpupools.providers.aws.choices import EksChoices, accelerator_name
-from gpupools.providers.aws.images import IMAGES, ULTRASERVER_FAMILIES, family
+from gpupools.providers.aws.node_images import IMAGES, ULTRASERVER_FAMILIES, family
 from gpupools.providers.aws.resources import _refuse_beside, create_pool, create_provider
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"

@@ -17,7 +17,7 @@ from botocore.model import (  # type: ignore[import-untyped]
 )
 from botocore.validate import ParamValidator  # type: ignore[import-untyped]
 
-from gpupools.preview.schema import UNKNOWN
+from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.providers.aws import CLOUD
 from tests.providers import aws_pools
 

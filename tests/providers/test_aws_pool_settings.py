@@ -18,12 +18,12 @@ from gpupools.asked.pool_parts import SETTINGS as NAMES
 from gpupools.asked.pool_parts import given_settings
 from gpupools.base.errors import Rejected
 from gpupools.environment.check import check_stack_file
-from gpupools.preview.schema import check_property_path
+from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers import aws as aws_provider
 from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.conflicts import CAPACITY_BLOCK_FAMILIES, LISTS
-from gpupools.providers.aws.images import BOTTLEROCKET, ULTRASERVER_FAMILIES, family
+from gpupools.providers.aws.node_images import BOTTLEROCKET, ULTRASERVER_FAMILIES, family
 from gpupools.providers.aws.pool_settings import (
     LAUNCH_TEMPLATE,
     NODE_GROUP,

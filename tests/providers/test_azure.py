@@ -16,7 +16,7 @@ from gpupools.known.mig import profile, profiles
 from gpupools.planned.cloud import Choices, Verdict
 from gpupools.planned.plan import POOL_LABEL
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
-from gpupools.preview.schema import check_inputs, check_property_path
+from gpupools.preview.sdk_schema import check_inputs, check_property_path
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.choices import MIG_MODELS, WITHOUT_AKS_DRIVER, gpu_instance_profile
 from gpupools.providers.azure.cluster import AksCluster

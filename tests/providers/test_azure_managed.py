@@ -17,13 +17,13 @@ from gpupools.planned.cloud import Verdict
 from gpupools.planned.labels import GPU_PRESENT_LABEL
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.pool_facts import UNKNOWN, By
-from gpupools.policies.declared import Declared, DeclaredStack
+from gpupools.policies.declared_software import read_software
+from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.finding import Context
 from gpupools.policies.rules import judge_pool
-from gpupools.policies.software import read_software
 from gpupools.policies.stack_rules import STACK_RULES
-from gpupools.preview.schema import SECRET, SIGNATURE, check_inputs, check_property_path
-from gpupools.preview.schema import UNKNOWN as LATE
+from gpupools.preview.sdk_schema import SECRET, SIGNATURE, check_inputs, check_property_path
+from gpupools.preview.sdk_schema import UNKNOWN as LATE
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.arm import NEWER, aks_kind, nvidia_problems
 from gpupools.providers.azure.choices import MANAGED_API_VERSION, MANAGED_MIG_API_VERSION

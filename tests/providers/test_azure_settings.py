@@ -17,7 +17,7 @@ from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import parse_pool
 from gpupools.planned.plan import POOL_LABEL
 from gpupools.planned.tolerations import tolerations_for
-from gpupools.preview.schema import check_inputs, check_property_path
+from gpupools.preview.sdk_schema import check_inputs, check_property_path
 from gpupools.providers import azure, clouds
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool

@@ -11,7 +11,7 @@ from google.protobuf import json_format
 from gpupools.asked.pool_parts import given_settings
 from gpupools.environment.check import check_stack_file
 from gpupools.preview.monitor import DeclaredResource
-from gpupools.preview.program import preview_program
+from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
 from gpupools.providers.gcp import CLOUD
 from gpupools.providers.gcp.read_back import NODE_POOL

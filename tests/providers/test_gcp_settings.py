@@ -10,7 +10,7 @@ from pulumi._types import input_type_py_to_pulumi_names, input_type_types
 
 from gpupools.asked.pool_parts import SETTINGS
 from gpupools.base.taints import GPU_TAINT, Effect, Taint
-from gpupools.preview.report import by_hand_lines
+from gpupools.preview.printed import by_hand_lines
 from gpupools.providers import gcp
 from gpupools.providers.gcp.edits import edits, replacing
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE

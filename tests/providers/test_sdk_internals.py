@@ -11,18 +11,18 @@ from pathlib import Path
 import pytest
 
 from gpupools.policies import pack
-from gpupools.preview import schema, sdk
+from gpupools.preview import lighter_sdk, sdk_schema
 from gpupools.providers import sdk_aliases, sdk_internals
 from tests.one_pool import GKE
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("gpupools", "providers", "components", "policies", "preview", "stacks")
-PLACES = {sdk_internals.__file__, sdk_aliases.__file__, sdk.__file__, pack.__file__}
+PLACES = {sdk_internals.__file__, sdk_aliases.__file__, lighter_sdk.__file__, pack.__file__}
 """The modules that may use such names: the first says so in one sentence without them, the others go on without."""
 
 
 def test_the_installed_sdk_has_every_name_we_use() -> None:
-    names = [*(path.split(":") for path in sdk_internals.NAMES), *sdk.REPLACED]
+    names = [*(path.split(":") for path in sdk_internals.NAMES), *lighter_sdk.REPLACED]
     missing = [f"{module}.{name}" for module, name in names if not hasattr(import_module(module), name)]
 
     assert missing + pack.gone() == [], f"pulumi {version('pulumi')}, pulumi-policy {version('pulumi_policy')}"
@@ -35,9 +35,9 @@ def test_the_version_named_is_the_one_that_is_tested() -> None:
 def test_the_envelopes_on_the_wire_are_those_of_the_sdk() -> None:
     rpc = import_module("pulumi.runtime.rpc")
 
-    assert rpc._special_sig_key == schema.SIGNATURE
-    assert rpc._special_secret_sig == schema.SECRET
-    assert rpc._special_resource_sig == schema.RESOURCE
+    assert rpc._special_sig_key == sdk_schema.SIGNATURE
+    assert rpc._special_secret_sig == sdk_schema.SECRET
+    assert rpc._special_resource_sig == sdk_schema.RESOURCE
 
 
 def internals(path: Path) -> list[str]:
@@ -110,7 +110,7 @@ def test_a_preview_goes_on_without_what_only_saves_time(name: str) -> None:
         del module.{attribute}
         from gpupools.policies import pack
         pack.judge_once()
-        from gpupools.preview.sdk import without_what_only_an_engine_reads
+        from gpupools.preview.lighter_sdk import without_what_only_an_engine_reads
         with without_what_only_an_engine_reads():
             print("on")
     """)

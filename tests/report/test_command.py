@@ -224,7 +224,7 @@ def test_without_the_sdk_the_page_says_that_no_policy_was_asked(
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return real(name, *rest, **named)
 
-    for name in ("gpupools.preview.pack", "gpupools.preview.program"):
+    for name in ("gpupools.preview.pack_process", "gpupools.preview.program_run"):
         monkeypatch.delitem(__import__("sys").modules, name, raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
 

@@ -13,7 +13,7 @@ from gpupools.base.output import mermaid_text
 from gpupools.commands.cli import main
 from gpupools.edits.comparison import Comparison, compare_files
 from gpupools.environment.check import Located, check_stack_file
-from gpupools.preview.report import PolicyVerdict, Violation
+from gpupools.preview.printed import PolicyVerdict, Violation
 from gpupools.providers import clouds
 from gpupools.report.comment import MARKER, comment
 from gpupools.report.facts import StackReport

@@ -10,7 +10,7 @@ import pytest
 from gpupools.base.errors import Problem
 from gpupools.commands.cli import main
 from gpupools.environment.check import Located, check_stack_file
-from gpupools.preview.report import PolicyVerdict, Violation
+from gpupools.preview.printed import PolicyVerdict, Violation
 from gpupools.providers import clouds
 from gpupools.report.facts import StackReport
 from gpupools.report.page import MOST_FINDINGS, page

@@ -15,7 +15,7 @@ from gpupools.components.arguments import (
     unknown_arguments,
 )
 from gpupools.components.clusters import declaring
-from gpupools.components.declared import apart, place_of, pool_problems
+from gpupools.components.declared_components import apart, place_of, pool_problems
 from gpupools.edits.guard import RECORD
 from gpupools.environment.stack import bad_key, never_a_key, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool

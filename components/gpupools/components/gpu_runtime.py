@@ -17,9 +17,9 @@ from gpupools.components.arguments import (
     parse_cluster_argument,
     unknown_arguments,
 )
-from gpupools.components.declared import place_of, runtime_problems
+from gpupools.components.declared_components import place_of, runtime_problems
 from gpupools.components.gpu_node_pool import PoolArgs
-from gpupools.components.kubernetes_objects import declare_object, declare_release
+from gpupools.components.kubernetes_resources import declare_object, declare_release
 from gpupools.edits.guard import RECORD
 from gpupools.environment.stack import bad_key, parse_pool
 from gpupools.planned.plan import PoolPlan, plan_pool

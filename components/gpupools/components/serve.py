@@ -4,12 +4,12 @@ import sys
 
 from pulumi.provider import main, server
 
-from gpupools.components import declared
+from gpupools.components import declared_components
 from gpupools.components.host import Components, Servicer
 
 
 def serve() -> None:
     """Serve until the engine ends the process."""
-    declared.hosted = True
+    declared_components.hosted = True
     vars(server)["ProviderServicer"] = Servicer  # there is no other way to hand it in
     main(Components(), sys.argv[1:])

@@ -9,8 +9,8 @@ from typing import Any
 
 from gpupools.base.errors import shown
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
-from gpupools.policies.declared import DeclaredStack
-from gpupools.policies.software import DeclaredSoftware
+from gpupools.policies.declared_software import DeclaredSoftware
+from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.waivers import KEY, SCHEMA, Waiver
 
 DOCS = "docs/policies.md"

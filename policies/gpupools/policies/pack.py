@@ -38,10 +38,10 @@ from pulumi_policy.secret import Secret
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import waivers
 from gpupools.policies.components import Said, repeats, said
-from gpupools.policies.declared import Declared, DeclaredStack, cut_short, shows_gpus
+from gpupools.policies.declared_software import DeclaredSoftware, is_software, read_software
+from gpupools.policies.declared_stack import Declared, DeclaredStack, cut_short, shows_gpus
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
 from gpupools.policies.rules import RULES, TAINTED, taint_can_be_added
-from gpupools.policies.software import DeclaredSoftware, is_software, read_software
 from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, STACK_RULES, UNDERSTOOD
 from gpupools.policies.understood import too_large, unread
 from gpupools.policies.waivers import Waiver

@@ -6,8 +6,8 @@ from typing import Any
 
 from gpupools.known.version_floors import Floor, below_floor
 from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.policies.declared_software import CHARTS, IMAGES, DeclaredSoftware, known_image, split_image, value_at
 from gpupools.policies.finding import Context, Finding
-from gpupools.policies.software import CHARTS, IMAGES, DeclaredSoftware, known_image, split_image, value_at
 from gpupools.runtime.charts import charts
 
 # A range as Helm takes it: https://github.com/Masterminds/semver#checking-version-constraints

@@ -1,7 +1,7 @@
 """What every declared GPU pool must satisfy: pure functions on the facts read back from its inputs, in one place.
 
 Owns the rules that one resource decides. Those that need the whole stack are in `policies.stack_rules`. How inputs
-are read belongs to each cloud's `read_pools` and to `policies.software`, how a rule meets the Pulumi engine to
+are read belongs to each cloud's `read_pools` and to `policies.declared_software`, how a rule meets the Pulumi engine to
 `policies.pack`.
 """
 

@@ -9,9 +9,10 @@ from gpupools.base.errors import shown
 from gpupools.base.taints import repels_cpu_pods
 from gpupools.planned.pool_facts import UNKNOWN, By
 from gpupools.policies import waivers
-from gpupools.policies.declared import DeclaredStack
+from gpupools.policies.declared_software import CLAIMS, PLUGIN
+from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Framework, Level, Rule, unknown_at_preview
-from gpupools.policies.owners import MOST_PAIRS, PIECES, Meetings, TooMany
+from gpupools.policies.meetings import MOST_PAIRS, PIECES, Meetings, TooMany
 from gpupools.policies.rules import (
     HARDENING,
     REASONS,
@@ -22,7 +23,6 @@ from gpupools.policies.rules import (
     untainted,
     weaknesses,
 )
-from gpupools.policies.software import CLAIMS, PLUGIN
 from gpupools.policies.understood import Unread
 from gpupools.policies.waivers import Waiver, scope
 

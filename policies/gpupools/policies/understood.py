@@ -25,8 +25,8 @@ from gpupools.base.errors import Rejected, shown
 from gpupools.base.patterns import FirstOf
 from gpupools.planned.cloud import Reading
 from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN
-from gpupools.policies.scripts import COMMAND, ELSEWHERE, HERE, command_line, cuts_taints, run
-from gpupools.policies.software import chart_name
+from gpupools.policies.declared_software import chart_name
+from gpupools.policies.script_commands import COMMAND, ELSEWHERE, HERE, command_line, cuts_taints, run
 from gpupools.providers import clouds
 from gpupools.read import holders
 from gpupools.read.effort import exhausted, spend

@@ -25,13 +25,13 @@ from gpupools.environment.repository import is_read, project_file, read_project
 from gpupools.environment.stack import planned
 from gpupools.environment.stackfile import NAMESPACE, stack_name
 from gpupools.environment.told import tell_located
-from gpupools.preview.report import PolicyVerdict, Report, Violation, no_report
+from gpupools.preview.printed import PolicyVerdict, Report, Violation, no_report
 from gpupools.providers import clouds
 
 if TYPE_CHECKING:
     from gpupools.preview.monitor import DeclaredResource
-    from gpupools.preview.pack import PolicyPackProcess
-    from gpupools.preview.program import Preview
+    from gpupools.preview.pack_process import PolicyPackProcess
+    from gpupools.preview.program_run import Preview
 
 PROGRAM = Path(str(files("gpupools.stacks") / "__main__.py"))
 """The program `pulumi up` runs."""
@@ -132,8 +132,8 @@ def preview_file(
     project = project_of(checked.file.path)
     config = {**checked.file.others, **{f"{NAMESPACE}:{key}": value for key, value in checked.file.config.items()}}
     # One import after the other: two threads that import Pulumi at once can meet in one of its import cycles.
-    pack = import_module("gpupools.preview.pack")
-    preview_program = import_module("gpupools.preview.program").preview_program
+    pack = import_module("gpupools.preview.pack_process")
+    preview_program = import_module("gpupools.preview.program_run").preview_program
     verdicts: tuple[PolicyVerdict, ...] = ()
     with ThreadPoolExecutor() as other:
         # The pack is a process of its own; it starts while this one loads the clouds' SDKs and runs the program.
@@ -194,7 +194,7 @@ def judge(pack: PolicyPackProcess, resources: list[DeclaredResource]) -> list[Po
         options, provider = _analyzer_options(resource), _analyzer_provider(resource, providers)
         properties = resource.request.object
         said += pack.analyze(resource.urn, resource.type, resource.name, properties, options, provider)
-    make = import_module("gpupools.preview.pack").StackResource
+    make = import_module("gpupools.preview.pack_process").StackResource
     said += pack.analyze_stack(
         make(
             urn=resource.urn,

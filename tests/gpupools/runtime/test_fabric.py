@@ -8,7 +8,7 @@ import pytest
 from gpupools.base.errors import Rejected
 from gpupools.environment.stack import plan_software, plan_stack
 from gpupools.planned.runtime_plan import Piece, RuntimePlan
-from gpupools.policies.software import read_software
+from gpupools.policies.declared_software import read_software
 from gpupools.providers import clouds
 from gpupools.runtime.charts import at
 from gpupools.runtime.planning import plan_runtimes

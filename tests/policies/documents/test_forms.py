@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.policies.declared_software import read_software
 from gpupools.policies.documents import text
 from gpupools.policies.documents.forms import read_document
 from gpupools.policies.documents.judging import Config, Judged, read_config
 from gpupools.policies.finding import Context, Finding, told
 from gpupools.policies.pinning import pinned
-from gpupools.policies.software import read_software
 
 URN = "urn:pulumi:dev::ml::aws:eks/nodeGroup:NodeGroup::gpu"
 TYPE = "aws:eks/nodeGroup:NodeGroup"

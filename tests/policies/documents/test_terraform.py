@@ -13,7 +13,7 @@ from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.documents.forms import read_document
 from gpupools.policies.documents.judging import Config, Judged, judge_file
 from gpupools.policies.documents.terraform_names import terraform_names
-from gpupools.preview.schema import check_inputs, knows
+from gpupools.preview.sdk_schema import check_inputs, knows
 from tooling.write_terraform_names import FILE, names
 
 HERE = Path(__file__).resolve().parent

@@ -17,10 +17,10 @@ from xml.etree import ElementTree as Xml
 import pytest
 import yaml
 
-from gpupools.policies import scripts
+from gpupools.policies import script_commands
 from gpupools.policies.documents import document, judging
 from gpupools.policies.documents.judging import Config, Judged
-from gpupools.policies.scripts import commands, run
+from gpupools.policies.script_commands import commands, run
 from gpupools.policies.understood import is_read, rows, unread
 from gpupools.providers import clouds
 
@@ -1255,8 +1255,8 @@ def test_a_long_script_is_looked_through_to_its_end(script: str, judge: Judge) -
 
 @pytest.mark.parametrize("length", range(60))
 def test_a_script_is_taken_apart_between_its_commands(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scripts, "_AT_ONCE", 40)
-    monkeypatch.setattr(scripts, "_LONGEST_LINE", 200)
+    monkeypatch.setattr(script_commands, "_AT_ONCE", 40)
+    monkeypatch.setattr(script_commands, "_LONGEST_LINE", 200)
     before = "x" * length
 
     for script in (f"{before}\n{UNTAINTS[0]}", f"{before} ;kubectl taint nodes \\\n --all \\\n nvidia.com/gpu-\n"):

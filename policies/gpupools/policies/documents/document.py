@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpupools.base.errors import Path
-from gpupools.policies.declared import Gap
-from gpupools.policies.software import is_software
+from gpupools.policies.declared_software import is_software
+from gpupools.policies.declared_stack import Gap
 from gpupools.policies.understood import is_read
 
 

@@ -15,7 +15,8 @@ from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import PoolFacts
 from gpupools.policies import configuration, waivers
 from gpupools.policies.components import Said, repeats, said
-from gpupools.policies.declared import ANSWERS, Declared, DeclaredStack, Gap, cut_short
+from gpupools.policies.declared_software import read_software
+from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack, Gap, cut_short
 from gpupools.policies.documents import terraform_plan, terraform_state
 from gpupools.policies.documents.document import MOST_POOLS, Document, Resource
 from gpupools.policies.documents.forms import read_document
@@ -23,7 +24,6 @@ from gpupools.policies.documents.terraform_sources import Sources
 from gpupools.policies.documents.text import without_collecting
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
 from gpupools.policies.rules import TAINTED
-from gpupools.policies.software import read_software
 from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, unfit
 from gpupools.policies.understood import is_read, readings, unread
 from gpupools.policies.waivers import Waiver

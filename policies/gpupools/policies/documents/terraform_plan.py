@@ -16,7 +16,7 @@ from typing import Any
 from gpupools.base.bounded_yaml import Value, parse_yaml
 from gpupools.base.errors import Problem, Rejected, shown
 from gpupools.planned.pool_facts import UNKNOWN
-from gpupools.policies.declared import Gap
+from gpupools.policies.declared_stack import Gap
 from gpupools.policies.documents import kubernetes
 from gpupools.policies.documents.document import Document, Resource, bounded
 from gpupools.policies.documents.terraform_names import Names, terraform_names

@@ -21,7 +21,7 @@ from gpupools.planned.node_resources import GPU_RESOURCE
 from gpupools.planned.node_resources import node_resources as offered_by
 from gpupools.providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.cluster import EksCluster
-from gpupools.providers.aws.images import (
+from gpupools.providers.aws.node_images import (
     AL2023,
     BOTTLEROCKET,
     IMAGES,

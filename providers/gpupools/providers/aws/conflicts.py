@@ -15,7 +15,7 @@ from gpupools.planned.cloud import Wish
 from gpupools.providers.aws import boot
 from gpupools.providers.aws.choices import IN_THE_TEMPLATE, at_machine, refusals, user_data
 from gpupools.providers.aws.cluster import EksCluster
-from gpupools.providers.aws.images import (
+from gpupools.providers.aws.node_images import (
     AL2023,
     BOTTLEROCKET,
     BOTTLEROCKET_SINCE,

@@ -12,8 +12,8 @@ from typing import Any
 from gpupools.base.bounded_yaml import parse_yaml
 from gpupools.base.errors import Rejected
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts, Reference
+from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.reach import reached
-from gpupools.policies.software import DeclaredSoftware
 from gpupools.policies.understood import Unread, missing_resources
 from gpupools.read.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
 from gpupools.read.inputs import joined, mapping

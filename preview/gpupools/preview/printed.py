@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from gpupools.planned.plan import PoolPlan
     from gpupools.planned.runtime_plan import RuntimePlan
     from gpupools.preview.monitor import DeclaredResource
-    from gpupools.preview.program import Preview
+    from gpupools.preview.program_run import Preview
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ import pytest
 
 from gpupools.base.errors import Problem
 from gpupools.preview.monitor import DeclaredResource
-from gpupools.preview.program import Preview
-from gpupools.preview.report import (
+from gpupools.preview.printed import (
     PolicyVerdict,
     Report,
     Violation,
@@ -19,6 +18,7 @@ from gpupools.preview.report import (
     short_type,
     tree,
 )
+from gpupools.preview.program_run import Preview
 from tests.preview.conftest import RunProgram
 from tests.providers.aws_pools import plan
 

@@ -9,7 +9,7 @@ import pulumi_gcp.container
 import pulumi_kubernetes.helm.v3
 import pytest
 
-from gpupools.preview.schema import SECRET, SIGNATURE, UNKNOWN, check_inputs, check_property_path, knows
+from gpupools.preview.sdk_schema import SECRET, SIGNATURE, UNKNOWN, check_inputs, check_property_path, knows
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 AGENT_POOL = "azure-native:containerservice:AgentPool"

@@ -29,9 +29,9 @@ from pulumi.runtime.settings import SETTINGS
 
 from gpupools.asked.spec import Late
 from gpupools.base.errors import Problem
+from gpupools.preview.lighter_sdk import without_what_only_an_engine_reads
 from gpupools.preview.monitor import DeclaredResource, Refused, StrictMonitor
-from gpupools.preview.schema import UNKNOWN
-from gpupools.preview.sdk import without_what_only_an_engine_reads
+from gpupools.preview.sdk_schema import UNKNOWN
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from google.protobuf.empty_pb2 import Empty
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE
 
-from gpupools.preview.schema import SECRET, SIGNATURE
+from gpupools.preview.sdk_schema import SECRET, SIGNATURE
 
 POLICIES = Path(str(files("gpupools.policies")))
 """The folder of this project's own pack."""

@@ -15,9 +15,9 @@ import pytest
 from pulumi.runtime import resource as registration
 
 from gpupools.asked.spec import LATE
-from gpupools.preview.program import preview_program
-from gpupools.preview.schema import UNKNOWN
-from gpupools.preview.sdk import without_what_only_an_engine_reads
+from gpupools.preview.lighter_sdk import without_what_only_an_engine_reads
+from gpupools.preview.program_run import preview_program
+from gpupools.preview.sdk_schema import UNKNOWN
 from tests.preview.conftest import RunProgram
 
 FAILURES = {
@@ -449,7 +449,7 @@ def test_only_the_sdks_the_program_imports_are_loaded(tmp_path: Path) -> None:
     script = f"""
 import json, sys
 from pathlib import Path
-from gpupools.preview.program import preview_program
+from gpupools.preview.program_run import preview_program
 found = preview_program(Path({str(program)!r}), "test", "gpupools", {{}})
 sdks = sorted({{name.partition(".")[0] for name in sys.modules if name.startswith("pulumi_")}})
 loaded = [name for name, module in sys.modules.items()
@@ -464,7 +464,7 @@ print(json.dumps([len(found.problems), sdks, "pulumi_gcp.container" in loaded, l
 def registered_by_the_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, *, whole: bool) -> Any:
     """Return what a program registers, with everything the SDK works out, or without what only an engine reads."""
     if whole:
-        monkeypatch.setattr("gpupools.preview.program.without_what_only_an_engine_reads", contextlib.nullcontext)
+        monkeypatch.setattr("gpupools.preview.program_run.without_what_only_an_engine_reads", contextlib.nullcontext)
     file = tmp_path / "__main__.py"
     file.write_text(program, encoding="utf-8")
     found = preview_program(file, "test", "gpupools", {})

@@ -13,8 +13,7 @@ from typing import Any
 from gpupools.base.taints import Taint
 from gpupools.planned.pool_facts import By, PoolFacts
 from gpupools.planned.tolerations import untolerated
-from gpupools.policies.declared import Cluster, Declared, DeclaredStack, Origin
-from gpupools.policies.software import (
+from gpupools.policies.declared_software import (
     CLAIMS,
     DRIVER,
     OPERAND_LABELS,
@@ -23,6 +22,7 @@ from gpupools.policies.software import (
     DeclaredSoftware,
     tolerations_of_controllers,
 )
+from gpupools.policies.declared_stack import Cluster, Declared, DeclaredStack, Origin
 
 MOST_PAIRS = 100_000
 """Comparisons of a kind of software with a kind of pool, or with another kind of software.

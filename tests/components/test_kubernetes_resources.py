@@ -7,7 +7,7 @@ import pytest
 
 from gpupools.planned.runtime_plan import KubernetesObject, Release
 from gpupools.preview.monitor import DeclaredResource
-from gpupools.preview.program import Preview
+from gpupools.preview.program_run import Preview
 
 RunProgram = Callable[[str], Preview]
 
@@ -101,7 +101,7 @@ MONITOR: Manifest = {
 def declared(preview: RunProgram, call: str) -> tuple[DeclaredResource, Preview]:
     shown = preview(
         f"""
-        from gpupools.components.kubernetes_objects import declare_object, declare_release
+        from gpupools.components.kubernetes_resources import declare_object, declare_release
         from gpupools.planned.runtime_plan import KubernetesObject, Release
         {call}
         """
