@@ -68,3 +68,23 @@ def node_layouts(instance: InstanceType, sharing: Mig) -> list[list[str]]:
         return [[sharing.profile] * profile(instance.gpu_model, sharing.profile).max_instances] * instance.devices
     layouts = sharing.gpu_layouts()
     return [list(layouts.get(index, layouts.get(None, []))) for index in range(instance.devices)]
+
+
+def slice_shares(instance: InstanceType, sharing: Mig) -> list[list[tuple[str, float]]]:
+    """Return the profiles of each GPU of the node as `node_layouts` does, each with its share of the GPU.
+
+    Raises:
+        UnknownProfile: A profile the GPU does not have.
+    """
+    from gpupools.known.mig import geometry, profile  # its tables are slow to load, and most pools cut nothing
+
+    model = instance.gpu_model
+    units = geometry(model)
+
+    def share(name: str) -> float:
+        cut = profile(model, name)
+        if cut.size is not None and units.placement_units is not None:
+            return cut.size / units.placement_units
+        return cut.memory_slices / units.memory_slices
+
+    return [[(name, share(name)) for name in layout] for layout in node_layouts(instance, sharing)]

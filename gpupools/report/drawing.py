@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from gpupools.planned.node_resources import node_layouts
+from gpupools.planned.node_resources import slice_shares
 from gpupools.planned.plan import PoolPlan
 from gpupools.report.facts import nodes_in_words
 from gpupools.report.html import Html, element, html
@@ -43,20 +43,10 @@ def parts_of(plan: PoolPlan) -> list[list[Part]]:
     mig = plan.sharing.mig
     if mig is None:
         return [[Part("", min(float(plan.instance.gpus), 1.0), clients)]] * plan.instance.devices
-    from gpupools.known.mig import geometry, profile  # its tables are slow to load, and most pools cut nothing
-
-    model = plan.instance.gpu_model
-    units = geometry(model)
     found = []
-    for layout in node_layouts(plan.instance, mig):
-        parts = []
-        for name in layout:
-            cut = profile(model, name)
-            known = cut.size is not None and units.placement_units is not None
-            size, whole = (cut.size, units.placement_units) if known else (cut.memory_slices, units.memory_slices)
-            parts.append(Part(name.partition(".")[0], (size or 0) / (whole or 1), clients))
+    for gpu in slice_shares(plan.instance, mig):
         # Under the strategy mixed a GPU left whole beside sliced ones keeps its one client.
-        found.append(parts or [Part("", 1.0, 1)])
+        found.append([Part(name.partition(".")[0], share, clients) for name, share in gpu] or [Part("", 1.0, 1)])
     return found
 
 

@@ -9,7 +9,7 @@ from gpupools.asked.spec import PoolSpec
 from gpupools.environment.stack import parse_pool
 from gpupools.known.catalogue import Catalogue
 from gpupools.known.mig import UnknownProfile
-from gpupools.planned.node_resources import node_resources
+from gpupools.planned.node_resources import node_resources, slice_shares
 
 GPU = "nvidia.com/gpu"
 
@@ -105,6 +105,13 @@ def test_a_node_advertises(
 
     assert found == counts
     assert list(found) == sorted(found)
+
+
+def test_a_slice_takes_its_share_of_the_memory_of_its_gpu(fake_catalogue: Catalogue) -> None:
+    cut = sharing(mig(layout={0: ["3g.20gb", "1g.5gb"], "7": ["7g.40gb"]}))
+    found = slice_shares(fake_catalogue["a100-40.8"], cut)
+
+    assert found == [[("3g.20gb", 0.5), ("1g.5gb", 0.125)], *[[]] * 6, [("7g.40gb", 1.0)]]
 
 
 def test_a_profile_of_another_gpu_is_refused(fake_catalogue: Catalogue) -> None:
