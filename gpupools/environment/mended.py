@@ -106,6 +106,7 @@ class _Mended:
         """Of what only contains it, or lacks what was taken out: the same, but not below it."""
         self._words: set[str] = set()
         """Texts that stand in."""
+        self._examples = {text for each in clouds.values() for text in _texts(each.example_cluster)}
         self._unsure: set[tuple[Path, str]] = set()
         """Keys with one stand-in alone, by where they are: what names them may come of it."""
         self._keys: dict[Path, str | int] = {}
@@ -123,7 +124,8 @@ class _Mended:
             path in self._around
             or (problem.what == MISSING and path[:-1] in self._around)
             or any(path[:length] in self._places for length in range(1, len(path) + 1))
-            or any(word in text for word in self._words)
+            or any(word in problem.what for word in self._words)
+            or any(word in problem.fix for word in self._words - self._examples)  # which a cure may name as such
             or any(
                 _names(text, key)
                 for around, key in self._unsure
@@ -426,6 +428,8 @@ class _Mended:
             cut = [{"mode": "mig", "profile": each} for each in slices[:2]]
             name = f"stand-in-{self._way}"
             known: Mapping[Path, Iterable[Any]] = {
+                # What more is needed of a pool that is bought in another mode, no two say alike.
+                ("capacity",): ({"mode": "on-demand"}, {"mode": "spot"}),
                 ("nodes",): ({"max": 1}, {"min": 1, "max": 8}, {"fixed": 2}, {"max": 1000}),
                 ("sharing",): [*shared, *cut],
                 ("software",): self._softwares(self._get(at)),

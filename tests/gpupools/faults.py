@@ -366,6 +366,7 @@ CONSEQUENCES: tuple[tuple[set[str], set[str], str], ...] = (
     ),
     ({"cluster: key of another tool"}, {"cluster: no name"}, "what is called otherwise is not missing as well"),
     ({"cluster: role"}, {"cluster: another account"}, "the account is that of the role"),
+    ({"cluster: another account"}, {"cluster: same API"}, "in which account a cluster is says which it is"),
     ({"cluster: location"}, {"cluster: zone elsewhere"}, "zones are those of the location"),
     ({"cluster: zone elsewhere"}, {"pool: RDMA"}, "whether the nodes are in one zone is not known"),
     ({"pool: too many nodes"}, {"pool: min above max"}, "above what is not known"),
