@@ -319,7 +319,7 @@ def _from_existing(
 ) -> Iterator[Claim]:
     existing = spec.existing
     for key, software in existing.named().items():
-        if key != "gpu_operator" and may_run(software, labels, cloud):
+        if may_run(software, labels, cloud):
             for piece in _brought(key, software):
                 if piece is not Piece.RDMA_PLUGIN or pool.choices.fabric is not None:
                     yield Claim(piece, software.name, f"runtime.existing.{key}")
@@ -329,8 +329,7 @@ def _from_existing(
     installer = () if node.driver_installer is None else (Piece.DRIVER,)
     if node.driver_installer is not None:
         yield Claim(Piece.DRIVER, node.driver_installer.owner, "runtime.existing.gpu_operator")
-    others = {key: software for key, software in existing.named().items() if key != "gpu_operator"}
-    named = {piece for key, software in others.items() for piece in _brought(key, software)}
+    named = {piece for key, software in existing.named().items() for piece in _brought(key, software)}
     for piece in (
         Piece.DRIVER,
         Piece.CONTAINER_TOOLKIT,

@@ -107,6 +107,13 @@ def test_before_the_operator_could_tell_drivers_apart_any_change_of_its_daemons_
     assert [each.effect for each in release_changes([old], [new], ())] == [PodEffect.GPU_PODS]
 
 
+def test_drivers_that_are_changed_by_hand_stay_with_any_version() -> None:
+    old = with_release(planned("azure", OPERATOR, driver_auto_upgrade=False), "v26.3.3")
+    new = with_release(old, values={"daemonsets.tolerations": []})
+
+    assert [each.effect for each in release_changes([old], [new], ())] == [PodEffect.DAEMONS]
+
+
 def test_nothing_is_said_of_what_stays_or_comes() -> None:
     old = planned("azure", OPERATOR)
 

@@ -9,13 +9,13 @@ import pytest
 from gpupools.asked.runtime_spec import RuntimeSpec
 from gpupools.base.errors import Rejected
 from gpupools.planned.cloud import Verdict
-from gpupools.planned.labels import OPERANDS_LABEL
+from gpupools.planned.labels import GPU_PRESENT_LABEL, OPERANDS_LABEL
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import KubernetesObject, Piece, Release, RuntimePlan
 from gpupools.planned.tolerations import node_affinity
 from gpupools.providers import clouds
 from gpupools.runtime.charts import at, nested, value_paths
-from gpupools.runtime.owners import claims, needed_pieces, settle
+from gpupools.runtime.owners import claims, labels_left, needed_pieces, settle
 from gpupools.runtime.planning import plan_runtime
 from tests.gpupools.runtime.combinations import A100, COMBINATIONS, Combination
 from tests.gpupools.runtime.conftest import Planner, pools_of, stack_of
@@ -414,6 +414,26 @@ def test_the_teams_operator_leaves_nodes_alone_that_turn_it_away(plan: Planner) 
     made = plan("aws", {"a": {"gpu": "L4", "software": "device-plugin"}}, existing={"gpu_operator": "team-operator"})
 
     assert made.owners[0].owners[Piece.DEVICE_PLUGIN] == "chart nvidia-device-plugin"
+
+
+def test_a_node_that_nobody_discovers_loses_the_label_of_its_gpus(plan: Planner) -> None:
+    pools = {"a": {"gpu": "L4", "software": "gpu-operator"}}
+    (pool,), (release,) = pools_of("aws", pools), plan("aws", pools).releases
+    labelled = replace(pool, labels={**pool.labels, GPU_PRESENT_LABEL: "true"})
+    nowhere = changed(release, "node-feature-discovery.worker.tolerations", [])
+
+    assert labels_left(labelled, [release], RuntimeSpec())[GPU_PRESENT_LABEL] == "true"
+    assert labels_left(labelled, [nowhere], RuntimeSpec())[GPU_PRESENT_LABEL] == "false"
+
+
+@pytest.mark.parametrize(("operands", "left"), [({}, "true"), ({OPERANDS_LABEL: "false"}, "false")])
+def test_the_teams_operator_finds_the_gpus_of_nodes_it_serves(operands: Mapping[str, str], left: str) -> None:
+    (pool,) = pools_of("aws", {"a": {"gpu": "L4", "software": "device-plugin"}})
+    bare = {key: value for key, value in pool.labels.items() if key != OPERANDS_LABEL}
+    labelled = replace(pool, labels={**bare, GPU_PRESENT_LABEL: "true", **operands})
+    spec = stack_of("aws", {"a": {"gpu": "L4"}}, {"existing": {"gpu_operator": "ops/operator"}}).clusters["c"].runtime
+
+    assert labels_left(labelled, (), spec)[GPU_PRESENT_LABEL] == left
 
 
 @pytest.mark.parametrize(
