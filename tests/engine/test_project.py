@@ -177,7 +177,7 @@ aws.eks.NodeGroup(
 
 def test_the_pack_alone_judges_a_program_of_another_team(engine: Engine) -> None:
     """Policy only: of what `gpupools new --project` writes the folder `policies`, in a project that has gpupools."""
-    folder = engine.project("theirs", THEIRS, config={"aws:region": {"value": "eu-central-1"}})
+    folder = engine.project("another-team", THEIRS, config={"aws:region": {"value": "eu-central-1"}})
     make_project(engine.folder / "only-for-its-policies")
     (engine.folder / "only-for-its-policies" / "policies").rename(folder / "policies")
     (folder / ".venv").symlink_to(engine.repository / ".venv")
