@@ -233,9 +233,15 @@ def kubelet_argument(given: Any) -> Any:
     return at(named[-1], "value") if named else None
 
 
-def registered(argument: Any, path: str) -> PoolFacts:
-    """Read `key=value:Effect,…`, the kubelet's argument."""
-    read = TaintsRead()
+def registered(argument: Any, path: str, before: TaintsRead | None = None) -> PoolFacts:
+    """Read `key=value:Effect,…`, the kubelet's argument.
+
+    Args:
+        argument: The argument.
+        path: Of the kubelet's arguments.
+        before: Taints that it may leave as they are, while it is not known yet.
+    """
+    read = before or TaintsRead()
     where = f"{path}.{REGISTER}"
     if argument is UNKNOWN or "$" in text(argument) or "{{" in text(argument):
         read.unknown.append(where)

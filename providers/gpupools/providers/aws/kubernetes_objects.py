@@ -99,7 +99,7 @@ def _nodeadm(spec: Mapping[str, Any], path: str) -> PoolFacts:
     if not arguments:
         return taints_alone(read, where, as_object(GPU_TAINT, KUBERNETES_EFFECTS))
     last = arguments[-1]
-    return registered(last if last is UNKNOWN else last.partition("=")[2], f"{path}.kubelet.flags")
+    return registered(last if last is UNKNOWN else last.partition("=")[2], f"{path}.kubelet.flags", read)
 
 
 OBJECTS = KubernetesObjects(
