@@ -328,6 +328,7 @@ def facts(cloud: Cloud, preview: Preview) -> dict[str, list[PoolFacts]]:
     return found
 
 
+@pytest.mark.slow
 @each_cloud
 def test_every_declared_pool_is_what_the_sdk_takes(cloud: Cloud, programs: Path) -> None:
     preview = declared(cloud.name, programs)

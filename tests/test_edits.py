@@ -212,6 +212,7 @@ def changed(edit: Edit, folder: Path) -> frozenset[str]:
 # --- every row ---
 
 
+@pytest.mark.slow
 @each_cloud
 def test_every_pair_is_what_the_sdk_takes(cloud: str, programs: Path) -> None:
     found = declared(cloud, programs).preview

@@ -278,6 +278,7 @@ def bare(resource: DeclaredResource) -> dict[str, Any]:
     return {key: value for key, value in resource.options.items() if key not in follows}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_every_pool_is_what_the_sdk_takes(cloud: str, programs: Path) -> None:
     found = declared(cloud, programs).preview

@@ -174,6 +174,7 @@ KEYS += [
 ]
 
 
+@pytest.mark.slow
 def test_it_refuses_nothing_that_check_takes(validator: jsonschema.Draft7Validator) -> None:
     chance = random.Random(7)
     documents = [yaml.safe_load(file.read_text(encoding="utf-8")) for file in STACK_FILES]

@@ -416,6 +416,7 @@ print("done")
 """
 
 
+@pytest.mark.slow
 def test_what_takes_longer_than_a_second_is_told_and_taken_back() -> None:
     _, said = at_terminal([sys.executable, "-c", SLOW, "1.2"], 40)
 
@@ -425,11 +426,13 @@ def test_what_takes_longer_than_a_second_is_told_and_taken_back() -> None:
     assert said.endswith("\r\x1b[Kdone\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("seconds", "environment"), [("0.1", {}), ("0.8", {"TERM": "dumb"})], ids=["soon", "dumb"])
 def test_what_is_soon_done_is_not_told(seconds: str, environment: dict[str, str]) -> None:
     assert at_terminal([sys.executable, "-c", SLOW, seconds], environment=environment)[1] == "done\n"
 
 
+@pytest.mark.slow
 def test_a_pipe_is_told_nothing_of_progress() -> None:
     done = piped([sys.executable, "-c", SLOW, "0.8"])
 

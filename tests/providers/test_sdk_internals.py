@@ -78,6 +78,7 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", textwrap.dedent(program)], cwd=ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["pulumi.runtime.rpc:_RESOURCE_MODULES", "pulumi._types:_required_property_names"])
 def test_an_sdk_without_a_name_is_told_in_one_sentence(name: str, tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.dev.yaml"

@@ -126,6 +126,7 @@ def test_a_policy_that_is_not_asked_passes_nothing(levels: list[str], said: str,
     assert ("rule-2" in page([report])) is (levels[2] != "disabled")
 
 
+@pytest.mark.slow
 def test_a_thousand_pools_that_change_are_counted_where_they_do_not_fit(stack_file: Write) -> None:
     def pools(most: int) -> str:
         return LAB + "".join(
@@ -142,6 +143,7 @@ def test_a_thousand_pools_that_change_are_counted_where_they_do_not_fit(stack_fi
     assert len(re.findall(r"^    p\d+\[", text, re.MULTILINE)) == 40
 
 
+@pytest.mark.slow
 def test_a_diff_as_markdown_is_never_too_long(stack_file: Write, capsys: pytest.CaptureFixture[str]) -> None:
     kept = "".join(f"    k{each}: {{clusters: [lab], gpu: L4, nodes: {{max: 2}}}}\n" for each in range(500))
     gone = "".join(
