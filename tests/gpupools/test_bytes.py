@@ -9,6 +9,8 @@ import pytest
 
 from gpupools.commands.cli import main
 
+pytestmark = pytest.mark.slow
+
 STACK = """\
 config:
   gpupools:clusters:

@@ -17,6 +17,8 @@ from markdown_it import MarkdownIt
 
 from gpupools.base.output import annotation, html_text, line, markdown_code, printable, sarif_text
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = {
     "runner command": "\n::stop-commands::x\n",
     "old runner command": "a ##[add-mask]b",

@@ -11,6 +11,8 @@ import yaml
 
 from tests.hostile.conftest import POOL, ROOT, STACK, Checkout, Run, git
 
+pytestmark = pytest.mark.slow
+
 GPUPOOLS = ROOT / "tooling" / "gpupools"
 STEPS = {step["name"]: step for step in yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]}
 TAINTED = POOL + "      taints:\n        - {key: nvidia.com/gpu, effect: NoSchedule}\n"

@@ -23,6 +23,8 @@ from gpupools.preview.pack_process import (
     as_engine_sends,
 )
 
+pytestmark = pytest.mark.slow
+
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
 OUTPUT_VALUE = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
