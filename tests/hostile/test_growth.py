@@ -143,7 +143,6 @@ USER_DATA: dict[str, tuple[Callable[[int], str], int]] = {
 
 
 WHOLE = {
-    "machines without end": "Kubernetes manifest",
     "pools in one ManifestWork": "Kubernetes manifest",
     "YAML of comments": "Kubernetes manifest",
     **dict.fromkeys(("YAML of pools", "YAML of unknown kinds"), "holds more than 250000 values"),
