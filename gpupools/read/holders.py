@@ -227,6 +227,8 @@ APPLIED = frozenset({"helm.sh/release.v1", "addons.cluster.x-k8s.io/resource-set
 def _written(path: str, body: str, *, encoded: bool = False) -> _Held:
     for one in unpacked(body, encoded=encoded) if encoded or looks_encoded(body) else (Unpacked("", body),):
         spend(len(one.text))
+        if one.text and exhausted():
+            return  # which whoever bounds it says
         for each in (one, *packed_inside(one.text)):
             if each.opaque and each is one:
                 yield f"{path}{each.path}", Opaque(each.opaque)

@@ -12,7 +12,7 @@ from gpupools.read.effort import spend
 
 _MOST_VALUES = 20_000
 _MOST_READ = 400_000
-CHARACTERS_PER_READ = 5
+CHARACTERS_PER_READ = 7
 """Characters that are looked at while one is read as YAML, of as many as hold all values."""
 _MOST_OBJECTS = 200
 """Of one text."""

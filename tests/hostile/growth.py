@@ -9,7 +9,7 @@ def ratio(read: Callable[[int], Callable[[], Any]], size: int, clock: Callable[[
     """Return how many times longer four times the size takes, at its best; 0 for what takes no time to speak of."""
     best = float("inf")
     for _ in range(4):
-        once, four = (min(_seconds(read(times * size), clock) for _ in range(2)) for times in (1, 4))
+        once, four = (min(seconds(read(times * size), clock) for _ in range(2)) for times in (1, 4))
         if four < 0.02:
             return 0
         best = min(best, four / max(once, 0.002))
@@ -18,7 +18,8 @@ def ratio(read: Callable[[int], Callable[[], Any]], size: int, clock: Callable[[
     return best
 
 
-def _seconds(read: Callable[[], Any], clock: Callable[[], float]) -> float:
+def seconds(read: Callable[[], Any], clock: Callable[[], float]) -> float:
+    """Return how long something takes by a clock."""
     before = clock()
     read()
     return clock() - before

@@ -20,13 +20,13 @@ from gpupools.commands.diff import compare
 from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import MOST_CLUSTERS
 from gpupools.policies.declared_stack import MOST_OWNERS
-from gpupools.policies.documents.judging import Config, judge_file
+from gpupools.policies.documents.judging import Config, Judged, judge_file
 from gpupools.policies.meetings import MOST_PAIRS
 from gpupools.providers import clouds
 from gpupools.providers.aws.boot import MOST_USER_DATA
 from gpupools.providers.aws.user_data import read_user_data
 from tests.hostile.big_files import BIG_FILES
-from tests.hostile.growth import ratio
+from tests.hostile.growth import ratio, seconds
 from tests.hostile.stacks import (
     CLUSTER,
     COMPONENT,
@@ -148,6 +148,8 @@ WHOLE = {
     **dict.fromkeys(("YAML of pools", "YAML of unknown kinds"), "holds more than 250000 values"),
 }
 """What becomes of the big files that are refused whole, or need no bound."""
+MOST_TIMES = 60
+"""Of reading as much JSON; far more than it is, and far less than a slip in a reader makes it."""
 
 
 @pytest.fixture
@@ -321,19 +323,32 @@ def test_references_that_lead_round_in_a_circle_end(tmp_path: Path) -> None:
     assert len(said_of(file, "gpu-software-one-owner")) == 1
 
 
+@pytest.fixture(scope="module")
+def yardstick() -> float:
+    """Return the processor seconds that reading fifty megabytes of JSON takes here, however fast this machine is."""
+    given = BIG_FILES["plan of pools"]()
+    gc.disable()
+    try:
+        return min(seconds(lambda: json.loads(given), time.process_time) for _ in range(3))
+    finally:
+        gc.enable()
+
+
 @measured
 @pytest.mark.parametrize("name", BIG_FILES)
 @pytest.mark.usefixtures("collected_later")
-def test_a_file_of_fifty_megabytes_ends_in_ten_seconds_and_says_what_is_beyond(name: str, tmp_path: Path) -> None:
+def test_of_a_file_of_fifty_megabytes_no_more_is_looked_through_than_may_be_and_the_rest_is_told(
+    name: str, tmp_path: Path, yardstick: float
+) -> None:
     file = tmp_path / "file"
     file.write_text(BIG_FILES[name](), encoding="utf-8")
     assert file.stat().st_size > 47_000_000
+    found: list[Judged] = []
 
-    started = time.process_time()
-    judged = judge_file(file, Config())
-    spent = time.process_time() - started
+    spent = seconds(lambda: found.append(judge_file(file, Config())), time.process_time)
 
-    assert spent < 10
+    (judged,) = found
+    assert spent < MOST_TIMES * yardstick
     assert len(judged.found) < 2_000
     whole = WHOLE.get(name, "")
     if whole:

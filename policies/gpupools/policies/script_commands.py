@@ -142,6 +142,7 @@ def _end(text: str, at: int) -> int:
 
 def _run(text: str) -> Iterator[tuple[Command, str]]:
     if " " in text and _program().search(text):
+        spend(len(text))
         here = _HERE.search(text) is not None
         joined = text.replace("\\\n", " ")
         for line in _ENDS.split(_COMMENT.sub("", joined) if "#" in joined else joined):

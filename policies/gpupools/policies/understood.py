@@ -355,7 +355,7 @@ def _names_nodes(key: str) -> str:
 # --- what an object nobody knows holds --------------------------------------------------------------------------------
 
 _MOST_VALUES = 20_000
-_CHARACTERS_PER_VALUE = 15
+_CHARACTERS_PER_VALUE = 25
 """Characters that are looked at while one value is."""
 # As clouds write machines: `p5.48xlarge`, `a2-highgpu-1g`, `Standard_NC24ads_A100_v4`. Other texts are not asked for.
 _NAMED = re.compile(r"(?:[a-z]{1,4}\d[\w-]*[.-]|(?:standard_)?n[cdgv]+\d+|standard_)[\w.-]*", re.IGNORECASE)
@@ -512,6 +512,8 @@ def _written(value: str, judged: bool) -> Iterator[tuple[str, str]]:
     """Yield what a text, or what is packed in it, says."""
     for whole in unpacked(value) if looks_encoded(value) else (Unpacked("", value),):
         spend(len(whole.text))
+        if whole.text and exhausted():
+            return  # which whoever bounds it says
         found = [(row.answer, said) for row, said in run(whole.text)]
         yield from found
         for one in (whole, *packed_inside(whole.text)):

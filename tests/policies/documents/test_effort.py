@@ -68,7 +68,7 @@ THING = {"apiVersion": "a.example/v1", "kind": "NodePool", "spec": {"size": "g5.
 
 @pytest.mark.parametrize(
     ("objects", "looked_at", "gpus"),
-    [(SCRIPTS, 1, 0), (BOMBS, 1, 0), ([GROUPS] * 2, 1, 21), ([POOL] * 12, 8, 8), ([THING] * 12, 8, 0)],
+    [(SCRIPTS, 1, 0), (BOMBS, 1, 0), ([GROUPS] * 2, 1, 21), ([POOL] * 12, 9, 9), ([THING] * 12, 9, 0)],
     ids=["texts", "what is packed", "pools in one object", "pools", "what may bring nodes"],
 )
 def test_what_is_looked_through_in_one_file_is_bounded_and_the_rest_is_refused(

@@ -36,7 +36,7 @@ MOST_TOLD = 200
 """Findings of one rule that are told; of the rest the number is."""
 MOST_EFFORT = 32_000_000
 """Characters of texts and their like (`gpupools.read.effort`) that are looked through in the resources of one file."""
-_CHARACTERS_PER_RESOURCE, _CHARACTERS_PER_UNREAD, _CHARACTERS_PER_POOL = 150, 600, 800
+_CHARACTERS_PER_RESOURCE, _CHARACTERS_PER_UNREAD, _CHARACTERS_PER_POOL = 60, 800, 800
 """Characters that are looked at while a resource is, one more that nobody understands, and a pool."""
 MOST_NAMED = 1_000
 """Addresses that a report lists."""
