@@ -210,6 +210,13 @@ def test_a_policy_that_would_keep_a_pools_own_software_off_it_is_refused(
     assert "its pods would be kept off a, and nobody got a GPU there; write <namespace>/<name>" in "".join(said)
 
 
+def test_where_a_policy_fences_no_pool_nothing_is_said_to_be_kept_off(refused: Callable[..., list[str]]) -> None:
+    said = refused("aws", PLUGIN, trust_policy=True, existing={"dcgm_exporter": "exporter"})
+
+    assert about(tuple(said), "kept off") == []
+    assert about(tuple(said), "no pool of the cluster names whom it trusts")
+
+
 @pytest.mark.parametrize(
     ("pools", "runtime"),
     [
