@@ -3,6 +3,7 @@
 A part that needs a cloud's SDK, or that a command which only plans has no use for, is a function that imports it.
 """
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -208,6 +209,8 @@ class KubernetesObjects:
     """Readers of Cluster API's bootstrap configurations, by kind, that only machines of this cloud take."""
     karpenter: "KarpenterProvider | None" = None
     """What Karpenter's provider calls its machines; None where Karpenter makes none."""
+    machine_names: re.Pattern[str] | None = None
+    """What machines of this cloud are called, those too that are not known here; for objects that name no cloud."""
     node_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels that this cloud puts on nodes with accelerators, and whose they are: `nvidia`, or `other`."""
 

@@ -233,6 +233,8 @@ class PoolFacts:
     """True when a field of the resource itself makes the cloud refuse its deletion."""
     no_taint_field: bool = False
     """True when this API has no field for taints on such a pool, so that the GPUs have to move to another one."""
+    foreign: str = ""
+    """What makes the machines, as findings name it, where nobody here knows which of its machines have GPUs."""
     component: bool = False
     """True when the resource is a component, whose children are the pool once more."""
 
@@ -261,6 +263,11 @@ class PoolFacts:
         if self.in_cluster is False:
             return False
         return not (self.gpus_per_node == 0 or self._has_only_other_accelerators or repels_cpu_pods(self.taints))
+
+    @property
+    def of_unknown_machines(self) -> bool:
+        """Say whether nobody here can tell if the nodes have GPUs, and no taint keeps other pods off them."""
+        return bool(self.foreign) and not self.evidence and not repels_cpu_pods(self.taints)
 
     @property
     def _has_only_other_accelerators(self) -> bool:

@@ -116,7 +116,14 @@ def read_machines(spec: Mapping[str, Any], known: MachineKind, clouds: Mapping[s
         max_nodes=most,
         labels=string_map(at(data, known.labels)) if known.labels else {},
         weaknesses=tuple(hardening.found),
+        foreign=_foreign(data, clouds),
     )
+
+
+def _foreign(data: Mapping[str, Any], clouds: Mapping[str, "Cloud"]) -> str:
+    """Name the specification of OpenShift's machines that is of no cloud here: each has its cloud's name in front."""
+    kind = text(at(data, "providerSpec.value.kind"))
+    return "" if not kind or kind.casefold().startswith(tuple(clouds)) else f"machine.openshift.io/{kind}"
 
 
 def _machines(

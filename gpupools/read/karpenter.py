@@ -141,7 +141,8 @@ def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Itera
     decides = frozenset({"image", "taints"} if taints_too else {"image"})
     # A NodeClaim and a NodePool with `replicas` get their machines whether a pod asks for a GPU or not.
     grows = kind != "NodeClaim" and spec.get("replicas") is None and spec.get("limits") is not UNKNOWN
-    unsure = machines.evidence or machines.unknown or read.unknown or (reference and not cloud)
+    foreign = _unknown_class(reference, providers)
+    unsure = machines.evidence or machines.unknown or read.unknown or foreign
     path = f"{inner}.requirements"
     open_ = None if unsure or not grows else _open(own, limits, theirs, _group(reference), path)
     yield PoolFacts(
@@ -162,7 +163,18 @@ def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Itera
         max_nodes=nodes if nodes is not None else fixed,
         labels=string_map(meta),
         open_to_gpus=open_,
+        foreign="" if _limited_to_none(limits) else foreign,
     )
+
+
+def _unknown_class(reference: Mapping[str, Any], providers: Mapping[str, KarpenterProvider]) -> str:
+    """Name a class of nodes of a provider that is not known here; a `providerRef` may have a name alone."""
+    name = "/".join(filter(None, (_group(reference), text(reference.get("kind")))))
+    return "" if _marked(name, providers) else name
+
+
+def _marked(said: str, providers: Mapping[str, KarpenterProvider]) -> str:
+    return next((name for name, each in providers.items() if any(mark in said for mark in each.marks)), "")
 
 
 def _class_versions(reference: Mapping[str, Any]) -> Iterator[str]:
@@ -176,11 +188,7 @@ def _class_versions(reference: Mapping[str, Any]) -> Iterator[str]:
 def _cloud_of(reference: Mapping[str, Any], wanted: Requirements, providers: Mapping[str, KarpenterProvider]) -> str:
     """Name the cloud by the class of the nodes, and only where that says nothing by the labels."""
     of_class = " ".join(text(reference.get(key)) for key in ("group", "apiVersion", "kind"))
-    for said in (of_class, " ".join(wanted.by_label)):
-        for name, each in providers.items():
-            if any(mark in said for mark in each.marks):
-                return name
-    return ""
+    return _marked(of_class, providers) or _marked(" ".join(wanted.by_label), providers)
 
 
 def _others(reference: Mapping[str, Any], cloud: str, providers: Mapping[str, KarpenterProvider]) -> list[str]:
@@ -245,6 +253,10 @@ def _excluded(wanted: Requirements, limits: Mapping[str, Any], providers: Iterab
             one.operator in ("Lt", "Lte") or one.values == ("0",) for _, one in wanted.of(f"{prefix}gpu-count")
         ):
             return True
+    return _limited_to_none(limits)
+
+
+def _limited_to_none(limits: Mapping[str, Any]) -> bool:
     return all(resource in limits and quantity(limits[resource]) == 0 for resource in _RESOURCES)
 
 

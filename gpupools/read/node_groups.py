@@ -153,13 +153,22 @@ def _kops(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
     managed = flag(at(given, "spec.containerd.nvidiaGPU.enabled"))
     if managed:
         read.line("nvidia.com/gpu:NoSchedule", "spec.containerd.nvidiaGPU")
-    pool = told(facts, machines, read, "spec.taints", texts=True)
+    pool = replace(
+        told(facts, machines, read, "spec.taints", texts=True), foreign=_unnamed("InstanceGroup", machines, clouds)
+    )
     if managed is None:
         named = text(mapping(at(given, "metadata.labels")).get(_OF_CLUSTER))
         types = tuple(f"kubernetes:kops.k8s.io/{version}:Cluster" for version in ("v1alpha2", "v1alpha3"))
         whole = Reference(_CLUSTER, types, named, frozenset({"taints"}))
         pool = replace(pool, elsewhere=(whole,), open_taints=(_CLUSTER,))
     yield pool
+
+
+def _unnamed(kind: str, machines: Machines, clouds: _Clouds) -> str:
+    """Name a machine that is called like those of no cloud here: a group of kOps does not say which it is of."""
+    patterns = [names for cloud in clouds.values() if (names := cloud.reading().objects.machine_names) is not None]
+    odd = (name for name in machines.names if not any(each.fullmatch(name) for each in patterns))
+    return next((f"kops.k8s.io/{kind} of {name}" for name in odd), "")
 
 
 _OF_CLUSTER, _CLUSTER = "kops.k8s.io/cluster", "containerd.nvidiaGPU of the Cluster"
@@ -187,23 +196,28 @@ def read_cluster(group: str, kind: str, given: Mapping[str, Any]) -> PoolFacts |
 CLUSTER = ("kops.k8s.io", "Cluster")
 
 
-def _of_spec(known: NodeGroup) -> "Reader":
+def _of_spec(known: NodeGroup, kind: str) -> "Reader":
     def read(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
         facts, machines = read_group(known, at(given, "spec"), "spec", clouds)
         taints = TaintsRead()
         taints.objects(at(given, "spec.taints"), "spec.taints", KUBERNETES_EFFECTS)
-        yield told(facts, machines, taints, "spec.taints")
+        given_platform = mapping(at(given, "spec.platform"))
+        platform = text(given_platform.get("type")) or next((key for key in given_platform if key not in clouds), "")
+        pool = told(facts, machines, taints, "spec.taints")
+        yield replace(pool, foreign="" if platform.casefold() in ("", *clouds) else f"{kind} of {platform}")
 
     return read
 
 
 def _shoot(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
     late: list[str] = []
+    provider = text(at(given, "spec.provider.type"))
+    foreign = "" if provider in ("", *clouds) else f"core.gardener.cloud/Shoot of {provider}"
     for path, one in items(at(given, "spec.provider.workers"), "spec.provider.workers", late):
         facts, machines = read_group(_GARDENER, one, path, clouds)
         read = TaintsRead()
         read.objects(at(one, "taints"), f"{path}.taints", KUBERNETES_EFFECTS)
-        yield replace(told(facts, machines, read, f"{path}.taints"), pool=text(at(one, "name")))
+        yield replace(told(facts, machines, read, f"{path}.taints"), pool=text(at(one, "name")), foreign=foreign)
     for path in late:
         yield PoolFacts("kubernetes", (), None, (), unknown=(path,), where=path)
 
@@ -247,8 +261,8 @@ Reader = Callable[[Mapping[str, Any], _Clouds], Iterable[PoolFacts]]
 KINDS: Mapping[tuple[str, str], Reader] = MappingProxyType(
     {
         ("kops.k8s.io", "InstanceGroup"): _kops,
-        ("hypershift.openshift.io", "NodePool"): _of_spec(_HYPERSHIFT),
-        ("hive.openshift.io", "MachinePool"): _of_spec(_HIVE),
+        ("hypershift.openshift.io", "NodePool"): _of_spec(_HYPERSHIFT, "hypershift.openshift.io/NodePool"),
+        ("hive.openshift.io", "MachinePool"): _of_spec(_HIVE, "hive.openshift.io/MachinePool"),
         ("core.gardener.cloud", "Shoot"): _shoot,
         ("", "Node"): _node,
         ("core", "Node"): _node,

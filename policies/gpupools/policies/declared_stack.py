@@ -14,7 +14,7 @@ from gpupools.base.errors import Rejected
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts, Reference
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.reach import reached
-from gpupools.policies.understood import Unread, missing_resources
+from gpupools.policies.understood import Unread, is_harmless, missing_resources
 from gpupools.read.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
 from gpupools.read.inputs import joined, mapping
 
@@ -96,6 +96,17 @@ class Cluster:
     """What the component `GpuNodePool` around it says of the cluster; empty without, or while that is not known."""
 
 
+def _as_understood(given: Declared) -> Declared:
+    """Take pools of machines that nobody here knows for not understood."""
+    unknown = next((pool for pool in given.pools if pool.of_unknown_machines), None)
+    if unknown is None or is_harmless(unknown.foreign):
+        return given
+    why = f"{unknown.pool}: " if unknown.pool else ""
+    why += "whether these machines have GPUs is not known here, and no taint of the pool keeps other pods off"
+    found = given.unread or Unread(unknown.foreign, why, nodes=True)
+    return replace(given, pools=tuple(pool for pool in given.pools if not pool.of_unknown_machines), unread=found)
+
+
 @dataclass(frozen=True)
 class Origin:
     """What tells the cluster of a chart or workload."""
@@ -117,7 +128,7 @@ class DeclaredStack:
     """
 
     def __init__(self, resources: Iterable[Declared], gaps: Iterable[Gap] = ()) -> None:
-        self.resources = tuple(resources)
+        self.resources = tuple(map(_as_understood, resources))
         self.gaps = tuple(gaps)
 
     @cached_property

@@ -126,6 +126,12 @@ def unread(
     return Unread(kind, f"{why}; it {said}" if said else why, nodes=bool(said), source=source)
 
 
+def is_harmless(kind: str) -> bool:
+    """Say of one kind, `<group>/<Kind>`, whether a row of its own says that it brings no nodes."""
+    row = _row(f"kubernetes:{kind}")
+    return row is not None and row.kind == f"kubernetes:{kind}" and row.answer == "none"
+
+
 def too_large(type_token: str) -> Unread:
     """Say of a resource that it holds more than is looked through in one."""
     return Unread(_key(type_token)[1], "it holds more than is looked through in one resource", nodes=True)

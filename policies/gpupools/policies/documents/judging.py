@@ -225,7 +225,7 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
     places = {address: place for place, address in enumerate(resources)}
     sorted_ = sorted(found.values(), key=lambda each: places.get(each.address, len(places)))
     pools = [pool for _, pool in stack.pools]
-    judged = {address: None for address, each in declared.items() if each.pools or each.software}
+    judged = {each.urn: None for each in stack.resources if each.pools or each.software}
     return Judged(
         path=path,
         form=document.form,

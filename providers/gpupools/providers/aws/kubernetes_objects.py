@@ -5,6 +5,7 @@ crossplane-contrib/provider-upjet-aws examples/eks; crossplane-contrib/provider-
 kubernetes-sigs/cluster-api-provider-aws api/v1beta2, exp/api/v1beta2 and bootstrap/eks/api.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -109,4 +110,7 @@ OBJECTS = KubernetesObjects(
     bootstraps={"EKSConfig": _eks, "NodeadmConfig": _nodeadm},
     karpenter=KARPENTER,
     node_labels={"k8s.amazonaws.com/accelerator": "nvidia"},
+    machine_names=re.compile(
+        r"[a-z][a-z0-9-]*\d[a-z0-9-]*\.(?:nano|micro|small|medium|large|\d*xlarge|metal(?:-\w+)*)"
+    ),
 )
