@@ -110,10 +110,10 @@ def claims(
 
 
 def _is_there(claim: Claim, node: NodeRuntime, found: Iterable[Claim]) -> bool:
-    installer = node.driver_installer
-    if installer is None or (claim.piece, claim.owner) != (Piece.DRIVER, installer.owner):
+    if node.driver_installer is None:
         return False
-    return any((each.piece, each.owner) == (claim.piece, claim.owner) for each in found)
+    installed = (Piece.DRIVER, node.driver_installer.owner)
+    return (claim.piece, claim.owner) == installed and installed in ((each.piece, each.owner) for each in found)
 
 
 def labels_left(pool: PoolPlan, releases: Iterable[Release], spec: RuntimeSpec) -> Mapping[str, str]:

@@ -174,10 +174,11 @@ def test_software_that_no_pool_needs_is_a_warning(key: str, pools: Mapping[str, 
     [
         ("node_feature_discovery", OPERATOR, {}),
         ("node_feature_discovery", FIXED, {"existing": {"gpu_operator": "ours/operator"}}),
+        ("node_feature_discovery", PLUGIN, {"management": "external", "existing": {"device_plugin": "ours/plugin"}}),
         ("cluster_autoscaler", PLUGIN, {}),
         ("node_feature_discovery", {"a": {**FIXED["a"], "trust": {"team": "vision"}}}, {"trust_policy": True}),
     ],
-    ids=["operator", "operator of theirs", "growing", "let through by a policy"],
+    ids=["operator", "operator of theirs", "whatever others install", "growing", "let through by a policy"],
 )
 def test_software_that_something_needs_is_none(
     key: str, pools: Mapping[str, Any], runtime: Mapping[str, Any], plan: Planner
