@@ -321,7 +321,8 @@ def _plain_key(type_token: str) -> str:
             package, _, rest = rest.partition("::")
     elif package != "arm":
         module, _, name = rest.rpartition(":")
-        rest = f"{re.sub(r'/.*|^index$', '', module)}{name}"
+        module = module.partition("/")[0]
+        rest = f"{'' if module == 'index' else module}{name}"
         package = re.sub(r"_\w+_v\w+$", "", package)
     return f"{package.casefold()}:{re.sub(r'[^a-z0-9]|^aws::|^microsoft[.]', '', rest.casefold())}"
 
