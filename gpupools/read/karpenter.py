@@ -116,6 +116,8 @@ def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Itera
     machines = Machines()
     machines.unknown += wanted.unknown
     cloud = _cloud_of(reference, wanted, providers)
+    if not cloud and UNKNOWN in (reference.get("group"), reference.get("apiVersion"), reference.get("kind")):
+        machines.unknown.append(f"{inner}.nodeClassRef")
     own = wanted.without(_others(reference, cloud, providers))
     theirs = [providers[cloud]] if cloud in providers else [*providers.values()]
     _requested(wanted, own, cloud, clouds, types, machines)

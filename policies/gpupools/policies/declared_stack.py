@@ -103,7 +103,9 @@ def _as_understood(given: Declared) -> Declared:
         return given
     why = f"{unknown.pool}: " if unknown.pool else ""
     why += "whether these machines have GPUs is not known here, and no taint of the pool keeps other pods off"
-    found = given.unread or Unread(unknown.foreign, why, nodes=True)
+    found = (
+        given.unread if given.unread is not None and given.unread.nodes else Unread(unknown.foreign, why, nodes=True)
+    )
     return replace(given, pools=tuple(pool for pool in given.pools if not pool.of_unknown_machines), unread=found)
 
 

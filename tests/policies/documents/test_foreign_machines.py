@@ -6,8 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
+from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.documents.judging import Config, Judged, judge_file
-from gpupools.policies.understood import unread
+from gpupools.policies.understood import Unread, unread
+from gpupools.providers import clouds
+from gpupools.read.kubernetes_pools import read_manifest
 
 UNDERSTOOD = "node-pools-understood"
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
@@ -129,6 +133,48 @@ def test_a_pool_with_gpus_of_another_cloud_is_judged_as_one(tmp_path: Path) -> N
 
     assert [found.rule.name for found in verdict.found if found.level == "mandatory"] == ["gpu-pool-tainted"]
     assert verdict.not_understood == ()
+
+
+@pytest.mark.parametrize(
+    ("reference", "unknown"),
+    [
+        ({"group": UNKNOWN, "kind": "X"}, ("spec.template.spec.nodeClassRef",)),
+        ({"group": "x.example", "kind": UNKNOWN}, ("spec.template.spec.nodeClassRef",)),
+        ({"apiVersion": UNKNOWN}, ("spec.template.spec.nodeClassRef",)),
+        ({"group": UNKNOWN, "kind": "EC2NodeClass"}, ()),
+        ({"group": "eks.amazonaws.com", "kind": UNKNOWN}, ()),
+    ],
+    ids=str,
+)
+def test_a_class_that_is_not_known_yet_leaves_open_whose_machines_they_are(
+    reference: dict[str, Any], unknown: tuple[str, ...]
+) -> None:
+    (pool,) = read_manifest(karpenter(reference), clouds())
+
+    assert pool.unknown == unknown
+
+
+def test_a_class_that_something_fills_in_later_is_not_understood(tmp_path: Path) -> None:
+    (found,) = judged(tmp_path, karpenter({"group": "${GROUP}", "kind": "${KIND}"})).found
+
+    assert found.message.startswith("'${GROUP}/${KIND}' is not understood here")
+
+
+def test_what_is_only_advised_of_a_resource_hides_no_such_pool(tmp_path: Path) -> None:
+    stack = DeclaredStack(
+        [
+            Declared(
+                urn="a",
+                type="kubernetes:karpenter.sh/v1:NodePool",
+                name="a",
+                inputs={},
+                pools=read_manifest({**karpenter(IBM), "metadata": {"name": "a"}}, clouds()),
+                unread=Unread("a/B", "", nodes=False),
+            )
+        ]
+    )
+
+    assert stack.unread["a"].nodes
 
 
 def test_such_a_pool_is_seen_in_what_carries_it(tmp_path: Path) -> None:

@@ -111,6 +111,6 @@ OBJECTS = KubernetesObjects(
     karpenter=KARPENTER,
     node_labels={"k8s.amazonaws.com/accelerator": "nvidia"},
     machine_names=re.compile(
-        r"[a-z][a-z0-9-]*\d[a-z0-9-]*\.(?:nano|micro|small|medium|large|\d*xlarge|metal(?:-\w+)*)"
+        r"[a-z][a-z0-9-]{0,20}\d[a-z0-9-]{0,20}\.(?:nano|micro|small|medium|large|\d*xlarge|metal(?:-\w+)*)"
     ),
 )
