@@ -23,7 +23,13 @@ from gpupools.planned.plan import PoolPlan, plan_pool
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.providers import gcp
 from gpupools.providers.gcp.choices import COHERENT_MEMORY, MIG_PARTITIONS, GkeChoices
-from gpupools.providers.gcp.machines import N1_MACHINES, N1_MOST_VCPUS, GceCatalogue
+from gpupools.providers.gcp.machines import (
+    N1_MACHINES,
+    N1_MOST_VCPUS,
+    GceCatalogue,
+    find_instance_type,
+    n1_most_vcpus,
+)
 from gpupools.providers.gcp.read_back import NODE_POOL
 from gpupools.providers.gcp.resources import create_pool, create_provider
 from tests.conftest import FakeCluster
@@ -123,6 +129,23 @@ def test_every_n1_row_is_within_the_limit_of_its_gpus() -> None:
 
             assert (row.vcpus, row.memory_gib) == N1_MACHINES[machine]
             assert (row.vcpus or 0) <= most
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "most"),
+    [
+        ("nvidia-tesla-p4", {1: 24, 2: 48, 4: 96}),
+        ("nvidia-tesla-p100", {1: 16, 2: 32, 4: 96}),
+        ("nvidia-tesla-v100", {1: 12, 2: 24, 4: 48, 8: 96}),
+        ("nvidia-tesla-t4", {1: 48, 2: 48, 4: 96}),
+    ],
+)
+def test_a_number_of_gpus_allows_an_n1_machine_its_vcpus(accelerator: str, most: dict[int, int]) -> None:
+    """As the page has it: https://docs.cloud.google.com/compute/docs/gpus#n1-gpus."""
+    for count in range(1, 9):
+        row = find_instance_type(gcp.CLOUD.instance_types, f"n1+{accelerator}:{count}")
+        assert (row is None) is (count not in most)
+        assert row is None or n1_most_vcpus(row) == most[count]
 
 
 def test_the_slices_gke_cuts_are_those_the_gpu_has_room_for() -> None:
