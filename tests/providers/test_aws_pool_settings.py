@@ -1161,6 +1161,31 @@ def test_the_edit_table_says_what_becomes_a_new_version_of_the_template() -> Non
 
 
 @pytest.mark.parametrize(
+    ("key", "minor", "wish"),
+    [
+        (
+            "sharing.mode: time-slicing",
+            25,
+            {"sharing": {"mode": "time-slicing", "replicas": 2}, "trust": {"team": "a"}},
+        ),
+        ("sharing.mode: mps", 54, {"sharing": {"mode": "mps", "replicas": 2}, "trust": {"team": "a"}}),
+        ("sharing.mode: mig", 34, {"instance_type": "p4d.24xlarge", "sharing": {"mode": "mig", "profile": "1g.5gb"}}),
+        ("disk.local_nvme: raid0", 22, {"instance_type": "g5.xlarge", "disk": {"local_nvme": "raid0"}}),
+    ],
+    ids=str,
+)
+def test_bottlerocket_has_each_setting_since_a_release(key: str, minor: int, wish: dict[str, Any]) -> None:
+    since = {**wish, "software": "cloud-managed", **by_hand("NodeGroup", releaseVersion=f"1.{minor}.0-4fe8a8b3")}
+    before = {**since, **by_hand("NodeGroup", releaseVersion=f"1.{minor - 1}.9-4fe8a8b3")}
+
+    assert settings(**since).ami_type.startswith("BOTTLEROCKET")
+    with pytest.raises(Rejected) as refused:
+        settings(**before)
+    (problem,) = refused.value.problems
+    assert f"does not know {key}, which Bottlerocket has since 1.{minor}" in problem.what
+
+
+@pytest.mark.parametrize(
     "wish",
     [
         {"software": "device-plugin", **by_hand("NodeGroup", releaseVersion="1.34.1-20260801")},
