@@ -1,7 +1,7 @@
 """What a piece of program declares, recorded by Pulumi's own mocks."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pulumi
@@ -11,10 +11,12 @@ from gpupools.preview.lighter_sdk import without_what_only_an_engine_reads
 
 
 class _Recorder(pulumi.runtime.Mocks):
-    """Answers with the inputs and refuses look-ups."""
+    """Answers with the inputs, and of look-ups those alone that it is told of."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]) -> None:
         self.made: list[pulumi.runtime.MockResourceArgs] = []
+        self.state = state
+        self.answers = answers
 
     def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
         self.made.append(args)
@@ -22,13 +24,25 @@ class _Recorder(pulumi.runtime.Mocks):
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> tuple[dict[Any, Any], list[tuple[str, str]] | None]:
         if args.token == "pulumi:pulumi:readStackResourceOutputs":
-            return {"outputs": {}}, None
+            return {"outputs": dict(self.state)}, []
+        if args.token in self.answers:
+            return dict(self.answers[args.token]), []
         raise AssertionError(f"a test asked the cloud for {args.token}")
 
 
-def run(program: Callable[[], object]) -> list[pulumi.runtime.MockResourceArgs]:
-    """Run it and return the resources it declares, without the stack."""
-    recorder = _Recorder()
+def run(
+    program: Callable[[], object],
+    state: Mapping[str, Any] | None = None,
+    answers: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[pulumi.runtime.MockResourceArgs]:
+    """Run it and return the resources it declares, without the stack.
+
+    Args:
+        program: Declares them.
+        state: What the last update left, by URN.
+        answers: What the cloud says, by function.
+    """
+    recorder = _Recorder(state or {}, answers or {})
 
     async def main() -> None:
         def declare() -> None:

@@ -516,7 +516,7 @@ class Engine(pulumi.runtime.Mocks):
 
     def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
         if args.token == "pulumi:pulumi:readStackResourceOutputs":
-            return {"outputs": {}}, None
+            return {"outputs": {}}, []
         raise AssertionError(f"a test asked the cloud for {args.token}")
 
 
@@ -709,6 +709,65 @@ def test_the_autoscaler_keeps_its_number_of_nodes() -> None:
     made = declared(gpu="L4", nodes={"min": 0, "max": 4}).request(NODE_GROUP)
 
     assert list(made.ignoreChanges) == ["scalingConfig.desiredSize"]
+
+
+class Left(Engine):
+    """An update that left a pool of 1 to 4 nodes, of which the autoscaler runs some now; or a state nobody can read."""
+
+    def __init__(self, name: str = "train-a-nodes", running: int = 3, readable: bool = True) -> None:
+        super().__init__()
+        self.name = name
+        self.running = running
+        self.readable = readable
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
+        if args.token == "pulumi:pulumi:readStackResourceOutputs":
+            scaling = {"minSize": 1, "maxSize": 4, "desiredSize": 1}
+            outputs = {"clusterName": "train-dev", "nodeGroupName": "made-up", "scalingConfig": scaling}
+            urn = f"urn:pulumi:dev::gpupools::gpupools:index:GpuNodePool${NODE_GROUP}::{self.name}"
+            left = {urn: {"type": NODE_GROUP, "outputs": outputs}}
+            return {"outputs": left}, [] if self.readable else [("", "cannot be read")]
+        assert args.token == "aws:eks/getNodeGroup:getNodeGroup"
+        assert args.args == {"clusterName": "train-dev", "nodeGroupName": "made-up", "region": "eu-central-1"}
+        return {"scalingConfigs": [{"desiredSize": self.running}]}, []
+
+
+def asked_for(nodes: Mapping[str, int], engine: Engine) -> tuple[int, bool, bool, bool]:
+    """Return the number that is declared, whether it is left alone, and what asks before an update and a creation."""
+    made = plan(gpu="L4", nodes=nodes)
+    found = run(lambda: create_pool("train-a", made, ADDRESS, pulumi.ResourceOptions()), engine)
+    group = found.request(NODE_GROUP)
+    number = found.inputs(NODE_GROUP)["scalingConfig"]["desiredSize"]
+    hooks = group.hooks
+    return int(number), bool(group.ignoreChanges), bool(hooks.before_update), bool(hooks.before_create)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "engine", "found"),
+    [
+        pytest.param({"min": 1, "max": 4}, Engine(), (1, True, False, True), id="new"),
+        pytest.param({"min": 1, "max": 4}, Left(), (1, True, True, True), id="as it was"),
+        pytest.param({"min": 1, "max": 9}, Left(), (3, False, False, True), id="another maximum"),
+        pytest.param({"min": 0, "max": 4}, Left(), (3, False, False, True), id="another minimum"),
+        pytest.param({"min": 5, "max": 9}, Left(), (5, False, False, True), id="below the new minimum"),
+        pytest.param({"min": 0, "max": 2}, Left(), (2, False, False, True), id="above the new maximum"),
+        pytest.param({"min": 1, "max": 9}, Left("x"), (1, True, True, True), id="another pool's"),
+        pytest.param({"min": 1, "max": 9}, Left(readable=False), (1, True, True, False), id="a state nobody can read"),
+        pytest.param({"min": 2, "max": 2}, Left(), (2, False, False, True), id="a fixed size"),
+    ],
+)
+def test_what_runs_is_sent_with_other_ends_and_nothing_is_without(
+    nodes: Mapping[str, int], engine: Engine, found: tuple[int, bool, bool, bool]
+) -> None:
+    assert asked_for(nodes, engine) == found
+
+
+def test_a_preview_without_an_engine_asks_nothing_before_a_group_is_made() -> None:
+    class Nobody(Engine):
+        def call(self, args: pulumi.runtime.MockCallArgs) -> Any:
+            return {}, []
+
+    assert asked_for({"min": 1, "max": 4}, Nobody()) == (1, True, False, False)
 
 
 def test_a_pool_of_fixed_size_follows_the_stack_file() -> None:

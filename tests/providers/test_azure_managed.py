@@ -337,6 +337,17 @@ def test_what_is_newer_than_the_sdk_is_nothing_its_api_has() -> None:
     assert not hasattr(models.GPUProfile(), "nvidia")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("artifactStreamingProfile", "enableOSDiskFullCaching", "nodeInitializationTaints"),
+        *("preparedImageSpecificationProfile", "upgradeSettingsBlueGreen", "upgradeStrategy", "gpuProfile.nvidia"),
+    ],
+)
+def test_what_later_versions_of_the_api_have_is_taken_for_no_slip(name: str) -> None:
+    assert name in NEWER
+
+
 GOOD = {"driver": "Install", "nvidia": {"managementMode": "Managed"}}
 
 

@@ -1,0 +1,102 @@
+"""How many nodes an update of an AKS pool asks for: what runs, where an autoscaler may have moved the number."""
+
+from dataclasses import replace
+from typing import Any
+
+import pulumi
+import pytest
+
+from gpupools.planned.cloud import Adopted
+from gpupools.planned.plan import PoolPlan
+from gpupools.providers.azure.resources import create_pool
+from tests.providers.azure_pools import ADDRESSES, TOKEN, plan, settings
+from tests.providers.declaring import run
+
+GET = "azure-native:containerservice:getAgentPool"
+RUNNING = {GET: {"count": 7}}
+URN = f"urn:pulumi:dev::gpupools::gpupools:index:GpuNodePool${TOKEN}::%s"
+
+
+def declare(
+    made: PoolPlan, state: dict[str, Any], answers: Any = None
+) -> tuple[dict[str, Any], pulumi.ResourceOptions]:
+    """Return the inputs of the pool and the options that it is declared with."""
+    seen: list[pulumi.ResourceOptions] = []
+
+    def look(args: pulumi.ResourceTransformationArgs) -> None:
+        seen.append(args.opts)
+
+    watched = pulumi.ResourceOptions(transformations=[look])
+    (pool,) = run(lambda: create_pool("serve-train", made, ADDRESSES, watched), state, answers)
+    (options,) = seen
+    return dict(pool.inputs), options
+
+
+def left(**changed: Any) -> dict[str, Any]:
+    """Return the state of a pool as it was declared, but for what was changed since."""
+    inputs, _ = declare(plan(gpu="T4"), {})
+    return {
+        URN % "serve-train-pool": {"type": TOKEN, "outputs": {**inputs, "name": inputs["agentPoolName"], **changed}}
+    }
+
+
+def hooked(options: pulumi.ResourceOptions) -> bool:
+    return bool(options.hooks and options.hooks.before_update)
+
+
+def test_a_new_pool_starts_with_what_the_plan_says_and_asks_nobody() -> None:
+    inputs, options = declare(plan(gpu="T4", nodes={"min": 2, "max": 4}), {})
+
+    assert inputs["count"] == 2
+    assert options.ignore_changes == ["count"]
+    assert not hooked(options)
+
+
+def test_a_pool_that_does_not_change_keeps_its_number_and_is_asked_before_an_update() -> None:
+    inputs, options = declare(plan(gpu="T4"), left())
+
+    assert inputs["count"] == 0
+    assert options.ignore_changes == ["count"]
+    assert hooked(options)
+
+
+@pytest.mark.parametrize("changed", [{"maxCount": 9}, {"nodeLabels": {}}, {"gpuProfile": {"driver": "None"}}], ids=str)
+def test_a_pool_that_changes_is_sent_with_the_number_that_runs(changed: dict[str, Any]) -> None:
+    inputs, options = declare(plan(gpu="T4"), left(**changed), RUNNING)
+
+    assert inputs["count"] == 7
+    assert not options.ignore_changes
+    assert not hooked(options)
+
+
+def test_where_the_cloud_does_not_say_how_many_run_the_pool_is_asked_before_an_update() -> None:
+    inputs, options = declare(plan(gpu="T4"), left(maxCount=9), {GET: {}})
+
+    assert inputs["count"] == 0
+    assert options.ignore_changes == ["count"]
+    assert hooked(options)
+
+
+def test_a_pool_of_a_fixed_size_is_what_the_plan_says() -> None:
+    inputs, options = declare(plan(gpu="T4", nodes={"fixed": 3}), left(maxCount=9))
+
+    assert inputs["count"] == 3
+    assert not options.ignore_changes
+
+
+@pytest.mark.parametrize(("answer", "count", "ignored"), [({"count": 7}, 7, False), ({}, 0, True)], ids=str)
+def test_a_pool_that_is_taken_over_keeps_the_number_that_runs(
+    answer: dict[str, Any], count: int, ignored: bool
+) -> None:
+    made = plan(gpu="T4")
+    choices = replace(settings(made), adopted=Adopted("theirs", "/subscriptions/x/agentPools/theirs", ()))
+    inputs, options = declare(replace(made, choices=choices), {}, {GET: answer})
+
+    assert (inputs["count"], "count" in (options.ignore_changes or ())) == (count, ignored)
+
+
+def test_another_name_is_another_pool_which_starts_anew() -> None:
+    inputs, options = declare(plan(gpu="T4"), left(name="other", maxCount=9))
+
+    assert inputs["count"] == 0
+    assert not options.ignore_changes
