@@ -6,6 +6,7 @@ the length of numbers are bounded before anything is built.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -122,6 +123,17 @@ _PLAIN = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float
 _MERGE = "tag:yaml.org,2002:merge"
 
 
+_BINARY = "tag:yaml.org,2002:binary"
+
+
+def _decoded(value: str) -> str:
+    """Undo base64 as readers in Go do (github.com/go-yaml/yaml, resolve.go), for which the result is text."""
+    try:
+        return base64.b64decode("".join(value.split()), validate=True).decode()
+    except ValueError:
+        return value
+
+
 def _plain(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget) -> Any:
     """Turn a node into plain data."""
     value = _untagged(node, at, lines, budget)
@@ -152,6 +164,8 @@ def _untagged(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget
             lines[*at, key] = key_node.start_mark.line + 1
             own[key] = _plain(value_node, (*at, key), lines, budget)
         return merged | own
+    if node.tag == _BINARY:
+        return _decoded(node.value)
     # 1:30 is a number to base 60 for PyYAML alone; Kubernetes' readers take text.
     if node.tag in _PLAIN and len(node.value) <= MAX_NUMBER and ":" not in node.value:
         try:

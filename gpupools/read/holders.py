@@ -131,7 +131,7 @@ def placeholders(value: Any, own: bool = False) -> Any:
     if isinstance(value, Mapping):
         if "?" in value and len(value) == 1:
             return UNKNOWN  # `{{ x }}` without quotes is a map with a map as key
-        return {key: placeholders(item, own or key in _NAMES) for key, item in value.items()}
+        return {key: placeholders(item, (own or key in _NAMES) and key != "labels") for key, item in value.items()}
     return [placeholders(item, own) for item in value] if is_list(value) else value
 
 
@@ -249,7 +249,7 @@ def _among(path: str, given: Mapping[str, Any]) -> _Held:
         if not inside:
             return
         where, one = inside.pop()
-        if isinstance(one, str) and "\n" in one and names_objects(one):
+        if isinstance(one, str) and ("\n" in one or one.lstrip().startswith("{")) and names_objects(one):
             yield from ((f"{where}{inner}", value) for inner, value in objects_in(one, placeholders))
         elif isinstance(one, Mapping):
             if isinstance(one.get("apiVersion"), str) and isinstance(one.get("kind"), str):

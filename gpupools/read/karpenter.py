@@ -104,14 +104,15 @@ def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Itera
         wanted.unknown.append("spec.template.spec")
     types = (*_TYPES, *(label for each in providers.values() for label in each.type_labels))
     domains = tuple(domain for each in providers.values() for domain in each.domains)
+
+    def says_machine(key: str) -> bool:
+        return key in types or key.startswith(domains)
+
     read_requirements(
-        wanted,
-        template.get("requirements"),
-        f"{inner}.requirements",
-        string_map(meta),
-        labels_path,
-        lambda key: key in types or key.startswith(domains),
+        wanted, template.get("requirements"), f"{inner}.requirements", string_map(meta), labels_path, says_machine
     )
+    late = (key for key, value in mapping(meta).items() if value is UNKNOWN and says_machine(str(key)))
+    wanted.unknown += [f"{labels_path}.{key}" for key in late]
     reference = mapping(template.get("nodeClassRef") or template.get("providerRef"))
     machines = Machines()
     machines.unknown += wanted.unknown

@@ -144,6 +144,8 @@ def _kops(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
     if text(at(given, "spec.role")).casefold() in ("controlplane", "control-plane", "master", "bastion", "apiserver"):
         return
     facts, machines = read_group(_KOPS, at(given, "spec"), "spec", clouds)
+    if at(given, _ANY_MACHINE) is not None:
+        machines.unknown.append(_ANY_MACHINE)
     for where, one in items(at(given, "spec.guestAccelerators"), "spec.guestAccelerators", machines.unknown):
         model = text(at(one, "acceleratorType"))
         if "nvidia" in model:
@@ -162,6 +164,10 @@ def _kops(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
         whole = Reference(_CLUSTER, types, named, frozenset({"taints"}))
         pool = replace(pool, elsewhere=(whole,), open_taints=(_CLUSTER,))
     yield pool
+
+
+_ANY_MACHINE = "spec.mixedInstancesPolicy.instanceRequirements"
+"""CPUs and memory alone, which machines with GPUs meet too: kubernetes/kops pkg/apis/kops/v1alpha2/instancegroup.go."""
 
 
 def _unnamed(kind: str, machines: Machines, clouds: _Clouds) -> str:

@@ -23,13 +23,14 @@ _HEREDOC = re.compile(
     r"(?P<body>.*?)(?:^[ \t]*(?P=end)[ \t]*$|\Z)",
     re.DOTALL | re.MULTILINE,
 )
+_ESCAPED_KEY = re.compile(r'"[^"\n]{0,20}\\(?:u00|x|U000000)[46-7][0-9A-Fa-f][^"\n]{0,80}"\s*:')
 _JSON = re.compile(r'\{\s*"(?:apiVersion|kind|metadata|spec)"')
 _EXPANDED = re.compile(r"[$`]")
 
 
 def names_objects(text: str) -> bool:
     """Say cheaply whether a text may hold an object."""
-    return "apiVersion" in text and "kind" in text
+    return ("apiVersion" in text and "kind" in text) or ("\\" in text and _ESCAPED_KEY.search(text) is not None)
 
 
 def objects_in(text: str, placeholders: Callable[[Any], Any]) -> Iterator[tuple[str, Any]]:
@@ -41,7 +42,7 @@ def objects_in(text: str, placeholders: Callable[[Any], Any]) -> Iterator[tuple[
     """
     spend(CHARACTERS_PER_READ * min(len(text), _MOST_READ))
     try:
-        documents = parse_yaml(text, _MOST_VALUES)
+        documents = parse_yaml(text, _MOST_VALUES, unique=True)
     except Rejected:
         documents = ()
     if any(isinstance(one.data, Mapping) for one in documents):
@@ -63,7 +64,7 @@ def _in_script(text: str, placeholders: Callable[[Any], Any]) -> Iterator[tuple[
             continue
         filled = placeholders if match["quote"] else lambda value: expanded(placeholders(value))
         try:
-            found += [filled(one.data) for one in parse_yaml(body, _MOST_VALUES)]
+            found += [filled(one.data) for one in parse_yaml(body, _MOST_VALUES, unique=True)]
         except Rejected:
             rest.append(body)
     remains = "\n".join([*rest, text[end:]])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gpupools.commands.cli import main
-from gpupools.policies.configuration import config_problems, read_config, schema
+from gpupools.policies.configuration import ADVISORY_ONLY, config_problems, read_config, schema
 from gpupools.policies.finding import Level
 from gpupools.policies.stack_rules import ALL_RULES
 
@@ -39,7 +39,7 @@ def test_a_mandatory_rule_cannot_be_lowered(name: str, level: str) -> None:
         {"gpu-pool-tainted": {"unknownAtPreview": "advisory"}},
         {"gpu-pool-protected": {"stacks": ["prod", "*-prod"]}, "gpu-pool-bounded": {"maxNodesPerPool": 0}},
         {"gpu-sharing-trusted": {"enforcementLevel": "mandatory", "tenants": "one"}},
-        {"all": "disabled"} | dict.fromkeys(MANDATORY, "mandatory"),
+        {"all": "disabled"} | dict.fromkeys(MANDATORY, "mandatory") | dict.fromkeys(ADVISORY_ONLY, "advisory"),
         {"unverified-at-preview": "mandatory"},
     ],
 )

@@ -102,6 +102,10 @@ def _of_all(value: object, document: Mapping[Any, Any]) -> Iterator[Problem]:
     if lowered:
         what = f"{level} lowers mandatory rules: {', '.join(lowered)}"
         yield Problem(("all",), what, "set the level of each advisory policy by its name instead")
+    hidden = [name for name in ADVISORY_ONLY if not _names_level(document.get(name))]
+    if level == "disabled" and hidden:
+        what = f"disabled hides what the rules leave open: {', '.join(hidden)}"
+        yield Problem(("all",), what, "set the level of each advisory policy by its name instead")
 
 
 def _names_level(value: object) -> bool:
@@ -140,6 +144,10 @@ def _of_level(path: tuple[str, ...], name: str, given: object) -> Iterator[Probl
     if rule is not None and rule.level is Level.MANDATORY and _RANK[given] < _RANK["mandatory"]:
         verb = "disables" if given == "disabled" else "lowers"
         yield Problem(path, f"{verb} a mandatory rule", "leave the level out, or make it mandatory")
+    if name in ADVISORY_ONLY and given == "disabled":
+        yield Problem(
+            path, f"hides what the rules leave open: {_BESIDE[name]}", "leave the level out, or make it advisory"
+        )
 
 
 def _wanted(given: object, schema: Mapping[str, Any]) -> str:

@@ -235,19 +235,23 @@ def missing_resources(resources: Iterable[tuple[str, str, Mapping[str, Any]]]) -
         resources: Address, type and inputs of every resource.
     """
     sets: list[tuple[str, Mapping[str, Any]]] = []
-    there: set[tuple[str, str]] = set()
+    there: set[tuple[str, str, str]] = set()
     for address, type_token, inputs in resources:
         if type_token.endswith(":ClusterResourceSet"):
             sets.append((address, inputs))
         elif type_token.endswith((":ConfigMap", ":Secret")):
-            there.add((type_token.rpartition(":")[2], text(at(inputs, "metadata.name"))))
+            there.add((_namespace(inputs), type_token.rpartition(":")[2], text(at(inputs, "metadata.name"))))
     for address, inputs in sets:
         listed = [one for _, one in items(at(inputs, "spec.resources"), "", [])]
         named = [(text(at(one, "kind")), text(at(one, "name"))) for one in listed]
-        missing = [f"{kind}/{name}" for kind, name in named if (kind, name) not in there]
+        missing = [f"{kind}/{name}" for kind, name in named if (_namespace(inputs), kind, name) not in there]
         if missing:
             why = f"it applies {', '.join(missing[:3])}, which is not in this file"
             yield address, Unread("addons.cluster.x-k8s.io/ClusterResourceSet", why, nodes=True)
+
+
+def _namespace(inputs: Mapping[str, Any]) -> str:
+    return text(at(inputs, "metadata.namespace")) or "default"
 
 
 # --- what is read -----------------------------------------------------------------------------------------------------
@@ -411,10 +415,11 @@ def _evidence(
         elif isinstance(value, dict | Mapping):
             spend(min(len(value), left) * _CHARACTERS_PER_VALUE)
             kind = value.get("kind")
-            if trail and isinstance(kind, str) and kind in _pool_kinds() and "apiVersion" in value and "spec" in value:
+            made = not _MADE_BY.isdisjoint(value)
+            if trail and isinstance(kind, str) and kind in _pool_kinds() and "apiVersion" in value and made:
                 yield _POOL_TEXT, f"holds a {kind} at {_path(trail)}"
-            aim = at(value, "target.kind") if "target" in value else None
-            if isinstance(aim, str) and aim in _pool_kinds() and {"patch", "options"} & value.keys():
+            aim = _aimed_at(value)
+            if aim:
                 yield _POOL_TEXT, f"patches a {aim} at {_path(trail)}"
             if not value.keys().isdisjoint(_OF_PATCHES) and cuts_taints(value, _path(trail)):
                 yield COMMAND, f"takes taints off at {_path(trail)}"
@@ -429,6 +434,36 @@ def _evidence(
     if inside:
         more = "is looked through" if left else f"{_MOST_VALUES} values"
         yield _MACHINE if machines else ELSEWHERE, f"holds more than {more}"
+
+
+# An object has `spec`; what Kyverno generates has `data` or `clone` for it.
+# https://kyverno.io/docs/policy-types/cluster-policy/generate/
+_MADE_BY = frozenset({"spec", "data", "clone"})
+
+
+def _aimed_at(patch: Mapping[str, Any]) -> str:
+    """Return the kind of a node pool that a patch or replacement of Kustomize is for; empty for none.
+
+    Kinds are patterns there: https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/patches/.
+    """
+    applies_to = [
+        text(one) for each in items(patch.get("applyTo"), "", []) for _, one in items(at(each[1], "kinds"), "", [])
+    ]
+    named = next((one for one in applies_to if one in _pool_kinds()), "")
+    if named:
+        return named  # a mutation of Gatekeeper: https://open-policy-agent.github.io/gatekeeper/website/docs/mutation/
+    for key, with_ in (("target", _PATCHES), ("select", _REPLACES)):
+        if key not in patch or with_.isdisjoint(patch):
+            continue
+        kind, group = text(at(patch, f"{key}.kind")), text(at(patch, f"{key}.group"))
+        named = next((one for one in _pool_kinds() if one in re.split(r"\W+", kind)), "")
+        of_group = next((known for of, known in _kinds_read() if known in _pool_kinds() and group and of == group), "")
+        if named or (not kind and of_group) or (kind and of_group and re.search(r"[.*+?|\[(]", kind)):
+            return named or of_group
+    return ""
+
+
+_PATCHES, _REPLACES = frozenset({"patch", "path", "options"}), frozenset({"fieldPaths", "options"})
 
 
 # Of a pod's specification, whoever holds it: they choose among nodes that others bring.

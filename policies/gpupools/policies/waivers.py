@@ -149,7 +149,7 @@ def annotated(
 
 def _parsed(value: object) -> Any:
     try:
-        documents = parse_yaml(value, _MOST_VALUES) if isinstance(value, str) else ()
+        documents = parse_yaml(value, _MOST_VALUES, unique=True) if isinstance(value, str) else ()
     except Rejected:
         return None
     data = documents[0].data if len(documents) == 1 else None
@@ -169,4 +169,7 @@ def scope(address: str) -> str:
     """Return what a resource belongs to, so that a configuration can serve stacks, plans and manifests alike."""
     if address.startswith("urn:pulumi:"):
         return "::".join(address.split("::")[:2])
-    return MANIFESTS if re.match(r"[A-Z]\w*(?:/|$)", address) else "Terraform"
+    if re.match(r"[A-Z]\w*/", address):
+        return MANIFESTS
+    # A logical id of CloudFormation has letters and digits alone, an address of Terraform a dot.
+    return "CloudFormation" if address.isalnum() else "ARM" if re.match(r"resources\b", address) else "Terraform"

@@ -82,15 +82,17 @@ def _objects(data: Any, lines: Mapping[Path, int], first: int | None, text: Text
     if not recognises(data):
         return
     kind, items = data["kind"], data.get("items")
-    # `kubectl get -o yaml` writes kind List; typed lists such as NodePoolList are as good to `kubectl apply`.
-    if kind.endswith("List") and isinstance(items, list):
+    # `kubectl get -o yaml` writes kind List; typed lists such as NodePoolList are as good to `kubectl apply`, and so is
+    # whatever has items (kubernetes/apimachinery, pkg/apis/meta/v1/unstructured/helpers.go, `unstructuredJSONScheme`).
+    if isinstance(items, list) and (kind.endswith("List") or any(map(recognises, items))):
         below: list[dict[Path, int]] = [{} for _ in items]
         for path, line in lines.items():
             if path[0] == "items" and len(path) > 1 and isinstance(path[1], int):
                 below[path[1]][path[2:]] = line
         for item, within in zip(items, below, strict=True):
             yield from _objects(_item(item, data), within, within.pop((), first), text)
-        return
+        if kind.endswith("List"):
+            return
     filled = text is None or text.has_placeholders
     if filled and (data["apiVersion"].rpartition("/")[0], kind) in _node_kinds():
         data = holders.placeholders(data)
