@@ -38,10 +38,12 @@ from gpupools.known.mig import profiles
 from gpupools.planned.cloud import Cloud, Verdict, Wish
 from gpupools.planned.matrix import MatrixRow, matrix
 from gpupools.planned.plan import refusals
+from gpupools.policies.documents.terraform_names import terraform_names
 from gpupools.policies.documents.terraform_plan import types_read as terraform_types
 from gpupools.policies.finding import Rule
 from gpupools.policies.script_commands import COMMAND, ELSEWHERE, commands
 from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.policies.understood import is_read
 from gpupools.policies.understood import rows as kind_rows
 from gpupools.providers import clouds
 from gpupools.providers.aws.cloudformation import TYPES as CLOUDFORMATION_TYPES
@@ -602,7 +604,9 @@ def _kinds_read() -> str:
     for name in clouds():
         types = clouds()[name].reading().types
         rows.append((f"Pulumi, {name}", _code(types)))
-    rows.append(("Terraform and OpenTofu", _code(terraform_types())))
+    named = terraform_names()  # of these some only say what others refer to
+    terraform = [name for name in terraform_types() if name not in named or is_read(named[name].type)]
+    rows.append(("Terraform and OpenTofu", _code(terraform)))
     rows.append(("CloudFormation", _code(sorted(CLOUDFORMATION_TYPES))))
     rows.append(("ARM and Bicep", _code(sorted(ARM_TYPES))))
     return _table(("Where", "Read"), rows)
