@@ -113,6 +113,7 @@ IMAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "nvidia/k8s-device-plugin": ("device-plugin", PLUGIN),
         "k8s/container-toolkit": ("container-toolkit", TOOLKIT),
         "k8s/dcgm-exporter": ("dcgm-exporter", ""),
+        "nvidia/dcgm-exporter": ("dcgm-exporter", ""),
         "cloud-native/dcgm": ("dcgm", ""),
         "cloud-native/k8s-mig-manager": ("mig-manager", ""),
         "nvidia/gpu-operator": ("gpu-operator", ""),

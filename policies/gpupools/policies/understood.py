@@ -99,6 +99,8 @@ def unread(
         return held if held is not None and held.nodes else None
     if opaque:
         return Unread(kind, opaque, nodes=True)
+    if type_token.endswith(":NodePatch") and cuts_taints(mapping(inputs.get("spec")), "patch"):
+        return Unread(kind, "it takes taints off a node at spec.taints", nodes=True)
     if is_read(type_token):
         closed = next((why for each in readings() if (why := each.unread(type_token, inputs))), "")
         return Unread(kind, closed, nodes=True) if closed else _holds_unread(type_token, inputs)

@@ -8,8 +8,10 @@ import pytest
 
 from gpupools.policies.configuration import config_problems
 from gpupools.policies.documents.judging import Config, Judged, judge_file
+from gpupools.policies.understood import unread
 from gpupools.policies.waivers import scope
 
+GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 POOL = """\
 apiVersion: karpenter.sh/v1
 kind: NodePool
@@ -130,6 +132,20 @@ def test_a_set_of_resources_is_looked_for_in_its_own_namespace(tmp_path: Path) -
 
     assert judged(set_ % "x", tmp_path).refuses
     assert not judged(set_ % "other", tmp_path).refuses
+
+
+@pytest.mark.parametrize(("spec", "cuts"), [({"taints": []}, True), ({"taints": [GPU]}, False), ({}, False)], ids=str)
+def test_a_patch_that_takes_the_taints_off_a_node_is_not_understood(spec: dict[str, Any], cuts: bool) -> None:
+    found = unread("kubernetes:core/v1:NodePatch", {"metadata": {"name": "a"}, "spec": spec})
+
+    assert (found is not None and found.nodes) is cuts
+
+
+def test_the_exporters_image_on_docker_hub_is_looked_at(tmp_path: Path) -> None:
+    pod = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, image: %s}]}\n"
+
+    assert judged(pod % "nvidia/dcgm-exporter:latest", tmp_path).refuses
+    assert not judged(pod % "nvcr.io/nvidia/tritonserver:latest", tmp_path).refuses
 
 
 @pytest.mark.parametrize("given", [{"waived": "disabled"}, {"unverified-at-preview": {"enforcementLevel": "disabled"}}])
