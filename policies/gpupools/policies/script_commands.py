@@ -64,28 +64,51 @@ def _by_program() -> Mapping[str, tuple[tuple[Command, _Words], ...]]:
 
 @lru_cache
 def _program() -> re.Pattern[str]:
-    return re.compile(rf"(?<![\w.:-])(?:{'|'.join(map(re.escape, _by_program()))})(?![\w.:/-])")
+    names = "|".join(map(re.escape, _by_program()))
+    return re.compile(rf"(?<![\w.:-])(?:{names})(?:\.exe|(?:-cli)?(?:[:@]\w[\w.:-]*)?)(?![\w.:/-])")
 
 
 @lru_cache
 def _wanted() -> re.Pattern[str]:
     """Return what finds the most telling word that each row wants, so that most lines need no closer look."""
-    bare = [[[word.strip("*-=") for word in one] for one in command.words[1:]] for command in commands()]
+    bare = [
+        [[word.strip("*-=") for word in one] for one in command.words[1:] or command.words[:1]]
+        for command in commands()
+    ]
     words = {word for each in bare for word in max(each, key=lambda one: min(map(len, one)))}
     return re.compile("|".join(map(re.escape, sorted(words))))
 
 
 # Calls of the clouds' SDKs: https://docs.aws.amazon.com/boto3/latest/reference/services/eks.html,
 # https://docs.cloud.google.com/python/docs/reference/container/latest, https://learn.microsoft.com/python/api/azure-mgmt-containerservice.
-_CALL = re.compile(
-    r"\b(create_nodegroup|createNodegroup|CreateNodegroup|create_node_pool|createNodePool|CreateNodePool"
-    r"|agent_pools\.begin_create_or_update|agentPools\.beginCreateOrUpdate(?:AndWait)?)\s*\("
+# Of JavaScript a command object (https://docs.aws.amazon.com/AWSJavaScriptSDK/v3/latest/client/eks/), of .NET and Java
+# what returns at once (https://docs.aws.amazon.com/sdkfornet/v4/apidocs/items/EKS/TEKSClient.html).
+_OF_KARPENTER_AND_OTHERS = (
+    r"(?:karpenter\.sh|karpenter\.k8s\.aws|infrastructure\.cluster\.x-k8s\.io|cluster\.x-k8s\.io|eksctl\.io"
+    r"|cloud\.google\.com|machine\.openshift\.io|hypershift\.openshift\.io|hive\.openshift\.io)"
 )
+_CALL = re.compile(
+    r"\b(create_nodegroup|createNodegroup|CreateNodegroup(?:Async|Command|WithContext)?"
+    r"|create_node_pool|createNodePool(?:Async|Callable)?|CreateNodePool(?:Async)?"
+    # https://pkg.go.dev/github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerservice/armcontainerservice
+    r"|(?i:agent_?pools(?:_?client)?(?:\(\))?\.(?:begin_?)?create_?or_?update(?:AndWait|Async|WithResponseAsync)?))\s*\("
+    r"|\b(BeginCreateOrUpdate)\([^;{}]{0,300}\barmcontainerservice\.AgentPool\b"
+    # https://github.com/kubernetes-client/python/blob/master/kubernetes/docs/CustomObjectsApi.md
+    r"|\b((?i:(?:create|patch|replace)_?(?:cluster|namespaced)_?custom_?object)(?:_with_http_info)?)"
+    rf"\s*\([^;]{{0,300}}?[\"']{_OF_KARPENTER_AND_OTHERS}[\"']"
+)
+# What stands before a call on its line, where it is none: a comment, or a text that a shell only writes.
+_SAID = re.compile(r"\s*(?:#|//|\*|--\s|(?:echo|printf)\s[^$`;|&]*$)")
 # https://docs.aws.amazon.com/step-functions/latest/dg/connect-eks.html, and EventBridge Scheduler's universal targets.
 _STATES = re.compile(r":eks:create(?:Nodegroup|NodeGroup|Cluster)\b")
-_API = re.compile(
-    r"/apis/(?:karpenter\.sh|karpenter\.k8s\.aws|infrastructure\.cluster\.x-k8s\.io|cluster\.x-k8s\.io|eksctl\.io"
-    r"|cloud\.google\.com|machine\.openshift\.io|hypershift\.openshift\.io|hive\.openshift\.io)/v\w+[/\w-]*"
+_API = re.compile(rf"/apis/{_OF_KARPENTER_AND_OTHERS}/v\w+[/\w-]*")
+# https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools/create,
+# https://learn.microsoft.com/rest/api/aks/agent-pools/create-or-update,
+# https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html.
+_CLOUDS_API = re.compile(
+    r"\b(?:container\.googleapis\.com/[^\s\"'?]{1,400}/(nodePools)(?:/[^\s\"'?:/]{1,99})?"
+    r"|management\.azure\.com/[^\s\"'?]{1,400}/managedClusters/[^\s\"'?/]{1,99}/(agentPools)/[^\s\"'?/]{1,99}"
+    r"|eks\.[\w.${}-]{1,60}\.amazonaws\.com/clusters/[^\s\"'?/]{1,99}/(node-groups))(?![\w/:])"
 )
 # What replaces or cuts the list of a running node's taints:
 # https://kubernetes.io/docs/reference/kubectl/generated/kubectl_patch/,
@@ -114,8 +137,40 @@ _LISTS = re.compile(r"[\[\],]+")
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#[^\n]*")
 # What may stand before a program: assignments, options, numbers, a list's dash, a key, a shell's words and wrappers.
 _BEFORE = re.compile(
-    r"\w+=.*|-.*|[\d.]+[smhd]?|\$\S*|[\w.-]*:|!|(?:.*/)?(?:sudo|env|exec|command|time|timeout|nohup|nice|xargs|retry"
-    r"|watch|if|then|elif|else|do|while|until|eval|tini|dumb-init|(?:ba|da|z|k|a)?sh|busybox|chroot|nsenter|poetry|uv|run)"
+    r"\w+=.*|-.*|[\d.]+[smhd]?|\$\S*|[\w.-]*:|!|=|(?:.*/)?(?:exec|command|time|nohup|retry"
+    r"|watch|if|then|elif|else|do|while|until|eval|tini|dumb-init|(?:ba|da|z|k|a)?sh|busybox|poetry|uv|run)"
+)
+# Programs that run the command after their own words: how many words stand before it, and which options take a word.
+_WRAPPERS: Mapping[str, tuple[int, str]] = {
+    "chroot": (1, ""),
+    "doas": (0, "uC"),
+    "env": (0, "uC"),
+    "flock": (1, "wE"),
+    "gosu": (1, ""),
+    "nice": (0, "n"),
+    "nsenter": (0, "tSG"),
+    "runuser": (0, "ugGw"),
+    "setsid": (0, ""),
+    "ssh": (1, "BbcDEeFIiJLlmOoPpQRSWw"),
+    "sshpass": (0, "pfd"),
+    "su": (1, "gGw"),
+    "su-exec": (1, ""),
+    "sudo": (0, "CDgghpRrtTUu"),
+    "timeout": (0, "ks"),
+    "xargs": (0, "adEILnPs"),
+}
+_LONG = frozenset({"--user", "--group", "--chdir", "--signal", "--adjustment", "--max-args", "--timeout", "--unset"})
+_OF_CONTAINERS = frozenset({"docker", "podman", "nerdctl", "ctr", "docker-compose"})
+_IN_CONTAINERS = frozenset({"run", "exec"})
+"""Then an image or a container stands somewhere before the command; an image of one tool may be the command itself."""
+_WRITERS = frozenset(
+    {"echo", "printf", "logger", "grep", "egrep", "fgrep", "sed", "awk", "which", "type", "cat", "tee"}
+)
+"""Programs that only speak of the command in their words."""
+# Taints that a node has until something is ready on it, or that its role brings, by whoever takes them off:
+# https://kubernetes.io/docs/reference/labels-annotations-taints/.
+_OF_NO_GPUS = re.compile(
+    r"(?:[\w-]+\.)*(?:kubernetes|k8s)\.io/[^:=]*(?:[:=].*)?-|[^:=]*(?:not-ready|uninitialized|unregistered)(?:[:=].*)?-"
 )
 
 
@@ -148,14 +203,43 @@ def _run(text: str) -> Iterator[tuple[Command, str]]:
         for line in _ENDS.split(_COMMENT.sub("", joined) if "#" in joined else joined):
             if _wanted().search(line) and _program().search(line):
                 yield from _one(line, here)
-    if "(" in text and (call := _CALL.search(text)):
-        yield _CALLED, f"calls {call[1]}"
+    if "(" in text and (called := _called(text)):
+        yield _CALLED, f"calls {called}"
     if ":eks:" in text and (call := _STATES.search(text)):
         yield _CALLED, f"calls {call[0].lstrip(':')}"
     if "taints" in text and _edits_taints(text):
         yield _CALLED, "edits the taints of nodes"
     if "/apis/" in text and (address := _API.search(text)) and _WRITES.search(text):
         yield _CALLED, f"writes to {address[0]}"
+    if "://" in text and (kind := _writes_to_cloud(text)):
+        yield _CALLED, f"writes to the API of {kind}"
+
+
+def _called(text: str) -> str:
+    """Return the call that makes nodes; empty for none."""
+    for call in _CALL.finditer(text):
+        if not _is_said(text, call.start()):
+            return call[1] or call[2] or call[3]
+    return ""
+
+
+def _is_said(text: str, at: int) -> bool:
+    """Say whether what stands at a place is only spoken of."""
+    line = text[max(at - _AROUND, 0) : at].rpartition("\n")[2]
+    return len(line) < _AROUND and _SAID.match(line) is not None
+
+
+def _writes_to_cloud(text: str) -> str:
+    """Return what of a cloud's API a script writes to that makes nodes; empty for nothing."""
+    given = _COMMENT.sub("", text.replace("\\\n", " ")) if _CLOUDS_API.search(text) else ""
+    for found in _CLOUDS_API.finditer(given):
+        spend(_AROUND)
+        if exhausted():
+            return ""  # which whoever bounds it says
+        around = given[max(found.start() - _AROUND, 0) : found.end() + _AROUND]
+        if _WRITES.search(around) and not _is_said(given, found.start()):
+            return found[1] or found[2] or found[3]
+    return ""
 
 
 def _edits_taints(text: str) -> bool:
@@ -224,18 +308,54 @@ _HERE = re.compile(r"<<|\b(?:echo|printf)\s+(?:-\w+\s+)*[\"']?[^\s$\"'-]")
 @lru_cache(maxsize=10_000)
 def _one(line: str, here: bool) -> tuple[tuple[Command, str], ...]:
     """Return the rows of one command; `here` where what it gets on its standard input can be seen."""
-    found: list[tuple[Command, str]] = []
     words = _LISTS.sub(" ", _QUOTES.sub("", line)).split(maxsplit=_MOST_WORDS)[:_MOST_WORDS]
-    for place, word in enumerate(words):
-        program = word.rpartition("/")[2]
-        for row, wanted in _by_program().get(program, ()):
-            if _follow(words[place + 1 :], wanted):
-                row = replace(row, answer=HERE) if here and _STDIN & set(words) else row
-                first = 3 if len(wanted) > 1 else 2
-                found.append((row, f"runs {' '.join(words[place : place + first])}"))
-        if program in _by_program() or not _BEFORE.fullmatch(word):
-            break
+    place = _first(words)
+    found: list[tuple[Command, str]] = []
+    program = _name(words[place]) if place < len(words) else ""
+    for row, wanted in _by_program().get(program, ()):
+        if _follow([word for word in words[place + 1 :] if not _OF_NO_GPUS.fullmatch(word)], wanted):
+            row = replace(row, answer=HERE) if here and _STDIN & set(words) else row
+            found.append((row, f"runs {' '.join((program, *words[place + 1 : place + 1 + min(len(wanted), 2)]))}"))
+    if not found and "--" in words[place + 1 :] and not _WRITERS & set(words[: place + 1]):
+        return _one(
+            " ".join(words[words.index("--", place + 1) + 1 :]), here
+        )  # `kubectl exec … --`, `aws-vault exec … --`
     return tuple(found)
+
+
+def _first(words: list[str]) -> int:
+    """Return the place of a command's program, after what may stand before it; of any other word where it is none."""
+    operands, valued, in_container = 0, "", False
+    takes_word = False
+    for place, word in enumerate(words):
+        name = _name(word)
+        if name in _by_program() or name in _WRITERS:
+            return place
+        if name in _OF_CONTAINERS and _IN_CONTAINERS & set(words[place + 1 :]):
+            in_container = True
+        elif name in _WRAPPERS:
+            operands, valued = _WRAPPERS[name]
+            takes_word = False
+        elif in_container or takes_word:
+            takes_word = False
+        elif word.startswith("-"):
+            short = word[-1] in valued and "=" not in word and not word.startswith("--")
+            takes_word = short or (bool(valued) and word in _LONG)
+        elif operands:
+            operands -= 1
+        elif not _BEFORE.fullmatch(word):
+            return place
+    return len(words)
+
+
+_PROGRAM_OR_IMAGE = re.compile(r"(?:[^=]*/)?([\w.-]+?)(?:\.exe)?(?:[:@]\w[\w.:-]*)?")
+
+
+def _name(word: str) -> str:
+    """Return the program that a word names: by its path, or by an image that has one tool."""
+    match = _PROGRAM_OR_IMAGE.fullmatch(word)
+    name = match[1] if match else ""
+    return name if name in _by_program() else name.removesuffix("-cli")
 
 
 def _follow(words: list[str], wanted: _Words) -> bool:
@@ -251,10 +371,13 @@ def command_line(given: Mapping[str, Any]) -> str:
     """Return the command line of a container or step as one text; an image of one tool runs that tool.
 
     Args:
-        given: Has `command` or `args`, as a list of words.
+        given: Has `command` or `args`, as a list of words. A step of Cloud Build has its image as `name`, and its
+            program as `entrypoint`: https://docs.cloud.google.com/build/docs/build-config-file-schema.
     """
-    command, args, image = (given.get(key) for key in ("command", "args", "image"))
-    words = [word for part in (command, args) if isinstance(part, list) for word in part if isinstance(word, str)]
+    command, args = given.get("command") or given.get("entrypoint"), given.get("args")
+    image = given.get("image") or (name if isinstance(name := given.get("name"), str) and "/" in name else None)
+    listed = ([command] if isinstance(command, str) and isinstance(args, list) else command, args)
+    words = [word for part in listed if isinstance(part, list) for word in part if isinstance(word, str)]
     if words and not command and isinstance(image, str):
         match = _TOOLS.fullmatch(re.sub(r"(?<=[^/])[:@][^/]*$", "", image))
         words = [match["tool"], *words] if match else words

@@ -1,0 +1,97 @@
+"""What makes nodes is found behind whatever runs it, in SDKs' calls and in commands of any cloud; a mention is none."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import yaml
+
+from gpupools.policies.documents.judging import Judged
+from gpupools.policies.script_commands import COMMAND, ELSEWHERE, command_line, run
+
+CURL = "curl -X {} 'https://{}' -d @pool.json"
+GKE = "container.googleapis.com/v1/projects/p/locations/l/clusters/c/nodePools"
+AKS = "management.azure.com/subscriptions/s/resourceGroups/r/providers/Microsoft.ContainerService/managedClusters/c"
+
+MAKES = [
+    # Calls of SDKs
+    "await client.send(new CreateNodegroupCommand({clusterName: 'c'}))",
+    "await eks.CreateNodegroupAsync(new CreateNodegroupRequest { })",
+    "client.createNodePoolAsync(request)",
+    "$made = New-AzAksNodePool -ResourceGroupName r -ClusterName c -Name gpu",
+    "New-EKSNodegroup -ClusterName c -InstanceType g6.xlarge",
+    "agentPoolsClient.BeginCreateOrUpdate(ctx, rg, c, 'gpu', p, nil)",
+    "client.BeginCreateOrUpdate(ctx, rg, c,\n  'gpu', armcontainerservice.AgentPool{})",
+    'api.create_cluster_custom_object(group="karpenter.sh", version="v1", plural="nodepools", body=body)',
+    "api.createNamespacedCustomObject({group: 'cluster.x-k8s.io', plural: 'machinedeployments'})",
+    CURL.format("POST", GKE),
+    CURL.format("PUT", f"{AKS}/agentPools/gpu?api-version=1"),
+    "curl -X POST https://eks.$REGION.amazonaws.com/clusters/c/node-groups --data @ng.json",
+    # What runs a command
+    "docker run --rm -v ~/.aws:/root/.aws public.ecr.aws/eksctl/eksctl create nodegroup --cluster c",
+    "podman run amazon/aws-cli:2.15.0 eks create-nodegroup --cluster-name c",
+    "nerdctl exec -it tools eksctl create nodegroup",
+    "ssh -i key -p 22 me@host 'eksctl create nodegroup --cluster c'",
+    "su - me -c 'eksctl create nodegroup --cluster c'",
+    "flock -w 5 /tmp/l eksctl create nodegroup -c c",
+    "eksctl.exe create nodegroup --cluster c",
+    "doas -u me eksctl create nodegroup",
+    "sudo -E -u ec2-user eksctl create nodegroup",
+    "sudo --user ec2-user env A=b eksctl create nodegroup",
+    "kubectl exec deploy/tools -- eksctl create nodegroup",
+    # Any key of a taint
+    "kubectl taint nodes n1 dedicated-",
+    "kubectl taint nodes n1 dedicated=gpu:NoSchedule-",
+]
+APPLIES = ["kubeadm join 1.2.3.4:6443 --token x", "talosctl apply-config -n 1.2.3.4 -f worker.yaml"]
+NEITHER = [
+    "# new CreateNodegroupCommand({})",
+    "  // new CreateNodegroupCommand({})",
+    "echo 'then call client.create_nodegroup(...)'",
+    'api.create_cluster_custom_object(group="example.com", plural="things", body=body)',
+    'api.list_cluster_custom_object(group="karpenter.sh", plural="nodepools")',
+    f"curl https://{GKE}",
+    f"curl -X POST https://{GKE}/gpu:setSize -d @size.json",
+    f"curl -X POST https://{AKS}/listClusterUserCredential -d ''",
+    f"# {CURL.format('POST', GKE)}",
+    f"echo run {CURL.format('POST', GKE)}",
+    "Write-Host New-EKSNodegroup -ClusterName c",
+    "docker run alpine echo eksctl create nodegroup",
+    "docker build -t eksctl create nodegroup",
+    "ssh host echo eksctl create nodegroup",
+    "sudo -u me grep eksctl create nodegroup.txt",
+    "sudo apt-get install -y kubectl helm",
+    "sudo cp eksctl.exe create nodegroup",
+    "kubectl exec deploy/tools -- kubectl get nodepools",
+    "kubectl taint nodes n1 startup.example.com/agent-not-ready:NoSchedule-",
+    "kubectl taint nodes n1 node.kubernetes.io/unschedulable-",
+]
+
+
+@pytest.mark.parametrize(
+    ("scripts", "answers"), [(MAKES, [COMMAND]), (APPLIES, [ELSEWHERE]), (NEITHER, [])], ids=["nodes", "advice", "none"]
+)
+def test_what_makes_nodes_is_found_wherever_it_stands(scripts: list[str], answers: list[str]) -> None:
+    assert {text: [row.answer for row, _ in run(text)] for text in scripts} == dict.fromkeys(scripts, answers)
+
+
+@pytest.mark.parametrize(
+    ("step", "line"),
+    [
+        ({"name": "gcr.io/cloud-builders/gcloud", "args": ["container"]}, "gcloud container"),
+        ({"name": "gcr.io/google.com/cloudsdktool/cloud-sdk", "entrypoint": "gcloud", "args": ["a"]}, "gcloud a"),
+        ({"name": "helm", "image": "example.com/other", "args": ["install"]}, "install"),
+        ({"name": "helm", "args": ["install"]}, "install"),
+    ],
+)
+def test_a_step_of_a_build_runs_the_tool_of_its_image_or_its_entrypoint(step: Any, line: str) -> None:
+    assert command_line(step) == line
+
+
+def test_a_lambda_in_a_template_that_makes_a_node_group_is_not_understood(judge: Callable[..., Judged]) -> None:
+    code = {"ZipFile": "exports.handler = async () => eks.send(new CreateNodegroupCommand({clusterName: 'c'}));\n"}
+    function = {"Type": "AWS::Lambda::Function", "Properties": {"Code": code}}
+
+    judged = judge(yaml.safe_dump({"Resources": {"F": function}}))
+
+    assert [each.rule.name for each in judged.found] == ["node-pools-understood"]
