@@ -11,12 +11,13 @@ from typing import Any
 
 from gpupools.base.bounded_yaml import parse_yaml
 from gpupools.base.errors import Rejected
+from gpupools.base.taints import repels_cpu_pods
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts, Reference
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.reach import reached
 from gpupools.policies.understood import Unread, is_harmless, missing_resources
 from gpupools.read.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
-from gpupools.read.inputs import joined, mapping
+from gpupools.read.inputs import at, joined, mapping
 
 # Inputs that name a pool's cluster: aws.eks.NodeGroup and pulumi-eks, azure-native AgentPool, gcp.container.NodePool.
 _CLUSTER_INPUTS = ("clusterName", "cluster", "resourceName", "clusterIdentifier", "kubernetesClusterId")
@@ -137,7 +138,25 @@ class DeclaredStack:
     def unread(self) -> Mapping[str, Unread]:
         """What nobody here understands, by URN."""
         found = {each.urn: each.unread for each in self.resources if each.unread is not None}
-        return {**found, **dict(missing_resources((each.urn, each.type, each.inputs) for each in self.resources))}
+        found |= dict(missing_resources((each.urn, each.type, each.inputs) for each in self.resources))
+        return {**dict(self._without_machines()), **found}
+
+    def _without_machines(self) -> Iterator[tuple[str, Unread]]:
+        """Yield what makes nodes of machines of Cluster API that are not among the resources, so judged elsewhere."""
+        named = {
+            (each.type.rpartition(":")[2], name)
+            for each in self.resources
+            if isinstance(name := at(each.inputs, "metadata.name"), str)
+        }
+        for each in self.resources:
+            owner = read_owner(each.type, each.inputs)
+            machine = owner.machine if owner is not None else None
+            if machine is None or not isinstance(machine.kind, str) or not isinstance(machine.name, str):
+                continue
+            if (machine.kind, machine.name) not in named and not repels_cpu_pods(owner.facts.taints if owner else ()):
+                kind = each.type.rpartition(":")[2]
+                why = f"its machines are {machine.kind}/{machine.name}, which is not in this file; judge both together"
+                yield each.urn, Unread(f"cluster.x-k8s.io/{kind}", why, nodes=False)
 
     @property
     def answers(self) -> Mapping[str, int]:

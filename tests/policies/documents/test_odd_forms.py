@@ -134,6 +134,40 @@ def test_a_set_of_resources_is_looked_for_in_its_own_namespace(tmp_path: Path) -
     assert not judged(set_ % "other", tmp_path).refuses
 
 
+OWNER = """\
+apiVersion: cluster.x-k8s.io/v1beta1
+kind: MachineDeployment
+metadata: {name: a}
+spec: {template: {spec: {clusterName: c, infrastructureRef: {kind: AWSMachineTemplate, name: a}%s}}}
+"""
+MACHINES = """\
+---
+apiVersion: infrastructure.cluster.x-k8s.io/v1beta2
+kind: AWSMachineTemplate
+metadata: {name: %s}
+spec: {template: {spec: {instanceType: m5.large}}}
+"""
+HARD = ", taints: [{key: nvidia.com/gpu, value: present, effect: NoSchedule, propagation: Always}]"
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (OWNER % "", True),
+        (OWNER % "" + MACHINES % "b", True),
+        (OWNER % "" + MACHINES % "a", False),
+        (OWNER % HARD, False),
+    ],
+    ids=["alone", "beside others", "with its machines", "with a taint of its own"],
+)
+def test_what_makes_nodes_of_machines_in_another_file_says_so(given: str, told: bool, tmp_path: Path) -> None:
+    said = [each.message for each in judged(given, tmp_path).found if "AWSMachineTemplate/a" in each.message]
+
+    assert bool(said) is told
+    assert all("which is not in this file" in each for each in said)
+    assert not judged(given, tmp_path).refuses
+
+
 @pytest.mark.parametrize(("spec", "cuts"), [({"taints": []}, True), ({"taints": [GPU]}, False), ({}, False)], ids=str)
 def test_a_patch_that_takes_the_taints_off_a_node_is_not_understood(spec: dict[str, Any], cuts: bool) -> None:
     found = unread("kubernetes:core/v1:NodePatch", {"metadata": {"name": "a"}, "spec": spec})
