@@ -34,7 +34,7 @@ from gpupools.asked.pool_parts import (
     Upgrade,
 )
 from gpupools.asked.runtime_spec import RuntimeSpec, Trust
-from gpupools.base.errors import Path, shown
+from gpupools.base.errors import Path, Problem, shown
 from gpupools.base.model import Consistent, Strict
 from gpupools.base.taints import GPU_TAINT, LABEL_VALUE, QUALIFIED_NAME, Effect, Taint, parse_taint
 from gpupools.known.gpus import GpuModel
@@ -132,6 +132,10 @@ class Cluster(Consistent):
         if first:
             what = "takes a stack's output, but no stack is named; add stack: <org>/<project>/<stack>"
             yield (re.split(r"[.\[]", first)[0],), what
+
+    def not_for_new_pools(self, at: Path) -> Iterator[Problem]:
+        """Yield what of the cluster no new pool may have, but one that is taken over as it is."""
+        yield from ()
 
     @classmethod
     def address_keys(cls) -> frozenset[str]:
@@ -564,15 +568,29 @@ def _distinct(taints: list[Taint]) -> list[Taint]:
     return taints
 
 
+_KEY_FIX = "use a qualified name such as 'example.com/team'"
+_VALUE_FIX = "use at most 63 letters, digits, '-', '_' and '.'"
+
+
+def label_problems(key: str, value: object) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with a node label, whoever sets it, and what to write."""
+    if not QUALIFIED_NAME.fullmatch(key):
+        yield f"{shown(key)} is no label key", _KEY_FIX
+    if not isinstance(value, str):
+        yield f"got {shown(value)}, and a label is text", "write it in quotes"
+    elif not LABEL_VALUE.fullmatch(value):
+        yield f"{shown(value)} is no label value", _VALUE_FIX
+
+
 def _label_key(key: str) -> str:
     if not QUALIFIED_NAME.fullmatch(key):
-        raise ValueError(f"{shown(key)} is no label key; use a qualified name such as 'example.com/team'")
+        raise ValueError(f"{shown(key)} is no label key; {_KEY_FIX}")
     return key
 
 
 def _label_value(text: str) -> str:
     if not LABEL_VALUE.fullmatch(text):
-        raise ValueError(f"{shown(text)} is no label value; use at most 63 letters, digits, '-', '_' and '.'")
+        raise ValueError(f"{shown(text)} is no label value; {_VALUE_FIX}")
     return text
 
 

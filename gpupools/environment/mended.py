@@ -390,7 +390,7 @@ class _Mended:
         tries = self._tries[path]
         self._tries[path] += 1
         if values and tries < max(len(values), 2):
-            left_out = values[-1] is _ABSENT and fix == "leave it out"
+            left_out = values[-1] is _ABSENT and fix.endswith("leave it out")
             value = values[-1 if left_out else (self._way + tries) % len(values)]
             if len(values) < 3 or left_out:
                 self._doubt(at, inner, value)
@@ -529,7 +529,9 @@ class _Mended:
         """Remember a key that has few stand-ins: what names it may come of them."""
         if at[0] == "pools":
             last = next((part for part in reversed(inner) if isinstance(part, str)), "")
-            keys = {str(inner[0]), *({last} - _COMMON_WORDS if inner[0] != "overrides" else ())}
+            # What somebody calls a label, a tag or an input is no word of ours.
+            own = inner[0] not in ("overrides", "labels", "tags")
+            keys = {str(inner[0]), *({last} - _COMMON_WORDS if own else ())}
             self._unsure |= {(at, key) for key in keys - {"clusters"}}
         elif value is _ABSENT and len([part for part in inner if isinstance(part, str)]) == 1:
             # What a cluster lists is where its nodes are.

@@ -95,7 +95,7 @@ def says_ours(file: Path) -> bool:
 
 def names_ours(text: bytes) -> bool:
     """Say whether the text of a file names configuration of this tool."""
-    return f"{NAMESPACE}:".encode() in text
+    return f"{NAMESPACE}:".encode() in text.replace(b"\0", b"")  # of UTF-16 every other byte is one
 
 
 def is_read(file: Path, project: Project) -> bool:

@@ -312,6 +312,9 @@ def _parsed(
         problems += _former_names(name, pool, pools, names)
         problems += _adopted_twice(name, pool, pools)
         names.add(name, pool)
+    for key in {key: None for pool in pools.values() if pool.adopt is None for key in pool.clusters}:
+        if key in clusters:
+            problems += clusters[key].not_for_new_pools(("clusters", key))
     if len(known) > MOST_CLUSTERS:
         what = f"holds {len(known)} clusters, more than {MOST_CLUSTERS}"
         problems.append(Problem(("clusters",), what, "split the environment into several stacks"))

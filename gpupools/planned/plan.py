@@ -8,7 +8,7 @@ from typing import Any
 from gpupools.asked.overrides import flattened, tellable
 from gpupools.asked.pool_parts import CapacityBlock, Queued, given_settings
 from gpupools.asked.runtime_spec import Trust
-from gpupools.asked.spec import Cluster, Mig, PoolSpec, SharedGpu, SharingMode
+from gpupools.asked.spec import Cluster, Mig, PoolSpec, SharedGpu, SharingMode, label_problems
 from gpupools.base.errors import Path, Problem, Rejected, nearest, shown
 from gpupools.base.taints import GPU_TAINT, Effect, Taint
 from gpupools.known.catalogue import InstanceType, smallest
@@ -284,7 +284,7 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
         Problem(where, f"{key} is set to {choices.labels[key]!r} on this pool", "leave it out")
         for where, key in (
             *(((*at, "labels", key), key) for key in spec.labels),
-            *_labels_by_hand(at, spec, cloud),
+            *((where, key) for where, key, _ in _labels_by_hand(at, spec, cloud)),
         )
         if key in choices.labels and choices.labels[key] != spec.labels.get(key)
     ]
@@ -546,21 +546,23 @@ def _reserved_labels(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem
             yield Problem((*at, "labels", key), f"{key} follows from software, sharing and trust", "leave it out")
         else:
             yield from _reserved((*at, "labels", key), key, cloud.reserved_labels)
-    for where, key in _labels_by_hand(at, spec, cloud):
+    for where, key, value in _labels_by_hand(at, spec, cloud):
         yield from _reserved(where, key, cloud.reserved_labels)
+        for what, fix in label_problems(key, value):
+            yield Problem(where, what, fix)
 
 
-def _labels_by_hand(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[Path, str]]:
-    """Yield the labels that overrides set, but those that they cannot touch at all."""
+def _labels_by_hand(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterator[tuple[Path, str, Any]]:
+    """Yield the labels that overrides set, but those that they take away or cannot touch at all."""
     for resource, inputs in spec.overrides.get(cloud.name, {}).items():
         known = cloud.node_pools.overridable.get(resource)
         path = known.labels if known is not None else ()
         labels: Any = inputs if path else {}
         for key in path:
             labels = labels.get(key) if isinstance(labels, Mapping) else None
-        for key in labels if isinstance(labels, Mapping) else ():
-            if known is not None and (*path, key) not in known.kept:
-                yield (*at, "overrides", cloud.name, resource, *path, key), str(key)
+        for key, value in labels.items() if isinstance(labels, Mapping) else ():
+            if known is not None and isinstance(key, str) and value is not None and (*path, key) not in known.kept:
+                yield (*at, "overrides", cloud.name, resource, *path, key), key, value
 
 
 def _reserved(where: Path, key: str, rules: Iterable[KeyRule]) -> Iterable[Problem]:

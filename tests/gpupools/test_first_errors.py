@@ -280,3 +280,100 @@ def test_stacks_are_those_of_a_repository(folder: Path, capsys: pytest.CaptureFi
     (folder / ".git").mkdir()
     assert main(["stacks"]) == 0
     assert capsys.readouterr().out == "no stack files of this tool are in .\n"
+
+
+# --- Mistakes that stood in each other's way, and those that nothing told ---
+
+THREE = f"""\
+config:
+  gpupools:clusters:
+    train: {{cloud: aws, name: t, region: eu-central-1, node_role_arn: "{ROLE}", subnet_ids: [subnet-0a]}}
+    serve: {{cloud: azure, name: s, resource_group: ml}}
+    lab:
+      {{cloud: gcp, name: l, project: ml, location: europe-west4-a, service_account: gpu@ml.iam.gserviceaccount.com}}
+  gpupools:pools:
+"""
+
+
+def keys_of(pool: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Return what is told of a pool on the clusters above, each from its key on."""
+    said = refused(f"{THREE}    a: {pool}\n", folder, capsys)
+    return [line.partition(": pools.a.")[2] or line for line in said]
+
+
+@pytest.mark.parametrize(
+    ("pool", "keys"),
+    [
+        (
+            "{clusters: [train], gpu: L4, nodes: {max: 1}, tags: {node: 1}, zones: [a], labels: {kubernetes.io/x: a}}",
+            ["tags.node", "zones", "labels.kubernetes.io/x"],
+        ),
+        (
+            "{clusters: [train], gpu: NOPE, nodes: {max: 1}, trust: {team: x, quota: 3}, disk: {encryption_key: a}}",
+            ["gpu", "trust.quota", "disk.encryption_key"],
+        ),
+    ],
+    ids=["a tag called node", "a quota of a team"],
+)
+def test_no_mistake_hides_another(pool: str, keys: list[str], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = keys_of(pool, folder, capsys)
+
+    assert sorted(line.partition(": ")[0] for line in said) == sorted(keys)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "overrides", "where"),
+    [
+        ("train", "aws: {NodeGroup: {labels: LABELS}}", "overrides.aws.NodeGroup.labels"),
+        ("serve", "azure: {AgentPool: {nodeLabels: LABELS}}", "overrides.azure.AgentPool.nodeLabels"),
+        ("lab", "gcp: {NodePool: {nodeConfig: {labels: LABELS}}}", "overrides.gcp.NodePool.nodeConfig.labels"),
+    ],
+)
+def test_labels_set_by_hand_keep_to_the_rules_of_the_pools_own(
+    cluster: str, overrides: str, where: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    by_hand = overrides.replace("LABELS", "{'b c': d, f: 'x y', n: 5, e: '', gone: null}")
+    said = keys_of(
+        f"{{clusters: [{cluster}], gpu: T4, nodes: {{max: 1}}, labels: {{gone: x}}, overrides: {{{by_hand}}}}}",
+        folder,
+        capsys,
+    )
+
+    # EKS alone takes no label without a value.
+    empty = [f"{where}.e: is empty; EKS takes no label without a value; give it a value"] if cluster == "train" else []
+    assert sorted(line.partition(" (see ")[0] for line in said) == sorted(
+        [
+            f"{where}.b c: 'b c' is no label key; use a qualified name such as 'example.com/team'",
+            f"{where}.f: 'x y' is no label value; use at most 63 letters, digits, '-', '_' and '.'",
+            f"{where}.n: got 5, and a label is text; write it in quotes",
+            *empty,
+        ]
+    )
+
+
+@pytest.mark.parametrize("account", ["default", "123-compute@developer.gserviceaccount.com"])
+def test_no_new_pool_runs_as_googles_default_account(
+    account: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pool = "{clusters: [lab], gpu: L4, nodes: {max: 1}"
+    text = THREE.replace("gpu@ml.iam.gserviceaccount.com", account) + f"    a: {pool}}}\n"
+    by_hand = f"overrides: {{gcp: {{NodePool: {{nodeConfig: {{serviceAccount: {account}}}}}}}}}"
+    own = keys_of(f"{pool}, {by_hand}}}", folder, capsys)
+
+    (said,) = refused(text, folder, capsys)
+    assert f"clusters.lab.service_account: '{account}' is Google's default account" in said
+    assert [line.partition(": ")[0] for line in own] == ["overrides.gcp.NodePool.nodeConfig.serviceAccount"]
+    # A pool that is taken over keeps it.
+    (folder / "Pulumi.w.yaml").write_text(text.replace("max: 1}", "max: 1}, adopt: {name: old}"), encoding="utf-8")
+    assert main(["check", "Pulumi.w.yaml"]) == 0
+
+
+def test_a_stack_file_saved_by_notepad_is_listed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / ".git").mkdir()
+    (folder / "Pulumi.yaml").write_text("name: gpus\nruntime: python\n")
+    text = f"{THREE}    a: {{clusters: [lab], gpu: L4, nodes: {{max: 1}}}}\n"
+    (folder / "Pulumi.dev.yaml").write_text(text, "utf-16")
+
+    main(["stacks"])
+    out, err = capsys.readouterr()
+    assert "Pulumi.dev.yaml" in out + err

@@ -191,6 +191,7 @@ HARDENED = {
         ({}, set()),
         ({"serviceAccount": None}, {("node-identity", True)}),
         ({"serviceAccount": "default"}, {("node-identity", True)}),
+        ({"serviceAccount": "123-compute@developer.gserviceaccount.com"}, {("node-identity", True)}),
         (
             {"serviceAccount": None, "oauthScopes": ["https://www.googleapis.com/auth/cloud-platform"]},
             {("node-identity", True), ("oauth-scopes", True)},
@@ -208,6 +209,7 @@ HARDENED = {
         "hardened",
         "account unset",
         "default account",
+        "default account by its address",
         "broad scope",
         "scope with an account",
         "metadata",

@@ -151,19 +151,23 @@ def _only_in_blocks(wish: Wish) -> Iterator[Problem]:
 
 def _names(wish: Wish) -> Iterator[Problem]:
     spec, at = wish.spec, ("pools", wish.name)
-    for key, value in spec.labels.items():
-        if len(key) > KEY_LIMIT:
-            what = f"is {len(key)} characters; EKS takes {KEY_LIMIT}"
-            yield Problem((*at, "labels", key), what, "shorten the key", _NODE_GROUP_API)
-        if not value:
+    given = spec.overrides.get("aws", {}).get("NodeGroup", {}).get("labels")
+    by_hand = given if isinstance(given, Mapping) else {}
+    labels = {key: value for key, value in {**spec.labels, **by_hand}.items() if value is not None}
+    for key, value in labels.items():
+        where = (*at, *(("overrides", "aws", "NodeGroup") if key in by_hand else ()), "labels", key)
+        if len(str(key)) > KEY_LIMIT:
+            what = f"is {len(str(key))} characters; EKS takes {KEY_LIMIT}"
+            yield Problem(where, what, "shorten the key", _NODE_GROUP_API)
+        if value == "":
             what = "is empty; EKS takes no label without a value"
-            yield Problem((*at, "labels", key), what, "give it a value", _NODE_GROUP_API)
+            yield Problem(where, what, "give it a value", _NODE_GROUP_API)
     for index, taint in enumerate(spec.taints):
         if len(taint.key) > KEY_LIMIT:
             what = f"the key has {len(taint.key)} characters; EKS takes {KEY_LIMIT}"
             yield Problem((*at, "taints", index), what, "shorten the key", _TAINT_API)
     yield from _one_effect_per_key(wish)
-    wanted = len(spec.labels) + len(spec.taints)
+    wanted = len(labels) + len(spec.taints)
     if wanted > TAG_LIMIT:
         what = f"{wanted} labels and taints; the Auto Scaling group has room for the tags of {TAG_LIMIT} more"
         fix = "use fewer: without the tags the pool does not scale from zero"

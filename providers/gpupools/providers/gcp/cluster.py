@@ -8,14 +8,25 @@ from pydantic import field_validator
 
 from gpupools.asked.access import ReachableCluster
 from gpupools.asked.spec import Address
-from gpupools.base.errors import Path, shown
+from gpupools.base.errors import Path, Problem, shown
 
+_HARDENING = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster"
 _DIRECTIONS = "north|south|east|west|central|northeast|northwest|southeast|southwest"
 ZONE = re.compile(r"(?P<region>[a-z]+-[a-z]+[0-9]+)-(?:[a-z]|ai[0-9]+[a-z])")
 """A zone: an ordinary one, or an AI zone (`us-central1-ai1a`), which node pools of GKE may use.
 
 https://docs.cloud.google.com/compute/docs/regions-zones/ai-zones (2026-11-22)
 """
+
+_DEFAULT_ACCOUNT = re.compile(r"default|[0-9]+-compute@developer\.gserviceaccount\.com|")
+
+
+def is_default_account(account: object) -> bool:
+    """Say whether nodes run as Compute Engine's default account, named or not.
+
+    https://docs.cloud.google.com/compute/docs/access/service-accounts (2026-11-23)
+    """
+    return account is None or (isinstance(account, str) and _DEFAULT_ACCOUNT.fullmatch(account) is not None)
 
 
 class GkeCluster(ReachableCluster):
@@ -58,6 +69,13 @@ class GkeCluster(ReachableCluster):
     def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return project, location and name."""
         return {key: given[key] for key in ("project", "location", "name")}
+
+    def not_for_new_pools(self, at: Path) -> Iterator[Problem]:
+        """Refuse Google's default account, which only a pool that is taken over keeps."""
+        if is_default_account(self.service_account):
+            what = f"{shown(self.service_account)} is Google's default account, which can do far more than a node needs"
+            fix = "name an account of the nodes' own, with roles/container.defaultNodeServiceAccount"
+            yield Problem((*at, "service_account"), what, fix, _HARDENING)
 
     @field_validator("location")
     @classmethod

@@ -11,6 +11,7 @@ from typing import Any
 from gpupools.base.taints import KUBERNETES_EFFECTS, repels_cpu_pods
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts, SharingFacts
+from gpupools.providers.gcp.cluster import is_default_account
 from gpupools.read.inputs import (
     Hardening,
     Machines,
@@ -58,7 +59,7 @@ def read_compute_class(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[Po
         "node-identity",
         "spec.nodePoolConfig.serviceAccount",
         account,
-        isinstance(account, str) and account not in ("", "default"),
+        isinstance(account, str) and not is_default_account(account),
         "an account of its own with roles/container.defaultNodeServiceAccount",
         "the default account can do far more than a node needs",
     )

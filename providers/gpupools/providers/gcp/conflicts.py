@@ -9,7 +9,7 @@ from gpupools.asked.pool_parts import FlexStart, Queued, Reservation
 from gpupools.base.errors import Path, Problem, shown
 from gpupools.planned.cloud import Wish
 from gpupools.planned.dra import DRA_DRIVER
-from gpupools.providers.gcp.cluster import ZONE, GkeCluster
+from gpupools.providers.gcp.cluster import ZONE, GkeCluster, is_default_account
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, OVERRIDABLE
 
 _HOW_TO = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to"
@@ -202,7 +202,7 @@ def _surge_beside_blue_green(wish: Wish) -> Iterator[Problem]:
 def _identity(wish: Wish) -> Iterator[Problem]:
     """Refuse Google's default account, which can do far more than a node needs; another one is a line of the plan."""
     config = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
-    if isinstance(config, Mapping) and config.get("serviceAccount", "own") in (None, "", "default"):
+    if isinstance(config, Mapping) and is_default_account(config.get("serviceAccount", "own")):
         what = "would run the nodes as Google's default account, which can do far more than a node needs"
         fix = "leave it out, or name an account with roles/container.defaultNodeServiceAccount"
         at = _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "serviceAccount")

@@ -24,7 +24,7 @@ from gpupools.planned.pool_facts import (
 )
 from gpupools.providers.gcp.added_taints import ARM
 from gpupools.providers.gcp.by_hand import customised, overridden
-from gpupools.providers.gcp.cluster import ZONE
+from gpupools.providers.gcp.cluster import ZONE, is_default_account
 from gpupools.providers.gcp.kubernetes_objects import OBJECTS
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
@@ -353,7 +353,7 @@ def _harden(config: Mapping[str, Any], path: str, hardening: Hardening, *, auto:
         "node-identity",
         f"{path}.serviceAccount",
         account,
-        isinstance(account, str) and account not in ("", "default"),
+        isinstance(account, str) and not is_default_account(account),
         "an account of its own with roles/container.defaultNodeServiceAccount",
         "the default account can do far more than a node needs",
     )
@@ -364,7 +364,7 @@ def _harden(config: Mapping[str, Any], path: str, hardening: Hardening, *, auto:
         "oauth-scopes",
         f"{path}.oauthScopes",
         "cloud-platform with the default account",
-        not (broad and account in (None, "", "default")),
+        not (broad and is_default_account(account)),
         "cloud-platform only together with an account of its own",
         "with this scope nodes can use every role of the default account",
     )
