@@ -162,11 +162,15 @@ def _runs(key: str, kind: str, row: Row, inputs: Mapping[str, Any]) -> Unread | 
         why = f"no type of node pools that is known here, but it {found[_MACHINE]}{' and ' if joins else ''}{joins}"
         return Unread(kind, why, nodes=bool(joins or _OF_CLUSTERS.search(key)), source=row.source)
     said = found.get(_POOL_TEXT) or found.get(ELSEWHERE, "")
+    uri = next((path for path in _SCRIPTS_ELSEWHERE if at(inputs, path)), "")
+    said = said or (f"runs a script that lies elsewhere, at {uri}" if uri else "")
     if any(UNKNOWN in mapping(each).values() for _, each in items(inputs.get("provisioner"), "", [])):
         said = said or "runs a command that is not known yet at provisioner"
     return Unread(kind, f"{row.why}, but it {said}", nodes=False, source=row.source) if said else None
 
 
+# As ARM and Pulumi, azurerm and azapi: https://learn.microsoft.com/azure/templates/microsoft.resources/deploymentscripts
+_SCRIPTS_ELSEWHERE = ("primaryScriptUri", "primary_script_uri", "body.properties.primaryScriptUri")
 _CLOUDS = frozenset(
     {"arm", "aws", "aws-native", "awscc", "azapi", "azure", "azure-native", "azurerm", "cloudformation", "eks"}
     | {"gcp", "google", "google-native"}

@@ -1,11 +1,21 @@
 """What brings nodes by a template, a product or machines that nobody here reads is never passed in silence."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.policies.documents.judging import Judged
 from gpupools.policies.documents.terraform_names import terraform_names
 from gpupools.policies.understood import is_read, unread
+from gpupools.providers import clouds
+
+Judge = Callable[..., Judged]
+TAINTED, UNDERSTOOD = "gpu-pool-tainted", "node-pools-understood"
+TAINTED_ELSEWHERE = f"{TAINTED}-elsewhere"
 
 ROSA = {"spec": {"defaultMachinePoolSpec": {"instanceType": "g6.xlarge"}}}
 
@@ -79,3 +89,198 @@ def test_the_list_of_what_is_read_names_no_type_that_only_others_refer_to() -> N
 
     assert "`aws_instance`" in line
     assert [name for name, each in terraform_names().items() if f"`{name}`" in line and not is_read(each.type)] == []
+
+
+# --- templates inside others ------------------------------------------------------------------------------------------
+
+
+def group(kind: str, **more: Any) -> dict[str, Any]:
+    properties = {"ClusterName": "c", "NodeRole": "r", "Subnets": ["s"], "InstanceTypes": [kind], **more}
+    return {"Type": "AWS::EKS::Nodegroup", "Properties": properties}
+
+
+def template(**resources: Any) -> str:
+    return json.dumps({"Resources": resources})
+
+
+def nested(body: Any) -> dict[str, Any]:
+    return {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateBody": body}}
+
+
+def arm(*resources: Any) -> dict[str, Any]:
+    schema = "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"
+    return {"$schema": schema, "contentVersion": "1.0.0.0", "resources": [*resources]}
+
+
+def part(kind: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "apiVersion": "2024-01-01", "name": "a", **more}
+
+
+def agent_pool(size: str) -> dict[str, Any]:
+    properties = {"vmSize": size, "count": 1}
+    return part("Microsoft.ContainerService/managedClusters/agentPools", properties=properties)
+
+
+def plan(kind: str, unknown: Any = None, **values: Any) -> dict[str, Any]:
+    change = {"actions": ["create"], "before": None, "after": values, "after_unknown": unknown or {}}
+    one = {"address": f"{kind}.a", "mode": "managed", "type": kind, "name": "a", "change": change}
+    return {"format_version": "1.2", "resource_changes": [one]}
+
+
+def sent(method: str, body: Any, kind: str = "managedClusters/agentPools", **more: Any) -> dict[str, Any]:
+    given = {"type": f"Microsoft.ContainerService/{kind}@2024-01-01", "method": method, "resource_id": "x", **more}
+    unknown = {"body": True} if body is UNKNOWN else {}
+    return plan("azapi_resource_action", unknown, **given, **({} if body is UNKNOWN else {"body": body}))
+
+
+def controlled(kind: str, **state: Any) -> dict[str, Any]:
+    return plan("aws_cloudcontrolapi_resource", type_name=kind, desired_state=json.dumps(state))
+
+
+def release(**settings: str) -> dict[str, Any]:
+    given = [{"name": f"resources[0].{name.replace('_', '.')}", "value": value} for name, value in settings.items()]
+    return plan("helm_release", chart="raw", repository="https://charts.example", name="a", set=given)
+
+
+GPU, CPU = "Standard_NC24ads_A100_v4", "Standard_D4s_v5"
+MACRO = {"Fn::Transform": {"Name": "Macro"}}
+STACK = "AWS::CloudFormation::Stack"
+STACKS = "Microsoft.Resources/deploymentStacks"
+JUDGED: dict[str, tuple[Any, list[str]]] = {
+    "a stack in Cloud Control": (controlled(STACK, TemplateBody=template(G=group("g6.xlarge"))), [TAINTED]),
+    "a stack of CPUs in Cloud Control": (controlled(STACK, TemplateBody=template(G=group("m5.large"))), []),
+    "a stack in Cloud Control from elsewhere": (controlled(STACK, TemplateURL="https://x"), [UNDERSTOOD]),
+    "a stack not known in Cloud Control": (
+        plan("aws_cloudcontrolapi_resource", {"desired_state": True}, type_name=STACK),
+        [UNDERSTOOD],
+    ),
+    "a stack in a stack": (
+        plan("aws_cloudformation_stack", template_body=template(S=nested(template(G=group("g6.xlarge"))))),
+        [TAINTED],
+    ),
+    "a stack in a stack, from elsewhere": (
+        plan("aws_cloudformation_stack", template_body=template(S=nested(None))),
+        [UNDERSTOOD],
+    ),
+    "a macro over a stack": (
+        plan("aws_cloudformation_stack", template_body=json.dumps({"Transform": "Macro", "Resources": {}})),
+        [UNDERSTOOD],
+    ),
+    "a macro beside a type in a stack": (
+        plan("aws_cloudformation_stack", template_body=template(G={**group("m5.large"), **MACRO})),
+        [UNDERSTOOD],
+    ),
+    "a macro among properties in a stack": (
+        plan("aws_cloudformation_stack", template_body=template(G=group("m5.large", **MACRO))),
+        [TAINTED],
+    ),
+    "a template that is a map": (template(S=nested({"Resources": {"G": group("g6.xlarge")}})), [TAINTED]),
+    "a macro among properties": (template(G=group("m5.large", **MACRO)), [UNDERSTOOD]),
+    "a macro beside a type": (template(G={**group("m5.large"), **MACRO}), [UNDERSTOOD]),
+    "a macro in a launch template": (
+        template(
+            G={
+                "Type": "AWS::EKS::Nodegroup",
+                "Properties": {"ClusterName": "c", "LaunchTemplate": {"Id": {"Ref": "T"}, "Version": "1"}},
+            },
+            T={
+                "Type": "AWS::EC2::LaunchTemplate",
+                "Properties": {"LaunchTemplateData": {"InstanceType": "m5.large", **MACRO}},
+            },
+        ),
+        [TAINTED_ELSEWHERE],
+    ),
+    "a stack of deployments from elsewhere": (
+        arm(part(STACKS, properties={"templateLink": {"uri": "https://x"}})),
+        [UNDERSTOOD],
+    ),
+    "a stack of deployments": (arm(part(STACKS, properties={"template": arm(agent_pool(GPU))})), [TAINTED]),
+    "a stack of deployments of CPUs": (arm(part(STACKS, properties={"template": arm(agent_pool(CPU))})), []),
+    "a stack of deployments by azapi": (
+        plan("azapi_resource", type=f"{STACKS}@2024-03-01", body={"properties": {"template": arm(agent_pool(GPU))}}),
+        [TAINTED],
+    ),
+    "a deployment by azapi from elsewhere": (
+        plan("azapi_resource", type="Microsoft.Resources/deployments@2024-03-01", body={"properties": {}}),
+        [UNDERSTOOD],
+    ),
+    "a deployment by azapi": (
+        plan(
+            "azapi_resource",
+            type="Microsoft.Resources/deployments@2024-03-01",
+            body={"properties": {"template": arm(agent_pool(CPU))}},
+        ),
+        [],
+    ),
+    "a pool that an action sends": (sent("PUT", {"properties": {"vmSize": GPU}}), [TAINTED]),
+    "a pool of CPUs that an action sends": (sent("PUT", {"properties": {"vmSize": CPU}}), []),
+    "a pool not known that an action sends": (sent("PUT", UNKNOWN), [UNDERSTOOD]),
+    "part of a pool that an action sends": (sent("PATCH", {"properties": {"count": 3}}), [UNDERSTOOD]),
+    "an action of a cluster": (sent("POST", None, "managedClusters", action="stop"), []),
+    "a release that sets a pool": (
+        release(apiVersion="karpenter.sh/v1", kind="NodePool", spec_weight="1"),
+        [UNDERSTOOD],
+    ),
+    "a release that sets something else": (release(apiVersion="v1", kind="Service", spec_type="NodePort"), []),
+}
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_what_is_held_inside_is_judged_or_not_understood(name: str, judge: Judge) -> None:
+    given, rules = JUDGED[name]
+    judged = judge(given)
+    said = {each.rule.name for each in judged.found if each.level == "mandatory"} & {
+        TAINTED,
+        TAINTED_ELSEWHERE,
+        UNDERSTOOD,
+    }
+
+    assert judged.problems == ()
+    assert sorted(said) == rules
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            part("Microsoft.Compute/virtualMachineScaleSets", sku={"name": GPU}, properties={}),
+            f"it names the machine '{GPU}' at sku.name",
+        ),
+        (
+            part("Microsoft.Resources/deploymentScripts", properties={"primaryScriptUri": "https://x/y.sh"}),
+            "it runs a script that lies elsewhere, at primaryScriptUri",
+        ),
+        (part("Microsoft.Compute/virtualMachineScaleSets", sku={"name": CPU}, properties={}), ""),
+        (part("Microsoft.Resources/deploymentScripts", properties={"scriptContent": "Write-Output done"}), ""),
+    ],
+    ids=str,
+)
+def test_machines_and_scripts_of_a_template_are_worth_a_word(given: dict[str, Any], said: str, judge: Judge) -> None:
+    found = [each for each in judge(arm(given)).found if each.rule.name == UNDERSTOOD]
+
+    assert [each.level for each in found] == (["advisory"] if said else [])
+    assert all(said in each.message for each in found)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "why"),
+    [
+        ({"template": arm()}, ""),
+        ({"template": UNKNOWN}, "template is not known yet"),
+        ({"templateLink": {"uri": "https://x"}}, "its template is not at hand, or properties.template is none"),
+    ],
+)
+def test_a_stack_of_deployments_is_read_as_its_template_is(inputs: dict[str, Any], why: str) -> None:
+    token = "azure-native:resources:DeploymentStackAtResourceGroup"
+
+    assert clouds()["azure"].reading().unread(token, inputs) == why
+
+
+def test_stacks_inside_each_other_end() -> None:
+    body: Any = {"Resources": {}}
+    for _ in range(30):
+        body = {"Resources": {"S": nested(body)}}
+
+    why = clouds()["aws"].reading().unread("aws:cloudformation/stack:Stack", {"templateBody": body})
+
+    assert why.endswith("it holds more stacks inside each other than are looked through")

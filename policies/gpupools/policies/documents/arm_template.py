@@ -33,7 +33,7 @@ def _resources(template: Any, text: Text) -> Iterator[Resource]:
         yield Resource(
             address=part.path,
             type=token or f"arm:{part.type}",
-            inputs={"name": part.name, **inputs},
+            inputs={"name": part.name, **({"sku": part.sku} if part.sku and token is None else {}), **inputs},
             line=text.line_of(part.name),
             opaque=closed,
         )

@@ -49,7 +49,7 @@ def _function(tag: str, value: Any) -> Any:
 
 
 def _resources(value: Value, text: Text) -> Iterator[Resource]:
-    for macro in _macros(mapping(value.data).get("Transform")):
+    for macro in cloudformation.macros(value.data):
         yield Resource(
             f"Transform {macro}", "cloudformation:Transform", {}, opaque=f"the macro {shown(macro)} writes it anew"
         )
@@ -76,20 +76,12 @@ def _resources(value: Value, text: Text) -> Iterator[Resource]:
             refers=dict(_places(properties, "")),
             depends=tuple(_listed(mapping(one).get("DependsOn"))),
             spelled=_spelled,
-            opaque="its properties are what a function makes" if made is UNKNOWN else "",
+            opaque="a macro writes it"
+            if cloudformation.is_made(one)
+            else "its properties are what a function makes"
+            if made is UNKNOWN
+            else "",
         )
-
-
-# https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/transform-reference.html.
-_INCLUDE = "AWS::Include"
-
-
-def _macros(given: Any) -> Iterator[str]:
-    """Yield the macros of a whole template that may write any resource; those of AWS itself make no nodes."""
-    for one in given if is_list(given) else [given]:
-        name = one if isinstance(one, str) else str(mapping(one).get("Name", ""))
-        if name and (not name.startswith("AWS::") or name == _INCLUDE):
-            yield name
 
 
 _OF_SEVERAL = ("MixedInstancesPolicy", "LaunchTemplateConfigs", "SpotFleetRequestConfigData")

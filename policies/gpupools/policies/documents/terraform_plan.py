@@ -160,7 +160,7 @@ def resources_of(
             spelled=names.says,
             takes_no_taints=found.type == "azurerm_kubernetes_cluster",
         )
-    elif found.type in ("azapi_resource", "azapi_update_resource"):
+    elif found.type in ("azapi_resource", "azapi_update_resource") or _puts(found.type, values):
         yield from _azapi(found, values, line)
     elif found.type in _OBJECTS:
         yield from _manifests(found, values, line)
@@ -279,7 +279,18 @@ def _add_critical_addons_taint(inputs: Mapping[str, Any]) -> None:
 _AZAPI = {
     "microsoft.containerservice/managedclusters": "azure-native:containerservice:ManagedCluster",
     "microsoft.containerservice/managedclusters/agentpools": "azure-native:containerservice:AgentPool",
+    "microsoft.resources/deployments": "azure-native:resources:Deployment",
+    "microsoft.resources/deploymentstacks": "azure-native:resources:DeploymentStackAtSubscription",
 }
+
+
+def _puts(kind: str, values: Mapping[str, Any]) -> bool:
+    """Say whether an action sends a whole resource, or a part of one.
+
+    https://registry.terraform.io/providers/Azure/azapi/latest/docs/resources/resource_action
+    """
+    method = values.get("method")
+    return kind == "azapi_resource_action" and (method is UNKNOWN or str(method).upper() in ("PUT", "PATCH"))
 
 
 def _azapi(found: Found, values: Mapping[str, Any], line: int | None) -> Iterator[Resource]:
@@ -290,8 +301,10 @@ def _azapi(found: Found, values: Mapping[str, Any], line: int | None) -> Iterato
         parsed = parse_yaml(body)
         body = parsed[0].data if parsed else None
     properties = body if body is UNKNOWN else _map(body).get("properties")
-    if token is not None and found.type == "azapi_update_resource":
-        why = "it changes part of a resource that is not in this resource"
+    part = found.type == "azapi_update_resource" or values.get("action") or str(values.get("method")).upper() == "PATCH"
+    sent = found.type != "azapi_resource_action" or isinstance(properties, dict)
+    if token is not None and (part or not sent):
+        why = "it changes part of a resource that is not in this resource" if sent else "its body is not known yet"
         yield Resource(address=found.address, type=f"terraform:{found.type}", inputs=values, line=line, opaque=why)
     elif token is None:
         kind = values.get("type")
@@ -301,7 +314,9 @@ def _azapi(found: Found, values: Mapping[str, Any], line: int | None) -> Iterato
     else:
         inputs = properties if isinstance(properties, dict) else {}
         if properties is UNKNOWN:
-            inputs = {"vmSize": UNKNOWN, "nodeTaints": UNKNOWN, "agentPoolProfiles": UNKNOWN}
+            inputs = {"vmSize": UNKNOWN, "nodeTaints": UNKNOWN, "agentPoolProfiles": UNKNOWN, "template": UNKNOWN}
+        if token == _AZAPI["microsoft.resources/deployments"]:
+            inputs = {"properties": inputs}
         yield Resource(address=found.address, type=token, inputs=inputs, line=line, id=found.id)
 
 
@@ -335,14 +350,11 @@ def _release(values: Mapping[str, Any]) -> dict[str, Any]:
         _merge(merged, parsed[0].data if parsed else {})
     for setting in (one for key in ("set", "set_sensitive", "set_list") for one in _list(values.get(key))):
         name = _map(setting).get("name")
-        # Escaped dots, lists and what lies deep down switch no GPU software.
-        if isinstance(name, str) and not re.search(r"[\\\[{]", name) and name.count(".") < _MAX_STEPS:
-            *parents, last = name.split(".")
+        # Escaped dots and what lies deep down switch no GPU software.
+        steps = _SET_STEP.findall(name) if isinstance(name, str) and _SET.fullmatch(name) else []
+        if 0 < len(steps) <= _MAX_STEPS:
             value = setting.get("value")
-            nested: Any = {last: {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value}
-            for parent in reversed(parents):
-                nested = {parent: nested}
-            _merge(merged, nested)
+            _put(merged, steps, {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value)
         elif isinstance(name, str):
             merged.setdefault(name, setting.get("value"))  # it may be an object that the chart only passes on
     given = {key: values[key] for key in ("chart", "version", "devel", "name", "namespace") if values.get(key)}
@@ -352,6 +364,26 @@ def _release(values: Mapping[str, Any]) -> dict[str, Any]:
         "values": UNKNOWN if unknown else merged,
         **({"repositoryOpts": {"repo": values["repository"]}} if values.get("repository") else {}),
     }
+
+
+# https://helm.sh/docs/intro/using_helm/#the-format-and-limitations-of---set
+_SET = re.compile(r"[^.\[\]\\{]+(?:\[\d{1,3}\])*(?:\.[^.\[\]\\{]+(?:\[\d{1,3}\])*)*")
+_SET_STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
+
+
+def _put(held: Any, steps: list[str], value: Any) -> Any:
+    """Set one value as `--set` does, in what is there or anew, and return it."""
+    if not steps:
+        return value
+    step, *rest = steps
+    if not step.startswith("["):
+        below = held if isinstance(held, dict) else {}
+        below[step] = _put(below.get(step), rest, value)
+        return below
+    place, listed = int(step[1:-1]), held if isinstance(held, list) else []
+    listed += [None] * (place + 1 - len(listed))
+    listed[place] = _put(listed[place], rest, value)
+    return listed
 
 
 def _merge(into: dict[str, Any], other: Any) -> None:
@@ -687,5 +719,12 @@ def _list(value: Any) -> list[Any]:
 
 def types_read() -> list[str]:
     """Return every Terraform type that is read, for people."""
-    own = ("azapi_resource", "azapi_update_resource", "helm_release", *_TEXTS, *(f"{name}_v1" for name in _TEXTS))
+    own = (
+        "azapi_resource",
+        "azapi_resource_action",
+        "azapi_update_resource",
+        "helm_release",
+        *_TEXTS,
+        *(f"{name}_v1" for name in _TEXTS),
+    )
     return sorted({*terraform_names(), *_TEMPLATES, *AWSCC, *_OBJECTS, *own})

@@ -10,8 +10,10 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
+from gpupools.base.errors import shown
 from gpupools.planned.pool_facts import UNKNOWN, MissingTaint, PoolFacts, Reference
 from gpupools.read.inputs import is_list, joined, mapping, relocated, text
 
@@ -44,6 +46,8 @@ _HOLDERS = {
 # A template has at most 1 MB (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html).
 _MOST_CHARACTERS = 1_000_000
 _MOST_VALUES = 50_000
+_MOST_STEPS = 10
+"""Stacks inside each other."""
 _OWN_KEYS = ("Labels", "Tags")
 """Maps whose keys are their author's."""
 
@@ -88,10 +92,44 @@ def parameters(template: Any, given: Any = None) -> dict[str, Any]:
     return found
 
 
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/transform-reference.html.
+_INCLUDE = "AWS::Include"
+
+
+def macros(template: Any) -> Iterator[str]:
+    """Yield the macros of a whole template that may write any resource; those of AWS itself make no nodes."""
+    given = mapping(template).get("Transform")
+    listed: Any = given if is_list(given) else [given]
+    for one in listed:
+        name = one if isinstance(one, str) else str(mapping(one).get("Name", ""))
+        if name and (not name.startswith("AWS::") or name == _INCLUDE):
+            yield name
+
+
+def is_made(value: Any) -> bool:
+    """Say whether a function writes a map, or what stands beside it: `Fn::Transform` changes all of a map.
+
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-transform.html
+    """
+    return any(text(key).startswith("Fn::") for key in mapping(value))
+
+
 def unread(type_token: str, properties: Mapping[str, Any]) -> str:
     """Say why a resource of one of `TOKENS` cannot be read; empty where it can, and for any other."""
+    return _unread(type_token, properties, 0)
+
+
+def _unread(type_token: str, properties: Mapping[str, Any], depth: int) -> str:
     if type_token not in TOKENS:
         return ""
+    why = _closed(type_token, properties)
+    if why or depth > _MOST_STEPS:
+        return why or "it holds more stacks inside each other than are looked through"
+    held = ((path, _unread(token, inputs, depth + 1)) for path, _, token, inputs in _stacks(type_token, properties))
+    return next((f"{path}: {closed}" for path, closed in held if closed), "")
+
+
+def _closed(type_token: str, properties: Mapping[str, Any]) -> str:
     if type_token in STACKS:
         body = properties.get("templateBody")
         if body is UNKNOWN or properties.get("templateUrl") is UNKNOWN:
@@ -99,7 +137,7 @@ def unread(type_token: str, properties: Mapping[str, Any]) -> str:
         if body is None:
             return "its template is not at hand"
         readable = isinstance(mapping(body) or _parsed(text(body)), Mapping)
-        return "" if readable else "its template is neither JSON nor YAML"
+        return next(_made(_template(properties)), "") if readable else "its template is neither JSON nor YAML"
     name = "type" if type_token == EXTENSION else "typeName"
     if properties.get(name) is UNKNOWN:
         return f"{name} is not known yet"
@@ -109,17 +147,47 @@ def unread(type_token: str, properties: Mapping[str, Any]) -> str:
     return ""
 
 
+def _made(template: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what macros write of a template."""
+    yield from (f"the macro {shown(macro)} writes its template anew" for macro in macros(template))
+    for name, one in mapping(template.get("Resources")).items():
+        if is_made(one) or not text(mapping(one).get("Type")):
+            yield f"a macro writes {shown(str(name))} of its template"
+
+
 def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
     """Yield the types of what a resource of one of `TOKENS` holds and `read_pools` does not read."""
-    for _, _, kind, _ in _resources(type_token, properties) if type_token in TOKENS else ():
-        if kind not in TYPES:
-            yield f"cloudformation:{kind}"
+    return _held_types(type_token, properties, 0)
+
+
+def _held_types(type_token: str, properties: Mapping[str, Any], depth: int) -> Iterator[str]:
+    if type_token in TOKENS and depth <= _MOST_STEPS:
+        for _, _, kind, _ in _resources(type_token, properties):
+            if kind not in TYPES:
+                yield f"cloudformation:{kind}"
+        for _, _, token, inputs in _stacks(type_token, properties):
+            yield from _held_types(token, inputs, depth + 1)
+
+
+def _stacks(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+    """Yield path, name, Pulumi's type and inputs of each stack that a resource holds."""
+    known: Mapping[str, Any] | None = None
+    for path, name, kind, given in _resources(type_token, properties):
+        if kind in _HOLDERS:
+            if known is None:
+                known = _known(type_token, properties)
+            made = given if given is UNKNOWN else in_pulumis_names(given, known)
+            yield path, name, _HOLDERS[kind], {"templateBody": UNKNOWN} if made is UNKNOWN else mapping(made)
+
+
+def _known(type_token: str, properties: Mapping[str, Any]) -> Mapping[str, Any]:
+    return parameters(_template(properties), properties.get("parameters")) if type_token in STACKS else {}
 
 
 def read_pools(
     type_token: str, properties: Mapping[str, Any], read: Read, template_of: ReadTemplate
 ) -> tuple[PoolFacts, ...]:
-    """Read the pools inside a resource of one of `TOKENS`.
+    """Read the pools inside a resource of one of `TOKENS`, and inside the stacks that it holds.
 
     Args:
         type_token: Pulumi type of the resource.
@@ -127,13 +195,28 @@ def read_pools(
         read: Reads the pools of a resource of a type of its own.
         template_of: Reads what such a resource says of the pools that refer to it.
     """
+    return tuple(_pools(type_token, properties, read, template_of, 0))
+
+
+def _pools(
+    type_token: str, properties: Mapping[str, Any], read: Read, template_of: ReadTemplate, depth: int
+) -> Iterator[PoolFacts]:
+    yield from _own_pools(type_token, properties, read, template_of)
+    for path, name, token, inputs in _stacks(type_token, properties) if depth <= _MOST_STEPS else ():
+        for pool in _pools(token, inputs, read, template_of, depth + 1):
+            yield replace(_moved(pool, path), pool=" ".join(filter(None, (name, pool.pool))))
+
+
+def _own_pools(
+    type_token: str, properties: Mapping[str, Any], read: Read, template_of: ReadTemplate
+) -> tuple[PoolFacts, ...]:
     found: list[PoolFacts] = []
-    known = parameters(_template(properties), properties.get("parameters")) if type_token in STACKS else {}
-    resources = {
-        name: _Resource(path, token, given, mapping(_Inputs(known).of(given)))
-        for path, name, kind, given in _resources(type_token, properties)
-        if (token := TYPES.get(kind)) is not None
-    }
+    known = _known(type_token, properties)
+    resources = {}
+    for path, name, kind, given in _resources(type_token, properties):
+        if (token := TYPES.get(kind)) is not None:
+            made = given if given is UNKNOWN else in_pulumis_names(given, known)
+            resources[name] = _Resource(path, token, UNKNOWN if made is UNKNOWN else given, mapping(made))
     names = {
         own: name
         for name, each in reversed(resources.items())
@@ -229,6 +312,7 @@ def _template(properties: Mapping[str, Any]) -> Mapping[str, Any]:
     return mapping(body) or mapping(_parsed(text(body)))
 
 
+@lru_cache(maxsize=16)  # the same body is asked for by each of the readers
 def _parsed(body: str) -> Any:
     """Parse JSON, or YAML with CloudFormation's tags; nothing where it is neither."""
     if len(body) > _MOST_CHARACTERS:
@@ -271,11 +355,13 @@ class _Inputs:
         if self.left < 0:
             return UNKNOWN
         if isinstance(value, Mapping):
-            if len(value) == 1 and re.match(r"Ref$|Condition$|Fn::", text(next(iter(value)))):
-                return self.made(value)
+            if is_made(value) or (len(value) == 1 and next(iter(value)) in ("Ref", "Condition")):
+                return self.made(value) if len(value) == 1 else UNKNOWN
             return {
                 key if own else key[:1].lower() + key[1:]: self.script(item)
                 if key == "UserData"
+                else item
+                if key == "TemplateBody" and "Resources" in mapping(item)
                 else self.of(item, key in _OWN_KEYS and isinstance(item, Mapping))
                 for key, item in value.items()
                 if isinstance(key, str)

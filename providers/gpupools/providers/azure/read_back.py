@@ -378,6 +378,7 @@ TYPES = (
     "azure-native:containerservice:AgentPool",
     "azure-native:containerservice:ManagedCluster",
     "azure-native:resources:Deployment",
+    "azure-native:resources:DeploymentStackAtResourceGroup",
     "azure-native:resources:Resource",
     *(_CLASSIC_POOL, _CLASSIC_CLUSTER),
     "azure:core/resourceGroupTemplateDeployment:ResourceGroupTemplateDeployment",

@@ -16,7 +16,7 @@ from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.read.inputs import at, flag, is_list, mapping, relocated, text
 
 DEPLOYMENT = re.compile(
-    r"azure-native(?:_resources_v\w+)?:resources(?:/v\w+)?:Deployment(?:At\w+Scope)?"
+    r"azure-native(?:_resources_v\w+)?:resources(?:/v\w+)?:Deployment(?:At\w+Scope|StackAt\w+)?"
     r"|azure:core/\w*[tT]emplateDeployment:\w*TemplateDeployment"
 )
 """Type tokens of resources that hold a whole template."""
@@ -28,7 +28,8 @@ POOLS = {
 """Pulumi's type by Azure's in small letters, of those that hold pools."""
 
 _DEPLOYMENTS = "microsoft.resources/deployments"
-_BODIES = ("properties.template", "templateContent", "templateBody")
+_STACKS = "microsoft.resources/deploymentstacks"
+_BODIES = ("properties.template", "templateContent", "templateBody", "template")
 # A template has at most 4 MB: https://learn.microsoft.com/azure/azure-resource-manager/templates/best-practices.
 _MOST_CHARACTERS = 4_000_000
 _MOST_VALUES = 100_000
@@ -45,6 +46,8 @@ class Part:
     """As it is written, that of a child with its parent's before it."""
     properties: Any
     """With `UNKNOWN` for what expressions make."""
+    sku: Any = None
+    """What names the machine of a scale set, beside its properties."""
 
 
 Read = Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]]
@@ -99,8 +102,8 @@ def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
 
 
 def is_elsewhere(part: Part) -> bool:
-    """Say whether a resource is a deployment whose template is not written out in it."""
-    return part.type.casefold() == _DEPLOYMENTS and not mapping(at(part.properties, "template"))
+    """Say whether a resource is a deployment, or a stack of them, whose template is not written out in it."""
+    return part.type.casefold() in (_DEPLOYMENTS, _STACKS) and not mapping(at(part.properties, "template"))
 
 
 def _template(properties: Mapping[str, Any]) -> tuple[str, Any]:
@@ -162,7 +165,7 @@ def _resources(given: Any, path: str, above: str, resolve: "_Resolved", depth: i
             continue
         kind = f"{above}/{kind}" if above and "." not in kind.partition("/")[0] else kind
         name = text(resolve(at(one, "name"))).rpartition("/")[2] or where.rpartition(".")[2]
-        yield Part(where, name, kind, resolve(at(one, "properties")))
+        yield Part(where, name, kind, resolve(at(one, "properties")), resolve(at(one, "sku")))
         if kind.casefold() == _DEPLOYMENTS:
             inner, scope = at(one, "properties.template"), at(one, "properties.expressionEvaluationOptions.scope")
             # Expressions of a nested template mean the outer one's parameters and variables unless it says otherwise.
@@ -170,6 +173,10 @@ def _resources(given: Any, path: str, above: str, resolve: "_Resolved", depth: i
             own = text(scope).casefold() == "inner"
             within = _Resolved(inner, resolve(at(one, "properties.parameters"))) if own else resolve
             yield from _parts(inner, f"{where}.properties.template", within, depth + 1)
+        elif kind.casefold() == _STACKS:
+            # Which template the expressions inside mean is not documented, so none of them is known.
+            nothing = _Resolved(None, None)
+            yield from _parts(at(one, "properties.template"), f"{where}.properties.template", nothing, depth + 1)
         if depth <= _MOST_STEPS:
             yield from _resources(at(one, "resources"), f"{where}.resources", kind, resolve, depth + 1)
 
