@@ -276,6 +276,31 @@ def test_a_stack_of_deployments_is_read_as_its_template_is(inputs: dict[str, Any
     assert clouds()["azure"].reading().unread(token, inputs) == why
 
 
+@pytest.mark.parametrize(
+    ("inputs", "silent"),
+    [
+        ({"resourceProviderNamespace": "Microsoft.RedHatOpenShift", "resourceType": "openShiftClusters"}, False),
+        ({"resourceProviderNamespace": "Microsoft.Resources", "resourceType": "deployments"}, False),
+        (
+            {
+                "resourceProviderNamespace": "Microsoft.ContainerService",
+                "parentResourcePath": "managedClusters/a/agentPools/b",
+                "resourceType": "machines",
+            },
+            False,
+        ),
+        ({"resourceProviderNamespace": "Microsoft.Network", "resourceType": UNKNOWN}, False),
+        ({"resourceProviderNamespace": "Microsoft.Network", "resourceType": "virtualNetworks"}, True),
+    ],
+    ids=str,
+)
+def test_a_generic_resource_is_taken_for_what_its_type_says(inputs: dict[str, Any], silent: bool) -> None:
+    found = unread("azure-native:resources:Resource", {**inputs, "properties": {}})
+
+    assert (found is None) is silent
+    assert silent or (found is not None and found.nodes)
+
+
 def test_stacks_inside_each_other_end() -> None:
     body: Any = {"Resources": {}}
     for _ in range(30):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.providers.azure.arm import GENERIC, aks_kind
 from gpupools.read.inputs import at, flag, is_list, mapping, relocated, text
 
 DEPLOYMENT = re.compile(
@@ -29,6 +30,7 @@ POOLS = {
 
 _DEPLOYMENTS = "microsoft.resources/deployments"
 _STACKS = "microsoft.resources/deploymentstacks"
+_HOLDERS = (_DEPLOYMENTS, _STACKS)
 _BODIES = ("properties.template", "templateContent", "templateBody", "template")
 # A template has at most 4 MB: https://learn.microsoft.com/azure/azure-resource-manager/templates/best-practices.
 _MOST_CHARACTERS = 4_000_000
@@ -82,6 +84,10 @@ def _under(path: str) -> Callable[[str], str]:
 
 def unread(type_token: str, properties: Mapping[str, Any]) -> str:
     """Say why a deployment cannot be read; empty where it can, and for any other resource."""
+    if GENERIC.fullmatch(type_token):
+        if properties.get("resourceType") is UNKNOWN:
+            return "resourceType is not known yet"
+        return "its template is not read in this form" if _generic_type(properties).casefold() in _HOLDERS else ""
     if not DEPLOYMENT.fullmatch(type_token):
         return ""
     path, template = _template(properties)
@@ -94,16 +100,30 @@ def unread(type_token: str, properties: Mapping[str, Any]) -> str:
 
 
 def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the types of the resources of a deployment that are not read as pools."""
+    """Yield the types of the resources of a deployment that are not read as pools, and that of a generic resource."""
+    if GENERIC.fullmatch(type_token) and aks_kind(properties) is None:
+        yield f"arm:{_generic_type(properties)}"
     path, template = _template(properties) if DEPLOYMENT.fullmatch(type_token) else ("", None)
     yield from (
         f"arm:{part.type}" for part in parts(template, path, _given(properties)) if part.type.casefold() not in POOLS
     )
 
 
+def _generic_type(properties: Mapping[str, Any]) -> str:
+    """Return Azure's type of a generic resource.
+
+    https://www.pulumi.com/registry/packages/azure-native/api-docs/resources/resource/
+    """
+    space, above, own = (
+        text(properties.get(key)).strip("/")
+        for key in ("resourceProviderNamespace", "parentResourcePath", "resourceType")
+    )
+    return "/".join(filter(None, (space, *above.split("/")[::2], own)))
+
+
 def is_elsewhere(part: Part) -> bool:
     """Say whether a resource is a deployment, or a stack of them, whose template is not written out in it."""
-    return part.type.casefold() in (_DEPLOYMENTS, _STACKS) and not mapping(at(part.properties, "template"))
+    return part.type.casefold() in _HOLDERS and not mapping(at(part.properties, "template"))
 
 
 def _template(properties: Mapping[str, Any]) -> tuple[str, Any]:
