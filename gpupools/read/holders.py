@@ -274,8 +274,8 @@ def _pods(path: str) -> "_Reader":
 
 
 def _said_to(container: Any) -> Iterator[tuple[str, str]]:
-    lists = ("command", "args", "lifecycle.postStart.exec.command", "lifecycle.preStop.exec.command")
-    for key in lists:
+    hooks = ("lifecycle.postStart", "lifecycle.preStop", "livenessProbe", "readinessProbe", "startupProbe")
+    for key in ("command", "args", *(f"{hook}.exec.command" for hook in hooks)):
         yield from ((where, one) for where, one in items(at(container, key), key, []) if isinstance(one, str))
     for where, one in items(at(container, "env"), "env", []):
         yield f"{where}.value", text(at(one, "value"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import bz2
+import codecs
 import io
 import json
 import lzma
@@ -35,11 +36,27 @@ _UNPACKED_PER_CHARACTER = 8
 """Bytes that are unpacked while one character is looked at."""
 
 # https://www.rfc-editor.org/rfc/rfc1952, https://tukaani.org/xz/xz-file-format.txt, https://sourceware.org/bzip2/,
-# https://www.rfc-editor.org/rfc/rfc8878 (Zstandard), https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md.
-_GZIP, _BZIP2, _XZ = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00"
+# https://www.rfc-editor.org/rfc/rfc8878 (Zstandard), https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md,
+# https://github.com/google/snappy/blob/main/framing_format.txt, https://www.rarlab.com/technote.htm,
+# https://py7zr.readthedocs.io/en/latest/archive_format.html,
+# https://github.com/tukaani-project/xz/blob/master/doc/lzma-file-format.txt.
+_GZIP, _BZIP2, _XZ, _LZMA = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"\x5d\x00\x00"
 _ZLIB = (b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 _ZIP, _TAR = b"PK\x03\x04", (257, b"ustar")
-_NOT_READ = {b"\x28\xb5\x2f\xfd": "Zstandard", b"\x04\x22\x4d\x18": "LZ4"}
+_NOT_READ = {
+    b"\x28\xb5\x2f\xfd": "Zstandard",
+    b"\x04\x22\x4d\x18": "LZ4",
+    b"\xff\x06\x00\x00sNaPpY": "Snappy",
+    b"7z\xbc\xaf\x27\x1c": "7z",
+    b"Rar!\x1a\x07": "RAR",
+}
+# Of a byte order mark, the longer ones first: https://www.unicode.org/faq/utf_bom.html.
+_MARKED = {
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
 # In one line or several, whose ends JSON writes as `\\n`; the last may be short, and look like any word.
 _WORD = re.compile(
     r"(?<![\w+/-])(?P<lines>[A-Za-z0-9+/_-]{60,}+(?:(?:\\n|\s)++[A-Za-z0-9+/_-]{60,}+)*+)"
@@ -207,7 +224,7 @@ def _too_much(most: str) -> str:
 
 def _texts(raw: bytes, path: str, left: _Left, deep: int) -> Iterator[Unpacked]:
     try:
-        text = raw.decode("utf-8-sig")
+        text = _decoded(raw)
     except UnicodeDecodeError:
         return
     inner = _from_base64(text) if deep > 0 and looks_encoded(text) else None
@@ -248,6 +265,8 @@ def _layer(raw: bytes) -> str:
         return "bzip2"
     if raw.startswith(_XZ):
         return "xz"
+    if raw.startswith(_LZMA):
+        return "lzma"
     if raw.startswith(_ZIP):
         return "zip"
     if raw[_TAR[0] :].startswith(_TAR[1]):
@@ -261,10 +280,14 @@ def _is_packed(raw: bytes) -> bool:
     return bool(_layer(raw))
 
 
+def _decoded(raw: bytes) -> str:
+    return raw.decode(next((codec for mark, codec in _MARKED.items() if raw.startswith(mark)), "utf-8-sig"))
+
+
 def _is_text(raw: bytes) -> bool:
     """Say whether bytes are a text that could be an object or a script, and not only happen to be UTF-8."""
     try:
-        text = raw.decode()
+        text = _decoded(raw)
     except UnicodeDecodeError:
         return False
     return len(text) >= LEAST_ENCODED // 2 and all(one.isprintable() or one in "\r\n\t" for one in text[:200])
@@ -287,6 +310,8 @@ def _unpacker(layer: str) -> Any:
         return bz2.BZ2Decompressor()
     if layer == "xz":
         return lzma.LZMADecompressor(memlimit=_MOST_MEMORY)
+    if layer == "lzma":
+        return lzma.LZMADecompressor(format=lzma.FORMAT_ALONE, memlimit=_MOST_MEMORY)
     return zlib.decompressobj(wbits=31 if layer == "gzip" else 15)
 
 

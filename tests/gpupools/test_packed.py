@@ -85,6 +85,17 @@ BINARY = bytes(range(200, 256)) * 2
         pytest.param(b64(BINARY).encode(), [("", b64(BINARY), "")], id="base64 of bytes that are no text"),
         pytest.param(b"\x28\xb5\x2f\xfd" + RAW, [("", "", "is packed with Zstandard")], id="Zstandard"),
         pytest.param(b"\x04\x22\x4d\x18" + RAW, [("", "", "is packed with LZ4")], id="LZ4"),
+        pytest.param(b"\xff\x06\x00\x00sNaPpY" + RAW, [("", "", "is packed with Snappy")], id="Snappy"),
+        pytest.param(b"7z\xbc\xaf\x27\x1c" + RAW, [("", "", "is packed with 7z")], id="7z"),
+        pytest.param(b"Rar!\x1a\x07\x01\x00" + RAW, [("", "", "is packed with RAR")], id="RAR"),
+        pytest.param(lzma.compress(RAW, format=lzma.FORMAT_ALONE), WHOLE, id="LZMA"),
+        pytest.param(
+            lzma.compress(RAW, format=lzma.FORMAT_ALONE)[:40], [("", "", "is damaged lzma")], id="half of LZMA"
+        ),
+        pytest.param(TEXT.encode("utf-16"), WHOLE, id="UTF-16 with its mark"),
+        pytest.param(b"\xfe\xff" + TEXT.encode("utf-16-be"), WHOLE, id="UTF-16, the other order"),
+        pytest.param(TEXT.encode("utf-32"), WHOLE, id="UTF-32 with its mark"),
+        pytest.param(TEXT.encode("utf-16")[:-1], [], id="half of a character"),
         pytest.param(tarred({"a": b"\x28\xb5\x2f\xfd"}), [("!a", "", "is packed with Zstandard")], id="in an archive"),
         pytest.param(gzip.compress(RAW)[:-9], [("", "", "is damaged gzip")], id="half of gzip"),
         pytest.param(b"BZh" + RAW, [("", "", "is damaged bzip2")], id="no bzip2"),

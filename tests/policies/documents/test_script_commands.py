@@ -67,6 +67,17 @@ NEITHER = [
     "kubectl taint nodes n1 node.kubernetes.io/unschedulable-",
 ]
 
+TAINT = "{key: nvidia.com/gpu, effect: NoSchedule}"
+POOL = """\
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {{name: gpu}}
+spec:
+  template:
+    spec:
+      requirements: [{{key: node.kubernetes.io/instance-type, operator: In, values: [g6.xlarge]}}]{}
+"""
+
 
 @pytest.mark.parametrize(
     ("scripts", "answers"), [(MAKES, [COMMAND]), (APPLIES, [ELSEWHERE]), (NEITHER, [])], ids=["nodes", "advice", "none"]
@@ -95,3 +106,17 @@ def test_a_lambda_in_a_template_that_makes_a_node_group_is_not_understood(judge:
     judged = judge(yaml.safe_dump({"Resources": {"F": function}}))
 
     assert [each.rule.name for each in judged.found] == ["node-pools-understood"]
+
+
+@pytest.mark.parametrize("probe", ["livenessProbe", "readinessProbe", "startupProbe"])
+@pytest.mark.parametrize(("taints", "rules"), [("", ["gpu-pool-tainted"]), (f"\n      taints: [{TAINT}]", [])])
+def test_a_pool_that_a_probe_applies_is_judged(
+    probe: str, taints: str, rules: list[str], judge: Callable[..., Judged]
+) -> None:
+    command = ["sh", "-c", f"kubectl apply -f - <<EOF\n{POOL.format(taints)}EOF\n"]
+    container = {"name": "a", "image": "k", probe: {"exec": {"command": command}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [container]}}
+
+    found = judge(yaml.safe_dump(pod)).found
+
+    assert [each.rule.name for each in found if each.level.value == "mandatory"] == rules

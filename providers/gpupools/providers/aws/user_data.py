@@ -2,8 +2,9 @@
 
 Knows `nodeadm` of Amazon Linux 2023 (https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/), `bootstrap.sh` of
 Amazon Linux 2 and `Start-EKSBootstrap.ps1` (awslabs/amazon-eks-ami, templates), Bottlerocket's settings
-(https://bottlerocket.dev/en/os/latest/api/settings/kubernetes/), `kubeadm join` and the agents of k3s and RKE2
-(https://docs.k3s.io/cli/agent, https://docs.rke2.io/reference/linux_agent_config). Pure, and never raises.
+(https://bottlerocket.dev/en/os/latest/api/settings/kubernetes/), `kubeadm join`, the agents of k3s and RKE2
+(https://docs.k3s.io/cli/agent, https://docs.rke2.io/reference/linux_agent_config), of k0s, MicroK8s and Rancher, Talos,
+`nodeup` of kOps and a bare kubelet. Pure, and never raises.
 """
 
 import base64
@@ -29,7 +30,10 @@ _MOST_VALUES = 10_000
 _MOST_MULTIPARTS = 20  # Python's reader of them calls itself for each
 _MOST_DOTS = 200  # in a line of TOML: tomllib needs the square of a key's parts
 
-_MARKS = re.compile(r"bootstrap|nodeadm|node\.eks\.aws|kubelet|kubeadm|settings|k3s|rke2", re.IGNORECASE)
+_MARKS = re.compile(
+    r"bootstrap|nodeadm|node\.eks\.aws|kubelet|kubeadm|settings|k3s|rke2|k0s|microk8s|rancher|nodeup|(?m:^machine:)",
+    re.IGNORECASE,
+)
 _BOOTSTRAP = re.compile(
     r"(?:/|\b)bootstrap\.sh['\"]?\s+\S|Start-EKSBootstrap|EKSBootstrapScriptFile|kubeadm\s+join\b|nodeadm\s+init\b"
     r"|\bK3S_URL=|\bk3s\s+agent\b|\brke2-agent\b|\bRKE2_URL="
@@ -37,6 +41,19 @@ _BOOTSTRAP = re.compile(
 _SELF_MANAGED = re.compile(
     r"\bkubeadm\s+join\b|\bK3S_URL=|\bk3s\s+agent\b|\brke2-agent\b|\bRKE2_URL=|\bget\.(?:k3s|rke2)\.io\b.*--server\b"
 )
+_LINE = r"(?:\\\n|[^\n]){0,1000}?"
+# Those that take taints as `--taints`: https://docs.k0sproject.io/stable/cli/k0s_worker/,
+# https://ranchermanager.docs.rancher.com/reference-guides/cluster-configuration/rancher-server-configuration/use-existing-nodes/rancher-agent-options.
+_WITH_TAINTS = re.compile(
+    r"\bk0s\s+(?:install\s+)?worker\b"
+    rf"|(?:\brancher/rancher-agent\b|\bsystem-agent-install\.sh\b){_LINE}\s(?:--worker|--all-roles)\b"
+)
+_OWN_TAINTS = re.compile(r"--taints(?:=|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'\\;&|)]+)")
+# https://microk8s.io/docs/clustering
+_MICROK8S = re.compile(r"\bmicrok8s(?:\.|\s+)join\s+\S")
+# What joins with settings that stand elsewhere: https://kops.sigs.k8s.io/boot-sequence/,
+# https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/.
+_SET_ELSEWHERE = re.compile(rf"\bNODEUP_URL|\bnodeup\s{_LINE}--conf\b|\bkubelet\b{_LINE}\s--bootstrap-kubeconfig\b")
 # A script that comes from an address, and words of it or beside it that say of a cluster.
 _PIPED = re.compile(
     r"\b(?:curl|wget)\b[^\n;|&]{0,500}\|[ \t]*(?:sudo\s+(?:-\S{1,40}\s+){0,9})?(?:env\s+)?"
@@ -44,6 +61,20 @@ _PIPED = re.compile(
     r"|(?:\b(?:ba|da|z|k)?sh|\bsource|(?:^|(?<=[\s;]))\.)\s+<\(\s*(?:curl|wget)\b[^\n;|&]{0,500}"
     r"|\b(?:eval|(?:ba|da|z|k)?sh\s+-\w*c)\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b[^\n;|&]{0,500}"
 )
+# The same through a file, which a later command runs.
+_FETCHES = re.compile(
+    r"\b(?:curl|wget|(?:aws\s+s3|gsutil|gcloud\s+storage)\s+cp)\s(?P<words>(?:[^\n;|&]|&(?=\w+=)){1,500})"
+)
+_MOST_FETCHED = 100
+_RUNS = (
+    r"(?m:\b(?:ba|da|z|k)?sh[ \t]|\bsource[ \t]|(?:^|(?<=[\s;&]))\.[ \t]|^|[;&]|\bsudo[ \t])[ \t]*(?:-\w+[ \t]+)*"
+    r"[\"']?(?:[\w.~${{}}-]*/){{0,20}}(?:{})(?![\w.-])[^\n;|&]{{0,500}}"
+)
+_NAMED_ADDRESS = re.compile(r"\s[\"']?\$\{?(\w{1,60})")
+_INSTALLS = re.compile(r"install|setup", re.IGNORECASE)
+# https://docs.cloud-init.io/en/latest/reference/modules.html: what these set up may be a node.
+_CONFIGURED_BY = ("ansible.pull", "chef", "puppet", "salt_minion")
+_TALOS = re.compile(r"(?m)\A(?=[\s\S]{0,20000}?^version:\s*[\"']?v1alpha1)[\s\S]{0,20000}?^machine:")
 _OF_A_CLUSTER = re.compile(r"kube|k8s|k3s|rke2|\beks|cluster|nodeadm|(?<![a-z])join|\bnode(?![a-z.])", re.IGNORECASE)
 _GIVEN = re.compile(r"\b(?:KUBE|K8S|EKS|CLUSTER|JOIN|API_?SERVER)\w*=")
 # Installers of tools and of servers, which make no node of another cluster.
@@ -148,6 +179,8 @@ class _Reading:
             self._node_config(body)
         elif body.startswith("{"):
             self._ignition(body)
+        elif _TALOS.search(body):
+            self._talos(body)
         else:
             self._script(body)
 
@@ -162,13 +195,21 @@ class _Reading:
                 self._file("", one.text)
 
     def _commands(self, script: str) -> None:
-        own = bool(_SELF_MANAGED.search(script))
+        tainted, elsewhere = bool(_WITH_TAINTS.search(script)), bool(_SET_ELSEWHERE.search(script))
+        own = tainted or elsewhere or bool(_SELF_MANAGED.search(script) or _MICROK8S.search(script))
         self.found.self_managed = self.found.self_managed or own
         self.found.joins = self.found.joins or own or bool(_BOOTSTRAP.search(script))
-        remote = [match[0] for match in _PIPED.finditer(script) if not _INSTALLERS.search(match[0])]
+        self.found.opaque = self.found.opaque or elsewhere
+        fetched = [*(match[0] for match in _PIPED.finditer(script)), *_fetched(script)]
+        remote = [one for one in fetched if not _INSTALLERS.search(one)]
         said = _GIVEN.search(script) is not None or any(_OF_A_CLUSTER.search(one) for one in remote)
+        said = said or any(_has_hidden_address(one, script) for one in remote[:_MOST_FETCHED])
+        said = said or len(remote) > _MOST_FETCHED
         self.found.may_join = self.found.may_join or bool(remote and said)
         kubelet_arguments(script, self.path, self.flagged)
+        if tainted:
+            kubelet_arguments(script, self.path, self.flagged, _OWN_TAINTS)
+            script = _OWN_TAINTS.sub("", script)
         self.mentions = self.mentions or bool(_MENTIONS.search(_REGISTER.sub("", script)))
 
     def _remote(self, body: str) -> None:
@@ -184,6 +225,7 @@ class _Reading:
         if not documents:
             self._script(body)
         for document in documents:
+            self.found.may_join = self.found.may_join or any(at(document, key) for key in _CONFIGURED_BY)
             for key in ("bootcmd", "runcmd"):
                 commands = at(document, key)
                 for command in commands if is_list(commands) else [commands]:
@@ -195,6 +237,20 @@ class _Reading:
             for one in files if is_list(files) else []:
                 content = self._unpacked(text(at(one, "content")), text(at(one, "encoding")))
                 self._file(text(at(one, "path")), content)
+
+    def _talos(self, body: str) -> None:
+        """Read the configuration of a machine of Talos.
+
+        https://docs.siderolabs.com/talos/latest/reference/configuration/v1alpha1/config
+        """
+        for document in self._documents(body):
+            if at(document, "machine.type") != "worker":
+                continue
+            self.found.joins = self.found.self_managed = True
+            given = string_map(at(document, "machine.nodeTaints"))
+            self._lines([f"{key}={value}" for key, value in given.items()], "machine.nodeTaints")
+            extra = text(at(document, "machine.kubelet.extraArgs.register-with-taints"))
+            self._lines(extra.split(","), "machine.kubelet.extraArgs")
 
     def _ignition(self, body: str) -> None:
         """Read Ignition's configuration, of Flatcar and Fedora CoreOS: https://coreos.github.io/ignition/specs/."""
@@ -310,6 +366,30 @@ class _Reading:
         return raw.decode(errors="replace")
 
 
+def _fetched(script: str) -> Iterator[str]:
+    """Yield what a script fetches into a file that it runs, with what it runs it with."""
+    joined = script.replace("\\\n", " ")
+    for place, match in enumerate(_FETCHES.finditer(joined)):
+        if place >= _MOST_FETCHED:
+            yield f"{match[0]} of some cluster"  # what is not looked at may be it
+            return
+        words = (word.strip("\"'").partition("?")[0].rpartition("/")[2] for word in match["words"].split())
+        files = {word for word in words if len(word) > 1 and not word.startswith("-")}
+        if files and (run := re.compile(_RUNS.format("|".join(map(re.escape, files)))).search(joined, match.end())):
+            yield f"{match[0]} {run[0]}"
+
+
+def _has_hidden_address(fetched: str, script: str) -> bool:
+    """Say whether a script comes from an address that is only a variable, and is no installer by its name."""
+    named = _NAMED_ADDRESS.search(fetched) if "://" not in fetched else None
+    if named is None:
+        return False
+    given = re.search(rf"\b{named[1]}=(\S{{1,300}})", script)
+    return not _INSTALLS.search(fetched) and not (
+        given and (_INSTALLS.search(given[1]) or _INSTALLERS.search(given[1]))
+    )
+
+
 def _kept(match: re.Match[str]) -> str:
     return match[1] or ""
 
@@ -385,9 +465,9 @@ def toml_fault(raw: bytes) -> str:
     return ""
 
 
-def kubelet_arguments(script: str, path: str, read: TaintsRead) -> None:
+def kubelet_arguments(script: str, path: str, read: TaintsRead, flag: re.Pattern[str] = _REGISTER) -> None:
     """Read `--register-with-taints=key=value:Effect,…` wherever a command or a list of arguments holds it."""
-    for match in _REGISTER.finditer(script):
+    for match in flag.finditer(script):
         for one in match[1].strip("\"'").split(","):
             if "$" in one or "{{" in one:
                 read.unknown.append(path)  # a variable of the script

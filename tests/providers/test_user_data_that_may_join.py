@@ -1,0 +1,87 @@
+"""What user data joins a cluster with, or may join it with, through other tools and through what it fetches."""
+
+import pytest
+
+from gpupools.providers.aws.user_data import UserData, read_user_data
+
+JOINS = {
+    "curl -sSf https://get.k0s.sh | sh\nk0s install worker --token-file /t": "k0s",
+    "snap install microk8s --classic\nmicrok8s join 10.0.0.1:25000/abc --worker": "MicroK8s",
+    "docker run -d rancher/rancher-agent:v2.8 \\\n --server https://x --worker": "Rancher's agent of RKE",
+    "curl -fL https://x/system-agent-install.sh | sudo sh -s - --server https://x --worker": "Rancher's agent of RKE2",
+}
+SET_ELSEWHERE = [
+    "NODEUP_URL=https://x ./nodeup --conf=/opt/kops/conf",
+    "./nodeup --install-systemd-unit --conf=/opt/kops/conf",
+    "/usr/bin/kubelet --kubeconfig=/k --bootstrap-kubeconfig=/b",
+]
+MAY = [
+    "curl -fsSL https://example.com/join.sh -o /tmp/j.sh\nbash /tmp/j.sh",
+    "wget https://example.com/k8s/boot.sh?a=b && chmod +x boot.sh && ./boot.sh",
+    "curl -LO https://example.com/boot\nsudo bash ./boot --cluster a",
+    "aws s3 cp s3://b/join.sh /tmp/j.sh && bash -x /tmp/j.sh",
+    "U=https://x/j.sh\nwget -qO- $U | sh",
+    'curl -s "$URL" | bash',
+]
+NOT = [
+    "echo ECS_CLUSTER=lab >> /etc/ecs/ecs.config",
+    "ECS_CLUSTER=lab\ncurl -o /tmp/agent.sh https://example.com/agent.sh; bash /tmp/agent.sh",
+    "snap install microk8s --classic",
+    "k0s status",
+    "systemctl restart kubelet",
+    "curl -o get_helm.sh https://raw.githubusercontent.com/helm/helm/main/scripts/get-helm-3\nbash get_helm.sh",
+    "curl -LO https://example.com/cluster.tar.gz\ntar xf cluster.tar.gz",
+    "curl -LO https://dl.k8s.io/v1.34.0/bin/linux/amd64/kubectl\nchmod +x kubectl\n./kubectl version",
+    "INSTALLER=https://x/install.sh\ncurl -s $INSTALLER | sh",
+    "curl -H 'X-Token: $TOKEN' https://example.com/driver.sh | sh",
+]
+TALOS = "version: v1alpha1\nmachine:\n  type: {}\n  token: x\n{}cluster: {{}}\n"
+TAINT = "nvidia.com/gpu=present:NoSchedule"
+
+
+def script(text: str) -> UserData:
+    return read_user_data(f"#!/bin/bash\n{text}\n", "mine")
+
+
+@pytest.mark.parametrize("text", JOINS, ids=JOINS.get)
+def test_other_agents_join_with_their_taints(text: str) -> None:
+    bare = script(text)
+    assert (bare.joins, bare.self_managed, bare.taints, bare.unknown) == (True, True, (), ())
+    if "microk8s" not in text:
+        assert [str(one) for one in script(f"{text} --taints {TAINT}").taints] == [TAINT]
+        assert script(f"{text} --taints=$TAINT").unknown == ("mine",)
+
+
+@pytest.mark.parametrize(("texts", "joins"), [(SET_ELSEWHERE, True), (MAY, False)], ids=["joins", "may join"])
+def test_what_is_set_elsewhere_or_fetched_is_open(texts: list[str], joins: bool) -> None:
+    for text in texts:
+        found = script(text)
+        assert (found.joins, found.may_join, found.opaque) == (joins, not joins, True), text
+        assert found.unknown == (("mine",) if joins else ()), text
+
+
+def test_what_says_of_no_cluster_says_nothing() -> None:
+    assert {text: script(text) for text in NOT} == dict.fromkeys(NOT, UserData())
+
+
+@pytest.mark.parametrize(
+    "key", ["ansible: {pull: {url: a}}", "puppet: {conf: {}}", "chef: {a: b}", "salt_minion: {a: b}"]
+)
+def test_what_a_machine_is_configured_by_may_make_it_a_node(key: str) -> None:
+    filled = key.replace("{}", "{agent: {server: x}}")
+    assert read_user_data(f"#cloud-config\n{filled}\n").may_join
+    assert not read_user_data("#cloud-config\nansible: {install_method: pip}\n").may_join
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "joins", "taints"),
+    [
+        ("worker", "", True, []),
+        ("controlplane", "", False, []),
+        ("worker", "  nodeTaints: {nvidia.com/gpu: present:NoSchedule}\n", True, [TAINT]),
+        ("worker", f"  kubelet: {{extraArgs: {{register-with-taints: '{TAINT}'}}}}\n", True, [TAINT]),
+    ],
+)
+def test_a_worker_of_talos_joins_with_its_taints(kind: str, more: str, joins: bool, taints: list[str]) -> None:
+    found = read_user_data(TALOS.format(kind, more))
+    assert (found.joins, [str(one) for one in found.taints]) == (joins, taints)
