@@ -247,6 +247,10 @@ def _stack_bounded(stack: DeclaredStack, context: Context) -> Iterator[tuple[str
             yield each.urn, Finding(what=what, fix=fix, pool=pool.pool, unverified=UNKNOWN in each.inputs.values())
 
 
+_LONGEST_KIND = 200
+"""Characters of a kind that are shown: a reason in the configuration names it whole."""
+
+
 def _understood(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
     """Find what may bring nodes and is not understood; what does not look like it is advice, once for each kind."""
     reasons = {kind: why for kind, why in UNDERSTOOD.option(context, "reasons").items() if why.strip()}
@@ -267,10 +271,10 @@ def _understood(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, F
         yield (
             urn,
             Finding(
-                what=f"{shown(unread.kind)} is not understood here, so whether it brings nodes with GPUs that no taint "
+                what=f"{shown(unread.kind, most=_LONGEST_KIND)} is not understood here, so whether it brings nodes with GPUs that no taint "
                 f"keeps free cannot be verified: {unread.why}",
                 fix="judge what it makes, or give the reason in the policy's configuration: {reasons: "
-                f"{{{shown(unread.kind)}: …}}}}",
+                f"{{{shown(unread.kind, most=_LONGEST_KIND)}: …}}}}",
                 source=unread.source,
                 unverified=True,
             ),
@@ -280,7 +284,7 @@ def _understood(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, F
         more = f", {len(found)} times" if len(found) > 1 else ""
         ends = f"; left so: {why}" if why else ", and does not look as if it brought nodes"
         fix = "nothing to do" if why else "judge what it makes, if that has nodes"
-        what = f"{shown(kind)} is not understood here{more}: {unread.why}{ends}"
+        what = f"{shown(kind, most=_LONGEST_KIND)} is not understood here{more}: {unread.why}{ends}"
         yield urn, Finding(what=what, fix=fix, source=unread.source, advice=True)
 
 

@@ -218,3 +218,11 @@ def test_what_says_nothing_of_nodes_is_advice_alone(type_token: str) -> None:
 
     assert found is not None
     assert not found.nodes
+
+
+def test_a_long_kind_is_told_whole_since_a_reason_names_it(tmp_path: Path) -> None:
+    group = f"{'machines.' * 8}example.com"
+    (found,) = judged(tmp_path, of_spec(f"{group}/v1", "NodePool")).found
+
+    assert found.message.startswith(f"'{group}/NodePool' is not understood here")
+    assert f"{{reasons: {{'{group}/NodePool': …}}}}" in found.message
