@@ -268,13 +268,14 @@ def _understood(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, F
         if why or not unread.nodes:
             alike.setdefault((unread.kind, why), []).append((urn, unread))
             continue
+        kind = shown(unread.kind, most=_LONGEST_KIND)
         yield (
             urn,
             Finding(
-                what=f"{shown(unread.kind, most=_LONGEST_KIND)} is not understood here, so whether it brings nodes with GPUs that no taint "
+                what=f"{kind} is not understood here, so whether it brings nodes with GPUs that no taint "
                 f"keeps free cannot be verified: {unread.why}",
                 fix="judge what it makes, or give the reason in the policy's configuration: {reasons: "
-                f"{{{shown(unread.kind, most=_LONGEST_KIND)}: …}}}}",
+                f"{{{kind}: …}}}}",
                 source=unread.source,
                 unverified=True,
             ),
