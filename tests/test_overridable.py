@@ -4,11 +4,14 @@ The whole file is planned as `gpupools check` does it, so that a refusal names i
 """
 
 import base64
+import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from itertools import takewhile
 from typing import Any
 
+import pulumi_azure_native
+import pulumi_gcp
 import pytest
 
 from gpupools.asked.overrides import Overridable
@@ -19,6 +22,7 @@ from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers import clouds
 from gpupools.providers.aws import boot
 from gpupools.providers.gcp.pool_settings import RESERVED_METADATA
+from gpupools.providers.sdk_internals import wire_names
 
 Keys = Mapping[str, Any]
 CLOUDS = ("aws", "azure", "gcp")
@@ -419,3 +423,23 @@ def test_what_stays_the_plans_is_an_input_that_the_resource_has(
     # A label's key has dots of its own, and any key may stand in that map.
     named = list(takewhile(lambda part: "." not in part, path))
     assert check_property_path(TOKENS[cloud, resource], ".".join(named)) is None
+
+
+@pytest.mark.parametrize(
+    ("cloud", "resource", "sdk"),
+    [
+        ("azure", "AgentPool", pulumi_azure_native.containerservice),
+        ("gcp", "NodePool", pulumi_gcp.container),
+    ],
+)
+def test_the_inputs_that_are_lists_are_the_sdks(cloud: str, resource: str, sdk: Any) -> None:
+    found: set[str] = set()
+    classes = [getattr(sdk, f"{resource}Args")]
+    for one in classes:
+        for name, wire in wire_names(one).items():
+            kind = str(vars(one)[name].fget.__annotations__["return"])
+            found |= {wire} if "Sequence[" in kind else set()
+            inner = [getattr(sdk, each) for each in re.findall(r"\w+Args\b", kind)]
+            classes += [each for each in inner if each not in classes]
+
+    assert clouds()[cloud].node_pools.overridable[resource].lists == found

@@ -78,6 +78,9 @@ def _not_bare(value: object) -> object:
     if isinstance(value, str | Late):
         # What was written is not shown: while the program runs, a secret is here as clear text.
         raise ValueError("is a text; write {path: …}, {secret: {secure: …}} or {output: …}")
+    given = [key for key in ("path", "secret", "output") if isinstance(value, Mapping) and key in value]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} both say it; write one of them alone")
     return value
 
 

@@ -24,6 +24,8 @@ class Overridable:
     which cluster it is, and what a rule of this project asks of every node."""
     labels: tuple[str, ...] = ()
     """Path of the map with the node labels; what is set there keeps to the same rules as the pool's `labels`."""
+    lists: frozenset[str] = frozenset()
+    """The inputs, on any level, that are lists; the SDKs fail on a list anywhere else instead of saying so."""
 
 
 def apply_overrides(inputs: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -133,7 +135,21 @@ def override_problems(
                 problems.append(Problem((*at, key), what, f"write its wire name; {nearest(key, resource.inputs)}"))
         problems += _kept(at, inputs, resource.kept)
         problems += _not_json(at, inputs)
+        told = {problem.path for problem in problems}
+        known = {key: value for key, value in inputs.items() if key in resource.inputs}
+        problems += [each for each in _misplaced_lists(at, known, resource.lists) if each.path not in told]
     return problems
+
+
+def _misplaced_lists(at: Path, value: object, lists: frozenset[str], key: str = "") -> Iterator[Problem]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _misplaced_lists((*at, name), inner, lists, str(name))
+    elif isinstance(value, list):
+        if key not in lists:
+            yield Problem(at, f"got a list, and {key} is none", "write one value, or a map of inputs")
+        for index, inner in enumerate(value):
+            yield from _misplaced_lists((*at, index), inner, lists)
 
 
 def idle_overrides(pool: Path, overrides: Mapping[str, Any], clouds: Iterable[str], used: set[str]) -> list[Problem]:

@@ -64,6 +64,9 @@ Capacity = Annotated[
 ]
 
 
+_FAMILY = re.compile(r"[a-z][a-z0-9-]{0,29}")
+
+
 class NodeImage(Strict):
     """The node image."""
 
@@ -77,8 +80,9 @@ class NodeImage(Strict):
     @field_validator("family")
     @classmethod
     def _is_a_name(cls, family: str | None) -> str | None:
-        if family is not None and not re.fullmatch(r"[a-z][a-z0-9-]{0,29}", family):
-            raise ValueError(f"got {shown(family)}; write the name of an image in small letters, such as ubuntu")
+        if family is not None and not _FAMILY.fullmatch(family):
+            small = family.lower() if _FAMILY.fullmatch(family.lower()) else "the name of an image in small letters"
+            raise ValueError(f"got {shown(family)}; write {small}")
         return family
 
     @model_validator(mode="after")

@@ -201,7 +201,10 @@ class Nodes(Strict):
         if isinstance(given, Mapping) and given.get("fixed") is not None:
             if "min" in given or "max" in given:
                 raise ValueError("fixed stands alone; leave min and max out, or fixed")
-            return {**given, "min": given["fixed"], "max": given["fixed"]}
+            fixed = given["fixed"]
+            # Of a number that is none, or none that can be, `fixed` alone is told.
+            both = fixed if type(fixed) is int and 1 <= fixed <= 1000 else 1
+            return {**given, "min": both, "max": both}
         return given
 
     @model_validator(mode="after")

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from gpupools.base.errors import Problem, Rejected
 from gpupools.base.output import Style, answer, tell, tell_lines, tell_parts
 from gpupools.commands.files import add_within, links_out
-from gpupools.commands.git import NotInGit, file_at
+from gpupools.commands.git import WITHOUT, NotInGit, file_at
 from gpupools.commands.words import examples
 from gpupools.edits.comparison import Comparison, compare_files
 from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate
@@ -80,10 +80,12 @@ def compare(
     try:
         planned = [planned_side(side) for side in _sides(files, since)]
     except (CallError, NotInGit) as error:
+        said = str(error)
+        said += "; gpupools diff then takes two files, OLD and NEW" if said.endswith(WITHOUT) else ""
         if as_json:
-            answer("diff", "failed", [Problem((), str(error)).as_json()], _NOTHING)
+            answer("diff", "failed", [Problem((), said).as_json()], _NOTHING)
         else:
-            tell(f"gpupools diff: {error}", error=True)
+            tell(f"gpupools diff: {said}", error=True)
         return 2
     old, new = planned
     if not isinstance(old, CheckedFile) or not isinstance(new, CheckedFile):

@@ -10,7 +10,8 @@ import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-_WITHOUT = "leave --since out; gpupools diff then takes two files, OLD and NEW"
+WITHOUT = "leave --since out"
+"""What a command can do without git; `gpupools diff` says what it takes then."""
 
 
 class NotInGit(Exception):
@@ -40,7 +41,7 @@ def file_at(ref: str, file: Path, around: Path | None = None) -> bytes:
     named, meant = file.parent.resolve() / file.name, file.resolve()
     top = top_of(named.parent) or top_of(meant.parent)
     if top is None:
-        raise NotInGit(f"{named.parent} is in no git checkout; {_WITHOUT}")
+        raise NotInGit(f"{named.parent} is in no git checkout; {WITHOUT}")
     _check_checkout(top)
     commit = _commit(top, ref) if around is None else _commit_below(top, ref, top_of(around.resolve()))
     for path in dict.fromkeys((named, meant)):
@@ -66,7 +67,7 @@ def gone_since(
     here = folder.resolve()
     top = top_of(here)
     if top is None:
-        raise NotInGit(f"{folder} is in no git checkout; leave --since out")
+        raise NotInGit(f"{folder} is in no git checkout; {WITHOUT}")
     commit = _commit(top, ref) if around is None else _commit_below(top, ref, top_of(around.resolve()))
     for checkout, at, path in _files(top, commit):
         there = checkout / path
@@ -153,14 +154,14 @@ def _check_checkout(top: Path) -> None:
     inside, _, folder = found.rstrip(b"\n").partition(b"\n")
     # Git before 2.38, which does not know safe.bareRepository, would take the folder itself for a bare repository.
     if inside != b"true" or Path(os.fsdecode(folder)).resolve() == top:
-        raise NotInGit(f"{top} is no git checkout with files; {_WITHOUT}")
+        raise NotInGit(f"{top} is no git checkout with files; {WITHOUT}")
 
 
 def _text(top: Path, ref: str, commit: str, path: Path) -> bytes | None:
     """Return a file's text; None where the commit has no file of that path."""
     name = os.fsencode(path.as_posix())
     if b"\n" in name:
-        raise NotInGit(f"{path}: git cannot be asked for a name with a line break; {_WITHOUT}")
+        raise NotInGit(f"{path}: git cannot be asked for a name with a line break; {WITHOUT}")
     question = commit.encode() + b":" + name
     answer = _git(top, "cat-file", "--batch", "--follow-symlinks", given=question + b"\n")
     head, _, rest = answer.partition(b"\n")
@@ -203,10 +204,10 @@ def _git(top: Path, *arguments: str, given: bytes = b"", refused: str = "") -> b
     try:
         done = subprocess.run(command, input=given, capture_output=True, check=False, env=environment)
     except FileNotFoundError:
-        raise NotInGit(f"--since needs git, which is not installed; {_WITHOUT}") from None
+        raise NotInGit(f"--since needs git, which is not installed; {WITHOUT}") from None
     if done.returncode == 0:
         return done.stdout
     if refused:
         reason = done.stderr.decode(errors="replace").strip().partition("\n")[0].removeprefix("fatal: ")
-        raise NotInGit(f"{top}: {refused}: {reason}; {_WITHOUT}")
+        raise NotInGit(f"{top}: {refused}: {reason}; {WITHOUT}")
     return b""

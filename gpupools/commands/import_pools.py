@@ -167,6 +167,8 @@ def _word(path: str, value: Any) -> str:
 def _refuse_to_overwrite(out: Path) -> None:
     if out.exists() or out.is_symlink():
         raise Rejected([Problem((str(out),), "is there already", "name a file that is not")])
+    if not out.parent.is_dir():
+        raise Rejected([Problem((str(out),), "is in no folder that is there", "make the folder first")])
     if not re.fullmatch(r"Pulumi\.[A-Za-z0-9_.-]+\.yaml", out.name):
         raise Rejected([Problem((str(out),), "is no name of a stack file", "write Pulumi.<stack>.yaml")])
 

@@ -8,7 +8,7 @@ from typing import Any
 from gpupools.base.errors import Problem, nearest
 from gpupools.base.output import answer, tell, tell_lines
 from gpupools.base.tables import tell_table
-from gpupools.commands.words import examples
+from gpupools.commands.words import examples, whole_number
 from gpupools.known.gpus import gpu_models, match_gpu_model
 from gpupools.known.mig import Layout, MigError, fit, geometry, pack, profiles
 
@@ -23,7 +23,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     fitting.add_argument("names", nargs="+", metavar="PROFILE", help="e.g. 3g.20gb 2g.10gb 1g.5gb")
     packing = verbs.add_parser("pack", help="find the fewest GPUs that hold these slices", formatter_class=form)
     packing.add_argument("wished", nargs="+", metavar="PROFILE=COUNT", help="e.g. 1g.5gb=10 3g.20gb=2")
-    packing.add_argument("--max-gpus", type=int, default=16, metavar="N", help="at most this many, 1 to 16 (default)")
+    packing.add_argument(
+        "--max-gpus", type=whole_number, default=16, metavar="N", help="at most this many, 1 to 16 (default)"
+    )
     listing.epilog = examples("gpupools mig profiles --gpu A100-40GB")
     fitting.epilog = examples("gpupools mig fit --gpu A100-40GB 3g.20gb 2g.10gb 1g.5gb")
     packing.epilog = examples("gpupools mig pack --gpu H100-80GB 1g.10gb=10 3g.40gb=2")

@@ -20,7 +20,7 @@ from gpupools.base.output import line, tell
 from gpupools.commands.project import make_project
 from gpupools.commands.schema import stack_schema
 from gpupools.commands.stack_text import cluster_schema, stack_text
-from gpupools.commands.words import examples, wrong_words
+from gpupools.commands.words import examples, whole_number, wrong_words
 from gpupools.environment.check import CheckedFile, check_stack_file
 from gpupools.environment.stack import parse_cluster
 from gpupools.known.gpus import match_gpu_model, nearest_gpu_model
@@ -68,10 +68,12 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kubeconfig", metavar="PATH", help="kubeconfig, where software is installed in the cluster")
     parser.add_argument("--gpu", metavar="MODEL", help="GPU model, e.g. L4 or A100-80GB")
     parser.add_argument("--instance-type", metavar="TYPE", help="the cloud's own machine, instead of --gpu")
-    parser.add_argument("--gpus-per-node", type=int, metavar="N", help="left out: the fewest that a machine has")
-    parser.add_argument("--max-nodes", type=int, default=2, metavar="N", help="left out: 2")
+    parser.add_argument(
+        "--gpus-per-node", type=whole_number, metavar="N", help="left out: the fewest that a machine has"
+    )
+    parser.add_argument("--max-nodes", type=whole_number, default=2, metavar="N", help="left out: 2")
     parser.add_argument("--sharing", metavar="MODE", help=f"{', '.join(MODES)}; left out: none")
-    parser.add_argument("--replicas", type=int, metavar="N", help="containers that share one GPU")
+    parser.add_argument("--replicas", type=whole_number, metavar="N", help="containers that share one GPU")
     parser.add_argument("--profile", metavar="PROFILE", help="MIG profile, e.g. 1g.10gb")
     parser.add_argument("--team", metavar="TEAM", help="whose pods share a GPU by time-slicing or MPS")
     parser.add_argument("--capacity", metavar="MODE", help="e.g. spot; left out: on-demand")
@@ -93,8 +95,14 @@ def _run(parser: argparse.ArgumentParser, given: Given) -> int:
             return 0
         if given.env is None:
             parser.error("the following arguments are required: ENV")
-        file = _place(given.env, given.output)
-        checked = _written(given.env, file, *_asked(given, answers))
+        file, nowhere = _placed(given, answers)
+        try:
+            asked = _asked(given, answers)
+        except Rejected as rejected:
+            raise Rejected([*nowhere, *rejected.problems]) from None
+        if file is None:
+            raise Rejected(nowhere)
+        checked = _written(given.env, file, *asked)
     except Rejected as rejected:
         for problem in rejected.problems:
             tell(f"gpupools new: {problem}", error=True)
@@ -109,6 +117,16 @@ def _run(parser: argparse.ArgumentParser, given: Given) -> int:
 
 
 # --- where it goes ----------------------------------------------------------------------------------------------------
+
+
+def _placed(given: Given, answers: "_Answers") -> tuple[Path | None, Sequence[Problem]]:
+    """Return the file to write, or why there is none: whoever is asked nothing is told the rest in the same round."""
+    try:
+        return _place(given.env, given.output), ()
+    except Rejected as rejected:
+        if answers.can_ask:
+            raise
+        return None, rejected.problems
 
 
 def _place(env: str, output: Path | None) -> Path:
@@ -159,13 +177,13 @@ class _Answers:
         self.problems: list[Problem] = []
         self.typed: list[str] = []
         """The answers at the terminal, as the flags that give them."""
-        self._can_ask = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+        self.can_ask = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
     def text(
         self, flag: str, given: str | None, question: str, wrong: Wrong = lambda _: None, default: str | None = None
     ) -> str:
         """Return what a flag says, or the answer to a question; note what is wrong or missing."""
-        if given is None and self._can_ask:
+        if given is None and self.can_ask:
             answer = self._answer(question, wrong, default)
             word, _, key = flag.partition(" ")
             self.typed += [word, key.replace("…", answer) if key else answer]
@@ -230,7 +248,7 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, Mapping[str, Any], s
         ):
             if missing:
                 answers.text(flag, None, question)
-        _sharing(given, given.gpu or "", answers)
+        _rest(given, given.gpu or "", answers)
     answers.stop_if_wrong()
     if named - {name}:
         raise Rejected([Problem(("--describe",), f"is a cluster of {named.pop()}, not of {name}", "give its own")])
@@ -284,6 +302,7 @@ def _cluster(
         key, equals, value = pair.partition("=")
         if not equals or key not in fields or key == "cloud":
             fix = nearest(key, fields) if equals else "write KEY=VALUE"
+            fix = "write --cloud for it" if equals and key == "cloud" else fix
             answers.problems.append(Problem(("--set",), f"{shown(pair)} sets no key of a cluster", fix))
         elif key in told:
             answers.problems.append(Problem((f"--set {key}=…",), "is given twice", "leave one of them out"))
@@ -358,7 +377,7 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
     else:
         gpu = answers.text("--gpu", given.gpu, f"GPU: {', '.join(offered)}", wrong_gpu)
         if wrong_gpu(gpu) is not None:
-            _sharing(given, gpu, answers)  # what is wrong with it is told in the same round
+            _rest(given, gpu, answers)  # what is wrong with it is told in the same round
         answers.stop_if_wrong()
         pool["gpu"] = model = next(each for each in match_gpu_model(gpu) if each in offered)
         sizes = {row.gpus for row in machines.values() if row.gpu_model == model}
@@ -368,9 +387,17 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
         elif counts and 1 not in counts:
             pool["gpus_per_node"] = int(counts[0]) if counts[0].denominator == 1 else str(counts[0])
     pool["nodes"] = {"max": given.max_nodes}
+    return {**pool, **_rest(given, model, answers)}
+
+
+def _rest(given: Given, model: str, answers: _Answers) -> dict[str, Any]:
+    """Return the keys of the pool that need no machine: how it is bought and shared, and by which software."""
+    pool: dict[str, Any] = {}
     if given.capacity is not None:
-        name = {"name": given.capacity_name} if given.capacity_name is not None else {}
-        pool["capacity"] = {"mode": given.capacity, **name}
+        name = given.capacity_name
+        if given.capacity in _NAMED_CAPACITY:
+            name = answers.text("--capacity-name", name, "The reservation or capacity block")
+        pool["capacity"] = {"mode": given.capacity, **({"name": name} if name is not None else {})}
     elif given.capacity_name is not None:
         answers.problems.append(Problem(("--capacity-name",), "goes with --capacity", "give that too"))
     if given.software is not None:
@@ -381,6 +408,10 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
         if sharing["mode"] in SHARED_MODES:
             pool["trust"] = {"team": answers.text("--team", given.team, "Team whose pods may share a GPU, a DNS label")}
     return pool
+
+
+_NAMED_CAPACITY = ("reservation", "capacity-block")
+"""Modes of capacity that are somebody's, bought beforehand."""
 
 
 def _sharing(given: Given, model: str, answers: _Answers) -> dict[str, Any]:

@@ -106,6 +106,8 @@ def write(
     problem = _wrong_call(read, output, form, force, as_json)
     if problem is None and policy_config is not None and not judge:
         problem = Problem(("--policy-config",), "is for the policies, which --no-policies leaves out", "leave one out")
+    if problem is None and policy_config is not None and not policy_config.exists():
+        problem = Problem(("--policy-config",), f"there is no file {policy_config}", "name one")
     outside = [Located(path, None, each) for path, each in links_out([*files, output, policy_config], within)]
     config: Mapping[str, Any] | None = None
     if problem is None and not outside and policy_config is not None:

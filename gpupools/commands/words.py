@@ -1,11 +1,21 @@
 """What several commands say of their words."""
 
-from gpupools.base.errors import Problem
+from argparse import ArgumentTypeError
+
+from gpupools.base.errors import Problem, shown
 
 
 def examples(*calls: str) -> str:
     """Write the examples at the end of a command's help; each is run by a test, in a checkout of this project."""
     return "".join([f"example{'s' if len(calls) > 1 else ''}:\n", *(f"  {call}\n" for call in calls)])
+
+
+def whole_number(text: str) -> int:
+    """Read a number for argparse, which says of a word that is none only that it is an "invalid int value"."""
+    try:
+        return int(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{shown(text)} is no whole number; write digits") from None
 
 
 def wrong_words(cloud: str | None, gpu: str | None) -> Problem | None:

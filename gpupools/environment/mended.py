@@ -430,7 +430,7 @@ class _Mended:
             known: Mapping[Path, Iterable[Any]] = {
                 # What more is needed of a pool that is bought in another mode, no two say alike.
                 ("capacity",): ({"mode": "on-demand"}, {"mode": "spot"}),
-                ("nodes",): ({"max": 1}, {"min": 1, "max": 8}, {"fixed": 2}, {"max": 1000}),
+                ("nodes",): ({"max": 1}, {"max": 2}, {"max": 8}, {"max": 1000}),
                 ("sharing",): [*shared, *cut],
                 ("software",): self._softwares(self._get(at)),
                 ("image",): [{"family": "custom", "id": _TEXT}],

@@ -77,6 +77,10 @@ def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: se
     if kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):
         keys = ", ".join(sorted({key for found in models(kinds) for key in found.model_fields}))
         return [Problem(path, f"got {shown(given)}", f"write a map with {keys}" if keys else "write a map")]
+    if kind == "string_type" and isinstance(given, float):
+        return [
+            Problem(path, f"got {shown(given)}", "write it in quotes as it stands in the file: 1.30 is read as 1.3")
+        ]
     fix = _FIXES.get(kind, "{msg}").format(msg=details["msg"], **details.get("ctx", {}))
     return [Problem(path, f"got {shown(given)}", fix)]
 

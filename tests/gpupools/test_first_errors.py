@@ -377,3 +377,117 @@ def test_a_stack_file_saved_by_notepad_is_listed(folder: Path, capsys: pytest.Ca
     main(["stacks"])
     out, err = capsys.readouterr()
     assert "Pulumi.dev.yaml" in out + err
+
+
+def by_hand(cluster: str, cloud: str, inputs: str) -> str:
+    return f"{{clusters: [{cluster}], gpu: T4, nodes: {{max: 1}}, overrides: {{{cloud}: {inputs}}}}}"
+
+
+NO_LIST = "write one value, or a map of inputs"
+
+
+@pytest.mark.parametrize(
+    ("pool", "said"),
+    [
+        (
+            by_hand("serve", "azure", "{AgentPool: {kubeletConfig: [1]}}"),
+            f"overrides.azure.AgentPool.kubeletConfig: got a list, and kubeletConfig is none; {NO_LIST}",
+        ),
+        (
+            by_hand("lab", "gcp", "{NodePool: {nodeConfig: {gvnic: [1]}}}"),
+            f"overrides.gcp.NodePool.nodeConfig.gvnic: got a list, and gvnic is none; {NO_LIST}",
+        ),
+        (
+            by_hand("train", "aws", "{NodeGroup: {labls: [1]}}"),
+            "overrides.aws.NodeGroup.labls: NodeGroup has no input 'labls'; write its wire name; did you mean 'labels'",
+        ),
+        ("{clusters: [train], gpu: T4, nodes: {fixed: 0}}", "nodes.fixed: got 0; give 1 or more"),
+        (
+            "{clusters: [train], gpu: T4, nodes: {fixed: two}}",
+            "nodes.fixed: got 'two'; write a whole number, without quotes",
+        ),
+        (
+            "{clusters: [train], gpu: T4, nodes: {max: 1}, image: {family: Bottlerocket}}",
+            "image.family: got 'Bottlerocket'; write bottlerocket",
+        ),
+        (
+            "{clusters: [train], gpu: T4, nodes: {max: 1}, tags: {release: 1.30}}",
+            "tags.release: got 1.3; write it in quotes as it stands in the file: 1.30 is read as 1.3",
+        ),
+    ],
+)
+def test_one_mistake_is_one_line(pool: str, said: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert [line.rstrip("?") for line in keys_of(pool, folder, capsys)] == [said]
+
+
+def test_wrong_nodes_of_unknown_zones_hide_no_taint(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Any minimum would need to know how many zones there are."""
+    text = THREE.replace("europe-west4-a", "europe-west4")
+    pool = "{clusters: [lab], gpu: L4, nodes: 3, taints: ['node.kubernetes.io/unreachable=x:NoSchedule']}"
+
+    said = refused(f"{text}    a: {pool}\n", folder, capsys)
+
+    assert [line.partition(": pools.a.")[2].partition(": ")[0] for line in said] == ["nodes", "taints[0]"]
+
+
+def test_a_kubeconfig_is_in_one_place(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = THREE.replace("name: s,", "name: s, kubeconfig: {path: ~/.kube/s, secret: x},")
+
+    (said,) = refused(f"{text}    a: {{clusters: [serve], gpu: T4, nodes: {{max: 1}}}}\n", folder, capsys)
+
+    assert said == "4: clusters.serve.kubeconfig: path and secret both say it; write one of them alone"
+
+
+def test_a_folder_without_a_project_hides_no_missing_flag(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--capacity", "reservation", "--sharing", "time-slicing", "--replicas", "2"]
+
+    assert main(["new", "dev", *arguments]) == 1
+
+    said = [line.removeprefix("gpupools new: ").split()[0] for line in capsys.readouterr().err.splitlines()]
+    assert said == ["there", "--cloud:", "--cluster:", "--gpu:", "--capacity-name:", "--team:", "nothing"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["new", "dev", "--max-nodes", "two"], "argument --max-nodes: 'two' is no whole number; write digits"),
+        (["mig", "pack", "1g.5gb=1", "--max-gpus", "x"], "argument --max-gpus: 'x' is no whole number; write digits"),
+    ],
+)
+def test_a_number_that_is_none(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert capsys.readouterr().err.splitlines()[-1].endswith(said)
+
+
+def test_the_cloud_is_no_key_to_set(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "Pulumi.yaml").write_text("name: gpus\nruntime: python\n")
+
+    assert main(["new", "dev", "--cloud", "aws", *CLUSTER, "--set", "cloud=aws", "--gpu", "L4"]) == 1
+    assert "--set: 'cloud=aws' sets no key of a cluster; write --cloud for it" in capsys.readouterr().err
+
+
+def test_only_diff_takes_two_files(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "Pulumi.dev.yaml").write_text(f"{THREE}    a: {{clusters: [lab], gpu: L4, nodes: {{max: 1}}}}\n")
+    said = f"{folder} is in no git checkout; leave --since out"
+
+    assert main(["report", "Pulumi.dev.yaml", "-o", "a.html", "--no-policies", "--since", "main"]) == 2
+    assert capsys.readouterr().err.strip().endswith(said)
+    assert main(["diff", "Pulumi.dev.yaml", "--since", "main"]) == 2
+    assert capsys.readouterr().err.strip().endswith(f"{said}; gpupools diff then takes two files, OLD and NEW")
+
+
+def test_a_report_is_called_wrongly_with_a_policy_configuration_that_is_not_there(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "Pulumi.dev.yaml").write_text(f"{THREE}    a: {{clusters: [lab], gpu: L4, nodes: {{max: 1}}}}\n")
+
+    assert main(["report", "Pulumi.dev.yaml", "-o", "a.html", "--policy-config", "no.json"]) == 2
+    assert capsys.readouterr().err == "gpupools report: --policy-config: there is no file no.json; name one\n"
+
+
+def test_a_file_to_write_is_in_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "a.json").write_text("{}")
+
+    assert main(["import", "a.json", "--out", "no/Pulumi.dev.yaml"]) == 1
+    assert "no/Pulumi.dev.yaml: is in no folder that is there; make the folder first" in capsys.readouterr().err

@@ -22,10 +22,11 @@ from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers import aws as aws_provider
 from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
-from gpupools.providers.aws.conflicts import CAPACITY_BLOCK_FAMILIES, LISTS
+from gpupools.providers.aws.conflicts import CAPACITY_BLOCK_FAMILIES
 from gpupools.providers.aws.node_images import BOTTLEROCKET, ULTRASERVER_FAMILIES, family
 from gpupools.providers.aws.pool_settings import (
     LAUNCH_TEMPLATE,
+    LISTS,
     NODE_GROUP,
     PLACEMENT_GROUP,
     SETTINGS,

@@ -78,13 +78,6 @@ CAPACITY_BLOCK_FAMILIES = frozenset({"p4d", "p4de", "p5", "p5e", "p5en", "p6-b20
 moto/ec2/resources/instance_types.json.gz, and the UltraServers
 (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/ec2-capacity-blocks.html)."""
 
-LISTS = frozenset(
-    {"blockDeviceMappings", "licenseSpecifications", "networkInterfaces", "secondaryInterfaces", "securityGroupNames"}
-    | {"tagSpecifications", "vpcSecurityGroupIds", "ipv4Addresses", "ipv4Prefixes", "ipv6Addresses", "ipv6Prefixes"}
-    | {"securityGroups", "privateIpAddresses", "nodeRepairConfigOverrides"}
-    | {"instanceTypes", "subnetIds", "taints", "sourceSecurityGroupIds"}
-)
-"""The inputs, on any level, that are lists; the SDK fails on a list anywhere else instead of saying so."""
 _MOST_TAGS = 50 - len(OUR_TAGS) - 1
 _TAG_KEY, _TAG_VALUE = 128, 256
 _NO_TOML = "https://github.com/hashicorp/learn-terraform-provision-eks-cluster/issues/79"
@@ -510,8 +503,6 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
     yield from override_problems(at, overrides, "aws", declared)
     tagged = {name: inputs for name, inputs in overrides.items() if name in declared}
     yield from _tags_by_hand(wish, (*at, "overrides", "aws"), tagged)
-    for name in declared:
-        yield from _misplaced_lists((*at, "overrides", "aws", name), overrides.get(name, {}))
     if "nodeRoleArn" in overrides.get("NodeGroup", {}) and overrides["NodeGroup"]["nodeRoleArn"] is None:
         what = "cannot be taken away: every node group has a role"
         yield Problem((*at, "overrides", "aws", "NodeGroup", "nodeRoleArn"), what, "leave it out, or name a role", "")
@@ -624,17 +615,6 @@ def _registers_gpu_taint(given: str) -> bool:
 
     found = read_user_data(given)
     return GPU_TAINT in found.taints or (not found.joins and str(GPU_TAINT) in decoded(given))
-
-
-def _misplaced_lists(at: Path, value: object, key: str = "") -> Iterator[Problem]:
-    if isinstance(value, Mapping):
-        for name, inner in value.items():
-            yield from _misplaced_lists((*at, name), inner, str(name))
-    elif isinstance(value, list):
-        if key not in LISTS:
-            yield Problem(at, f"got a list, and {key} is none", "write one value, or a map of inputs")
-        for index, inner in enumerate(value):
-            yield from _misplaced_lists((*at, index), inner)
 
 
 def _cluster(wish: Wish) -> EksCluster:

@@ -160,7 +160,7 @@ def _adopt(found: Found) -> dict[str, Any]:
     template = _map(found.inputs.get("launchTemplate"))
     if not template:
         return {}
-    version = str(template.get("version"))
+    version = str(template.get("version") or "$Default")
     if not version.isdigit():
         what = f"follows the version {version} of its launch template, which may be another one tomorrow"
         raise refuse(found.name, what, "describe it with aws eks describe-nodegroup, which tells the number")

@@ -147,7 +147,16 @@ _OUR_TAGS_KEPT: Kept = {("tags", key): "it says which pool of which cluster it i
 GROUP = "NodeGroup."
 """How the inputs of the node group begin in the tables of edits and in `adopt.keep`."""
 
+LISTS = frozenset(
+    {"blockDeviceMappings", "licenseSpecifications", "networkInterfaces", "secondaryInterfaces", "securityGroupNames"}
+    | {"tagSpecifications", "vpcSecurityGroupIds", "ipv4Addresses", "ipv4Prefixes", "ipv6Addresses", "ipv6Prefixes"}
+    | {"securityGroups", "privateIpAddresses", "nodeRepairConfigOverrides"}
+    | {"instanceTypes", "subnetIds", "taints", "sourceSecurityGroupIds"}
+)
+"""The inputs, on any level, that are lists."""
+
 NODE_GROUP = Overridable(
+    lists=LISTS,
     inputs=frozenset(
         {"amiType", "capacityType", "clusterName", "diskSize", "forceUpdateVersion", "instanceTypes", "labels"}
         | {"launchTemplate", "nodeGroupName", "nodeGroupNamePrefix", "nodeRepairConfig", "nodeRoleArn", "region"}
@@ -180,6 +189,7 @@ NODE_GROUP = Overridable(
 FORBIDDEN = "EKS refuses it in the launch template of a node group"
 
 LAUNCH_TEMPLATE = Overridable(
+    lists=LISTS,
     inputs=frozenset(
         {"blockDeviceMappings", "capacityReservationSpecification", "cpuOptions", "creditSpecification"}
         | {"defaultVersion", "description", "disableApiStop", "disableApiTermination", "ebsOptimized"}
@@ -211,6 +221,7 @@ LAUNCH_TEMPLATE = Overridable(
 )
 
 PLACEMENT_GROUP = Overridable(
+    lists=LISTS,
     inputs=frozenset({"name", "partitionCount", "region", "spreadLevel", "strategy", "tags"}),
     kept=MappingProxyType(
         {

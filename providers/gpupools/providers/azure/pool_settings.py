@@ -177,9 +177,17 @@ _INPUTS = frozenset(
 
 _PRIVATE = "the nodes of every pool are private; give their subnet a NAT gateway for what they fetch"
 
+_LISTS = frozenset(
+    {"allowedHostPorts", "allowedUnsafeSysctls", "applicationSecurityGroups"}
+    | {"availabilityZones", "manual", "nodePublicIPTags"}
+    | {"nodeTaints", "virtualMachineNodesStatus"}
+)
+"""The inputs, on any level, that are lists."""
+
 OVERRIDABLE: Mapping[str, Overridable] = MappingProxyType(
     {
         "AgentPool": Overridable(
+            lists=_LISTS,
             inputs=_INPUTS,
             kept=MappingProxyType(
                 {

@@ -156,9 +156,23 @@ RESERVED_METADATA = (
 )
 """Keys of `metadata` that GKE refuses: https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/NodeConfig."""
 
+_LISTS = frozenset(
+    {"additionalNodeNetworkConfigs", "additionalPodNetworkConfigs", "allowedUnsafeSysctls"}
+    | {"capabilities", "cas", "certificateAuthorityDomainConfigs"}
+    | {"clients", "effectiveTaints", "exclusionUntilEndOfSupports"}
+    | {"fqdns", "guestAccelerators", "headers"}
+    | {"hosts", "maintenancePolicies", "nodeAffinities"}
+    | {"nodeDrainConfigs", "nodeImageConfigs", "nodeLocations"}
+    | {"oauthScopes", "registryHosts", "secondaryBootDisks"}
+    | {"storagePools", "tags", "taints"}
+    | {"values"}
+)
+"""The inputs, on any level, that are lists."""
+
 OVERRIDABLE: Mapping[str, Overridable] = MappingProxyType(
     {
         "NodePool": Overridable(
+            lists=_LISTS,
             inputs=frozenset(
                 {
                     "autoscaling",
