@@ -155,8 +155,8 @@ class DeclaredStack:
                 continue
             if (machine.kind, machine.name) not in named and not repels_cpu_pods(owner.facts.taints if owner else ()):
                 kind = each.type.rpartition(":")[2]
-                why = f"its machines are {machine.kind}/{machine.name}, which is not in this file; judge both together"
-                yield each.urn, Unread(f"cluster.x-k8s.io/{kind}", why, nodes=False)
+                why = f"its machines are {machine.kind}/{machine.name}, which is not in this file"
+                yield each.urn, Unread(f"cluster.x-k8s.io/{kind}", why, nodes=False, elsewhere=True)
 
     @property
     def answers(self) -> Mapping[str, int]:

@@ -283,8 +283,9 @@ def _understood(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, F
     for (kind, why), found in alike.items():
         urn, unread = found[0]
         more = f", {len(found)} times" if len(found) > 1 else ""
-        ends = f"; left so: {why}" if why else ", and does not look as if it brought nodes"
+        ends = f"; left so: {why}" if why else "" if unread.elsewhere else ", and does not look as if it brought nodes"
         fix = "nothing to do" if why else "judge what it makes, if that has nodes"
+        fix = "judge both together" if unread.elsewhere and not why else fix
         what = f"{shown(kind, most=_LONGEST_KIND)} is not understood here{more}: {unread.why}{ends}"
         yield urn, Finding(what=what, fix=fix, source=unread.source, advice=True)
 

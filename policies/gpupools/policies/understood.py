@@ -67,6 +67,8 @@ class Unread:
     why: str
     nodes: bool
     """True where it may bring nodes; otherwise it is worth a word only."""
+    elsewhere: bool = False
+    """True where what it brings is judged in another file."""
     source: str = ""
 
 

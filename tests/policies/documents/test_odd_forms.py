@@ -164,7 +164,7 @@ def test_what_makes_nodes_of_machines_in_another_file_says_so(given: str, told: 
     said = [each.message for each in judged(given, tmp_path).found if "AWSMachineTemplate/a" in each.message]
 
     assert bool(said) is told
-    assert all("which is not in this file" in each for each in said)
+    assert all("AWSMachineTemplate/a, which is not in this file; judge both together" in each for each in said)
     assert not judged(given, tmp_path).refuses
 
 
