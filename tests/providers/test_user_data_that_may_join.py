@@ -22,12 +22,14 @@ MAY = [
     "aws s3 cp s3://b/join.sh /tmp/j.sh && bash -x /tmp/j.sh",
     "U=https://x/j.sh\nwget -qO- $U | sh",
     'curl -s "$URL" | bash',
+    'curl -o /tmp/boot "$URL"\nbash /tmp/boot',
 ]
 NOT = [
     "echo ECS_CLUSTER=lab >> /etc/ecs/ecs.config",
     "ECS_CLUSTER=lab\ncurl -o /tmp/agent.sh https://example.com/agent.sh; bash /tmp/agent.sh",
     "snap install microk8s --classic",
     "k0s status",
+    "curl -L $DRIVER > /tmp/driver.run\n/tmp/driver.run --silent",
     "systemctl restart kubelet",
     "curl -o get_helm.sh https://raw.githubusercontent.com/helm/helm/main/scripts/get-helm-3\nbash get_helm.sh",
     "curl -LO https://example.com/cluster.tar.gz\ntar xf cluster.tar.gz",

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,12 @@ _WRITES = re.compile(r"\b(?:POST|PUT|PATCH|post|put|patch)\b|(?<!\w)(?:-d|--data
 _ENDS = re.compile(r"[\n;|&(){}`]")
 _QUOTES = re.compile(r"[\"'\\]+")
 _LISTS = re.compile(r"[\[\],]+")
+# What is filled in later is a word, or a part of one, that parts no command.
+_FILLED = re.compile(r"\$\{(\w+)[^{}()`\n]{0,200}\}|\{\{[^{}()`\n]{0,200}\}\}")
+# A command that a variable holds, as in `CMD='eksctl create'; $CMD nodegroup`.
+_ASSIGNED = re.compile(r"\b(\w{1,60})=([\"'])([^\"'\n$`]{1,200})\2")
+_RUN_BY_NAME = re.compile(r"\s*[\"']?\$(\w{1,60})\b[\"']?")
+_MOST_ASSIGNED = 1_000
 _COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#[^\n]*")
 # What may stand before a program: assignments, options, numbers, a list's dash, a key, a shell's words and wrappers.
 _BEFORE = re.compile(
@@ -200,7 +207,11 @@ def _run(text: str) -> Iterator[tuple[Command, str]]:
         spend(len(text))
         here = _HERE.search(text) is not None
         joined = text.replace("\\\n", " ")
-        for line in _ENDS.split(_COMMENT.sub("", joined) if "#" in joined else joined):
+        joined = _FILLED.sub(_as_variable, joined) if "{" in joined else joined
+        given = {found[1]: found[3] for found in islice(_ASSIGNED.finditer(joined), _MOST_ASSIGNED)}
+        for part in _ENDS.split(_COMMENT.sub("", joined) if "#" in joined else joined):
+            named = _RUN_BY_NAME.match(part) if given else None
+            line = f"{given[named[1]]} {part[named.end() :]}" if named and named[1] in given else part
             if _wanted().search(line) and _program().search(line):
                 yield from _one(line, here)
     if "(" in text and (called := _called(text)):
@@ -213,6 +224,10 @@ def _run(text: str) -> Iterator[tuple[Command, str]]:
         yield _CALLED, f"writes to {address[0]}"
     if "://" in text and (kind := _writes_to_cloud(text)):
         yield _CALLED, f"writes to the API of {kind}"
+
+
+def _as_variable(match: re.Match[str]) -> str:
+    return f"${match[1] or 'VALUE'}"
 
 
 def _called(text: str) -> str:

@@ -39,7 +39,12 @@ MAKES = [
     "sudo -E -u ec2-user eksctl create nodegroup",
     "sudo --user ec2-user env A=b eksctl create nodegroup",
     "kubectl exec deploy/tools -- eksctl create nodegroup",
+    "CMD='eksctl create'; $CMD nodegroup --cluster c",
+    'EKSCTL="/opt/eksctl"\n"${EKSCTL}" create nodegroup',
+    "eksctl --region ${REGION:-eu-west-1} create nodegroup",
+    "aws eks --region {{ .Values.region }} create-nodegroup",
     # Any key of a taint
+    "kubectl taint nodes ${NODE} dedicated-",
     "kubectl taint nodes n1 dedicated-",
     "kubectl taint nodes n1 dedicated=gpu:NoSchedule-",
 ]
@@ -60,6 +65,7 @@ NEITHER = [
     "docker build -t eksctl create nodegroup",
     "ssh host echo eksctl create nodegroup",
     "sudo -u me grep eksctl create nodegroup.txt",
+    "CMD='eksctl get'; $CMD nodegroup; $OTHER create nodegroup",
     "sudo apt-get install -y kubectl helm",
     "sudo cp eksctl.exe create nodegroup",
     "kubectl exec deploy/tools -- kubectl get nodepools",

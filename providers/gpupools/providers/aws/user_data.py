@@ -65,12 +65,13 @@ _PIPED = re.compile(
 _FETCHES = re.compile(
     r"\b(?:curl|wget|(?:aws\s+s3|gsutil|gcloud\s+storage)\s+cp)\s(?P<words>(?:[^\n;|&]|&(?=\w+=)){1,500})"
 )
-_MOST_FETCHED = 100
+_MOST_FETCHED = 40
 _RUNS = (
     r"(?m:\b(?:ba|da|z|k)?sh[ \t]|\bsource[ \t]|(?:^|(?<=[\s;&]))\.[ \t]|^|[;&]|\bsudo[ \t])[ \t]*(?:-\w+[ \t]+)*"
     r"[\"']?(?:[\w.~${{}}-]*/){{0,20}}(?:{})(?![\w.-])[^\n;|&]{{0,500}}"
 )
 _NAMED_ADDRESS = re.compile(r"\s[\"']?\$\{?(\w{1,60})")
+_SHELL = re.compile(r"\b(?:(?:ba|da|z|k)?sh|source)[\s\"'<]|sh$")
 _INSTALLS = re.compile(r"install|setup", re.IGNORECASE)
 # https://docs.cloud-init.io/en/latest/reference/modules.html: what these set up may be a node.
 _CONFIGURED_BY = ("ansible.pull", "chef", "puppet", "salt_minion")
@@ -381,7 +382,7 @@ def _fetched(script: str) -> Iterator[str]:
 
 def _has_hidden_address(fetched: str, script: str) -> bool:
     """Say whether a script comes from an address that is only a variable, and is no installer by its name."""
-    named = _NAMED_ADDRESS.search(fetched) if "://" not in fetched else None
+    named = _NAMED_ADDRESS.search(fetched) if "://" not in fetched and _SHELL.search(fetched) else None
     if named is None:
         return False
     given = re.search(rf"\b{named[1]}=(\S{{1,300}})", script)
