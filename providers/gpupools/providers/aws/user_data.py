@@ -68,7 +68,7 @@ _FETCHES = re.compile(
 _MOST_FETCHED = 40
 _RUNS = (
     r"(?m:\b(?:ba|da|z|k)?sh[ \t]|\bsource[ \t]|(?:^|(?<=[\s;&]))\.[ \t]|^|[;&]|\bsudo[ \t])[ \t]*(?:-\w+[ \t]+)*"
-    r"[\"']?(?:[\w.~${{}}-]*/){{0,20}}(?:{})(?![\w.-])[^\n;|&]{{0,500}}"
+    r"[\"']?(?:[\w.~${{}}-]*/){{0,20}}(?P<file>{})(?![\w.-])[^\n;|&]{{0,500}}"
 )
 _NAMED_ADDRESS = re.compile(r"\s[\"']?\$\{?(\w{1,60})")
 _SHELL = re.compile(r"\b(?:(?:ba|da|z|k)?sh|source)[\s\"'<]|sh$")
@@ -370,14 +370,21 @@ class _Reading:
 def _fetched(script: str) -> Iterator[str]:
     """Yield what a script fetches into a file that it runs, with what it runs it with."""
     joined = script.replace("\\\n", " ")
+    files: dict[str, re.Match[str]] = {}
     for place, match in enumerate(_FETCHES.finditer(joined)):
         if place >= _MOST_FETCHED:
             yield f"{match[0]} of some cluster"  # what is not looked at may be it
-            return
+            break
         words = (word.strip("\"'").partition("?")[0].rpartition("/")[2] for word in match["words"].split())
-        files = {word for word in words if len(word) > 1 and not word.startswith("-")}
-        if files and (run := re.compile(_RUNS.format("|".join(map(re.escape, files)))).search(joined, match.end())):
-            yield f"{match[0]} {run[0]}"
+        for word in words:
+            if len(word) > 1 and not word.startswith("-"):
+                files.setdefault(word, match)
+    names = "|".join(map(re.escape, sorted(files, reverse=True)))  # of two that begin alike the longer first
+    for run in re.finditer(_RUNS.format(names), joined) if files else ():
+        fetched = files.get(run["file"])
+        if fetched is not None and fetched.end() <= run.start() + 1:
+            del files[run["file"]]
+            yield f"{fetched[0]} {run[0]}"
 
 
 def _has_hidden_address(fetched: str, script: str) -> bool:
