@@ -124,7 +124,9 @@ def same_stack(placed: Iterable[Placed]) -> Iterator[tuple[Path, Problem]]:
     for each in placed:
         if each.name in seen:
             what = f"is for the stack {each.name}, as {seen[each.name]} is"
-            yield each.file, Problem((), what, "give one of the two projects another name")
+            of_one_project = each.file.parent == seen[each.name].parent  # .yaml and .yml
+            fix = "delete one of the two files" if of_one_project else "give one of the two projects another name"
+            yield each.file, Problem((), what, fix)
         seen.setdefault(each.name, each.file)
 
 

@@ -486,6 +486,17 @@ def test_a_report_is_called_wrongly_with_a_policy_configuration_that_is_not_ther
     assert capsys.readouterr().err == "gpupools report: --policy-config: there is no file no.json; name one\n"
 
 
+def test_two_files_of_one_stack_in_one_project(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / ".git").mkdir()
+    (folder / "Pulumi.yaml").write_text("name: gpus\nruntime: python\n")
+    for name in ("Pulumi.dev.yaml", "Pulumi.dev.yml"):
+        (folder / name).write_text(f"{THREE}    a: {{clusters: [lab], gpu: L4, nodes: {{max: 1}}}}\n")
+
+    assert main(["stacks"]) == 1
+    said = capsys.readouterr().err
+    assert "Pulumi.dev.yml: is for the stack gpus/dev, as Pulumi.dev.yaml is; delete one of the two files\n" in said
+
+
 def test_a_file_to_write_is_in_a_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.json").write_text("{}")
 
