@@ -129,9 +129,17 @@ class _Mended:
             or any(
                 _names(text, key)
                 for around, key in self._unsure
-                if path[0] == "pools" and (around[0] == "clusters" or path[:2] == around)
+                if path[0] == "pools"
+                and (path[:2] == around or (around[0] == "clusters" and self._uses(path[1], around)))
             )
         )
+
+    def _uses(self, pool: str | int, cluster: Path) -> bool:
+        """Say whether a pool may be on a cluster: what stands in there is said of no other."""
+        pools = self.config.get("pools")
+        given = pools.get(pool) if isinstance(pools, Mapping) else None
+        named = given.get("clusters") if isinstance(given, Mapping) else None
+        return not isinstance(named, list) or cluster[1] in named
 
     def as_written(self, problem: Problem) -> Problem:
         """Return a problem with the keys that the file has."""

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from gpupools.base.errors import Rejected
 from gpupools.commands.cli import main
+from gpupools.environment.check import check_stack_file
 from gpupools.providers import clouds
 
 SUBNET = "subnet-0a1b2c3d4e5f60718"
@@ -502,3 +504,27 @@ def test_a_file_to_write_is_in_a_folder(folder: Path, capsys: pytest.CaptureFixt
 
     assert main(["import", "a.json", "--out", "no/Pulumi.dev.yaml"]) == 1
     assert "no/Pulumi.dev.yaml: is in no folder that is there; make the folder first" in capsys.readouterr().err
+
+
+def test_a_cluster_that_is_not_there_hides_nothing_of_pools_on_others(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(
+        """\
+config:
+  gpupools:clusters:
+    train:
+      cloud: aws
+      name: train
+      region: eu-central-1
+      subnet_ids: [subnet-0a1b2c3d4e5f60718]
+      node_role_arn: arn:aws:iam::123456789012:role/gpu-nodes
+  gpupools:pools:
+    a: {clusters: [train], gpu: L4, zones: [a], nodes: {max: 2}}
+    b: {clusters: [trian], gpu: L4, nodes: {max: 2}}
+""",
+        encoding="utf-8",
+    )
+    with pytest.raises(Rejected) as refused:
+        check_stack_file(file, clouds())
+
+    assert {problem.key for problem in refused.value.problems} == {"pools.a.zones", "pools.b.clusters[0]"}
