@@ -130,14 +130,14 @@ class _Mended:
                 _names(text, key)
                 for around, key in self._unsure
                 if path[0] == "pools"
-                and (path[:2] == around or (around[0] == "clusters" and self._uses(path[1], around)))
+                and (path[:2] == around or (around[0] == "clusters" and self._may_be_on(path, around)))
             )
         )
 
-    def _uses(self, pool: str | int, cluster: Path) -> bool:
-        """Say whether a pool may be on a cluster: what stands in there is said of no other."""
+    def _may_be_on(self, at: Path, cluster: Path) -> bool:
+        """Say whether a pool, or any, may be on a cluster: what stands in there is said of no other."""
         pools = self.config.get("pools")
-        given = pools.get(pool) if isinstance(pools, Mapping) else None
+        given = pools.get(at[1]) if isinstance(pools, Mapping) and len(at) > 1 else None
         named = given.get("clusters") if isinstance(given, Mapping) else None
         return not isinstance(named, list) or cluster[1] in named
 
