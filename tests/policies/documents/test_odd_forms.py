@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from gpupools.policies.configuration import config_problems
 from gpupools.policies.documents.judging import Config, Judged, judge_file
@@ -22,22 +23,7 @@ spec:
       nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: gpu}
       requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [g6.xlarge]}]
 """
-IN_JSON = json.dumps(
-    {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": "gpu"},
-        "spec": {
-            "template": {
-                "spec": {
-                    "requirements": [
-                        {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g6.xlarge"]}
-                    ]
-                }
-            }
-        },
-    }
-)
+IN_JSON = json.dumps(yaml.safe_load(POOL))
 
 
 def indented(text: str, width: int) -> str:
