@@ -142,7 +142,7 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "trust.namespaces or [] -> trust.namespaces",
     ): "a quota, which is asked for above, stands beside namespaces alone",
     (
-        "gpupools/runtime/planning.py",
+        "gpupools/runtime/objections.py",
         "for space in pool.trust.namespaces or []:",
         "pool.trust.namespaces or [] -> pool.trust.namespaces",
     ): "a quota, which is asked for above, stands beside namespaces alone",
