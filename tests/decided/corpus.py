@@ -18,18 +18,24 @@ from gpupools.environment.stack import parse_cluster, parse_pool, plan_config
 from gpupools.known.catalogue import InstanceType
 from gpupools.known.gpus import gpu_models
 from gpupools.known.mig import profiles
-from gpupools.planned.cloud import Cloud
+from gpupools.planned.cloud import Choices, Cloud
 from gpupools.planned.labels import skypilot_label
 from gpupools.planned.matrix import grouped, matrix
 from gpupools.planned.plan import plan_pool
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.providers import clouds
+from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
 from gpupools.runtime.changes import release_changes
 from gpupools.runtime.planning import plan_runtime
 from tests.steps import before_pools
 
 HERE = Path(__file__).parent
 LEAVE_OUT = "<left out>"
+REGISTRIES = (
+    *("123456789012.dkr.ecr.us-east-1.amazonaws.com", "123456789012.dkr.ecr.cn-north-1.amazonaws.com.cn"),
+    *("12345678901.dkr.ecr.us-east-1.amazonaws.com", "europe-west4-docker.pkg.dev", "eu.gcr.io", "x.azurecr.io"),
+    *("mcr.microsoft.com", "quay.io"),
+)
 LONGEST = 140
 """Characters of a value that is written out; of a longer one stands the beginning and a digest."""
 
@@ -95,6 +101,17 @@ def contract(cloud: Cloud) -> Collection[str]:
     pools = said.pop("node_pools")
     said |= {"settings": pools.settings, "overridable": pools.overridable}
     said["skypilot"] = {model: skypilot_label(model, {}) for model in gpu_models()}
+    outside = pools.outside and pools.outside()
+    said["login"] = {host: cloud.registry_login(host) for host in REGISTRIES}
+    said["outside"] = {each: getattr(outside, each, None) for each in ("resource", "beside", "prefixed")}
+    karpenter = objects.karpenter
+    if karpenter is not None:
+        found = {each.name: getattr(karpenter, each.name) for each in fields(karpenter)}
+        found = {key: value for key, value in found.items() if not callable(value)}
+        for machine in karpenter.gpu_machines():
+            found["labels"] = list(machine)
+            found[f"labels of {next(iter(machine.values()))}"] = " ".join(machine.values())
+        said["karpenter"] = found
     said |= {
         "commands": said.pop("described").commands,
         "types": cloud.reading().types,
@@ -207,6 +224,9 @@ def refused(rejected: Rejected) -> Collection[str]:
 def read(case: Mapping[str, Any]) -> Collection[str]:
     """Read a pool or a cluster as another tool tells of it."""
     cloud = clouds()[case["cloud"]]
+    if "form" in case:
+        forms = cloud.free_form(case["form"])
+        return list(lines("form", forms(known(case["inputs"])) if forms is not None else None))
     if "type" in case:
         return declared(cloud, case["type"], known(case["inputs"]))
     if "access" in case:
@@ -217,9 +237,17 @@ def read(case: Mapping[str, Any]) -> Collection[str]:
         if "cluster" in case:
             return list(lines("cluster", cloud.described.read(case["cluster"])))
         assert outside is not None
+        for there in outside.there(told):
+            found += lines("there", there)
+        others = {**outside.referred(case.get("beside", {}))}
+        for token, inputs, identifier in case.get("state", ()):
+            others |= outside.referred_in_state(token, inputs, identifier)
+        found += lines("beside", others)
         pool = outside.declared(case["token"], told, case["id"]) if "token" in case else outside.described(told)
+        pool = pool and outside.joined(pool, others)
         found += lines("found", pool)
         if pool is not None:
+            found += lines("adopt", outside.adopt(pool))
             cluster, keys = outside.keys(pool)
             found += [*lines("cluster", cluster), *lines("pool", keys)]
     except Rejected as rejected:
@@ -238,8 +266,9 @@ def declared(cloud: Cloud, token: str, inputs: Mapping[str, Any]) -> Collection[
     """Read a resource back that anybody declared."""
     reading = cloud.reading()
     found = [*lines("unread", reading.unread(token, inputs)), *lines("held", list(reading.held_types(token, inputs)))]
-    for pool in reading.read_pools(token, inputs):
+    for pool in (*reading.read_pools(token, inputs), *read_kubernetes_pools(token, inputs, clouds())):
         found += lines(f"pool {pool.pool}", pool)
+    found += lines("template", reading.read_template(token, inputs) or read_template(token, inputs, clouds()))
     return found + list(lines("overridden", list(reading.overridden(token, inputs))))
 
 
@@ -256,6 +285,7 @@ def outcome(config: Mapping[str, Any], *, as_json: bool = False) -> Collection[s
         found += lines(f"pool {pool.name}", pool)
         found += lines("place", type(cluster).place_of(given))
         found += lines(f"told {pool.name}", cluster.told(pool.choices.zones_asked()))
+        found += lines(f"says {pool.name}", says(pool.choices))
     for runtime in plan.runtimes:
         # A plan's own words for a table are those of its parts.
         whole = {each.name: getattr(runtime, each.name) for each in fields(runtime)}
@@ -271,6 +301,14 @@ def outcome(config: Mapping[str, Any], *, as_json: bool = False) -> Collection[s
         found += lines(f"JSON {runtime.cluster}", runtime.as_json())
         found += [*lines("alike", list(runtime.owners_alike().items())), *lines("before", before_pools(runtime))]
     return found
+
+
+def says(choices: Choices) -> dict[str, Any]:
+    """Return the answers of a pool's choices to what every cloud's are asked."""
+    asked = ("takes_over", "cuts_gpus", "autoscaler_is_told", "nodes_come_late", "pods_bring_no_nodes")
+    found = {each: getattr(choices, each)() for each in (*asked, "repairs_nodes", "beside_gpus")}
+    whose = {field: choices.stays_with_its_makers(field, ["LaunchTemplate.userData"]) for field in ("disk_gib", "x")}
+    return found | {"whose": whose | {"sharing": choices.stays_with_its_makers("sharing.mode", ["NodeGroup.labels"])}}
 
 
 def lines(at: str, value: Any) -> Iterator[str]:

@@ -254,14 +254,6 @@ def test_the_options_are_those_of_the_typed_pool_below_properties() -> None:
     assert merged.custom_timeouts.create == "70m"
 
 
-def test_what_an_autoscaler_sets_would_be_no_difference() -> None:
-    made = managed()
-    scaled = replace(made, choices=replace(settings(made), autoscaled=True))
-
-    assert options(made).ignore_changes is None
-    assert options(scaled).ignore_changes == ["properties.count"]
-
-
 @pytest.mark.parametrize(
     "keys",
     [

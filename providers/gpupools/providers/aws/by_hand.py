@@ -11,7 +11,7 @@ from typing import Any
 from gpupools.asked.spec import WholeGpu
 from gpupools.base.errors import Rejected
 from gpupools.planned.pool_facts import UNKNOWN, Customisation
-from gpupools.providers.aws.boot import bottlerocket_settings
+from gpupools.providers.aws.boot import MOST_USER_DATA, bottlerocket_settings
 from gpupools.providers.aws.user_data import decoded, parts
 from gpupools.read.customised import InputRow, customisations
 from gpupools.read.inputs import at, is_list, items, text
@@ -55,7 +55,6 @@ _KARPENTER = "https://karpenter.sh/docs/concepts/nodeclasses/"
 _PULUMI_EKS = "https://www.pulumi.com/registry/packages/eks/api-docs/nodegroupv2/"
 _OUR_COMMAND = tomllib.loads(bottlerocket_settings("", WholeGpu(), local_nvme=True))["settings"]["bootstrap-commands"]
 _OUR_FILE = "/etc/eks/nodeadm.d/50-max-pods.json"
-_MOST_BYTES = 16384  # of EC2; what is larger starts no node
 
 
 def customised(inputs: Mapping[str, Any], prefix: str = "") -> Iterator[Customisation]:
@@ -115,7 +114,7 @@ def overridden(resource: str, inputs: Mapping[str, Any]) -> Iterator[Customisati
 def is_plain(given: str) -> bool:
     """Say whether user data only joins, sizes and shares: nothing in it runs a program or opens the node."""
     content = decoded(given)
-    return len(content) <= _MOST_BYTES and all(_is_plain(*part) for part in parts(content))
+    return len(content) <= MOST_USER_DATA and all(_is_plain(*part) for part in parts(content))
 
 
 def _is_plain(mime: str, kind: str, body: str) -> bool:

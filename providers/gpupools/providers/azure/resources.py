@@ -58,7 +58,6 @@ PropertyChangeNotAllowed (https://github.com/pulumi/pulumi-azure-native/issues/9
 hashicorp/terraform-provider-azurerm website/docs/r/kubernetes_cluster_node_pool.html.markdown.
 """
 
-_RESOURCE = "azure-native:resources:Resource"
 _GET_AGENT_POOL = "azure-native:containerservice:getAgentPool"
 _VERSION = version("pulumi_azure_native")
 
@@ -196,16 +195,13 @@ def _untyped(
 
     The provider sends `properties` as they are to that version, compares them leaf by leaf, and replaces the resource
     when its address changes (pulumi/pulumi-azure-native provider/pkg/provider/{provider,diff}.go,
-    https://github.com/pulumi/pulumi-azure-native/pull/3985 and 4692).
+    https://github.com/pulumi/pulumi-azure-native/pull/3985 and 4692). No autoscaler moves the number of its nodes
+    (`_without_autoscaler` in conflicts.py), so the plan's is sent.
     """
     properties = wire_inputs(arguments, choices.overrides)
     cluster, group = properties.pop("resourceName"), properties.pop("resourceGroupName")
     properties["gpuProfile"] = {**properties["gpuProfile"], "nvidia": _nvidia(choices)}
     pool_name = _pool_name(choices, properties)
-    place = {"resourceName": cluster, "resourceGroupName": group}
-    counted = _counted(names, choices, {**properties, **place}, pool_name, opts)
-    if counted.running is not None:
-        properties["count"] = counted.running
     pool = azure_native.resources.Resource(
         names[0],
         api_version=choices.api_version,
@@ -217,9 +213,7 @@ def _untyped(
         resource_type="agentPools",
         resource_name_=pool_name,
         properties=properties,
-        opts=pulumi.ResourceOptions.merge(
-            pulumi.ResourceOptions.merge(opts, counted.options), _options(choices, "properties.")
-        ),
+        opts=pulumi.ResourceOptions.merge(opts, _options(choices, "properties.")),
     )
     return pool, pool_name
 
@@ -276,10 +270,9 @@ def _counted(
     """
     if not choices.autoscaled:
         return _Counted()
-    generic = choices.api_version is not None
-    has, there = left_of(_RESOURCE if generic else _AGENT_POOL, names)
+    has, there = left_of(_AGENT_POOL, names)
     changes = {key: value for key, value in inputs.items() if key not in (*_PLACE, "count")}
-    if has is not None and "name" in has and not _contains(has["properties"] if generic else has, changes):
+    if has is not None and "name" in has and not _contains(has, changes):
         if isinstance(pool_name, str) and pool_name != has["name"]:
             return _Counted()
         place = {"agentPoolName": has["name"], **{key: inputs[key] for key in _PLACE}}
@@ -295,16 +288,15 @@ def _counted(
             return _Counted(int(count))
 
     def sends(new: Mapping[str, Any], old: Mapping[str, Any]) -> int | None:
-        return int((new["properties"] if generic else new)["count"])
+        return int(new["count"])
 
     async def runs(new: Mapping[str, Any]) -> int:
-        cluster = new["parentResourcePath"].rpartition("/")[2] if generic else new["resourceName"]
-        agent_pool = new["resourceName"] if generic else new["agentPoolName"]
         options = pulumi.InvokeOutputOptions(parent=opts.parent)
-        found = containerservice.get_agent_pool_output(agent_pool, new["resourceGroupName"], cluster, options)
+        place = (new["agentPoolName"], new["resourceGroupName"], new["resourceName"])
+        found = containerservice.get_agent_pool_output(*place, options)
         return int((await found.future()).count)
 
-    ignored = pulumi.ResourceOptions(ignore_changes=["properties.count" if generic else "count"])
+    ignored = pulumi.ResourceOptions(ignore_changes=["count"])
     return _Counted(None, pulumi.ResourceOptions.merge(ignored, unmoved(names[0], sends, runs) if there else None))
 
 
