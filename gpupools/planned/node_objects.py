@@ -64,6 +64,8 @@ class MachineKind:
     below: str = ""
     taints: str = ""
     """Empty where the bootstrap configuration has them."""
+    no_taint_field: bool = False
+    """Whether nothing has them: the pool is a cluster's own, which takes none."""
     effects: Mapping[str, Effect] = field(default_factory=lambda: KUBERNETES_EFFECTS)
     labels: str = ""
     bounds: tuple[str, str] = ("", "")

@@ -87,7 +87,9 @@ def read_machines(spec: Mapping[str, Any], known: MachineKind, clouds: Mapping[s
     read = TaintsRead()
     missing = as_object(wanted_taint(machines.accelerator), known.effects)
     elsewhere: tuple[Reference, ...] = ()
-    if known.taints:
+    if known.no_taint_field:
+        missing = replace(missing, value=None)
+    elif known.taints:
         read.objects(at(data, known.taints), f"{path}.{known.taints}", known.effects)
     else:
         elsewhere = (Reference(BOOTSTRAP, (), "", frozenset({"taints", "image"})),)
@@ -106,7 +108,8 @@ def read_machines(spec: Mapping[str, Any], known: MachineKind, clouds: Mapping[s
         taints=tuple(read.taints),
         evidence=machines.evidence,
         unknown=(*machines.unknown, *read.unknown),
-        where=f"{path}.{known.taints}" if known.taints else BOOTSTRAP,
+        where=f"{path}.{known.taints}" if known.taints else path if known.no_taint_field else BOOTSTRAP,
+        no_taint_field=known.no_taint_field,
         missing_taint=missing,
         accelerator=machines.accelerator,
         other_accelerator=machines.other,

@@ -121,12 +121,18 @@ def unread(
         return Unread(kind, why, nodes=True, source=source)
     named = _names_nodes(key) if not row else ""
     of_cloud = not key.startswith("kubernetes:")
+    chart = chart_name(text(inputs.get("chart"))) if key.startswith("kubernetes:helm.sh/") else ""
+    of_pools = re.search(_GROUPS, re.sub(r"[^a-z]", "", chart.casefold())) is not None
+    if (of_pools or chart in _PASS_ON) and inputs.get("values") is UNKNOWN:
+        return Unread(
+            kind, f"the chart {shown(chart)} makes what its values say, and they are not known yet", nodes=True
+        )
     # A chart of daemons alone names the machines that they run on, as workloads do.
-    machines = not (key.startswith("kubernetes:helm.sh/") and chart_name(text(inputs.get("chart"))) in _OF_DAEMONS)
+    machines = chart not in _OF_DAEMONS
     evidence = _evidence(inputs, machines=machines, of_cloud=of_cloud)
     said = named or next((said for sort, said in evidence if sort in _BRINGS), "")
     if answer == "holds" and not said:
-        return None
+        return Unread(kind, f"the chart {shown(chart)}, whose objects lie elsewhere", nodes=False) if of_pools else None
     return Unread(kind, f"{why}; it {said}" if said else why, nodes=bool(said), source=source)
 
 
@@ -141,6 +147,8 @@ def too_large(type_token: str) -> Unread:
     return Unread(_key(type_token)[1], "it holds more than is looked through in one resource", nodes=True)
 
 
+_PASS_ON = frozenset({"raw", "any-resource"})
+"""Charts that pass on the objects in their values: https://github.com/bedag/helm-charts, https://github.com/kiwigrid."""
 _OF_DAEMONS = frozenset(each.chart for each in OPERANDS)
 _SCHEMAS = ("/CustomResourceDefinition", "/CompositeResourceDefinition")
 
@@ -164,15 +172,29 @@ def _runs(key: str, kind: str, row: Row, inputs: Mapping[str, Any]) -> Unread | 
         why = f"no type of node pools that is known here, but it {found[_MACHINE]}{' and ' if joins else ''}{joins}"
         return Unread(kind, why, nodes=bool(joins or _OF_CLUSTERS.search(key)), source=row.source)
     said = found.get(_POOL_TEXT) or found.get(ELSEWHERE, "")
-    uri = next((path for path in _SCRIPTS_ELSEWHERE if at(inputs, path)), "")
-    said = said or (f"runs a script that lies elsewhere, at {uri}" if uri else "")
-    if any(UNKNOWN in mapping(each).values() for _, each in items(inputs.get("provisioner"), "", [])):
-        said = said or "runs a command that is not known yet at provisioner"
+    said = said or next(_runs_elsewhere(inputs), "")
     return Unread(kind, f"{row.why}, but it {said}", nodes=False, source=row.source) if said else None
 
 
+def _runs_elsewhere(inputs: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a resource runs that is not in it."""
+    yield from (f"runs a script that lies elsewhere, at {path}" for path in _SCRIPTS_ELSEWHERE if at(inputs, path))
+    program = mapping(inputs.get("program")).get("command", inputs.get("program"))
+    listed = items(inputs.get("provisioner"), "provisioner", [])
+    given = ((f"{path}.{key}", one) for path, each in listed for key, one in mapping(each).items())
+    scripts = ((path, at(inputs, path)) for path in _SCRIPTS_HERE)
+    for path, one in (("program", program), *given, *scripts):
+        if one is UNKNOWN or (isinstance(one, list) and UNKNOWN in one):
+            yield f"runs a command that is not known yet at {path}"
+        elif any(_SCRIPT_FILE.search(text(line)) for line in (one if isinstance(one, list) else (one,))):
+            yield f"runs a script that lies elsewhere, at {path}"
+
+
+_SCRIPT_FILE = re.compile(r"(?:^|[\s;&|('\"])[\w./${}-]*[\w}]\.(?:sh|bash|py|ps1|rb|js|pl)(?=$|[\s;&|)'\"])")
+
 # As ARM and Pulumi, azurerm and azapi: https://learn.microsoft.com/azure/templates/microsoft.resources/deploymentscripts
 _SCRIPTS_ELSEWHERE = ("primaryScriptUri", "primary_script_uri", "body.properties.primaryScriptUri")
+_SCRIPTS_HERE = ("scriptContent", "script_content", "body.properties.scriptContent")
 _CLOUDS = frozenset(
     {"arm", "aws", "aws-native", "awscc", "azapi", "azure", "azure-native", "azurerm", "cloudformation", "eks"}
     | {"gcp", "google", "google-native"}
@@ -419,13 +441,15 @@ def _evidence(
             elif machines and _are_values(trail) and (values := _parsed(value)):
                 inside.append((trail, values))
             elif len(value) >= _LEAST_SCRIPT and (len(value) >= LEAST_ENCODED or " " in value or "(" in value):
-                yield from ((sort, f"{said} at {_path(trail)}") for sort, said in _written(value, judged))
+                yield from ((sort, f"{said} at {_path(trail)}") for sort, said in _written(value, judged, of_cloud))
         elif isinstance(value, dict | Mapping):
             spend(min(len(value), left) * _CHARACTERS_PER_VALUE)
             kind = value.get("kind")
-            made = not _MADE_BY.isdisjoint(value)
+            made = not _MADE_BY.isdisjoint(value) or ("name" not in value and _are_in_values(trail))
             if trail and isinstance(kind, str) and kind in _pool_kinds() and "apiVersion" in value and made:
                 yield _POOL_TEXT, f"holds a {kind} at {_path(trail)}"
+            if machines and isinstance(value.get("requirements"), list) and _asks_for_gpus(value):
+                yield _MACHINE, f"asks for machines with GPUs at {_path((trail, 'requirements'))}"
             aim = _aimed_at(value)
             if aim:
                 yield _POOL_TEXT, f"patches a {aim} at {_path(trail)}"
@@ -494,6 +518,22 @@ def _are_values(trail: "_Trail") -> bool:
     return at_key is not None and at_key[1] in _VALUES
 
 
+def _are_in_values(trail: "_Trail") -> bool:
+    """Say whether something stands among values of a chart, where a chart adds to it what it leaves out."""
+    while trail is not None:
+        trail, step = trail
+        if step in _VALUES:
+            return True
+    return False
+
+
+def _asks_for_gpus(given: Mapping[str, Any]) -> bool:
+    """Say whether what stands beside requirements would be a NodePool of Karpenter with GPUs that none is kept off."""
+    template = {key: given[key] for key in ("requirements", "taints", "nodeClassRef") if key in given}
+    pool = {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": {"template": {"spec": template}}}
+    return any(each.has_gpus and each.lacks_taint for each in read_manifest(pool, clouds()))
+
+
 # Argo CD's `helm.values`; https://docs.k3s.io/helm for k3s and RKE2; cluster-api-addon-provider-helm's HelmChartProxy.
 _VALUES = frozenset({"values", "valuesContent", "valuesTemplate"})
 
@@ -558,12 +598,14 @@ def _has_accelerator(name: str) -> bool:
     return accelerator_by_name(name, "", clouds()) != NO_ACCELERATOR
 
 
-def _written(value: str, judged: bool) -> Iterator[tuple[str, str]]:
+def _written(value: str, judged: bool, of_cloud: bool) -> Iterator[tuple[str, str]]:
     """Yield what a text, or what is packed in it, says."""
     for whole in unpacked(value) if looks_encoded(value) else (Unpacked("", value),):
         spend(len(whole.text))
         if whole.text and exhausted():
             return  # which whoever bounds it says
+        if of_cloud and _JOINS_BY.search(whole.text) and not _KEEPS_FREE.search(whole.text):
+            yield _CLUSTER, "makes it a node of a cluster"
         found = [(row.answer, said) for row, said in run(whole.text)]
         yield from found
         for one in (whole, *packed_inside(whole.text)):
@@ -574,6 +616,16 @@ def _written(value: str, judged: bool) -> Iterator[tuple[str, str]]:
             kind = _pool_in(one.text, judged) if names_objects(one.text) else ""
             if kind:
                 yield _POOL_TEXT, f"holds a text with a {kind}"
+
+
+# https://kubernetes.io/docs/reference/setup-tools/kubeadm/kubeadm-join/, https://docs.k3s.io/quick-start,
+# https://docs.rke2.io/install/quickstart, https://docs.k0sproject.io/stable/k0s-multi-node/ and
+# https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/.
+_JOINS_BY = re.compile(
+    r"\bkubeadm\s+join\b|\bK3S_URL=|\bk3s\s+agent\b|\brke2-agent\b|\bRKE2_URL=|\bmicrok8s(?:\.|\s+)join\s"
+    r"|\bk0s\s+install\s+worker\b|\s--bootstrap-kubeconfig\b"
+)
+_KEEPS_FREE = re.compile(r"(?:nvidia|amd)\.com/gpu\S{0,60}No(?:Schedule|Execute)")
 
 
 def _pool_in(written: str, judged: bool) -> str:

@@ -17,8 +17,6 @@ Judge = Callable[..., Judged]
 TAINTED, UNDERSTOOD = "gpu-pool-tainted", "node-pools-understood"
 TAINTED_ELSEWHERE = f"{TAINTED}-elsewhere"
 
-ROSA = {"spec": {"defaultMachinePoolSpec": {"instanceType": "g6.xlarge"}}}
-
 
 @pytest.mark.parametrize(
     "type_token",
@@ -60,12 +58,45 @@ def test_what_may_bring_nodes_by_what_is_not_at_hand_is_a_violation(type_token: 
     assert found.nodes
 
 
-def test_a_control_plane_of_rosa_brings_the_pool_that_it_names() -> None:
-    kind = "kubernetes:controlplane.cluster.x-k8s.io/v1beta2:ROSAControlPlane"
+@pytest.mark.parametrize(
+    ("kind", "spec", "rules"),
+    [
+        ("ROSAControlPlane", "{defaultMachinePoolSpec: {instanceType: g6.xlarge}}", [TAINTED]),
+        ("ROSAControlPlane", "{defaultMachinePoolSpec: {instanceType: '${TYPE}'}}", [TAINTED]),
+        ("ROSAControlPlane", "{defaultMachinePoolSpec: {instanceType: '${TYPE:=g6.xlarge}'}}", [TAINTED]),
+        ("ROSAControlPlane", "{defaultMachinePoolSpec: {instanceType: 'g6.${SIZE}'}}", [TAINTED]),
+        ("ROSAControlPlane", "{defaultMachinePoolSpec: '{{ .Values.pool }}'}", [TAINTED]),
+        ("ROSAControlPlane", "'${SPEC}'", [TAINTED]),
+        ("ROSAControlPlane", "{defaultMachinePoolSpec: {instanceType: m5.large}, version: '${VERSION}'}", []),
+        ("ROSAControlPlane", "{region: '${REGION}'}", []),
+        ("ROSAMachinePool", "{instanceType: '${TYPE}'}", [TAINTED]),
+        ("ROSAMachinePool", "{instanceType: g6.xlarge, taints: '${TAINTS}'}", [TAINTED]),
+        (
+            "ROSAMachinePool",
+            "{instanceType: '${TYPE}', taints: [{key: nvidia.com/gpu, value: a, effect: NoSchedule}]}",
+            [],
+        ),
+        ("ROSAMachinePool", "{instanceType: m5.large, nodePoolName: '${NAME}'}", []),
+        ("ROSANetwork", "{stackName: '${NAME}'}", []),
+        ("ROSARoleConfig", "{accountRoleConfig: {prefix: '${PREFIX}'}}", []),
+    ],
+)
+def test_a_pool_of_rosa_is_judged_with_its_placeholders(kind: str, spec: str, rules: list[str], judge: Judge) -> None:
+    group = "controlplane" if kind == "ROSAControlPlane" else "infrastructure"
+    version = f"{group}.cluster.x-k8s.io/v1beta2"
+    judged = judge(f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a}}\nspec: {spec}\n")
 
-    assert (found := unread(kind, ROSA)) is not None
-    assert found.nodes
-    assert unread(kind, {"spec": {"defaultMachinePoolSpec": {"instanceType": "m5.large"}}}) is None
+    assert [each.rule.name for each in judged.found if each.level == "mandatory"] == rules
+    assert judged.problems == ()
+
+
+def test_the_pool_of_a_control_plane_takes_no_taints(judge: Judge) -> None:
+    version = "controlplane.cluster.x-k8s.io/v1beta2"
+    spec = {"defaultMachinePoolSpec": {"instanceType": "g6.xlarge"}}
+    judged = judge({"apiVersion": version, "kind": "ROSAControlPlane", "metadata": {"name": "a"}, "spec": spec})
+    (found,) = (each for each in judged.found if each.rule.name == TAINTED)
+
+    assert "move the GPUs to a pool of their own, since this one takes no taints" in found.message
 
 
 @pytest.mark.parametrize(
@@ -121,6 +152,13 @@ def agent_pool(size: str) -> dict[str, Any]:
     return part("Microsoft.ContainerService/managedClusters/agentPools", properties=properties)
 
 
+def deployed(written: str, **given: str) -> dict[str, Any]:
+    inner = {**arm(agent_pool(written)), "parameters": {"size": {"type": "string"}}}
+    parameters = {name: {"value": f"[toLower('{value}')]"} for name, value in given.items()}
+    options = {"expressionEvaluationOptions": {"scope": "inner"}, "parameters": parameters, "template": inner}
+    return part("Microsoft.Resources/deployments", properties=options)
+
+
 def plan(kind: str, unknown: Any = None, **values: Any) -> dict[str, Any]:
     change = {"actions": ["create"], "before": None, "after": values, "after_unknown": unknown or {}}
     one = {"address": f"{kind}.a", "mode": "managed", "type": kind, "name": "a", "change": change}
@@ -146,6 +184,7 @@ GPU, CPU = "Standard_NC24ads_A100_v4", "Standard_D4s_v5"
 MACRO = {"Fn::Transform": {"Name": "Macro"}}
 STACK = "AWS::CloudFormation::Stack"
 STACKS = "Microsoft.Resources/deploymentStacks"
+SCRIPTS, SCALE_SET = "Microsoft.Resources/deploymentScripts", "Microsoft.Compute/virtualMachineScaleSets"
 JUDGED: dict[str, tuple[Any, list[str]]] = {
     "a stack in Cloud Control": (controlled(STACK, TemplateBody=template(G=group("g6.xlarge"))), [TAINTED]),
     "a stack of CPUs in Cloud Control": (controlled(STACK, TemplateBody=template(G=group("m5.large"))), []),
@@ -217,6 +256,22 @@ JUDGED: dict[str, tuple[Any, list[str]]] = {
     "a pool not known that an action sends": (sent("PUT", UNKNOWN), [UNDERSTOOD]),
     "part of a pool that an action sends": (sent("PATCH", {"properties": {"count": 3}}), [UNDERSTOOD]),
     "an action of a cluster": (sent("POST", None, "managedClusters", action="stop"), []),
+    "a deployment with a size for its own template": (arm(deployed("[parameters('size')]", size=GPU)), [TAINTED]),
+    "a deployment with CPUs for its own template": (arm(deployed("[parameters('size')]", size=CPU)), []),
+    "a deployment without the size": (arm(deployed("[parameters('size')]")), [TAINTED]),
+    "a size that is put together": (arm(agent_pool("[concat('Standard_', 'NC24ads_A100_v4')]")), [TAINTED]),
+    "a size of CPUs that is put together": (arm(agent_pool("[format('Standard_D{0}s_v5', 4)]")), []),
+    "a size that nobody knows": (arm(agent_pool("[reference('x').size]")), [TAINTED]),
+    "a pool of any type": (arm({**agent_pool(CPU), "type": "[parameters('type')]"}), [UNDERSTOOD]),
+    "resources of any type": ({**arm(), "resources": "[parameters('all')]"}, [UNDERSTOOD]),
+    "a script that is put together": (
+        arm(part(SCRIPTS, properties={"scriptContent": "[concat('az aks nodepool add -n ', parameters('name'))]"})),
+        [UNDERSTOOD],
+    ),
+    "machines that join": (
+        arm(part(SCALE_SET, sku={"name": GPU}, properties={"osProfile": {"customData": "[base64('kubeadm join x')]"}})),
+        [UNDERSTOOD],
+    ),
     "a release that sets a pool": (
         release(apiVersion="karpenter.sh/v1", kind="NodePool", spec_weight="1"),
         [UNDERSTOOD],
@@ -243,15 +298,19 @@ def test_what_is_held_inside_is_judged_or_not_understood(name: str, judge: Judge
     ("given", "said"),
     [
         (
-            part("Microsoft.Compute/virtualMachineScaleSets", sku={"name": GPU}, properties={}),
+            part(SCALE_SET, sku={"name": GPU}, properties={}),
             f"it names the machine '{GPU}' at sku.name",
         ),
         (
-            part("Microsoft.Resources/deploymentScripts", properties={"primaryScriptUri": "https://x/y.sh"}),
+            part(SCRIPTS, properties={"primaryScriptUri": "https://x/y.sh"}),
             "it runs a script that lies elsewhere, at primaryScriptUri",
         ),
-        (part("Microsoft.Compute/virtualMachineScaleSets", sku={"name": CPU}, properties={}), ""),
-        (part("Microsoft.Resources/deploymentScripts", properties={"scriptContent": "Write-Output done"}), ""),
+        (part(SCALE_SET, sku={"name": CPU}, properties={}), ""),
+        (part(SCRIPTS, properties={"scriptContent": "Write-Output done"}), ""),
+        (
+            part(SCRIPTS, properties={"scriptContent": "[parameters('script')]"}),
+            "it runs a command that is not known yet at scriptContent",
+        ),
     ],
     ids=str,
 )

@@ -26,7 +26,7 @@ def read(text: Text) -> Document:
 def _resources(template: Any, text: Text) -> Iterator[Resource]:
     for part in templates.parts(template):
         token = templates.POOLS.get(part.type.casefold())
-        closed = "its template lies elsewhere" if templates.is_elsewhere(part) else ""
+        closed = templates.closed_part(part)
         inputs = part.properties if isinstance(part.properties, dict) else {}
         if token is not None and not isinstance(part.properties, dict):
             closed = "properties is not written out"

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
 from gpupools.base.bounded_yaml import Value, parse_yaml
@@ -85,7 +85,8 @@ def read(text: Text) -> Document:
                 )
             )
             plan.unknown.append(outcome.get("after_unknown"))
-    resources, beyond = bounded(plan.resources(), len(plan.found))
+    others = (*_actions(data), *plan.data_sources(data))
+    resources, beyond = bounded(chain(plan.resources(), others), len(plan.found) + len(others))
     sources = {
         (*calls, name): str(_map(call).get("source", ""))
         for calls, module in plan.modules.items()
@@ -104,6 +105,43 @@ def _gaps(data: Mapping[str, Any], deferred: int) -> Iterator[Gap]:
         yield Gap("deferred-changes", what, again)
     elif data.get("complete") is False:
         yield Gap("incomplete-plan", "the plan says it is not complete, so what is missing cannot be verified", again)
+
+
+def _actions(data: Mapping[str, Any]) -> tuple[Resource, ...]:
+    """Read what Terraform 1.14 runs beside its changes.
+
+    https://developer.hashicorp.com/terraform/language/block/action; its form in a plan is in hashicorp/terraform
+    internal/command/jsonplan/action_invocations.go.
+    """
+    invoked = [_map(one) for one in _list(data.get("action_invocations"))]
+    put_off = [_map(_map(one).get("action_invocation")) for one in _list(data.get("deferred_action_invocations"))]
+    return tuple(
+        Resource(
+            address=str(one.get("address", "")),
+            type=f"terraform:{one['type']}",
+            inputs=_as_run(_known(one.get("config_values"), one.get("config_unknown"), None)),
+        )
+        for one in (*invoked, *put_off)
+        if isinstance(one.get("type"), str)
+    )
+
+
+_RUN_BY_READING = frozenset({"aws_lambda_invocation", "azapi_resource_action", "external", "http", "local_command"})
+_RUN_BY_READING |= {"shell_script", "terracurl_request"}
+"""Data sources that run or send something while they are read; what all others return counts where it is used."""
+
+
+def _as_run(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Write a program and its arguments as one command.
+
+    https://registry.terraform.io/providers/hashicorp/external/latest/docs/data-sources/external,
+    https://registry.terraform.io/providers/hashicorp/local/latest/docs/actions/command.
+    """
+    command, arguments = values.get("command"), values.get("arguments")
+    program = values.get("program", [command, *_list(arguments)] if isinstance(command, str) else command)
+    if isinstance(program, list) and program:
+        return {**values, "program": {"command": program}}
+    return values if program is None else {**values, "program": UNKNOWN}
 
 
 def check_version(data: Mapping[str, Any]) -> None:
@@ -168,11 +206,16 @@ def resources_of(
         kind, names_ = _TEXTS[found.type.removesuffix("_v1")]
         inputs = {theirs: values.get(ours) for ours, theirs in names_.items()}
         yield Resource(address=found.address, type=f"kubernetes:v1:{kind}", inputs={"kind": kind, **inputs}, line=line)
+    elif path := _writes_pools(found.type, values):
+        why = f"it writes to {path}"
+        yield Resource(
+            address=found.address, type=f"terraform:{found.type}", inputs=values, line=line, id=found.id, opaque=why
+        )
     elif found.type == "helm_release":
         yield Resource(address=found.address, type="kubernetes:helm.sh/v3:Release", inputs=_release(values), line=line)
     elif found.type in _TEMPLATES:
         token, renamed = _TEMPLATES[found.type]
-        inputs = {theirs: values.get(ours) for ours, theirs in renamed.items()}
+        inputs = {theirs: _camel(values.get(ours), own=True) for ours, theirs in renamed.items()}
         yield Resource(address=found.address, type=token, inputs=inputs, line=line, id=found.id)
     elif found.type in AWSCC:
         yield Resource(
@@ -196,7 +239,7 @@ _TEXTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resources/secret_v1
 """
 
-_STACK = {"template_body": "templateBody", "template_url": "templateUrl"}
+_STACK = {"template_body": "templateBody", "template_url": "templateUrl", "parameters": "parameters"}
 _DEPLOYMENT = "azure:core/{0}TemplateDeployment:{1}TemplateDeployment"
 _TEMPLATES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "aws_cloudformation_stack": ("aws:cloudformation/stack:Stack", _STACK),
@@ -207,11 +250,14 @@ _TEMPLATES: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "aws:cloudcontrol/resource:Resource",
         {"type_name": "typeName", "desired_state": "desiredState"},
     ),
-    "azurerm_template_deployment": (_DEPLOYMENT.format("", ""), {"template_body": "templateBody"}),
+    "azurerm_template_deployment": (
+        _DEPLOYMENT.format("", ""),
+        {"template_body": "templateBody", "parameters_body": "parametersBody", "parameters": "parameters"},
+    ),
     **{
         f"azurerm_{scope}_template_deployment": (
             _DEPLOYMENT.format(word[:1].lower() + word[1:], word),
-            {"template_content": "templateContent"},
+            {"template_content": "templateContent", "parameters_content": "parametersContent"},
         )
         for scope, word in (
             *(("resource_group", "ResourceGroup"), ("subscription", "Subscription")),
@@ -284,6 +330,24 @@ _AZAPI = {
 }
 
 
+_CLIENTS = ("http", "restapi", "restful", "terracurl")
+_OF_POOLS = re.compile(r"/(?:nodePools|agentPools|node-groups)(?:/[^/?\s]+)?/?(?:\?|$)")
+
+
+def _writes_pools(kind: str, values: Mapping[str, Any]) -> str:
+    """Return the address of a cloud's node pools that a client of any API writes to; empty for anything else.
+
+    https://registry.terraform.io/providers/Mastercard/restapi/latest/docs/resources/object,
+    https://registry.terraform.io/providers/magodo/restful/latest/docs/resources/resource,
+    https://registry.terraform.io/providers/devops-rob/terracurl/latest/docs/resources/request
+    """
+    method = values.get("method") or ("GET" if kind == "http" else "PUT")  # what is not known yet may write
+    if kind.partition("_")[0] not in _CLIENTS or str(method).upper() in ("GET", "HEAD"):
+        return ""
+    given = (values.get(key) for key in ("path", "url", "create_path", "uri"))
+    return next((one for one in given if isinstance(one, str) and _OF_POOLS.search(one)), "")
+
+
 def _puts(kind: str, values: Mapping[str, Any]) -> bool:
     """Say whether an action sends a whole resource, or a part of one.
 
@@ -296,11 +360,14 @@ def _puts(kind: str, values: Mapping[str, Any]) -> bool:
 def _azapi(found: Found, values: Mapping[str, Any], line: int | None) -> Iterator[Resource]:
     """Read a resource in ARM's own JSON: https://registry.terraform.io/providers/Azure/azapi/latest/docs."""
     token = _AZAPI.get(str(values.get("type", "")).partition("@")[0].lower())
-    body = values.get("body")
-    if isinstance(body, str):  # azapi 1 takes text
-        parsed = parse_yaml(body)
-        body = parsed[0].data if parsed else None
-    properties = body if body is UNKNOWN else _map(body).get("properties")
+    properties, secret = _properties(values.get("body")), _properties(values.get("sensitive_body"))
+    if secret is UNKNOWN:  # it may say what the body leaves out
+        properties = {**_NOT_KNOWN, **properties} if isinstance(properties, dict) else UNKNOWN
+    elif isinstance(secret, dict) and properties is not UNKNOWN:
+        merged: dict[str, Any] = {}
+        for part_ in (properties, secret):
+            _merge(merged, part_)
+        properties = merged
     part = found.type == "azapi_update_resource" or values.get("action") or str(values.get("method")).upper() == "PATCH"
     sent = found.type != "azapi_resource_action" or isinstance(properties, dict)
     if token is not None and (part or not sent):
@@ -314,10 +381,24 @@ def _azapi(found: Found, values: Mapping[str, Any], line: int | None) -> Iterato
     else:
         inputs = properties if isinstance(properties, dict) else {}
         if properties is UNKNOWN:
-            inputs = {"vmSize": UNKNOWN, "nodeTaints": UNKNOWN, "agentPoolProfiles": UNKNOWN, "template": UNKNOWN}
+            inputs = dict(_NOT_KNOWN)
         if token == _AZAPI["microsoft.resources/deployments"]:
             inputs = {"properties": inputs}
         yield Resource(address=found.address, type=token, inputs=inputs, line=line, id=found.id)
+
+
+_NOT_KNOWN = {"vmSize": UNKNOWN, "nodeTaints": UNKNOWN, "agentPoolProfiles": UNKNOWN, "template": UNKNOWN}
+
+
+def _properties(body: Any) -> Any:
+    """Return the properties in a body of azapi's; version 1 takes text."""
+    if isinstance(body, str):
+        try:
+            parsed = parse_yaml(body)
+        except Rejected:
+            return UNKNOWN
+        body = parsed[0].data if parsed else None
+    return body if body is UNKNOWN else _map(body).get("properties")
 
 
 _OBJECTS = {"kubernetes_manifest": "manifest", "kubectl_manifest": "yaml_body", "kustomization_resource": "manifest"}
@@ -348,17 +429,16 @@ def _release(values: Mapping[str, Any]) -> dict[str, Any]:
     for text in _list(written):
         parsed = parse_yaml(text) if isinstance(text, str) else ()
         _merge(merged, parsed[0].data if parsed else {})
-    for setting in (one for key in ("set", "set_sensitive", "set_list") for one in _list(values.get(key))):
-        name = _map(setting).get("name")
-        # Escaped dots and what lies deep down switch no GPU software.
-        steps = _SET_STEP.findall(name) if isinstance(name, str) and _SET.fullmatch(name) else []
-        if 0 < len(steps) <= _MAX_STEPS:
-            value = setting.get("value")
-            _put(merged, steps, {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value)
-        elif isinstance(name, str):
-            merged.setdefault(name, setting.get("value"))  # it may be an object that the chart only passes on
+    for setting in (one for key in ("set", "set_sensitive", "set_list", "set_wo") for one in _list(values.get(key))):
+        for name, value in _assigned(_map(setting)):
+            # Escaped dots and what lies deep down switch no GPU software.
+            steps = _SET_STEP.findall(name) if _SET.fullmatch(name) else []
+            if 0 < len(steps) <= _MAX_STEPS:
+                _put(merged, steps, value)
+            else:
+                merged.setdefault(name, value)  # it may be an object that the chart only passes on
     given = {key: values[key] for key in ("chart", "version", "devel", "name", "namespace") if values.get(key)}
-    unknown = written is UNKNOWN or UNKNOWN in _list(written)
+    unknown = UNKNOWN in (written, values.get("set"), values.get("set_list"), *_list(written))
     return {
         **given,
         "values": UNKNOWN if unknown else merged,
@@ -369,6 +449,30 @@ def _release(values: Mapping[str, Any]) -> dict[str, Any]:
 # https://helm.sh/docs/intro/using_helm/#the-format-and-limitations-of---set
 _SET = re.compile(r"[^.\[\]\\{]+(?:\[\d{1,3}\])*(?:\.[^.\[\]\\{]+(?:\[\d{1,3}\])*)*")
 _SET_STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
+
+
+_COMMA = re.compile(r"(?<!\\),")
+
+
+def _assigned(setting: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield what one setting sets: `{a,b}` is a list, and after a comma another one follows, as on the command line."""
+    name, value = setting.get("name"), setting.get("value")
+    if not isinstance(name, str):
+        return
+    if not isinstance(value, str) or setting.get("type") == "literal":
+        yield name, value
+    elif value.startswith("{") and value.endswith("}"):
+        yield name, [_plain(one) for one in _COMMA.split(value[1:-1])]
+    else:
+        for place, one in enumerate(_COMMA.split(value)):
+            other, equals, rest = ("", "", one) if place == 0 else one.partition("=")
+            if equals or place == 0:
+                plain = _plain(rest)
+                yield other.strip() or name, {"true": True, "false": False}.get(plain, plain)
+
+
+def _plain(value: str) -> str:
+    return value.replace("\\,", ",")
 
 
 def _put(held: Any, steps: list[str], value: Any) -> Any:
@@ -411,6 +515,9 @@ class _Plan:
             name = (_calls(found.module), found.type, found.name)
             given = self._block(name)
             values = _known(found.values, unknown, given)
+            for key in _WRITE_ONLY.get(found.type, ()):
+                if given is not None and values.get(key) is None and key in given.given:
+                    values[key] = _written(given.given[key])
             made = resources_of(found, values, self._refers(found, name, values), self.text)
             provisioners = tuple(_provisioners(self._configured.get(name, {})))
             yield from _provisioned(found, made, provisioners) if provisioners else made
@@ -422,8 +529,32 @@ class _Plan:
             (calls, str(resource.get("type")), str(resource.get("name"))): resource
             for calls, module in self.modules.items()
             for resource in _list(module.get("resources"))
-            if isinstance(resource, dict)
+            if isinstance(resource, dict) and resource.get("mode") != "data"
         }
+
+    def data_sources(self, data: Mapping[str, Any]) -> Iterator[Resource]:
+        """Read the data sources that run something: as they were read, as they will be, or as they are written."""
+        known: dict[_Name, list[tuple[str, Mapping[str, Any]]]] = {}
+        for module, one, values in _data_read(data):
+            name = (_calls(module), str(one["type"]), str(one.get("name")))
+            known.setdefault(name, []).append((str(one.get("address", "")), values))
+        for calls, module_ in self.modules.items():
+            for given in map(_map, _list(module_.get("resources"))):
+                if given.get("mode") == "data" and given.get("type") in _RUN_BY_READING:
+                    name = (calls, str(given["type"]), str(given.get("name")))
+                    address = ".".join((*(f"module.{call}" for call in calls), str(given.get("address", ""))))
+                    values = {key: _written(each) for key, each in _map(given.get("expressions")).items()}
+                    known.setdefault(name, [(address, values)])
+        for (_, kind, _), instances in known.items():
+            for address, values in instances:
+                written = _writes_pools(kind, values)
+                yield Resource(
+                    address=address,
+                    type=f"terraform:{kind}",
+                    inputs=_as_run(values),
+                    line=self.text.line_of(address),
+                    opaque=f"it writes to {written}" if written else "",
+                )
 
     def _block(self, name: _Name) -> _Block | None:
         """Return the expressions of a resource, the same for all its instances."""
@@ -537,13 +668,66 @@ class _Plan:
             yield calls, first, second
 
 
+def _data_read(data: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield the data sources that run something, each with its module and its values as they were read or will be."""
+    modules = [_map(_map(_map(data.get("prior_state")).get("values")).get("root_module"))]
+    while modules:
+        module = modules.pop()
+        modules += [_map(each) for each in _list(module.get("child_modules"))]
+        for one in map(_map, _list(module.get("resources"))):
+            if one.get("mode") == "data" and one.get("type") in _RUN_BY_READING:
+                yield str(module.get("address", "")), one, _map(one.get("values"))
+    for one in map(_map, _list(data.get("resource_changes"))):
+        if one.get("mode") == "data" and one.get("type") in _RUN_BY_READING:
+            change = _map(one.get("change"))
+            yield (
+                str(one.get("module_address", "")),
+                one,
+                _known(change.get("after"), change.get("after_unknown"), None),
+            )
+
+
+_SENT = ("sensitive_body",)
+_WRITE_ONLY: Mapping[str, tuple[str, ...]] = {
+    "azapi_data_plane_resource": _SENT,
+    "azapi_resource": _SENT,
+    "azapi_resource_action": _SENT,
+    "azapi_update_resource": _SENT,
+    "helm_release": ("set_wo",),
+}
+"""Arguments that no plan shows, so that only the configuration tells that they are there.
+
+https://developer.hashicorp.com/terraform/language/manage-sensitive-data/write-only
+"""
+
+
+def _written(expression: Any) -> Any:
+    """Return what an expression of the configuration says: a constant, blocks of such, or `UNKNOWN`."""
+    if isinstance(expression, list):
+        return [{key: _written(each) for key, each in _map(block).items()} for block in expression]
+    given = _map(expression)
+    if "constant_value" in given:
+        return given["constant_value"]
+    return UNKNOWN if "references" in given else {key: _written(each) for key, each in given.items()} or None
+
+
 def _provisioners(resource: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield what provisioners run; plans show only what is written without references."""
     for each in _list(resource.get("provisioners")):
         expressions = _map(_map(each).get("expressions"))
-        given = {key: _map(expressions[key]) for key in _RUN if key in expressions}
+        given = {key: _written(expressions[key]) for key in _RUN if key in expressions}
         if given:
-            yield {key: value.get("constant_value", UNKNOWN) for key, value in given.items()}
+            yield _as_typed(given, _written(expressions.get("interpreter")), _written(expressions.get("environment")))
+
+
+def _as_typed(run: Mapping[str, Any], interpreter: Any, environment: Any) -> Mapping[str, Any]:
+    """Put before a command what runs it, and the variables that it may be made of."""
+    command = run.get("command")
+    if not isinstance(command, str):
+        return run
+    given = [f"{key}='{value}'\n" for key, value in _map(environment).items() if isinstance(value, str)]
+    words = [word for word in _list(interpreter) if isinstance(word, str)]
+    return {**run, "command": [*words, command] if words else "".join((*given, command))}
 
 
 _RUN = ("command", "inline", "content", "script", "scripts")

@@ -81,6 +81,15 @@ _MACHINES = {
     ),
 }
 
+# controlplane/rosa/api/v1beta2/rosacontrolplane_types.go, `DefaultMachinePoolSpec`.
+_ROSA_DEFAULT = MachineKind(
+    "aws",
+    ("instanceType",),
+    below="defaultMachinePoolSpec",
+    no_taint_field=True,
+    bounds=("autoscaling.minReplicas", "autoscaling.maxReplicas"),
+)
+
 
 def _eks(spec: Mapping[str, Any], path: str) -> PoolFacts:
     return registered(kubelet_argument(spec.get("kubeletExtraArgs")), f"{path}.kubeletExtraArgs")
@@ -106,7 +115,10 @@ def _nodeadm(spec: Mapping[str, Any], path: str) -> PoolFacts:
 OBJECTS = KubernetesObjects(
     held=_HELD,
     pools={("eksctl.io", "ClusterConfig"): read_cluster_config},
-    machines={(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
+    machines={
+        **{(INFRASTRUCTURE, kind): known for kind, known in _MACHINES.items()},
+        ("controlplane.cluster.x-k8s.io", "ROSAControlPlane"): _ROSA_DEFAULT,
+    },
     bootstraps={"EKSConfig": _eks, "NodeadmConfig": _nodeadm},
     karpenter=KARPENTER,
     node_labels={"k8s.amazonaws.com/accelerator": "nvidia"},

@@ -1,7 +1,7 @@
 """Reads the AKS pools inside templates of Azure Resource Manager, which Bicep compiles to. Pure.
 
-What an expression makes is not known, but for a variable that is written out and for a parameter: it has the value that
-the deployment gives it, or else its default.
+What an expression makes is known where the template decides it; a parameter has the value that the deployment gives it,
+or else its default. Where a deployment gives the parameters, what its conditions leave out is left out.
 https://learn.microsoft.com/azure/azure-resource-manager/templates/syntax and, for Bicep's symbolic names,
 https://learn.microsoft.com/azure/azure-resource-manager/templates/resource-declaration.
 """
@@ -14,6 +14,7 @@ from typing import Any
 
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers.azure.arm import GENERIC, aks_kind
+from gpupools.providers.azure.expressions import Loop, Scope, is_expression
 from gpupools.read.inputs import at, flag, is_list, mapping, relocated, text
 
 DEPLOYMENT = re.compile(
@@ -34,7 +35,6 @@ _HOLDERS = (_DEPLOYMENTS, _STACKS)
 _BODIES = ("properties.template", "templateContent", "templateBody", "template")
 # A template has at most 4 MB: https://learn.microsoft.com/azure/azure-resource-manager/templates/best-practices.
 _MOST_CHARACTERS = 4_000_000
-_MOST_VALUES = 100_000
 _MOST_STEPS = 10
 
 
@@ -95,8 +95,8 @@ def unread(type_token: str, properties: Mapping[str, Any]) -> str:
         return f"{path} is not known yet"
     if not mapping(template):
         return f"its template is not at hand, or {path} is none"
-    away = next((part for part in parts(template, path, _given(properties)) if is_elsewhere(part)), None)
-    return f"the template of {away.path} lies elsewhere" if away else ""
+    closed = ((part.path, why) for part in parts(template, path, _given(properties)) if (why := closed_part(part)))
+    return next((f"{where}: {why}" for where, why in closed), "")
 
 
 def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
@@ -121,9 +121,13 @@ def _generic_type(properties: Mapping[str, Any]) -> str:
     return "/".join(filter(None, (space, *above.split("/")[::2], own)))
 
 
-def is_elsewhere(part: Part) -> bool:
-    """Say whether a resource is a deployment, or a stack of them, whose template is not written out in it."""
-    return part.type.casefold() in _HOLDERS and not mapping(at(part.properties, "template"))
+def closed_part(part: Part) -> str:
+    """Say why a resource of a template cannot be read; empty where it can."""
+    if part.type == _NOT_KNOWN:
+        return "its type is not known yet"
+    # A deployment, or a stack of them.
+    lies_elsewhere = part.type.casefold() in _HOLDERS and not mapping(at(part.properties, "template"))
+    return "its template lies elsewhere" if lies_elsewhere else ""
 
 
 def _template(properties: Mapping[str, Any]) -> tuple[str, Any]:
@@ -165,74 +169,93 @@ def parts(template: Any, path: str = "", given: Any = None) -> Iterator[Part]:
         path: Where it stands.
         given: The parameters of its deployment, by name.
     """
-    yield from _parts(template, path, _Resolved(template, given), 0)
+    yield from _Parts(certain=given is not None).of(template, path, _scope(template, given, Scope()), 0)
 
 
-def _parts(template: Any, path: str, resolve: "_Resolved", depth: int) -> Iterator[Part]:
-    if depth <= _MOST_STEPS:
-        where = f"{path}.resources" if path else "resources"
-        yield from _resources(mapping(template).get("resources"), where, "", resolve, depth)
+@dataclass(frozen=True)
+class _Parts:
+    """Goes through templates."""
 
+    certain: bool
+    """Whether the values of parameters are those of a deployment, so that conditions count."""
 
-def _resources(given: Any, path: str, above: str, resolve: "_Resolved", depth: int) -> Iterator[Part]:
-    if isinstance(given, Mapping):  # Bicep's symbolic names
-        listed = [(f"{path}.{name}", one) for name, one in given.items()]
-    else:
-        listed = [(f"{path}[{place}]", one) for place, one in enumerate(given if is_list(given) else ())]
-    for where, one in listed:
-        kind = text(at(one, "type"))
-        if not kind or flag(at(one, "existing")) is True:
-            continue
+    def of(self, template: Any, path: str, scope: Scope, depth: int) -> Iterator[Part]:
+        if depth <= _MOST_STEPS:
+            where = f"{path}.resources" if path else "resources"
+            yield from self._resources(mapping(template).get("resources"), where, "", scope, depth)
+
+    def _resources(self, given: Any, path: str, above: str, scope: Scope, depth: int) -> Iterator[Part]:
+        given = scope(given) if is_expression(given) else given
+        if given is UNKNOWN:
+            yield Part(path, path, _NOT_KNOWN, UNKNOWN)
+        elif isinstance(given, Mapping):  # Bicep's symbolic names
+            for name, one in given.items():
+                yield from self._turns(one, f"{path}.{name}", above, scope, depth)
+        else:
+            for place, one in enumerate(given if is_list(given) else ()):
+                yield from self._turns(one, f"{path}[{place}]", above, scope, depth)
+
+    def _turns(self, one: Any, where: str, above: str, scope: Scope, depth: int) -> Iterator[Part]:
+        """Yield a resource once for each turn of its loop."""
+        loop = at(one, "copy")
+        turns = scope.of(loop) if isinstance(loop, Mapping) else [scope]
+        if turns is None:
+            turns = [scope.turn(text(at(loop, "name")).casefold(), UNKNOWN)]
+        for turn in turns:
+            if scope.left.values < 0:
+                yield Part(where, where, _NOT_KNOWN, UNKNOWN)
+                return
+            yield from self._resource(one, where, above, turn, depth)
+
+    def _resource(self, one: Any, where: str, above: str, scope: Scope, depth: int) -> Iterator[Part]:
+        kind = scope(at(one, "type"))
+        kind = _NOT_KNOWN if kind is UNKNOWN else text(kind)
+        condition = at(one, "condition")
+        left_out = condition is False or (self.certain and scope(condition) is False)
+        if not kind or left_out or flag(at(one, "existing")) is True:
+            return
         kind = f"{above}/{kind}" if above and "." not in kind.partition("/")[0] else kind
-        name = text(resolve(at(one, "name"))).rpartition("/")[2] or where.rpartition(".")[2]
-        yield Part(where, name, kind, resolve(at(one, "properties")), resolve(at(one, "sku")))
+        name = text(scope(at(one, "name"))).rpartition("/")[2] or where.rpartition(".")[2]
+        properties = at(one, "properties")
+        if kind.casefold() in _HOLDERS and isinstance(properties, Mapping):
+            made = {key: item if key == "template" else scope(item) for key, item in properties.items()}
+        else:
+            made = scope(properties)
+        yield Part(where, name, kind, made, scope(at(one, "sku")))
         if kind.casefold() == _DEPLOYMENTS:
-            inner, scope = at(one, "properties.template"), at(one, "properties.expressionEvaluationOptions.scope")
+            inner, of = at(one, "properties.template"), at(one, "properties.expressionEvaluationOptions.scope")
             # Expressions of a nested template mean the outer one's parameters and variables unless it says otherwise.
             # https://learn.microsoft.com/azure/azure-resource-manager/templates/linked-templates#expression-evaluation-scope-in-nested-templates
-            own = text(scope).casefold() == "inner"
-            within = _Resolved(inner, resolve(at(one, "properties.parameters"))) if own else resolve
-            yield from _parts(inner, f"{where}.properties.template", within, depth + 1)
+            own = text(of).casefold() == "inner"
+            within = _scope(inner, scope(at(one, "properties.parameters")) or {}, scope) if own else scope
+            yield from self.of(inner, f"{where}.properties.template", within, depth + 1)
         elif kind.casefold() == _STACKS:
             # Which template the expressions inside mean is not documented, so none of them is known.
-            nothing = _Resolved(None, None)
-            yield from _parts(at(one, "properties.template"), f"{where}.properties.template", nothing, depth + 1)
+            inner = at(one, "properties.template")
+            yield from self.of(inner, f"{where}.properties.template", Scope(left=scope.left), depth + 1)
         if depth <= _MOST_STEPS:
-            yield from _resources(at(one, "resources"), f"{where}.resources", kind, resolve, depth + 1)
+            yield from self._resources(at(one, "resources"), f"{where}.resources", kind, scope, depth + 1)
 
 
-_NAMED = re.compile(r"\[(variables|parameters)\('([^']+)'\)\]")
+_NOT_KNOWN = "(not known yet)"
+"""Type of what may be anything."""
 
 
-class _Resolved:
-    """Writes the values of a template with `UNKNOWN` for what expressions make."""
-
-    def __init__(self, template: Any, given: Any) -> None:
-        self.known: dict[tuple[str, str], Any] = {}
-        for name, value in mapping(mapping(template).get("variables")).items():
-            self.known["variables", name.casefold()] = value
-        for name, one in mapping(mapping(template).get("parameters")).items():
-            own = next((each for key, each in mapping(given).items() if key.casefold() == name.casefold()), None)
-            if given is UNKNOWN or own is UNKNOWN:
-                continue
-            value = mapping(one).get("defaultValue") if own is None else mapping(own).get("value", UNKNOWN)
-            if value is not None:
-                self.known["parameters", name.casefold()] = value
-        self.left = _MOST_VALUES
-
-    def __call__(self, value: Any, depth: int = 0) -> Any:
-        self.left -= 1
-        if self.left < 0 or depth > 200:
-            return UNKNOWN
-        if isinstance(value, str):
-            if value.startswith("[["):
-                return value[1:]
-            if not (value.startswith("[") and value.endswith("]")):
-                return value
-            match = _NAMED.fullmatch(value)
-            return self(self.known.get((match[1], match[2].casefold()), UNKNOWN), depth + 50) if match else UNKNOWN
-        if isinstance(value, Mapping):
-            if "copy" in value:  # a loop over properties makes what is not written out
-                return UNKNOWN
-            return {key: self(item, depth + 1) for key, item in value.items()}
-        return [self(item, depth + 1) for item in value] if is_list(value) else value
+def _scope(template: Any, given: Any, outer: Scope) -> Scope:
+    """Return what the expressions of a template mean: each parameter by its value, which is known by then."""
+    variables: dict[str, Any] = {}
+    for name, value in mapping(mapping(template).get("variables")).items():
+        if name == "copy" and is_list(value):
+            variables |= {text(loop.get("name")).casefold(): Loop(loop) for loop in map(mapping, value)}
+        else:
+            variables[name.casefold()] = value
+    parameters: dict[str, Any] = {}
+    for name, one in mapping(mapping(template).get("parameters")).items():
+        own = next((each for key, each in mapping(given).items() if key.casefold() == name.casefold()), None)
+        if given is UNKNOWN or own is UNKNOWN:
+            continue
+        default = mapping(one).get("defaultValue")
+        value = default if own is None else own if isinstance(own, str) else mapping(own).get("value", UNKNOWN)
+        if value is not None:
+            parameters[name.casefold()] = value
+    return Scope(variables, parameters, left=outer.left)
