@@ -210,12 +210,16 @@ def _texts(*keys: str) -> "_Reader":
                         yield found
                     if silent and encoded and key == "data":
                         yield path, Opaque("holds no object that can be read")
+                    elif encoded and _OF_TEXT.search(name) and not any(unpacked(body, encoded=True)):
+                        yield path, Opaque("is no text that can be read, though it is named like one")
                     if exhausted():
                         return  # whoever bounds the effort says so
 
     return read
 
 
+# With what packs it: https://www.rfc-editor.org/rfc/rfc7932 (Brotli has no mark at its start).
+_OF_TEXT = re.compile(r"\.(?:ya?ml|json|tpl|sh)(?:\.\w{2,6})?$|\.(?:br|brotli)$", re.IGNORECASE)
 _ENCODED = {"ConfigMap": ("binaryData",), "Secret": ("data",)}
 """Keys whose values are base64: https://kubernetes.io/docs/reference/kubernetes-api/config-and-storage-resources/."""
 

@@ -20,6 +20,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from gpupools.read.effort import exhausted, spend
@@ -57,6 +58,9 @@ _MARKED = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
+# Without one by where the zeros are, since an object and a script begin with two characters of ASCII:
+# https://www.rfc-editor.org/rfc/rfc4627#section-3.
+_UNMARKED = {"x000": "utf-32-le", "000x": "utf-32-be", "x0x0": "utf-16-le", "0x0x": "utf-16-be"}
 # In one line or several, whose ends JSON writes as `\\n`; the last may be short, and look like any word.
 _WORD = re.compile(
     r"(?<![\w+/-])(?P<lines>[A-Za-z0-9+/_-]{60,}+(?:(?:\\n|\s)++[A-Za-z0-9+/_-]{60,}+)*+)"
@@ -115,38 +119,94 @@ def packed_inside(text: str) -> Iterator[Unpacked]:
                     found.add(raw)
                     yield from _opened(raw, "", left, _DEEPEST)
                 break
+    together = list(islice(_put_together(text), _MOST_FILES)) if "$" in text else []
+    for word in together:
+        raw = _from_base64(word) if word else None
+        if raw is not None and raw not in found and (_is_packed(raw) or _is_text(raw)):
+            found.add(raw)
+            yield from _opened(raw, "", left, _DEEPEST)
+        elif raw is None or raw not in found:
+            yield Unpacked("", "", "is put together of parts that are not known here")
+            return
     if not found and applies_packed(text):
         yield Unpacked("", "", "is packed in a way that is not read here")
 
 
 def applies_packed(text: str) -> bool:
     """Say whether a script runs or applies what stands in it, packed: `… | base64 -d | sh`, or through a file."""
-    files: set[str] = set()
+    return any(_LITERAL.search(" ".join(said)) for said in _handed_on(text, _RUN, _RUNS))
+
+
+def _put_together(text: str) -> Iterator[str]:
+    """Yield what a script puts together of variables to unpack and run it; empty where one of them is not known."""
+    known: dict[str, str] = {}
+    handed_on = list(_handed_on(text, _RUN_BY_SHELL, _RUNS_BY_SHELL))
+    for variable, _, quoted, bare in _ASSIGNED.findall(text) if handed_on else ():
+        known[variable] = "" if variable in known else quoted or bare  # which of two holds then is not known
+    for before, after in handed_on:
+        here = _FROM_HERE.match(after)
+        for words in _OF_VARIABLES.findall(here[0] if here else before):
+            used = _VARIABLE.findall(words)
+            whole = all(known.get(name) for name in used)
+            yield _VARIABLE.sub(lambda match: known[match[1]], words) if whole else ""
+
+
+def _handed_on(text: str, run: str, runs: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+    """Yield what a script unpacks and hands on to a program: what stands before the command, and after it.
+
+    Args:
+        text: The script.
+        run: Finds a program before the file that it runs.
+        runs: Finds a program that the unpacked text goes into.
+    """
+    files: dict[str, tuple[str, str]] = {}
     for line in _COMMANDS.split(text.replace("\\\n", "")) if _UNPACKS.search(text) else ():
         match = _UNPACKS.search(line)
-        if match and _LITERAL.search(line[:_LONGEST_COMMAND]):
-            if _RUNS.search(line, match.end()):
-                return True
-            into = _INTO.search(line, match.end())
-            if into and len(files) < _MOST_WRITTEN:
-                files.add(into[1])
+        if match is None:
+            continue
+        source = line[: match.start()][-_LONGEST_COMMAND:]
+        said = source, line[match.end() : match.end() + _LONGEST_COMMAND]
+        into = _INTO.search(line, match.end()) or _HELD.search(source)
+        if runs.search(line, match.end()) or _IN_PLACE.search(source):
+            yield said
+        elif into and len(files) < _MOST_WRITTEN:
+            files[into[1]] = said
     named = "|".join(map(re.escape, sorted(files)))
-    return bool(files) and re.search(rf"{_RUN}\s+(?:-\S+\s+)*(?:{named})(?![\w.-])", text) is not None
+    ran = rf"{run}\s+(?:-\S+\s+)*[\"']?(?:\$\{{?)?(?P<file>{named})(?![\w.-])"
+    for found in re.finditer(ran, text) if files else ():
+        if found["file"] in files:
+            yield files.pop(found["file"])
 
 
 _MOST_WRITTEN = 20
 _COMMANDS = re.compile(r"\n|;|&&|\|\|")
 _UNPACKS = re.compile(
-    r"\b(?:base(?:64|32)\s+(?:-\S+\s+)*-{1,2}[dD]|openssl\s+(?:enc|base64)\b|xxd\s+-\w*r|uudecode|unzstd|zstd\s+-\w*d)"
+    r"\b(?:base(?:64|32)\s+(?:-\S+\s+)*-{1,2}[dD]|openssl\s+(?:enc|base64)\b|xxd\s+-\w*r|uudecode|unzstd|zstd\s+-\w*d"
+    r"|(?:brotli|xz|lz4|lzma|bzip2)\s+-\w*d)"
 )
 _LITERAL = re.compile(r"<<|\b(?:echo|printf)\s+(?:-\w+\s+)*[\"']?[^\s$\"'-]")
-_RUNS = re.compile(
-    r"\|\s*(?:(?:sudo|env|exec|nohup|xargs)\s+(?:-\S+\s+)*)?(?:/\S*/)?"
-    r"(?:(?:ba|da|z|k|a)?sh|kubectl|oc|k|eksctl|python[\d.]*|perl|ruby|node)(?![\w.-])"
+_TO_SHELL = r"\|\s*(?:(?:sudo|env|exec|nohup|xargs)\s+(?:-\S+\s+)*)?(?:/\S*/)?"
+_RUNS = re.compile(rf"{_TO_SHELL}(?:(?:ba|da|z|k|a)?sh|kubectl|oc|k|eksctl|python[\d.]*|perl|ruby|node)(?![\w.-])")
+_RUNS_BY_SHELL = re.compile(rf"{_TO_SHELL}(?:(?:ba|da|z|k|a)?sh|python[\d.]*|perl|ruby|node)(?![\w.-])")
+_IN_PLACE = re.compile(
+    r"(?:\beval|\b(?:(?:ba|da|z|k|a)?sh|python[\d.]*)(?:\s+-\w+)*|\bsource|(?<!\S)\.)\s+(?:<<<\s*)?[\"']?(?:\$\(|<\(|`)[^)`]*$"
 )
-_INTO = re.compile(r">\s*([\w./-]{1,200})")
-_RUN = r"(?:(?:ba|da|z|k|a)?sh|source|(?<!\S)\.|python[\d.]*|chmod\s+\S+|-f)"
+_INTO = re.compile(r">\s*[\"']?([\w./~$-]{1,200})")
+_HELD = re.compile(r"(?<![\w$])(\w{1,60})=[\"']?(?:\$\(|`)[^)`]*$")
+_BY_SHELL = (
+    r"(?:ba|da|z|k|a)?sh|eval|source|(?<!\S)\.|python[\d.]*|chmod\s+(?:\S{0,9}\+\w{0,2}x|[0-7]{0,3}[1357][0-7]{0,2})"
+)
+_RUN = rf"(?:{_BY_SHELL}|-f)"
+_RUN_BY_SHELL = rf"(?:{_BY_SHELL})"
+_FROM_HERE = re.compile(r"[^\n|]{0,99}?<<<[^\n|]{1,2000}")
 _LONGEST_COMMAND = 2_000
+_ASSIGNED = re.compile(
+    r"(?<![\w$=+/-])(\w{1,60})=(?:([\"'])([A-Za-z0-9+/=_\s-]{1,20000}+)\2|([A-Za-z0-9+/=_-]{1,20000}+)(?=[\s;&|]|$))"
+)
+_OF_VARIABLES = re.compile(
+    r"(?<![A-Za-z0-9+/=_-])(?:[A-Za-z0-9+/=_-]++|\$\{?\w{1,60}\}?)*\$\{?\w{1,60}\}?(?:[A-Za-z0-9+/=_-]|\$\{?\w{1,60}\}?)*"
+)
+_VARIABLE = re.compile(r"\$\{?(\w{1,60})\}?")
 
 # Then words and lines of any length may be base64.
 _DECODES = re.compile(r"b(?:ase)?64|openssl", re.IGNORECASE)
@@ -224,8 +284,10 @@ def _too_much(most: str) -> str:
 
 def _texts(raw: bytes, path: str, left: _Left, deep: int) -> Iterator[Unpacked]:
     try:
-        text = _decoded(raw)
+        text = decoded(raw)
     except UnicodeDecodeError:
+        if raw.startswith(tuple(_MARKED)):
+            yield Unpacked(path, "", "is marked as UTF-16 or UTF-32 and is neither")
         return
     inner = _from_base64(text) if deep > 0 and looks_encoded(text) else None
     if inner is not None and (_is_packed(inner) or _is_text(inner)):
@@ -280,14 +342,20 @@ def _is_packed(raw: bytes) -> bool:
     return bool(_layer(raw))
 
 
-def _decoded(raw: bytes) -> str:
-    return raw.decode(next((codec for mark, codec in _MARKED.items() if raw.startswith(mark)), "utf-8-sig"))
+def decoded(raw: bytes) -> str:
+    """Return bytes as text, in UTF-8, UTF-16 or UTF-32, with a mark of their order or without.
+
+    Raises:
+        UnicodeDecodeError: They are none of these.
+    """
+    marked = next((codec for mark, codec in _MARKED.items() if raw.startswith(mark)), "")
+    return raw.decode(marked or _UNMARKED.get("".join("x" if byte else "0" for byte in raw[:4]), "utf-8-sig"))
 
 
 def _is_text(raw: bytes) -> bool:
     """Say whether bytes are a text that could be an object or a script, and not only happen to be UTF-8."""
     try:
-        text = _decoded(raw)
+        text = decoded(raw)
     except UnicodeDecodeError:
         return False
     return len(text) >= LEAST_ENCODED // 2 and all(one.isprintable() or one in "\r\n\t" for one in text[:200])

@@ -95,7 +95,15 @@ BINARY = bytes(range(200, 256)) * 2
         pytest.param(TEXT.encode("utf-16"), WHOLE, id="UTF-16 with its mark"),
         pytest.param(b"\xfe\xff" + TEXT.encode("utf-16-be"), WHOLE, id="UTF-16, the other order"),
         pytest.param(TEXT.encode("utf-32"), WHOLE, id="UTF-32 with its mark"),
-        pytest.param(TEXT.encode("utf-16")[:-1], [], id="half of a character"),
+        *(
+            pytest.param(TEXT.encode(form), WHOLE, id=f"{form} without a mark")
+            for form in ("utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be")
+        ),
+        pytest.param(
+            TEXT.encode("utf-16")[:-1],
+            [("", "", "is marked as UTF-16 or UTF-32 and is neither")],
+            id="half of a character",
+        ),
         pytest.param(tarred({"a": b"\x28\xb5\x2f\xfd"}), [("!a", "", "is packed with Zstandard")], id="in an archive"),
         pytest.param(gzip.compress(RAW)[:-9], [("", "", "is damaged gzip")], id="half of gzip"),
         pytest.param(b"BZh" + RAW, [("", "", "is damaged bzip2")], id="no bzip2"),
@@ -153,7 +161,7 @@ def test_both_alphabets_of_base64_are_read_padded_or_not(raw: bytes) -> None:
         (b"a" * 12, True),
         (b"a" * 11, False),
         (b"a\tb\r\nc" * 3, True),
-        (b"a\0" * 12, False),
+        (b"ab\0" * 12, False),
         (b"a" * 200 + b"\0", True),
         (b"a" * 199 + b"\0", False),
     ],

@@ -23,6 +23,11 @@ def texts(script: str) -> list[str]:
     return [one.opaque or one.text for one in packed_inside(script)]
 
 
+JOIN = "kubeadm join 10.0.0.1:6443 --token x\n"
+PIECES = f"A={packed(JOIN)[:11]}\nB='{packed(JOIN)[11:]}'\n"
+NOT_KNOWN = "is put together of parts that are not known here"
+
+
 @pytest.mark.parametrize("width", [4, 7, 16, 20, 40, 59, 64, 76])
 @pytest.mark.parametrize(
     "write",
@@ -88,3 +93,36 @@ def test_ordinary_words_are_no_base64(script: str) -> None:
 )
 def test_what_is_packed_in_another_way_and_handed_on_is_said(script: str) -> None:
     assert texts(script) == ["is packed in a way that is not read here"]
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        'echo "$A$B" | base64 -d | sh',
+        "echo ${A}${B} | base64 -d > /tmp/x; sh /tmp/x",
+        'eval "$(echo $A$B | base64 -d)"',
+        'bash -c "$(base64 -d <<< "$A$B")"',
+        'D=$(echo "$A$B" | base64 --decode); eval "$D"',
+    ],
+)
+def test_pieces_that_are_put_together_and_run_are_read_where_they_are_known(run: str) -> None:
+    assert texts(PIECES + run) == [JOIN]
+    assert NOT_KNOWN in texts(f"A=$1\n{run}")
+    assert NOT_KNOWN in texts(f"{PIECES}B=other\n{run}")
+
+
+def test_what_is_read_beside_it_does_not_hide_what_is_not() -> None:
+    assert texts(f'echo {packed(SHORT)} | base64 -d > /etc/motd; echo "$A" | base64 -d | sh') == [SHORT, NOT_KNOWN]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        'echo "$CERT" | base64 -d > /etc/c.pem; chmod 600 /etc/c.pem',
+        'echo "$KEY" | base64 -d | docker login --password-stdin',
+        'echo "$CONFIG" | base64 -d > ~/.kube/config; kubectl apply -f a.yaml',
+        'D=$(echo "$A" | base64 -d); echo "$D" > /etc/a',
+    ],
+)
+def test_a_variable_that_is_only_unpacked_is_nothing_that_runs(script: str) -> None:
+    assert texts(script) == []

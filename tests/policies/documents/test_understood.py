@@ -1534,3 +1534,19 @@ def test_user_data_that_runs_what_nobody_can_read_may_join(judge: Judge) -> None
     assert found(judge(self_managed("g5.xlarge", script))) == [("mandatory", "gpu-pool-tainted", True)]
     assert found(judge(self_managed("m5.xlarge", script))) == FINE
     assert found(judge(self_managed("g5.xlarge", "echo aGk= | base64 -d > /etc/motd\n"))) == FINE
+
+
+@pytest.mark.parametrize(
+    ("name", "raw", "wanted"),
+    [
+        ("pool.yaml.br", bytes(range(128, 256)), ADVISED),
+        ("pool.yaml", bytes(range(128, 256)), ADVISED),
+        ("logo.png", bytes(range(128, 256)), FINE),
+        ("pool.json", b'{"a": 1, "b": "some other text"}', FINE),
+    ],
+)
+def test_bytes_that_are_named_like_a_text_are_worth_a_word(name: str, raw: bytes, wanted: Any, judge: Judge) -> None:
+    data = {name: base64.b64encode(raw).decode()}
+    given = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "binaryData": data}
+
+    assert found(judge(given)) == wanted
