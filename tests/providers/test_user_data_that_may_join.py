@@ -1,6 +1,11 @@
 """What user data joins a cluster with, or may join it with, through other tools and through what it fetches."""
 
+from functools import cache
+from pathlib import Path
+from typing import Any
+
 import pytest
+import yaml
 
 from gpupools.providers.aws.user_data import UserData, read_user_data
 
@@ -64,6 +69,28 @@ def test_what_is_set_elsewhere_or_fetched_is_open(texts: list[str], joins: bool)
 
 def test_what_says_of_no_cluster_says_nothing() -> None:
     assert {text: script(text) for text in NOT} == dict.fromkeys(NOT, UserData())
+
+
+@cache
+def table() -> dict[str, list[str]]:
+    given: Any = yaml.safe_load(Path(__file__).with_name("user_data_fetched.yaml").read_text(encoding="utf-8"))
+    return dict(given)
+
+
+@pytest.mark.parametrize(("said", "may_join"), [("may join", True), ("joins nothing", False)])
+def test_what_is_fetched_and_run_may_join_where_a_word_says_of_a_cluster(said: str, may_join: bool) -> None:
+    read = {text: read_user_data(text) for text in table()[said]}
+
+    assert {text: (found.joins, found.may_join, found.opaque) for text, found in read.items()} == dict.fromkeys(
+        table()[said], (False, may_join, may_join)
+    )
+
+
+def test_more_runs_than_are_looked_at_may_join() -> None:
+    runs = "wget -O /tmp/a https://example.com/a\n" + "sh /tmp/a\n" * 199
+
+    assert not script(runs).may_join
+    assert script(f"{runs}sh /tmp/a\n").may_join
 
 
 @pytest.mark.parametrize(

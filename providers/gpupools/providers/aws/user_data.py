@@ -22,8 +22,10 @@ from gpupools.base.errors import Rejected
 from gpupools.base.taints import KUBERNETES_EFFECTS, Taint, repels_cpu_pods
 from gpupools.planned.pool_facts import SharingFacts
 from gpupools.providers.aws.boot import BOTTLEROCKET_SHARING, MOST_USER_DATA
+from gpupools.providers.aws.fetched import OF_LOGIN, may_make_a_node
 from gpupools.read.inputs import TaintsRead, at, flag, is_list, mapping, number, string_map, text
-from gpupools.read.packed import applies_packed, packed_inside
+from gpupools.read.packed import applies_packed, packed_inside, unpacked
+from gpupools.read.packed import decoded as text_of
 
 _MOST_UNPACKED = 256 * 1024
 _MOST_VALUES = 10_000
@@ -54,32 +56,9 @@ _MICROK8S = re.compile(r"\bmicrok8s(?:\.|\s+)join\s+\S")
 # What joins with settings that stand elsewhere: https://kops.sigs.k8s.io/boot-sequence/,
 # https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/.
 _SET_ELSEWHERE = re.compile(rf"\bNODEUP_URL|\bnodeup\s{_LINE}--conf\b|\bkubelet\b{_LINE}\s--bootstrap-kubeconfig\b")
-# A script that comes from an address, and words of it or beside it that say of a cluster.
-_PIPED = re.compile(
-    r"\b(?:curl|wget)\b[^\n;|&]{0,500}\|[ \t]*(?:sudo\s+(?:-\S{1,40}\s+){0,9})?(?:env\s+)?"
-    r"(?:\w{1,40}=\S{0,99}\s+){0,9}(?:/\S{0,99}/)?(?:ba|da|z|k)?sh\b[^\n;|&]{0,500}"
-    r"|(?:\b(?:ba|da|z|k)?sh|\bsource|(?:^|(?<=[\s;]))\.)\s+<\(\s*(?:curl|wget)\b[^\n;|&]{0,500}"
-    r"|\b(?:eval|(?:ba|da|z|k)?sh\s+-\w*c)\s+[\"']?(?:\$\(|`)\s*(?:curl|wget)\b[^\n;|&]{0,500}"
-)
-# The same through a file, which a later command runs.
-_FETCHES = re.compile(
-    r"\b(?:curl|wget|(?:aws\s+s3|gsutil|gcloud\s+storage)\s+cp)\s(?P<words>(?:[^\n;|&]|&(?=\w+=)){1,500})"
-)
-_MOST_FETCHED = 40
-_RUNS = (
-    r"(?m:\b(?:ba|da|z|k)?sh[ \t]|\bsource[ \t]|(?:^|(?<=[\s;&]))\.[ \t]|^|[;&]|\bsudo[ \t])[ \t]*(?:-\w+[ \t]+)*"
-    r"[\"']?(?:[\w.~${{}}-]*/){{0,20}}(?P<file>{})(?![\w.-])[^\n;|&]{{0,500}}"
-)
-_NAMED_ADDRESS = re.compile(r"\s[\"']?\$\{?(\w{1,60})")
-_SHELL = re.compile(r"\b(?:(?:ba|da|z|k)?sh|source)[\s\"'<]|sh$")
-_INSTALLS = re.compile(r"install|setup", re.IGNORECASE)
 # https://docs.cloud-init.io/en/latest/reference/modules.html: what these set up may be a node.
 _CONFIGURED_BY = ("ansible.pull", "chef", "puppet", "salt_minion")
 _TALOS = re.compile(r"(?m)\A(?=[\s\S]{0,20000}?^version:\s*[\"']?v1alpha1)[\s\S]{0,20000}?^machine:")
-_OF_A_CLUSTER = re.compile(r"kube|k8s|k3s|rke2|\beks|cluster|nodeadm|(?<![a-z])join|\bnode(?![a-z.])", re.IGNORECASE)
-_GIVEN = re.compile(r"\b(?:KUBE|K8S|EKS|CLUSTER|JOIN|API_?SERVER)\w*=")
-# Installers of tools and of servers, which make no node of another cluster.
-_INSTALLERS = re.compile(r"get\.(?:k3s|rke2|docker|helm)\.|get-helm|install_kustomize|nodesource|\bk3d|kubectl")
 _MENTIONS = re.compile(r"registerWithTaints|register-with-taints|node-taint|\btaints?\b", re.IGNORECASE)
 _JINJA = re.compile(r"##\s*template:\s*jinja[^\n]*\n\s*", re.IGNORECASE)
 # The longer words first. cloudinit/handlers/__init__.py of canonical/cloud-init, `INCLUSION_TYPES_MAP`.
@@ -136,6 +115,7 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
     reading = _Reading(path)
     for mime, kind, body in parts(content):
         reading.part(mime, kind, body)
+    reading.found.opaque = reading.found.opaque or _is_no_text(given)
     return reading.result()
 
 
@@ -148,6 +128,10 @@ class _Reading:
         self.configured, self.flagged = TaintsRead(), TaintsRead()
         self.mentions = False
         """A taint is spoken of in a way that only running it would tell."""
+        self.scripts: list[str] = []
+        """What runs, in this order, without comments."""
+        self.at_login: list[str] = []
+        """The same of files that shells read when somebody logs in."""
         self.left = _MOST_UNPACKED
         self.packed = _MOST_PACKED
 
@@ -157,6 +141,7 @@ class _Reading:
         # https://kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file/#kubelet-configuration-merging-order
         read = self.flagged if self.flagged.taints or self.flagged.unknown else self.configured
         found = self.found
+        found.may_join = found.may_join or (not found.joins and self._may_make_a_node())
         found.taints, unknown = tuple(read.taints), [*read.unknown]
         if found.joins:
             found.may_join = False  # it says by itself how, and with which taints
@@ -167,8 +152,12 @@ class _Reading:
         found.not_counted = (*self.configured.not_counted, *self.flagged.not_counted)
         return found
 
+    def _may_make_a_node(self) -> bool:
+        return may_make_a_node("\n".join(self.scripts), "\n".join(self.at_login))
+
     def part(self, mime: str, kind: str, body: str) -> None:
         """Read one part, as cloud-init, nodeadm or Bottlerocket would take it."""
+        self.found.opaque = self.found.opaque or _is_broken(body)
         body = _JINJA.sub("", body.lstrip(), count=1)
         for known, (type_, words) in _CLOUD_INIT.items():
             if mime == type_ or body.startswith(words):
@@ -201,12 +190,7 @@ class _Reading:
         self.found.self_managed = self.found.self_managed or own
         self.found.joins = self.found.joins or own or bool(_BOOTSTRAP.search(script))
         self.found.opaque = self.found.opaque or elsewhere
-        fetched = [*(match[0] for match in _PIPED.finditer(script)), *_fetched(script)]
-        remote = [one for one in fetched if not _INSTALLERS.search(one)]
-        said = _GIVEN.search(script) is not None or any(_OF_A_CLUSTER.search(one) for one in remote)
-        said = said or any(_has_hidden_address(one, script) for one in remote[:_MOST_FETCHED])
-        said = said or len(remote) > _MOST_FETCHED
-        self.found.may_join = self.found.may_join or bool(remote and said)
+        self.scripts.append(script)
         kubelet_arguments(script, self.path, self.flagged)
         if tainted:
             kubelet_arguments(script, self.path, self.flagged, _OWN_TAINTS)
@@ -227,17 +211,18 @@ class _Reading:
             self._script(body)
         for document in documents:
             self.found.may_join = self.found.may_join or any(at(document, key) for key in _CONFIGURED_BY)
-            for key in ("bootcmd", "runcmd"):
-                commands = at(document, key)
-                for command in commands if is_list(commands) else [commands]:
-                    if is_list(command):  # words that no shell takes apart, so there is no comment among them
-                        self._commands(" ".join(str(word) for word in command))
-                    else:
-                        self._script(text(command))
+            self._listed(at(document, "bootcmd"))
             files = at(document, "write_files")
             for one in files if is_list(files) else []:
-                content = self._unpacked(text(at(one, "content")), text(at(one, "encoding")))
-                self._file(text(at(one, "path")), content)
+                self._written(text(at(one, "path")), text(at(one, "content")), text(at(one, "encoding")))
+            self._listed(at(document, "runcmd"))  # the last of them: config/cloud.cfg.tmpl of canonical/cloud-init
+
+    def _listed(self, commands: Any) -> None:
+        for command in commands if is_list(commands) else [commands]:
+            if is_list(command):  # words that no shell takes apart, so there is no comment among them
+                self._commands(" ".join(str(word) for word in command))
+            else:
+                self._script(text(command))
 
     def _talos(self, body: str) -> None:
         """Read the configuration of a machine of Talos.
@@ -270,15 +255,32 @@ class _Reading:
                 continue
             encoding = "base64" if head.endswith(";base64") else ""
             gzipped = "+gzip" if at(one, "contents.compression") == "gzip" else ""
-            content = self._unpacked(data if encoding else unquote(data), encoding + gzipped)
-            self._file(text(at(one, "path")), content)
+            self._written(text(at(one, "path")), data if encoding else unquote(data), encoding + gzipped)
         for one in units if is_list(units) else []:
             dropins = at(one, "dropins")
             for unit in (one, *(dropins if is_list(dropins) else ())):
                 self._script(text(at(unit, "contents")))
 
+    def _written(self, path: str, given: str, encoding: str) -> None:
+        """Read a file as it is given; of an archive or what is packed once more the scripts in it."""
+        raw = self._unpacked(given, encoding)
+        try:
+            self._file(path, raw.decode())
+        except UnicodeDecodeError:
+            for one in unpacked(base64.b64encode(raw).decode(), encoded=True):
+                self.found.opaque = self.found.opaque or bool(one.opaque)
+                if one.text.startswith("#!"):
+                    self._file(f"{path}{one.path}", one.text)
+
     def _file(self, path: str, content: str) -> None:
         """Read a file that user data writes, for what will find it there."""
+        before = len(self.scripts)
+        self._content(path, content)
+        if OF_LOGIN.search(path):
+            self.at_login += self.scripts[before:]
+            del self.scripts[before:]
+
+    def _content(self, path: str, content: str) -> None:
         if content.startswith("#!"):
             self._script(content)
             return
@@ -350,7 +352,7 @@ class _Reading:
         except Rejected:
             return []
 
-    def _unpacked(self, content: str, encoding: str) -> str:
+    def _unpacked(self, content: str, encoding: str) -> bytes:
         """Undo the encoding of a file, which cloud-init names (`b64`, `gz+b64` and their long forms)."""
         raw = content.encode(errors="replace")
         if "64" in encoding:
@@ -359,43 +361,12 @@ class _Reading:
             try:
                 raw = zlib.decompressobj(wbits=31).decompress(raw, max(self.left, 0) + 1)
             except zlib.error:
-                return ""  # nor can the node
+                return b""  # nor can the node
         self.left -= len(raw)
         if self.left < 0:
             self.found.opaque = True
-            return ""
-        return raw.decode(errors="replace")
-
-
-def _fetched(script: str) -> Iterator[str]:
-    """Yield what a script fetches into a file that it runs, with what it runs it with."""
-    joined = script.replace("\\\n", " ")
-    files: dict[str, re.Match[str]] = {}
-    for place, match in enumerate(_FETCHES.finditer(joined)):
-        if place >= _MOST_FETCHED:
-            yield f"{match[0]} of some cluster"  # what is not looked at may be it
-            break
-        words = (word.strip("\"'").partition("?")[0].rpartition("/")[2] for word in match["words"].split())
-        for word in words:
-            if len(word) > 1 and not word.startswith("-"):
-                files.setdefault(word, match)
-    names = "|".join(map(re.escape, sorted(files, reverse=True)))  # of two that begin alike the longer first
-    for run in re.finditer(_RUNS.format(names), joined) if files else ():
-        fetched = files.get(run["file"])
-        if fetched is not None and fetched.end() <= run.start() + 1:
-            del files[run["file"]]
-            yield f"{fetched[0]} {run[0]}"
-
-
-def _has_hidden_address(fetched: str, script: str) -> bool:
-    """Say whether a script comes from an address that is only a variable, and is no installer by its name."""
-    named = _NAMED_ADDRESS.search(fetched) if "://" not in fetched and _SHELL.search(fetched) else None
-    if named is None:
-        return False
-    given = re.search(rf"\b{named[1]}=(\S{{1,300}})", script)
-    return not _INSTALLS.search(fetched) and not (
-        given and (_INSTALLS.search(given[1]) or _INSTALLERS.search(given[1]))
-    )
+            return b""
+        return raw
 
 
 def _kept(match: re.Match[str]) -> str:
@@ -404,16 +375,45 @@ def _kept(match: re.Match[str]) -> str:
 
 def decoded(given: str) -> str:
     """Undo base64 and gzip, where user data is so encoded; what is beyond the limits is cut off."""
+    content = _as_text(_bytes(given))
+    return given[:_MOST_UNPACKED] if _is_broken(content) else content  # which may only look like base64
+
+
+def _as_text(raw: bytes) -> str:
+    try:
+        return text_of(raw)
+    except UnicodeDecodeError:
+        return raw.decode(errors="replace")
+
+
+def _is_broken(content: str) -> bool:
+    """Say whether what was read as text is none; one of another alphabet, or cut off, has few odd characters."""
+    return content.count("\0") + content.count("\ufffd") > len(content) // _MOST_BROKEN
+
+
+def _bytes(given: str) -> bytes:
     raw = _without_base64(given[: 2 * _MOST_UNPACKED])
     if raw.startswith(_GZIP):
         try:
             raw = zlib.decompressobj(wbits=31).decompress(raw, _MOST_UNPACKED)
         except zlib.error:
-            return given[:_MOST_UNPACKED]
-    try:
-        return raw[:_MOST_UNPACKED].decode()
-    except UnicodeDecodeError:
-        return given[:_MOST_UNPACKED]  # text that only looks like base64
+            return given[:_MOST_UNPACKED].encode(errors="replace")
+    return raw[:_MOST_UNPACKED]
+
+
+_LEAST_BYTES = 12
+_MOST_BROKEN = 20
+"""Characters of a text for each that is none."""
+# Terraform's provider keeps it in place of a text: `userDataHashSum` of hashicorp/terraform-provider-aws.
+_HASH = re.compile(r"[0-9a-f]{40}")
+
+
+def _is_no_text(given: str) -> bool:
+    """Say whether user data is bytes in which no reader here finds a text."""
+    raw = _bytes(given)
+    if len(raw) < _LEAST_BYTES or _HASH.fullmatch(given) or not _is_broken(_as_text(raw)):
+        return False
+    return not any(one.text != given for one in unpacked(given) if not one.opaque)
 
 
 def _unzipped(raw: bytes) -> str:
@@ -423,7 +423,7 @@ def _unzipped(raw: bytes) -> str:
             raw = zlib.decompressobj(wbits=31).decompress(raw, _MOST_UNPACKED)
         except zlib.error:
             return ""
-    return raw[:_MOST_UNPACKED].decode(errors="replace")
+    return _as_text(raw[:_MOST_UNPACKED])
 
 
 def _without_base64(given: str) -> bytes:
