@@ -41,6 +41,8 @@ from gpupools.planned.plan import refusals
 from gpupools.policies.documents.terraform_names import terraform_names
 from gpupools.policies.documents.terraform_plan import types_read as terraform_types
 from gpupools.policies.finding import Rule
+from gpupools.policies.script_calls import ELSEWHERE as CALLS_ELSEWHERE
+from gpupools.policies.script_calls import NODES, OBJECT, calls
 from gpupools.policies.script_commands import COMMAND, ELSEWHERE, commands
 from gpupools.policies.stack_rules import ALL_RULES
 from gpupools.policies.understood import is_read
@@ -628,6 +630,19 @@ def _commands() -> str:
     return _table(("Command", "What is said", "As of", ""), rows)
 
 
+def _calls() -> str:
+    said = {
+        NODES: "a violation, cannot be verified",
+        CALLS_ELSEWHERE: "advice",
+        OBJECT: "a violation where its group brings nodes, advice where nothing tells it",
+    }
+    rows = [
+        (f"`{row.call}`", f"`{row.beside}`" if row.beside else "", said[row.answer], row.as_of, _linked(row.source))
+        for row in calls()
+    ]
+    return _table(("Call", "Beside", "What is said", "As of", ""), rows)
+
+
 def _kinds_not_read() -> str:
     rows = [
         (f"`{row.kind.removeprefix('kubernetes:')}`", _ANSWERS[row.answer], row.why, row.as_of, _linked(row.source))
@@ -774,6 +789,7 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "kinds-read": _kinds_read,
         "kinds-not-read": _kinds_not_read,
         "commands": _commands,
+        "calls": _calls,
         "recovery": _recovery,
         **{rule.name: partial(_rule, rule) for rule in ALL_RULES},
     }

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from gpupools.policies.script_calls import GROUPS, NODES, called, is_said
 from gpupools.read.effort import exhausted, spend
 
 _AT_ONCE = 1_000_000
@@ -80,29 +81,9 @@ def _wanted() -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, sorted(words))))
 
 
-# Calls of the clouds' SDKs: https://docs.aws.amazon.com/boto3/latest/reference/services/eks.html,
-# https://docs.cloud.google.com/python/docs/reference/container/latest, https://learn.microsoft.com/python/api/azure-mgmt-containerservice.
-# Of JavaScript a command object (https://docs.aws.amazon.com/AWSJavaScriptSDK/v3/latest/client/eks/), of .NET and Java
-# what returns at once (https://docs.aws.amazon.com/sdkfornet/v4/apidocs/items/EKS/TEKSClient.html).
-_OF_KARPENTER_AND_OTHERS = (
-    r"(?:karpenter\.sh|karpenter\.k8s\.aws|infrastructure\.cluster\.x-k8s\.io|cluster\.x-k8s\.io|eksctl\.io"
-    r"|cloud\.google\.com|machine\.openshift\.io|hypershift\.openshift\.io|hive\.openshift\.io)"
-)
-_CALL = re.compile(
-    r"\b(create_nodegroup|createNodegroup|CreateNodegroup(?:Async|Command|WithContext)?"
-    r"|create_node_pool|createNodePool(?:Async|Callable)?|CreateNodePool(?:Async)?"
-    # https://pkg.go.dev/github.com/Azure/azure-sdk-for-go/sdk/resourcemanager/containerservice/armcontainerservice
-    r"|(?i:agent_?pools(?:_?client)?(?:\(\))?\.(?:begin_?)?create_?or_?update(?:AndWait|Async|WithResponseAsync)?))\s*\("
-    r"|\b(BeginCreateOrUpdate)\([^;{}]{0,300}\barmcontainerservice\.AgentPool\b"
-    # https://github.com/kubernetes-client/python/blob/master/kubernetes/docs/CustomObjectsApi.md
-    r"|\b((?i:(?:create|patch|replace)_?(?:cluster|namespaced)_?custom_?object)(?:_with_http_info)?)"
-    rf"\s*\([^;]{{0,300}}?[\"']{_OF_KARPENTER_AND_OTHERS}[\"']"
-)
-# What stands before a call on its line, where it is none: a comment, or a text that a shell only writes.
-_SAID = re.compile(r"\s*(?:#|//|\*|--\s|(?:echo|printf)\s[^$`;|&]*$)")
 # https://docs.aws.amazon.com/step-functions/latest/dg/connect-eks.html, and EventBridge Scheduler's universal targets.
 _STATES = re.compile(r":eks:create(?:Nodegroup|NodeGroup|Cluster)\b")
-_API = re.compile(rf"/apis/{_OF_KARPENTER_AND_OTHERS}/v\w+[/\w-]*")
+_API = re.compile(rf"/apis/{GROUPS}/v\w+[/\w-]*")
 # https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools/create,
 # https://learn.microsoft.com/rest/api/aks/agent-pools/create-or-update,
 # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html.
@@ -214,8 +195,10 @@ def _run(text: str) -> Iterator[tuple[Command, str]]:
             line = f"{given[named[1]]} {part[named.end() :]}" if named and named[1] in given else part
             if _wanted().search(line) and _program().search(line):
                 yield from _one(line, here)
-    if "(" in text and (called := _called(text)):
-        yield _CALLED, f"calls {called}"
+    if "(" in text:
+        answer, name = called(text)
+        if answer:
+            yield _CALLED if answer == NODES else _APPLIED, f"calls {name}"
     if ":eks:" in text and (call := _STATES.search(text)):
         yield _CALLED, f"calls {call[0].lstrip(':')}"
     if "taints" in text and _edits_taints(text):
@@ -230,20 +213,6 @@ def _as_variable(match: re.Match[str]) -> str:
     return f"${match[1] or 'VALUE'}"
 
 
-def _called(text: str) -> str:
-    """Return the call that makes nodes; empty for none."""
-    for call in _CALL.finditer(text):
-        if not _is_said(text, call.start()):
-            return call[1] or call[2] or call[3]
-    return ""
-
-
-def _is_said(text: str, at: int) -> bool:
-    """Say whether what stands at a place is only spoken of."""
-    line = text[max(at - _AROUND, 0) : at].rpartition("\n")[2]
-    return len(line) < _AROUND and _SAID.match(line) is not None
-
-
 def _writes_to_cloud(text: str) -> str:
     """Return what of a cloud's API a script writes to that makes nodes; empty for nothing."""
     given = _COMMENT.sub("", text.replace("\\\n", " ")) if _CLOUDS_API.search(text) else ""
@@ -252,7 +221,7 @@ def _writes_to_cloud(text: str) -> str:
         if exhausted():
             return ""  # which whoever bounds it says
         around = given[max(found.start() - _AROUND, 0) : found.end() + _AROUND]
-        if _WRITES.search(around) and not _is_said(given, found.start()):
+        if _WRITES.search(around) and not is_said(given, found.start()):
             return found[1] or found[2] or found[3]
     return ""
 
@@ -312,7 +281,7 @@ def _in_turn(text: str, wanted: _Words) -> bool:
     return True
 
 
-_CALLED = Command("", COMMAND, "", "")
+_CALLED, _APPLIED = Command("", COMMAND, "", ""), Command("", ELSEWHERE, "", "")
 
 
 _STDIN = frozenset({"-", "-f-", "/dev/stdin", "--filename=-"})

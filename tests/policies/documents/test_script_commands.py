@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from gpupools.policies.documents.judging import Judged
+from gpupools.policies.script_calls import called, calls
 from gpupools.policies.script_commands import COMMAND, ELSEWHERE, command_line, run
 
 CURL = "curl -X {} 'https://{}' -d @pool.json"
@@ -27,6 +28,18 @@ MAKES = [
     CURL.format("POST", GKE),
     CURL.format("PUT", f"{AKS}/agentPools/gpu?api-version=1"),
     "curl -X POST https://eks.$REGION.amazonaws.com/clusters/c/node-groups --data @ng.json",
+    'eks = boto3.client("eks")\neks.create_cluster(name="c")',
+    "await client.send(new CreateClusterCommand({name})); // @aws-sdk/client-eks",
+    "svc.CreateCluster(&eks.CreateClusterInput{})",
+    "c = container_v1.ClusterManagerClient()\nc.create_cluster(parent=p, cluster=k)",
+    "clusterManagerClient.createCluster(request)",
+    "service.projects().locations().clusters().nodePools().create(parent=p, body=b).execute()",
+    "client.managed_clusters.begin_create_or_update(rg, name, parameters)",
+    "await client.managedClusters.beginCreateOrUpdateAndWait(rg, name, parameters)",
+    "client.BeginCreateOrUpdate(ctx, rg, c, armcontainerservice.ManagedCluster{}, nil)",
+    'g = "karpenter.sh"\napi.create_cluster_custom_object(group=g, version="v1", plural="nodepools", body=b)',
+    'r = DynamicClient(c).resources.get(api_version="karpenter.sh/v1", kind="NodePool")\nr.create(body=b)',
+    'gvr := GroupVersionResource{Group: "karpenter.sh", Resource: "nodepools"}\ndyn.Resource(gvr).Create(ctx, o, opts)',
     # What runs a command
     "docker run --rm -v ~/.aws:/root/.aws public.ecr.aws/eksctl/eksctl create nodegroup --cluster c",
     "podman run amazon/aws-cli:2.15.0 eks create-nodegroup --cluster-name c",
@@ -48,7 +61,19 @@ MAKES = [
     "kubectl taint nodes n1 dedicated-",
     "kubectl taint nodes n1 dedicated=gpu:NoSchedule-",
 ]
-APPLIES = ["kubeadm join 1.2.3.4:6443 --token x", "talosctl apply-config -n 1.2.3.4 -f worker.yaml"]
+APPLIES = [
+    "kubeadm join 1.2.3.4:6443 --token x",
+    "talosctl apply-config -n 1.2.3.4 -f worker.yaml",
+    "cat x.yaml | kubectl create -f -",
+    "api.create_namespaced_custom_object(group=g, version=v, namespace=n, plural=p, body=b)",
+    "api.create_namespaced_custom_object(self.group, v, n, p, b)",
+    "r = DynamicClient(c).resources.get(api_version=v, kind=k)\nr.server_side_apply(body=b)",
+    "dynamicClient.Resource(gvr).Namespace(ns).Create(ctx, obj, metav1.CreateOptions{})",
+    "const client = k8s.KubernetesObjectApi.makeApiClient(kc)\nawait client.create(spec)",
+    'utils.create_from_yaml(client, "f.yaml")',
+    'boto3.client("ec2").run_instances(ImageId=i)',
+    'boto3.client("cloudformation").create_stack(StackName=s, TemplateURL=u)',
+]
 NEITHER = [
     "# new CreateNodegroupCommand({})",
     "  // new CreateNodegroupCommand({})",
@@ -60,6 +85,16 @@ NEITHER = [
     f"curl -X POST https://{AKS}/listClusterUserCredential -d ''",
     f"# {CURL.format('POST', GKE)}",
     f"echo run {CURL.format('POST', GKE)}",
+    'ecs = boto3.client("ecs")\necs.create_cluster(clusterName="c")',
+    'import {CreateClusterCommand} from "@aws-sdk/client-ecs"\nawait c.send(new CreateClusterCommand({}))',
+    "client.createCluster(x)",
+    "def create_node_pool(name):\n    raise NotImplementedError",
+    'GROUP = "kubeflow.org"\napi.create_namespaced_custom_object(group=GROUP, version="v1", plural=p, body=b)',
+    'r = DynamicClient(c).resources.get(api_version="v1", kind="Pod")\nr.create(body=b)',
+    'r = DynamicClient(c).resources.get(api_version="karpenter.sh/v1", kind="NodePool")\nprint(r.get())',
+    "dyn.Resource(gvr).List(ctx, opts)",
+    "az aksarc nodepool list",
+    "gcloud compute instances list; az vm list; rke version; flux get kustomizations",
     "Write-Host New-EKSNodegroup -ClusterName c",
     "docker run alpine echo eksctl create nodegroup",
     "docker build -t eksctl create nodegroup",
@@ -90,6 +125,16 @@ spec:
 )
 def test_what_makes_nodes_is_found_wherever_it_stands(scripts: list[str], answers: list[str]) -> None:
     assert {text: [row.answer for row, _ in run(text)] for text in scripts} == dict.fromkeys(scripts, answers)
+
+
+def test_every_call_is_found_in_the_spelling_of_any_language_beside_what_tells_it() -> None:
+    for row in calls():
+        assert row.source.startswith("https://")
+        assert row.as_of
+        for name in row.call.split("|"):
+            camel = "".join(word.capitalize() for word in name.split("_"))
+            for one in (name, camel, f"{camel}Async"):
+                assert called(f"x.{one}(a)\n{row.beside.split('|')[0]}")[0] == row.answer.replace("object", "elsewhere")
 
 
 @pytest.mark.parametrize(
