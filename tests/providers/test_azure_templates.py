@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.providers import clouds
 from gpupools.providers.azure.expressions import PLACEHOLDER, Scope
 from gpupools.providers.azure.templates import closed_part, parts
 
@@ -177,6 +178,30 @@ def pool(size: str = "s", **more: Any) -> dict[str, Any]:
 )
 def test_the_pools_of_a_template_have_their_sizes(template: Any, given: Any, found: list[Any]) -> None:
     assert sizes(template, given) == found
+
+
+LINK = {"uri": "https://example.org/parameters.json"}
+
+
+@pytest.mark.parametrize(
+    ("given", "gpus"), [({}, 0), ({"parametersLink": LINK}, None), ({"properties": {"parametersLink": LINK}}, None)]
+)
+def test_parameters_that_lie_elsewhere_are_not_known(given: dict[str, Any], gpus: int | None) -> None:
+    body = {"parameters": {"size": {"defaultValue": "Standard_D4s_v5"}}, "resources": [pool("[parameters('size')]")]}
+    found = clouds()["azure"].reading().read_pools("azure-native:resources:Deployment", {"template": body, **given})
+
+    assert [each.gpus_per_node for each in found] == [gpus]
+
+
+def test_a_template_with_too_many_values_is_left_as_it_is_written() -> None:
+    many = [{"type": "Microsoft.Network/virtualNetworks", "properties": {"a": [0] * 60_000}} for _ in range(3)]
+    loop = {"name": "l", "count": 800}
+    nested = {"type": "Microsoft.Resources/deployments", "copy": loop, "properties": {"template": {"resources": []}}}
+    found = [*parts({"resources": [*many, pool(), nested]})]
+
+    assert [part.type for part in found][3:] == [AGENT_POOL, "Microsoft.Resources/deployments"]
+    assert found[3].properties is UNKNOWN
+    assert not any(map(closed_part, found))
 
 
 @pytest.mark.parametrize("template", [{"resources": [pool(type="[x()]")]}, {"resources": "[parameters('all')]"}])

@@ -1,7 +1,7 @@
 """A CloudFormation template, JSON or YAML, by hand or from `cdk synth`.
 
 https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-anatomy.html. What an intrinsic function makes
-is not known, but for a parameter with a default; what it refers to joins resources.
+is known where the template decides it; what it refers to joins resources.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _resources(value: Value, text: Text) -> Iterator[Resource]:
             f"Transform {macro}", "cloudformation:Transform", {}, opaque=f"the macro {shown(macro)} writes it anew"
         )
     resources = mapping(value.data).get("Resources")
-    known = cloudformation.parameters(value.data)
+    known = cloudformation.known_of(value.data)
     for name, one in mapping(resources).items():
         kind = mapping(one).get("Type")
         line = value.lines.get(("Resources", name)) or text.line_of(name)

@@ -426,8 +426,12 @@ def _release(values: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a Helm release: https://registry.terraform.io/providers/hashicorp/helm/latest/docs/resources/release."""
     merged: dict[str, Any] = {}
     written = values.get("values")
+    unread = UNKNOWN in (written, values.get("set"), values.get("set_list"), *_list(written))
     for text in _list(written):
-        parsed = parse_yaml(text) if isinstance(text, str) else ()
+        try:
+            parsed = parse_yaml(text) if isinstance(text, str) else ()
+        except Rejected:
+            parsed, unread = (), True
         _merge(merged, parsed[0].data if parsed else {})
     for setting in (one for key in ("set", "set_sensitive", "set_list", "set_wo") for one in _list(values.get(key))):
         for name, value in _assigned(_map(setting)):
@@ -438,10 +442,9 @@ def _release(values: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 merged.setdefault(name, value)  # it may be an object that the chart only passes on
     given = {key: values[key] for key in ("chart", "version", "devel", "name", "namespace") if values.get(key)}
-    unknown = UNKNOWN in (written, values.get("set"), values.get("set_list"), *_list(written))
     return {
         **given,
-        "values": UNKNOWN if unknown else merged,
+        "values": UNKNOWN if unread else merged,
         **({"repositoryOpts": {"repo": values["repository"]}} if values.get("repository") else {}),
     }
 

@@ -1,8 +1,8 @@
 """Reads pools that are written in CloudFormation's form, inside resources that take any type of resource. Pure.
 
 Cloud Control takes one resource as JSON, aws-native's extension resource as a map, a stack a whole template. Property
-names begin with a capital letter there; what an intrinsic function makes is not known, but for a parameter: it has the
-value that the stack gives it, or else its default.
+names begin with a capital letter there; what an intrinsic function makes is known where the template decides it. A
+parameter has the value that the stack gives it, or else its default.
 https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-resource-eks-nodegroup.html
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from gpupools.base.errors import shown
 from gpupools.planned.pool_facts import UNKNOWN, MissingTaint, PoolFacts, Reference
-from gpupools.read.inputs import is_list, joined, mapping, relocated, text
+from gpupools.read.inputs import is_list, joined, mapping, number, relocated, text
 
 CLOUD_CONTROL = "aws:cloudcontrol/resource:Resource"
 EXTENSION = "aws-native:index:ExtensionResource"
@@ -46,6 +46,10 @@ _HOLDERS = {
 # A template has at most 1 MB (https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html).
 _MOST_CHARACTERS = 1_000_000
 _MOST_VALUES = 50_000
+_MOST_CONDITIONS = 50
+"""That lead to each other."""
+_CHARACTERS_PER_VALUE = 100
+"""Characters that are put together while one value is looked at."""
 _MOST_STEPS = 10
 """Stacks inside each other."""
 _OWN_KEYS = ("Labels", "Tags")
@@ -60,24 +64,43 @@ def token(kind: str) -> str | None:
     return TYPES.get(kind) or _HOLDERS.get(kind)
 
 
-def in_pulumis_names(properties: Any, known: Mapping[str, Any]) -> Any:
-    """Write a resource's properties in Pulumi's names; `UNKNOWN` for what functions make.
+@dataclass(frozen=True)
+class Known:
+    """What a template decides by itself, by name."""
+
+    parameters: Mapping[str, Any]
+    mappings: Mapping[str, Any]
+    conditions: Mapping[str, Any]
+
+
+NOTHING_KNOWN = Known({}, {}, {})
+
+
+def known_of(template: Any, given: Any = None) -> Known:
+    """Return what a template decides by itself.
+
+    Args:
+        template: Its parsed body.
+        given: Values of its parameters, by name, or a list of `parameterKey` and `parameterValue`.
+    """
+    sections = (mapping(mapping(template).get(key)) for key in ("Mappings", "Conditions"))
+    return Known(_parameters(template, given), *sections)
+
+
+def in_pulumis_names(properties: Any, known: Known) -> Any:
+    """Write a resource's properties in Pulumi's names; `UNKNOWN` for what functions make that nobody knows yet.
 
     Args:
         properties: As the template has them.
-        known: What `parameters` returned.
+        known: Of its template.
     """
     return _Inputs(known).of(properties)
 
 
-def parameters(template: Any, given: Any = None) -> dict[str, Any]:
+def _parameters(template: Any, given: Any) -> dict[str, Any]:
     """Return the values of a template's parameters: those that are given, and the defaults of the others.
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/parameters-section-structure.html
-
-    Args:
-        template: Its parsed body.
-        given: By name, or a list of `parameterKey` and `parameterValue`.
     """
     if is_list(given):
         given = {text(mapping(one).get("parameterKey")): mapping(one).get("parameterValue") for one in given}
@@ -171,7 +194,7 @@ def _held_types(type_token: str, properties: Mapping[str, Any], depth: int) -> I
 
 def _stacks(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
     """Yield path, name, Pulumi's type and inputs of each stack that a resource holds."""
-    known: Mapping[str, Any] | None = None
+    known: Known | None = None
     for path, name, kind, given in _resources(type_token, properties):
         if kind in _HOLDERS:
             if known is None:
@@ -180,8 +203,8 @@ def _stacks(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple[st
             yield path, name, _HOLDERS[kind], {"templateBody": UNKNOWN} if made is UNKNOWN else mapping(made)
 
 
-def _known(type_token: str, properties: Mapping[str, Any]) -> Mapping[str, Any]:
-    return parameters(_template(properties), properties.get("parameters")) if type_token in STACKS else {}
+def _known(type_token: str, properties: Mapping[str, Any]) -> Known:
+    return known_of(_template(properties), properties.get("parameters")) if type_token in STACKS else NOTHING_KNOWN
 
 
 def read_pools(
@@ -302,7 +325,10 @@ def _resources(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple
         state = properties.get("desiredState")
         yield "desiredState", "", text(properties.get("typeName")), state if state is UNKNOWN else _parsed(text(state))
     else:
+        left_out = _Inputs(_known(type_token, properties)).left_out
         for name, one in mapping(_template(properties).get("Resources")).items():
+            if left_out(mapping(one).get("Condition")):
+                continue
             path = f"templateBody.Resources.{name}.Properties"
             yield path, str(name), text(mapping(one).get("Type")), mapping(one).get("Properties")
 
@@ -345,7 +371,7 @@ def _parsed(body: str) -> Any:
 class _Inputs:
     """Writes CloudFormation's properties in Pulumi's names."""
 
-    def __init__(self, known: Mapping[str, Any]) -> None:
+    def __init__(self, known: Known) -> None:
         self.known = known
         self.left = _MOST_VALUES
 
@@ -366,26 +392,83 @@ class _Inputs:
                 for key, item in value.items()
                 if isinstance(key, str)
             }
-        return [self.of(item) for item in value] if is_list(value) else value
+        if not is_list(value):
+            return value
+        made = ((item, self.of(item)) for item in value)
+        return [one for item, one in made if one is not None or item is None]  # without what `AWS::NoValue` stands for
 
     def made(self, function: Mapping[str, Any]) -> Any:
-        """Return what a function makes, where parameters decide it."""
+        """Return what a function makes, where the template decides it.
+
+        https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference.html
+        """
         ((key, inner),) = function.items()
         if key == "Ref":
-            return self.known.get(text(inner), UNKNOWN)
-        if key == "Fn::Sub" and isinstance(inner, str):
+            return None if inner == "AWS::NoValue" else self.known.parameters.get(text(inner), UNKNOWN)
+        if key == "Fn::Sub":
             filled = self.filled(inner)
-            return UNKNOWN if "${" in filled else filled
+            return UNKNOWN if "${" in filled or not filled else filled
+        if key == "Fn::If" and is_list(inner) and len(inner) == 3:
+            holds = self.holds(inner[0])
+            return UNKNOWN if holds is None else self.of(inner[1 if holds else 2])
+        given = [self.of(one) for one in inner] if is_list(inner) else []
+        if key == "Fn::FindInMap" and len(given) >= 3:
+            row = mapping(mapping(self.known.mappings.get(text(given[0]))).get(str(given[1])))
+            return row.get(text(given[2]), UNKNOWN)
+        if key == "Fn::Join" and len(given) == 2 and is_list(given[1]):
+            return self.joined(text(given[0]), given[1])
+        if key == "Fn::Split" and len(given) == 2 and text(given[0]) and isinstance(given[1], str):
+            return given[1].split(given[0])
+        if key == "Fn::Select" and len(given) == 2 and is_list(given[1]):
+            place = number(given[0])
+            return given[1][place] if place is not None and 0 <= place < len(given[1]) else UNKNOWN
         return UNKNOWN
 
-    def filled(self, sentence: str) -> str:
-        """Write the values of parameters into a text; what else is to be filled in stays."""
+    def joined(self, sign: str, listed: Any) -> Any:
+        """Return the parts of a text put together."""
+        if not all(isinstance(one, str) for one in listed):
+            return UNKNOWN
+        length = sum(map(len, listed)) + len(sign) * len(listed)
+        self.left -= length // _CHARACTERS_PER_VALUE
+        return sign.join(listed) if self.left >= 0 else UNKNOWN
+
+    def holds(self, condition: Any, depth: int = 0) -> bool | None:
+        """Say whether a condition holds, by its name or as a function; None where that is not known yet."""
+        self.left -= 1
+        if self.left < 0 or depth > _MOST_CONDITIONS:
+            return None
+        if isinstance(condition, str):
+            return self.holds(self.known.conditions.get(condition), depth + 1)
+        if not isinstance(condition, Mapping) or len(condition) != 1:
+            return None
+        ((key, inner),) = condition.items()
+        if key == "Condition":
+            return self.holds(text(inner), depth + 1)
+        listed = inner if is_list(inner) else []
+        if key == "Fn::Equals" and len(listed) == 2:
+            one, other = map(self.of, listed)
+            return None if UNKNOWN in (one, other) else _same(one) == _same(other)
+        said = [self.holds(one, depth + 1) for one in listed] if key in ("Fn::And", "Fn::Or", "Fn::Not") else [None]
+        if key == "Fn::Not":
+            return None if said[:1] in ([], [None]) else not said[0]
+        decides = key == "Fn::Or"
+        return decides if decides in said else None if None in said else not decides
+
+    def left_out(self, condition: Any) -> bool:
+        """Say whether a resource with this condition is surely not made."""
+        return isinstance(condition, str) and self.holds(condition) is False
+
+    def filled(self, given: Any) -> str:
+        """Write values of parameters, and of what stands beside it, into a text; what else is to be filled in stays."""
+        sentence, beside = (given[0], mapping(given[1])) if is_list(given) and len(given) == 2 else (given, {})
 
         def value(match: re.Match[str]) -> str:
-            known = self.known.get(match[1])
-            return str(known) if isinstance(known, str | int) else match[0]
+            known = self.of(beside[match[1]]) if match[1] in beside else self.known.parameters.get(match[1])
+            filled = str(known) if isinstance(known, str | int) and self.left >= 0 else match[0]
+            self.left -= len(filled) // _CHARACTERS_PER_VALUE
+            return filled
 
-        return re.sub(r"\$\{(\w+)\}", value, sentence)
+        return re.sub(r"\$\{(\w+)\}", value, text(sentence))
 
     def script(self, value: Any) -> Any:
         """Return user data as the template has it, with `${…}` where another resource fills in; else `UNKNOWN`."""
@@ -398,11 +481,19 @@ class _Inputs:
             return self.script(inner)
         if key == "Fn::Sub":
             body = inner[0] if is_list(inner) and inner else inner
-            return self.filled(body) if isinstance(body, str) else self.script(body)
+            beside = is_list(inner) and len(inner) == 2
+            return self.filled(inner if beside else body) if isinstance(body, str) else self.script(body)
+        if key == "Fn::If" and is_list(inner) and len(inner) == 3 and (holds := self.holds(inner[0])) is not None:
+            return self.script(inner[1 if holds else 2])
         if key == "Fn::Join" and is_list(inner) and len(inner) == 2 and is_list(inner[1]):
             parts = [one if isinstance(one, str) else self.of(one) for one in inner[1]]
             return text(inner[0]).join(one if isinstance(one, str) else "${…}" for one in parts)
-        return self.known.get(text(inner), UNKNOWN) if key == "Ref" else UNKNOWN
+        return self.known.parameters.get(text(inner), UNKNOWN) if key == "Ref" else UNKNOWN
+
+
+def _same(value: Any) -> Any:
+    """Return a value as conditions compare it: what a parameter has is text."""
+    return str(value).lower() if isinstance(value, bool) else str(value) if isinstance(value, int | float) else value
 
 
 def _moved(pool: PoolFacts, path: str) -> PoolFacts:

@@ -153,12 +153,18 @@ def _given(properties: Mapping[str, Any]) -> Any:
     """Return the parameters that a deployment gives its template; `UNKNOWN` where they are not known."""
     given = next((one for path in _PARAMETERS if (one := at(properties, path)) is not None), None)
     if not isinstance(given, str):
-        return given
+        return _given_by(properties if given is None else {}, given)
     try:
         body = json.loads(given) if 0 < len(given) <= _MOST_CHARACTERS else {}
     except (ValueError, RecursionError):
         return UNKNOWN
     return at(body, "parameters") or body  # a file of parameters, or its inside
+
+
+def _given_by(deployment: Any, parameters: Any) -> Any:
+    """Return the parameters of a deployment: none where it has none, unless they lie elsewhere."""
+    link = at(deployment, "parametersLink") or at(deployment, "properties.parametersLink")
+    return UNKNOWN if link else {} if parameters is None else parameters
 
 
 def parts(template: Any, path: str = "", given: Any = None) -> Iterator[Part]:
@@ -202,13 +208,13 @@ class _Parts:
         if turns is None:
             turns = [scope.turn(text(at(loop, "name")).casefold(), UNKNOWN)]
         for turn in turns:
-            if scope.left.values < 0:
-                yield Part(where, where, _NOT_KNOWN, UNKNOWN)
-                return
             yield from self._resource(one, where, above, turn, depth)
+            if scope.left.values < 0:
+                break  # none of the others would be known any more
 
     def _resource(self, one: Any, where: str, above: str, scope: Scope, depth: int) -> Iterator[Part]:
-        kind = scope(at(one, "type"))
+        kind = at(one, "type")
+        kind = scope(kind) if is_expression(kind) else kind
         kind = _NOT_KNOWN if kind is UNKNOWN else text(kind)
         condition = at(one, "condition")
         left_out = condition is False or (self.certain and scope(condition) is False)
@@ -227,7 +233,9 @@ class _Parts:
             # Expressions of a nested template mean the outer one's parameters and variables unless it says otherwise.
             # https://learn.microsoft.com/azure/azure-resource-manager/templates/linked-templates#expression-evaluation-scope-in-nested-templates
             own = text(of).casefold() == "inner"
-            within = _scope(inner, scope(at(one, "properties.parameters")) or {}, scope) if own else scope
+            within = (
+                _scope(inner, _given_by(properties, scope(at(one, "properties.parameters"))), scope) if own else scope
+            )
             yield from self.of(inner, f"{where}.properties.template", within, depth + 1)
         elif kind.casefold() == _STACKS:
             # Which template the expressions inside mean is not documented, so none of them is known.

@@ -1,0 +1,112 @@
+"""Intrinsic functions of CloudFormation have the value that the template makes of them."""
+
+import time
+from typing import Any
+
+import pytest
+
+from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.providers import clouds
+from gpupools.providers.aws.cloudformation import in_pulumis_names, known_of
+
+TEMPLATE: dict[str, Any] = {
+    "Parameters": {
+        "Stage": {"Type": "String", "Default": "dev"},
+        "Number": {"Type": "Number", "Default": 2},
+        "Types": {"Type": "CommaDelimitedList", "Default": "m5.large, m5.xlarge"},
+        "None": {"Type": "String"},
+    },
+    "Mappings": {"Machines": {"dev": {"type": "m5.large", "all": ["c5.large"]}, "2": {"type": "t3.large"}}},
+    "Conditions": {
+        "Dev": {"Fn::Equals": [{"Ref": "Stage"}, "dev"]},
+        "Two": {"Fn::Equals": [{"Ref": "Number"}, "2"]},
+        "Prod": {"Fn::Not": [{"Condition": "Dev"}]},
+        "Late": {"Fn::Equals": [{"Ref": "None"}, "dev"]},
+        "Round": {"Fn::And": [{"Condition": "Round"}, {"Condition": "Round"}]},
+    },
+}
+
+
+def chosen(condition: str) -> dict[str, Any]:
+    return {"Fn::If": [condition, "a", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("function", "value"),
+    [
+        ({"Fn::FindInMap": ["Machines", {"Ref": "Stage"}, "type"]}, "m5.large"),
+        ({"Fn::FindInMap": ["Machines", {"Ref": "Number"}, "type"]}, "t3.large"),
+        ({"Fn::FindInMap": ["Machines", "dev", "all"]}, ["c5.large"]),
+        ({"Fn::FindInMap": ["Machines", {"Ref": "AWS::Region"}, "type"]}, UNKNOWN),
+        ({"Fn::FindInMap": ["Machines", "prod", "type"]}, UNKNOWN),
+        (chosen("Dev"), "a"),
+        (chosen("Two"), "a"),
+        (chosen("Prod"), "b"),
+        (chosen("Late"), UNKNOWN),
+        (chosen("Round"), UNKNOWN),
+        (chosen("Nothing"), UNKNOWN),
+        ({"Fn::If": ["Prod", "a", {"Ref": "AWS::NoValue"}]}, None),
+        (["x", {"Fn::If": ["Prod", "a", {"Ref": "AWS::NoValue"}]}], ["x"]),
+        ({"Fn::Select": [1, {"Ref": "Types"}]}, "m5.xlarge"),
+        ({"Fn::Select": [2, {"Ref": "Types"}]}, UNKNOWN),
+        ({"Fn::Select": [0, {"Fn::Split": ["/", "a/b"]}]}, "a"),
+        ({"Fn::Join": [".", ["g6", "xlarge"]]}, "g6.xlarge"),
+        ({"Fn::Join": ["", ["g6.", {"Ref": "None"}]]}, UNKNOWN),
+        ({"Fn::Sub": "${Stage}-${Number}"}, "dev-2"),
+        ({"Fn::Sub": ["${A}.${Stage}", {"A": {"Ref": "Number"}}]}, "2.dev"),
+        ({"Fn::Sub": ["${A}", {"A": {"Ref": "None"}}]}, UNKNOWN),
+        ({"Fn::Sub": "${AWS::Region}"}, UNKNOWN),
+        ({"Fn::ImportValue": "x"}, UNKNOWN),
+        ({"Fn::If": "x"}, UNKNOWN),
+    ],
+    ids=str,
+)
+def test_a_function_has_its_value(function: Any, value: Any) -> None:
+    found = in_pulumis_names(function, known_of(TEMPLATE))
+
+    assert found == value
+    assert type(found) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("condition", "parameters", "pools"),
+    [("Dev", None, 1), ("Prod", None, 0), ("Prod", {"Stage": "prod"}, 1), ("Late", None, 1), ("Dev", UNKNOWN, 1)],
+)
+def test_a_group_whose_condition_does_not_hold_is_not_made(condition: str, parameters: Any, pools: int) -> None:
+    group = {"Type": "AWS::EKS::Nodegroup", "Condition": condition, "Properties": {"InstanceTypes": ["g6.xlarge"]}}
+    stack = {"templateBody": {**TEMPLATE, "Resources": {"G": group}}, "parameters": parameters}
+
+    assert len(clouds()["aws"].reading().read_pools("aws:cloudformation/stack:Stack", stack)) == pools
+
+
+LONG = {"Parameters": {"A": {"Type": "String", "Default": "a" * 200_000}, "L": {"Type": "CommaDelimitedList"}}}
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        {"Fn::Sub": "${A}" * 100_000},
+        {"Fn::Join": [{"Ref": "A"}, {"Fn::Split": [",", "," * 100_000]}]},
+    ],
+    ids=["filled", "joined"],
+)
+def test_functions_end(function: Any) -> None:
+    before = time.process_time()
+
+    assert in_pulumis_names(function, known_of(LONG)) is UNKNOWN
+    assert time.process_time() - before < 3
+
+
+@pytest.mark.parametrize(
+    ("written", "script"),
+    [
+        ("run ${Stage}", "run dev"),
+        (["run ${Stage}"], "run dev"),
+        (["run ${A} ${B}", {"A": "x", "B": {"Ref": "None"}}], "run x ${B}"),
+    ],
+)
+def test_user_data_keeps_what_is_filled_in_later(written: Any, script: str) -> None:
+    made = {"Fn::If": ["Prod", "never", {"Fn::Base64": {"Fn::Sub": written}}]}
+    given = {"UserData": made}
+
+    assert in_pulumis_names(given, known_of(TEMPLATE)) == {"userData": script}
