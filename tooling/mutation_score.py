@@ -9,11 +9,11 @@ stay. The mutants are drawn with the seed.
 
 First every test, the slow ones too, is run once and the functions that it calls are written down, test file by test
 file (kept in `--calls` until the file, a table beside it or one of these functions changes, wherever it stands). A
-mutant is then shown the tests that call the changed function, or any function of the file where the change is in no
-function, as many as take `SHOWN_S` together: what is said to survive may die of a test beyond them. It runs in a fork
-of a process that has imported the clouds' SDKs but nothing of ours: the file is compiled with the change when it is
-imported, and never written. Left out are tests that start programs (`LEFT_OUT`), which would run the unchanged files,
-those that take longer than `LONGEST_S`, and those that fail without any change.
+mutant is then shown the tests that call the changed function, or where the change is in no function those that call any
+of the file and those of `WHOLE`, as many as take `SHOWN_S` together: what is said to survive may die of a test beyond
+them. It runs in a fork of a process that has imported the clouds' SDKs but nothing of ours: the file is compiled with
+the change when it is imported, and never written. Left out are tests that start programs (`LEFT_OUT`), which would run
+the unchanged files, those that take longer than `LONGEST_S`, and those that fail without any change.
 
 A mutant that is noticed by a failing test, by an error, or by no end within the time limit counts as killed. What is
 printed of a survivor is its place and its change; `EQUIVALENT` names those that no input can tell from the original.
@@ -87,6 +87,7 @@ AT_MOST_S = 600
 JOBS = os.cpu_count() or 1
 SHOWN_S = 90.0
 WHOLE = "tests/decided/"
+"""Tests that compare everything that is decided, which is what a changed table comes to."""
 FILES_AT_FIRST = 3
 OURS = ("gpupools", "providers", "components", "policies", "preview", "stacks", "tests")
 
@@ -589,7 +590,10 @@ def shown(mutant: Mutant, tests: Sequence[Test]) -> tuple[list[Test], list[Test]
     about it: nearly every mutant ends there, and few files are read for it.
     """
     if mutant.function is None:
-        direct = [test for test in tests if any(path == mutant.path for path, _ in test.calls)] or list(tests)
+        # What reads a table calls nothing of the table's file.
+        direct = [
+            test for test in tests if test.file.startswith(WHOLE) or any(path == mutant.path for path, _ in test.calls)
+        ] or list(tests)
     else:
         direct = [test for test in tests if (mutant.path, mutant.function) in test.calls]
     count = Counter(test.file for test in direct)

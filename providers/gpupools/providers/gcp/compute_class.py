@@ -48,11 +48,11 @@ def read_compute_class(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[Po
             _priority(one, where, clouds, each)
         if own.evidence or own.unknown:
             sharing = sharing or _class_sharing(at(one, "gpu.gpuSharing"), f"{where}.gpu.gpuSharing")
-            taints = _class_taints(spec, one, where)
+            taints = _class_taints(spec, (f"{where}.taints", at(one, "taints")))
             # A class may take machines by any of its priorities, so the one that lets pods on its GPUs decides.
             if read is None or (repels_cpu_pods(read.taints) and not repels_cpu_pods(taints.taints)):
                 read = taints
-    read = read or _class_taints(spec, None, "")
+    read = read or _class_taints(spec)
     account = at(spec, "nodePoolConfig.serviceAccount")
     hardening = Hardening("https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster")
     hardening.want(
@@ -98,11 +98,11 @@ def _priority(one: Any, where: str, clouds: _Clouds, machines: Machines) -> None
         machines.show(Accelerator("nvidia", None), f"{where}.machineFamily {family}")
 
 
-def _class_taints(spec: Mapping[str, Any], priority: Any, where: str) -> TaintsRead:
-    """Read the taints of the nodes that a priority makes: its own, and those of all nodes of the class."""
+def _class_taints(spec: Mapping[str, Any], *own: tuple[str, Any]) -> TaintsRead:
+    """Read the taints of the nodes that a class makes: those of all, and a priority's own by their path."""
     read = TaintsRead()
-    read.objects(at(spec, "nodePoolConfig.taints"), "spec.nodePoolConfig.taints", KUBERNETES_EFFECTS)
-    read.objects(at(priority, "taints"), f"{where}.taints", KUBERNETES_EFFECTS)
+    for path, given in (("spec.nodePoolConfig.taints", at(spec, "nodePoolConfig.taints")), *own):
+        read.objects(given, path, KUBERNETES_EFFECTS)
     return read
 
 
