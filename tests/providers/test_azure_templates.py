@@ -128,6 +128,16 @@ def pool(size: str = "s", **more: Any) -> dict[str, Any]:
     [
         ({"resources": [pool("[copyIndex()]", copy={"name": "l", "count": 2})]}, None, [0, 1]),
         ({"resources": [pool("[copyIndex('l')]", copy={"name": "l", "count": "[x()]"})]}, None, [UNKNOWN]),
+        ({"resources": [pool("[copyIndex()]", copy={"name": "l", "count": 0})]}, None, [UNKNOWN]),
+        ({"resources": [pool("[copyIndex()]", copy={"name": "l", "count": 0})]}, {}, []),
+        (
+            {
+                "parameters": {"own": {"type": "string", "nullable": True}},
+                "resources": [pool("[coalesce(parameters('own'), 's')]")],
+            },
+            None,
+            ["s"],
+        ),
         ({"resources": {"a": pool(), "b": pool(existing=True)}}, None, ["s"]),
         ({"resources": [pool(condition=False)]}, None, []),
         ({"resources": [pool(condition="[parameters('on')]")]}, None, ["s"]),

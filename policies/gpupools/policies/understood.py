@@ -129,8 +129,10 @@ def unread(
         )
     # A chart of daemons alone names the machines that they run on, as workloads do.
     machines = chart not in _OF_DAEMONS
-    evidence = _evidence(inputs, machines=machines, of_cloud=of_cloud)
+    evidence = _evidence(inputs, machines=machines, of_cloud=of_cloud, judged=bool(chart))
     said = named or next((said for sort, said in evidence if sort in _BRINGS), "")
+    if answer == "holds" and not said and inputs.get("postrender"):
+        return Unread(kind, f"a program changes what the chart {shown(chart)} renders", nodes=False)
     if answer == "holds" and not said:
         return Unread(kind, f"the chart {shown(chart)}, whose objects lie elsewhere", nodes=False) if of_pools else None
     return Unread(kind, f"{why}; it {said}" if said else why, nodes=bool(said), source=source)
@@ -426,7 +428,7 @@ def _evidence(
         machines: Whether names of machines say so; workloads name those they run on.
         of_cloud: Whether names of accelerators do as well, and what says that the machines join a cluster is of use.
         in_kubernetes: Whether its metadata only describe it.
-        judged: Whether node pools that stand as text, and surely keep other pods off, are let pass.
+        judged: Whether node pools inside it that surely keep other pods off are let pass.
     """
     left = _MOST_VALUES
     top = {key: value for key, value in inputs.items() if not (in_kubernetes and key in _NOT_APPLIED)}
@@ -447,6 +449,8 @@ def _evidence(
             kind = value.get("kind")
             made = not _MADE_BY.isdisjoint(value) or ("name" not in value and _are_in_values(trail))
             if trail and isinstance(kind, str) and kind in _pool_kinds() and "apiVersion" in value and made:
+                if judged and at(value, "spec.template.spec") and _is_kept_free(value):
+                    continue
                 yield _POOL_TEXT, f"holds a {kind} at {_path(trail)}"
             if machines and isinstance(value.get("requirements"), list) and _asks_for_gpus(value):
                 yield _MACHINE, f"asks for machines with GPUs at {_path((trail, 'requirements'))}"
@@ -604,7 +608,7 @@ def _written(value: str, judged: bool, of_cloud: bool) -> Iterator[tuple[str, st
         spend(len(whole.text))
         if whole.text and exhausted():
             return  # which whoever bounds it says
-        if of_cloud and _JOINS_BY.search(whole.text) and not _KEEPS_FREE.search(whole.text):
+        if of_cloud and _JOINS_BY.search(said := _COMMENT.sub("", whole.text)) and not _KEEPS_FREE.search(said):
             yield _CLUSTER, "makes it a node of a cluster"
         found = [(row.answer, said) for row, said in run(whole.text)]
         yield from found
@@ -625,6 +629,7 @@ _JOINS_BY = re.compile(
     r"\bkubeadm\s+join\b|\bK3S_URL=|\bk3s\s+agent\b|\brke2-agent\b|\bRKE2_URL=|\bmicrok8s(?:\.|\s+)join\s"
     r"|\bk0s\s+install\s+worker\b|\s--bootstrap-kubeconfig\b"
 )
+_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#(?!!)[^\n]*")
 _KEEPS_FREE = re.compile(r"(?:nvidia|amd)\.com/gpu\S{0,60}No(?:Schedule|Execute)")
 
 

@@ -51,6 +51,12 @@ def data(kind: str, /, read: dict[str, Any] | None = None, **expressions: Any) -
     return made
 
 
+def ephemeral(kind: str, /, **expressions: Any) -> dict[str, Any]:
+    made = data(kind, **expressions)
+    made["configuration"]["root_module"]["resources"][0] |= {"mode": "ephemeral", "address": f"ephemeral.{kind}.a"}
+    return made
+
+
 def put_off(kind: str, /, **values: Any) -> dict[str, Any]:
     """Make a plan with a data source that is read while the plan is applied."""
     made = plan(kind, **values)
@@ -90,6 +96,14 @@ def required(key: str, *values: str, more: str = "") -> list[str]:
     return [f"pools: {{gpu: {{requirements: [{json.dumps(one)}]{more}}}}}"]
 
 
+def manifest(machine: str, *taints: dict[str, str]) -> str:
+    requirements = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [machine]}]
+    spec = {"template": {"spec": {"requirements": requirements, "taints": taints}}}
+    return json.dumps(
+        {"resources": [{"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {}, "spec": spec}]}
+    )
+
+
 def stack(kind: str, **parameters: Any) -> dict[str, Any]:
     properties = {"ClusterName": "c", "NodeRole": "r", "Subnets": ["s"], "InstanceTypes": [{"Ref": "Machine"}]}
     body = {
@@ -127,6 +141,10 @@ VIOLATIONS: dict[str, Any] = {
     "a resource of an API": plan("restful_resource", path="/x/managedClusters/c/agentPools/gpu", body={}),
     "an action": action("local_command", command="bash", arguments=["-c", MAKES]),
     "an action put off": action("local_command", deferred=True, command=MAKES),
+    "a pool that an action sends": action(
+        "azapi_resource_action", type=AGENT_POOL, method="PUT", body={"properties": {"vmSize": GPU}}
+    ),
+    "an ephemeral resource": ephemeral("external", program=["sh", "-c", MAKES]),
     "an action with a script": action("aws_ssm_send_command", parameters={"commands": [MAKES]}),
     "an interpreter": provisioner(command="nodegroup --cluster c", interpreter=["eksctl", "create"]),
     "an environment": provisioner(command="$TOOL nodegroup --cluster c", environment={"TOOL": "eksctl create"}),
@@ -141,6 +159,7 @@ VIOLATIONS: dict[str, Any] = {
     "a family": release(values=required("instance-family", "g6")),
     "a category": release(values=required("instance-category", "g", "p")),
     "a GPU": release(values=required("instance-gpu-name", "t4")),
+    "a pool": release(values=[manifest("g6.xlarge")]),
     "objects not known yet": release(values=UNKNOWN),
     "pools not known yet": release(values=UNKNOWN, chart="./charts/karpenter-node-pools"),
     "settings not known yet": release(set=UNKNOWN, chart="oci://x.example/nodepools"),
@@ -172,12 +191,18 @@ ADVICE: dict[str, Any] = {
     "a script on the machine": provisioner(script="./make.sh"),
     "scripts on the machine": provisioner(scripts=["./a.txt", "./make.sh"]),
     "a script here": provisioner(command="bash scripts/make.sh"),
+    "machines that are only said to join": plan(
+        "google_compute_instance",
+        machine_type="g2-standard-4",
+        metadata={"startup-script": "#!/bin/sh\n# kubeadm join is for others\n"},
+    ),
+    "a program that changes a chart": release(chart="app", postrender=[{"binary_path": "./change.sh"}]),
     "what lies in Git": plan("azurerm_kubernetes_flux_configuration", name="a"),
     "a chart of pools": release(chart="./charts/node-pools", values=["a: b"]),
     "machines with a taint": plan(
         "google_compute_instance",
         machine_type="g2-standard-4",
-        metadata={"startup-script": f"{JOINS} --node-labels=a=b # nvidia.com/gpu=present:NoSchedule"},
+        metadata={"startup-script": f"{JOINS}\n--register-with-taints=nvidia.com/gpu=present:NoSchedule"},
     ),
 }
 FINE: dict[str, Any] = {
@@ -193,6 +218,10 @@ FINE: dict[str, Any] = {
     "a family kept free": release(
         values=required("instance-family", "g6", more=", taints: [{key: nvidia.com/gpu, effect: NoSchedule}]")
     ),
+    "a pool that is kept free": release(
+        values=[manifest("g6.xlarge", {"key": "nvidia.com/gpu", "effect": "NoSchedule"})]
+    ),
+    "a pool of CPUs": release(values=[manifest("m5.large")]),
     "a chart of something else": release(values=UNKNOWN, chart="ingress-nginx"),
     "what a chart scales": release(
         chart="app", values=["scaleTargetRef: {apiVersion: cluster.x-k8s.io/v1beta1, kind: MachineDeployment, name: a}"]

@@ -85,7 +85,7 @@ def read(text: Text) -> Document:
                 )
             )
             plan.unknown.append(outcome.get("after_unknown"))
-    others = (*_actions(data), *plan.data_sources(data))
+    others = (*_actions(data, text), *plan.data_sources(data))
     resources, beyond = bounded(chain(plan.resources(), others), len(plan.found) + len(others))
     sources = {
         (*calls, name): str(_map(call).get("source", ""))
@@ -107,7 +107,7 @@ def _gaps(data: Mapping[str, Any], deferred: int) -> Iterator[Gap]:
         yield Gap("incomplete-plan", "the plan says it is not complete, so what is missing cannot be verified", again)
 
 
-def _actions(data: Mapping[str, Any]) -> tuple[Resource, ...]:
+def _actions(data: Mapping[str, Any], text: Text) -> Iterator[Resource]:
     """Read what Terraform 1.14 runs beside its changes.
 
     https://developer.hashicorp.com/terraform/language/block/action; its form in a plan is in hashicorp/terraform
@@ -115,17 +115,14 @@ def _actions(data: Mapping[str, Any]) -> tuple[Resource, ...]:
     """
     invoked = [_map(one) for one in _list(data.get("action_invocations"))]
     put_off = [_map(_map(one).get("action_invocation")) for one in _list(data.get("deferred_action_invocations"))]
-    return tuple(
-        Resource(
-            address=str(one.get("address", "")),
-            type=f"terraform:{one['type']}",
-            inputs=_as_run(_known(one.get("config_values"), one.get("config_unknown"), None)),
-        )
-        for one in (*invoked, *put_off)
-        if isinstance(one.get("type"), str)
-    )
+    for one in (*invoked, *put_off):
+        values = _as_run(_known(one.get("config_values"), one.get("config_unknown"), None))
+        if isinstance(one.get("type"), str):
+            found = Found(one["type"], str(one.get("name")), str(one.get("address", "")), "", None, "", values)
+            yield from resources_of(found, values, {}, text)
 
 
+_READ = ("data", "ephemeral")
 _RUN_BY_READING = frozenset({"aws_lambda_invocation", "azapi_resource_action", "external", "http", "local_command"})
 _RUN_BY_READING |= {"shell_script", "terracurl_request"}
 """Data sources that run or send something while they are read; what all others return counts where it is used."""
@@ -442,6 +439,7 @@ def _release(values: Mapping[str, Any]) -> dict[str, Any]:
             else:
                 merged.setdefault(name, value)  # it may be an object that the chart only passes on
     given = {key: values[key] for key in ("chart", "version", "devel", "name", "namespace") if values.get(key)}
+    given |= {"postrender": values["postrender"]} if values.get("postrender") else {}
     return {
         **given,
         "values": UNKNOWN if unread else merged,
@@ -532,7 +530,7 @@ class _Plan:
             (calls, str(resource.get("type")), str(resource.get("name"))): resource
             for calls, module in self.modules.items()
             for resource in _list(module.get("resources"))
-            if isinstance(resource, dict) and resource.get("mode") != "data"
+            if isinstance(resource, dict) and resource.get("mode") not in _READ
         }
 
     def data_sources(self, data: Mapping[str, Any]) -> Iterator[Resource]:
@@ -543,7 +541,7 @@ class _Plan:
             known.setdefault(name, []).append((str(one.get("address", "")), values))
         for calls, module_ in self.modules.items():
             for given in map(_map, _list(module_.get("resources"))):
-                if given.get("mode") == "data" and given.get("type") in _RUN_BY_READING:
+                if given.get("mode") in _READ and given.get("type") in _RUN_BY_READING:
                     name = (calls, str(given["type"]), str(given.get("name")))
                     address = ".".join((*(f"module.{call}" for call in calls), str(given.get("address", ""))))
                     values = {key: _written(each) for key, each in _map(given.get("expressions")).items()}

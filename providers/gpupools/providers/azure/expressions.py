@@ -56,6 +56,8 @@ class Scope:
     """Number of the turn by the name of the loop; of the innermost one by an empty name too."""
     written: bool = False
     """Whether a text is a script, of which what is known counts: the rest becomes `PLACEHOLDER`."""
+    certain: bool = True
+    """Whether parameters have the values of a deployment, not those that a file has by default."""
     left: _Left = field(default_factory=_Left)
 
     def __call__(self, value: Any, depth: int = 0) -> Any:
@@ -90,6 +92,8 @@ class Scope:
         count, name = self(mapping(loop).get("count")), text(mapping(loop).get("name")).casefold()
         if not isinstance(count, int) or isinstance(count, bool) or count > _MOST_TURNS:
             return None
+        if count == 0 and not self.certain:
+            return None  # it may be given more
         return [self.turn(name, turn) for turn in range(count)]
 
     def turn(self, name: str, number: Any) -> "Scope":

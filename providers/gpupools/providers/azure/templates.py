@@ -175,74 +175,68 @@ def parts(template: Any, path: str = "", given: Any = None) -> Iterator[Part]:
         path: Where it stands.
         given: The parameters of its deployment, by name.
     """
-    yield from _Parts(certain=given is not None).of(template, path, _scope(template, given, Scope()), 0)
+    yield from _parts(template, path, _scope(template, given, Scope(certain=given is not None)), 0)
 
 
-@dataclass(frozen=True)
-class _Parts:
-    """Goes through templates."""
+def _parts(template: Any, path: str, scope: Scope, depth: int) -> Iterator[Part]:
+    if depth <= _MOST_STEPS:
+        where = f"{path}.resources" if path else "resources"
+        yield from _resources(mapping(template).get("resources"), where, "", scope, depth)
 
-    certain: bool
-    """Whether the values of parameters are those of a deployment, so that conditions count."""
 
-    def of(self, template: Any, path: str, scope: Scope, depth: int) -> Iterator[Part]:
-        if depth <= _MOST_STEPS:
-            where = f"{path}.resources" if path else "resources"
-            yield from self._resources(mapping(template).get("resources"), where, "", scope, depth)
+def _resources(given: Any, path: str, above: str, scope: Scope, depth: int) -> Iterator[Part]:
+    given = scope(given) if is_expression(given) else given
+    if given is UNKNOWN:
+        yield Part(path, path, _NOT_KNOWN, UNKNOWN)
+    elif isinstance(given, Mapping):  # Bicep's symbolic names
+        for name, one in given.items():
+            yield from _turns(one, f"{path}.{name}", above, scope, depth)
+    else:
+        for place, one in enumerate(given if is_list(given) else ()):
+            yield from _turns(one, f"{path}[{place}]", above, scope, depth)
 
-    def _resources(self, given: Any, path: str, above: str, scope: Scope, depth: int) -> Iterator[Part]:
-        given = scope(given) if is_expression(given) else given
-        if given is UNKNOWN:
-            yield Part(path, path, _NOT_KNOWN, UNKNOWN)
-        elif isinstance(given, Mapping):  # Bicep's symbolic names
-            for name, one in given.items():
-                yield from self._turns(one, f"{path}.{name}", above, scope, depth)
-        else:
-            for place, one in enumerate(given if is_list(given) else ()):
-                yield from self._turns(one, f"{path}[{place}]", above, scope, depth)
 
-    def _turns(self, one: Any, where: str, above: str, scope: Scope, depth: int) -> Iterator[Part]:
-        """Yield a resource once for each turn of its loop."""
-        loop = at(one, "copy")
-        turns = scope.of(loop) if isinstance(loop, Mapping) else [scope]
-        if turns is None:
-            turns = [scope.turn(text(at(loop, "name")).casefold(), UNKNOWN)]
-        for turn in turns:
-            yield from self._resource(one, where, above, turn, depth)
-            if scope.left.values < 0:
-                break  # none of the others would be known any more
+def _turns(one: Any, where: str, above: str, scope: Scope, depth: int) -> Iterator[Part]:
+    """Yield a resource once for each turn of its loop."""
+    loop = at(one, "copy")
+    turns = scope.of(loop) if isinstance(loop, Mapping) else [scope]
+    if turns is None:
+        turns = [scope.turn(text(at(loop, "name")).casefold(), UNKNOWN)]
+    for turn in turns:
+        yield from _resource(one, where, above, turn, depth)
+        if scope.left.values < 0:
+            break  # none of the others would be known any more
 
-    def _resource(self, one: Any, where: str, above: str, scope: Scope, depth: int) -> Iterator[Part]:
-        kind = at(one, "type")
-        kind = scope(kind) if is_expression(kind) else kind
-        kind = _NOT_KNOWN if kind is UNKNOWN else text(kind)
-        condition = at(one, "condition")
-        left_out = condition is False or (self.certain and scope(condition) is False)
-        if not kind or left_out or flag(at(one, "existing")) is True:
-            return
-        kind = f"{above}/{kind}" if above and "." not in kind.partition("/")[0] else kind
-        name = text(scope(at(one, "name"))).rpartition("/")[2] or where.rpartition(".")[2]
-        properties = at(one, "properties")
-        if kind.casefold() in _HOLDERS and isinstance(properties, Mapping):
-            made = {key: item if key == "template" else scope(item) for key, item in properties.items()}
-        else:
-            made = scope(properties)
-        yield Part(where, name, kind, made, scope(at(one, "sku")))
-        if kind.casefold() == _DEPLOYMENTS:
-            inner, of = at(one, "properties.template"), at(one, "properties.expressionEvaluationOptions.scope")
-            # Expressions of a nested template mean the outer one's parameters and variables unless it says otherwise.
-            # https://learn.microsoft.com/azure/azure-resource-manager/templates/linked-templates#expression-evaluation-scope-in-nested-templates
-            own = text(of).casefold() == "inner"
-            within = (
-                _scope(inner, _given_by(properties, scope(at(one, "properties.parameters"))), scope) if own else scope
-            )
-            yield from self.of(inner, f"{where}.properties.template", within, depth + 1)
-        elif kind.casefold() == _STACKS:
-            # Which template the expressions inside mean is not documented, so none of them is known.
-            inner = at(one, "properties.template")
-            yield from self.of(inner, f"{where}.properties.template", Scope(left=scope.left), depth + 1)
-        if depth <= _MOST_STEPS:
-            yield from self._resources(at(one, "resources"), f"{where}.resources", kind, scope, depth + 1)
+
+def _resource(one: Any, where: str, above: str, scope: Scope, depth: int) -> Iterator[Part]:
+    kind = at(one, "type")
+    kind = scope(kind) if is_expression(kind) else kind
+    kind = _NOT_KNOWN if kind is UNKNOWN else text(kind)
+    condition = at(one, "condition")
+    left_out = condition is False or (scope.certain and scope(condition) is False)
+    if not kind or left_out or flag(at(one, "existing")) is True:
+        return
+    kind = f"{above}/{kind}" if above and "." not in kind.partition("/")[0] else kind
+    name = text(scope(at(one, "name"))).rpartition("/")[2] or where.rpartition(".")[2]
+    properties = at(one, "properties")
+    if kind.casefold() in _HOLDERS and isinstance(properties, Mapping):
+        made = {key: item if key == "template" else scope(item) for key, item in properties.items()}
+    else:
+        made = scope(properties)
+    yield Part(where, name, kind, made, scope(at(one, "sku")))
+    if kind.casefold() == _DEPLOYMENTS:
+        inner, of = at(one, "properties.template"), at(one, "properties.expressionEvaluationOptions.scope")
+        # Expressions of a nested template mean the outer one's parameters and variables unless it says otherwise.
+        # https://learn.microsoft.com/azure/azure-resource-manager/templates/linked-templates#expression-evaluation-scope-in-nested-templates
+        own = text(of).casefold() == "inner"
+        within = _scope(inner, _given_by(properties, scope(at(one, "properties.parameters"))), scope) if own else scope
+        yield from _parts(inner, f"{where}.properties.template", within, depth + 1)
+    elif kind.casefold() == _STACKS:
+        # Which template the expressions inside mean is not documented, so none of them is known.
+        inner = at(one, "properties.template")
+        yield from _parts(inner, f"{where}.properties.template", Scope(left=scope.left), depth + 1)
+    if depth <= _MOST_STEPS:
+        yield from _resources(at(one, "resources"), f"{where}.resources", kind, scope, depth + 1)
 
 
 _NOT_KNOWN = "(not known yet)"
@@ -264,6 +258,6 @@ def _scope(template: Any, given: Any, outer: Scope) -> Scope:
             continue
         default = mapping(one).get("defaultValue")
         value = default if own is None else own if isinstance(own, str) else mapping(own).get("value", UNKNOWN)
-        if value is not None:
+        if value is not None or mapping(one).get("nullable") is True:
             parameters[name.casefold()] = value
-    return Scope(variables, parameters, left=outer.left)
+    return Scope(variables, parameters, certain=outer.certain, left=outer.left)
