@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -113,20 +112,22 @@ _CUT = re.compile(r"\b(?:remove|delete|del|null)\b|taints[\"'\\]*\s*:\s*\[\s*\]"
 _WRITES = re.compile(r"\b(?:POST|PUT|PATCH|post|put|patch)\b|(?<!\w)(?:-d|--data[\w-]*)\b")
 
 # What ends one command and begins another; quotes and brackets of lists do not part its words.
-_ENDS = re.compile(r"[\n;|&(){}`]")
+_ENDS = re.compile(r"([\n;|&(){}`])")
 _QUOTES = re.compile(r"[\"'\\]+")
 _LISTS = re.compile(r"[\[\],]+")
 # What is filled in later is a word, or a part of one, that parts no command.
 _FILLED = re.compile(r"\$\{(\w+)[^{}()`\n]{0,200}\}|\{\{[^{}()`\n]{0,200}\}\}")
 # A command that a variable holds, as in `CMD='eksctl create'; $CMD nodegroup`.
-_ASSIGNED = re.compile(r"\b(\w{1,60})=([\"'])([^\"'\n$`]{1,200})\2")
-_RUN_BY_NAME = re.compile(r"\s*[\"']?\$(\w{1,60})\b[\"']?")
-_MOST_ASSIGNED = 1_000
-_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#[^\n]*")
+_ASSIGNED = re.compile(r"\b(\w{1,60})=(?:([\"'])([^\"'\n$`]{1,200})\2|([\w./-]{1,99})(?=[\s;&|]|$))")
+_RUN_BY_NAME = re.compile(r"\s*(?:(?:eval|(?:ba|da|z|k)?sh\s+-\w*c)\s+)?[\"']?\$(\w{1,60})\b[\"']?")
+# A program by where it lies, as in `$(which eksctl) create`.
+_LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command -v|type -P)\s+([\w.-]{1,60})\s*[)`]")
+# What is in quotes on one line is none.
+_COMMENT = re.compile(r"(?m)('[^'\n]*'|\"[^\"\n]*\")|(?:^|(?<=\s))#[^\n]*")
 # What may stand before a program: assignments, options, numbers, a list's dash, a key, a shell's words and wrappers.
 _BEFORE = re.compile(
     r"\w+=.*|-.*|[\d.]+[smhd]?|\$\S*|[\w.-]*:|!|=|(?:.*/)?(?:exec|command|time|nohup|retry"
-    r"|watch|if|then|elif|else|do|while|until|eval|tini|dumb-init|(?:ba|da|z|k|a)?sh|busybox|poetry|uv|run)"
+    r"|watch|if|then|elif|else|do|while|until|eval|tini|dumb-init|unbuffer|chronic|parallel|(?:ba|da|z|k|a)?sh|busybox|poetry|uv|run)"
 )
 # Programs that run the command after their own words: how many words stand before it, and which options take a word.
 _WRAPPERS: Mapping[str, tuple[int, str]] = {
@@ -137,8 +138,14 @@ _WRAPPERS: Mapping[str, tuple[int, str]] = {
     "gosu": (1, ""),
     "nice": (0, "n"),
     "nsenter": (0, "tSG"),
+    "ionice": (0, "cn"),
     "runuser": (0, "ugGw"),
+    "script": (0, ""),
     "setsid": (0, ""),
+    "stdbuf": (0, ""),
+    "strace": (0, "eoPpsu"),
+    "systemd-run": (0, "uptE"),
+    "taskset": (1, ""),
     "ssh": (1, "BbcDEeFIiJLlmOoPpQRSWw"),
     "sshpass": (0, "pfd"),
     "su": (1, "gGw"),
@@ -184,17 +191,18 @@ def _end(text: str, at: int) -> int:
 
 
 def _run(text: str) -> Iterator[tuple[Command, str]]:
-    if " " in text and _program().search(text):
+    if (" " in text or "\t" in text) and _program().search(text):
         spend(len(text))
-        here = _HERE.search(text) is not None
         joined = text.replace("\\\n", " ")
         joined = _FILLED.sub(_as_variable, joined) if "{" in joined else joined
-        given = {found[1]: found[3] for found in islice(_ASSIGNED.finditer(joined), _MOST_ASSIGNED)}
-        for part in _ENDS.split(_COMMENT.sub("", joined) if "#" in joined else joined):
+        joined = _LOOKED_UP.sub(r"\1", joined)
+        given = {name: quoted or bare for name, _, quoted, bare in _ASSIGNED.findall(joined)} if "$" in joined else {}
+        here = _HERE.search(text) is not None
+        for part, from_elsewhere in _parts(_bare(joined)):
             named = _RUN_BY_NAME.match(part) if given else None
             line = f"{given[named[1]]} {part[named.end() :]}" if named and named[1] in given else part
             if _wanted().search(line) and _program().search(line):
-                yield from _one(line, here)
+                yield from _one(line, here and not from_elsewhere)
     if "(" in text:
         answer, name = called(text)
         if answer:
@@ -209,13 +217,34 @@ def _run(text: str) -> Iterator[tuple[Command, str]]:
         yield _CALLED, f"writes to the API of {kind}"
 
 
+def _bare(text: str) -> str:
+    """Return a script without its comments."""
+    return _COMMENT.sub(lambda match: match[1] or "", text) if "#" in text else text
+
+
+def _parts(script: str) -> Iterator[tuple[str, bool]]:
+    """Yield each command, and whether it gets its standard input from a file, an address or a program."""
+    reads = here = False  # of the pipe so far
+    pieces = _ENDS.split(script)
+    for place in range(0, len(pieces), 2):
+        part = pieces[place]
+        if place and pieces[place - 1] == "|":
+            before = pieces[place - 2]
+            reads = reads if place > 2 and pieces[place - 3] == "|" else _READS.search(before) is not None
+            here = here or _HERE.search(before) is not None
+            yield part, reads and not here
+        else:
+            reads = here = False
+            yield part, _FROM_FILE.search(part) is not None and not _HERE.search(part)
+
+
 def _as_variable(match: re.Match[str]) -> str:
     return f"${match[1] or 'VALUE'}"
 
 
 def _writes_to_cloud(text: str) -> str:
     """Return what of a cloud's API a script writes to that makes nodes; empty for nothing."""
-    given = _COMMENT.sub("", text.replace("\\\n", " ")) if _CLOUDS_API.search(text) else ""
+    given = _bare(text.replace("\\\n", " ")) if _CLOUDS_API.search(text) else ""
     for found in _CLOUDS_API.finditer(given):
         spend(_AROUND)
         if exhausted():
@@ -228,7 +257,7 @@ def _writes_to_cloud(text: str) -> str:
 
 def _edits_taints(text: str) -> bool:
     """Say whether a script edits the taints of nodes, unless the taint of GPUs is among them after it."""
-    given = _COMMENT.sub("", text.replace("\\\n", " "))
+    given = _bare(text.replace("\\\n", " "))
     for found in _TAINTS.finditer(given):
         spend(_AROUND)
         if exhausted():
@@ -287,6 +316,13 @@ _CALLED, _APPLIED = Command("", COMMAND, "", ""), Command("", ELSEWHERE, "", "")
 _STDIN = frozenset({"-", "-f-", "/dev/stdin", "--filename=-"})
 # Then what is applied stands in the text itself, where readers of objects find it.
 _HERE = re.compile(r"<<|\b(?:echo|printf)\s+(?:-\w+\s+)*[\"']?[^\s$\"'-]")
+
+
+_FROM_FILE = re.compile(r"(?<![<>])<\s*[\w./~$\"'-]")
+_READS = re.compile(
+    r"\A\s*(?:sudo\s+)?(?:(?:/\S*/)?(?:curl|wget|aws|gsutil|gcloud|az|git|python[\d.]*|ruby|perl|node|jsonnet|ytt|cue)"
+    r"(?![\w.-])|(?:cat|sed|yq|jq|zcat|gunzip)\s[^|]*\w\.\w+|envsubst\s*<)"
+)
 
 
 @lru_cache(maxsize=10_000)

@@ -8,7 +8,7 @@ import yaml
 
 from gpupools.policies.documents.judging import Judged
 from gpupools.policies.script_calls import called, calls
-from gpupools.policies.script_commands import COMMAND, ELSEWHERE, command_line, run
+from gpupools.policies.script_commands import COMMAND, ELSEWHERE, HERE, command_line, run
 
 CURL = "curl -X {} 'https://{}' -d @pool.json"
 GKE = "container.googleapis.com/v1/projects/p/locations/l/clusters/c/nodePools"
@@ -56,6 +56,18 @@ MAKES = [
     'EKSCTL="/opt/eksctl"\n"${EKSCTL}" create nodegroup',
     "eksctl --region ${REGION:-eu-west-1} create nodegroup",
     "aws eks --region {{ .Values.region }} create-nodegroup",
+    'echo " # "; eksctl create nodegroup -c c',
+    "curl 'https://example.com/#top' -o a; eksctl create nodegroup",
+    "eksctl\tcreate\tnodegroup",
+    "parallel eksctl create nodegroup ::: a",
+    "strace -f -e open eksctl create nodegroup",
+    "systemd-run eksctl create nodegroup",
+    'script -c "eksctl create nodegroup" /dev/null',
+    "$(which eksctl) create nodegroup",
+    "`command -v eksctl` create nodegroup",
+    "EKSCTL=eksctl; $EKSCTL create nodegroup",
+    'A="eksctl create nodegroup"; eval $A',
+    'A="eksctl create nodegroup"; bash -c "$A"',
     # Any key of a taint
     "kubectl taint nodes ${NODE} dedicated-",
     "kubectl taint nodes n1 dedicated-",
@@ -95,6 +107,9 @@ NEITHER = [
     "dyn.Resource(gvr).List(ctx, opts)",
     "az aksarc nodepool list",
     "gcloud compute instances list; az vm list; rke version; flux get kustomizations",
+    "# don't\n# eksctl create nodegroup isn't run",
+    "it's # eksctl create nodegroup",
+    "EKSCTL=kubectl; $EKSCTL get nodes",
     "Write-Host New-EKSNodegroup -ClusterName c",
     "docker run alpine echo eksctl create nodegroup",
     "docker build -t eksctl create nodegroup",
@@ -125,6 +140,27 @@ spec:
 )
 def test_what_makes_nodes_is_found_wherever_it_stands(scripts: list[str], answers: list[str]) -> None:
     assert {text: [row.answer for row, _ in run(text)] for text in scripts} == dict.fromkeys(scripts, answers)
+
+
+ELSEWHERE_THOUGH = [
+    "echo installing\ncurl -s https://example.com/pool.yaml | kubectl apply -f -",
+    "cat <<EOF > /etc/x\na\nEOF\ncat /opt/pool.yaml | sed s/a/b/ | kubectl apply -f -",
+    "kubectl apply -f - < pool.yaml; echo ok",
+    "python3 pool.py | kubectl apply -f -; echo ok",
+]
+IN_SIGHT = [
+    "cat <<EOF | envsubst | kubectl apply -f -\nkind: A\nEOF",
+    "kubectl apply -f - <<EOF\nkind: A\nEOF",
+    "{ cat <<EOF\nkind: A\nEOF\n} | kubectl apply -f -",
+    "cat <<EOF |\nkind: A\nEOF\nkubectl apply -f -",
+    'echo "kind: A" | kubectl apply -f -',
+    'A=$(cat <<EOF\nkind: A\nEOF\n)\necho "$A" | kubectl apply -f -',
+]
+
+
+@pytest.mark.parametrize(("scripts", "answer"), [(ELSEWHERE_THOUGH, ELSEWHERE), (IN_SIGHT, HERE)], ids=["not", "here"])
+def test_what_is_applied_is_in_sight_where_its_own_pipe_has_it(scripts: list[str], answer: str) -> None:
+    assert {text: [row.answer for row, _ in run(text)] for text in scripts} == {text: [answer] for text in scripts}
 
 
 def test_every_call_is_found_in_the_spelling_of_any_language_beside_what_tells_it() -> None:
