@@ -26,12 +26,17 @@ _ASSIGNED = re.compile(r"\b(\w{1,60}) ?= ?(\S{1,300})")
 
 _SHELLS = r"(?:ba|da|z|k|a)?sh"
 _FETCH = re.compile(
-    r"(?<![\w.-])(?:(?:curl|wget|aria2c|axel|s5cmd|azcopy|rclone|rsync|scp|sftp|oras)(?![\w./-])"
+    r"(?<![\w.-])(?:(?:curl|wget|aria2c|axel|s5cmd|azcopy|rclone|sftp|nc|ncat|oras|skopeo|crane)(?![\w./-])"
+    r"|(?:rsync|scp)(?= .{0,300}?\w:)"
     r"|aws(?= .{0,300}? (?:cp|sync|get-object|get-parameters?(?:-by-path)?|get-secret-value)\b)"
-    r"|(?:gsutil|gcloud|mc|s3cmd|vault|consul)(?=.{0,300}? (?:cp|rsync|cat|get|sync|mirror|access)\b)"
-    r"|az(?= .{0,300}? (?:download|download-batch|copy|show)\b)"
-    r"|(?:git|gh|hg|svn)(?= .{0,300}?\b(?:clone|fetch|pull|checkout|co|export|download)\b)"
-    r"|(?:pipx?[\d.]*|uv)(?= .{0,200}?\binstall\b.{0,200}?(?:git\+| https?:)))"
+    r"|gsutil(?= .{0,300}?\b(?:cp|rsync|cat)\b)|(?:mc|s3cmd)(?= (?:cp|cat|get|sync|mirror)\b)"
+    r"|(?:vault|consul)(?= (?:kv|read)\b)"
+    r"|gcloud(?= .{0,300}?\b(?:storage (?:cp|rsync|cat)|versions access)\b)"
+    r"|az(?= .{0,300}?\b(?:download|download-batch|storage copy|keyvault secret show)\b)"
+    r"|(?:git|gh|hg|svn)(?= .{0,300}?\b(?:clone|export|download)\b)|svn(?= (?:checkout|co)\b)"
+    r"|(?:docker|podman|nerdctl)(?= (?:container )?(?:cp [\"']?[\w.$-]{1,99}:|export ))"
+    r"|ctr(?= .{0,99}?\bimages? (?:mount|export)\b)"
+    r"|(?P<package>pipx?[\d.]*|uv)(?= .{0,200}?\binstall\b.{0,200}?(?:git\+| https?:)))"
     # https://docs.python.org/3/library/urllib.request.html, and what other languages and PowerShell have.
     r"|(?P<call>\b(?:urlopen|urlretrieve|requests\.get|httpx\.get|Net::HTTP|URI\.open|LWP::)"
     r"|(?i:\b(?:DownloadString|DownloadFile|Invoke-WebRequest|Invoke-RestMethod|iwr|irm|Start-BitsTransfer"
@@ -47,7 +52,9 @@ _TAKES_SCRIPT = re.compile(
 )
 # What runs what is put in its place.
 _RUNS_INSIDE = re.compile(
-    rf"(?:\b(?:{_SHELLS}|eval|source|python[\d.]*)|(?:^|(?<=[\s;]))\.)(?: -\w+)* ?(?:<<<|<(?=\())? ?[\"']?(?:\(|\$\(|`)"
+    rf"(?:\b(?:{_SHELLS}|eval|source|python[\d.]*)|(?:^|(?<=[\s;]))\.)(?: -\w+)*"
+    r" ?(?:<<<|<(?: ?<)?(?=\())? ?[\"']?(?:\(|\$\(|`)"
+    r"|^ ?(?:(?:sudo|exec) )?(?:\$\(|`) ?$"
 )
 _INVOKES = re.compile(r"(?i)\b(?:iex|Invoke-Expression|ScriptBlock\]::Create)\b")
 _CALLS = re.compile(
@@ -56,6 +63,7 @@ _CALLS = re.compile(
 _HELD = re.compile(r"(?:^|[\s\"'])\$?([A-Za-z_]\w{0,60}) ?= ?(?=[^\n=])")
 _HELD_RUN = re.compile(
     rf"(?:\b(?:eval|source|{_SHELLS} -\w*c)|<<<|(?i:\b(?:iex|Invoke-Expression)\b)) ?[\"'(]{{0,2}}\$(\w{{1,60}})"
+    r"|^ ?(?:(?:sudo|exec) )?\$(\w{1,60})(?![\w=/])"
 )
 _VARIABLE = re.compile(r"\$(\w{1,60})")
 _INTO = re.compile(r"(?:>|\btee(?: -a)?) ?[\"']?(?:[\w.~$-]{0,99}/){0,20}([\w.~$-]{1,99})")
@@ -73,10 +81,18 @@ _ENDINGS = re.compile(r"(?:\.git|\.(?:tar|tgz|zip|gz|xz|bz2|zst|whl))+$")
 _VERSION = re.compile(r"[-_.]v?\d[\w.+-]*$")
 _HEAD = (
     rf"(?:(?<!\S)\. |^|[(|]|-\w{{0,9}}c [\"']|\b{_SHELLS}[\"'], ?"
-    rf"|\b(?:{_SHELLS}|source|exec|nohup|env|python[\d.]*|perl|ruby|node|pwsh|sudo|then|do|else|xargs"
-    r"|ansible-playbook) |(?i:-File )|\b(?:make -C|python[\d.]* -m) |\bExecStart=[-@:+!]{0,3}|@reboot )"
+    rf"|(?<![\w-])(?:{_SHELLS}|source|exec|nohup|env|python[\d.]*|perl|ruby|node|pwsh|sudo|then|do|else|xargs"
+    r"|ansible-playbook) |(?i:(?<![\w-])-File )|\b(?:make -C|python[\d.]* -m) |\bExecStart=[-@:+!]{0,3}|@reboot )"
 )
-_RUN = re.compile(rf"{_HEAD} ?(?:-\w{{1,20}} ){{0,5}}(?=[\"']?(?P<path>[^\s\"'|<>()]{{1,300}}))")
+_RUN = re.compile(
+    rf"(?P<head>{_HEAD}) ?(?:-[ug] \S{{1,60}} |-\w{{1,20}} ){{0,5}}(?=[\"']?(?P<path>[^\s\"'|<>()]{{1,300}}))"
+)
+_INTERPRETS = re.compile(
+    rf"(?:{_SHELLS}|source|\.|python[\d.]*|perl|ruby|node|pwsh|ansible-playbook|-m|File|-C)[\"',]* ?$"
+)
+_ONLY_SAYS = re.compile(r" ?(?:echo|printf|logger) [^|`>]*$")
+_IN_PATH = re.compile(r"/s?bin/([\w.-]{1,99})")
+_PLACES = re.compile(r" ?(?:sudo )?(?:cp|mv|install|ln|chmod \S{0,20}[x1357]\S{0,20}) ")
 _GOES_INTO = re.compile(r"\b(?:cd|pushd) [\"']?([^\s\"'|<>()]{1,300})")
 _IN_FOLDER = re.compile(r"(?:\./|(?!\.\./)[\w.-]{1,99}/)[\w./-]{1,200}$|[\w-]{1,99}\.(?:sh|py|yml|yaml)$|make$")
 _MOST_RUNS = 200
@@ -152,6 +168,8 @@ def may_make_a_node(script: str, at_login: str = "") -> bool:
 
 def _plain(script: str) -> str:
     """Return a script with each command in one line, one blank between words, and variables without braces."""
+    script = re.sub(r"\{\{-? ?[.$]?([\w.]{1,60})[^{}\n]{0,100}\}\}", r"$\1", script)
+    script = re.sub(r"\|[ \t]*\n\s*", "| ", script)  # a pipe goes on in the next line
     return re.sub(r"[ \t]+", " ", script.replace("\\\n", " ").replace("${", "$").replace("}", ""))
 
 
@@ -166,7 +184,7 @@ def _run(commands: list[str]) -> Iterator[tuple[str, str]]:
         elif _runs_at_once(command, fetch):
             yield command, command
         else:
-            here.fetch(command, fetch.start())
+            here.fetch(command, fetch.start(), package=fetch["package"] is not None)
 
 
 def _runs_at_once(command: str, fetch: re.Match[str]) -> bool:
@@ -186,15 +204,17 @@ class _Fetched:
         self.files: dict[str, str] = {}
         """By file or folder."""
         self.folders: set[str] = set()
+        self.programs: set[str] = set()
+        """Those of them that run by their name alone."""
         self.here: list[str] = []
         """What lies where the script is, or where it went, by names that are not known."""
 
     def run_by(self, command: str) -> Iterator[str]:
         """Yield where that comes from which a command runs."""
-        for match in _RUN.finditer(command) if self.files else ():
+        for match in _RUN.finditer(command) if self.files and not _ONLY_SAYS.match(command) else ():
             *above, name = re.split(r"[/\\]", match["path"])
             known = next((one for one in above if one in self.folders), name if above or len(name) > 1 else "")
-            if known in self.files:
+            if known in self.files and (above or known in self.programs or _INTERPRETS.search(match["head"])):
                 yield self.files[known]
             elif _IN_FOLDER.match(match["path"]):
                 yield from self.here
@@ -203,25 +223,29 @@ class _Fetched:
             del self.here[:-_MOST_HERE]
         if not self.held:
             return
-        names = [match[1] for match in _HELD_RUN.finditer(command)]
+        names = [match[1] or match[2] for match in _HELD_RUN.finditer(command)]
         for call in _CALLS.finditer(command):
             names += re.findall(r"\w+", command[call.end() : call.end() + _MOST_ARGUMENT])
         if any(map(_TAKES_SCRIPT.match, command.split("|")[1:])):
             names += _VARIABLE.findall(command)
         yield from (self.held[name] for name in names if name in self.held)
 
-    def fetch(self, command: str, at: int) -> None:
+    def fetch(self, command: str, at: int, *, package: bool) -> None:
         """Take what a command fetches.
 
         Args:
             command: All of it.
             at: Where it says so.
+            package: Whether it installs programs.
         """
         first, *rest = command[at:].split("|")
         if assigned := _HELD.search(command[:at]):
             self.held[assigned[1]] = command
         names = _names(first)
         self.folders.update(names)
+        if package:
+            self.programs.update(names)
+        self.programs.update(_IN_PATH.findall(command))
         if first.rstrip("\"') ").endswith(" ."):
             self._lies_here(command)
         for stage in rest:
@@ -236,10 +260,14 @@ class _Fetched:
         origin = next((self.held[name] for name in _VARIABLE.findall(command) if name in self.held), "")
         if origin:
             self.files |= dict.fromkeys(_INTO.findall(command), origin)
-        elif self.files and _UNPACKS.search(command):
-            origin = next((self.files[name] for name in _names(command) if name in self.files), "")
-            if origin:
+        elif self.files and (_UNPACKS.search(command) or _PLACES.match(command)):
+            names = re.findall(r"[\w.$~+-]+", command)
+            origin = next((self.files[name] for name in names if name in self.files), "")
+            if origin and _UNPACKS.search(command):
                 self._unpacked(command, origin)
+            elif origin:
+                self.files |= dict.fromkeys(_names(command), origin)
+                self.programs.update(_names(command))
 
     def _unpacked(self, command: str, origin: str) -> None:
         names = _names(command)
