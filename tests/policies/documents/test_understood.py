@@ -1550,3 +1550,18 @@ def test_bytes_that_are_named_like_a_text_are_worth_a_word(name: str, raw: bytes
     given = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "binaryData": data}
 
     assert found(judge(given)) == wanted
+
+
+@pytest.mark.parametrize("deep", [600, 900])
+def test_a_template_that_is_nested_too_deeply_is_not_understood(deep: int, judge: Judge) -> None:
+    nested: Any = []
+    for _ in range(deep):
+        nested = [nested]
+    resources = {
+        "A": {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": {"X": nested}}},
+        "B": {"Type": "AWS::AutoScaling::AutoScalingGroup", "Properties": {"LaunchTemplate": nested}},
+    }
+
+    body = json.dumps({"Resources": resources})
+
+    assert found(judge(plan("aws_cloudformation_stack", {"template_body": body}))) == NOT_UNDERSTOOD

@@ -50,6 +50,8 @@ _MOST_CONDITIONS = 50
 """That lead to each other."""
 _CHARACTERS_PER_VALUE = 100
 """Characters that are put together while one value is looked at."""
+_DEEPEST = 100
+"""Of values inside each other, which are read by recursion."""
 _MOST_STEPS = 10
 """Stacks inside each other."""
 _OWN_KEYS = ("Labels", "Tags")
@@ -340,9 +342,25 @@ def _template(properties: Mapping[str, Any]) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=16)  # the same body is asked for by each of the readers
 def _parsed(body: str) -> Any:
-    """Parse JSON, or YAML with CloudFormation's tags; nothing where it is neither."""
+    """Parse JSON, or YAML with CloudFormation's tags; nothing where it is neither, or nested too deeply to be read."""
     if len(body) > _MOST_CHARACTERS:
         return None
+    parsed = _loaded(body)
+    return None if _is_deep(parsed) else parsed
+
+
+def _is_deep(value: Any) -> bool:
+    """Say whether values are nested beyond the limit; what several aliases bring in is looked at once a level."""
+    level = {id(value): value}
+    for _ in range(_DEEPEST):
+        inside = (one.values() if isinstance(one, Mapping) else one if is_list(one) else () for one in level.values())
+        level = {id(item): item for items in inside for item in items if isinstance(item, Mapping) or is_list(item)}
+        if not level:
+            return False
+    return True
+
+
+def _loaded(body: str) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):
