@@ -62,11 +62,12 @@ _TALOS = re.compile(r"(?m)\A(?=[\s\S]{0,20000}?^version:\s*[\"']?v1alpha1)[\s\S]
 _MENTIONS = re.compile(r"registerWithTaints|register-with-taints|node-taint|\btaints?\b", re.IGNORECASE)
 _JINJA = re.compile(r"##\s*template:\s*jinja[^\n]*\n\s*", re.IGNORECASE)
 # The longer words first. cloudinit/handlers/__init__.py of canonical/cloud-init, `INCLUSION_TYPES_MAP`.
-_CLOUD_INIT: Mapping[str, tuple[str, tuple[str, ...]]] = {
-    "archive": ("text/cloud-config-archive", ("#cloud-config-archive",)),
-    "cloud_config": ("text/cloud-config", ("#cloud-config",)),
-    "remote": ("text/x-include-url", ("#include",)),
-    "script": ("text/x-shellscript", ("#!", "#cloud-boothook", "<powershell>")),
+_CLOUD_INIT: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "archive": (("text/cloud-config-archive",), ("#cloud-config-archive",)),
+    "patch": (("text/cloud-config-jsonp",), ("#cloud-config-jsonp",)),
+    "cloud_config": (("text/cloud-config",), ("#cloud-config",)),
+    "remote": (("text/x-include-url", "text/x-include-once-url"), ("#include",)),
+    "script": (("text/x-shellscript",), ("#!", "#cloud-boothook", "<powershell>")),
 }
 _RANCHER = re.compile(r"/rancher/(?:k3s|rke2)/config\.yaml")
 _OBJECT = re.compile(r"[\"']?(?:apiVersion|kind)[\"']?\s*:")
@@ -93,7 +94,7 @@ class UserData:
     self_managed: bool = False
     """True when it joins by itself (kubeadm, k3s, RKE2), which no node of a managed group of EKS does."""
     may_join: bool = False
-    """True when it runs a script from an address, and words say that this makes a node."""
+    """True when it runs what is not here and may make it a node."""
     opaque: bool = False
     """True when a part of it is not here, such as a script from an address."""
     sharing: SharingFacts | None = None
@@ -159,8 +160,8 @@ class _Reading:
         """Read one part, as cloud-init, nodeadm or Bottlerocket would take it."""
         self.found.opaque = self.found.opaque or _is_broken(body)
         body = _JINJA.sub("", body.lstrip(), count=1)
-        for known, (type_, words) in _CLOUD_INIT.items():
-            if mime == type_ or body.startswith(words):
+        for known, (types, words) in _CLOUD_INIT.items():
+            if mime in types or body.startswith(words):
                 getattr(self, f"_{known}")(body)
                 return
         if kind == "toml":
@@ -200,6 +201,16 @@ class _Reading:
     def _remote(self, body: str) -> None:
         self.found.opaque = True
 
+    def _patch(self, body: str) -> None:
+        """Read a JSON patch of a configuration, whose commands stand in its values."""
+        for step in (one for document in self._documents(body) for one in (document if is_list(document) else [])):
+            place, value = text(at(step, "path")).strip("/").partition("/")[0], at(step, "value")
+            if place in ("bootcmd", "runcmd"):
+                self._listed(value)
+            elif place == "write_files":
+                for one in value if is_list(value) else [value]:
+                    self._written_by(one)
+
     def _archive(self, body: str) -> None:
         for item in (one for document in self._documents(body) for one in (document if is_list(document) else [])):
             content = item if isinstance(item, str) else text(at(item, "content"))
@@ -214,10 +225,21 @@ class _Reading:
             self._listed(at(document, "bootcmd"))
             files = at(document, "write_files")
             for one in files if is_list(files) else []:
-                self._written(text(at(one, "path")), text(at(one, "content")), text(at(one, "encoding")))
+                self._written_by(one)
+            self._listed(at(document, "snap.commands"))
             self._listed(at(document, "runcmd"))  # the last of them: config/cloud.cfg.tmpl of canonical/cloud-init
 
+    def _written_by(self, one: Any) -> None:
+        """Read an item of `write_files`, whose content may come from an address."""
+        path, address = text(at(one, "path")), text(at(one, "source.uri"))
+        if address:
+            self.scripts.append(f"curl -o {path} {address}")
+        self._written(path, text(at(one, "content")), text(at(one, "encoding")))
+
     def _listed(self, commands: Any) -> None:
+        """Read commands in a list, or as values of a map, each as text or as words."""
+        if isinstance(commands, Mapping):
+            commands = list(commands.values())
         for command in commands if is_list(commands) else [commands]:
             if is_list(command):  # words that no shell takes apart, so there is no comment among them
                 self._commands(" ".join(str(word) for word in command))
