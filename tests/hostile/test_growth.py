@@ -63,7 +63,44 @@ def several(one: str, times: int) -> str:
     return "---\n".join(one % number if "%" in one else one for number in range(times))
 
 
+RUNS = {
+    "mode": "data",
+    "type": "external",
+    "expressions": {"program": {"constant_value": ["sh", "-c", "eksctl get nodegroup"]}},
+}
+ARM = {"$schema": "https://schema.management.azure.com/schemas/2019-04-01/deploymentTemplate.json#"}
+AGENT_POOL = "Microsoft.ContainerService/managedClusters/agentPools"
+
+
+def programs(number: int) -> str:
+    listed = [{**RUNS, "name": f"a{each}", "address": f"data.external.a{each}"} for each in range(number)]
+    plan = {"format_version": "1.2", "resource_changes": [], "configuration": {"root_module": {"resources": listed}}}
+    return json.dumps(plan)
+
+
+def loops(number: int) -> str:
+    size = "[if(equals(copyIndex(), 1), 'a', concat('b', variables('b')))]"
+    loop = {"type": AGENT_POOL, "copy": {"name": "l", "count": 10}, "properties": {"vmSize": size}}
+    return json.dumps({**ARM, "variables": {"b": "c"}, "resources": [loop] * number})
+
+
+def conditions(number: int) -> str:
+    size = {"Fn::If": ["C0", {"Fn::Sub": "${P}"}, {"Fn::Join": ["", ["a", {"Ref": "P"}]]}]}
+    each = {"Fn::Or": [{"Condition": "C1"}, {"Fn::Equals": [{"Ref": "P"}, "a"]}]}
+    group = {"Type": "AWS::EKS::Nodegroup", "Condition": "C0", "Properties": {"InstanceTypes": [size]}}
+    return json.dumps(
+        {
+            "Parameters": {"P": {"Type": "String", "Default": "m5.large"}},
+            "Conditions": {f"C{place}": {"Fn::And": [each, each]} for place in range(20)},
+            "Resources": {f"G{place}": group for place in range(number)},
+        }
+    )
+
+
 FILES: dict[str, tuple[Callable[[int], str], int]] = {
+    "programs of data sources": (programs, 500),
+    "loops of ARM": (loops, 100),
+    "conditions of CloudFormation": (conditions, 100),
     "objects of one name": (lambda n: several(CONFIG_MAP.replace("%s", "same"), n), 500),
     "pools of one name": (lambda n: several(POOL.replace("%s", "same"), n), 100),
     "pools": (lambda n: several(POOL.replace("%s", "p%d"), n), 100),

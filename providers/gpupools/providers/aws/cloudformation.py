@@ -392,6 +392,7 @@ class _Inputs:
     def __init__(self, known: Known) -> None:
         self.known = known
         self.left = _MOST_VALUES
+        self.held: dict[str, bool | None] = {}
 
     def of(self, value: Any, own: bool = False) -> Any:
         """Return a value in Pulumi's names; `own` for a map whose keys stay."""
@@ -456,7 +457,10 @@ class _Inputs:
         if self.left < 0 or depth > _MOST_CONDITIONS:
             return None
         if isinstance(condition, str):
-            return self.holds(self.known.conditions.get(condition), depth + 1)
+            if condition not in self.held:
+                self.held[condition] = None  # those that lead round in a circle end here
+                self.held[condition] = self.holds(self.known.conditions.get(condition), depth + 1)
+            return self.held[condition]
         if not isinstance(condition, Mapping) or len(condition) != 1:
             return None
         ((key, inner),) = condition.items()
