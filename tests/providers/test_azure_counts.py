@@ -1,5 +1,6 @@
 """How many nodes an update of an AKS pool asks for: what runs, where an autoscaler may have moved the number."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +19,7 @@ URN = f"urn:pulumi:dev::gpupools::gpupools:index:GpuNodePool${TOKEN}::%s"
 
 
 def declare(
-    made: PoolPlan, state: dict[str, Any], answers: Any = None
+    made: PoolPlan, state: dict[str, Any], answers: Any = None, group: Any = lambda: "ml-dev"
 ) -> tuple[dict[str, Any], pulumi.ResourceOptions]:
     """Return the inputs of the pool and the options that it is declared with."""
     seen: list[pulumi.ResourceOptions] = []
@@ -27,7 +28,9 @@ def declare(
         seen.append(args.opts)
 
     watched = pulumi.ResourceOptions(transformations=[look])
-    (pool,) = run(lambda: create_pool("serve-train", made, ADDRESSES, watched), state, answers)
+    (pool,) = run(
+        lambda: create_pool("serve-train", made, {**ADDRESSES, "resource_group": group()}, watched), state, answers
+    )
     (options,) = seen
     return dict(pool.inputs), options
 
@@ -71,6 +74,23 @@ def test_a_pool_that_changes_is_sent_with_the_number_that_runs(changed: dict[str
 
 def test_where_the_cloud_does_not_say_how_many_run_the_pool_is_asked_before_an_update() -> None:
     inputs, options = declare(plan(gpu="T4"), left(maxCount=9), {GET: {}})
+
+    assert inputs["count"] == 0
+    assert options.ignore_changes == ["count"]
+    assert hooked(options)
+
+
+def not_known_yet() -> pulumi.Output[Any]:
+    """Return an output of a resource that is not there yet, as in a preview; only while a program runs."""
+    known: asyncio.Future[Any] = asyncio.Future()
+    known.set_result(None)
+    is_known: asyncio.Future[bool] = asyncio.Future()
+    is_known.set_result(False)
+    return pulumi.Output(set(), known, is_known)
+
+
+def test_a_pool_whose_cluster_is_not_known_yet_asks_nobody() -> None:
+    inputs, options = declare(plan(gpu="T4"), left(maxCount=9), group=not_known_yet)
 
     assert inputs["count"] == 0
     assert options.ignore_changes == ["count"]
