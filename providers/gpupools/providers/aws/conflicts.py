@@ -415,9 +415,11 @@ def _pinned_image(wish: Wish) -> Iterator[Problem]:
     if image is BOTTLEROCKET:
         # 1.54.0-5043decc
         pinned = re.match(r"v?(\d+)\.(\d+)\.", str(given or ""))
-        for key in _bottlerocket_keys(wish) if pinned else ():
+        if pinned is None:
+            return
+        for key in _bottlerocket_keys(wish):
             least = BOTTLEROCKET_SINCE[key]
-            if pinned and (int(pinned[1]), int(pinned[2])) < least:
+            if (int(pinned[1]), int(pinned[2])) < least:
                 what = f"{given} does not know {key}, which Bottlerocket has since {least[0]}.{least[1]}"
                 yield Problem(where, what, "take a later release, or leave it out", _BOTTLEROCKET_RELEASES)
 
