@@ -17,6 +17,7 @@ _GIVEN = re.compile(r"\b(?:KUBE|K8S|EKS|CLUSTER|JOIN|API_?SERVER)\w*=")
 # Installers of tools and of servers, which make no node of another cluster unless a word says that they join.
 _INSTALLERS = re.compile(
     r"get\.(?:k3s|rke2|docker|helm)\.|get-helm|kustomize|nodesource|\bk3d|kubectl|\beksctl|awscli|aws/install"
+    r"|minikube|kind\.sigs\.|\bk9s|krew|crictl"
 )
 _JOINS = re.compile(r"(?<![a-z])join(?!\()", re.IGNORECASE)
 _INSTALLS = re.compile(r"install|setup", re.IGNORECASE)
