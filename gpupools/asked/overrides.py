@@ -166,7 +166,7 @@ def idle_overrides(pool: Path, overrides: Mapping[str, Any], clouds: Iterable[st
     for name in overrides:
         at: Path = (*pool, "overrides", name)
         if name not in names:
-            problems.append(Problem(at, f"no cloud is called {shown(name)}", nearest(name, names)))
+            problems.append(Problem(at, f"no cloud is called {shown(name)}", nearest(name, names), of_key=True))
         elif name not in used:
             problems.append(Problem(at, f"none of the pool's clusters is on {name}", "leave it out"))
     return problems

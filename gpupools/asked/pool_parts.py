@@ -125,8 +125,8 @@ class Network(Strict):
     """EC2 security groups of the nodes' interfaces; with any, EKS no longer adds the cluster's own."""
     gpu_networks: list[GpuNetwork] = []
     """GKE, A3 High: a network for each GPUDirect-TCPX interface, in their order; other machines' networks GKE makes."""
-    max_pods: int | None = Field(default=None, ge=8, le=256)
-    """Most pods of one node."""
+    max_pods: int | None = Field(default=None, ge=1)
+    """Most pods of one node: 8 to 256 on EKS and GKE, 10 to 250 on AKS."""
 
 
 class Security(Strict):

@@ -59,14 +59,15 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(given: argparse.Namespace) -> int:
-    outside = [(path, problem) for path, problem in links_out([*given.files, given.out], given.within)]
+    outside = dict(links_out([*given.files, given.out], given.within))
     try:
-        if outside:
-            raise Rejected(replace(problem, path=(str(path),)) for path, problem in outside)
-        _refuse_to_overwrite(given.out)
-        pools = _read(given.files, given.cloud)
+        problems = [replace(problem, path=(str(path),)) for path, problem in outside.items()]
+        problems += _unwritable(given.out) if given.out not in outside else ()
+        pools = _read([path for path in given.files if path not in outside], given.cloud, problems)
         served = {"device_plugin": given.device_plugin, "gpu_operator": given.gpu_operator}
         config = _config(pools, {key: value for key, value in served.items() if value}, given.team)
+        if problems:
+            raise Rejected([*problems, *_refused(pools, config)])
         _fit(pools, config)
         _refuse_pools_of_another_stack(pools, config, given.out, given.within)
         _write(given.out, config)
@@ -164,13 +165,23 @@ def _word(path: str, value: Any) -> str:
     return "(not set)" if value is None else told if told is not value else json.dumps(value, ensure_ascii=False)
 
 
-def _refuse_to_overwrite(out: Path) -> None:
+def _unwritable(out: Path) -> Iterator[Problem]:
     if out.exists() or out.is_symlink():
-        raise Rejected([Problem((str(out),), "is there already", "name a file that is not")])
+        yield Problem((str(out),), "is there already", "name a file that is not")
     if not out.parent.is_dir():
-        raise Rejected([Problem((str(out),), "is in no folder that is there", "make the folder first")])
+        yield Problem((str(out),), "is in no folder that is there", "make the folder first")
     if not re.fullmatch(r"Pulumi\.[A-Za-z0-9_.-]+\.yaml", out.name):
-        raise Rejected([Problem((str(out),), "is no name of a stack file", "write Pulumi.<stack>.yaml")])
+        yield Problem((str(out),), "is no name of a stack file", "write Pulumi.<stack>.yaml")
+
+
+def _refused(pools: Sequence[_Pool], config: dict[str, Any]) -> Sequence[Problem]:
+    """Return why the pools that can be read cannot be said by the keys of one, where something else is wrong too."""
+    try:
+        if pools:
+            _accepted(pools, config)
+    except Rejected as rejected:
+        return rejected.problems
+    return ()
 
 
 def _refuse_pools_of_another_stack(
@@ -201,13 +212,15 @@ def _refuse_pools_of_another_stack(
 # --- reading ---
 
 
-def _read(files: Iterable[Path], only: str | None) -> list[_Pool]:
+def _read(files: Iterable[Path], only: str | None, problems: list[Problem]) -> list[_Pool]:
     """Read every pool of every file.
 
-    Raises:
-        Rejected: Every reason why one cannot be taken over.
+    Args:
+        files: The files.
+        only: The cloud of which they have to be; None for any.
+        problems: Takes every reason why one cannot be taken over.
     """
-    problems: list[Problem] = []
+    before = len(problems)
     pools: list[_Pool] = []
     others: dict[str, Mapping[str, Any]] = {}
     for path in files:
@@ -215,7 +228,9 @@ def _read(files: Iterable[Path], only: str | None) -> list[_Pool]:
         try:
             found = list(_found(path, others))
         except Rejected as rejected:
-            problems += [replace(each, path=(str(path), *each.path)) for each in rejected.problems]
+            problems += [
+                replace(each, path=(str(path), *each.path), fix=each.fix or _TAKEN) for each in rejected.problems
+            ]
             continue
         if not found and len(others) == told:
             problems.append(Problem((str(path),), "holds no node pool of a cloud that is known here", _TAKEN))
@@ -229,7 +244,7 @@ def _read(files: Iterable[Path], only: str | None) -> list[_Pool]:
                 continue
             pools.append(_Pool(str(path), cloud, outside, one))
     pools = list(_with_what_they_refer_to(pools, others, problems))
-    if not pools and not problems:
+    if not pools and len(problems) == before:
         problems.append(Problem((), "none of the files holds a node pool with GPUs", _TAKEN))
     seen: dict[tuple[Any, ...], str] = {}
     for pool in pools:
@@ -237,8 +252,6 @@ def _read(files: Iterable[Path], only: str | None) -> list[_Pool]:
         if at in seen:
             problems.append(Problem((pool.source, pool.found.name), f"stands in {seen[at]} too", "name it once"))
         seen[at] = pool.source
-    if problems:
-        raise Rejected(problems)
     return pools
 
 

@@ -22,10 +22,10 @@ from gpupools.commands.schema import stack_schema
 from gpupools.commands.stack_text import cluster_schema, stack_text
 from gpupools.commands.words import examples, whole_number, wrong_words
 from gpupools.environment.check import CheckedFile, check_stack_file
-from gpupools.environment.stack import parse_cluster
+from gpupools.environment.stack import bad_key, parse_cluster, plan_config
 from gpupools.known.gpus import match_gpu_model, nearest_gpu_model
 from gpupools.known.mig import profiles
-from gpupools.planned.cloud import Cloud
+from gpupools.planned.cloud import Cloud, close_clouds
 from gpupools.providers import clouds
 
 _ENV = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -76,19 +76,24 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--replicas", type=whole_number, metavar="N", help="containers that share one GPU")
     parser.add_argument("--profile", metavar="PROFILE", help="MIG profile, e.g. 1g.10gb")
     parser.add_argument("--team", metavar="TEAM", help="whose pods share a GPU by time-slicing or MPS")
+    parser.add_argument("--zones", type=_listed, metavar="ZONES", help="zones of the nodes, with commas")
     parser.add_argument("--capacity", metavar="MODE", help="e.g. spot; left out: on-demand")
     parser.add_argument("--capacity-name", metavar="NAME", help="the reservation or capacity block")
     parser.add_argument("--software", metavar="NAME", help="who brings driver and device plugin, e.g. gpu-operator")
     parser.add_argument("--pool", metavar="NAME", help="key of the pool; left out: the GPU model, or gpus")
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="left out: among the project's stack files")
-    parser.set_defaults(run=lambda given: _run(parser, given))
+    parser.set_defaults(run=lambda given: _run(parser, given), described=[])
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def _run(parser: argparse.ArgumentParser, given: Given) -> int:
     answers = _Answers()
     try:
         if given.project:
-            others = (key for key in vars(given) if key not in ("env", "project", "run", "command"))
+            others = (key for key in vars(given) if key not in ("env", "project", "run", "command", "described"))
             if given.env == "" or any(getattr(given, key) != parser.get_default(key) for key in others):
                 parser.error("--project takes a folder and nothing else")
             make_project(Path(given.env if given.env is not None else "."))
@@ -99,9 +104,10 @@ def _run(parser: argparse.ArgumentParser, given: Given) -> int:
         try:
             asked = _asked(given, answers)
         except Rejected as rejected:
-            raise Rejected([*nowhere, *rejected.problems]) from None
+            told = [*nowhere, *rejected.problems]
+            raise Rejected([*told, *(() if answers.can_ask else _besides(given, told))]) from None
         if file is None:
-            raise Rejected(nowhere)
+            raise Rejected([*nowhere, *_besides(given, nowhere)])
         checked = _written(given.env, file, *asked)
     except Rejected as rejected:
         for problem in rejected.problems:
@@ -233,6 +239,7 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, Mapping[str, Any], s
     ]
     answers.stop_if_wrong()
     described = [_described(name) for name in given.describe]
+    given.described = [item for _, keys in described for item in keys.items()]
     named = {cloud for cloud, _ in described}
     if len(named) > 1:
         what = f"are clusters of {' and '.join(sorted(named))}"
@@ -260,6 +267,48 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, Mapping[str, Any], s
     named_after = re.sub(r"-[0-9]+gb$", "", pool["gpu"].casefold()) if "gpu" in pool else "gpus"
     key = given.pool or named_after
     return cloud, cluster, key, pool
+
+
+def _besides(given: Given, told: Sequence[Problem]) -> Iterator[Problem]:
+    """Yield what else is wrong with the flags: what a stack file made of them is refused for."""
+    flags = {str(problem.path[0]) for problem in told if problem.path}
+    sets = dict(pair.split("=", 1) for pair in given.keys if "=" in pair)
+    near = [given.cloud] if given.cloud in clouds() else close_clouds(given.cloud, clouds())
+    cloud = clouds()[near[0]] if len(near) == 1 else None
+    if cloud is not None:
+        known = cloud.cluster.model_fields.keys() - {"cloud"}
+        sets = {key: _value(cloud, key, value) for key, value in sets.items() if key in known}
+    cluster = {**dict(given.described), **sets, "cloud": given.cloud}
+    cluster |= {"name": given.cluster} if given.cluster is not None else {}
+    cluster |= {"kubeconfig": {"path": given.kubeconfig}} if given.kubeconfig is not None else {}
+    pool = {
+        "gpu": given.gpu,
+        "instance_type": given.instance_type,
+        "gpus_per_node": given.gpus_per_node,
+        "nodes": {"max": given.max_nodes},
+        "zones": given.zones,
+        "capacity": {"mode": given.capacity, "name": given.capacity_name},
+        "software": given.software,
+        "sharing": {"mode": given.sharing, "replicas": given.replicas, "profile": given.profile},
+        "trust": {"team": given.team},
+    }
+    pools = {given.pool or "gpus": {"clusters": ["new"], **_given(pool)}}
+    config = {"clusters": {"new": _given(cluster)}, "pools": pools}
+    try:
+        plan_config(config, clouds())
+    except Rejected as rejected:
+        unread = cloud is None or (given.describe and not given.described)
+        for problem in rejected.problems:
+            flagged = _with_flag(problem)
+            flag = str(flagged.path[0]) if flagged.path else ""
+            if flag.startswith("--") and flag not in flags and not (unread and problem.path[0] == "clusters"):
+                yield flagged
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys that have a value, and those with a value inside."""
+    inner = {key: _given(value) if isinstance(value, dict) else value for key, value in values.items()}
+    return {key: value for key, value in inner.items() if value is not None and value not in ({}, "")}
 
 
 def _read(name: str) -> bytes:
@@ -341,7 +390,7 @@ def _value(cloud: Cloud, key: str, text: str) -> Any:
     """Return what a text means for a key: a list where the key takes one, else true, false or the text itself."""
     form = json.dumps(cluster_schema(cloud)["properties"][key])
     if '"array"' in form:
-        return [each.strip() for each in text.split(",") if each.strip()]
+        return _listed(text)
     return text == "true" if '"boolean"' in form and text in ("true", "false") else text
 
 
@@ -393,6 +442,8 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
 def _rest(given: Given, model: str, answers: _Answers) -> dict[str, Any]:
     """Return the keys of the pool that need no machine: how it is bought and shared, and by which software."""
     pool: dict[str, Any] = {}
+    if given.zones is not None:
+        pool["zones"] = given.zones
     if given.capacity is not None:
         name = given.capacity_name
         if given.capacity in _NAMED_CAPACITY:
@@ -493,6 +544,7 @@ _FLAGS = {
     "instance_type": "--instance-type",
     "gpus_per_node": "--gpus-per-node",
     "nodes.max": "--max-nodes",
+    "zones": "--zones",
     "capacity.mode": "--capacity",
     "capacity.name": "--capacity-name",
     "software": "--software",
@@ -500,7 +552,6 @@ _FLAGS = {
     "sharing.replicas": "--replicas",
     "sharing.profile": "--profile",
     "trust.team": "--team",
-    "": "--pool",
 }
 """The flag of each key of the pool."""
 
@@ -510,11 +561,14 @@ def _with_flag(problem: Problem) -> Problem:
     if "nothing says how its API is reached" in problem.what:
         fix = "give --kubeconfig PATH, or --describe where that tells the endpoint"
         return replace(problem, path=("--kubeconfig",), fix=fix)
-    kind, key = problem.path[:1], ".".join(map(str, problem.path[2:]))
+    kind, key = problem.path[:1], ".".join(str(part) for part in problem.path[2:] if isinstance(part, str))
     if kind == ("clusters",) and key:
-        return replace(problem, path=(_cluster_flag(key),))
-    return replace(problem, path=(_FLAGS[key],)) if kind == ("pools",) and key in _FLAGS else problem
+        return replace(problem, path=(_cluster_flag(key.partition(".")[0]),))
+    if kind == ("pools",) and not key:
+        return replace(problem, path=("--gpu" if bad_key((), str(problem.path[1])) is None else "--pool",))
+    fix = problem.fix.replace("write zones: […]", "give --zones")
+    return replace(problem, path=(_FLAGS[key],), fix=fix) if kind == ("pools",) and key in _FLAGS else problem
 
 
 def _cluster_flag(key: str) -> str:
-    return {"name": "--cluster", "kubeconfig": "--kubeconfig"}.get(key, f"--set {key}=…")
+    return {"name": "--cluster", "kubeconfig": "--kubeconfig", "cloud": "--cloud"}.get(key, f"--set {key}=…")

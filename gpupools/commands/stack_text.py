@@ -59,7 +59,7 @@ def cluster_schema(cloud: Cloud) -> Mapping[str, Any]:
 
 def _comment(text: str) -> list[str]:
     """Write a description above its key, without the page it names."""
-    plain = re.sub(r":? https://\S+", ".", text)
+    plain = re.sub(r"[:.]?\s+https://\S+", ".", text)
     return textwrap.wrap(plain, 118, initial_indent="      # ", subsequent_indent="      # ", break_long_words=False)
 
 

@@ -5,11 +5,11 @@ What is hidden is found as a reader finds it, by mending what is told and lookin
 reader will write, so each problem is mended in several ways that differ, and only what is found in all of them is told.
 """
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from fractions import Fraction
-from typing import Any, Literal, Protocol, get_args, get_origin
+from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, get_args, get_origin
 
 from annotated_types import Ge, Le
 from pydantic import BaseModel
@@ -17,9 +17,9 @@ from pydantic.fields import FieldInfo
 
 from gpupools.asked.access import ACCESS_KEYS
 from gpupools.asked.spec import LATE, Cluster, StackPool, contradiction
-from gpupools.base.errors import Path, Problem
+from gpupools.base.errors import Path, Problem, Rejected, close
 from gpupools.environment.parsing import MISSING, flat, keys_at, mode_of, models
-from gpupools.environment.stack import KEYS, bad_key
+from gpupools.environment.stack import KEYS, bad_key, parse_cluster
 from gpupools.known.catalogue import InstanceType, smallest
 from gpupools.known.gpus import match_gpu_model
 from gpupools.known.other_keys import meant
@@ -28,7 +28,7 @@ from gpupools.planned.cloud import Cloud, close_clouds
 _WAYS = 6
 """In how many ways each problem is mended; no setting that much hangs on has more modes."""
 
-_MOST_IN_VAIN = 4
+_MOST_IN_VAIN = 8
 """How often what stands in is mended in its turn, without anything found that is wrong in every way."""
 
 _MOST_MENDED = 200
@@ -40,12 +40,15 @@ _ABSENT: Any = object()
 _OF_ANY_CLOUD = ("name", "stack", "tags", "runtime", *ACCESS_KEYS)
 """Keys that a cluster of every cloud may have."""
 
-_COMMON_WORDS = frozenset({"name", "mode", "id", "type", "key", "path", "min", "max"})
-"""Keys that are words of sentences too."""
-
-_TEXT = "stand-in"
-
 _MACHINE = ("gpu", "gpus_per_node", "instance_type")
+
+
+class _Chosen(NamedTuple):
+    """What stands in at a place."""
+
+    value: str
+    among: int
+    """How many values may."""
 
 
 class _Judge(Protocol):
@@ -68,22 +71,47 @@ def wrong_besides(
     """
     ways = [_Mended(config, clouds, way) for way in range(_WAYS)]
     wrong: list[list[Problem]] = [list(told) for _ in ways]
-    found: list[dict[Problem, None]] = [{} for _ in ways]
+    found: list[dict[Problem, Mapping[Path, _Chosen]]] = [{} for _ in ways]
     known, common, without = set(told), set[Problem](), 0
+    refused: set[tuple[Path, str]] = set()
     while without < _MOST_IN_VAIN:
         for way, mended in enumerate(ways):
             if mended.mend(wrong[way], known | common):
                 wrong[way] = judge(mended.config, mended.apart)[1]
-                found[way] |= {mended.as_written(each): None for each in wrong[way] if not mended.is_ours(each)}
+                for each in wrong[way]:
+                    if mended.is_ours(each):
+                        refused.update(mended.refused(each))
+                    else:
+                        found[way].setdefault(mended.as_written(each), mended.chosen(each))
             else:
                 wrong[way] = []
             if not wrong[way] and not found[way]:
                 return []
-        before, common = common, set(found[0]).intersection(*found[1:])
+        before = common
+        common = {each for each in set(found[0]).intersection(*found[1:]) if _is_whatever(each, found, refused)}
         without = 0 if common > before else without + 1
         if not any(wrong):
             break
     return [each for each in found[0] if each in common and each not in known]
+
+
+def _is_whatever(
+    problem: Problem, found: Sequence[Mapping[Problem, Mapping[Path, _Chosen]]], refused: Collection[tuple[Path, str]]
+) -> bool:
+    """Say whether a problem was not always found beside the same one of several values that may stand in.
+
+    Args:
+        problem: The problem.
+        found: What was found in each way, and what stood in then.
+        refused: Values that are themselves wrong where they stood in.
+    """
+    first, *others = (each[problem] for each in found)
+    return not any(
+        all(path in other and other[path].value == chosen.value for other in others)
+        # Where nothing else can stand there it is left out, but what is put in may be right in another way.
+        and (chosen.value != repr(_ABSENT) or chosen.among > 1 + sum(place == path for place, _ in refused))
+        for path, chosen in first.items()
+    )
 
 
 class _Mended:
@@ -100,17 +128,15 @@ class _Mended:
         self.apart: set[str] = set()
         """Clusters that are not the reader's alone, and so are not compared with others."""
         self._clouds, self._way = clouds, way
+        self._text = f"stand-in-{way}"  # which no other way says, so that what names it is never told
         self._places: set[Path] = set()
         """Of what stands in: nothing that is said of it, or below it, is the reader's."""
         self._around: set[Path] = set()
         """Of what only contains it, or lacks what was taken out: the same, but not below it."""
-        self._words: set[str] = set()
-        """Texts that stand in."""
-        self._examples = {text for each in clouds.values() for text in _texts(each.example_cluster)}
-        self._unsure: set[tuple[Path, str]] = set()
-        """Keys with one stand-in alone, by where they are: what names them may come of it."""
         self._keys: dict[Path, str | int] = {}
         """What a key or position is in the file, where it is another there."""
+        self._several: dict[Path, int] = {}
+        """Places for which there are several values to stand in, and how many."""
         self._tries: Counter[Path] = Counter()
         self._in_vain: Counter[Path] = Counter()
         self._left = _MOST_MENDED
@@ -119,27 +145,23 @@ class _Mended:
 
     def is_ours(self, problem: Problem) -> bool:
         """Say whether a problem may come of what stands in for something else."""
-        path, text = problem.path, f"{problem.what} {problem.fix}"
+        path = problem.path
         return (
-            path in self._around
+            (path in self._around and not problem.of_key)
             or (problem.what == MISSING and path[:-1] in self._around)
             or any(path[:length] in self._places for length in range(1, len(path) + 1))
-            or any(word in problem.what for word in self._words)
-            or any(word in problem.fix for word in self._words - self._examples)  # which a cure may name as such
-            or any(
-                _names(text, key)
-                for around, key in self._unsure
-                if path[0] == "pools"
-                and (path[:2] == around or (around[0] == "clusters" and self._may_be_on(path, around)))
-            )
         )
 
-    def _may_be_on(self, at: Path, cluster: Path) -> bool:
-        """Say whether a pool, or any, may be on a cluster: what stands in there is said of no other."""
-        pools = self.config.get("pools")
-        given = pools.get(at[1]) if isinstance(pools, Mapping) and len(at) > 1 else None
-        named = given.get("clusters") if isinstance(given, Mapping) else None
-        return not isinstance(named, list) or cluster[1] in named
+    def chosen(self, problem: Problem) -> Mapping[Path, _Chosen]:
+        """Return what stands in, of several values, in the pool that a problem is of; of a cluster, anywhere."""
+        top = problem.path[:2] if problem.path[:1] == ("pools",) else ()
+        places = [path for path in self._several if path[: len(top)] == top]
+        return {path: _Chosen(repr(self._get(path)), self._several[path]) for path in places}
+
+    def refused(self, problem: Problem) -> set[tuple[Path, str]]:
+        """Return which values that stand in a problem is of."""
+        places = [path for path in self._several if path == problem.path[: len(path)]]
+        return {(path, repr(self._get(path))) for path in places}
 
     def as_written(self, problem: Problem) -> Problem:
         """Return a problem with the keys that the file has."""
@@ -156,7 +178,7 @@ class _Mended:
             surely: What of it is wrong with the file.
         """
         by_place: dict[Path, Problem] = {}
-        for problem in problems:
+        for problem in self._first(problems, surely):
             by_place.setdefault(problem.path, problem)
         before = self.config
         # Later items of a list first, so that those before them keep their places.
@@ -169,14 +191,21 @@ class _Mended:
                 problem = by_place[place]
                 if place[0] == "pools" and len(place) > 2 and self.as_written(problem) not in surely:
                     in_vain.add(place[:2])
-                    # What is changed here may be right as it is, and only not go with what stands in elsewhere.
-                    self._doubt(place[:2], place[2:], None)
                 self._mend(problem)
         self._in_vain.update(in_vain)
         for pool in in_vain:
-            if self._in_vain[pool] > 2 and self._has(pool):
+            if self._in_vain[pool] > 4 and self._has(pool):
                 self._remove(pool)  # so that what its cluster needs without it is seen
         return self.config is not before
+
+    def _first(self, problems: Iterable[Problem], surely: Collection[Problem]) -> Iterator[Problem]:
+        """Yield what to mend of each pool or cluster: what is wrong for sure, else what stands in, else the rest."""
+        found: dict[Path, tuple[list[Problem], ...]] = {}
+        for problem in problems:
+            turn = 0 if self.as_written(problem) in surely else 1 if self.is_ours(problem) else 2
+            found.setdefault(problem.path[:2], ([], [], []))[turn].append(problem)
+        for turns in found.values():
+            yield from next(filter(None, turns))
 
     def _mend(self, problem: Problem) -> None:
         first, *inner = problem.path or ("",)
@@ -230,21 +259,30 @@ class _Mended:
             self._tries[(*at, *inner)] += 1
             drop = ("min", "max") if self._way % 2 else ("fixed",)
             self._put_all((*at, *inner), {each: _ABSENT for each in drop if each in pool["nodes"]})
+        elif inner == ("image",) and _is_map(pool.get("image")) and not self._tries[(*at, "image")]:
+            # Of family and id one is missing.
+            self._tries[(*at, "image")] += 1
+            missing, values = (
+                ("family", ["custom"]) if "id" in pool["image"] else ("id", self._samples(pool, "image.id"))
+            )
+            self._put((*at, "image", missing), [*values, self._text][0])
         else:
             self._stand_in(StackPool, at, inner, problem.fix)
 
     def _mend_clusters_of(self, at: Path, pool: Mapping[str, Any], inner: Path) -> None:
-        """Let a pool go to the others of its clusters, or else to one of any cloud: which it is nobody knows."""
-        named, there = pool.get("clusters"), self.config.get("clusters")
-        others = [
-            key
-            for index, key in enumerate(named if isinstance(named, list) else [])
-            if index not in inner and isinstance(key, str) and isinstance(there, Mapping) and key in there
-        ]
-        if others:
+        """Let a pool go to the others of its clusters, or to one that is meant, or else to one of any cloud."""
+        clusters = self.config.get("clusters")
+        there = clusters if isinstance(clusters, Mapping) else {}
+        known = [key for key, raw in there.items() if isinstance(key, str) and _is_map(raw)]
+        named = pool.get("clusters")
+        if any(index not in inner and key in known for index, key in enumerate(named if _is_list(named) else [])):
             self._take_out((*at, *inner))
             return
-        key = f"x{len(there) if isinstance(there, Mapping) else 0}-{self._way}"
+        written = self._get((*at, *inner))
+        if likely := (close(written, known) if isinstance(written, str) else []) or known:
+            self._put((*at, "clusters"), [likely[self._way % len(likely)]])
+            return
+        key = f"x{len(there)}-{self._way}"
         self._make_up(("clusters", key))
         self._put((*at, "clusters"), [key])
 
@@ -264,14 +302,14 @@ class _Mended:
         if not tries and not key and "instance_type" in given:
             self._put_all(at, {"gpus_per_node": _ABSENT})
             return
-        if key == "gpus_per_node" and "gpu" in given:
-            named = match_gpu_model(str(pool["gpu"]))
+        named = match_gpu_model(str(pool["gpu"])) if "gpu" in given else ()
+        if key == "gpus_per_node" and "gpu" in given and (len(clouds) > 1 or not named):
             counts: list[Any] = [_gpus(gpus) for model, gpus in _machines_of_all(clouds) if model in named] or [_ABSENT]
             if tries < len(counts):
                 self._put((*at, key), counts[(self._way + tries) % len(counts)])
                 return
         if len(clouds) == 1:
-            rows = _different(clouds[0])
+            rows = _different(clouds[0], named)
             row = rows[(self._way * len(rows) // _WAYS + tries) % len(rows)]
             self._put_all(at, {"instance_type": row.name, "gpu": _ABSENT, "gpus_per_node": _ABSENT})
             return
@@ -308,7 +346,8 @@ class _Mended:
             self._tries[at] += 1
             self._reach(at, model)
         elif model is None or not inner or inner[0] == "cloud":
-            near = close_clouds(cloud, self._clouds)
+            named, fitting = close_clouds(cloud, self._clouds), self._clouds_with(cluster)
+            near = [each for each in named if each in fitting] or fitting or named
             if len(near) == 1 and not self._tries[at]:
                 self._put((*at, "cloud"), near[0])
             else:
@@ -320,6 +359,11 @@ class _Mended:
             self._reach(at, model)
         else:
             self._stand_in(model, at, inner, problem.fix)
+
+    def _clouds_with(self, cluster: object) -> list[str]:
+        """Return the clouds whose clusters have all the keys that one was given."""
+        given = set(cluster if isinstance(cluster, Mapping) else ()) - {"cloud"}
+        return [name for name, cloud in self._clouds.items() if given and given <= set(cloud.cluster.model_fields)]
 
     def _reach(self, at: Path, model: type[Cluster]) -> None:
         """Say how the API of a cluster is reached; a secret stands against nothing."""
@@ -344,10 +388,7 @@ class _Mended:
         self._set(at, {**example, **kept})
         made_up = {each for each in {*cloud.cluster.model_fields, *example} if each not in kept}
         self._places |= {(*at, each) for each in made_up}
-        self._unsure |= {(at, each) for each in made_up & {*cloud.example_cluster, *(given if _is_map(given) else ())}}
-        self._unsure -= {(at, "name"), (at, "cloud")}
         self._around.add(at)
-        self._words.update(_texts(value for each, value in example.items() if each != "cloud"))
         self.apart.add(key)
 
     def _named_clusters(self) -> list[str]:
@@ -382,14 +423,17 @@ class _Mended:
                     self._mend_machine(at, pool, right.key)
             elif _is_needed(model, (*above, right.key), self._get(at)) or (self._way % 2 and not above):
                 self._stand_in(model, at, (*above, right.key))
-            else:
-                self._unsure.add((at, right.key))
         return True
 
     def _stand_in(self, model: type[BaseModel], at: Path, inner: Path, fix: str = "") -> None:
         """Put something in place of what is wrong, or of what is around it once nothing else is left to try."""
-        if len(inner) > 1 and (inner[-1] == "mode" or inner[0] == "image"):
+        if len(inner) > 1 and (inner[-1] == "mode" or inner in (("image", "family"), ("image", "id"))):
             inner = inner[:-1]  # which keys there are, or go together, follows from it
+        inner = inner[:2] if inner[:2] == ("adopt", "launch_template") else inner
+        around = self._get((*at, *inner[:-1]))
+        alone = isinstance(around, list | Mapping) and len(around) == 1
+        if len(inner) > 1 and alone and self._known_values(model, at, inner[:-1]):
+            inner = inner[:-1]
         path: Path = (*at, *inner)
         if path in self._seen:
             return
@@ -397,11 +441,11 @@ class _Mended:
         values = self._instead(model, at, inner)
         tries = self._tries[path]
         self._tries[path] += 1
-        if values and tries < max(len(values), 2):
-            left_out = values[-1] is _ABSENT and fix.endswith("leave it out")
+        left_out = bool(values) and values[-1] is _ABSENT and fix.endswith("leave it out")
+        if len(values) > 1 and not left_out:
+            self._several.setdefault(path, len(values))
+        if values and tries < len(values) + 2:
             value = values[-1 if left_out else (self._way + tries) % len(values)]
-            if len(values) < 3 or left_out:
-                self._doubt(at, inner, value)
             if value is _ABSENT and not _field_at(model, inner, self._get(at)):
                 self._take_out(path)
                 self._around.add(path[:-1])
@@ -423,41 +467,66 @@ class _Mended:
         if field is None:
             return [] if now is _ABSENT else [_ABSENT]
         kinds, required, limits = field
-        values = list(self._known_values(model, at, inner)) or list(_values(kinds, limits))
-        if not required:
+        values = list(self._known_values(model, at, inner))
+        if not values:
             # Of a text that stands for something most are wrong.
-            values = [*(each for each in values if each != _TEXT), _ABSENT]
+            values = [each for each in _values(kinds, self._text, limits) if required or each != self._text]
+        values += () if required else (_ABSENT,)
         return [each for each in values if each is not now and (each != now or type(each) is not type(now))]
 
-    def _known_values(self, model: type[BaseModel], at: Path, inner: Path) -> Iterable[Any]:
-        if model is StackPool:
-            slices = self._slices(self._get(at))
-            shared = [{"mode": mode, "replicas": 2} for mode in ("time-slicing", "mps")]
-            cut = [{"mode": "mig", "profile": each} for each in slices[:2]]
-            name = f"stand-in-{self._way}"
-            known: Mapping[Path, Iterable[Any]] = {
-                # What more is needed of a pool that is bought in another mode, no two say alike.
-                ("capacity",): ({"mode": "on-demand"}, {"mode": "spot"}),
-                ("nodes",): ({"max": 1}, {"max": 2}, {"max": 8}, {"max": 1000}),
-                ("sharing",): [*shared, *cut],
-                ("software",): self._softwares(self._get(at)),
-                ("image",): [{"family": "custom", "id": _TEXT}],
-                ("sharing", "profile"): slices,
-                ("sharing", "layout"): [[each] for each in slices],
-                ("trust",): ({"team": "stand-in"}, {"waiver": "stands in for a reason"}, {"namespaces": ["stand-in"]}),
-                ("renamed_from",): [name],
-                ("first_name",): [name],
-            }
-            return known.get(inner, ())
-        if len(inner) == 1:
-            example = dict(self._clouds[str(self._get(at)["cloud"])].example_cluster)
-            if inner == ("name",):
+    def _known_values(self, model: type[BaseModel], at: Path, inner: Path) -> Sequence[Any]:
+        """Return values that a cloud, or any, takes for a key."""
+        key = ".".join(map(str, inner))
+        if issubclass(model, Cluster):
+            cloud = self._clouds[str(self._get(at)["cloud"])]
+            if key == "name":
                 return [f"{str(at[1])[:20]}-{self._way}"]
-            if inner == ("stack",):
-                return ["stand-in/stand-in/stand-in"]
-            if inner[0] in example:
-                return [example[str(inner[0])]]
-        return ()
+            if key == "stack":
+                return [f"{self._text}/{self._text}/{self._text}"]
+            likely = cloud.cluster.likely(key, self._get(at))
+            now = self._get((*at, *inner))
+            if likely and (not isinstance(now, str) or close(now, filter(_is_text, likely))):
+                return likely
+            example = [cloud.example_cluster[key]] if key in cloud.example_cluster else []
+            return [*likely, *example, *cloud.samples.get(key, ()), *([LATE] if key in model.address_keys() else [])]
+        pool = self._get(at)
+        if key == "zones":
+            zones = self._zones(pool)[:2]
+            return [*([each] for each in zones), *([zones] if len(zones) > 1 else [])]
+        slices = self._slices(pool)
+        shared = [{"mode": mode, "replicas": 2} for mode in ("time-slicing", "mps")]
+        cut = [{"mode": "mig", "profile": each} for each in slices[:2]]
+        images = [{"family": each} for each in self._samples(pool, "image.family")]
+        template = {"id": "lt-0a1b2c3d4e5f60718", "version": 1}
+        known: Mapping[str, Sequence[Any]] = {
+            # What more is needed of a pool that is bought in another mode, no two say alike.
+            "capacity": ({"mode": "on-demand"}, {"mode": "spot"}),
+            "nodes": ({"max": 1}, {"max": 2}, {"max": 8}, {"max": 1000}),
+            "sharing": [*shared, *cut],
+            "software": self._softwares(pool),
+            "image": [*images, *({"family": "custom", "id": each} for each in self._samples(pool, "image.id"))],
+            "adopt": [{"name": f"x{self._way}", **each} for each in ({}, {"launch_template": template})],
+            "adopt.launch_template": [template],
+            "sharing.profile": slices,
+            "sharing.layout": [[each] for each in slices],
+            "trust": ({"team": self._text}, {"waiver": "stands in for a reason"}, {"namespaces": [self._text]}),
+            "renamed_from": [self._text],
+            "first_name": [self._text],
+        }
+        return known.get(key, self._samples(pool, key))
+
+    def _samples(self, pool: Mapping[str, Any], key: str) -> list[Any]:
+        return [each for cloud in self._clouds_of(pool) for each in cloud.samples.get(key, ())]
+
+    def _zones(self, pool: Mapping[str, Any]) -> list[str]:
+        """Return zones that a pool may name on every cluster it goes to, as far as they can be read."""
+        named = pool.get("clusters")
+        found: list[list[str]] = []
+        for key in named if _is_list(named) else []:
+            with suppress(Rejected):
+                at = ("clusters", str(key))
+                found.append(list(parse_cluster(at, self._get(at), self._clouds).zones_to_name()))
+        return [each for each in found[0] if all(each in other for other in found)] if found else []
 
     def _softwares(self, pool: Mapping[str, Any]) -> list[str]:
         """Return the software that every cloud of a pool knows."""
@@ -511,7 +580,6 @@ class _Mended:
     def _put(self, path: Path, value: Any) -> None:
         self._set(path, value)
         self._places.add(path)
-        self._words.update(_texts([value]) if path[0] == "clusters" and path[-1] != "cloud" else ())
 
     def _put_all(self, at: Path, values: Mapping[str, Any]) -> None:
         for key, value in values.items():
@@ -529,21 +597,7 @@ class _Mended:
             self._keys |= {(*above, index): place for index, place in enumerate(places)}
         else:
             self._places.add(path)
-        if in_list:
-            self._doubt(path[:2], path[2:], _ABSENT)
         self._set(path, _ABSENT)
-
-    def _doubt(self, at: Path, inner: Path, value: Any) -> None:
-        """Remember a key that has few stand-ins: what names it may come of them."""
-        if at[0] == "pools":
-            last = next((part for part in reversed(inner) if isinstance(part, str)), "")
-            # What somebody calls a label, a tag or an input is no word of ours.
-            own = inner[0] not in ("overrides", "labels", "tags")
-            keys = {str(inner[0]), *({last} - _COMMON_WORDS if own else ())}
-            self._unsure |= {(at, key) for key in keys - {"clusters"}}
-        elif value is _ABSENT and len([part for part in inner if isinstance(part, str)]) == 1:
-            # What a cluster lists is where its nodes are.
-            self._unsure |= {(at, str(inner[0])), *([(at, "zones")] if len(inner) > 1 else [])}
 
     def _remove(self, at: Path) -> None:
         self._set(at, _ABSENT)
@@ -556,7 +610,6 @@ class _Mended:
         new = f"x{self._way}-{len(self._keys)}"
         self._set((section,), {new if key == old else key: value for key, value in self.config[section].items()})
         self._keys[(section, new)] = old
-        self._words.add(new)
         if section == "clusters":
             self.apart.add(new)
             pools = self.config.get("pools")
@@ -564,13 +617,6 @@ class _Mended:
                 named = pool.get("clusters") if _is_map(pool) else None
                 if isinstance(named, list) and old in named:
                     self._set(("pools", name, "clusters"), [new if key == old else key for key in named])
-
-
-def _names(text: str, key: str) -> bool:
-    """Say whether a sentence names a key, or one of what it lists."""
-    if key == "nodes":  # which every pool has
-        return re.search(r"\bnodes[.:]|\b(fixed|min|max)\b", text) is not None
-    return re.search(rf"(?<![\w-]){re.escape(key.removesuffix('s'))}s?(?![\w-])", text) is not None
 
 
 def _items(path: Path) -> tuple[int, ...]:
@@ -581,27 +627,31 @@ def _is_map(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the texts in values that are long enough to tell whose they are."""
-    if isinstance(value, str):
-        yield from [value] if len(value) > 3 else []
-    elif isinstance(value, Mapping):
-        yield from _texts(value.values())
-    elif isinstance(value, Iterable):
-        for each in value:
-            yield from _texts(each)
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
 
 
 def _gpus(gpus: Fraction) -> int | str:
     return int(gpus) if gpus.denominator == 1 else str(gpus)
 
 
-def _different(cloud: Cloud) -> list[InstanceType]:
-    """Return the machines of a cloud that can be bought, whole GPUs only, one of each model and number."""
+def _different(cloud: Cloud, models: Collection[str] = ()) -> list[InstanceType]:
+    """Return the machines of a cloud that can be bought, whole GPUs only, one of each model, number and network.
+
+    Args:
+        cloud: The cloud.
+        models: Those with these GPUs are returned alone, all of them, if there are any.
+    """
     from gpupools.known.mig import profiles
 
     rows = [row for row in cloud.instance_types.values() if row.lifecycle != "retired" and not row.is_fraction]
-    found = {(row.gpu_model, row.gpus): row for row in rows}.values() or list(cloud.instance_types.values())
+    if of_models := [row for row in rows if row.gpu_model in models]:
+        return sorted(of_models, key=lambda row: (row.gpus, row.name))
+    found = {(row.gpu_model, row.gpus, row.rdma): row for row in rows}.values() or list(cloud.instance_types.values())
     return sorted(found, key=lambda row: (bool(row.rdma), bool(profiles(row.gpu_model)), row.gpus, row.name))
 
 
@@ -650,7 +700,7 @@ def _is_needed(model: type[BaseModel], inner: Path, raw: Any) -> bool:
     return field is not None and field[1]
 
 
-def _values(kinds: Iterable[Any], limits: Iterable[Any] = ()) -> Iterator[Any]:
+def _values(kinds: Iterable[Any], text: str, limits: Iterable[Any] = ()) -> Iterator[Any]:
     """Yield values of some types, as far apart as their limits let them be."""
     least = next((int(str(limit.ge)) for limit in limits if isinstance(limit, Ge)), 0)
     most = next((int(str(limit.le)) for limit in limits if isinstance(limit, Le)), least + 1000)
@@ -665,20 +715,20 @@ def _values(kinds: Iterable[Any], limits: Iterable[Any] = ()) -> Iterator[Any]:
         elif kind is float:
             yield from (0.5, 2.0, 40.0)
         elif kind is str:
-            yield _TEXT
+            yield text
         elif origin is list:
             yield []
         elif origin is dict:
             yield {}
         elif isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from _maps(kind)
+            yield from _maps(kind, text)
 
 
-def _maps(model: type[BaseModel]) -> Iterator[dict[str, Any]]:
+def _maps(model: type[BaseModel], text: str) -> Iterator[dict[str, Any]]:
     """Yield maps with what a model needs."""
     mode = mode_of(model)
     needed = {
-        key: list(_values(flat(field.annotation), field.metadata))
+        key: list(_values(flat(field.annotation), text, field.metadata))
         for key, field in model.model_fields.items()
         if field.is_required() and key != "mode"
     }

@@ -71,8 +71,11 @@ def read_project(file: Path) -> Project:
     try:
         with file.open("rb") as opened:
             text = opened.read(MAX_BYTES).decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise Rejected([Problem((), f"cannot be read: {getattr(error, 'strerror', None) or 'is not UTF-8'}")]) from None
+    except UnicodeDecodeError as error:
+        raise Rejected([Problem((), f"is not UTF-8 text (byte {error.start})", "save it as UTF-8")]) from None
+    except OSError as error:
+        what = f"cannot be read: {error.strerror}"
+        raise Rejected([Problem((), what, "let whoever runs this read it, or write it anew")]) from None
     values = parse_yaml(text)
     data = values[0].data if values else None
     name = data.get("name") if isinstance(data, Mapping) else None

@@ -337,7 +337,9 @@ def _text(path: FilePath) -> str:
         raise Rejected([Problem((), f"is not UTF-8 text (byte {error.start})", "save it as UTF-8")]) from None
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise Rejected([Problem((), f"cannot be read: {reason}")]) from None
+        raise Rejected(
+            [Problem((), f"cannot be read: {reason}", "name a file that whoever runs this may read")]
+        ) from None
 
 
 def _standard_input() -> bytes:

@@ -271,8 +271,7 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
     problems += _not_adoptable(at, spec, cloud)
     if instance is not None:
         problems += refusals(wished(instance), cloud)
-    if not any(problem.path[2:3] == ("sharing",) for problem in problems):
-        problems += _untrusting(at, spec)
+    problems += _untrusting(at, spec)
     if instance is not None:
         problems += _unclaimable(at, spec, software, instance, cloud)
         problems += _without_nvlink_domain(at, spec, instance, cloud)
@@ -409,19 +408,19 @@ def _refused(
     at: Path, cluster_key: str, cluster: Cluster, cloud: Cloud, software: str, kind: str, capability: Capability
 ) -> Iterable[Problem]:
     where = (*at, "software") if kind == "none" else (*at, "sharing", "mode")
-    what = f"{kind} with software {software} on {cloud.name}"
     if capability.verdict is Verdict.REFUSED:
+        what = f"{'whole GPUs' if kind == 'none' else kind} with software {software} on {cloud.name} is refused"
         fix = capability.instead or _native_ways(cloud, kind)
-        yield Problem(where, f"{what} is refused: {capability.why}", fix, capability.source)
+        yield Problem(where, f"{what}: {capability.why}", fix, capability.source)
     elif cluster.runtime.management == "external" and (
         capability.verdict is Verdict.IN_CLUSTER or software in SERVED_BY
     ):
         needed = SERVED_BY.get(software, "")
         if needed and getattr(cluster.runtime.existing, needed) is None:
             key = f"clusters.{cluster_key}.runtime" if cluster_key else "cluster.runtime"
-            why = f"needs software in the cluster, and {key} is external without naming who brings it"
+            what = f"{software} has to be in the cluster, and {key} is external without naming it"
             fix = f"name it under {key}.existing.{needed}, or leave management out to have it installed"
-            yield Problem(where, f"{what} {why} ({capability.why})", fix)
+            yield Problem((*at, "software"), what, fix)
 
 
 SERVED_BY = {"device-plugin": "device_plugin", "gpu-operator": "gpu_operator", "dra-driver": "dra_driver"}

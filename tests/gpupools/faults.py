@@ -283,11 +283,17 @@ FAULTS = (
     Fault("pool: date as tag", {f"{C}.tags.until": "2026-12-31"}, {f"{C}.tags.until": "is a date"}),
     Fault("pool: disk size", {f"{C}.disk_gib": "20"}, {f"{C}.disk_gib": "got 20"}),
     Fault("pool: disk type", {f"{S}.disk.type": "floppy"}, {f"{S}.disk.type": ""}),
-    Fault("pool: most pods", {f"{C}.network.max_pods": "5000"}, {f"{C}.network.max_pods": "got 5000"}),
+    Fault("pool: most pods", {f"{C}.network.max_pods": "257"}, {f"{C}.network.max_pods": "got 257"}),
     Fault("pool: upgrade of none", {f"{C}.upgrade.max_unavailable": "0"}, {f"{C}.upgrade": "max_surge 0"}),
     Fault("pool: timeout", {f"{C}.timeouts.create_min": "1"}, {f"{C}.timeouts.create_min": "got 1"}),
     Fault("pool: zones as text", {f"{C}.zones": "here"}, {f"{C}.zones": "got 'here'"}),
-    Fault("pool: image", {f"{W}.image": "{family: custom}"}, {f"{W}.image": "id goes with family"}),
+    Fault("pool: image", {f"{W}.image": "{family: custom}"}, {f"{W}.image": "id goes with family"}, ("aws",)),
+    Fault(
+        "pool: image of one's own",
+        {f"{W}.image": "{family: custom}"},
+        {f"{W}.image": "id goes with family", f"{W}.image.family": ""},
+        ("azure", "gcp"),
+    ),
     Fault("pool: secure boot", {f"{S}.security.secure_boot": "true"}, {f"{S}.security.secure_boot": ""}),
     Fault("pool: RDMA", {f"{S}.network.rdma": "true"}, {f"{S}.network.rdma": ""}),
     Fault("pool: NVLink", {f"{W}.network.compute_domains": "true"}, {f"{W}.network.compute_domains": ""}),
@@ -302,6 +308,22 @@ FAULTS = (
         {f"{W}.overrides.oracle": "no cloud is called 'oracle'"},
     ),
     Fault("pool: protect", {f"{W}.protect": "'yes'"}, {f"{W}.protect": "got 'yes'"}),
+    # --- keys whose names are words of what is said of others
+    Fault("pool: placement", {f"{S}.network.placement": "near"}, {f"{S}.network.placement": "got 'near'"}),
+    Fault("pool: hop limit", {f"{S}.security.imds_hop_limit": "2"}, {f"{S}.security.imds_hop_limit": ""}, ("azure",)),
+    Fault("pool: FIPS", {f"{S}.image.fips": "'yes'"}, {f"{S}.image.fips": "got 'yes'"}),
+    Fault("pool: team", {f"{S}.trust.team": "A"}, {f"{S}.trust.team": "'A' cannot be this name"}),
+    Fault(
+        "pool: label of Kubernetes", {f"{S}.labels": "{kubernetes.io/team: a}"}, {f"{S}.labels.kubernetes.io/team": ""}
+    ),
+    Fault("pool: adopt as text", {f"{W}.adopt": "old"}, {f"{W}.adopt": "got 'old'"}),
+    Fault("pool: clusters as text", {f"{S}.clusters": "train"}, {f"{S}.clusters": "got 'train'"}),
+    Fault("pool: security as text", {f"{S}.security": "high"}, {f"{S}.security": "got 'high'"}),
+    Fault(
+        "pool: override of no cloud",
+        {f"{S}.overrides": "{NodeGroup: {labels: 3}}"},
+        {f"{S}.overrides.NodeGroup": "no cloud is called 'NodeGroup'", f"{S}.overrides.NodeGroup.labels": "got 3"},
+    ),
     # --- names
     Fault("pool: unknown cluster", {f"{W}.clusters": "[lost]"}, {f"{W}.clusters[0]": "no cluster is called 'lost'"}),
     Fault("pool: a cluster twice", {f"{C}.clusters": "[train, train]"}, {f"{C}.clusters[1]": "'train' is named twice"}),
@@ -370,6 +392,7 @@ CONSEQUENCES: tuple[tuple[set[str], set[str], str], ...] = (
     ({"cluster: location"}, {"cluster: zone elsewhere"}, "zones are those of the location"),
     ({"cluster: zone elsewhere"}, {"pool: RDMA"}, "whether the nodes are in one zone is not known"),
     ({"pool: too many nodes"}, {"pool: min above max"}, "above what is not known"),
+    ({"pool: team"}, {"pool: trust of two"}, "the team goes, or gets another name"),
     ({"pool: nodes fixed and max"}, {"pool: nodes as text"}, "max goes, or fixed"),
 )
 """Faults, faults that are told once those are mended, and why."""

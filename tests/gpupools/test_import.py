@@ -150,6 +150,23 @@ def test_an_existing_file_stays(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "is there already" in refused(capsys, out, *given(tmp_path, some("gcp").described))
 
 
+def test_all_that_is_wrong_with_an_import_is_told_in_one_round(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    aks = {key: value for key, value in some("azure").described.items() if key != "gpuProfile"}
+    (empty := tmp_path / "empty.json").touch()
+
+    said = refused(
+        capsys, tmp_path / "no" / "moved.yaml", *given(tmp_path, aks), str(empty), str(tmp_path / "none.json")
+    )
+
+    assert "is in no folder that is there; make the folder first" in said
+    assert "is no name of a stack file" in said
+    assert "empty.json: the file is empty; give it what gcloud" in said
+    assert "none.json: there is no such file; give it what gcloud" in said
+    assert "say who serves its GPUs: --device-plugin NAME" in said
+
+
 def test_pools_that_cannot_be_taken_over_are_refused_with_the_reason(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -358,9 +375,10 @@ def test_a_spoiled_description_is_read_or_refused(tmp_path: Path, kind: str) -> 
         above[key] = random.choice(JUNK)
         file.write_text(json.dumps(told), encoding="utf-8")
         with suppress(Rejected):
-            import_pools._accepted(
-                found := import_pools._read([file], None), import_pools._config(found, {"device_plugin": "a/b"}, "t")
-            )
+            found = import_pools._read([file], None, wrong := [])
+            if wrong:
+                raise Rejected(wrong)
+            import_pools._accepted(found, import_pools._config(found, {"device_plugin": "a/b"}, "t"))
 
 
 def places(value: Any) -> Iterator[tuple[Any, Any]]:

@@ -229,6 +229,18 @@ def test_what_is_bought_beforehand_and_who_brings_the_software_are_flags(project
     assert pool["software"] == "gpu-operator"
 
 
+def test_a_reservation_of_google_names_its_zones(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = ("project=ml", "location=europe-west4", "service_account=gpu@ml.iam.gserviceaccount.com")
+    lab = ["dev", "--cloud", "gcp", "--cluster", "lab", *(word for key in keys for word in ("--set", key))]
+    bought = [*lab, "--gpu", "L4", "--capacity", "reservation", "--capacity-name", "gpus"]
+
+    assert main(["new", *bought]) == 1
+    assert "--capacity: a reservation belongs to zones" in (said := capsys.readouterr().err)
+    assert "give --zones" in said
+    assert main(["new", *bought, "--zones", "europe-west4-a,europe-west4-b"]) == 0
+    assert "zones: [europe-west4-a, europe-west4-b]" in next(project.rglob("Pulumi.dev.yaml")).read_text(encoding="utf-8")
+
+
 def test_descriptions_are_read_by_names_the_vendors_have() -> None:
     eks = botocore.session.get_session().get_service_model("eks")
     cluster = eks.operation_model("DescribeCluster").output_shape.members["cluster"].members
@@ -289,6 +301,18 @@ def test_descriptions_are_read_by_names_the_vendors_have() -> None:
             ["--kubeconfig: got a value that is not shown; write the whole path"],
         ),
         (["../dev", *EKS, "--gpu", "L4"], ["'../dev' is no name of a stack"]),
+        # However many are wrong, one round tells them all.
+        (
+            ["dev", *EKS, "--gpu", "L5", "--max-nodes", "0", "--pool", "Big Pool", "--software", "nvidia"],
+            ["--gpu: aws offers", "--max-nodes: got 0", "--pool: cannot be", "--software: got 'nvidia'"],
+        ),
+        (
+            ["../dev", "--cloud", "gpc", "--gpu", "L4", "--max-nodes", "0", "--pool", "Big Pool"],
+            ["ENV: '../dev'", "--cloud: no cloud", "--max-nodes: got 0", "--pool: cannot be"],
+        ),
+        (["dev", *EKS, "--gpu", "", "--max-nodes", "0"], ["--gpu: is empty", "--max-nodes: got 0"]),
+        (["dev", "--describe", "no.json", "--gpu", "L4", "--max-nodes", "0"], ["no.json cannot", "--max-nodes: got 0"]),
+        (["dev", *EKS, "--gpu", "L4", "--zones", "a", "--max-nodes", "0"], ["--zones: a node group", "--max-nodes"]),
         (["acme/gpus/dev", *EKS, "--gpu", "L4"], ["'acme/gpus/dev' is no name of a stack"]),
         (["", *EKS, "--gpu", "L4"], ["'' is no name of a stack"]),
         (["dev", "--describe", "no.json"], ["no.json cannot be read: No such file or directory"]),

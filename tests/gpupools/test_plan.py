@@ -278,7 +278,7 @@ def test_software_may_be_chosen(plan: Plan) -> None:
     ],
 )
 def test_sharing_that_cannot_be(keys: dict[str, Any], found: list[str], plan: Plan) -> None:
-    assert reasons(plan, **keys) == found
+    assert reasons(plan, **{"trust": {"team": "a"}, **keys}) == found
 
 
 def test_every_reason_against_a_layout_is_told(plan: Plan) -> None:
@@ -312,6 +312,7 @@ def test_every_reason_against_a_pool_is_told_at_once(plan: Plan) -> None:
         "pools.a.sharing.mode",
         f"pools.a.labels.{POOL_LABEL}",
         "pools.a.labels.fake.example.com/zone",
+        "pools.a.trust",
     ]
 
 
@@ -322,6 +323,7 @@ def test_the_cloud_is_not_asked_about_what_the_gpu_cannot_do(fake_cloud: Cloud) 
     found = reasons(
         lambda **keys: plan_on(replace(fake_cloud, refusals=ask, decide=ask), **keys),
         sharing={"mode": "mps", "replicas": 49},
+        trust={"team": "a"},
     )
 
     assert len(found) == 1

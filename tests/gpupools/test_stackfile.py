@@ -448,7 +448,7 @@ def test_what_cannot_be_opened_says_why(name: str, reason: str, tmp_path: Path) 
     with pytest.raises(Rejected) as caught:
         read_stack_file(tmp_path / name)
 
-    assert str(caught.value) == f"cannot be read: {reason}"
+    assert str(caught.value) == f"cannot be read: {reason}; name a file that whoever runs this may read"
 
 
 @pytest.mark.parametrize(

@@ -488,7 +488,7 @@ def test_external_software_without_a_name_is_refused(
         cloud, {"a": {"gpu": gpu, "software": software, "nodes": {"min": 1, "max": 2}}}, management="external"
     )
 
-    assert f"none with software {software} on {cloud}" in problem
+    assert f"pools.a.software: {software} has to be in the cluster" in problem
     assert f"name it under clusters.c.runtime.existing.{key}" in problem
 
 

@@ -86,7 +86,7 @@ _PRIVATE = (False, "false", "")
 
 def conflicts(wish: Wish) -> list[Problem]:
     """Refuse settings that EKS does not take, or not together, or not with the pool's machine."""
-    found = [*_only_in_blocks(wish), *_names(wish), *_adoption(wish), *_settings(wish)]
+    found = [*_only_in_blocks(wish), *_names(wish), *_pods(wish), *_adoption(wish), *_settings(wish)]
     return found if found or refusals(wish) or wish.spec.adopt is not None else list(_too_much_to_boot(wish))
 
 
@@ -140,6 +140,14 @@ def _only_in_blocks(wish: Wish) -> Iterator[Problem]:
         what = f"EC2 gives out {wish.instance.name} only through Capacity Blocks"
         fix = "add capacity: {mode: capacity-block, name: cr-…}, or choose a type that EC2 starts on demand"
         yield Problem(at_machine(wish), what, fix, _ULTRASERVER_PAGE)
+
+
+def _pods(wish: Wish) -> Iterator[Problem]:
+    most = wish.spec.network.max_pods
+    if most is not None and not 8 <= most <= 256:
+        what = f"got {most}; a node of EKS is good for 8 to 256 pods, and AWS's own numbers end at 250"
+        source = f"{_GUIDE}/choosing-instance-type.html"
+        yield Problem(("pools", wish.name, "network", "max_pods"), what, "choose a number from 8 to 256", source)
 
 
 def _names(wish: Wish) -> Iterator[Problem]:

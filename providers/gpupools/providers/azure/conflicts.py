@@ -282,7 +282,7 @@ def _network(at: Path, wish: Wish) -> Iterator[Problem]:
         yield Problem((*at, "network", "rdma"), what, "take an ND size with an r, or leave rdma out", size.source)
     if network.max_pods is not None and not 10 <= network.max_pods <= 250:
         what = f"got {network.max_pods}; AKS takes 10 to 250 pods on a node"
-        yield Problem((*at, "network", "max_pods"), what, "choose a number between", _PODS)
+        yield Problem((*at, "network", "max_pods"), what, "choose a number from 10 to 250", _PODS)
 
 
 def _upgrade(at: Path, wish: Wish) -> Iterator[Problem]:

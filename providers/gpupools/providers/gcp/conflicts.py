@@ -112,6 +112,7 @@ def conflicts(wish: Wish) -> list[Problem]:
         *_image(wish),
         *_disk(wish),
         *_rdma(wish),
+        *_pods(wish),
         *_nvlink_domain(wish),
         *_placement(wish),
         *_secure_boot(wish),
@@ -329,8 +330,7 @@ def _first_nodes(wish: Wish) -> Iterator[Problem]:
 def _image(wish: Wish) -> Iterator[Problem]:
     family, at = wish.spec.image.family, _at(wish, "image", "family")
     if family is not None and family not in IMAGE_TYPES:
-        if family != "custom":  # image.id is refused already, and the two go together
-            yield Problem(at, f"GKE has no image {family}", f"use {' or '.join(IMAGE_TYPES)}", _NODE_IMAGES)
+        yield Problem(at, f"GKE has no image {family}", f"use {' or '.join(IMAGE_TYPES)}", _NODE_IMAGES)
         return
     if family != "ubuntu":
         return
@@ -390,6 +390,14 @@ def _rdma(wish: Wish) -> Iterator[Problem]:
     if len(zones) != 1:
         what = f"the nodes are in {'several zones' if zones else 'zones that only the cluster knows'} (zones)"
         yield Problem(at, f"GPUDirect networks are of one zone; {what}", "name one zone under zones", _NETWORKS)
+
+
+def _pods(wish: Wish) -> Iterator[Problem]:
+    most = wish.spec.network.max_pods
+    if most is not None and not 8 <= most <= 256:
+        what = f"got {most}; GKE takes 8 to 256 pods on a node"
+        source = f"{_HOW_TO}/flexible-pod-cidr"
+        yield Problem(_at(wish, "network", "max_pods"), what, "choose a number from 8 to 256", source)
 
 
 def _gpu_networks(wish: Wish) -> Iterator[Problem]:
