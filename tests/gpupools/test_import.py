@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.base.errors import Rejected
+from gpupools.base.errors import Problem, Rejected
 from gpupools.commands import import_pools
 from gpupools.commands.cli import main
 from gpupools.edits.diff import diff, record
@@ -375,7 +375,8 @@ def test_a_spoiled_description_is_read_or_refused(tmp_path: Path, kind: str) -> 
         above[key] = random.choice(JUNK)
         file.write_text(json.dumps(told), encoding="utf-8")
         with suppress(Rejected):
-            found = import_pools._read([file], None, wrong := [])
+            wrong: list[Problem] = []
+            found = import_pools._read([file], None, wrong)
             if wrong:
                 raise Rejected(wrong)
             import_pools._accepted(found, import_pools._config(found, {"device_plugin": "a/b"}, "t"))

@@ -238,7 +238,8 @@ def test_a_reservation_of_google_names_its_zones(project: Path, capsys: pytest.C
     assert "--capacity: a reservation belongs to zones" in (said := capsys.readouterr().err)
     assert "give --zones" in said
     assert main(["new", *bought, "--zones", "europe-west4-a,europe-west4-b"]) == 0
-    assert "zones: [europe-west4-a, europe-west4-b]" in next(project.rglob("Pulumi.dev.yaml")).read_text(encoding="utf-8")
+    written = next(project.rglob("Pulumi.dev.yaml")).read_text(encoding="utf-8")
+    assert "zones: [europe-west4-a, europe-west4-b]" in written
 
 
 def test_descriptions_are_read_by_names_the_vendors_have() -> None:
