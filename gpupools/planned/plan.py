@@ -635,8 +635,10 @@ def _impossible_mig(at: Path, sharing: Mig, instance: InstanceType) -> list[Prob
         layouts = sharing.gpu_layouts()
         beyond = [index for index in layouts if index is not None and index >= instance.devices]
         for index in beyond:
-            what = f"{instance.name} has {instance.devices} GPUs, so there is no GPU {index}"
-            found.append(Problem((*at, "sharing", "layout", str(index)), what, f"use 0 to {instance.devices - 1}"))
+            count = "1 GPU" if instance.devices == 1 else f"{instance.devices} GPUs"
+            what = f"{instance.name} has {count}, so there is no GPU {index}"
+            use = "use 0" if instance.devices == 1 else f"use 0 to {instance.devices - 1}"
+            found.append(Problem((*at, "sharing", "layout", str(index)), what, use))
         wanted = {("layout",) if index is None else ("layout", str(index)): names for index, names in layouts.items()}
     for key, names in wanted.items():
         unknown = False

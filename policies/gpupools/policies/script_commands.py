@@ -82,6 +82,10 @@ def _wanted() -> re.Pattern[str]:
 
 # https://docs.aws.amazon.com/step-functions/latest/dg/connect-eks.html, and EventBridge Scheduler's universal targets.
 _STATES = re.compile(r":eks:create(?:Nodegroup|NodeGroup|Cluster)\b")
+# A step `aws:executeAwsApi`, as YAML or JSON writes it:
+# https://docs.aws.amazon.com/systems-manager/latest/userguide/automation-action-executeawsapi.html.
+_AUTOMATED = re.compile(r"\bApi[\"'\\]*\s{0,99}:\s{0,99}[\"'\\]*(create_?(?:nodegroup|cluster))\b", re.IGNORECASE)
+_OF_EKS = re.compile(r"\bService[\"'\\]*\s{0,99}:\s{0,99}[\"'\\]*eks\b", re.IGNORECASE)
 _API = re.compile(rf"/apis/{GROUPS}/v\w+[/\w-]*")
 # https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools/create,
 # https://learn.microsoft.com/rest/api/aks/agent-pools/create-or-update,
@@ -209,6 +213,8 @@ def _run(text: str) -> Iterator[tuple[Command, str]]:
             yield _CALLED if answer == NODES else _APPLIED, f"calls {name}"
     if ":eks:" in text and (call := _STATES.search(text)):
         yield _CALLED, f"calls {call[0].lstrip(':')}"
+    if "Api" in text and (step := _AUTOMATED.search(text)) and _OF_EKS.search(text):
+        yield _CALLED, f"calls eks:{step[1]}"
     if "taints" in text and _edits_taints(text):
         yield _CALLED, "edits the taints of nodes"
     if "/apis/" in text and (address := _API.search(text)) and _WRITES.search(text):

@@ -461,6 +461,9 @@ def _evidence(
                 yield COMMAND, f"takes taints off at {_path(trail)}"
             if "command" in value or "args" in value:
                 yield from ((row.answer, f"{said} at {_path(trail)}") for row, said in run(command_line(value)))
+            if "Api" in value and "Service" in value:  # a step of AWS Systems Manager's
+                step = f"Service: {value['Service']}, Api: {value['Api']}"
+                yield from ((row.answer, f"{said} at {_path(trail)}") for row, said in run(step))
             inside += [((trail, key), one) for key, one in value.items() if not isinstance(one, int | float | None)]
             if of_cloud and (joins := next((key for key, item in value.items() if item and _joins(key)), "")):
                 yield _CLUSTER, f"has {shown(joins)}"

@@ -18,6 +18,14 @@ TAINTED, UNDERSTOOD = "gpu-pool-tainted", "node-pools-understood"
 TAINTED_ELSEWHERE = f"{TAINTED}-elsewhere"
 
 
+@pytest.mark.parametrize(("api", "made"), [("CreateNodegroup", True), ("DescribeNodegroup", False)])
+def test_a_step_of_systems_manager_is_read_where_no_text_holds_it(api: str, made: bool) -> None:
+    step = {"name": "a", "action": "aws:executeAwsApi", "inputs": {"Service": "eks", "Api": api}}
+    found = unread("cloudformation:AWS::SSM::Document", {"Content": {"schemaVersion": "0.3", "mainSteps": [step]}})
+
+    assert (found is not None and found.nodes) is made
+
+
 @pytest.mark.parametrize(
     "type_token",
     [

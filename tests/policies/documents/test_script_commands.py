@@ -40,6 +40,8 @@ MAKES = [
     'g = "karpenter.sh"\napi.create_cluster_custom_object(group=g, version="v1", plural="nodepools", body=b)',
     'r = DynamicClient(c).resources.get(api_version="karpenter.sh/v1", kind="NodePool")\nr.create(body=b)',
     'gvr := GroupVersionResource{Group: "karpenter.sh", Resource: "nodepools"}\ndyn.Resource(gvr).Create(ctx, o, opts)',
+    "action: aws:executeAwsApi\ninputs:\n  Service: eks\n  Api: CreateNodegroup\n  clusterName: c",
+    '{"action": "aws:executeAwsApi", "inputs": {"Service": "eks", "Api": "create_nodegroup"}}',
     # What runs a command
     "docker run --rm -v ~/.aws:/root/.aws public.ecr.aws/eksctl/eksctl create nodegroup --cluster c",
     "podman run amazon/aws-cli:2.15.0 eks create-nodegroup --cluster-name c",
@@ -121,6 +123,8 @@ NEITHER = [
     "kubectl exec deploy/tools -- kubectl get nodepools",
     "kubectl taint nodes n1 startup.example.com/agent-not-ready:NoSchedule-",
     "kubectl taint nodes n1 node.kubernetes.io/unschedulable-",
+    "action: aws:executeAwsApi\ninputs: {Service: eks, Api: DescribeNodegroup}",
+    "action: aws:executeAwsApi\ninputs: {Service: ecs, Api: CreateCluster}",
 ]
 
 TAINT = "{key: nvidia.com/gpu, effect: NoSchedule}"
