@@ -42,6 +42,14 @@ _OF_ANY_CLOUD = ("name", "stack", "tags", "runtime", *ACCESS_KEYS)
 
 _MACHINE = ("gpu", "gpus_per_node", "instance_type")
 
+_PROFILE_OR_LAYOUT: Mapping[Path, Path] = {
+    ("sharing", "profile"): ("sharing", "layout"),
+    ("sharing", "layout"): ("sharing", "profile"),
+}
+
+_OWNERS = ("gpu_operator", "device_plugin", "dra_driver")
+"""Keys of a cluster's existing software that no other software on a pool goes with."""
+
 
 class _Chosen(NamedTuple):
     """What stands in at a place."""
@@ -259,6 +267,8 @@ class _Mended:
             self._tries[(*at, *inner)] += 1
             drop = ("min", "max") if self._way % 2 else ("fixed",)
             self._put_all((*at, *inner), {each: _ABSENT for each in drop if each in pool["nodes"]})
+        elif self._drops_another(at, pool, inner):
+            return
         elif inner == ("image",) and _is_map(pool.get("image")) and not self._tries[(*at, "image")]:
             # Of family and id one is missing.
             self._tries[(*at, "image")] += 1
@@ -268,6 +278,21 @@ class _Mended:
             self._put((*at, "image", missing), [*values, self._text][0])
         else:
             self._stand_in(StackPool, at, inner, problem.fix)
+
+    def _drops_another(self, at: Path, pool: Mapping[str, Any], inner: Path) -> bool:
+        """Leave out what does not go with a key, or the key, where that is as likely; say whether anything was."""
+        if inner[:2] in _PROFILE_OR_LAYOUT and self._has((*at, *_PROFILE_OR_LAYOUT[inner[:2]])):
+            self._put((*at, *(inner[:2] if self._way % 2 else _PROFILE_OR_LAYOUT[inner[:2]])), _ABSENT)
+            return True
+        if inner != ("software",) or not self._way % 2:
+            return False
+        found: list[Path] = []
+        for cluster in pool["clusters"] if _is_list(pool.get("clusters")) else []:
+            theirs: Path = ("clusters", str(cluster), "runtime", "existing")
+            found += [(*theirs, key) for key in _OWNERS if self._has((*theirs, key))]
+        for path in found:
+            self._take_out(path)
+        return bool(found)
 
     def _mend_clusters_of(self, at: Path, pool: Mapping[str, Any], inner: Path) -> None:
         """Let a pool go to the others of its clusters, or to one that is meant, or else to one of any cloud."""

@@ -265,6 +265,11 @@ FAULTS = (
     Fault("pool: nodes fixed and max", {f"{C}.nodes.fixed": "2"}, {f"{C}.nodes": "fixed stands alone"}),
     Fault("pool: sharing mode", {f"{C}.sharing.mode": "mgi"}, {f"{C}.sharing.mode": "got 'mgi'"}),
     Fault("pool: MIG profile", {f"{C}.sharing.profile": "2g.11gb"}, {f"{C}.sharing.profile": ""}),
+    Fault(
+        "pool: profile and no list",
+        {f"{C}.sharing.layout": "x"},
+        {f"{C}.sharing.layout": "got 'x'"},
+    ),
     Fault("pool: profile and layout", {f"{C}.sharing.layout": "[1g.10gb]"}, {f"{C}.sharing": "give either profile"}),
     Fault("pool: one replica", {f"{S}.sharing.replicas": "1"}, {f"{S}.sharing.replicas": "got 1"}),
     Fault("pool: no trust", {f"{S}.trust": None}, {f"{S}.trust": "time-slicing shares the memory"}),
@@ -342,7 +347,7 @@ FAULTS = (
 
 _NO_CLOUD = {"cluster: service for cloud", "cluster: no cloud"}
 _NO_MACHINE = {"pool: no machine", "pool: two machines", "pool: unknown machine", "pool: vm_size", "pool: unknown GPU"}
-_NO_SHARING = {"pool: sharing mode", "pool: profile and layout"}
+_NO_SHARING = {"pool: sharing mode", "pool: profile and layout", "pool: profile and no list"}
 
 CONSEQUENCES: tuple[tuple[set[str], set[str], str], ...] = (
     (

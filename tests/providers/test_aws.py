@@ -912,6 +912,26 @@ def test_every_resource_gets_the_options_of_its_caller() -> None:
     assert all(request.protect and "pulumi:providers:aws::train::" in request.provider for request in pool)
 
 
+@pytest.mark.parametrize(
+    ("keys", "more"),
+    [
+        ({}, {}),
+        ({"profile": "ml"}, {"profile": "ml"}),
+        (
+            {"assume_role": "arn:aws:iam::111122223333:role/deployer"},
+            {"assumeRoles": '[{"roleArn": "arn:aws:iam::111122223333:role/deployer"}]'},
+        ),
+    ],
+    ids=["own", "profile", "role"],
+)
+def test_the_provider_acts_for_the_cluster_alone(keys: dict[str, str], more: dict[str, str]) -> None:
+    declared = run(lambda: create_provider("train", {**ADDRESS, **keys}, pulumi.ResourceOptions()) and None)
+
+    given = declared.inputs("pulumi:providers:aws")
+    sdks_own = {key: given[key] for key in given if key.startswith("skip")}
+    assert given == {"region": "eu-central-1", "allowedAccountIds": '["111122223333"]', **more, **sdks_own}
+
+
 def test_a_plan_for_another_cloud_is_a_programming_error() -> None:
     foreign = replace(plan(gpu="L4"), cloud="gcp", choices=Choices())
 

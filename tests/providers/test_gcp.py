@@ -791,13 +791,14 @@ def test_the_options_keep_the_pool_from_being_replaced_by_its_size(monkeypatch: 
     assert options.custom_timeouts.create == "60m"
 
 
-def test_the_provider_is_bound_to_the_project_of_the_cluster() -> None:
-    def program() -> None:
-        create_provider("lab", CLUSTER, pulumi.ResourceOptions())
+@pytest.mark.parametrize("account", [None, "deployer@ml-dev.iam.gserviceaccount.com"], ids=["own", "other"])
+def test_the_provider_is_bound_to_the_project_of_the_cluster(account: str | None) -> None:
+    cluster = CLUSTER | ({"impersonate_service_account": account} if account else {})
 
-    assert [(resource.typ, resource.inputs["project"]) for resource in run(program)] == [
-        ("pulumi:providers:gcp", "ml-dev")
-    ]
+    (made,) = run(lambda: create_provider("lab", cluster, pulumi.ResourceOptions()) and None)
+
+    assert (made.typ, made.inputs["project"]) == ("pulumi:providers:gcp", "ml-dev")
+    assert made.inputs.get("impersonateServiceAccount") == account
 
 
 def test_a_plan_for_another_cloud_is_not_translated() -> None:
