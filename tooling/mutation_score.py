@@ -116,6 +116,11 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "1 -> 2",
     ): "one byte beyond the bound shows that there is too much, and so do two",
     (
+        "providers/gpupools/providers/aws/user_data.py",
+        'self._file("", one.text)',
+        "'' -> '-mutant'",
+    ): "no file is called so, and the place of one that is packed in a script is not known",
+    (
         "components/gpupools/components/declared_components.py",
         'return {"cloud": cloud.name, **cloud.cluster.place_of(cluster)}',
         "'cloud' -> 'cloud-mutant'",

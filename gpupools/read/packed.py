@@ -19,6 +19,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -292,24 +293,22 @@ def _texts(raw: bytes, path: str, left: _Left, deep: int) -> Iterator[Unpacked]:
     inner = _from_base64(text) if deep > 0 and looks_encoded(text) else None
     if inner is not None and (_is_packed(inner) or _is_text(inner)):
         yield from _opened(inner, path, left, deep - 1)
-    elif text.startswith("{") and (release := _release(text)):
+    elif text.startswith("{") and (release := list(_release(text))):
         yield from (Unpacked(f"{path}.{where}", manifest) for where, manifest in release)
     else:
         yield Unpacked(path, text)
 
 
-def _release(text: str) -> list[tuple[str, str]]:
-    """Return the rendered manifests of a release of Helm: https://github.com/helm/helm, pkg/release/v1/release.go."""
-    try:
+def _release(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the rendered manifests of a release of Helm: https://github.com/helm/helm, pkg/release/v1/release.go."""
+    with suppress(ValueError, RecursionError):
         release = json.loads(text)
-    except (ValueError, RecursionError):
-        return []
-    if not isinstance(release, Mapping) or not isinstance(release.get("manifest"), str) or "chart" not in release:
-        return []
-    hooks: Any = release.get("hooks")
-    listed = enumerate(hooks if isinstance(hooks, list) else [])
-    found = [(f"hooks[{place}].manifest", hook.get("manifest")) for place, hook in listed if isinstance(hook, Mapping)]
-    return [(where, one) for where, one in [("manifest", release["manifest"]), *found] if isinstance(one, str)]
+        if isinstance(release, Mapping) and isinstance(release.get("manifest"), str) and "chart" in release:
+            yield "manifest", release["manifest"]
+            hooks: Any = release.get("hooks")
+            for place, hook in enumerate(hooks if isinstance(hooks, list) else []):
+                if isinstance(hook, Mapping) and isinstance(hook.get("manifest"), str):
+                    yield f"hooks[{place}].manifest", hook["manifest"]
 
 
 # --- layers -----------------------------------------------------------------------------------------------------------
