@@ -93,6 +93,21 @@ def test_the_token_is_of_the_one_who_acts() -> None:
     assert gke_token(CLUSTERS["lab"]).args == ()
 
 
+RIGHT = {
+    "train": {"account": "123456789012", "profile": "prod", "assume_role": DEPLOYER},
+    "serve": {"tenant_id": "00000000-1111-2222-3333-444444444444"},
+    "lab": {"impersonate_service_account": "deploy@ml.iam.gserviceaccount.com"},
+}
+
+
+@pytest.mark.parametrize("cluster", CLUSTERS)
+def test_who_acts_for_a_cluster_is_kept_as_written(cluster: str, tmp_path: Path) -> None:
+    checked = check_stack_file(written(tmp_path, cluster, RIGHT[cluster]), clouds())
+
+    read = checked.plan.stack.clusters[cluster]
+    assert {key: getattr(read, key) for key in type(read).identity} == RIGHT[cluster]
+
+
 @pytest.mark.parametrize("cluster", CLUSTERS)
 def test_tags_of_a_cluster_are_those_of_its_pools(cluster: str, tmp_path: Path) -> None:
     file = written(tmp_path, cluster, {"tags": {"owner": "ml", "cost": "1"}}, tags={"cost": "2"})
