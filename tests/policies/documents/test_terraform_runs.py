@@ -269,3 +269,26 @@ def test_a_program_says_where_it_stands(judge: Judge) -> None:
     assert found.address == "data.external.a"
     assert "runs eksctl create nodegroup" in found.message
     assert "at program" in found.message
+
+
+HASHED = "3b18e512dba79e4c8300dd08aeb37f8e728b8dad"
+
+
+@pytest.mark.parametrize(
+    ("kind", "machine", "written", "wrong"),
+    [
+        ("aws_instance", "g6.xlarge", {"constant_value": JOINS}, True),
+        ("aws_instance", "g6.xlarge", {"references": ["local.a"]}, True),
+        ("aws_launch_configuration", "g6.xlarge", {"references": ["local.a"]}, True),
+        ("aws_instance", "m5.large", {"references": ["local.a"]}, False),
+        ("aws_instance", "g6.xlarge", {"constant_value": "#!/bin/sh\napt-get install -y nginx"}, False),
+    ],
+)
+def test_user_data_of_which_a_plan_has_a_hash_is_read_as_written(
+    kind: str, machine: str, written: dict[str, Any], wrong: bool, judge: Judge
+) -> None:
+    made = plan(kind, given={"user_data": written}, instance_type=machine, user_data=HASHED)
+
+    judged = judge(json.dumps(made))
+
+    assert ("gpu-pool-tainted" in {each.rule.name for each in judged.found}) is wrong

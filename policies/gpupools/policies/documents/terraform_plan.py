@@ -519,6 +519,8 @@ class _Plan:
             for key in _WRITE_ONLY.get(found.type, ()):
                 if given is not None and values.get(key) is None and key in given.given:
                     values[key] = _written(given.given[key])
+            if given is not None and found.type in _HASHED and _HASH.fullmatch(str(values.get("user_data"))):
+                values["user_data"] = _written(given.given.get("user_data"))
             made = resources_of(found, values, self._refers(found, name, values), self.text)
             provisioners = tuple(_provisioners(self._configured.get(name, {})))
             yield from _provisioned(found, made, provisioners) if provisioners else made
@@ -700,6 +702,14 @@ _WRITE_ONLY: Mapping[str, tuple[str, ...]] = {
 
 https://developer.hashicorp.com/terraform/language/manage-sensitive-data/write-only
 """
+
+
+_HASHED = frozenset({"aws_instance", "aws_launch_configuration", "aws_spot_instance_request"})
+"""Resources of which the provider kept a hash in place of `user_data` before its version 6.
+
+https://github.com/hashicorp/terraform-provider-aws, internal/service/ec2/ec2_instance.go at v5, `userDataHashSum`.
+"""
+_HASH = re.compile(r"[0-9a-f]{40}")
 
 
 def _written(expression: Any) -> Any:

@@ -426,14 +426,17 @@ def _bytes(given: str) -> bytes:
 _LEAST_BYTES = 12
 _MOST_BROKEN = 20
 """Characters of a text for each that is none."""
-# Terraform's provider keeps it in place of a text: `userDataHashSum` of hashicorp/terraform-provider-aws.
+# What Terraform's provider kept in place of a text before its version 6: `userDataHashSum` of
+# hashicorp/terraform-provider-aws, internal/service/ec2/ec2_instance.go.
 _HASH = re.compile(r"[0-9a-f]{40}")
 
 
 def _is_no_text(given: str) -> bool:
-    """Say whether user data is bytes in which no reader here finds a text."""
+    """Say whether user data is bytes in which no reader here finds a text, or only the hash of one."""
+    if _HASH.fullmatch(given):
+        return True
     raw = _bytes(given)
-    if len(raw) < _LEAST_BYTES or _HASH.fullmatch(given) or not _is_broken(_as_text(raw)):
+    if len(raw) < _LEAST_BYTES or not _is_broken(_as_text(raw)):
         return False
     return not any(one.text != given for one in unpacked(given) if not one.opaque)
 
