@@ -119,7 +119,8 @@ class _Places:
         for match in _STEP.finditer(path):
             if match[2]:
                 written += f"[{match[2]}]"
-                value = value[int(match[2])] if is_list(value) else None
+                number = int(match[2])
+                value = value[number] if is_list(value) and number < len(value) else None
                 continue
             name = match[1]
             key = self.held.names.get(name, name)

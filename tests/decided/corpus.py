@@ -126,7 +126,7 @@ def contract(cloud: Cloud) -> Collection[str]:
 def matrix_of(cloud: Cloud) -> Collection[str]:
     """Return every answer of the matrix."""
     return [
-        _short(f"{software} {sharing} {' '.join(models)}: {verdict.value}: {why}; {instead}", 2 * LONGEST)
+        short(f"{software} {sharing} {' '.join(models)}: {verdict.value}: {why}; {instead}", 2 * LONGEST)
         for (_, software, sharing, verdict, why, _, instead), models in grouped(matrix(cloud)).items()
     ]
 
@@ -171,7 +171,7 @@ def asked(cloud: Cloud, pools: Iterable[Mapping[str, Any]]) -> Collection[str]:
         for each in said:
             same = f"{keys['software']}: {each.replace(machine, '*').replace(profile or '*', '*')}"
             found.setdefault(same, []).append(f"{machine} {profile}".strip())
-    return [_short(f"{said}: {', '.join(names)}", 4 * LONGEST) for said, names in found.items()]
+    return [short(f"{said}: {', '.join(names)}", 4 * LONGEST) for said, names in found.items()]
 
 
 @cache
@@ -218,7 +218,7 @@ def changed(config: Mapping[str, Any], then: Mapping[str, Any]) -> Collection[st
 
 def refused(rejected: Rejected) -> Collection[str]:
     """Return every reason."""
-    return {_short(f"refused {problem}", 2 * LONGEST) for problem in rejected.problems}
+    return {short(f"refused {problem}", 2 * LONGEST) for problem in rejected.problems}
 
 
 def read(case: Mapping[str, Any]) -> Collection[str]:
@@ -325,7 +325,7 @@ def lines(at: str, value: Any) -> Iterator[str]:
         for key, item in value.items():
             yield from lines(f"{at}.{getattr(key, 'value', key)}", item)
     else:
-        yield _short(f"{at}: {json.dumps(_plain(value), ensure_ascii=False)}", LONGEST)
+        yield short(f"{at}: {json.dumps(_plain(value), ensure_ascii=False)}", LONGEST)
 
 
 def _plain(value: Any) -> Any:
@@ -348,7 +348,7 @@ def _plain(value: Any) -> Any:
     return value.__name__ if callable(value) else str(value)
 
 
-def _short(text: str, most: int) -> str:
+def short(text: str, most: int) -> str:
     if len(text) <= most:
         return text
     return f"{text[:most]}… {hashlib.sha256(text.encode()).hexdigest()[:12]}"

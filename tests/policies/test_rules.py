@@ -677,6 +677,14 @@ def test_the_first_machine_that_cannot_share_is_reported_once() -> None:
     assert finding.source.startswith("https://")
 
 
+def test_gpus_beside_a_machine_are_shared_as_the_machine_can() -> None:
+    machine = "n1-standard-8+nvidia-tesla-t4:2"
+
+    assert found(gke("time-slicing", machine, 8), "gpu-sharing-supported") == []
+    (finding,) = found(gke("mps", machine, 49), "gpu-sharing-supported")
+    assert f" on {machine} (2 × T4) cannot be: " in finding.what
+
+
 def test_an_aks_profile_names_what_the_gpu_has() -> None:
     facts = PoolFacts(
         "azure",

@@ -216,7 +216,9 @@ def _refused(
     Returns what is wrong, the cure and the source of the first refusal.
     """
     cloud = clouds()[cloud_name]
-    instance = cloud.instance_types[machine]
+    # Not every machine has a row of its own: Google's N1 machines have GPUs beside them.
+    instance = cloud.find_instance_type(cloud.instance_types, machine)
+    assert instance is not None
     wishes, wrong = _spelled_out(cloud, instance, sharing)
     if not wishes:
         return wrong

@@ -495,8 +495,8 @@ def _aimed_at(patch: Mapping[str, Any]) -> str:
         if key not in patch or with_.isdisjoint(patch):
             continue
         kind, group = text(at(patch, f"{key}.kind")), text(at(patch, f"{key}.group"))
-        named = next((one for one in _pool_kinds() if one in re.split(r"\W+", kind)), "")
-        of_group = next((known for of, known in _kinds_read() if known in _pool_kinds() and group and of == group), "")
+        named = next((one for one in re.split(r"\W+", kind) if one in _pool_kinds()), "")
+        of_group = min((one for of, one in _kinds_read() if one in _pool_kinds() and group and of == group), default="")
         if named or (not kind and of_group) or (kind and of_group and re.search(r"[.*+?|\[(]", kind)):
             return named or of_group
     return ""
