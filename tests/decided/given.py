@@ -17,10 +17,12 @@ import yaml
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.judging import Config, judge_document
+from gpupools.policies.rules import judge_pool, taint_can_be_added
 from gpupools.policies.stack_rules import ALL_RULES
 from gpupools.providers import clouds
 from gpupools.providers.aws.user_data import read_user_data
 from gpupools.read.cluster_api import read_owner
+from gpupools.read.inputs import mapping, with_taint
 from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
 from gpupools.read.packed import packed_inside, unpacked
 from tests.decided.corpus import LONGEST, lines, short
@@ -43,11 +45,13 @@ OBJECTS = (
 )
 MOST = 20_000
 """Characters of what is read; longer ones are about the time that it takes."""
+MOST_STACKS = 10
+"""Stacks inside each other that are looked through."""
 MOST_LINES = 12
 """Lines of user data that are left out in turn."""
 SHAPES = 1
 """How often each property of a type is spoilt."""
-MOST_PROPERTIES = 60
+MOST_PROPERTIES = 30
 """Properties of one resource that are spoilt."""
 SPOILT: tuple[Any, ...] = (None, UNKNOWN, 7, "x", [], {"x": [1]})
 """What is put in the place of a property; None leaves it out."""
@@ -172,6 +176,16 @@ def _objects(value: Any) -> Iterator[Mapping[str, Any]]:
             return
 
 
+def _nested(steps: int) -> Mapping[str, Any]:
+    group = {"Type": "AWS::EKS::Nodegroup", "Properties": {"InstanceTypes": ["g5.xlarge"]}}
+    template: Mapping[str, Any] = {"Resources": {"G": group, "X": {"Type": "Custom::X"}}}
+    for _ in range(steps):
+        template = {
+            "Resources": {"S": {"Type": "AWS::CloudFormation::Stack", "Properties": {"TemplateBody": template}}}
+        }
+    return {"type": "aws:cloudformation/stack:Stack", "inputs": {"templateBody": template}}
+
+
 @cache
 def resources() -> Mapping[str, Mapping[str, Any]]:
     """Return resources by what is tested of them, each with those `beside` it."""
@@ -179,6 +193,9 @@ def resources() -> Mapping[str, Mapping[str, Any]]:
     for name in OBJECTS:
         for number, one in enumerate(one for row in _rows(_module(name)) for one in _objects(row)):
             found[f"{name.rpartition('.')[2]} {number}"] = one
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    found |= yaml.load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"), loader)
+    found |= {f"stacks in {steps} stacks": _nested(steps) for steps in (1, *range(MOST_STACKS - 1, MOST_STACKS + 3))}
     every = {repr((one["type"], one["inputs"], one.get("beside"))): case for case, one in reversed(found.items())}
     return {case: one for case, one in found.items() if case in set(every.values()) and one["inputs"]}
 
@@ -196,17 +213,21 @@ def known(value: Any) -> Any:
 
 def facts(token: str, inputs: Any) -> Iterator[str]:
     """Say everything that is read of a resource."""
+    pools = [("", pool) for pool in read_kubernetes_pools(token, inputs, clouds())]
     for name, cloud in clouds().items():
         reading = cloud.reading()
-        for number, pool in enumerate(reading.read_pools(token, inputs)):
-            yield from lines(f"{name} pool {number}", pool)
+        pools += [(f"{name} ", pool) for pool in reading.read_pools(token, inputs)]
         for what in ("read_template", "unread"):
             found = getattr(reading, what)(token, inputs)
             yield from lines(f"{name} {what}", found) if found else ()
         for what in ("overridden", "held_types"):
             yield from (f"{name} {what} {one}" for one in getattr(reading, what)(token, inputs))
-    for number, pool in enumerate(read_kubernetes_pools(token, inputs, clouds())):
-        yield from lines(f"pool {number}", pool)
+    for number, (whose, pool) in enumerate(pools):
+        yield from lines(f"{whose}pool {number}", pool)
+        added = set(_paths(with_taint(mapping(inputs), pool) or {})) - set(_paths(inputs))
+        where = sorted(".".join(map(str, path)) for path in added)
+        yield short(f"{whose}pool {number} with its taint, {taint_can_be_added(pool)}: {where}", LONGEST)
+        yield from (f"{whose}pool {number} by itself: {rule.name} {one.unverified}" for rule, one in judge_pool(pool))
     for what, one in (("template", read_template(token, inputs, clouds())), ("owner", read_owner(token, inputs))):
         yield from lines(what, one) if one else ()
 
