@@ -278,7 +278,7 @@ def _template(type_token: str) -> "_Reader":
     prefix = _prefix(type_token)
 
     def read(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
-        data = mapping(at(properties, prefix.rstrip("."))) if prefix else properties
+        data = mapping(at(properties, prefix.removesuffix("."))) if prefix else properties
         given, path = _user_data(data, prefix)
         if not data.get("iamInstanceProfile") and not read_user_data(text(given), path).self_managed:
             return ()  # a managed node group's template, or none of a node: whoever refers to it is judged
@@ -671,7 +671,7 @@ def _not_known_yet(facts: PoolFacts) -> PoolFacts:
 
 
 def _self_managed(catalogue: Catalogue, properties: Mapping[str, Any], prefix: str) -> PoolFacts:
-    data = mapping(at(properties, prefix.rstrip("."))) if prefix else properties
+    data = mapping(at(properties, prefix.removesuffix("."))) if prefix else properties
     machines = Machines()
     _instance_type(catalogue, data, prefix, machines)
     if flag(data.get("gpu")) is True and not machines.only_other:
