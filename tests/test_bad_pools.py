@@ -465,6 +465,7 @@ EVERYTHING_WRONG: Mapping[str, tuple[Keys, tuple[str, ...]]] = {
             "labels.team",
             f"{AWS}.iamInstanceProfile",
             f"{AWS}.networkInterfaces[0].associatePublicIpAddress",
+            f"{AWS}.networkInterfaces",  # beside security_group_ids, once rdma is left out
         ),
     ),
     "azure": (
