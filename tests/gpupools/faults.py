@@ -360,8 +360,9 @@ CONSEQUENCES: tuple[tuple[set[str], set[str], str], ...] = (
     (
         _NO_CLOUD | {"pool: unknown cluster"},
         {"pool: unknown machine", "pool: RDMA", "pool: disk type", "pool: secure boot", "pool: MIG profile"}
-        | {"pool: GPU networks", "pool: NVLink", "runtime: other operator", "runtime: pods of another cloud"},
-        "machines, what they can and what their images bring are a cloud's",
+        | {"pool: GPU networks", "pool: NVLink", "runtime: other operator", "runtime: pods of another cloud"}
+        | {"pool: most pods"},
+        "machines, what they can, what their images bring and how many pods they take are a cloud's",
     ),
     (
         _NO_MACHINE,
