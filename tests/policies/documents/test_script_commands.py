@@ -102,7 +102,7 @@ NEITHER = [
     'ecs = boto3.client("ecs")\necs.create_cluster(clusterName="c")',
     'import {CreateClusterCommand} from "@aws-sdk/client-ecs"\nawait c.send(new CreateClusterCommand({}))',
     "client.createCluster(x)",
-    "def create_node_pool(name):\n    raise NotImplementedError",
+    "def create_node_pool(name):\n    return name",
     'GROUP = "kubeflow.org"\napi.create_namespaced_custom_object(group=GROUP, version="v1", plural=p, body=b)',
     'r = DynamicClient(c).resources.get(api_version="v1", kind="Pod")\nr.create(body=b)',
     'r = DynamicClient(c).resources.get(api_version="karpenter.sh/v1", kind="NodePool")\nprint(r.get())',
