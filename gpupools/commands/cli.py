@@ -53,7 +53,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell(f"gpupools: {file} is an option and a file here; put -- before the files, or write ./{file}", error=True)
         return 2
     try:
-        given = parser([called] if called else []).parse_args(words)
+        whole = parser([called] if called else [])
+        if not words:
+            whole.print_help(sys.stderr)
+            return 2
+        given = whole.parse_args(words)
         code: int = given.run(given)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has gone: `gpupools … | head`

@@ -281,6 +281,12 @@ def _besides(given: Given, told: Sequence[Problem]) -> Iterator[Problem]:
     cluster = {**dict(given.described), **sets, "cloud": given.cloud}
     cluster |= {"name": given.cluster} if given.cluster is not None else {}
     cluster |= {"kubeconfig": {"path": given.kubeconfig}} if given.kubeconfig is not None else {}
+    if cloud is not None and not given.describe:
+        for key, field in cloud.cluster.model_fields.items():
+            flag = _cluster_flag(key)
+            if key not in cluster and flag not in flags and (field.is_required() or key in cloud.described.asked):
+                flags.add(flag)
+                yield Problem((flag,), "is missing", f"give it ({_meaning(cloud, key)})")
     pool = {
         "gpu": given.gpu,
         "instance_type": given.instance_type,
@@ -489,8 +495,10 @@ def _sharing(given: Given, model: str, answers: _Answers) -> dict[str, Any]:
         replicas = answers.text("--replicas", number, "Containers that share one GPU", wrong_number)
         found["replicas"] = int(replicas) if replicas.isdigit() else replicas
     elif mode == "mig":
-        names = ", ".join(each.name for each in profiles(model)) if match_gpu_model(model) else "e.g. 1g.10gb"
-        if names:
+        meant = match_gpu_model(model)  # several where a word names both sizes, none where it names no GPU
+        names = ", ".join(dict.fromkeys(each.name for one in meant for each in profiles(one)))
+        if names or not meant:
+            names = names or "e.g. 1g.10gb"
             found["profile"] = answers.text("--profile", given.profile, f"MIG profile: {names}")
         else:
             answers.problems.append(Problem(("--sharing",), f"{model} cannot be cut by MIG", "share it otherwise"))

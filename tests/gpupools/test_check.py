@@ -13,7 +13,7 @@ import pytest
 
 from gpupools.base.errors import Rejected
 from gpupools.commands import check as command
-from gpupools.commands.cli import main
+from gpupools.commands.cli import COMMANDS, main
 from gpupools.environment.check import check_stack_file, locate
 from gpupools.environment.stack import plan_config
 from gpupools.environment.stackfile import FileRejected
@@ -185,7 +185,6 @@ def test_bad_input_is_one_clear_message_each(
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param([], id="no command"),
         pytest.param(["chek"], id="an unknown command"),
         pytest.param(["check"], id="no file"),
         pytest.param(["check", "--fast", "x.yaml"], id="an unknown option"),
@@ -200,6 +199,14 @@ def test_wrong_usage_is_code_2_and_shows_the_usage(arguments: list[str], capsys:
     assert caught.value.code == 2
     assert out == ""
     assert err.startswith("usage: gpupools")
+
+
+def test_no_command_is_code_2_and_shows_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 2
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert all(f"\n    {command}" in err for command in COMMANDS)
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["check", "--help"], ["preview", "--help"]], ids=" ".join)

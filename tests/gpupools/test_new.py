@@ -341,6 +341,17 @@ def test_what_is_wrong_is_told_and_nothing_written(
     assert sorted(each.name for each in project.iterdir()) == ["Pulumi.yaml", "aks.json", "list.json"]
 
 
+def test_what_a_misnamed_cloud_needs_is_told_and_nothing_that_is_not_wrong(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["new", "dev", "--cloud", "eks", "--gpu", "H100", "--sharing", "mig", "--profile", "1g.10gb"]) == 1
+
+    told = [each.split("; ")[0].removeprefix("gpupools new: ") for each in capsys.readouterr().err.splitlines()]
+    missing = ["--cluster", "--set region=…", "--set subnet_ids=…", "--set node_role_arn=…"]
+    cloud = "--cloud: no cloud is called 'eks'"
+    assert told == [cloud, *(f"{flag}: is missing" for flag in missing), "nothing was written"]
+
+
 @pytest.mark.parametrize("there", ["a file", "a link to nowhere"])
 def test_what_is_there_is_never_overwritten(there: str, project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = project / "stacks" / "Pulumi.dev.yaml"
