@@ -359,9 +359,8 @@ def test_user_data_may_be_gzipped_and_base64() -> None:
 
 
 def test_arguments_of_the_kubelet_replace_its_configuration() -> None:
-    script = (
-        "--//\nContent-Type: text/x-shellscript\n\nnodeadm init --register-with-taints=a=b:PreferNoSchedule\n--//--\n"
-    )
+    command = "nodeadm init --register-with-taints=a=b:PreferNoSchedule"
+    script = f"--//\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n{command}\n--//--\n"
     both = NODE_CONFIG.replace("TAINTS", KUBERNETES_TAINT).replace("--//--\n", script)
     (pool,) = read(TEMPLATE, PROFILE | {"instanceType": "g6.xlarge", "userData": b64(both)})
 

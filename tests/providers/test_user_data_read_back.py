@@ -276,6 +276,12 @@ def test_what_is_no_unicode_is_read_all_the_same() -> None:
     assert read_user_data("#!/bin/sh\necho \ud800\nk3s agent --node-taint=a=b:NoSchedule\n").taints
 
 
+def test_no_character_makes_the_reader_of_parts_fail() -> None:
+    part = "MIME-Version: 1.0\nContent-Type: text/x-shellscript\n\n#!/bin/sh\nk3s agent # "
+
+    assert read_user_data(f"{part}ν\udc83\ud800\n").joins
+
+
 NO_TEXT = bytes(range(128, 256)) * 2
 SCRIPT = "#!/bin/sh\nk3s agent --node-taint=a=b:NoSchedule\n"
 
@@ -291,8 +297,15 @@ def in_part(raw: bytes) -> str:
 
 @pytest.mark.parametrize("form", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"])
 def test_user_data_is_read_in_any_unicode(form: str) -> None:
-    for given in (b64(SCRIPT.encode(form)), in_part(SCRIPT.encode(form))):
-        assert [str(one) for one in read_user_data(given).taints] == ["a=b:NoSchedule"]
+    assert [str(one) for one in read_user_data(b64(SCRIPT.encode(form))).taints] == ["a=b:NoSchedule"]
+
+
+@pytest.mark.parametrize("form", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le"])
+def test_a_part_in_unicode_that_cloud_init_cannot_start_joins_at_most(form: str) -> None:
+    found = read_user_data(in_part(SCRIPT.encode(form)))
+
+    assert (found.joins, found.taints) == (True, ())
+    assert found.not_counted == ("userData: has taints in a part that neither cloud-init nor nodeadm takes",)
 
 
 @pytest.mark.parametrize("pack", [lzma.compress, bz2.compress], ids=["xz", "bzip2"])

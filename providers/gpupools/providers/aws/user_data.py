@@ -22,12 +22,22 @@ from gpupools.base.errors import Rejected
 from gpupools.base.taints import KUBERNETES_EFFECTS, Taint, repels_cpu_pods
 from gpupools.planned.pool_facts import SharingFacts
 from gpupools.providers.aws.boot import BOTTLEROCKET_SHARING, MOST_USER_DATA
+from gpupools.providers.aws.cloud_init import (
+    MOST_UNPACKED,
+    Written,
+    as_unicode,
+    commands,
+    encoded,
+    files,
+    gunzipped,
+    is_mime_for_it,
+    take,
+)
 from gpupools.providers.aws.fetched import OF_LOGIN, may_make_a_node
 from gpupools.read.inputs import TaintsRead, at, flag, is_list, mapping, number, string_map, text
-from gpupools.read.packed import applies_packed, packed_inside, unpacked
+from gpupools.read.packed import applies_packed, looks_encoded, packed_inside, unpacked
 from gpupools.read.packed import decoded as text_of
 
-_MOST_UNPACKED = 256 * 1024
 _MOST_VALUES = 10_000
 _MOST_MULTIPARTS = 20  # Python's reader of them calls itself for each
 _MOST_DOTS = 200  # in a line of TOML: tomllib needs the square of a key's parts
@@ -60,15 +70,14 @@ _SET_ELSEWHERE = re.compile(rf"\bNODEUP_URL|\bnodeup\s{_LINE}--conf\b|\bkubelet\
 _CONFIGURED_BY = ("ansible.pull", "chef", "puppet", "salt_minion")
 _TALOS = re.compile(r"(?m)\A(?=[\s\S]{0,20000}?^version:\s*[\"']?v1alpha1)[\s\S]{0,20000}?^machine:")
 _MENTIONS = re.compile(r"registerWithTaints|register-with-taints|node-taint|\btaints?\b", re.IGNORECASE)
-_JINJA = re.compile(r"##\s*template:\s*jinja[^\n]*\n\s*", re.IGNORECASE)
-# The longer words first. cloudinit/handlers/__init__.py of canonical/cloud-init, `INCLUSION_TYPES_MAP`.
-_CLOUD_INIT: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "archive": (("text/cloud-config-archive",), ("#cloud-config-archive",)),
-    "patch": (("text/cloud-config-jsonp",), ("#cloud-config-jsonp",)),
-    "cloud_config": (("text/cloud-config",), ("#cloud-config",)),
-    "remote": (("text/x-include-url", "text/x-include-once-url"), ("#include",)),
-    "script": (("text/x-shellscript",), ("#!", "#cloud-boothook", "<powershell>")),
-}
+# What a configuration runs beside its lists of commands: `config/cc_*.py` of canonical/cloud-init.
+_ALSO_RUN = (
+    *("random_seed.command", "power_state.condition", "rsyslog.service_reload_command", "wireguard.readinessprobe"),
+    *("fs_setup.cmd", "output.all", "output.init", "output.config", "output.final"),
+)
+_NODEADM = "application/node.eks.aws"
+_DEEPEST = 3
+"""Parts inside parts that nobody takes."""
 _RANCHER = re.compile(r"/rancher/(?:k3s|rke2)/config\.yaml")
 _OBJECT = re.compile(r"[\"']?(?:apiVersion|kind)[\"']?\s*:")
 _GZIP = b"\x1f\x8b"
@@ -114,8 +123,7 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
         # No machine starts with too much, and what is not read may be the taint.
         return UserData(joins=True, unknown=(path,)) if _MARKS.search(content) else UserData()
     reading = _Reading(path)
-    for mime, kind, body in parts(content):
-        reading.part(mime, kind, body)
+    reading.read(content)
     reading.found.opaque = reading.found.opaque or _is_no_text(given)
     return reading.result()
 
@@ -123,8 +131,9 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
 class _Reading:
     """User data while it is read, part by part."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, deep: int = 0) -> None:
         self.path = path
+        self.deep = deep
         self.found = UserData()
         self.configured, self.flagged = TaintsRead(), TaintsRead()
         self.mentions = False
@@ -133,8 +142,12 @@ class _Reading:
         """What runs, in this order, without comments."""
         self.at_login: list[str] = []
         """The same of files that shells read when somebody logs in."""
-        self.left = _MOST_UNPACKED
+        self.left = MOST_UNPACKED
         self.packed = _MOST_PACKED
+        self.passed_over: list[str] = []
+        """Parts that no program of a node takes."""
+        self.doubtful = False
+        """Only the machine knows what it takes."""
 
     def result(self) -> UserData:
         """Return what was read, once every part was."""
@@ -142,11 +155,15 @@ class _Reading:
         # https://kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file/#kubelet-configuration-merging-order
         read = self.flagged if self.flagged.taints or self.flagged.unknown else self.configured
         found = self.found
+        for body in self.passed_over if self.deep < _DEEPEST else ():
+            self._take_no_taints(body)
         found.may_join = found.may_join or (not found.joins and self._may_make_a_node())
         found.taints, unknown = tuple(read.taints), [*read.unknown]
         if found.joins:
             found.may_join = False  # it says by itself how, and with which taints
         found.opaque = found.opaque or found.may_join
+        if self.doubtful and (found.joins or found.taints):
+            found.opaque, found.taints, self.mentions = True, (), True
         if (self.mentions or (found.opaque and found.joins)) and not repels_cpu_pods(found.taints):
             unknown.append(self.path)
         found.unknown = tuple(dict.fromkeys(unknown))
@@ -156,14 +173,31 @@ class _Reading:
     def _may_make_a_node(self) -> bool:
         return may_make_a_node("\n".join(self.scripts), "\n".join(self.at_login))
 
-    def part(self, mime: str, kind: str, body: str) -> None:
-        """Read one part, as cloud-init, nodeadm or Bottlerocket would take it."""
+    def read(self, content: str) -> None:
+        """Read all of it, as cloud-init and nodeadm would take it, or the one reader of another system."""
+        taken, whole = take(content), not _is_in_parts(content)
+        self.doubtful = taken.doubtful
+        self.found.opaque = self.found.opaque or taken.remote
+        for script in taken.scripts:
+            self._script(script)
+        if taken.config:
+            self._cloud_config(taken.config)
+        passed_over = taken.passed_over
+        if whole and len(passed_over) == 1 and not taken.scripts and not taken.config:
+            self._other_system(content)
+            return
+        for mime, _, body in () if whole else parts(content):
+            if mime == _NODEADM:
+                self._node_config(body)
+        if not whole and not is_mime_for_it(content):
+            # Nobody says that EKS, which merges parts into its own, wants the version as well.
+            passed_over = [("", f"MIME-Version: 1.0\n{content.lstrip()}")]
+        self.passed_over += [body for mime, body in passed_over if mime != _NODEADM]
+
+    def _other_system(self, body: str) -> None:
+        """Read what one program takes as a whole; what none does is looked at like a script."""
         self.found.opaque = self.found.opaque or _is_broken(body)
-        body = _JINJA.sub("", body.lstrip(), count=1)
-        for known, (types, words) in _CLOUD_INIT.items():
-            if mime in types or body.startswith(words):
-                getattr(self, f"_{known}")(body)
-                return
+        body, kind = body.lstrip(), _kind("", body)
         if kind == "toml":
             _bottlerocket(body, self.path, self.configured, self.found)
         elif kind == "nodeadm":
@@ -174,6 +208,17 @@ class _Reading:
             self._talos(body)
         else:
             self._script(body)
+
+    def _take_no_taints(self, body: str) -> None:
+        """Read a part that nobody takes: should it name a cluster after all, its taints are not told of."""
+        other = _Reading(self.path, self.deep + 1)
+        other.read(_unzipped(encoded(body)))
+        said = other.result()
+        found = self.found
+        found.joins, found.opaque = found.joins or said.joins, found.opaque or said.opaque
+        found.may_join, found.self_managed = found.may_join or said.may_join, found.self_managed or said.self_managed
+        if said.taints or said.not_counted:
+            self.configured.note(f"{self.path}: has taints in a part that neither cloud-init nor nodeadm takes")
 
     def _script(self, text_: str) -> None:
         self._commands(_COMMENT.sub(_kept, text_))
@@ -198,49 +243,28 @@ class _Reading:
             script = _OWN_TAINTS.sub("", script)
         self.mentions = self.mentions or bool(_MENTIONS.search(_REGISTER.sub("", script)))
 
-    def _remote(self, body: str) -> None:
-        self.found.opaque = True
+    def _cloud_config(self, document: Mapping[str, Any]) -> None:
+        self.found.may_join = self.found.may_join or any(at(document, key) for key in _CONFIGURED_BY)
+        self._listed(commands(document, "bootcmd"))
+        for one in files(document):
+            self._written_by(one)
+        for key in _ALSO_RUN:
+            self._listed(at(document, key))
+        self._listed(at(document, "snap.commands"))
+        self._listed(commands(document, "runcmd"))  # the last of them: config/cloud.cfg.tmpl of canonical/cloud-init
 
-    def _patch(self, body: str) -> None:
-        """Read a JSON patch of a configuration, whose commands stand in its values."""
-        for step in (one for document in self._documents(body) for one in (document if is_list(document) else [])):
-            place, value = text(at(step, "path")).strip("/").partition("/")[0], at(step, "value")
-            if place in ("bootcmd", "runcmd"):
-                self._listed(value)
-            elif place == "write_files":
-                for one in value if is_list(value) else [value]:
-                    self._written_by(one)
+    def _written_by(self, one: Written) -> None:
+        """Read a file of `write_files`, whose content may come from an address."""
+        if one.address:
+            self.scripts.append(f"curl -o {one.path} {one.address}")
+        self.found.opaque = self.found.opaque or one.cut
+        self._bytes_written(one.path, one.content)
 
-    def _archive(self, body: str) -> None:
-        for item in (one for document in self._documents(body) for one in (document if is_list(document) else [])):
-            content = item if isinstance(item, str) else text(at(item, "content"))
-            self.part(text(at(item, "type")), _kind("", content), content)
-
-    def _cloud_config(self, body: str) -> None:
-        documents = self._documents(body)
-        if not documents:
-            self._script(body)
-        for document in documents:
-            self.found.may_join = self.found.may_join or any(at(document, key) for key in _CONFIGURED_BY)
-            self._listed(at(document, "bootcmd"))
-            files = at(document, "write_files")
-            for one in files if is_list(files) else []:
-                self._written_by(one)
-            self._listed(at(document, "snap.commands"))
-            self._listed(at(document, "runcmd"))  # the last of them: config/cloud.cfg.tmpl of canonical/cloud-init
-
-    def _written_by(self, one: Any) -> None:
-        """Read an item of `write_files`, whose content may come from an address."""
-        path, address = text(at(one, "path")), text(at(one, "source.uri"))
-        if address:
-            self.scripts.append(f"curl -o {path} {address}")
-        self._written(path, text(at(one, "content")), text(at(one, "encoding")))
-
-    def _listed(self, commands: Any) -> None:
+    def _listed(self, given: Any) -> None:
         """Read commands in a list, or as values of a map, each as text or as words."""
-        if isinstance(commands, Mapping):
-            commands = list(commands.values())
-        for command in commands if is_list(commands) else [commands]:
+        if isinstance(given, Mapping):
+            given = list(given.values())
+        for command in given if is_list(given) else [given]:
             if is_list(command):  # words that no shell takes apart, so there is no comment among them
                 self._commands(" ".join(str(word) for word in command))
             else:
@@ -285,7 +309,9 @@ class _Reading:
 
     def _written(self, path: str, given: str, encoding: str) -> None:
         """Read a file as it is given; of an archive or what is packed once more the scripts in it."""
-        raw = self._unpacked(given, encoding)
+        self._bytes_written(path, self._unpacked(given, encoding))
+
+    def _bytes_written(self, path: str, raw: bytes) -> None:
         try:
             self._file(path, raw.decode())
         except UnicodeDecodeError:
@@ -375,14 +401,14 @@ class _Reading:
             return []
 
     def _unpacked(self, content: str, encoding: str) -> bytes:
-        """Undo the encoding of a file, which cloud-init names (`b64`, `gz+b64` and their long forms)."""
+        """Undo the encoding of a file of Ignition."""
         raw = content.encode(errors="replace")
         if "64" in encoding:
             raw = _without_base64(content)
         if "gz" in encoding and raw.startswith(_GZIP):
             try:
-                raw = zlib.decompressobj(wbits=31).decompress(raw, max(self.left, 0) + 1)
-            except zlib.error:
+                raw = gunzipped(raw, max(self.left, 0))
+            except (zlib.error, EOFError):
                 return b""  # nor can the node
         self.left -= len(raw)
         if self.left < 0:
@@ -398,7 +424,7 @@ def _kept(match: re.Match[str]) -> str:
 def decoded(given: str) -> str:
     """Undo base64 and gzip, where user data is so encoded; what is beyond the limits is cut off."""
     content = _as_text(_bytes(given))
-    return given[:_MOST_UNPACKED] if _is_broken(content) else content  # which may only look like base64
+    return given[:MOST_UNPACKED] if _is_broken(content) else content  # which may only look like base64
 
 
 def _as_text(raw: bytes) -> str:
@@ -414,13 +440,17 @@ def _is_broken(content: str) -> bool:
 
 
 def _bytes(given: str) -> bytes:
-    raw = _without_base64(given[: 2 * _MOST_UNPACKED])
+    raw = _without_base64(given[: 2 * MOST_UNPACKED])
+    if looks_encoded(within := raw.decode("latin-1")):
+        # Once by whoever wrote it and once by the tool: cloud-init since 24.1 and nodeadm undo both.
+        again = _without_base64(within)
+        raw = again if again.startswith(_GZIP) or not _is_broken(_as_text(again)) else raw
     if raw.startswith(_GZIP):
         try:
-            raw = zlib.decompressobj(wbits=31).decompress(raw, _MOST_UNPACKED)
-        except zlib.error:
-            return given[:_MOST_UNPACKED].encode(errors="replace")
-    return raw[:_MOST_UNPACKED]
+            raw = gunzipped(raw)
+        except (zlib.error, EOFError):
+            return given[:MOST_UNPACKED].encode(errors="replace")
+    return raw[:MOST_UNPACKED]
 
 
 _LEAST_BYTES = 12
@@ -445,10 +475,10 @@ def _unzipped(raw: bytes) -> str:
     """Undo gzip, where a part is so packed."""
     if raw.startswith(_GZIP):
         try:
-            raw = zlib.decompressobj(wbits=31).decompress(raw, _MOST_UNPACKED)
-        except zlib.error:
+            raw = gunzipped(raw)
+        except (zlib.error, EOFError):
             return ""
-    return _as_text(raw[:_MOST_UNPACKED])
+    return _as_text(raw[:MOST_UNPACKED])
 
 
 def _without_base64(given: str) -> bytes:
@@ -461,13 +491,11 @@ def _without_base64(given: str) -> bytes:
 
 def _is_too_large(given: str) -> bool:
     """Say whether user data has more bytes than EC2 takes, or unpacks to more than is read here."""
-    raw, left = _without_base64(given), b""
+    raw, unpacked_ = _without_base64(given), b""
     if raw.startswith(_GZIP):
-        unpacker = zlib.decompressobj(wbits=31)
-        with suppress(zlib.error):
-            unpacker.decompress(raw, _MOST_UNPACKED)
-            left = unpacker.unconsumed_tail
-    return len(raw) > MOST_USER_DATA or bool(left)
+        with suppress(zlib.error, EOFError):
+            unpacked_ = gunzipped(raw)
+    return len(raw) > MOST_USER_DATA or len(unpacked_) > MOST_UNPACKED
 
 
 def is_mime(raw: bytes) -> bool:
@@ -510,17 +538,29 @@ def kubelet_arguments(script: str, path: str, read: TaintsRead, flag: re.Pattern
 
 def parts(content: str) -> Iterator[tuple[str, str, str]]:
     """Yield each part with its MIME type, empty outside of MIME, and `toml`, `nodeadm`, or empty for a script."""
-    if re.match(r"(?i)\s*(?:mime-version|content-type)\s*:", content):
+    if _is_in_parts(content):
         from email import message_from_string  # slow to import and rarely needed
 
-        for part in message_from_string(content.lstrip()).walk():
+        for part in message_from_string(as_unicode(content.lstrip())).walk():
             if part.is_multipart():
                 continue
-            payload = part.get_payload(decode=True)
-            body = _unzipped(payload) if isinstance(payload, bytes) else ""
-            yield part.get_content_type(), _kind(part.get_content_type(), body), body
+            payload, mime = part.get_payload(decode=True), part.get_content_type()
+            payload = payload if isinstance(payload, bytes) else b""
+            if mime == _NODEADM:
+                payload = _without_base64(payload.decode("latin-1"))  # nodeadm does, whatever the header says
+            body = _unzipped(payload)
+            yield mime, _kind(mime, body), body
     else:
         yield "", _kind("", content), content
+
+
+_HEADED = re.compile(r"\s*(?:From |[!-9;-~]+:)")
+_OF_MIME = re.compile(r"(?i)\s*(?:mime-version|content-type)\s*:")
+
+
+def _is_in_parts(content: str) -> bool:
+    """Say whether headers begin user data: those of MIME, or any where cloud-init takes it for MIME."""
+    return bool(_OF_MIME.match(content) or (is_mime_for_it(content) and _HEADED.match(content)))
 
 
 def _kind(content_type: str, body: str) -> str:
