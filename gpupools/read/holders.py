@@ -127,12 +127,17 @@ def placeholders(value: Any, own: bool = False) -> Any:
         own: Whether it stands where names do.
     """
     if isinstance(value, str):
-        return UNKNOWN if not own and "\n" not in value and _WHOLE.search(value) else value
+        return UNKNOWN if not own and is_placeholder(value) else value
     if isinstance(value, Mapping):
         if "?" in value and len(value) == 1:
             return UNKNOWN  # `{{ x }}` without quotes is a map with a map as key
         return {key: placeholders(item, (own or key in _NAMES) and key != "labels") for key, item in value.items()}
     return [placeholders(item, own) for item in value] if is_list(value) else value
+
+
+def is_placeholder(value: Any) -> bool:
+    """Say whether a value is a text of one line that something else fills in later."""
+    return isinstance(value, str) and "\n" not in value and _WHOLE.search(value) is not None
 
 
 _NAMES = frozenset(
@@ -162,7 +167,11 @@ def _composition(given: Mapping[str, Any]) -> _Held:
     for where, step in items(at(given, "spec.pipeline"), "spec.pipeline", late):
         places.append((f"{where}.input.resources", at(step, "input.resources")))
         if at(step, "input.resources") is None:
-            yield from _generated(f"{where}.input", at(step, "input"))
+            made = list(_generated(f"{where}.input", at(step, "input")))
+            yield from made
+            name = text(at(step, "functionRef.name"))
+            if not made and not _MAKES_NONE.search(name):
+                yield where, Opaque(f"is what the function {name or 'of this step'} makes, which is not here")
     for path, resources in places:
         for where, one in items(resources, path, late):
             base, late_patches = at(one, "base"), list[str]()
@@ -172,6 +181,12 @@ def _composition(given: Mapping[str, Any]) -> _Held:
                 base = _patched(base, ["spec"] if whole else re.findall(r"[^.\[\]]+", target))
             yield f"{where}.base", _patched(base, ["spec"]) if late_patches else base
     yield from ((where, UNKNOWN) for where in late)
+
+
+# https://marketplace.upbound.io/functions
+_MAKES_NONE = re.compile(
+    r"auto-ready|environment-configs?|extra-resources|sequencer|status-transformer|tag-manager|deletion-protection"
+)
 
 
 def _generated(path: str, given: Any, deep: int = _DEEPEST) -> _Held:

@@ -15,7 +15,7 @@ from gpupools.base.taints import repels_cpu_pods
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts, Reference
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.reach import reached
-from gpupools.policies.understood import Unread, is_harmless, missing_resources
+from gpupools.policies.understood import Unread, is_harmless, missing_resources, overridden_set
 from gpupools.read.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
 from gpupools.read.inputs import at, joined, mapping
 
@@ -138,8 +138,22 @@ class DeclaredStack:
     def unread(self) -> Mapping[str, Unread]:
         """What nobody here understands, by URN."""
         found = {each.urn: each.unread for each in self.resources if each.unread is not None}
+        found = {urn: each for urn, each in found.items() if not self._is_of_stacks_without_pools(urn)}
         found |= dict(missing_resources((each.urn, each.type, each.inputs) for each in self.resources))
         return {**dict(self._without_machines()), **found}
+
+    def _is_of_stacks_without_pools(self, urn: str) -> bool:
+        """Say whether this is an instance of a StackSet that is among the resources and brings no nodes."""
+        instance = self.by_urn[urn]
+        name = overridden_set(instance.type, instance.inputs)
+        found = [
+            each for each in self._stack_sets if name in (each.inputs.get("name"), each.inputs.get("stackSetName"))
+        ]
+        return bool(name) and len(found) == 1 and not found[0].pools and found[0].unread is None
+
+    @cached_property
+    def _stack_sets(self) -> tuple[Declared, ...]:
+        return tuple(each for each in self.resources if each.type.endswith(":StackSet"))
 
     def _without_machines(self) -> Iterator[tuple[str, Unread]]:
         """Yield what makes nodes of machines of Cluster API that are not among the resources, so judged elsewhere."""

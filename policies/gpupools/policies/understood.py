@@ -16,6 +16,7 @@ import csv
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from gpupools.policies.script_commands import COMMAND, ELSEWHERE, HERE, command_
 from gpupools.providers import clouds
 from gpupools.read import holders
 from gpupools.read.effort import exhausted, spend
-from gpupools.read.inputs import accelerator_by_name, at, items, mapping, text
+from gpupools.read.inputs import accelerator_by_name, at, is_list, items, mapping, text
 from gpupools.read.kubernetes_pools import kinds_read, read_manifest
 from gpupools.read.packed import LEAST_ENCODED, Unpacked, looks_encoded, packed_inside, unpacked
 from gpupools.read.scripts import CHARACTERS_PER_READ, names_objects, objects_in
@@ -92,6 +93,9 @@ def unread(
         software: Whether it is judged as GPU software, so that only what may bring nodes is left to say.
     """
     key, kind = _key(type_token)
+    made = next(_charts(key, inputs), "")
+    if made:
+        return Unread(kind, made, nodes=True)
     if software and not is_read(type_token):
         found = dict(reversed([*_evidence(inputs, machines=False, judged=True)]))
         said = found.get(COMMAND) or found.get(_POOL_TEXT)
@@ -101,11 +105,17 @@ def unread(
         return held if held is not None and held.nodes else None
     if opaque:
         return Unread(kind, opaque, nodes=True)
-    if type_token.endswith(":NodePatch") and cuts_taints(mapping(inputs.get("spec")), "patch"):
-        return Unread(kind, "it takes taints off a node at spec.taints", nodes=True)
+    if (cut := _cut(type_token, inputs)) or (cut := _part(type_token, inputs)):
+        return Unread(kind, cut, nodes=True)
     if is_read(type_token):
         closed = next((why for each in readings() if (why := each.unread(type_token, inputs))), "")
         return Unread(kind, closed, nodes=True) if closed else _holds_unread(type_token, inputs)
+    if key.startswith(("kubernetes:yaml", "kubernetes:kustomize/")) and any(
+        _is_open(inputs.get(name)) for name in _OF_FILES
+    ):
+        return Unread(kind, "what it applies is not known yet, so its objects are not here", nodes=True)
+    if overridden_set(type_token, inputs) is not None:
+        return Unread(kind, "it overrides parameters of a template that is not in this resource", nodes=True)
     row = _row(key)
     if component and (row is None or row.kind == key):  # by its name alone a component is none
         return None
@@ -122,20 +132,36 @@ def unread(
     named = _names_nodes(key) if not row else ""
     of_cloud = not key.startswith("kubernetes:")
     chart = chart_name(text(inputs.get("chart"))) if key.startswith("kubernetes:helm.sh/") else ""
-    of_pools = re.search(_GROUPS, re.sub(r"[^a-z]", "", chart.casefold())) is not None
-    if (of_pools or chart in _PASS_ON) and inputs.get("values") is UNKNOWN:
-        return Unread(
-            kind, f"the chart {shown(chart)} makes what its values say, and they are not known yet", nodes=True
-        )
     # A chart of daemons alone names the machines that they run on, as workloads do.
     machines = chart not in _OF_DAEMONS
     evidence = _evidence(inputs, machines=machines, of_cloud=of_cloud, judged=bool(chart))
     said = named or next((said for sort, said in evidence if sort in _BRINGS), "")
-    if answer == "holds" and not said and inputs.get("postrender"):
-        return Unread(kind, f"a program changes what the chart {shown(chart)} renders", nodes=False)
     if answer == "holds" and not said:
-        return Unread(kind, f"the chart {shown(chart)}, whose objects lie elsewhere", nodes=False) if of_pools else None
+        open_ = inputs.get("values") is UNKNOWN
+        beside = text(inputs.get("chart")).startswith((".", "/"))
+        what = "values are not known yet" if open_ else "objects lie elsewhere"
+        return Unread(kind, f"the chart {shown(chart)}, whose {what}", nodes=False) if open_ or beside else None
     return Unread(kind, f"{why}; it {said}" if said else why, nodes=bool(said), source=source)
+
+
+def overridden_set(type_token: str, inputs: Mapping[str, Any]) -> str | None:
+    """Return the name of the StackSet whose parameters instances of it override, empty where it is not known.
+
+    https://registry.terraform.io/providers/hashicorp/aws/latest/docs/resources/cloudformation_stack_set_instance
+
+    Returns:
+        None for anything else.
+    """
+    if not _OF_INSTANCES.fullmatch(type_token):
+        return None
+    if not (inputs.get("parameterOverrides") or inputs.get("parameter_overrides")):
+        return None
+    return text(inputs.get("stackSetName") or inputs.get("stack_set_name"))
+
+
+_OF_INSTANCES = re.compile(
+    r"terraform:aws_cloudformation_stack_(?:set_)?instances?|aws:cloudformation/stack(?:Set)?Instances?:Stack(?:Set)?Instances?"
+)
 
 
 def is_harmless(kind: str) -> bool:
@@ -149,8 +175,154 @@ def too_large(type_token: str) -> Unread:
     return Unread(_key(type_token)[1], "it holds more than is looked through in one resource", nodes=True)
 
 
+def _cut(type_token: str, inputs: Mapping[str, Any]) -> str:
+    """Say what taints an object takes off where it is only a part, which a server or Kustomize puts into another."""
+    if type_token.endswith(":NodePatch"):
+        taints = inputs["spec"] if inputs.get("spec") is UNKNOWN else at(inputs, "spec.taints")
+        if taints is UNKNOWN:
+            return "its taints are not known yet"
+        # It replaces the whole list (`listType=atomic`, kubernetes/api core/v1/types.go).
+        soft = taints and not any(
+            text(at(one, "effect")) in ("NoSchedule", "NoExecute") for _, one in items(taints, "", [])
+        )
+        if soft or cuts_taints(mapping(inputs.get("spec")), "patch"):
+            return "it takes taints off a node at spec.taints"
+    if type_token.startswith("kubernetes:karpenter.sh/") and type_token.endswith((":NodePool", ":Provisioner")):
+        path = "spec.template.spec" if type_token.endswith(":NodePool") else "spec"
+        given = mapping(at(inputs, path))
+        # Both are required, so what lacks them is put into what has them: https://karpenter.sh/docs/concepts/nodepools/.
+        lacks = "requirements" not in given and not at(inputs, "spec.template.metadata.labels")
+        if lacks and "taints" in given and given["taints"] in (None, []):
+            return f"it is a part of a pool and takes taints off at {path}.taints"
+    return ""
+
+
+def _part(type_token: str, inputs: Mapping[str, Any]) -> str:
+    """Say what a patch changes part of, where that may be a node pool.
+
+    Pulumi's patches have the kind in their type (https://www.pulumi.com/registry/packages/kubernetes/how-to-guides/managing-resources-with-server-side-apply/),
+    Terraform's, of several makers, in an argument.
+    """
+    match = _KUBERNETES.fullmatch(type_token)
+    if match is not None:
+        kind = match["kind"].removesuffix("Patch")
+        patches = kind != match["kind"] and kind in _pool_kinds()
+        return f"it changes part of {_one_of(kind)} that is not in this resource" if patches else ""
+    if not _OF_PATCH.fullmatch(type_token):
+        return ""
+    named = [
+        one
+        for key in ("kind", "resource", "resource_type", "target.kind", "target[0].kind")
+        if (one := at(inputs, key))
+    ]
+    words = [re.split(r"[/.]", text(one))[0].casefold().removesuffix("s") for one in named]
+    if UNKNOWN in named or not named or "" in words:
+        return "which kind it changes a part of is not known here"
+    kinds = {kind.casefold() for kind in _pool_kinds()}
+    patched = next((word for word in words if word in kinds or "nodeclass" in word), "")
+    return f"it changes part of a {patched} that is not in this resource" if patched else ""
+
+
+_OF_PATCH = re.compile(r"terraform:(?:kubernetes|kubectl|k8s)_(?:\w+_)?patch(?:_v\d+)?")
+
+
 _PASS_ON = frozenset({"raw", "any-resource"})
 """Charts that pass on the objects in their values: https://github.com/bedag/helm-charts, https://github.com/kiwigrid."""
+_PASSED_ON = frozenset({"extraDeploy", "extraManifests", "extraObjects", "extraResources"})
+"""Keys under which many charts take objects to pass on: https://github.com/bitnami/charts, argoproj/argo-helm."""
+
+
+@dataclass(frozen=True)
+class _ChartAt:
+    """Where a kind names a chart."""
+
+    kind: str
+    """As in `kinds.csv`."""
+    within: str
+    """Path of the map that has the rest, or of a list of such."""
+    name: str
+    values: tuple[str, ...]
+    """Values that can be seen."""
+    more: tuple[str, ...] = ()
+    """Values that cannot."""
+
+
+_ARGO = ("chart", ("helm.valuesObject", "helm.values"), ("helm.valueFiles", "helm.parameters", "helm.fileParameters"))
+_CHARTS_AT = (
+    # https://www.pulumi.com/registry/packages/kubernetes/api-docs/helm/, and what is read of `helm_release`.
+    _ChartAt("kubernetes:helm.sh/*", "", "chart", ("values",), ("valueYamlFiles",)),
+    # https://fluxcd.io/flux/components/helm/helmreleases/
+    _ChartAt("kubernetes:helm.toolkit.fluxcd.io/*", "spec", "chart.spec.chart", ("values",), ("valuesFrom",)),
+    # https://docs.k3s.io/add-ons/helm
+    _ChartAt("kubernetes:helm.cattle.io/*", "spec", "chart", ("valuesContent", "set"), ("valuesSecrets",)),
+    # https://github.com/crossplane-contrib/provider-helm
+    _ChartAt(
+        "kubernetes:helm*.crossplane.io/Release", "spec.forProvider", "chart.name", ("values",), ("valuesFrom", "set")
+    ),
+    # https://github.com/kubernetes-sigs/cluster-api-addon-provider-helm
+    _ChartAt("kubernetes:addons.cluster.x-k8s.io/HelmChartProxy", "spec", "chartName", ("valuesTemplate",)),
+    # https://argo-cd.readthedocs.io/en/stable/user-guide/helm/
+    *(
+        _ChartAt(f"kubernetes:argoproj.io/{kind}", f"{within}.{source}", *_ARGO)
+        for kind, within in (("Application", "spec"), ("ApplicationSet", "spec.template.spec"))
+        for source in ("source", "sources")
+    ),
+    # https://kubectl.docs.kubernetes.io/references/kustomize/kustomization/helmcharts/
+    _ChartAt(
+        "kubernetes:kustomize.config.k8s.io/*",
+        "helmCharts",
+        "name",
+        ("valuesInline",),
+        ("valuesFile", "additionalValuesFiles"),
+    ),
+)
+
+
+@lru_cache(maxsize=_MOST_TYPES)
+def _charts_at(key: str) -> tuple[_ChartAt, ...]:
+    return tuple(each for each in _CHARTS_AT if key.startswith("kubernetes:") and fnmatchcase(key, each.kind))
+
+
+def _charts(key: str, inputs: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why what a chart makes may be node pools that cannot be seen: by its name, its values or a program."""
+    for chart in _charts_at(key):
+        within = at(inputs, chart.within) if chart.within else inputs
+        for given in (one for _, one in items(within, "", [])) if is_list(within) else (within,):
+            yield from _chart(given, chart)
+
+
+def _chart(given: Any, chart: _ChartAt) -> Iterator[str]:
+    named = at(given, chart.name)
+    name = chart_name(text(named))
+    if named is UNKNOWN:
+        yield "which chart it is is not known yet"
+    elif _OF_POOLS.search(re.sub(r"[^a-z]", "", name.casefold())):
+        yield f"the chart {shown(name)} is named after pools of nodes, and its objects lie elsewhere"
+    seen = [one for path in chart.values if (one := at(given, path)) is not None]
+    values = [_parsed(one) or UNKNOWN if isinstance(one, str) else one for one in seen]
+    if name in _PASS_ON and (any(at(given, path) for path in chart.more) or any(map(_is_open, values))):
+        yield f"the chart {shown(name)} makes what its values say, and not all of them are known here"
+    for one in values:
+        extra = next((key for key, value in mapping(one).items() if key in _PASSED_ON and _is_open(value)), "")
+        if extra:
+            yield f"the chart {shown(name)} makes what its value {extra} says, which is not known yet"
+    if at(given, "postrender") or at(given, "postRenderer"):
+        yield f"a program changes what the chart {shown(name)} renders"
+
+
+def _is_open(value: Any, deep: int = 0) -> bool:
+    """Say whether among values of a chart one is not known that may be a whole object, or the kind of one."""
+    if value is UNKNOWN or deep > _DEEPEST_VALUES or holders.is_placeholder(value):
+        return True
+    if isinstance(value, Mapping):
+        known = all(value.get(key) and not _is_open(value[key], deep + 1) for key in ("apiVersion", "kind"))
+        return not known and any(_is_open(one, deep + 1) for one in value.values())
+    return is_list(value) and any(_is_open(one, deep + 1) for one in value)
+
+
+_DEEPEST_VALUES = 50
+# https://www.pulumi.com/registry/packages/kubernetes/api-docs/yaml/v2/
+_OF_FILES = ("directory", "file", "files", "objs", "yaml")
 _OF_DAEMONS = frozenset(each.chart for each in OPERANDS)
 _SCHEMAS = ("/CustomResourceDefinition", "/CompositeResourceDefinition")
 
@@ -173,25 +345,41 @@ def _runs(key: str, kind: str, row: Row, inputs: Mapping[str, Any]) -> Unread | 
         joins = found.get(_CLUSTER, "")
         why = f"no type of node pools that is known here, but it {found[_MACHINE]}{' and ' if joins else ''}{joins}"
         return Unread(kind, why, nodes=bool(joins or _OF_CLUSTERS.search(key)), source=row.source)
-    said = found.get(_POOL_TEXT) or found.get(ELSEWHERE, "")
-    said = said or next(_runs_elsewhere(inputs), "")
-    return Unread(kind, f"{row.why}, but it {said}", nodes=False, source=row.source) if said else None
+    elsewhere = dict(reversed([*_runs_elsewhere(inputs)]))  # the first that may bring nodes, and the first that not
+    said = elsewhere.get(True) or found.get(_POOL_TEXT) or found.get(ELSEWHERE) or elsewhere.get(False, "")
+    return Unread(kind, f"{row.why}, but it {said}", nodes=True in elsewhere, source=row.source) if said else None
 
 
-def _runs_elsewhere(inputs: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a resource runs that is not in it."""
-    yield from (f"runs a script that lies elsewhere, at {path}" for path in _SCRIPTS_ELSEWHERE if at(inputs, path))
+def _runs_elsewhere(inputs: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
+    """Yield what a resource runs that is not in it, and whether that has to do with nodes."""
+    yield from (
+        (False, f"runs a script that lies elsewhere, at {path}") for path in _SCRIPTS_ELSEWHERE if at(inputs, path)
+    )
     program = mapping(inputs.get("program")).get("command", inputs.get("program"))
-    listed = items(inputs.get("provisioner"), "provisioner", [])
-    given = ((f"{path}.{key}", one) for path, each in listed for key, one in mapping(each).items())
-    scripts = ((path, at(inputs, path)) for path in _SCRIPTS_HERE)
-    for path, one in (("program", program), *given, *scripts):
+    listed = [(path, mapping(each)) for path, each in items(inputs.get("provisioner"), "provisioner", [])]
+    given = ((f"{path}.{key}", one, each) for path, each in listed for key, one in each.items() if key != _MADE_FROM)
+    nothing: Mapping[str, Any] = {}
+    scripts = ((path, at(inputs, path), nothing) for path in _SCRIPTS_HERE)
+    for path, one, beside in (("program", program, nothing), *given, *scripts):
+        lines = [text(line) for line in (one if isinstance(one, list) else (one,))]
+        script = next((match[0] for line in lines if (match := _SCRIPT_FILE.search(line))), "")
+        clusters = any(_OF_NODES.search(text(word)) for word in beside.get(_MADE_FROM, ()))
         if one is UNKNOWN or (isinstance(one, list) and UNKNOWN in one):
-            yield f"runs a command that is not known yet at {path}"
-        elif any(_SCRIPT_FILE.search(text(line)) for line in (one if isinstance(one, list) else (one,))):
-            yield f"runs a script that lies elsewhere, at {path}"
+            yield clusters, f"runs a command that is not known yet at {path}"
+        elif any(_BY_REFERENCE.search(line) for line in lines if beside):
+            yield clusters, f"runs a program that is not known yet at {path}"
+        elif script:
+            of_pools = _OF_POOLS.search(re.sub(r"[^a-z]", "", script.casefold())) is not None
+            yield of_pools or clusters, f"runs a script that lies elsewhere, at {path}"
 
 
+_MADE_FROM = "made_from"
+"""What a provisioner's command refers to."""
+_OF_NODES = re.compile(r"eks|aks|gke|kube|k8s|karpenter|node_?(?:pool|group)|container_cluster")
+# As the configuration writes it; a shell's own variables may stand there too.
+_BY_REFERENCE = re.compile(
+    r"(?m)(?<!\\\n)^[ \t]{0,99}\$\{(?:var|local|data|each|module|self|\w{1,60}_\w{1,60})\.[^}\n]{1,400}\}(?!/)"
+)
 _SCRIPT_FILE = re.compile(r"(?:^|[\s;&|('\"])[\w./${}-]*[\w}]\.(?:sh|bash|py|ps1|rb|js|pl)(?=$|[\s;&|)'\"])")
 
 # As ARM and Pulumi, azurerm and azapi: https://learn.microsoft.com/azure/templates/microsoft.resources/deploymentscripts
@@ -250,7 +438,7 @@ def _objects_held(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unread
         if isinstance(held.value, str):
             kind = next((kind for kind in _KIND.findall(held.value) if kind in _pool_kinds()), "")
             if kind:
-                yield Unread(own, f"{held.path} has a {kind} in a text that cannot be read", nodes=True)
+                yield Unread(own, f"{held.path} has {_one_of(kind)} in a text that cannot be read", nodes=True)
         elif isinstance(held.value, holders.Opaque):
             applied = text(inputs.get("type")) in holders.APPLIED
             yield Unread(own, f"{held.path} {held.value.why}", nodes=applied)
@@ -382,6 +570,8 @@ def _row(key: str) -> Row | None:
 
 
 _GROUPS = r"(?:node|agent|machine|worker)s?(?:pool|group|set|deployment|claim)"
+_OF_POOLS = re.compile(rf"{_GROUPS}|karpenter[a-z]*(?:pool|provisioner|nodeclass)")
+"""In the name of a chart."""
 _POOL = re.compile(rf"(?:{_GROUPS}|kubernetescluster)s?(?:template)?$")
 _NODES = re.compile(rf"kube|k8s|{_GROUPS}|containerengine|containercluster|lke")
 
@@ -440,25 +630,32 @@ def _evidence(
             named = _machine_in(value, of_cloud) if machines and len(value) <= _LONGEST_LIST else ""
             if named and not _chooses_nodes(trail):
                 yield _MACHINE, f"names the machine {shown(named)} at {_path(trail)}"
-            elif machines and _are_values(trail) and (values := _parsed(value)):
+                continue
+            if machines and _are_values(trail) and (values := _parsed(value)):
                 inside.append((trail, values))
-            elif len(value) >= _LEAST_SCRIPT and (len(value) >= LEAST_ENCODED or " " in value or "(" in value):
+                continue
+            if _is_part(trail) and (values := _parsed(value)):
+                inside.append((trail, values))
+            if len(value) >= _LEAST_SCRIPT and (len(value) >= LEAST_ENCODED or " " in value or "(" in value):
                 yield from ((sort, f"{said} at {_path(trail)}") for sort, said in _written(value, judged, of_cloud))
         elif isinstance(value, dict | Mapping):
             spend(min(len(value), left) * _CHARACTERS_PER_VALUE)
             kind = value.get("kind")
             made = not _MADE_BY.isdisjoint(value) or ("name" not in value and _are_in_values(trail))
-            if trail and isinstance(kind, str) and kind in _pool_kinds() and "apiVersion" in value and made:
+            if trail and isinstance(kind, str) and kind in _brings() and "apiVersion" in value and made:
                 if judged and at(value, "spec.template.spec") and _is_kept_free(value):
                     continue
-                yield _POOL_TEXT, f"holds a {kind} at {_path(trail)}"
+                yield _POOL_TEXT, f"holds {_one_of(kind)} at {_path(trail)}"
             if machines and isinstance(value.get("requirements"), list) and _asks_for_gpus(value):
                 yield _MACHINE, f"asks for machines with GPUs at {_path((trail, 'requirements'))}"
             aim = _aimed_at(value)
             if aim:
-                yield _POOL_TEXT, f"patches a {aim} at {_path(trail)}"
+                yield _POOL_TEXT, f"patches {_one_of(aim)} at {_path(trail)}"
             if not value.keys().isdisjoint(_OF_PATCHES) and cuts_taints(value, _path(trail)):
                 yield COMMAND, f"takes taints off at {_path(trail)}"
+            done = _takes_off(value) or (_agents(value) if of_cloud else "")
+            if done:
+                yield COMMAND, f"{done} at {_path(trail)}"
             if "command" in value or "args" in value:
                 yield from ((row.answer, f"{said} at {_path(trail)}") for row, said in run(command_line(value)))
             if "Api" in value and "Service" in value:  # a step of AWS Systems Manager's
@@ -473,6 +670,12 @@ def _evidence(
     if inside:
         more = "is looked through" if left else f"{_MOST_VALUES} values"
         yield _MACHINE if machines else ELSEWHERE, f"holds more than {more}"
+
+
+def _one_of(kind: str) -> str:
+    """Write a kind with its article: acronyms by how their first letter is said, as in `an EC2NodeClass`."""
+    letters = "AEFHILMNORSX" if re.match(r"[A-Z]{2}", kind) else "AEIO"
+    return f"{'an' if kind[:1] in letters else 'a'} {kind}"
 
 
 # An object has `spec`; what Kyverno generates has `data` or `clone` for it.
@@ -523,6 +726,44 @@ def _are_values(trail: "_Trail") -> bool:
     """Say whether a text stands where values of a chart do, or a list of such."""
     at_key = trail[0] if trail is not None and isinstance(trail[1], int) else trail
     return at_key is not None and at_key[1] in _VALUES
+
+
+def _is_part(trail: "_Trail") -> bool:
+    """Say whether a text of YAML or JSON stands where a patch does, or a policy of Azure's."""
+    return trail is not None and trail[1] in _PARTS
+
+
+_PARTS = frozenset({"patch", "patch_body", "policy_rule", "policyRule"})
+
+
+def _takes_off(value: Mapping[str, Any]) -> str:
+    """Say what a policy takes off nodes or node pools.
+
+    https://learn.microsoft.com/azure/governance/policy/concepts/effect-modify,
+    https://open-cluster-management.io/docs/getting-started/integration/policy-controllers/configuration-policy/
+    """
+    field = value.get("field")
+    if "operation" in value and isinstance(field, str) and field.casefold().endswith("nodetaints"):
+        return "changes the taints of AKS pools"
+    if text(value.get("complianceType")).casefold() == "mustnothave" and at(value, "objectDefinition.spec"):
+        held = text(at(value, "objectDefinition.kind"))
+        return f"takes off what {_one_of(held)} has" if held in {"Node", *_pool_kinds()} else ""
+    return ""
+
+
+def _agents(value: Mapping[str, Any]) -> str:
+    """Say so of an agent pool with GPUs, or with machines to be chosen later, inside what is not read as a template."""
+    kind = value.get("type")
+    if isinstance(kind, str) and kind.casefold().startswith(_AKS) and "properties" in value:
+        properties = mapping(value["properties"])
+        pools = [pool for each in readings() for pool in each.read_pools(_AGENT_POOL, properties)]
+        if any(pool.lacks_taint for pool in pools) or text(properties.get("vmSize")).startswith("["):
+            return "makes an agent pool of AKS"
+    return ""
+
+
+_AKS = "microsoft.containerservice/managedclusters/agentpools"
+_AGENT_POOL = "azure-native:containerservice:AgentPool"
 
 
 def _are_in_values(trail: "_Trail") -> bool:
@@ -611,6 +852,8 @@ def _written(value: str, judged: bool, of_cloud: bool) -> Iterator[tuple[str, st
         spend(len(whole.text))
         if whole.text and exhausted():
             return  # which whoever bounds it says
+        if "ction" in whole.text and _SDK_CALL.search(whole.text):
+            yield COMMAND, "calls eks:createNodegroup"
         if of_cloud and _JOINS_BY.search(said := _COMMENT.sub("", whole.text)) and not _KEEPS_FREE.search(said):
             yield _CLUSTER, "makes it a node of a cluster"
         found = [(row.answer, said) for row, said in run(whole.text)]
@@ -622,9 +865,14 @@ def _written(value: str, judged: bool, of_cloud: bool) -> Iterator[tuple[str, st
                 yield from ((row.answer, said) for row, said in run(one.text))
             kind = _pool_in(one.text, judged) if names_objects(one.text) else ""
             if kind:
-                yield _POOL_TEXT, f"holds a text with a {kind}"
+                yield _POOL_TEXT, f"holds a text with {_one_of(kind)}"
 
 
+# What CDK's AwsCustomResource writes: https://docs.aws.amazon.com/cdk/api/v2/docs/aws-cdk-lib.custom_resources-readme.html
+_IS = r"[\"\\]{1,9}\s{0,9}:\s{0,9}[\"\\]{1,9}"
+_OF_SDK = rf"service{_IS}(?:@aws-sdk/client-)?eks\b"
+_MAKES = rf"action{_IS}create(?:nodegroup|cluster)\b"
+_SDK_CALL = re.compile(rf"{_OF_SDK}.{{0,200}}?{_MAKES}|{_MAKES}.{{0,200}}?{_OF_SDK}", re.IGNORECASE | re.DOTALL)
 # https://kubernetes.io/docs/reference/setup-tools/kubeadm/kubeadm-join/, https://docs.k3s.io/quick-start,
 # https://docs.rke2.io/install/quickstart, https://docs.k0sproject.io/stable/k0s-multi-node/ and
 # https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/.
@@ -649,8 +897,14 @@ def _is_kept_free(one: Any) -> bool:
     return bool(pools) and not any(pool.lacks_taint for pool in pools)
 
 
-# In YAML and JSON, and as KCL, HCL and Jsonnet write it.
-_KIND = re.compile(r"""["']?kind\\?["']?\s{0,9}[:=]\s*\\?["']?(\w+)""")
+# In YAML and JSON, and as KCL, HCL, Jsonnet and CEL write it.
+_KIND = re.compile(r"""["']?kind\\?["']?\s{0,9}[:=]\s*(?:dyn\(\s*)?\\?["']?(\w+)""")
+
+
+@lru_cache
+def _brings() -> frozenset[str]:
+    """Return the kinds that bring nodes by themselves: a class is of pools that name it."""
+    return frozenset(kind for kind in _pool_kinds() if not kind.endswith("NodeClass"))
 
 
 @lru_cache

@@ -196,9 +196,8 @@ ADVICE: dict[str, Any] = {
         machine_type="g2-standard-4",
         metadata={"startup-script": "#!/bin/sh\n# kubeadm join is for others\n"},
     ),
-    "a program that changes a chart": release(chart="app", postrender=[{"binary_path": "./change.sh"}]),
     "what lies in Git": plan("azurerm_kubernetes_flux_configuration", name="a"),
-    "a chart of pools": release(chart="./charts/node-pools", values=["a: b"]),
+    "a chart of something else, with values not known": release(values=UNKNOWN, chart="ingress-nginx"),
     "machines with a taint": plan(
         "google_compute_instance",
         machine_type="g2-standard-4",
@@ -222,7 +221,7 @@ FINE: dict[str, Any] = {
         values=[manifest("g6.xlarge", {"key": "nvidia.com/gpu", "effect": "NoSchedule"})]
     ),
     "a pool of CPUs": release(values=[manifest("m5.large")]),
-    "a chart of something else": release(values=UNKNOWN, chart="ingress-nginx"),
+    "a chart of something else": release(values=["a: b"], chart="ingress-nginx"),
     "what a chart scales": release(
         chart="app", values=["scaleTargetRef: {apiVersion: cluster.x-k8s.io/v1beta1, kind: MachineDeployment, name: a}"]
     ),

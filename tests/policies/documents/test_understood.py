@@ -576,7 +576,7 @@ OBJECTS = [
                 {"spec": {"source": 'items = [{apiVersion = "karpenter.sh/v1", kind = "NodePool", spec = {}}]'}},
                 NOT_UNDERSTOOD,
             ),
-            ("settings", {"spec": {"match": [{"kind": "Bucket", "apiVersion": "s3.aws.upbound.io/v1beta1"}]}}, FINE),
+            ("settings", {"spec": {"match": [{"kind": "Bucket", "apiVersion": "s3.aws.upbound.io/v1beta1"}]}}, ADVISED),
         ]
     ),
     *(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
+from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.documents.document import Document, Resource, bounded
 from gpupools.policies.documents.text import Text
 from gpupools.providers.azure import templates
+from gpupools.read.inputs import mapping
 
 FORM = "ARM template"
 
@@ -23,8 +26,21 @@ def read(text: Text) -> Document:
     return Document(FORM, *bounded(_resources(text.values[0].data, text), 0))
 
 
+# https://learn.microsoft.com/azure/azure-resource-manager/bicep/bicep-kubernetes-extension
+_EXTENDED = re.compile(r"(?P<group>[\w.-]+)/(?P<kind>\w+)@(?P<version>\w+)")
+
+
 def _resources(template: Any, text: Text) -> Iterator[Resource]:
     for part in templates.parts(template):
+        extended = _EXTENDED.fullmatch(part.type)
+        if extended:  # an object of Kubernetes
+            group = extended["group"]
+            version = extended["version"] if group == "core" else f"{group}/{extended['version']}"
+            body = {"apiVersion": version, "kind": extended["kind"], **mapping(part.properties)}
+            body = body if part.properties is not UNKNOWN else {**body, "spec": UNKNOWN}
+            line = text.line_of(part.name)
+            yield Resource(part.path, f"kubernetes:{version}:{extended['kind']}", body, line=line)
+            continue
         token = templates.POOLS.get(part.type.casefold())
         closed = templates.closed_part(part)
         inputs = part.properties if isinstance(part.properties, dict) else {}

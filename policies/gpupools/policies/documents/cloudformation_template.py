@@ -29,7 +29,7 @@ def recognises(data: Any) -> bool:
         return False
     resources = data.get("Resources")
     typed = isinstance(resources, dict) and any("Type" in mapping(one) for one in resources.values())
-    return typed or "AWSTemplateFormatVersion" in data
+    return typed or cloudformation.is_loop(resources) or "AWSTemplateFormatVersion" in data
 
 
 def read(text: Text) -> Document:
@@ -55,7 +55,7 @@ def _resources(value: Value, text: Text) -> Iterator[Resource]:
         )
     resources = mapping(value.data).get("Resources")
     known = cloudformation.known_of(value.data)
-    for name, one in mapping(resources).items():
+    for name, one in cloudformation.unrolled(resources, known):
         kind = mapping(one).get("Type")
         line = value.lines.get(("Resources", name)) or text.line_of(name)
         if not isinstance(kind, str):
@@ -66,7 +66,8 @@ def _resources(value: Value, text: Text) -> Iterator[Resource]:
             yield from _manifests(name, kind, mapping(properties), line)
             continue
         token = cloudformation.token(kind)
-        made = cloudformation.in_pulumis_names(properties if properties is not None else {}, known)
+        given = properties if properties is not None else {}
+        made = cloudformation.in_pulumis_names(given, known, texts=token is None)
         yield Resource(
             address=name,
             type=token or f"cloudformation:{kind}",
@@ -78,6 +79,8 @@ def _resources(value: Value, text: Text) -> Iterator[Resource]:
             spelled=_spelled,
             opaque="a macro writes it"
             if cloudformation.is_made(one)
+            else "a module, whose resources are not in this template"
+            if kind.endswith(cloudformation.MODULE)
             else "its properties are what a function makes"
             if made is UNKNOWN
             else "",

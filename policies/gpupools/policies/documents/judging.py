@@ -173,7 +173,10 @@ _TERRAFORM = (terraform_plan.FORM, terraform_state.FORM)
 
 def judge_document(path: FilePath, document: Document, config: Config) -> Judged:
     """Let every rule judge the resources of one document, each alone and then all together."""
+    sources = Sources(path.parent, document.modules) if document.form in _TERRAFORM else None
     resources = _with_own_addresses(document.resources)
+    if sources is not None:
+        resources = {address: terraform_plan.with_sources(each, sources) for address, each in resources.items()}
     declared, beyond = _looked_through(resources)
     resources = {address: resources[address] for address in declared} if beyond else resources
     gaps = (*document.gaps, *beyond)
@@ -188,7 +191,6 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
     for each in config.waivers:
         given.setdefault(each.resource, []).append(each)
     used: set[Waiver] = set()
-    sources = Sources(path.parent, document.modules) if document.form in _TERRAFORM else None
 
     def waived(rule: Rule, address: str, finding: Finding) -> Waiver | None:
         of_rule = (each for each in given.get(address, ()) if each.rule == rule.name)

@@ -46,10 +46,14 @@ def read(text: Text) -> Document:
 def _gaps(data: Mapping[str, Any], steps: list[Any]) -> Iterator[Gap]:
     """Say so where unchanged resources are counted and not shown, which is what the CLI does unless told otherwise."""
     summary = one_map(data.get("changeSummary"), ("changeSummary",))
-    counted = summary.get("same", 0)
-    if not isinstance(counted, int) or isinstance(counted, bool):
-        raise damaged(("changeSummary", "same"), counted)
-    left_out = counted - sum(step["op"] == "same" for step in steps)
+    for op in ("same", *_SHOWN):
+        counted = summary.get(op, 0)
+        if not isinstance(counted, int) or isinstance(counted, bool):
+            raise damaged(("changeSummary", op), counted)
+        left_out = counted - sum(step["op"] == op for step in steps)
+        if left_out > 0 and op != "same":
+            raise damaged(("changeSummary", op), f"{counted}, of which {left_out} have no step")
+    left_out = summary.get("same", 0) - sum(step["op"] == "same" for step in steps)
     if left_out > 0:
         yield Gap(
             "unchanged-resources",
@@ -57,6 +61,10 @@ def _gaps(data: Mapping[str, Any], steps: list[Any]) -> Iterator[Gap]:
             "what they declare cannot be verified",
             "preview again with: pulumi preview --json --show-sames",
         )
+
+
+_SHOWN = ("create", "update")
+"""Operations of which every step is shown (`shouldShow` in pkg/backend/display/display.go of pulumi/pulumi)."""
 
 
 def _resources(steps: list[Any], text: Text) -> Iterator[Resource]:
@@ -67,6 +75,8 @@ def _resources(steps: list[Any], text: Text) -> Iterator[Resource]:
         if not isinstance(op, str):
             raise damaged((*at, "op"), op)
         # A replacement has three steps (create, replace, delete) with one new state; a deletion and a read have none.
+        if not state and op in _SHOWN:
+            raise damaged((*at, "newState"), step.get("newState"))
         if state and urn not in seen and not op.startswith(("delete", "discard", "remove")):
             seen.add(urn)
             yield resource(state, (*at, "newState"), text)

@@ -7,7 +7,7 @@ where the configuration gives it, and absent where only the provider computes it
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
@@ -20,6 +20,7 @@ from gpupools.policies.declared_stack import Gap
 from gpupools.policies.documents import kubernetes
 from gpupools.policies.documents.document import Document, Resource, bounded
 from gpupools.policies.documents.terraform_names import Names, terraform_names
+from gpupools.policies.documents.terraform_sources import Sources
 from gpupools.policies.documents.text import Text, all_maps, damaged, one_map
 
 FORM = "Terraform plan"
@@ -85,19 +86,24 @@ def read(text: Text) -> Document:
                 )
             )
             plan.unknown.append(outcome.get("after_unknown"))
-    others = (*_actions(data, text), *plan.data_sources(data))
+    others = (*_actions(data, text), *plan.data_sources(data), *_untainted(changes, text))
     resources, beyond = bounded(chain(plan.resources(), others), len(plan.found) + len(others))
     sources = {
         (*calls, name): str(_map(call).get("source", ""))
         for calls, module in plan.modules.items()
         for name, call in _map(module.get("module_calls")).items()
     }
-    return Document(FORM, resources, (*_gaps(data, len(deferred)), *beyond), sources)
+    told = {str(each.get("address")) for each in (*changes, *(each for _, each in put_off))}
+    return Document(FORM, resources, (*_gaps(data, len(deferred), told), *beyond), sources)
 
 
-def _gaps(data: Mapping[str, Any], deferred: int) -> Iterator[Gap]:
-    """Say so where the plan does not hold everything that the configuration asks for."""
-    again = "apply it and plan again, or plan without -target"
+def _gaps(data: Mapping[str, Any], deferred: int, told: Collection[str]) -> Iterator[Gap]:
+    """Say so where the plan does not hold everything that is there or that the configuration asks for.
+
+    A whole plan tells of each resource, of those that stay as they are too. One with -refresh-only says that it is
+    complete and tells of none; OpenTofu's does not say whether it is.
+    """
+    again = "apply it and plan again, or plan without -target, -exclude and -refresh-only"
     if deferred:
         what = (
             f"{deferred} change{'s are' if deferred > 1 else ' is'} put off to a later plan, which cannot be verified"
@@ -105,6 +111,22 @@ def _gaps(data: Mapping[str, Any], deferred: int) -> Iterator[Gap]:
         yield Gap("deferred-changes", what, again)
     elif data.get("complete") is False:
         yield Gap("incomplete-plan", "the plan says it is not complete, so what is missing cannot be verified", again)
+    elif left_out := len({*_managed(data.get("prior_state"), "values"), *_managed(data, "planned_values")} - {*told}):
+        what = (
+            f"{left_out} resource{'s' if left_out > 1 else ''} of the state {'are' if left_out > 1 else 'is'} left out "
+            "of the plan's changes, which cannot be verified"
+        )
+        yield Gap("incomplete-plan", what, again)
+
+
+def _managed(data: Any, key: str) -> Iterator[str]:
+    """Yield the addresses of the managed resources in the values of a state or of what is planned."""
+    modules = [_map(_map(_map(data).get(key)).get("root_module"))]
+    while modules:
+        module = modules.pop()
+        modules += map(_map, _list(module.get("child_modules")))
+        given = map(_map, _list(module.get("resources")))
+        yield from (str(one.get("address")) for one in given if one.get("mode") == "managed")
 
 
 def _actions(data: Mapping[str, Any], text: Text) -> Iterator[Resource]:
@@ -120,6 +142,23 @@ def _actions(data: Mapping[str, Any], text: Text) -> Iterator[Resource]:
         if isinstance(one.get("type"), str):
             found = Found(one["type"], str(one.get("name")), str(one.get("address", "")), "", None, "", values)
             yield from resources_of(found, values, {}, text)
+
+
+def _untainted(changes: list[Mapping[str, Any]], text: Text) -> Iterator[Resource]:
+    """Read where the plan takes taints off nodes, of which no resource is left.
+
+    https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resources/node_taint
+    """
+    for one in changes:
+        change = _map(one.get("change"))
+        if one["type"] == "kubernetes_node_taint" and change.get("actions") != ["forget"]:
+            before, after = (_list(_map(change.get(key)).get("taint")) for key in ("before", "after"))
+            if any(taint not in after for taint in before):
+                address = f"{one.get('address')} (as it is)"
+                why = "the plan takes a taint off nodes"
+                yield Resource(
+                    address, f"terraform:{one['type']}", {}, line=text.line_of(str(one.get("address"))), opaque=why
+                )
 
 
 _READ = ("data", "ephemeral")
@@ -236,7 +275,14 @@ _TEXTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
 https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resources/secret_v1
 """
 
-_STACK = {"template_body": "templateBody", "template_url": "templateUrl", "parameters": "parameters"}
+_STACK = {
+    "name": "name",
+    "stack_set_name": "stackSetName",
+    "stack_instances_group": "stackInstancesGroup",
+    "template_body": "templateBody",
+    "template_url": "templateUrl",
+    "parameters": "parameters",
+}
 _DEPLOYMENT = "azure:core/{0}TemplateDeployment:{1}TemplateDeployment"
 _TEMPLATES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "aws_cloudformation_stack": ("aws:cloudformation/stack:Stack", _STACK),
@@ -324,6 +370,7 @@ _AZAPI = {
     "microsoft.containerservice/managedclusters/agentpools": "azure-native:containerservice:AgentPool",
     "microsoft.resources/deployments": "azure-native:resources:Deployment",
     "microsoft.resources/deploymentstacks": "azure-native:resources:DeploymentStackAtSubscription",
+    "microsoft.resources/templatespecs/versions": "azure-native:resources:TemplateSpecVersion",
 }
 
 
@@ -412,6 +459,8 @@ def _manifests(found: Found, values: Mapping[str, Any], line: int | None) -> Ite
         documents, why = (), f"{key}: {rejected.problems[0].what}"
     else:
         why = f"{key} is not known yet" if body is UNKNOWN else f"{key} is no Kubernetes object"
+    left_open = [path for key in _LEFT_OPEN for path in _list(values.get(key)) if isinstance(path, str)]
+    documents = tuple(replace(one, data=_left_open(one.data, left_open)) for one in documents)
     objects = [read for value in documents for read in kubernetes.objects(value)]
     for read in objects:
         yield Resource(address=found.address, type=read.type, inputs=read.inputs, line=line, spelled=read.spelled)
@@ -419,18 +468,44 @@ def _manifests(found: Found, values: Mapping[str, Any], line: int | None) -> Ite
         yield Resource(address=found.address, type=f"terraform:{found.type}", inputs={}, line=line, opaque=why)
 
 
+_LEFT_OPEN = ("ignore_fields", "computed_fields")
+"""Paths of an object's fields whose changes a provider does not send, or that something in the cluster writes.
+
+https://registry.terraform.io/providers/alekc/kubectl/latest/docs/resources/kubectl_manifest,
+https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resources/manifest#computed-fields
+"""
+
+
+def _left_open(value: Any, paths: list[str]) -> Any:
+    """Return an object in which the fields at some paths are not known, where they say anything of pools."""
+    for path in paths:
+        steps = re.findall(r"[^.\[\]\"]+", path)
+        if steps[:1] == ["spec"]:
+            value = _opened(value, steps)
+    return value
+
+
+def _opened(value: Any, steps: list[str]) -> Any:
+    if not steps:
+        return UNKNOWN
+    if isinstance(value, list):
+        return UNKNOWN
+    return {**value, steps[0]: _opened(value[steps[0]], steps[1:])} if steps[0] in _map(value) else value
+
+
 def _release(values: Mapping[str, Any]) -> dict[str, Any]:
     """Convert a Helm release: https://registry.terraform.io/providers/hashicorp/helm/latest/docs/resources/release."""
     merged: dict[str, Any] = {}
     written = values.get("values")
-    unread = UNKNOWN in (written, values.get("set"), values.get("set_list"), *_list(written))
+    settings = [values.get(key) for key in ("set", "set_sensitive", "set_list", "set_wo")]
+    unread = UNKNOWN in (written, *settings, *_list(written))
     for text in _list(written):
         try:
             parsed = parse_yaml(text) if isinstance(text, str) else ()
         except Rejected:
             parsed, unread = (), True
         _merge(merged, parsed[0].data if parsed else {})
-    for setting in (one for key in ("set", "set_sensitive", "set_list", "set_wo") for one in _list(values.get(key))):
+    for setting in (one for each in settings for one in _list(each)):
         for name, value in _assigned(_map(setting)):
             # Escaped dots and what lies deep down switch no GPU software.
             steps = _SET_STEP.findall(name) if _SET.fullmatch(name) else []
@@ -522,8 +597,10 @@ class _Plan:
             if given is not None and found.type in _HASHED and _HASH.fullmatch(str(values.get("user_data"))):
                 values["user_data"] = _written(given.given.get("user_data"))
             made = resources_of(found, values, self._refers(found, name, values), self.text)
+            if unknown is True:
+                made = (replace(one, opaque="nothing of it is known yet") for one in made)
             provisioners = tuple(_provisioners(self._configured.get(name, {})))
-            yield from _provisioned(found, made, provisioners) if provisioners else made
+            yield from _provisioned(found, made, provisioners) if any(provisioners) else made
 
     @cached_property
     def _configured(self) -> Mapping[_Name, Mapping[str, Any]]:
@@ -723,12 +800,36 @@ def _written(expression: Any) -> Any:
 
 
 def _provisioners(resource: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield what provisioners run; plans show only what is written without references."""
+    """Yield what each provisioner runs; plans show only what is written without references, and those."""
     for each in _list(resource.get("provisioners")):
         expressions = _map(_map(each).get("expressions"))
-        given = {key: _written(expressions[key]) for key in _RUN if key in expressions}
+        given: Mapping[str, Any] = {key: _written(expressions[key]) for key in _RUN if key in expressions}
         if given:
-            yield _as_typed(given, _written(expressions.get("interpreter")), _written(expressions.get("environment")))
+            beside = (_written(expressions.get(key)) for key in ("interpreter", "environment"))
+            typed = _as_typed(given, *beside)
+            known = UNKNOWN not in given.values() and UNKNOWN not in _list(typed.get("command"))
+            made_from = {str(resource.get("type")): None, **dict.fromkeys(_references(expressions))}
+            given = typed if known else {**typed, "made_from": list(made_from)}
+        yield given
+
+
+def with_sources(resource: Resource, sources: Sources) -> Resource:
+    """Add to what provisioners run what the configuration beside the plan says of it."""
+    listed = resource.inputs.get("provisioner")
+    if not resource.type.startswith("terraform:") or not isinstance(listed, list):
+        return resource
+    made: list[Mapping[str, Any]] = []
+    for place, one in enumerate(listed):
+        filled = dict(one)
+        for key in (key for key in _RUN if key in one):
+            if one[key] is not UNKNOWN:
+                each = [sources.with_scripts(word) if isinstance(word, str) else word for word in _list(one[key])]
+                filled[key] = sources.with_scripts(one[key]) if isinstance(one[key], str) else each
+            elif said := sources.provisioner(resource.address, place, key):
+                words = sources.provisioner(resource.address, place, "interpreter").splitlines()
+                filled[key] = [*words, said] if words and key == "command" else said
+        made.append(filled)
+    return replace(resource, inputs={**resource.inputs, "provisioner": made})
 
 
 def _as_typed(run: Mapping[str, Any], interpreter: Any, environment: Any) -> Mapping[str, Any]:
@@ -737,7 +838,7 @@ def _as_typed(run: Mapping[str, Any], interpreter: Any, environment: Any) -> Map
     if not isinstance(command, str):
         return run
     given = [f"{key}='{value}'\n" for key, value in _map(environment).items() if isinstance(value, str)]
-    words = [word for word in _list(interpreter) if isinstance(word, str)]
+    words = [interpreter] if interpreter is UNKNOWN else [word for word in _list(interpreter) if isinstance(word, str)]
     return {**run, "command": [*words, command] if words else "".join((*given, command))}
 
 

@@ -89,14 +89,15 @@ def known_of(template: Any, given: Any = None) -> Known:
     return Known(_parameters(template, given), *sections)
 
 
-def in_pulumis_names(properties: Any, known: Known) -> Any:
+def in_pulumis_names(properties: Any, known: Known, *, texts: bool = False) -> Any:
     """Write a resource's properties in Pulumi's names; `UNKNOWN` for what functions make that nobody knows yet.
 
     Args:
         properties: As the template has them.
         known: Of its template.
+        texts: Whether a text that is put together is wanted with `${…}` for what is not known of it.
     """
-    return _Inputs(known).of(properties)
+    return _Inputs(known, texts).of(properties)
 
 
 def _parameters(template: Any, given: Any) -> dict[str, Any]:
@@ -104,8 +105,7 @@ def _parameters(template: Any, given: Any) -> dict[str, Any]:
 
     https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/parameters-section-structure.html
     """
-    if is_list(given):
-        given = {text(mapping(one).get("parameterKey")): mapping(one).get("parameterValue") for one in given}
+    given = _by_name(given)
     found: dict[str, Any] = {}
     for name, one in mapping(mapping(template).get("Parameters")).items():
         kind = text(mapping(one).get("Type"))
@@ -129,6 +129,52 @@ def macros(template: Any) -> Iterator[str]:
         name = one if isinstance(one, str) else str(mapping(one).get("Name", ""))
         if name and (not name.startswith("AWS::") or name == _INCLUDE):
             yield name
+
+
+_EACH = "Fn::ForEach::"
+_MOST_TURNS = 1_000
+
+
+def unrolled(resources: Any, known: Known) -> Iterator[tuple[str, Any]]:
+    """Yield the resources of a template by name, those of a loop once for each turn that the template decides.
+
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/intrinsic-function-reference-foreach.html
+    """
+    for name, one in mapping(resources).items():
+        turns = _turns(one, known) if str(name).startswith(_EACH) else None
+        if turns is None:
+            yield name, one
+        for turn in turns or ():
+            yield from unrolled(turn, known)
+
+
+def is_loop(resources: Any) -> bool:
+    """Say whether one of the resources of a template is a loop."""
+    return any(str(name).startswith(_EACH) for name in mapping(resources))
+
+
+def _turns(loop: Any, known: Known) -> list[Any] | None:
+    if not is_list(loop) or len(loop) != 3 or not isinstance(loop[0], str):
+        return None
+    listed = _Inputs(known).of(loop[1])
+    if not is_list(listed) or len(listed) > _MOST_TURNS or not all(isinstance(one, str) for one in listed):
+        return None
+    return [_turned(loop[2], loop[0], one) for one in listed]
+
+
+def _turned(value: Any, name: str, one: str) -> Any:
+    """Write the value of a loop's variable where it is meant."""
+    if isinstance(value, str):
+        return value.replace(f"${{{name}}}", one).replace(f"&{{{name}}}", one)
+    if isinstance(value, Mapping):
+        if value == {"Ref": name}:
+            return one
+        return {_turned(key, name, one): _turned(item, name, one) for key, item in value.items()}
+    return [_turned(item, name, one) for item in value] if is_list(value) else value
+
+
+MODULE = "::MODULE"
+"""How the type of a module ends: https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/modules.html."""
 
 
 def is_made(value: Any) -> bool:
@@ -162,7 +208,11 @@ def _closed(type_token: str, properties: Mapping[str, Any]) -> str:
         if body is None:
             return "its template is not at hand"
         readable = isinstance(mapping(body) or _parsed(text(body)), Mapping)
-        return next(_made(_template(properties)), "") if readable else "its template is neither JSON nor YAML"
+        return (
+            next(_made(_template(properties), _known(type_token, properties)), "")
+            if readable
+            else "its template is neither JSON nor YAML"
+        )
     name = "type" if type_token == EXTENSION else "typeName"
     if properties.get(name) is UNKNOWN:
         return f"{name} is not known yet"
@@ -172,12 +222,15 @@ def _closed(type_token: str, properties: Mapping[str, Any]) -> str:
     return ""
 
 
-def _made(template: Mapping[str, Any]) -> Iterator[str]:
+def _made(template: Mapping[str, Any], known: Known) -> Iterator[str]:
     """Yield what macros write of a template."""
     yield from (f"the macro {shown(macro)} writes its template anew" for macro in macros(template))
-    for name, one in mapping(template.get("Resources")).items():
-        if is_made(one) or not text(mapping(one).get("Type")):
+    for name, one in unrolled(template.get("Resources"), known):
+        kind = text(mapping(one).get("Type"))
+        if is_made(one) or not kind:
             yield f"a macro writes {shown(str(name))} of its template"
+        elif kind.endswith(MODULE):
+            yield f"{shown(str(name))} of its template is a module, whose resources lie elsewhere"
 
 
 def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
@@ -206,7 +259,33 @@ def _stacks(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple[st
 
 
 def _known(type_token: str, properties: Mapping[str, Any]) -> Known:
-    return known_of(_template(properties), properties.get("parameters")) if type_token in STACKS else NOTHING_KNOWN
+    if type_token not in STACKS:
+        return NOTHING_KNOWN
+    return known_of(_template(properties), _overridden(properties))
+
+
+def _overridden(properties: Mapping[str, Any]) -> Any:
+    """Return the parameters of a stack; what the groups of a StackSet's instances give in different ways is not known.
+
+    https://docs.aws.amazon.com/AWSCloudFormation/latest/TemplateReference/aws-properties-cloudformation-stackset-stackinstances.html
+    """
+    given, groups = properties.get("parameters"), properties.get("stackInstancesGroup")
+    listed: Any = groups if is_list(groups) else ()
+    each = [_by_name(mapping(one).get("parameterOverrides")) for one in listed]
+    if groups is UNKNOWN or UNKNOWN in each or given is UNKNOWN:
+        return UNKNOWN
+    made = dict(_by_name(given))
+    for name in dict.fromkeys(name for one in each for name in one):
+        values = [one.get(name, made.get(name, UNKNOWN)) for one in each]
+        made[name] = values[0] if all(value == values[0] for value in values) else UNKNOWN
+    return made
+
+
+def _by_name(parameters: Any) -> Any:
+    """Return parameters by name, however they are written."""
+    if is_list(parameters):
+        return {text(mapping(one).get("parameterKey")): mapping(one).get("parameterValue") for one in parameters}
+    return parameters if parameters is UNKNOWN else mapping(parameters)
 
 
 def read_pools(
@@ -327,8 +406,9 @@ def _resources(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple
         state = properties.get("desiredState")
         yield "desiredState", "", text(properties.get("typeName")), state if state is UNKNOWN else _parsed(text(state))
     else:
-        left_out = _Inputs(_known(type_token, properties)).left_out
-        for name, one in mapping(_template(properties).get("Resources")).items():
+        known = _known(type_token, properties)
+        left_out = _Inputs(known).left_out
+        for name, one in unrolled(_template(properties).get("Resources"), known):
             if left_out(mapping(one).get("Condition")):
                 continue
             path = f"templateBody.Resources.{name}.Properties"
@@ -389,8 +469,8 @@ def _loaded(body: str) -> Any:
 class _Inputs:
     """Writes CloudFormation's properties in Pulumi's names."""
 
-    def __init__(self, known: Known) -> None:
-        self.known = known
+    def __init__(self, known: Known, texts: bool = False) -> None:
+        self.known, self.texts = known, texts
         self.left = _MOST_VALUES
         self.held: dict[str, bool | None] = {}
 
@@ -400,6 +480,8 @@ class _Inputs:
         if self.left < 0:
             return UNKNOWN
         if isinstance(value, Mapping):
+            if self.texts and not value.keys().isdisjoint(_OF_TEXTS):
+                return self.script(value)
             if is_made(value) or (len(value) == 1 and next(iter(value)) in ("Ref", "Condition")):
                 return self.made(value) if len(value) == 1 else UNKNOWN
             return {
@@ -511,6 +593,9 @@ class _Inputs:
             parts = [one if isinstance(one, str) else self.of(one) for one in inner[1]]
             return text(inner[0]).join(one if isinstance(one, str) else "${…}" for one in parts)
         return self.known.parameters.get(text(inner), UNKNOWN) if key == "Ref" else UNKNOWN
+
+
+_OF_TEXTS = frozenset({"Fn::Base64", "Fn::Join", "Fn::Sub"})
 
 
 def _same(value: Any) -> Any:

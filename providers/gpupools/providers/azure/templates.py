@@ -18,7 +18,7 @@ from gpupools.providers.azure.expressions import Loop, Scope, is_expression
 from gpupools.read.inputs import at, flag, is_list, mapping, relocated, text
 
 DEPLOYMENT = re.compile(
-    r"azure-native(?:_resources_v\w+)?:resources(?:/v\w+)?:Deployment(?:At\w+Scope|StackAt\w+)?"
+    r"azure-native(?:_resources_v\w+)?:resources(?:/v\w+)?:(?:Deployment(?:At\w+Scope|StackAt\w+)?|TemplateSpecVersion)"
     r"|azure:core/\w*[tT]emplateDeployment:\w*TemplateDeployment"
 )
 """Type tokens of resources that hold a whole template."""
@@ -31,8 +31,28 @@ POOLS = {
 
 _DEPLOYMENTS = "microsoft.resources/deployments"
 _STACKS = "microsoft.resources/deploymentstacks"
+_SPECS = "microsoft.resources/templatespecs/versions"
 _HOLDERS = (_DEPLOYMENTS, _STACKS)
-_BODIES = ("properties.template", "templateContent", "templateBody", "template")
+_BODY_IN = {
+    _STACKS: "properties.template",
+    # A version of a template spec is a template for later deployments, and so is what a policy deploys:
+    # https://learn.microsoft.com/azure/azure-resource-manager/templates/template-specs,
+    # https://learn.microsoft.com/azure/governance/policy/concepts/effect-deploy-if-not-exists.
+    _SPECS: "properties.mainTemplate",
+    **{
+        f"microsoft.authorization/{kind}": "properties.policyRule.then.details.deployment.properties.template"
+        for kind in ("policydefinitions", "policydefinitions/versions")
+    },
+}
+"""Where those have a template that is not of this deployment."""
+_BODIES = (
+    "properties.template",
+    "templateContent",
+    "templateBody",
+    "template",
+    "mainTemplate",
+    "properties.mainTemplate",
+)
 # A template has at most 4 MB: https://learn.microsoft.com/azure/azure-resource-manager/templates/best-practices.
 _MOST_CHARACTERS = 4_000_000
 _MOST_STEPS = 10
@@ -231,10 +251,12 @@ def _resource(one: Any, where: str, above: str, scope: Scope, depth: int) -> Ite
         own = text(of).casefold() == "inner"
         within = _scope(inner, _given_by(properties, scope(at(one, "properties.parameters"))), scope) if own else scope
         yield from _parts(inner, f"{where}.properties.template", within, depth + 1)
-    elif kind.casefold() == _STACKS:
-        # Which template the expressions inside mean is not documented, so none of them is known.
-        inner = at(one, "properties.template")
-        yield from _parts(inner, f"{where}.properties.template", Scope(left=scope.left), depth + 1)
+    elif kind.casefold() in _BODY_IN:
+        # Its parameters are given later, and which template the expressions inside a stack mean is not documented.
+        place = _BODY_IN[kind.casefold()]
+        inner = at(one, place)
+        within = Scope(left=scope.left) if kind.casefold() == _STACKS else _scope(inner, None, Scope(left=scope.left))
+        yield from _parts(inner, f"{where}.{place}", within, depth + 1)
     if depth <= _MOST_STEPS:
         yield from _resources(at(one, "resources"), f"{where}.resources", kind, scope, depth + 1)
 
