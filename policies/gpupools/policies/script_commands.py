@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,13 @@ _FILLED = re.compile(r"\$\{(\w+)[^{}()`\n]{0,200}\}|\{\{[^{}()`\n]{0,200}\}\}")
 # A command that a variable holds, as in `CMD='eksctl create'; $CMD nodegroup`.
 _ASSIGNED = re.compile(r"\b(\w{1,60})=(?:([\"'])([^\"'\n$`]{1,200})\2|([\w./-]{1,99})(?=[\s;&|]|$))")
 _RUN_BY_NAME = re.compile(r"\s*(?:(?:eval|(?:ba|da|z|k)?sh\s+-\w*c)\s+)?[\"']?\$(\w{1,60})\b[\"']?")
+_VARIABLE = re.compile(r"[\"']?\$(\w{1,60})\b[\"']?")
+# Words that a script of several lines gets are those of whoever calls it or a function in it: most wrap a program.
+_OWN_WORDS = re.compile(r"\$[@*\d]")
+_SETS_WORDS = re.compile(r"\bset --")
+# A word that is not known; and a variable by whose name it holds options, which no command is.
+_UNKNOWN_WORD = re.compile(r"\$(?:\w{1,60}|[@*])")
+_OF_OPTIONS = re.compile(r"\$\w*(?:OPT|ARG|FLAG|PARAM|EXTRA|PROFILE|REGION|CONFIG)", re.IGNORECASE)
 # A program by where it lies, as in `$(which eksctl) create`.
 _LOOKED_UP = re.compile(r"(?:\$\(|`)\s*(?:which|command -v|type -P)\s+([\w.-]{1,60})\s*[)`]")
 # What is in quotes on one line is none.
@@ -173,17 +181,55 @@ _OF_NO_GPUS = re.compile(
 )
 
 
-def run(text: str) -> Iterator[tuple[Command, str]]:
+def run(text: str, environment: Mapping[str, str] | None = None) -> Iterator[tuple[Command, str]]:
     """Yield the rows of what a script runs, with what is said of each.
 
     Args:
         text: A script, a command line, or anything else.
+        environment: Variables that are given to it.
     """
     at = 0
     while at < len(text):
         end = _end(text, at + _AT_ONCE)
-        yield from _run(text[at:end])
+        yield from _run(text[at:end], environment or {})
         at = end
+
+
+ENVIRONMENTS = frozenset({"env", "environment", "environmentVariables", "environment_variables"})
+_OF_AN_ENVIRONMENT = ("command", "args", "scriptContent", "script_content", "interpreter", "script")
+_MOST_VARIABLES = 200
+_OF_CONTAINER = re.compile(r"\$\((\w{1,60})\)")
+
+
+def run_with_environment(given: Mapping[str, Any]) -> Iterator[tuple[Command, str]]:
+    """Yield the rows of a script or command line that stands beside the variables it runs with.
+
+    Of containers, provisioners of Terraform and deployment scripts:
+    https://learn.microsoft.com/azure/templates/microsoft.resources/deploymentscripts.
+
+    Args:
+        given: Has both, the variables as a map or as a list of `name` and `value`.
+    """
+    listed = next((given[key] for key in sorted(ENVIRONMENTS) if given.get(key)), None)
+    pairs: list[tuple[Any, Any]] = list(listed.items()) if isinstance(listed, Mapping) else []
+    if isinstance(listed, list):
+        pairs = [
+            (one.get("name"), one.get("value") or one.get("secureValue")) for one in listed if isinstance(one, Mapping)
+        ]
+    strings = ((name, value) for name, value in pairs if isinstance(name, str) and isinstance(value, str))
+    environment = dict(islice(strings, _MOST_VARIABLES))
+    if listed:
+        texts = [command_line(given), *(one for key in _OF_AN_ENVIRONMENT if isinstance(one := given.get(key), str))]
+        listed_texts = (given[key] for key in _OF_AN_ENVIRONMENT if isinstance(given.get(key), list))
+        texts += [one for each in listed_texts for one in each if isinstance(one, str) and "$" in one]
+        for text in texts:
+            if "$" in text:
+                yield from run(_OF_CONTAINER.sub(lambda match: _in_shell(match, environment), text), environment)
+
+
+def _in_shell(match: re.Match[str], environment: Mapping[str, str]) -> str:
+    """Write a container's variable as a shell does: https://kubernetes.io/docs/tasks/inject-data-application/."""
+    return f"${match[1]}" if match[1] in environment else match[0]
 
 
 def _end(text: str, at: int) -> int:
@@ -194,19 +240,23 @@ def _end(text: str, at: int) -> int:
     return min(at + _LONGEST_LINE, len(text)) if end < 0 else end + 1
 
 
-def _run(text: str) -> Iterator[tuple[Command, str]]:
-    if (" " in text or "\t" in text) and _program().search(text):
+def _run(text: str, environment: Mapping[str, str]) -> Iterator[tuple[Command, str]]:
+    if (" " in text or "\t" in text) and any(map(_program().search, (text, *environment.values()))):
         spend(len(text))
         joined = text.replace("\\\n", " ")
         joined = _FILLED.sub(_as_variable, joined) if "{" in joined else joined
         joined = _LOOKED_UP.sub(r"\1", joined)
-        given = {name: quoted or bare for name, _, quoted, bare in _ASSIGNED.findall(joined)} if "$" in joined else {}
+        if "\n" in joined and not _SETS_WORDS.search(joined):
+            joined = _OWN_WORDS.sub("VALUES", joined)
+        found = _ASSIGNED.findall(joined) if "$" in joined else ()
+        assigned = [(name, quoted or bare) for name, _, quoted, bare in found]
+        last = {**environment, **dict(assigned)}
+        first = {**dict(reversed(assigned)), **environment}
         here = _HERE.search(text) is not None
         for part, from_elsewhere in _parts(_bare(joined)):
-            named = _RUN_BY_NAME.match(part) if given else None
-            line = f"{given[named[1]]} {part[named.end() :]}" if named and named[1] in given else part
-            if _wanted().search(line) and _program().search(line):
-                yield from _one(line, here and not from_elsewhere)
+            for line in dict.fromkeys(_filled(part, given) for given in (first, last)) if "$" in part else (part,):
+                if _program().search(line) and ("$" in line or _wanted().search(line)):
+                    yield from _one(line, here and not from_elsewhere)
     if "(" in text:
         answer, name = called(text)
         if answer:
@@ -221,6 +271,14 @@ def _run(text: str) -> Iterator[tuple[Command, str]]:
         yield _CALLED, f"writes to {address[0]}"
     if "://" in text and (kind := _writes_to_cloud(text)):
         yield _CALLED, f"writes to the API of {kind}"
+
+
+def _filled(part: str, given: Mapping[str, str]) -> str:
+    """Put what is known of a command's variables in their place: its program, and the words after that."""
+    named = _RUN_BY_NAME.match(part)
+    if named and named[1] in given:
+        part = f"{given[named[1]]} {part[named.end() :]}"
+    return _VARIABLE.sub(lambda match: given.get(match[1], match[0]), part) if given else part
 
 
 def _bare(text: str) -> str:
@@ -342,11 +400,37 @@ def _one(line: str, here: bool) -> tuple[tuple[Command, str], ...]:
         if _follow([word for word in words[place + 1 :] if not _OF_NO_GPUS.fullmatch(word)], wanted):
             row = replace(row, answer=HERE) if here and _STDIN & set(words) else row
             found.append((row, f"runs {' '.join((program, *words[place + 1 : place + 1 + min(len(wanted), 2)]))}"))
+    key = place < len(words) and ":" in words[place] and "/" not in words[place]  # `"aws:RequestedRegion": $REGION`
+    if not found and program in _by_program() and "$" in line and not key:
+        open_ = _open(program, words[place + 1 :])
+        found += [(_APPLIED, open_)] if open_ else []
     if not found and "--" in words[place + 1 :] and not _WRITERS & set(words[: place + 1]):
         return _one(
             " ".join(words[words.index("--", place + 1) + 1 :]), here
         )  # `kubectl exec … --`, `aws-vault exec … --`
     return tuple(found)
+
+
+def _open(program: str, words: list[str]) -> str:
+    """Say of a command whose words a variable gives that it may be one of the table; empty where they rule it out."""
+    pairs = zip(words, ("", *words), strict=False)
+    named = [word for word, before in pairs if not word.startswith("-") and not _takes_value(before)]
+    if len(named) > 1:
+        named = [word for word in named if not _OF_OPTIONS.match(word)]
+    if not named or not any(map(_UNKNOWN_WORD.fullmatch, named)):
+        return ""
+    wholly = all(map(_UNKNOWN_WORD.fullmatch, named))
+    for _, wanted in _by_program()[program]:
+        both = list(zip(named, wanted, strict=False))
+        fits = all(_UNKNOWN_WORD.fullmatch(word) or one.match(word) for word, one in both)
+        told = [_UNKNOWN_WORD.fullmatch(word) is None for word, _ in both]
+        if fits and (wholly or (any(told) and not all(told) and len(both) == len(wanted))):
+            return f"runs {' '.join((program, *words[:2]))}, with words that are not known here"
+    return ""
+
+
+def _takes_value(option: str) -> bool:
+    return option.startswith("-") and "=" not in option
 
 
 def _first(words: list[str]) -> int:

@@ -27,7 +27,16 @@ from gpupools.base.patterns import FirstOf
 from gpupools.planned.cloud import Reading
 from gpupools.planned.pool_facts import NO_ACCELERATOR, UNKNOWN
 from gpupools.policies.declared_software import chart_name
-from gpupools.policies.script_commands import COMMAND, ELSEWHERE, HERE, command_line, cuts_taints, run
+from gpupools.policies.script_commands import (
+    COMMAND,
+    ELSEWHERE,
+    ENVIRONMENTS,
+    HERE,
+    command_line,
+    cuts_taints,
+    run,
+    run_with_environment,
+)
 from gpupools.providers import clouds
 from gpupools.read import holders
 from gpupools.read.effort import exhausted, spend
@@ -658,6 +667,9 @@ def _evidence(
                 yield COMMAND, f"{done} at {_path(trail)}"
             if "command" in value or "args" in value:
                 yield from ((row.answer, f"{said} at {_path(trail)}") for row, said in run(command_line(value)))
+            if not ENVIRONMENTS.isdisjoint(value):
+                rows = run_with_environment(value)
+                yield from ((row.answer, f"{said} at {_path(trail)}") for row, said in rows)
             if "Api" in value and "Service" in value:  # a step of AWS Systems Manager's
                 step = f"Service: {value['Service']}, Api: {value['Api']}"
                 yield from ((row.answer, f"{said} at {_path(trail)}") for row, said in run(step))

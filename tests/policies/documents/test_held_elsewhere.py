@@ -193,6 +193,7 @@ MACRO = {"Fn::Transform": {"Name": "Macro"}}
 STACK = "AWS::CloudFormation::Stack"
 STACKS = "Microsoft.Resources/deploymentStacks"
 SCRIPTS, SCALE_SET = "Microsoft.Resources/deploymentScripts", "Microsoft.Compute/virtualMachineScaleSets"
+NODE_POOL_ADD = {"name": "CMD", "value": "[concat('aks nodepool ', 'add')]"}
 JUDGED: dict[str, tuple[Any, list[str]]] = {
     "a stack in Cloud Control": (controlled(STACK, TemplateBody=template(G=group("g6.xlarge"))), [TAINTED]),
     "a stack of CPUs in Cloud Control": (controlled(STACK, TemplateBody=template(G=group("m5.large"))), []),
@@ -276,6 +277,10 @@ JUDGED: dict[str, tuple[Any, list[str]]] = {
         arm(part(SCRIPTS, properties={"scriptContent": "[concat('az aks nodepool add -n ', parameters('name'))]"})),
         [UNDERSTOOD],
     ),
+    "a script with its words in a variable": (
+        arm(part(SCRIPTS, properties={"scriptContent": "az $CMD -n a", "environmentVariables": [NODE_POOL_ADD]})),
+        [UNDERSTOOD],
+    ),
     "machines that join": (
         arm(part(SCALE_SET, sku={"name": GPU}, properties={"osProfile": {"customData": "[base64('kubeadm join x')]"}})),
         [UNDERSTOOD],
@@ -315,6 +320,10 @@ def test_what_is_held_inside_is_judged_or_not_understood(name: str, judge: Judge
         ),
         (part(SCALE_SET, sku={"name": CPU}, properties={}), ""),
         (part(SCRIPTS, properties={"scriptContent": "Write-Output done"}), ""),
+        (
+            part(SCRIPTS, properties={"scriptContent": "az $CMD", "environmentVariables": [{"name": "CMD"}]}),
+            "it runs az $CMD, with words that are not known here",
+        ),
         (
             part(SCRIPTS, properties={"scriptContent": "[parameters('script')]"}),
             "it runs a command that is not known yet at scriptContent",

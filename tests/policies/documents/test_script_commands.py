@@ -8,7 +8,7 @@ import yaml
 
 from gpupools.policies.documents.judging import Judged
 from gpupools.policies.script_calls import called, calls
-from gpupools.policies.script_commands import COMMAND, ELSEWHERE, HERE, command_line, run
+from gpupools.policies.script_commands import COMMAND, ELSEWHERE, HERE, command_line, run, run_with_environment
 
 CURL = "curl -X {} 'https://{}' -d @pool.json"
 GKE = "container.googleapis.com/v1/projects/p/locations/l/clusters/c/nodePools"
@@ -70,6 +70,12 @@ MAKES = [
     "EKSCTL=eksctl; $EKSCTL create nodegroup",
     'A="eksctl create nodegroup"; eval $A',
     'A="eksctl create nodegroup"; bash -c "$A"',
+    # Words that variables hold
+    "V=create; eksctl $V nodegroup",
+    "V=create; eksctl ${V} nodegroup; V=get",
+    "V=get; V=create; eksctl $V nodegroup",
+    "CMD='aks nodepool add'; az $CMD -g r",
+    'A="eks create-nodegroup"\naws --region r $A --cluster-name c',
     # Any key of a taint
     "kubectl taint nodes ${NODE} dedicated-",
     "kubectl taint nodes n1 dedicated-",
@@ -87,6 +93,16 @@ APPLIES = [
     'utils.create_from_yaml(client, "f.yaml")',
     'boto3.client("ec2").run_instances(ImageId=i)',
     'boto3.client("cloudformation").create_stack(StackName=s, TemplateURL=u)',
+    # Words that are not known
+    "az $CMD",
+    "az $CMD -g r",
+    'kubectl "$@"',
+    'set -- aks nodepool add\naz "$@"',
+    "eksctl $ACTION nodegroup",
+    "eksctl create $KIND --cluster c",
+    "aws eks $ACTION --cluster-name a",
+    "gcloud container $WHAT create",
+    "terraform $COMMAND -auto-approve",
 ]
 NEITHER = [
     "# new CreateNodegroupCommand({})",
@@ -125,7 +141,52 @@ NEITHER = [
     "kubectl taint nodes n1 node.kubernetes.io/unschedulable-",
     "action: aws:executeAwsApi\ninputs: {Service: eks, Api: DescribeNodegroup}",
     "action: aws:executeAwsApi\ninputs: {Service: ecs, Api: CreateCluster}",
+    "aws $OPTS eks describe-cluster --name $NAME",
+    "aws eks --region $REGION describe-cluster",
+    "aws s3 cp $A $B",
+    "kubectl get $WHAT -n $NS",
+    "kubectl -n $NS logs $POD",
+    "helm repo add $A $B",
+    "gcloud container clusters get-credentials $CLUSTER",
+    "kops get cluster $NAME",
+    "eksctl get $KIND",
+    "terraform output $NAME",
+    "V=get; eksctl $V nodegroup",
+    "echo az $CMD",
+    '"aws:RequestedRegion": "${AWS::Region}"',
+    '#!/bin/sh\nexec /usr/bin/gcloud "$@"',
+    'retry() {\n  kubectl "$@"\n}\nretry get nodes',
 ]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"environmentVariables": [{"name": "CMD", "value": "aks nodepool add"}], "scriptContent": "az $CMD -g r"},
+        {"environmentVariables": [{"name": "CMD", "secureValue": "aks nodepool add"}], "scriptContent": "az $CMD"},
+        {"environment_variables": {"CMD": "aks nodepool add"}, "script_content": 'az "$CMD"'},
+        {"environment": {"CMD": "az aks nodepool add"}, "command": "$CMD -g r"},
+        {"env": [{"name": "CMD", "value": "nodepool add"}], "command": ["sh", "-c", "az aks $(CMD)"]},
+        {"env": [{"name": "CMD", "value": "nodepool add"}], "args": ["az aks ${CMD}"]},
+    ],
+)
+def test_a_script_runs_with_the_variables_that_stand_beside_it(given: dict[str, Any]) -> None:
+    assert {row.answer for row, _ in run_with_environment(given)} == {COMMAND}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"environment": {"CMD": "aks show"}, "command": "az $CMD"},
+        {"environment": {"OTHER": "aks nodepool add"}, "command": "az group list"},
+        {"environment": [], "command": "az $CMD"},
+        {"command": "az $CMD"},
+        {"env": [{"name": "A", "value": None}, "b"], "command": "az $(date)"},
+    ],
+)
+def test_variables_that_name_nothing_that_makes_nodes_say_nothing(given: dict[str, Any]) -> None:
+    assert list(run_with_environment(given)) == []
+
 
 TAINT = "{key: nvidia.com/gpu, effect: NoSchedule}"
 POOL = """\

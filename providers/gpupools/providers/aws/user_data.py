@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 from urllib.parse import unquote
 
@@ -33,6 +34,7 @@ from gpupools.providers.aws.cloud_init import (
     is_mime_for_it,
     take,
 )
+from gpupools.providers.aws.containers import commands_of, commands_of_units, may_declare
 from gpupools.providers.aws.fetched import OF_LOGIN, may_make_a_node
 from gpupools.read.inputs import TaintsRead, at, flag, is_list, mapping, number, string_map, text
 from gpupools.read.packed import applies_packed, looks_encoded, packed_inside, unpacked
@@ -46,12 +48,21 @@ _MARKS = re.compile(
     r"bootstrap|nodeadm|node\.eks\.aws|kubelet|kubeadm|settings|k3s|rke2|k0s|microk8s|rancher|nodeup|(?m:^machine:)",
     re.IGNORECASE,
 )
+_OPTIONS = r"(?:[ \t]+--?[\w-]+(?:[= \t][\w./:-]+)?){0,9}?"
 _BOOTSTRAP = re.compile(
-    r"(?:/|\b)bootstrap\.sh['\"]?\s+\S|Start-EKSBootstrap|EKSBootstrapScriptFile|kubeadm\s+join\b|nodeadm\s+init\b"
-    r"|\bK3S_URL=|\bk3s\s+agent\b|\brke2-agent\b|\bRKE2_URL="
+    r"(?:/|\b)bootstrap\.sh['\"]?\s+\S|Start-EKSBootstrap|EKSBootstrapScriptFile|\s-{1,2}EKSClusterName[ \t:=]+\S"
+    rf"|\bnodeadm{_OPTIONS}\s+init\b"
 )
+# https://docs.k3s.io/installation/configuration, https://docs.rke2.io/install/quickstart,
+# https://kubeedge.io/docs/setup/install-with-keadm.
 _SELF_MANAGED = re.compile(
-    r"\bkubeadm\s+join\b|\bK3S_URL=|\bk3s\s+agent\b|\brke2-agent\b|\bRKE2_URL=|\bget\.(?:k3s|rke2)\.io\b.*--server\b"
+    rf"\bkubeadm(?:\.exe)?{_OPTIONS}\s+join\b|\bK3S_URL=|\bk3s\s+agent\b|\bINSTALL_K3S_EXEC=[\"']?agent\b"
+    r"|\bsystemctl[ \t](?:(?!\b(?:stop|disable|mask)\b)[^\n;&|]){0,200}?\bk3s-agent\b|\bk3s-agent\s+--server\b"
+    r"|\brke2-agent\b|\brke2\s+agent\b|\bRKE2_URL=|\bget\.(?:k3s|rke2)\.io\b.*--server\b|\bkeadm\s+join\b"
+)
+# A variable that holds such a program.
+_HELD_PROGRAM = re.compile(
+    r"\b(\w{1,60})=[\"']?((?:/[\w./-]{1,99}/)?(?:kubeadm|kubelet|nodeadm|k3s|rke2|k0s|microk8s|bootstrap\.sh))[\"']?(?=[\s;&]|$)"
 )
 _LINE = r"(?:\\\n|[^\n]){0,1000}?"
 # Those that take taints as `--taints`: https://docs.k0sproject.io/stable/cli/k0s_worker/,
@@ -61,29 +72,41 @@ _WITH_TAINTS = re.compile(
     rf"|(?:\brancher/rancher-agent\b|\bsystem-agent-install\.sh\b){_LINE}\s(?:--worker|--all-roles)\b"
 )
 _OWN_TAINTS = re.compile(r"--taints(?:=|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'\\;&|)]+)")
-# https://microk8s.io/docs/clustering
-_MICROK8S = re.compile(r"\bmicrok8s(?:\.|\s+)join\s+\S")
+# https://microk8s.io/docs/clustering, https://documentation.ubuntu.com/canonical-kubernetes/
+_MICROK8S = re.compile(r"\bmicrok8s(?:\.|\s+)join\s+\S|\bk8s\s+join-cluster\s+\S")
 # What joins with settings that stand elsewhere: https://kops.sigs.k8s.io/boot-sequence/,
 # https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/.
 _SET_ELSEWHERE = re.compile(rf"\bNODEUP_URL|\bnodeup\s{_LINE}--conf\b|\bkubelet\b{_LINE}\s--bootstrap-kubeconfig\b")
+# A kubelet that is told where its cluster is registers itself: https://kubernetes.io/docs/concepts/architecture/nodes/.
+_KUBELET = re.compile(r"\bkubelet(?=\s)[^\n;&|]{0,1000}?\s--kubeconfig\b")
 # https://docs.cloud-init.io/en/latest/reference/modules.html: what these set up may be a node.
-_CONFIGURED_BY = ("ansible.pull", "chef", "puppet", "salt_minion")
+_CONFIGURED_BY = ("ansible.pull", "ansible.setup_controller.run_ansible", "chef", "puppet", "salt_minion")
+_HEREDOC = re.compile(
+    r"<<-?[ \t]*[\"'\\]?(?P<end>\w{1,60})[\"']?[^\n]*\n(?P<body>.*?)(?:^[ \t]*(?P=end)[ \t]*$|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+_MOST_HEREDOCS = 50
+_BRACES = re.compile(r"'(\{[^'\n]{1,4000}\})'")
+# Of an ELF program in base64: https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html.
+_PROGRAM = re.compile(r"(?<![\w+/])f0VMR[gi][A-Za-z0-9+/]{20}")
 _TALOS = re.compile(r"(?m)\A(?=[\s\S]{0,20000}?^version:\s*[\"']?v1alpha1)[\s\S]{0,20000}?^machine:")
 _MENTIONS = re.compile(r"registerWithTaints|register-with-taints|node-taint|\btaints?\b", re.IGNORECASE)
 # What a configuration runs beside its lists of commands: `config/cc_*.py` of canonical/cloud-init.
 _ALSO_RUN = (
-    *("random_seed.command", "power_state.condition", "rsyslog.service_reload_command", "wireguard.readinessprobe"),
-    *("fs_setup.cmd", "output.all", "output.init", "output.config", "output.final"),
+    *("random_seed.command", "rsyslog.service_reload_command", "wireguard.readinessprobe"),
+    *("output.all", "output.init", "output.config", "output.final"),
+    *("autoinstall.early-commands", "autoinstall.late-commands"),  # of Ubuntu's installer
 )
 _NODEADM = "application/node.eks.aws"
 _DEEPEST = 3
 """Parts inside parts that nobody takes."""
-_RANCHER = re.compile(r"/rancher/(?:k3s|rke2)/config\.yaml")
+_RANCHER = re.compile(r"/rancher/(?:k3s|rke2|rancherd)/config\.yaml")
 _OBJECT = re.compile(r"[\"']?(?:apiVersion|kind)[\"']?\s*:")
 _GZIP = b"\x1f\x8b"
 _REGISTER = re.compile(r"--(?:register-with-taints|node-taint)(?:=|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'\\;&|)]+)")
 # A comment at the end of a command too; what is in quotes is none.
 _COMMENT = re.compile(r"('[^'\n]*'|\"[^\"\n]*\")|(?:^|(?<=[\s;]))#(?!!).*$", re.MULTILINE)
+_MOST_HELD = 20
 _MOST_PACKED = 20
 """Texts that are packed in scripts."""
 _NVIDIA = "settings.kubelet-device-plugins.nvidia"
@@ -142,6 +165,8 @@ class _Reading:
         """What runs, in this order, without comments."""
         self.at_login: list[str] = []
         """The same of files that shells read when somebody logs in."""
+        self.binaries: list[str] = []
+        """Files that are no text."""
         self.left = MOST_UNPACKED
         self.packed = _MOST_PACKED
         self.passed_over: list[str] = []
@@ -171,7 +196,7 @@ class _Reading:
         return found
 
     def _may_make_a_node(self) -> bool:
-        return may_make_a_node("\n".join(self.scripts), "\n".join(self.at_login))
+        return may_make_a_node("\n".join(self.scripts), "\n".join(self.at_login), self.binaries)
 
     def read(self, content: str) -> None:
         """Read all of it, as cloud-init and nodeadm would take it, or the one reader of another system."""
@@ -221,21 +246,43 @@ class _Reading:
             self.configured.note(f"{self.path}: has taints in a part that neither cloud-init nor nodeadm takes")
 
     def _script(self, text_: str) -> None:
-        self._commands(_COMMENT.sub(_kept, text_))
+        bare = _COMMENT.sub(_kept, text_)
+        self._commands(bare)
+        self._declared_inside(bare)
+        unpacked_here = False
         for one in packed_inside(text_) if self.packed else ():
+            unpacked_here = True
             if one.opaque:
                 self.found.opaque = True
                 self.found.may_join = self.found.may_join or applies_packed(text_)  # it may be what makes it a node
             elif one.text:
                 self.packed -= 1
                 self._file("", one.text)
+        if _PROGRAM.search(bare) or (not unpacked_here and applies_packed(text_)):
+            self.found.may_join = True  # it brings a program and runs it
+
+    def _declared_inside(self, script: str) -> None:
+        """Read the containers that files in a script declare, and what it sends to the API of Docker."""
+        if not may_declare(script):
+            return
+        bodies = [match["body"] for match in islice(_HEREDOC.finditer(script), _MOST_HEREDOCS)]
+        bodies += [match[1] for match in islice(_BRACES.finditer(script), _MOST_HEREDOCS)]
+        for body in bodies:
+            self._containers(body, self._documents(body) if may_declare(body) else [])
+
+    def _containers(self, content: str, documents: list[Any]) -> None:
+        self.scripts += [*(one for document in documents for one in commands_of(document)), *commands_of_units(content)]
 
     def _commands(self, script: str) -> None:
+        script = script.replace("\\\n", " ")
+        for name, program in islice(_HELD_PROGRAM.findall(script), _MOST_HELD):
+            script = re.sub(rf"[\"']?\$(?:{name}\b|\{{{name}\}})[\"']?", program, script)
         tainted, elsewhere = bool(_WITH_TAINTS.search(script)), bool(_SET_ELSEWHERE.search(script))
+        kubelet = _KUBELET.search(script)
         own = tainted or elsewhere or bool(_SELF_MANAGED.search(script) or _MICROK8S.search(script))
         self.found.self_managed = self.found.self_managed or own
-        self.found.joins = self.found.joins or own or bool(_BOOTSTRAP.search(script))
-        self.found.opaque = self.found.opaque or elsewhere
+        self.found.joins = self.found.joins or own or bool(_BOOTSTRAP.search(script) or kubelet)
+        self.found.opaque = self.found.opaque or elsewhere or bool(kubelet)
         self.scripts.append(script)
         kubelet_arguments(script, self.path, self.flagged)
         if tainted:
@@ -250,8 +297,17 @@ class _Reading:
             self._written_by(one)
         for key in _ALSO_RUN:
             self._listed(at(document, key))
+        disks = at(document, "fs_setup")
+        self._listed([text(at(one, "cmd")) for one in disks] if is_list(disks) else "")
+        packages = at(document, "packages")
+        for names in packages.values() if isinstance(packages, Mapping) else (packages,):
+            # each a name, or a list of a name and a version
+            given = [one[0] if is_list(one) and one else one for one in names] if is_list(names) else []
+            self.scripts.append(f"apt-get install {' '.join(map(text, given))}")
         self._listed(at(document, "snap.commands"))
-        self._listed(commands(document, "runcmd"))  # the last of them: config/cloud.cfg.tmpl of canonical/cloud-init
+        self._listed(commands(document, "runcmd"))  # the last but one: config/cloud.cfg.tmpl of canonical/cloud-init
+        condition = at(document, "power_state.condition")
+        self._listed([condition] if is_list(condition) else condition)  # a list is one command
 
     def _written_by(self, one: Written) -> None:
         """Read a file of `write_files`, whose content may come from an address."""
@@ -315,6 +371,7 @@ class _Reading:
         try:
             self._file(path, raw.decode())
         except UnicodeDecodeError:
+            self.binaries.append(path)
             for one in unpacked(base64.b64encode(raw).decode(), encoded=True):
                 self.found.opaque = self.found.opaque or bool(one.opaque)
                 if one.text.startswith("#!"):
@@ -336,7 +393,10 @@ class _Reading:
             for document in self._documents(content):
                 self._agent(document)
             return
-        known = self._documents(content) if _OBJECT.search(content) else []
+        declares = may_declare(content)
+        known = self._documents(content) if declares or _OBJECT.search(content) else []
+        if declares:
+            self._containers(content, known)
         for document in known:
             kind, version = at(document, "kind"), text(at(document, "apiVersion"))
             if version.startswith("node.eks.aws/"):
