@@ -39,14 +39,14 @@ from gpupools.planned.cloud import Cloud, Verdict, Wish
 from gpupools.planned.matrix import MatrixRow, matrix
 from gpupools.planned.plan import refusals
 from gpupools.policies.documents.terraform_names import terraform_names
-from gpupools.policies.documents.terraform_plan import types_read as terraform_types
+from gpupools.policies.documents.terraform_resources import types_read as terraform_types
 from gpupools.policies.finding import Rule
+from gpupools.policies.kinds import is_read
+from gpupools.policies.kinds import rows as kind_rows
 from gpupools.policies.script_calls import ELSEWHERE as CALLS_ELSEWHERE
 from gpupools.policies.script_calls import NODES, OBJECT, calls
 from gpupools.policies.script_commands import COMMAND, ELSEWHERE, commands
 from gpupools.policies.stack_rules import ALL_RULES
-from gpupools.policies.understood import is_read
-from gpupools.policies.understood import rows as kind_rows
 from gpupools.providers import clouds
 from gpupools.providers.aws.cloudformation import TYPES as CLOUDFORMATION_TYPES
 from gpupools.providers.azure.templates import POOLS as ARM_TYPES

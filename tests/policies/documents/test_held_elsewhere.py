@@ -10,7 +10,8 @@ import pytest
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.documents.judging import Judged
 from gpupools.policies.documents.terraform_names import terraform_names
-from gpupools.policies.understood import is_read, unread
+from gpupools.policies.kinds import is_read
+from gpupools.policies.understood import unread
 from gpupools.providers import clouds
 
 Judge = Callable[..., Judged]

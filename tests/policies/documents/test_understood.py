@@ -20,8 +20,9 @@ import yaml
 from gpupools.policies import script_commands
 from gpupools.policies.documents import document, judging
 from gpupools.policies.documents.judging import Config, Judged
+from gpupools.policies.kinds import is_read, rows
 from gpupools.policies.script_commands import commands, run
-from gpupools.policies.understood import is_read, rows, unread
+from gpupools.policies.understood import unread
 from gpupools.providers import clouds
 
 Judge = Callable[..., Judged]

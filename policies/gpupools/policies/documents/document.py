@@ -9,7 +9,7 @@ from typing import Any
 from gpupools.base.errors import Path
 from gpupools.policies.declared_software import is_software
 from gpupools.policies.declared_stack import Gap
-from gpupools.policies.understood import is_read
+from gpupools.policies.kinds import is_read
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,16 @@ from gpupools.policies import configuration, waivers
 from gpupools.policies.components import Said, repeats, said
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack, Gap, cut_short
-from gpupools.policies.documents import terraform_plan, terraform_state
+from gpupools.policies.documents import terraform_plan, terraform_provisioners, terraform_state
 from gpupools.policies.documents.document import MOST_POOLS, Document, Resource
 from gpupools.policies.documents.forms import read_document
 from gpupools.policies.documents.terraform_sources import Sources
 from gpupools.policies.documents.text import without_collecting
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
+from gpupools.policies.kinds import is_read, readings
 from gpupools.policies.rules import TAINTED
 from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, unfit
-from gpupools.policies.understood import is_read, readings, unread
+from gpupools.policies.understood import unread
 from gpupools.policies.waivers import Waiver
 from gpupools.providers import clouds
 from gpupools.read.effort import bounded_effort, spend
@@ -176,7 +177,7 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
     sources = Sources(path.parent, document.modules) if document.form in _TERRAFORM else None
     resources = _with_own_addresses(document.resources)
     if sources is not None:
-        resources = {address: terraform_plan.with_sources(each, sources) for address, each in resources.items()}
+        resources = {address: terraform_provisioners.with_sources(each, sources) for address, each in resources.items()}
     declared, beyond = _looked_through(resources)
     resources = {address: resources[address] for address in declared} if beyond else resources
     gaps = (*document.gaps, *beyond)

@@ -13,14 +13,18 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
-from gpupools.base.bounded_yaml import Value, parse_yaml
 from gpupools.base.errors import Problem, Rejected, shown
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.declared_stack import Gap
-from gpupools.policies.documents import kubernetes
 from gpupools.policies.documents.document import Document, Resource, bounded
-from gpupools.policies.documents.terraform_names import Names, terraform_names
-from gpupools.policies.documents.terraform_sources import Sources
+from gpupools.policies.documents.terraform_names import terraform_names
+from gpupools.policies.documents.terraform_provisioners import (
+    provisioners_of,
+    references,
+    with_provisioners,
+    written,
+)
+from gpupools.policies.documents.terraform_resources import Found, as_list, as_map, resources_of, writes_pools
 from gpupools.policies.documents.text import Text, all_maps, damaged, one_map
 
 FORM = "Terraform plan"
@@ -55,7 +59,7 @@ def read(text: Text) -> Document:
     planned = one_map(one_map(data.get("planned_values"), _PLANNED[:1]).get("root_module"), _PLANNED)
     if not changes and any(planned.get(key) for key in ("resources", "child_modules")):
         raise damaged(("resource_changes",), data.get("resource_changes"))
-    plan = _Plan(text, _modules(_map(data.get("configuration")).get("root_module"), ()))
+    plan = _Plan(text, _modules(as_map(data.get("configuration")).get("root_module"), ()))
     put_off = [
         (
             ("deferred_changes", index, "resource_change"),
@@ -81,7 +85,7 @@ def read(text: Text) -> Document:
                     address=str(change.get("address", "")),
                     module=str(change.get("module_address", "")),
                     index=change.get("index"),
-                    id=str(_map(outcome.get("before")).get("id") or "") if "create" not in actions else "",
+                    id=str(as_map(outcome.get("before")).get("id") or "") if "create" not in actions else "",
                     values=outcome["after"],
                 )
             )
@@ -89,9 +93,9 @@ def read(text: Text) -> Document:
     others = (*_actions(data, text), *plan.data_sources(data), *_untainted(changes, text))
     resources, beyond = bounded(chain(plan.resources(), others), len(plan.found) + len(others))
     sources = {
-        (*calls, name): str(_map(call).get("source", ""))
+        (*calls, name): str(as_map(call).get("source", ""))
         for calls, module in plan.modules.items()
-        for name, call in _map(module.get("module_calls")).items()
+        for name, call in as_map(module.get("module_calls")).items()
     }
     told = {str(each.get("address")) for each in (*changes, *(each for _, each in put_off))}
     return Document(FORM, resources, (*_gaps(data, len(deferred), told), *beyond), sources)
@@ -121,11 +125,11 @@ def _gaps(data: Mapping[str, Any], deferred: int, told: Collection[str]) -> Iter
 
 def _managed(data: Any, key: str) -> Iterator[str]:
     """Yield the addresses of the managed resources in the values of a state or of what is planned."""
-    modules = [_map(_map(_map(data).get(key)).get("root_module"))]
+    modules = [as_map(as_map(as_map(data).get(key)).get("root_module"))]
     while modules:
         module = modules.pop()
-        modules += map(_map, _list(module.get("child_modules")))
-        given = map(_map, _list(module.get("resources")))
+        modules += map(as_map, as_list(module.get("child_modules")))
+        given = map(as_map, as_list(module.get("resources")))
         yield from (str(one.get("address")) for one in given if one.get("mode") == "managed")
 
 
@@ -135,8 +139,8 @@ def _actions(data: Mapping[str, Any], text: Text) -> Iterator[Resource]:
     https://developer.hashicorp.com/terraform/language/block/action; its form in a plan is in hashicorp/terraform
     internal/command/jsonplan/action_invocations.go.
     """
-    invoked = [_map(one) for one in _list(data.get("action_invocations"))]
-    put_off = [_map(_map(one).get("action_invocation")) for one in _list(data.get("deferred_action_invocations"))]
+    invoked = [as_map(one) for one in as_list(data.get("action_invocations"))]
+    put_off = [as_map(as_map(one).get("action_invocation")) for one in as_list(data.get("deferred_action_invocations"))]
     for one in (*invoked, *put_off):
         values = _as_run(_known(one.get("config_values"), one.get("config_unknown"), None))
         if isinstance(one.get("type"), str):
@@ -150,9 +154,9 @@ def _untainted(changes: list[Mapping[str, Any]], text: Text) -> Iterator[Resourc
     https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resources/node_taint
     """
     for one in changes:
-        change = _map(one.get("change"))
+        change = as_map(one.get("change"))
         if one["type"] == "kubernetes_node_taint" and change.get("actions") != ["forget"]:
-            before, after = (_list(_map(change.get(key)).get("taint")) for key in ("before", "after"))
+            before, after = (as_list(as_map(change.get(key)).get("taint")) for key in ("before", "after"))
             if any(taint not in after for taint in before):
                 address = f"{one.get('address')} (as it is)"
                 why = "the plan takes a taint off nodes"
@@ -174,7 +178,7 @@ def _as_run(values: Mapping[str, Any]) -> Mapping[str, Any]:
     https://registry.terraform.io/providers/hashicorp/local/latest/docs/actions/command.
     """
     command, arguments = values.get("command"), values.get("arguments")
-    program = values.get("program", [command, *_list(arguments)] if isinstance(command, str) else command)
+    program = values.get("program", [command, *as_list(arguments)] if isinstance(command, str) else command)
     if isinstance(program, list) and program:
         return {**values, "program": {"command": program}}
     return values if program is None else {**values, "program": UNKNOWN}
@@ -190,388 +194,6 @@ def check_version(data: Mapping[str, Any]) -> None:
     if not isinstance(version, str) or version.partition(".")[0] not in ("0", "1"):
         what = f"has Terraform's JSON format {shown(version)}; 1 is the newest known here"
         raise Rejected([Problem((), what, "write it with the Terraform this project was tested with, 1.x")])
-
-
-@dataclass(frozen=True)
-class Found:
-    """One resource instance of a plan or a state."""
-
-    type: str
-    name: str
-    address: str
-    module: str
-    """Address of the module instance, empty for the root."""
-    index: Any
-    """Its key under `count` or `for_each`."""
-    id: str
-    values: Mapping[str, Any]
-
-
-def resources_of(
-    found: Found, values: Mapping[str, Any], refers: Mapping[str, tuple[str, ...]], text: Text
-) -> Iterator[Resource]:
-    """Convert one resource instance; nothing for a type that holds no pools.
-
-    Args:
-        found: The instance.
-        values: Its values in Terraform's shape, with `UNKNOWN`.
-        refers: Addresses it refers to, by Terraform's names.
-        text: The file.
-    """
-    line = text.line_of(found.address)
-    names = terraform_names().get(found.type)
-    if names is not None:
-        inputs = names.wire(values)
-        if found.type == "azurerm_kubernetes_cluster":
-            _add_critical_addons_taint(inputs)
-        yield Resource(
-            address=found.address,
-            type=names.type,
-            inputs=inputs,
-            line=line,
-            id=found.id,
-            refers={_wire_path(names, key): addresses for key, addresses in refers.items()},
-            spelled=names.says,
-            takes_no_taints=found.type == "azurerm_kubernetes_cluster",
-        )
-    elif found.type in ("azapi_resource", "azapi_update_resource") or _puts(found.type, values):
-        yield from _azapi(found, values, line)
-    elif found.type in _OBJECTS:
-        yield from _manifests(found, values, line)
-    elif found.type.removesuffix("_v1") in _TEXTS:
-        kind, names_ = _TEXTS[found.type.removesuffix("_v1")]
-        inputs = {theirs: values.get(ours) for ours, theirs in names_.items()}
-        yield Resource(address=found.address, type=f"kubernetes:v1:{kind}", inputs={"kind": kind, **inputs}, line=line)
-    elif path := _writes_pools(found.type, values):
-        why = f"it writes to {path}"
-        yield Resource(
-            address=found.address, type=f"terraform:{found.type}", inputs=values, line=line, id=found.id, opaque=why
-        )
-    elif found.type == "helm_release":
-        yield Resource(address=found.address, type="kubernetes:helm.sh/v3:Release", inputs=_release(values), line=line)
-    elif found.type in _TEMPLATES:
-        token, renamed = _TEMPLATES[found.type]
-        inputs = {theirs: _camel(values.get(ours), own=True) for ours, theirs in renamed.items()}
-        yield Resource(address=found.address, type=token, inputs=inputs, line=line, id=found.id)
-    elif found.type in AWSCC:
-        yield Resource(
-            address=found.address,
-            type=AWSCC[found.type],
-            inputs=_camel(values),
-            line=line,
-            id=found.id,
-            refers={_camel_word(key): addresses for key, addresses in refers.items()},
-        )
-    else:
-        yield Resource(address=found.address, type=f"terraform:{found.type}", inputs=values, line=line, id=found.id)
-
-
-_TEXTS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "kubernetes_config_map": ("ConfigMap", {"data": "data", "binary_data": "binaryData"}),
-    "kubernetes_secret": ("Secret", {"data": "stringData", "binary_data": "data", "type": "type"}),
-}
-"""Kind and fields of what holds objects as text: the provider encodes what it calls data.
-
-https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resources/secret_v1
-"""
-
-_STACK = {
-    "name": "name",
-    "stack_set_name": "stackSetName",
-    "stack_instances_group": "stackInstancesGroup",
-    "template_body": "templateBody",
-    "template_url": "templateUrl",
-    "parameters": "parameters",
-}
-_DEPLOYMENT = "azure:core/{0}TemplateDeployment:{1}TemplateDeployment"
-_TEMPLATES: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "aws_cloudformation_stack": ("aws:cloudformation/stack:Stack", _STACK),
-    "aws_cloudformation_stack_set": ("aws:cloudformation/stackSet:StackSet", _STACK),
-    "awscc_cloudformation_stack": ("aws-native:cloudformation:Stack", _STACK),
-    "awscc_cloudformation_stack_set": ("aws-native:cloudformation:StackSet", _STACK),
-    "aws_cloudcontrolapi_resource": (
-        "aws:cloudcontrol/resource:Resource",
-        {"type_name": "typeName", "desired_state": "desiredState"},
-    ),
-    "azurerm_template_deployment": (
-        _DEPLOYMENT.format("", ""),
-        {"template_body": "templateBody", "parameters_body": "parametersBody", "parameters": "parameters"},
-    ),
-    **{
-        f"azurerm_{scope}_template_deployment": (
-            _DEPLOYMENT.format(word[:1].lower() + word[1:], word),
-            {"template_content": "templateContent", "parameters_content": "parametersContent"},
-        )
-        for scope, word in (
-            *(("resource_group", "ResourceGroup"), ("subscription", "Subscription")),
-            *(("management_group", "ManagementGroup"), ("tenant", "Tenant")),
-        )
-    },
-}
-"""Pulumi's type and inputs of what holds a whole template, or a resource as text."""
-
-AWSCC: Mapping[str, str] = {
-    "awscc_eks_nodegroup": "aws-native:eks:Nodegroup",
-    "awscc_ec2_launch_template": "aws-native:ec2:LaunchTemplate",
-    "awscc_ec2_instance": "aws-native:ec2:Instance",
-    "awscc_ec2_ec2_fleet": "aws-native:ec2:Ec2Fleet",
-    "awscc_ec2_spot_fleet": "aws-native:ec2:SpotFleet",
-    "awscc_autoscaling_launch_configuration": "aws-native:autoscaling:LaunchConfiguration",
-    "awscc_autoscaling_auto_scaling_group": "aws-native:autoscaling:AutoScalingGroup",
-}
-"""Pulumi's type of the Cloud Control provider's resources, which are CloudFormation's in small letters.
-
-https://registry.terraform.io/providers/hashicorp/awscc/latest/docs
-"""
-
-
-def _camel_word(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(word.capitalize() for word in rest)
-
-
-def _camel(value: Any, own: bool = False) -> Any:
-    """Write names as Pulumi does; `own` for a map whose keys are their author's."""
-    if isinstance(value, dict):
-        return {
-            key if own else _camel_word(key): _camel(item, key in ("labels", "tags") and isinstance(item, dict))
-            for key, item in value.items()
-        }
-    return [_camel(item) for item in value] if isinstance(value, list) else value
-
-
-def _wire_path(names: Names, path: str) -> str:
-    """Write a path of Terraform's, with an index for each block in it, as the wire form has it."""
-    at, written = "", []
-    for step in path.split("."):
-        name, bracket, index = step.partition("[")
-        target = next(iter(names.wire({name: "x"}, at)), name)
-        at = f"{at}.{target}" if at else target
-        written.append(target if at in names.objects else f"{target}{bracket}{index}")
-    return ".".join(written)
-
-
-def _add_critical_addons_taint(inputs: Mapping[str, Any]) -> None:
-    """Add what `only_critical_addons_enabled` does, the only taint azurerm lets the default pool have.
-
-    https://registry.terraform.io/providers/hashicorp/azurerm/latest/docs/resources/kubernetes_cluster#only_critical_addons_enabled-1
-    """
-    for pool in _list(inputs.get("agentPoolProfiles")):
-        only = pool.pop("onlyCriticalAddonsEnabled", False) if isinstance(pool, dict) else False
-        if only is UNKNOWN:
-            pool["nodeTaints"] = UNKNOWN
-        elif only is True:
-            taints = pool.get("nodeTaints")
-            pool["nodeTaints"] = [*(taints if isinstance(taints, list) else []), "CriticalAddonsOnly=true:NoSchedule"]
-
-
-_AZAPI = {
-    "microsoft.containerservice/managedclusters": "azure-native:containerservice:ManagedCluster",
-    "microsoft.containerservice/managedclusters/agentpools": "azure-native:containerservice:AgentPool",
-    "microsoft.resources/deployments": "azure-native:resources:Deployment",
-    "microsoft.resources/deploymentstacks": "azure-native:resources:DeploymentStackAtSubscription",
-    "microsoft.resources/templatespecs/versions": "azure-native:resources:TemplateSpecVersion",
-}
-
-
-_CLIENTS = ("http", "restapi", "restful", "terracurl")
-_OF_POOLS = re.compile(r"/(?:nodePools|agentPools|node-groups)(?:/[^/?\s]+)?/?(?:\?|$)")
-
-
-def _writes_pools(kind: str, values: Mapping[str, Any]) -> str:
-    """Return the address of a cloud's node pools that a client of any API writes to; empty for anything else.
-
-    https://registry.terraform.io/providers/Mastercard/restapi/latest/docs/resources/object,
-    https://registry.terraform.io/providers/magodo/restful/latest/docs/resources/resource,
-    https://registry.terraform.io/providers/devops-rob/terracurl/latest/docs/resources/request
-    """
-    method = values.get("method") or ("GET" if kind == "http" else "PUT")  # what is not known yet may write
-    if kind.partition("_")[0] not in _CLIENTS or str(method).upper() in ("GET", "HEAD"):
-        return ""
-    given = (values.get(key) for key in ("path", "url", "create_path", "uri"))
-    return next((one for one in given if isinstance(one, str) and _OF_POOLS.search(one)), "")
-
-
-def _puts(kind: str, values: Mapping[str, Any]) -> bool:
-    """Say whether an action sends a whole resource, or a part of one.
-
-    https://registry.terraform.io/providers/Azure/azapi/latest/docs/resources/resource_action
-    """
-    method = values.get("method")
-    return kind == "azapi_resource_action" and (method is UNKNOWN or str(method).upper() in ("PUT", "PATCH"))
-
-
-def _azapi(found: Found, values: Mapping[str, Any], line: int | None) -> Iterator[Resource]:
-    """Read a resource in ARM's own JSON: https://registry.terraform.io/providers/Azure/azapi/latest/docs."""
-    token = _AZAPI.get(str(values.get("type", "")).partition("@")[0].lower())
-    properties, secret = _properties(values.get("body")), _properties(values.get("sensitive_body"))
-    if secret is UNKNOWN:  # it may say what the body leaves out
-        properties = {**_NOT_KNOWN, **properties} if isinstance(properties, dict) else UNKNOWN
-    elif isinstance(secret, dict) and properties is not UNKNOWN:
-        merged: dict[str, Any] = {}
-        for part_ in (properties, secret):
-            _merge(merged, part_)
-        properties = merged
-    part = found.type == "azapi_update_resource" or values.get("action") or str(values.get("method")).upper() == "PATCH"
-    sent = found.type != "azapi_resource_action" or isinstance(properties, dict)
-    if token is not None and (part or not sent):
-        why = "it changes part of a resource that is not in this resource" if sent else "its body is not known yet"
-        yield Resource(address=found.address, type=f"terraform:{found.type}", inputs=values, line=line, opaque=why)
-    elif token is None:
-        kind = values.get("type")
-        named = f"arm:{kind.partition('@')[0]}" if isinstance(kind, str) else f"terraform:{found.type}"
-        why = "" if isinstance(kind, str) else "its type is not known yet"
-        yield Resource(address=found.address, type=named, inputs=values, line=line, id=found.id, opaque=why)
-    else:
-        inputs = properties if isinstance(properties, dict) else {}
-        if properties is UNKNOWN:
-            inputs = dict(_NOT_KNOWN)
-        if token == _AZAPI["microsoft.resources/deployments"]:
-            inputs = {"properties": inputs}
-        yield Resource(address=found.address, type=token, inputs=inputs, line=line, id=found.id)
-
-
-_NOT_KNOWN = {"vmSize": UNKNOWN, "nodeTaints": UNKNOWN, "agentPoolProfiles": UNKNOWN, "template": UNKNOWN}
-
-
-def _properties(body: Any) -> Any:
-    """Return the properties in a body of azapi's; version 1 takes text."""
-    if isinstance(body, str):
-        try:
-            parsed = parse_yaml(body)
-        except Rejected:
-            return UNKNOWN
-        body = parsed[0].data if parsed else None
-    return body if body is UNKNOWN else _map(body).get("properties")
-
-
-_OBJECTS = {"kubernetes_manifest": "manifest", "kubectl_manifest": "yaml_body", "kustomization_resource": "manifest"}
-"""Attribute with the object that a resource applies, as a value or as text; `kubectl_manifest` of any maker."""
-
-
-def _manifests(found: Found, values: Mapping[str, Any], line: int | None) -> Iterator[Resource]:
-    """Read the objects that a resource applies."""
-    key = _OBJECTS[found.type]
-    body = values.get(key)
-    try:
-        documents = parse_yaml(body, unique=True) if isinstance(body, str) else (Value(body),)
-    except Rejected as rejected:
-        documents, why = (), f"{key}: {rejected.problems[0].what}"
-    else:
-        why = f"{key} is not known yet" if body is UNKNOWN else f"{key} is no Kubernetes object"
-    left_open = [path for key in _LEFT_OPEN for path in _list(values.get(key)) if isinstance(path, str)]
-    documents = tuple(replace(one, data=_left_open(one.data, left_open)) for one in documents)
-    objects = [read for value in documents for read in kubernetes.objects(value)]
-    for read in objects:
-        yield Resource(address=found.address, type=read.type, inputs=read.inputs, line=line, spelled=read.spelled)
-    if not objects:
-        yield Resource(address=found.address, type=f"terraform:{found.type}", inputs={}, line=line, opaque=why)
-
-
-_LEFT_OPEN = ("ignore_fields", "computed_fields")
-"""Paths of an object's fields whose changes a provider does not send, or that something in the cluster writes.
-
-https://registry.terraform.io/providers/alekc/kubectl/latest/docs/resources/kubectl_manifest,
-https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resources/manifest#computed-fields
-"""
-
-
-def _left_open(value: Any, paths: list[str]) -> Any:
-    """Return an object in which the fields at some paths are not known, where they say anything of pools."""
-    for path in paths:
-        steps = re.findall(r"[^.\[\]\"]+", path)
-        if steps[:1] == ["spec"]:
-            value = _opened(value, steps)
-    return value
-
-
-def _opened(value: Any, steps: list[str]) -> Any:
-    if not steps:
-        return UNKNOWN
-    if isinstance(value, list):
-        return UNKNOWN
-    return {**value, steps[0]: _opened(value[steps[0]], steps[1:])} if steps[0] in _map(value) else value
-
-
-def _release(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a Helm release: https://registry.terraform.io/providers/hashicorp/helm/latest/docs/resources/release."""
-    merged: dict[str, Any] = {}
-    written = values.get("values")
-    settings = [values.get(key) for key in ("set", "set_sensitive", "set_list", "set_wo")]
-    unread = UNKNOWN in (written, *settings, *_list(written))
-    for text in _list(written):
-        try:
-            parsed = parse_yaml(text) if isinstance(text, str) else ()
-        except Rejected:
-            parsed, unread = (), True
-        _merge(merged, parsed[0].data if parsed else {})
-    for setting in (one for each in settings for one in _list(each)):
-        for name, value in _assigned(_map(setting)):
-            # Escaped dots and what lies deep down switch no GPU software.
-            steps = _SET_STEP.findall(name) if _SET.fullmatch(name) else []
-            if 0 < len(steps) <= _MAX_STEPS:
-                _put(merged, steps, value)
-            else:
-                merged.setdefault(name, value)  # it may be an object that the chart only passes on
-    given = {key: values[key] for key in ("chart", "version", "devel", "name", "namespace") if values.get(key)}
-    given |= {"postrender": values["postrender"]} if values.get("postrender") else {}
-    return {
-        **given,
-        "values": UNKNOWN if unread else merged,
-        **({"repositoryOpts": {"repo": values["repository"]}} if values.get("repository") else {}),
-    }
-
-
-# https://helm.sh/docs/intro/using_helm/#the-format-and-limitations-of---set
-_SET = re.compile(r"[^.\[\]\\{]+(?:\[\d{1,3}\])*(?:\.[^.\[\]\\{]+(?:\[\d{1,3}\])*)*")
-_SET_STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
-
-
-_COMMA = re.compile(r"(?<!\\),")
-
-
-def _assigned(setting: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield what one setting sets: `{a,b}` is a list, and after a comma another one follows, as on the command line."""
-    name, value = setting.get("name"), setting.get("value")
-    if not isinstance(name, str):
-        return
-    if not isinstance(value, str) or setting.get("type") == "literal":
-        yield name, value
-    elif value.startswith("{") and value.endswith("}"):
-        yield name, [_plain(one) for one in _COMMA.split(value[1:-1])]
-    else:
-        for place, one in enumerate(_COMMA.split(value)):
-            other, equals, rest = ("", "", one) if place == 0 else one.partition("=")
-            if equals or place == 0:
-                plain = _plain(rest)
-                yield other.strip() or name, {"true": True, "false": False}.get(plain, plain)
-
-
-def _plain(value: str) -> str:
-    return value.replace("\\,", ",")
-
-
-def _put(held: Any, steps: list[str], value: Any) -> Any:
-    """Set one value as `--set` does, in what is there or anew, and return it."""
-    if not steps:
-        return value
-    step, *rest = steps
-    if not step.startswith("["):
-        below = held if isinstance(held, dict) else {}
-        below[step] = _put(below.get(step), rest, value)
-        return below
-    place, listed = int(step[1:-1]), held if isinstance(held, list) else []
-    listed += [None] * (place + 1 - len(listed))
-    listed[place] = _put(listed[place], rest, value)
-    return listed
-
-
-def _merge(into: dict[str, Any], other: Any) -> None:
-    for key, value in _map(other).items():
-        if isinstance(value, dict) and isinstance(into.get(key), dict):
-            _merge(into[key], value)
-        else:
-            into[key] = value
 
 
 _Name = tuple[tuple[str, ...], str, str]
@@ -593,14 +215,14 @@ class _Plan:
             values = _known(found.values, unknown, given)
             for key in _WRITE_ONLY.get(found.type, ()):
                 if given is not None and values.get(key) is None and key in given.given:
-                    values[key] = _written(given.given[key])
+                    values[key] = written(given.given[key])
             if given is not None and found.type in _HASHED and _HASH.fullmatch(str(values.get("user_data"))):
-                values["user_data"] = _written(given.given.get("user_data"))
+                values["user_data"] = written(given.given.get("user_data"))
             made = resources_of(found, values, self._refers(found, name, values), self.text)
             if unknown is True:
                 made = (replace(one, opaque="nothing of it is known yet") for one in made)
-            provisioners = tuple(_provisioners(self._configured.get(name, {})))
-            yield from _provisioned(found, made, provisioners) if any(provisioners) else made
+            provisioners = tuple(provisioners_of(self._configured.get(name, {})))
+            yield from with_provisioners(found, made, provisioners) if any(provisioners) else made
 
     @cached_property
     def _configured(self) -> Mapping[_Name, Mapping[str, Any]]:
@@ -608,7 +230,7 @@ class _Plan:
         return {
             (calls, str(resource.get("type")), str(resource.get("name"))): resource
             for calls, module in self.modules.items()
-            for resource in _list(module.get("resources"))
+            for resource in as_list(module.get("resources"))
             if isinstance(resource, dict) and resource.get("mode") not in _READ
         }
 
@@ -619,28 +241,28 @@ class _Plan:
             name = (_calls(module), str(one["type"]), str(one.get("name")))
             known.setdefault(name, []).append((str(one.get("address", "")), values))
         for calls, module_ in self.modules.items():
-            for given in map(_map, _list(module_.get("resources"))):
+            for given in map(as_map, as_list(module_.get("resources"))):
                 if given.get("mode") in _READ and given.get("type") in _RUN_BY_READING:
                     name = (calls, str(given["type"]), str(given.get("name")))
                     address = ".".join((*(f"module.{call}" for call in calls), str(given.get("address", ""))))
-                    values = {key: _written(each) for key, each in _map(given.get("expressions")).items()}
+                    values = {key: written(each) for key, each in as_map(given.get("expressions")).items()}
                     known.setdefault(name, [(address, values)])
         for (_, kind, _), instances in known.items():
             for address, values in instances:
-                written = _writes_pools(kind, values)
+                path = writes_pools(kind, values)
                 yield Resource(
                     address=address,
                     type=f"terraform:{kind}",
                     inputs=_as_run(values),
                     line=self.text.line_of(address),
-                    opaque=f"it writes to {written}" if written else "",
+                    opaque=f"it writes to {path}" if path else "",
                 )
 
     def _block(self, name: _Name) -> _Block | None:
         """Return the expressions of a resource, the same for all its instances."""
         if name not in self._blocks:
             resource = self._configured.get(name)
-            self._blocks[name] = None if resource is None else _Block(_map(resource.get("expressions")))
+            self._blocks[name] = None if resource is None else _Block(as_map(resource.get("expressions")))
         return self._blocks[name]
 
     @cached_property
@@ -684,7 +306,7 @@ class _Plan:
             if certain:
                 result[key] = certain
         if found.type in _OF_SEVERAL:
-            for path, words in _blocks_in(_map(resource.get("expressions")), ""):
+            for path, words in _blocks_in(as_map(resource.get("expressions")), ""):
                 names = self._said(words, resource, name[0])
                 certain = tuple(
                     _made_together(found, [self._instances[one] for one in names if one in self._instances])
@@ -697,8 +319,8 @@ class _Plan:
         """Return the resources that an input's expression names; None where the plan does not show them."""
         asked = (name, key)
         if asked not in self._named:
-            given = _map(resource.get("expressions"))
-            words = list(_references(given.get(key)))
+            given = as_map(resource.get("expressions"))
+            words = list(references(given.get(key)))
             if key in given and not any(word.startswith("local.") for word in words):
                 self._named[asked] = self._said(words, resource, name[0])
             else:
@@ -711,7 +333,7 @@ class _Plan:
 
     def _said(self, words: list[str], resource: Mapping[str, Any], calls: tuple[str, ...]) -> tuple[_Name, ...]:
         """Return the resources that the references of an expression lead to."""
-        each = list(_references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
+        each = list(references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
         said = dict.fromkeys(other for word in words for other in (each if _EACH.match(word) else [word]))
         names = dict.fromkeys(one for word in said for one in self._resolved(word, calls, 0))
         return tuple(names) if len(names) <= _MAX_NAMES else ()
@@ -736,13 +358,13 @@ class _Plan:
         first, second = parts[0], parts[1]
         if first == "var":
             if calls:
-                call = _map(_map(_map(self.modules.get(calls[:-1])).get("module_calls")).get(calls[-1]))
-                for other in dict.fromkeys(_references(_map(call.get("expressions")).get(second))):
+                call = as_map(as_map(as_map(self.modules.get(calls[:-1])).get("module_calls")).get(calls[-1]))
+                for other in dict.fromkeys(references(as_map(call.get("expressions")).get(second))):
                     yield from self._resolved(other, calls[:-1], depth + 1)
         elif first == "module":
             if len(parts) > 2:
-                output = _map(_map(_map(self.modules.get((*calls, second))).get("outputs")).get(parts[2]))
-                for other in dict.fromkeys(_references(output.get("expression"))):
+                output = as_map(as_map(as_map(self.modules.get((*calls, second))).get("outputs")).get(parts[2]))
+                for other in dict.fromkeys(references(output.get("expression"))):
                     yield from self._resolved(other, (*calls, second), depth + 1)
         elif first not in _NO_RESOURCES:
             yield calls, first, second
@@ -750,16 +372,16 @@ class _Plan:
 
 def _data_read(data: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
     """Yield the data sources that run something, each with its module and its values as they were read or will be."""
-    modules = [_map(_map(_map(data.get("prior_state")).get("values")).get("root_module"))]
+    modules = [as_map(as_map(as_map(data.get("prior_state")).get("values")).get("root_module"))]
     while modules:
         module = modules.pop()
-        modules += [_map(each) for each in _list(module.get("child_modules"))]
-        for one in map(_map, _list(module.get("resources"))):
+        modules += [as_map(each) for each in as_list(module.get("child_modules"))]
+        for one in map(as_map, as_list(module.get("resources"))):
             if one.get("mode") == "data" and one.get("type") in _RUN_BY_READING:
-                yield str(module.get("address", "")), one, _map(one.get("values"))
-    for one in map(_map, _list(data.get("resource_changes"))):
+                yield str(module.get("address", "")), one, as_map(one.get("values"))
+    for one in map(as_map, as_list(data.get("resource_changes"))):
         if one.get("mode") == "data" and one.get("type") in _RUN_BY_READING:
-            change = _map(one.get("change"))
+            change = as_map(one.get("change"))
             yield (
                 str(one.get("module_address", "")),
                 one,
@@ -789,77 +411,6 @@ https://github.com/hashicorp/terraform-provider-aws, internal/service/ec2/ec2_in
 _HASH = re.compile(r"[0-9a-f]{40}")
 
 
-def _written(expression: Any) -> Any:
-    """Return what an expression of the configuration says: a constant, blocks of such, or `UNKNOWN`."""
-    if isinstance(expression, list):
-        return [{key: _written(each) for key, each in _map(block).items()} for block in expression]
-    given = _map(expression)
-    if "constant_value" in given:
-        return given["constant_value"]
-    return UNKNOWN if "references" in given else {key: _written(each) for key, each in given.items()} or None
-
-
-def _provisioners(resource: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """Yield what each provisioner runs; plans show only what is written without references, and those."""
-    for each in _list(resource.get("provisioners")):
-        expressions = _map(_map(each).get("expressions"))
-        given: Mapping[str, Any] = {key: _written(expressions[key]) for key in _RUN if key in expressions}
-        if given:
-            beside = (_written(expressions.get(key)) for key in ("interpreter", "environment"))
-            typed = _as_typed(given, *beside)
-            known = UNKNOWN not in given.values() and UNKNOWN not in _list(typed.get("command"))
-            made_from = {str(resource.get("type")): None, **dict.fromkeys(_references(expressions))}
-            given = typed if known else {**typed, "made_from": list(made_from)}
-        yield given
-
-
-def with_sources(resource: Resource, sources: Sources) -> Resource:
-    """Add to what provisioners run what the configuration beside the plan says of it."""
-    listed = resource.inputs.get("provisioner")
-    if not resource.type.startswith("terraform:") or not isinstance(listed, list):
-        return resource
-    made: list[Mapping[str, Any]] = []
-    for place, one in enumerate(listed):
-        filled = dict(one)
-        for key in (key for key in _RUN if key in one):
-            if one[key] is not UNKNOWN:
-                each = [sources.with_scripts(word) if isinstance(word, str) else word for word in _list(one[key])]
-                filled[key] = sources.with_scripts(one[key]) if isinstance(one[key], str) else each
-            elif said := sources.provisioner(resource.address, place, key):
-                words = sources.provisioner(resource.address, place, "interpreter").splitlines()
-                filled[key] = [*words, said] if words and key == "command" else said
-        made.append(filled)
-    return replace(resource, inputs={**resource.inputs, "provisioner": made})
-
-
-def _as_typed(run: Mapping[str, Any], interpreter: Any, environment: Any) -> Mapping[str, Any]:
-    """Put before a command what runs it, and the variables that it may be made of."""
-    command = run.get("command")
-    if not isinstance(command, str):
-        return run
-    given = [f"{key}='{value}'\n" for key, value in _map(environment).items() if isinstance(value, str)]
-    words = [interpreter] if interpreter is UNKNOWN else [word for word in _list(interpreter) if isinstance(word, str)]
-    return {**run, "command": [*words, command] if words else "".join((*given, command))}
-
-
-_RUN = ("command", "inline", "content", "script", "scripts")
-"""https://developer.hashicorp.com/terraform/language/provisioners, of local-exec, remote-exec and file."""
-
-
-def _provisioned(
-    found: Found, made: Iterator[Resource], provisioners: tuple[Mapping[str, Any], ...]
-) -> Iterator[Resource]:
-    """Add what provisioners run to a resource that holds no pools itself, or as one of its own beside it."""
-    for resource in made:
-        if resource.type == f"terraform:{found.type}":
-            yield replace(resource, inputs={**resource.inputs, "provisioner": list(provisioners)})
-        else:
-            yield resource
-            inputs = {"provisioner": list(provisioners)}
-            address = f"{resource.address}.provisioner"
-            yield Resource(address=address, type="terraform:terraform_data", inputs=inputs, line=resource.line)
-
-
 _OF_SEVERAL = frozenset({"aws_autoscaling_group", "aws_ec2_fleet", "aws_spot_fleet_request"})
 """Types that may name a launch template in each of several blocks."""
 
@@ -867,10 +418,10 @@ _OF_SEVERAL = frozenset({"aws_autoscaling_group", "aws_ec2_fleet", "aws_spot_fle
 def _blocks_in(expressions: Mapping[str, Any], at: str) -> Iterator[tuple[str, list[str]]]:
     """Yield every block inside the expressions of a resource, with its path and the references in it."""
     for key, value in expressions.items():
-        for index, block in enumerate(_list(value)):
+        for index, block in enumerate(as_list(value)):
             if isinstance(block, dict):
                 path = f"{at}.{key}[{index}]" if at else f"{key}[{index}]"
-                yield path, list(_references(block))
+                yield path, list(references(block))
                 yield from _blocks_in(block, path)
 
 
@@ -947,7 +498,7 @@ def _known(after: Any, unknown: Any, given: _Block | None) -> dict[str, Any]:
         unknown: True for each value that is not known, in the same shape.
         given: The block's expressions; None when the plan does not show them.
     """
-    values, marks = _map(after), _map(unknown)
+    values, marks = as_map(after), as_map(unknown)
     result: dict[str, Any] = {}
     for key in {**values, **marks}:
         mark = marks.get(key)
@@ -961,7 +512,7 @@ def _value(after: Any, mark: Any, given: _Block | None) -> Any:
     if mark is True:
         return UNKNOWN
     if isinstance(mark, list):
-        items, marks = _list(after), [*mark, *([None] * len(_list(after)))]
+        items, marks = as_list(after), [*mark, *([None] * len(as_list(after)))]
         length = max(len(items), len(mark))
         return [_value(items[i] if i < len(items) else None, marks[i], given) for i in range(length)]
     if isinstance(mark, dict) or isinstance(after, dict):
@@ -978,22 +529,10 @@ def _holds_unknown(value: Any) -> bool:
     return isinstance(value, list) and any(_holds_unknown(item) for item in value)
 
 
-def _references(expression: Any) -> Iterator[str]:
-    """Yield every reference in an expression, at any depth of blocks."""
-    inside = [expression]
-    while inside:
-        value = inside.pop()
-        if isinstance(value, dict):
-            yield from (said for said in _list(value.get("references")) if isinstance(said, str))
-            inside += [item for key, item in value.items() if key not in ("references", "constant_value")]
-        elif isinstance(value, list):
-            inside += value
-
-
 def _modules(module: Any, calls: tuple[str, ...]) -> dict[tuple[str, ...], Mapping[str, Any]]:
-    found = {calls: _map(module)}
-    for name, call in _map(_map(module).get("module_calls")).items():
-        found |= _modules(_map(call).get("module"), (*calls, name))
+    found = {calls: as_map(module)}
+    for name, call in as_map(as_map(module).get("module_calls")).items():
+        found |= _modules(as_map(call).get("module"), (*calls, name))
     return found
 
 
@@ -1003,24 +542,3 @@ _CALL = re.compile(r'module\.([\w-]+)(?:\[(?:"(?:[^"\\]|\\.)*"|\d+)\])?(?:\.|$)'
 def _calls(module: str) -> tuple[str, ...]:
     """Return the names in a module's address: `module.a["x"].module.b` is (a, b)."""
     return tuple(_CALL.findall(module))
-
-
-def _map(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def types_read() -> list[str]:
-    """Return every Terraform type that is read, for people."""
-    own = (
-        "azapi_resource",
-        "azapi_resource_action",
-        "azapi_update_resource",
-        "helm_release",
-        *_TEXTS,
-        *(f"{name}_v1" for name in _TEXTS),
-    )
-    return sorted({*terraform_names(), *_TEMPLATES, *AWSCC, *_OBJECTS, *own})

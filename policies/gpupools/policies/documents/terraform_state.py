@@ -7,7 +7,8 @@ from typing import Any
 
 from gpupools.base.errors import Path
 from gpupools.policies.documents.document import Document, Resource, bounded
-from gpupools.policies.documents.terraform_plan import Found, check_version, resources_of
+from gpupools.policies.documents.terraform_plan import check_version
+from gpupools.policies.documents.terraform_resources import Found, resources_of
 from gpupools.policies.documents.text import Text, all_maps, damaged, one_map
 
 FORM = "Terraform state"
