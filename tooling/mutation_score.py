@@ -55,6 +55,10 @@ RULES_AND_READERS = (
     "gpupools/planned/pool_facts.py",
     "gpupools/read/*.py",
     "providers/gpupools/providers/aws/user_data.py",
+    "providers/gpupools/providers/aws/bottlerocket.py",
+    "providers/gpupools/providers/aws/kubelet.py",
+    "providers/gpupools/providers/aws/nodeadm.py",
+    "providers/gpupools/providers/aws/rancher.py",
     "providers/gpupools/providers/aws/cloudformation.py",
     "providers/gpupools/providers/*/read_back.py",
 )

@@ -575,10 +575,9 @@ def _disks_by_hand(wish: Wish, where: Path, template: Mapping[str, object]) -> I
 
 def _user_data_by_hand(wish: Wish, at: Path, script: str) -> Iterator[Problem]:
     """Refuse what EC2 does not take, and what EKS cannot merge into its own: it then makes no node that joins."""
-    from gpupools.providers.aws.user_data import (  # only pools with user data of their own need the reader
-        is_mime,
-        toml_fault,
-    )
+    # Only pools with user data of their own need the readers.
+    from gpupools.providers.aws.bottlerocket import toml_fault
+    from gpupools.providers.aws.user_data import is_mime
 
     raw, image = b64decode(script.replace("\n", "")), image_of(wish)
     if len(raw) > boot.MOST_USER_DATA:

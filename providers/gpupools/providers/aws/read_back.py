@@ -29,14 +29,12 @@ from gpupools.planned.pool_facts import (
     Reference,
     SoftwareHints,
 )
-from gpupools.providers.aws import cloudformation
+from gpupools.providers.aws import bottlerocket, cloudformation, kubelet
 from gpupools.providers.aws.by_hand import customised, group_customised, overridden
 from gpupools.providers.aws.kubernetes_objects import OBJECTS
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.user_data import (
     UserData,
-    bottlerocket_settings,
-    kubelet_arguments,
     read_user_data,
 )
 from gpupools.read.inputs import (
@@ -732,7 +730,7 @@ def _eks_settings(data: Mapping[str, Any], prefix: str) -> tuple[UserData, Taint
             read.taints += told.taints if name != "nodeUserData" else ()
             read.unknown += told.unknown
         else:
-            kubelet_arguments(text(given), f"{prefix}{name}", read)
+            kubelet.in_commands(text(given), f"{prefix}{name}", read)
     for where, one in items(data.get("nodeadmExtraOptions"), f"{prefix}nodeadmExtraOptions", read.unknown):
         told = read_user_data(text(at(one, "content")), where)
         read.taints += told.taints
@@ -741,7 +739,8 @@ def _eks_settings(data: Mapping[str, Any], prefix: str) -> tuple[UserData, Taint
     if settings is UNKNOWN:
         read.unknown.append(f"{prefix}bottlerocketSettings")
     elif isinstance(settings, Mapping):
-        bottlerocket_settings(settings, f"{prefix}bottlerocketSettings", read, found)
+        said = bottlerocket.read_settings(settings, f"{prefix}bottlerocketSettings", read)
+        found.sharing, found.own_device_plugin, found.labels = said.sharing, said.own_device_plugin, said.labels
     return found, read
 
 

@@ -10,7 +10,6 @@ Amazon Linux 2 and `Start-EKSBootstrap.ps1` (awslabs/amazon-eks-ami, templates),
 import base64
 import binascii
 import re
-import tomllib
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -20,9 +19,10 @@ from typing import Any
 from urllib.parse import unquote
 
 from gpupools.base.errors import Rejected
-from gpupools.base.taints import KUBERNETES_EFFECTS, Taint, repels_cpu_pods
+from gpupools.base.taints import Taint, repels_cpu_pods
 from gpupools.planned.pool_facts import SharingFacts
-from gpupools.providers.aws.boot import BOTTLEROCKET_SHARING, MOST_USER_DATA
+from gpupools.providers.aws import bottlerocket, kubelet, nodeadm, rancher
+from gpupools.providers.aws.boot import MOST_USER_DATA
 from gpupools.providers.aws.cloud_init import (
     MOST_UNPACKED,
     Written,
@@ -36,13 +36,12 @@ from gpupools.providers.aws.cloud_init import (
 )
 from gpupools.providers.aws.containers import commands_of, commands_of_units, may_declare
 from gpupools.providers.aws.fetched import OF_LOGIN, may_make_a_node
-from gpupools.read.inputs import TaintsRead, at, flag, is_list, mapping, number, string_map, text
+from gpupools.read.inputs import TaintsRead, at, is_list, string_map, text
 from gpupools.read.packed import applies_packed, looks_encoded, packed_inside, unpacked
 from gpupools.read.packed import decoded as text_of
 
 _MOST_VALUES = 10_000
 _MOST_MULTIPARTS = 20  # Python's reader of them calls itself for each
-_MOST_DOTS = 200  # in a line of TOML: tomllib needs the square of a key's parts
 
 _MARKS = re.compile(
     r"bootstrap|nodeadm|node\.eks\.aws|kubelet|kubeadm|settings|k3s|rke2|k0s|microk8s|rancher|nodeup|(?m:^machine:)",
@@ -71,7 +70,7 @@ _WITH_TAINTS = re.compile(
     r"\bk0s\s+(?:install\s+)?worker\b"
     rf"|(?:\brancher/rancher-agent\b|\bsystem-agent-install\.sh\b){_LINE}\s(?:--worker|--all-roles)\b"
 )
-_OWN_TAINTS = re.compile(r"--taints(?:=|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'\\;&|)]+)")
+_OWN_TAINTS = re.compile(r"--(?P<name>taints)" + kubelet.VALUE)
 # https://microk8s.io/docs/clustering, https://documentation.ubuntu.com/canonical-kubernetes/
 _MICROK8S = re.compile(r"\bmicrok8s(?:\.|\s+)join\s+\S|\bk8s\s+join-cluster\s+\S")
 # What joins with settings that stand elsewhere: https://kops.sigs.k8s.io/boot-sequence/,
@@ -90,26 +89,24 @@ _BRACES = re.compile(r"'(\{[^'\n]{1,4000}\})'")
 # Of an ELF program in base64: https://refspecs.linuxfoundation.org/elf/gabi4+/ch4.eheader.html.
 _PROGRAM = re.compile(r"(?<![\w+/])f0VMR[gi][A-Za-z0-9+/]{20}")
 _TALOS = re.compile(r"(?m)\A(?=[\s\S]{0,20000}?^version:\s*[\"']?v1alpha1)[\s\S]{0,20000}?^machine:")
-_MENTIONS = re.compile(r"registerWithTaints|register-with-taints|node-taint|\btaints?\b", re.IGNORECASE)
+_MENTIONS = re.compile(r"registerWithTaints|register[-_]with[-_]taints|node-taint|\btaints?\b", re.IGNORECASE)
 # What a configuration runs beside its lists of commands: `config/cc_*.py` of canonical/cloud-init.
 _ALSO_RUN = (
     *("random_seed.command", "rsyslog.service_reload_command", "wireguard.readinessprobe"),
     *("output.all", "output.init", "output.config", "output.final"),
     *("autoinstall.early-commands", "autoinstall.late-commands"),  # of Ubuntu's installer
 )
-_NODEADM = "application/node.eks.aws"
 _DEEPEST = 3
 """Parts inside parts that nobody takes."""
-_RANCHER = re.compile(r"/rancher/(?:k3s|rke2|rancherd)/config\.yaml")
+_SERVER = re.compile(r"(?m)^[\"']?server[\"']?[ \t]*:")
+_CLUSTER = re.compile(r"\bcluster\b[\"']?\s*:[\s\S]{0,200}?\b(?:name|apiServerEndpoint)\b[\"']?\s*:")
 _OBJECT = re.compile(r"[\"']?(?:apiVersion|kind)[\"']?\s*:")
 _GZIP = b"\x1f\x8b"
-_REGISTER = re.compile(r"--(?:register-with-taints|node-taint)(?:=|\s+)(\"[^\"]*\"|'[^']*'|[^\s\"'\\;&|)]+)")
 # A comment at the end of a command too; what is in quotes is none.
 _COMMENT = re.compile(r"('[^'\n]*'|\"[^\"\n]*\")|(?:^|(?<=[\s;]))#(?!!).*$", re.MULTILINE)
 _MOST_HELD = 20
 _MOST_PACKED = 20
 """Texts that are packed in scripts."""
-_NVIDIA = "settings.kubelet-device-plugins.nvidia"
 
 
 @dataclass
@@ -159,6 +156,8 @@ class _Reading:
         self.deep = deep
         self.found = UserData()
         self.configured, self.flagged = TaintsRead(), TaintsRead()
+        self.flag_counts = False
+        """The kubelet's argument is given, though it may name no taint."""
         self.mentions = False
         """A taint is spoken of in a way that only running it would tell."""
         self.scripts: list[str] = []
@@ -169,6 +168,8 @@ class _Reading:
         """Files that are no text."""
         self.left = MOST_UNPACKED
         self.packed = _MOST_PACKED
+        self.agents: dict[str, dict[str, Any]] = {}
+        """Files of agents of k3s and RKE2, by product and path."""
         self.passed_over: list[str] = []
         """Parts that no program of a node takes."""
         self.doubtful = False
@@ -178,7 +179,10 @@ class _Reading:
         """Return what was read, once every part was."""
         # The kubelet's argument replaces what its configuration file says.
         # https://kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file/#kubelet-configuration-merging-order
-        read = self.flagged if self.flagged.taints or self.flagged.unknown else self.configured
+        for files_of_one in self.agents.values():
+            self._agent(rancher.merged(files_of_one))
+        flagged = self.flag_counts or self.flagged.taints or self.flagged.unknown
+        read = self.flagged if flagged else self.configured
         found = self.found
         for body in self.passed_over if self.deep < _DEEPEST else ():
             self._take_no_taints(body)
@@ -211,20 +215,18 @@ class _Reading:
         if whole and len(passed_over) == 1 and not taken.scripts and not taken.config:
             self._other_system(content)
             return
-        for mime, _, body in () if whole else parts(content):
-            if mime == _NODEADM:
-                self._node_config(body)
+        beside = [] if whole else self._parts_of_nodeadm(content)
         if not whole and not is_mime_for_it(content):
             # Nobody says that EKS, which merges parts into its own, wants the version as well.
             passed_over = [("", f"MIME-Version: 1.0\n{content.lstrip()}")]
-        self.passed_over += [body for mime, body in passed_over if mime != _NODEADM]
+        self.passed_over += [*beside, *(body for mime, body in passed_over if mime != nodeadm.MIME)]
 
     def _other_system(self, body: str) -> None:
         """Read what one program takes as a whole; what none does is looked at like a script."""
         self.found.opaque = self.found.opaque or _is_broken(body)
         body, kind = body.lstrip(), _kind("", body)
         if kind == "toml":
-            _bottlerocket(body, self.path, self.configured, self.found)
+            self._bottlerocket(body)
         elif kind == "nodeadm":
             self._node_config(body)
         elif body.startswith("{"):
@@ -233,6 +235,11 @@ class _Reading:
             self._talos(body)
         else:
             self._script(body)
+
+    def _bottlerocket(self, body: str) -> None:
+        said, found = bottlerocket.read(body, self.path, self.flagged), self.found
+        found.joins, found.labels = found.joins or said.joins, said.labels
+        found.own_device_plugin, found.sharing = said.own_device_plugin, said.sharing
 
     def _take_no_taints(self, body: str) -> None:
         """Read a part that nobody takes: should it name a cluster after all, its taints are not told of."""
@@ -278,17 +285,17 @@ class _Reading:
         for name, program in islice(_HELD_PROGRAM.findall(script), _MOST_HELD):
             script = re.sub(rf"[\"']?\$(?:{name}\b|\{{{name}\}})[\"']?", program, script)
         tainted, elsewhere = bool(_WITH_TAINTS.search(script)), bool(_SET_ELSEWHERE.search(script))
-        kubelet = _KUBELET.search(script)
+        by_itself = bool(_KUBELET.search(script))
         own = tainted or elsewhere or bool(_SELF_MANAGED.search(script) or _MICROK8S.search(script))
         self.found.self_managed = self.found.self_managed or own
-        self.found.joins = self.found.joins or own or bool(_BOOTSTRAP.search(script) or kubelet)
-        self.found.opaque = self.found.opaque or elsewhere or bool(kubelet)
+        self.found.joins = self.found.joins or own or bool(_BOOTSTRAP.search(script)) or by_itself
+        self.found.opaque = self.found.opaque or elsewhere or by_itself
         self.scripts.append(script)
-        kubelet_arguments(script, self.path, self.flagged)
+        kubelet.in_commands(script, self.path, self.flagged)
         if tainted:
-            kubelet_arguments(script, self.path, self.flagged, _OWN_TAINTS)
+            kubelet.in_commands(script, self.path, self.flagged, _OWN_TAINTS)
             script = _OWN_TAINTS.sub("", script)
-        self.mentions = self.mentions or bool(_MENTIONS.search(_REGISTER.sub("", script)))
+        self.mentions = self.mentions or bool(_MENTIONS.search(kubelet.IN_COMMANDS.sub("", script)))
 
     def _cloud_config(self, document: Mapping[str, Any]) -> None:
         self.found.may_join = self.found.may_join or any(at(document, key) for key in _CONFIGURED_BY)
@@ -389,9 +396,9 @@ class _Reading:
         if content.startswith("#!"):
             self._script(content)
             return
-        if _RANCHER.search(path):
-            for document in self._documents(content):
-                self._agent(document)
+        agent = rancher.CONFIG.fullmatch(path)
+        if agent is not None:
+            self._of_agent(path, agent["product"], content)
             return
         declares = may_declare(content)
         known = self._documents(content) if declares or _OBJECT.search(content) else []
@@ -400,34 +407,53 @@ class _Reading:
         for document in known:
             kind, version = at(document, "kind"), text(at(document, "apiVersion"))
             if version.startswith("node.eks.aws/"):
-                self._node(document)
-            elif version.startswith("kubeadm.k8s.io/") and kind == "JoinConfiguration":
+                self._node_config(content)
+                return
+            if version.startswith("kubeadm.k8s.io/") and kind == "JoinConfiguration":
                 self._kubeadm(at(document, "nodeRegistration"))
             elif kind == "KubeletConfiguration":
-                where = f"{self.path} registerWithTaints"
-                self.configured.objects(at(document, "registerWithTaints"), where, KUBERNETES_EFFECTS)
+                self._kubelet(document, known)
         if not known:
             self._script(content)
 
-    def _agent(self, document: Any) -> None:
-        """Read the configuration of an agent of k3s or RKE2: https://docs.k3s.io/installation/configuration."""
-        if at(document, "server"):
+    def _kubelet(self, document: Any, beside: list[Any]) -> None:
+        """Read the kubelet's configuration, which `kubeadm join` takes from the cluster and not from its own file."""
+        where, taints = f"{self.path} registerWithTaints", at(document, "registerWithTaints")
+        if not any(text(at(one, "apiVersion")).startswith("kubeadm.k8s.io/") for one in beside):
+            kubelet.configured(taints, where, self.configured)
+        elif taints:
+            self.configured.note(f"{where}: kubeadm join reads no KubeletConfiguration; write nodeRegistration.taints")
+
+    def _of_agent(self, path: str, product: str, content: str) -> None:
+        """Keep a file of an agent of k3s or RKE2, which others may change: https://docs.k3s.io/installation/configuration."""
+        known = self._documents(content)
+        if known:
+            self.agents.setdefault(product, {})[path] = known[0]
+            return
+        self._script(content)
+        if _SERVER.search(content):  # a template, or no YAML at all
+            self.found.joins = self.found.self_managed = self.found.opaque = True
+
+    def _agent(self, config: Mapping[str, Any]) -> None:
+        if config.get("server"):
             self.found.joins = self.found.self_managed = True
-        taints, arguments = at(document, "node-taint"), at(document, "kubelet-arg")
-        listed = taints if is_list(taints) else [taints] if isinstance(taints, str) else []
-        self._lines([text(one) for one in listed], "node-taint")
-        for one in arguments if is_list(arguments) else [arguments]:
-            kubelet_arguments(f"--{text(one).lstrip('-')}", self.path, self.flagged)
+        given = rancher.register_with_taints(config)
+        if given is not None:
+            kubelet.read_list(given, f"{self.path} node-taint", self.flagged, late=self.path)
 
     def _kubeadm(self, registration: Any) -> None:
         """Read how kubeadm registers a node: https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/."""
         self.found.joins = self.found.self_managed = True
-        self.configured.objects(at(registration, "taints"), f"{self.path} nodeRegistration.taints", KUBERNETES_EFFECTS)
         given = at(registration, "kubeletExtraArgs")
-        named = at(given, "register-with-taints")
+        named = [at(given, kubelet.FLAG)]
         if is_list(given):  # since v1beta4 a list of name and value
-            named = next((at(one, "value") for one in given if at(one, "name") == "register-with-taints"), None)
-        self._lines(text(named).split(","), "nodeRegistration.kubeletExtraArgs")
+            named = [at(one, "value") for one in given if at(one, "name") == kubelet.FLAG]
+        if named and named[-1] is not None:  # it goes over the taints
+            self.flag_counts = True
+            where = f"{self.path} nodeRegistration.kubeletExtraArgs"
+            kubelet.read_list(text(named[-1]), where, self.flagged, late=self.path)
+            return
+        kubelet.configured(at(registration, "taints"), f"{self.path} nodeRegistration.taints", self.flagged)
 
     def _lines(self, taints: list[str], where: str) -> None:
         for one in filter(None, taints):
@@ -436,20 +462,62 @@ class _Reading:
             else:
                 self.flagged.line(one, f"{self.path} {where}")
 
-    def _node_config(self, body: str) -> None:
-        documents = self._documents(body)
-        if not documents:
-            # A script that writes the configuration itself: its arguments can be read, its text cannot.
-            self._script(body)
-        for document in documents:
-            self._node(document)
+    def _parts_of_nodeadm(self, content: str) -> list[str]:
+        """Read the NodeConfigs in MIME parts, and return those that nodeadm does not take."""
+        content = nodeadm.with_headers(content)
+        given = [body for mime, _, body in parts(content) if mime == nodeadm.MIME]
+        if not given:
+            return []
+        try:
+            taken = nodeadm.bodies(content)
+            self._node_configs(taken)
+        except nodeadm.Refused as fault:
+            self._refused(fault, given)
+            return []
+        stripped = {body.strip() for body in taken}
+        return [body for body in given if body.strip() not in stripped]
 
-    def _node(self, document: Any) -> None:
-        spec = at(document, "spec")
+    def _node_config(self, body: str) -> None:
+        try:
+            self._node_configs([body])
+        except nodeadm.Refused as fault:
+            self._refused(fault, [body])
+
+    def _refused(self, fault: nodeadm.Refused, bodies: list[str]) -> None:
+        """Say so where it matters; another version of nodeadm may take them after all, and join."""
+        for body in bodies:
+            named = [nodeadm.names_cluster(at(document, "spec")) for document in self._documents(body)]
+            self.found.joins = self.found.joins or any(named)
+        if any(_MENTIONS.search(body) for body in bodies):
+            self.configured.note(f"{self.path}: {fault}, so nodeadm takes none of it and no node joins")
+
+    def _node_configs(self, bodies: list[str]) -> None:
+        """Read what all of them make together.
+
+        Raises:
+            nodeadm.Refused: Nodeadm takes none of them.
+        """
+        try:
+            made = nodeadm.merged(bodies)
+        except nodeadm.Unreadable:
+            for body in bodies:  # a template: its arguments can be read, its text cannot
+                self._script(body)
+                if _CLUSTER.search(body):
+                    self.found.joins = self.found.opaque = True
+            return
         # EKS writes the cluster's part for a managed node group without an image of its own.
-        named = at(spec, "cluster.name") or at(spec, "cluster.apiServerEndpoint")
-        self.found.joins = self.found.joins or bool(named)
-        node_options(spec, self.path, self.configured, self.flagged)
+        self.found.joins = self.found.joins or made.named
+        where = f"{self.path} spec.kubelet"
+        arguments = kubelet.words(made.flags)
+        if kubelet.last(kubelet.DROP_INS, arguments) is not None:  # another than the one with what is given here
+            self.mentions = self.mentions or bool(made.config)
+        else:
+            taints = kubelet.of_drop_in(made.config)
+            kubelet.configured(taints, f"{where}.config.registerWithTaints", self.configured)
+        flag = kubelet.last(kubelet.FLAG, arguments)
+        if flag is not None:
+            self.flag_counts = True
+            kubelet.read_list(flag, f"{where}.flags", self.flagged, late=self.path)
 
     def _documents(self, body: str) -> list[Any]:
         """Parse YAML or JSON; nothing where it is neither, or too much."""
@@ -566,36 +634,6 @@ def is_mime(raw: bytes) -> bool:
     return message.is_multipart() and any(not part.is_multipart() for part in message.walk())
 
 
-_QUOTED_HEADER = re.compile(r"(?m)^[ \t]*\[+[^\]\n]*[\"'][^\]\n]*\]")
-
-
-def toml_fault(raw: bytes) -> str:
-    """Say why EKS cannot merge user data into that of Bottlerocket; empty where it can."""
-    try:
-        settings = tomllib.loads(raw.decode())
-    except UnicodeDecodeError:
-        return "it is no text"
-    except tomllib.TOMLDecodeError as error:
-        return str(error)
-    except RecursionError:
-        return "it is nested too deeply"
-    if set(settings) - {"settings"}:
-        return f"it has {', '.join(sorted(set(settings) - {'settings'}))[:60]} beside settings"
-    if _QUOTED_HEADER.search(raw.decode()):
-        return "a table's header has a quoted key, which EKS does not read; put that key below the header"
-    return ""
-
-
-def kubelet_arguments(script: str, path: str, read: TaintsRead, flag: re.Pattern[str] = _REGISTER) -> None:
-    """Read `--register-with-taints=key=value:Effect,…` wherever a command or a list of arguments holds it."""
-    for match in flag.finditer(script):
-        for one in match[1].strip("\"'").split(","):
-            if "$" in one or "{{" in one:
-                read.unknown.append(path)  # a variable of the script
-            elif one:
-                read.line(one, f"{path} --register-with-taints")
-
-
 def parts(content: str) -> Iterator[tuple[str, str, str]]:
     """Yield each part with its MIME type, empty outside of MIME, and `toml`, `nodeadm`, or empty for a script."""
     if _is_in_parts(content):
@@ -606,7 +644,7 @@ def parts(content: str) -> Iterator[tuple[str, str, str]]:
                 continue
             payload, mime = part.get_payload(decode=True), part.get_content_type()
             payload = payload if isinstance(payload, bytes) else b""
-            if mime == _NODEADM:
+            if mime == nodeadm.MIME:
                 payload = _without_base64(payload.decode("latin-1"))  # nodeadm does, whatever the header says
             body = _unzipped(payload)
             yield mime, _kind(mime, body), body
@@ -624,7 +662,7 @@ def _is_in_parts(content: str) -> bool:
 
 
 def _kind(content_type: str, body: str) -> str:
-    if content_type == "application/node.eks.aws" or _NODE_CONFIG.search(body):
+    if content_type == nodeadm.MIME or _NODE_CONFIG.search(body):
         return "nodeadm"
     if body.lstrip().startswith("{"):
         return "nodeadm" if _NODE_CONFIG_IN_BRACES.search(body) else ""
@@ -635,63 +673,3 @@ def _kind(content_type: str, body: str) -> str:
 _NODE_CONFIG = re.compile(r"(?m)^[ \t]*(?:[{,][ \t]*)?\"?apiVersion\"?:[ \t]*\"?node\.eks\.aws/")
 _NODE_CONFIG_IN_BRACES = re.compile(r"[{,\s]\"?apiVersion\"?\s*:\s*\"?node\.eks\.aws/")
 _SETTINGS = re.compile(r"(?m)^[ \t]*(?:\[+[ \t]*\"?settings\b|settings\.)")
-
-
-def node_options(spec: Any, path: str, configured: TaintsRead, flagged: TaintsRead) -> None:
-    """Read the kubelet's configuration and arguments of a `NodeConfig`."""
-    config = f"{path} spec.kubelet.config.registerWithTaints"
-    configured.objects(at(spec, "kubelet.config.registerWithTaints"), config, KUBERNETES_EFFECTS)
-    flags = at(spec, "kubelet.flags")
-    if is_list(flags):
-        kubelet_arguments("\n".join(text(one) for one in flags), f"{path} spec.kubelet.flags", flagged)
-
-
-def _bottlerocket(body: str, path: str, read: TaintsRead, found: UserData) -> None:
-    try:
-        if any(line.count(".") > _MOST_DOTS for line in body.splitlines()):
-            read.unknown.append(path)  # what is not read may name the cluster and the taint
-            found.joins = True
-            return
-        settings = tomllib.loads(body)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        read.note(f"{path}: no valid TOML, so Bottlerocket takes none of it")
-        return
-    bottlerocket_settings(settings, path, read, found)
-
-
-def bottlerocket_settings(settings: Any, path: str, read: TaintsRead, found: UserData) -> None:
-    """Read Bottlerocket's settings, parsed from TOML or given as a map.
-
-    Args:
-        settings: The whole document, with the key `settings`.
-        path: The property, for messages.
-        read: Takes the taints.
-        found: Takes the rest.
-    """
-    kubernetes = mapping(at(settings, "settings.kubernetes"))
-    found.joins = found.joins or bool(kubernetes.get("cluster-name") or kubernetes.get("api-server"))
-    found.labels = string_map(kubernetes.get("node-labels"))
-    for key, values in mapping(kubernetes.get("node-taints")).items():
-        for value in values if is_list(values) else [values]:
-            spelled = value if isinstance(value, str) else ""
-            read.line(f"{key}={spelled}", f"{path} settings.kubernetes.node-taints")
-    plugin = mapping(at(settings, _NVIDIA))
-    found.own_device_plugin = flag(plugin.get("enabled")) is not False
-    found.sharing = _sharing(plugin)
-
-
-def _sharing(plugin: Mapping[str, Any]) -> SharingFacts | None:
-    """Read how Bottlerocket's plugin shares: https://bottlerocket.dev/en/os/latest/api/settings/kubelet-device-plugins/."""
-    cut = plugin.get("device-partitioning-strategy") == "mig"
-    way = text(plugin.get("device-sharing-strategy"))
-    way = way if way in BOTTLEROCKET_SHARING else ""
-    if not cut and not way:
-        return SharingFacts("none", said_by=_NVIDIA) if plugin.get("device-sharing-strategy") == "none" else None
-    profiles = string_map(at(plugin, "mig.profile"))
-    clients = number(at(plugin, f"{way}.replicas")) if way else None
-    return SharingFacts(
-        "+".join(part for part in ("mig-single" if cut else "", way) if part),
-        clients=clients if clients is not None or not way else 2,  # the documented default
-        profile=", ".join(dict.fromkeys(profiles.values())) if cut else "",
-        said_by=_NVIDIA,
-    )
