@@ -184,6 +184,8 @@ _COMMANDS = re.compile(r"\n|;|&&|\|\|")
 _UNPACKS = re.compile(
     r"\b(?:base(?:64|32)\s+(?:-\S+\s+)*-{1,2}[dD]|openssl\s+(?:enc|base64)\b|xxd\s+-\w*r|uudecode|unzstd|zstd\s+-\w*d"
     r"|(?:brotli|xz|lz4|lzma|bzip2)\s+-\w*d)"
+    # Letters turned round, put for others, or written as numbers.
+    r"|\|\s*(?:rev\b|tr\s+[\"']?\w-\w\S*\s+[\"']?\w-\w)|(?<=printf)\s+[\"']?(?=(?:\\x[0-9a-fA-F]{2}|\\[0-7]{3}){4})"
 )
 _LITERAL = re.compile(r"<<|\b(?:echo|printf)\s+(?:-\w+\s+)*[\"']?[^\s$\"'-]")
 _TO_SHELL = r"\|\s*(?:(?:sudo|env|exec|nohup|xargs)\s+(?:-\S+\s+)*)?(?:/\S*/)?"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from gpupools.providers.aws.cloud_init import Taken, commands, files, take
-from gpupools.providers.aws.user_data import decoded
+from gpupools.providers.aws.decoding import decoded
 from tests.providers.made_user_data import by_hand, by_seed
 
 PYTHON = os.environ.get("GPUPOOLS_CLOUD_INIT", "")

@@ -20,7 +20,8 @@ from gpupools.base.taints import Effect, Taint
 from gpupools.planned.pool_facts import SharingFacts
 from gpupools.providers.aws.boot import MOST_USER_DATA
 from gpupools.providers.aws.bottlerocket import toml_fault
-from gpupools.providers.aws.user_data import UserData, is_mime, read_user_data
+from gpupools.providers.aws.decoding import is_mime
+from gpupools.providers.aws.user_data import UserData, read_user_data
 
 NVIDIA = "settings.kubelet-device-plugins.nvidia"
 JOINS = '[settings.kubernetes]\ncluster-name = "x"\n'

@@ -89,9 +89,10 @@ def test_what_is_fetched_and_run_may_join_where_a_word_says_of_a_cluster(said: s
 _FORMS = ("#", "<", "{", "[", "MIME-Version:", "variant:", "version:", "settings", "apiVersion:")
 
 
+@pytest.mark.parametrize("name", ["forms", "words"])
 @pytest.mark.parametrize("said", ["joins", "may join", "joins nothing"])
-def test_user_data_of_any_form_says_whether_it_joins(said: str) -> None:
-    rows = table("user_data_forms.yaml")[said]
+def test_user_data_of_any_form_says_whether_it_joins(said: str, name: str) -> None:
+    rows = table(f"user_data_{name}.yaml")[said]
     read = [read_user_data(row if row.startswith(_FORMS) else f"#!/bin/bash\n{row}") for row in rows]
 
     told = ["joins" if one.joins else "may join" if one.may_join or one.opaque else "joins nothing" for one in read]
@@ -127,3 +128,26 @@ def test_what_a_machine_is_configured_by_may_make_it_a_node(key: str) -> None:
 def test_a_worker_of_talos_joins_with_its_taints(kind: str, more: str, joins: bool, taints: list[str]) -> None:
     found = read_user_data(TALOS.format(kind, more))
     assert (found.joins, [str(one) for one in found.taints]) == (joins, taints)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"#cloud-config\nk3s-agent: {{enabled: true, args: ['--node-taint={TAINT}']}}\n",
+        f"#cloud-config\nk3os: {{server_url: 'https://x', taints: ['{TAINT}']}}\n",
+        f"#!/bin/bash\nC=(kubeadm join)\n${{C[@]}} x; echo --register-with-taints={TAINT} > /etc/default/kubelet\n",
+        f"#!/bin/bash\nk0s 'worker' --taints={TAINT}\n",
+    ],
+)
+def test_what_joins_in_other_words_has_its_taints(text: str) -> None:
+    found = read_user_data(text, "mine")
+    assert (found.joins, [str(one) for one in found.taints], found.unknown) == (True, [TAINT], ())
+    bare = read_user_data(text.replace(TAINT, "$TAINT"), "mine")
+    assert (bare.joins, bare.taints, bare.unknown) == (True, (), ("mine",))
+
+
+def test_bottlerocket_may_be_told_its_cluster_by_a_command() -> None:
+    told = '[settings.bootstrap-commands.a]\ncommands = [["apiclient", "set", "{}=x"]]\nmode = "always"\n'
+    found = read_user_data(told.format("kubernetes.cluster-name"), "mine")
+    assert (found.joins, found.unknown) == (True, ("mine",))
+    assert not read_user_data(told.format("motd"), "mine").joins

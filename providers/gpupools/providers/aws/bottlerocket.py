@@ -23,6 +23,8 @@ _NVIDIA = "settings.kubelet-device-plugins.nvidia"
 _WORD = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
 _KEY = re.compile(rf"(?:[A-Za-z0-9.-]{{1,253}}/)?{_WORD}")
 _TAINT = re.compile(rf"(?:{_WORD})?:[A-Za-z0-9]{{1,253}}")
+# Of a call of apiclient: https://bottlerocket.dev/en/os/latest/api/settings/bootstrap-commands/.
+_SETS_NODE = re.compile(r"kubernetes\W{1,9}(?:cluster-name|api-server|node-taints)")
 _QUOTED_HEADER = re.compile(r"(?m)^[ \t]*\[+[^\]\n]*[\"'][^\]\n]*\]")
 
 
@@ -35,6 +37,8 @@ class Settings:
     sharing: SharingFacts | None = None
     own_device_plugin: bool | None = None
     """Whether the built-in device plugin is on; None where nothing could be read."""
+    told_by_command: bool = False
+    """True when a command says what cluster the node joins, or with which taints."""
 
 
 def toml_fault(raw: bytes) -> str:
@@ -95,11 +99,13 @@ def read_settings(document: Any, path: str, taints: TaintsRead) -> Settings:
         kubelet.read_list(spelled, where, taints)
     plugin = mapping(at(document, _NVIDIA))
     named = kubernetes.get("cluster-name") or kubernetes.get("api-server")
+    told = _SETS_NODE.search(str(at(document, "settings.bootstrap-commands"))) is not None
     return Settings(
-        joins=bool(named) and kubernetes.get("standalone-mode") is not True,
+        joins=bool(named or told) and kubernetes.get("standalone-mode") is not True,
         labels=string_map(kubernetes.get("node-labels")),
         sharing=_sharing(plugin),
         own_device_plugin=flag(plugin.get("enabled")) is not False,
+        told_by_command=told,
     )
 
 

@@ -12,7 +12,8 @@ from gpupools.asked.spec import WholeGpu
 from gpupools.base.errors import Rejected
 from gpupools.planned.pool_facts import UNKNOWN, Customisation
 from gpupools.providers.aws.boot import MOST_USER_DATA, bottlerocket_settings
-from gpupools.providers.aws.user_data import decoded, parts
+from gpupools.providers.aws.decoding import decoded
+from gpupools.providers.aws.user_data import parts
 from gpupools.read.customised import InputRow, customisations
 from gpupools.read.inputs import at, is_list, items, text
 

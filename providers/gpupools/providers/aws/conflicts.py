@@ -577,7 +577,7 @@ def _user_data_by_hand(wish: Wish, at: Path, script: str) -> Iterator[Problem]:
     """Refuse what EC2 does not take, and what EKS cannot merge into its own: it then makes no node that joins."""
     # Only pools with user data of their own need the readers.
     from gpupools.providers.aws.bottlerocket import toml_fault
-    from gpupools.providers.aws.user_data import is_mime
+    from gpupools.providers.aws.decoding import is_mime
 
     raw, image = b64decode(script.replace("\n", "")), image_of(wish)
     if len(raw) > boot.MOST_USER_DATA:
@@ -610,7 +610,7 @@ def _is_base64(given: object) -> bool:
 
 
 def _names_taints(given: str) -> bool:
-    from gpupools.providers.aws.user_data import decoded  # only pools with user data of their own need the reader
+    from gpupools.providers.aws.decoding import decoded  # only pools with user data of their own need it
 
     return "taint" in decoded(given).casefold()
 
@@ -620,7 +620,8 @@ def _registers_gpu_taint(given: str) -> bool:
 
     With an AMI id EKS adds taints only after a node has joined: `launch-templates.html`, "Specifying an AMI".
     """
-    from gpupools.providers.aws.user_data import decoded, read_user_data
+    from gpupools.providers.aws.decoding import decoded
+    from gpupools.providers.aws.user_data import read_user_data
 
     found = read_user_data(given)
     return GPU_TAINT in found.taints or (not found.joins and str(GPU_TAINT) in decoded(given))

@@ -20,14 +20,16 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
+from gpupools.providers.aws.joining import with_held
+
 # Words of what is fetched and of the command that runs it, and variables that are given to it. A cluster or a node may
 # be one of another scheduler, and a folder of clusters only says whose files lie there.
-_JOINS = re.compile(r"(?<![a-z])join(?!\()", re.IGNORECASE)
+_JOINS = re.compile(r"(?<![a-z])(?<!\s-)(?<!\s--)join(?!\()|(?<=\s--)join(?![\w-])", re.IGNORECASE)
 _OF_KUBERNETES = re.compile(
     r"kube|k8s(?!\.io/)|k3s|rke2|(?<![a-z])k0s|\beks|nodeadm|nodeup|openshift|rancher|talos(?:ctl)?\b", re.IGNORECASE
 )
 _OF_A_CLUSTER = re.compile(
-    r"cluster|\bnode(?!_exporter|_modules|-?v?\d|[a-z.]| ?(?:-\W|-?$|[\w./-]{1,99}\.js))", re.IGNORECASE
+    r"cluster|\bnode(?!_exporter|_modules|_env|-?v?\d|[a-z.]| ?(?:-\W|-?$|[\w./-]{1,99}\.js))", re.IGNORECASE
 )
 _FOLDER_OF_CLUSTERS = re.compile(r"/clusters(?:/[^/\s\"']{1,99}(?=/))?(?=/)")
 _OTHER_SCHEDULERS = re.compile(
@@ -126,8 +128,10 @@ _CALLS = re.compile(
     r"\b(?:exec|eval|system|popen)\s?\(|\b(?:run|call|check_call|check_output|Popen)\s?\((?=.{0,60}\b(?:ba|da)?sh\b)"
 )
 _HELD = re.compile(r"(?:^|[\s\"'])\$?([A-Za-z_]\w{0,60}) ?= ?(?=[^\n=])")
+_AS_TEXT = re.compile(r"= ?[\"']$")  # the command is held, not what it brings
 _HELD_RUN = re.compile(
-    rf"(?:\b(?:eval|source|{_SHELLS} -\w*c)|<<<|(?i:\b(?:iex|Invoke-Expression)\b)) ?[\"'(]{{0,2}}\$(\w{{1,60}})"
+    rf"(?:\b(?:eval|source|{_SHELLS} -\w*c|(?:{_SHELLS}|{_INTERPRETERS})(?: -\w{{1,9}})* ?<<<)"
+    r"|(?i:\b(?:iex|Invoke-Expression)\b)) ?[\"'(]{0,2}\$(\w{1,60})"
     r"|^ ?(?:(?:sudo|exec) )?\$(\w{1,60})(?![\w=/])"
 )
 _VARIABLE = re.compile(r"\$(\w{1,60})")
@@ -145,7 +149,7 @@ _UNPACKS_INTO = re.compile(r" (?:-C|-d|--directory|-o|-DestinationPath)(?: |=|/)
 _ENDINGS = re.compile(r"(?:\.git|\.(?:tar|tgz|zip|gz|xz|bz2|zst|whl))+$")
 _VERSION = re.compile(r"[-_.]v?\d[\w.+-]*$")
 _HEAD = (
-    rf"(?:(?<!\S)\. |^|[(|]|-\w{{0,9}}c [\"']|\b{_SHELLS}[\"'], ?"
+    rf"(?:(?:^|(?<=then)|(?<=do)|(?<=else)|(?<=&&)) ?\. |^|[(|]|-\w{{0,9}}c [\"']|\b{_SHELLS}[\"'], ?"
     rf"|(?<![\w-])(?:{_SHELLS}|source|{_INTERPRETERS}|{_WRAPPERS}|then|do|else|ansible-playbook"
     r"|(?:puppet|chef)[ -]apply|play kube|kube play|compose -f|msiexec /i|chroot \S{1,99}|timeout [\d.]+\w?) "
     r"|(?i:(?<![\w-])-File )"
@@ -160,6 +164,10 @@ _INTERPRETS = re.compile(
     rf"(?:{_SHELLS}|source|\.|{_INTERPRETERS}|ansible-playbook|apply|play|kube|-f|/i|-m|File|-C)[\"',]* ?$"
 )
 _ONLY_SAYS = re.compile(r" ?(?:echo|printf|logger) [^|`>]*$")
+_RUNS_FOLDER = re.compile(
+    r"(?<![\w.-])(?:run-parts|find|for \w{1,60} in)(?: --?\S{1,60}){0,9} [\"']?(/[\w./*-]{1,300})"
+)
+_PLAYBOOK = re.compile(r"(?<![\w.-])ansible-playbook .{0,300}?(?<!\S)(/[\w./-]{1,300}\.ya?ml)(?!\S)")
 _IN_PATH = re.compile(r"/s?bin/([\w.-]{1,99})")
 # What runs by lying there, and what has a command run later: https://docs.cloud-init.io/en/latest/reference/modules.html
 # (scripts), https://man7.org/linux/man-pages/man7/systemd.unit.7.html, crontab(5), at(1), udev(7).
@@ -246,6 +254,10 @@ class _Brought(NamedTuple):
     """One of `brought.csv`, or `binary`."""
 
 
+_PROGRAM_HELD = re.compile(
+    rf"\A(?:/[\w./-]{{1,99}}/)?(?:curl|wget|aws|gsutil|gcloud|git|{_SHELLS}|{_INTERPRETERS})(?![\w./-])"
+)
+
 _NAMELESS = frozenset({"sockets", "binary"})
 """Ways of which no word tells what they bring."""
 _OF_ITS_OWN = frozenset({"packages", "mounts", "tools", "asks"})
@@ -263,7 +275,7 @@ def may_make_a_node(script: str, at_login: str = "", binaries: Sequence[str] = (
     text = _plain(script)
     text = f"{text}\n{_plain(at_login)}" if _READS_LOGIN.search(text) else _without_login(text)
     commands = _ENDS.split(text)
-    if any(_CONFIGURES.search(command) or _owns_machine(command) for command in commands):
+    if any(_configures(command) or _owns_machine(command) for command in commands):
         return True
     weighs = _Weighs(text)
     runs = list(islice(_run(commands, binaries), _MOST_RUNS))
@@ -272,6 +284,12 @@ def may_make_a_node(script: str, at_login: str = "", binaries: Sequence[str] = (
     if any(weighs.makes(_Brought(said, way), "") for said, way in _in_programs(text)):
         return True
     return len(runs) == _MOST_RUNS  # what is not looked at may be it
+
+
+def _configures(command: str) -> bool:
+    """Say whether a command has a configuration manager set the machine up for no other scheduler."""
+    of_others = _OTHER_SCHEDULERS.search(command) and not _OF_KUBERNETES.search(command)
+    return _CONFIGURES.search(command) is not None and not of_others
 
 
 class _Weighs:
@@ -310,6 +328,7 @@ def _plain(script: str) -> str:
     """Return a script with each command in one line, one blank between words, and variables without braces."""
     script = re.sub(r"\{\{-? ?[.$]?([\w.]{1,60})[^{}\n]{0,100}\}\}", r"$\1", script)
     script = re.sub(r"\|[ \t]*\n\s*", "| ", script)  # a pipe goes on in the next line
+    script = with_held(script, _PROGRAM_HELD)
     text = re.sub(r"[ \t]+", " ", script.replace("\\\n", " ").replace("${", "$").replace("}", ""))
     for name, device in islice(_OPENED.findall(text), _MOST_OPENED):  # `exec 3<>/dev/tcp/…; sh <&3`
         text = re.sub(rf"<& ?\$?{name}\b", f"<{device}", text)
@@ -396,7 +415,13 @@ class _Fetched:
             yield from self._named_in(command)
         if _HERE.search(command):
             yield from dict.fromkeys(self.here)
-        for match in _RUN.finditer(command) if self.files and not _ONLY_SAYS.match(command) else ():
+        if (folder := _RUNS_FOLDER.search(command)) and _joins_by_name(folder[1]):
+            yield _Brought(folder[1], "fetches")
+        if (playbook := _PLAYBOOK.search(command)) and _OF_KUBERNETES.search(playbook[1]):
+            yield _Brought(playbook[1], "fetches")
+        for match in _RUN.finditer(command) if not _ONLY_SAYS.match(command) else ():
+            if _joins_by_name(match["path"]):
+                yield _Brought(match["path"], "fetches")
             *above, name = re.split(r"[/\\]", match["path"])
             known = next((one for one in above if one in self.folders), name if above or len(name) > 1 else "")
             if known in self.files and (above or known in self.programs or _INTERPRETS.search(match["head"])):
@@ -436,7 +461,7 @@ class _Fetched:
         """
         command = brought.said
         first, *rest = command[at:].split("|")
-        if assigned := _HELD.search(command[:at]):
+        if (assigned := _HELD.search(command[:at])) and not _AS_TEXT.search(command[:at]):
             self.held[assigned[1]] = brought
         names = _names(first)
         self.folders.update(names)
@@ -482,6 +507,12 @@ class _Fetched:
 
     def _lies_here(self, origin: _Brought) -> None:
         self.here = [*self.here, origin][-_MOST_HERE:]
+
+
+def _joins_by_name(path: str) -> bool:
+    """Say whether what runs is of the machine itself, such as of its image, and named after joining a cluster."""
+    of_cluster = _OF_KUBERNETES.search(path) or _OF_A_CLUSTER.search(path)
+    return path.startswith("/") and of_cluster is not None and _JOINS.search(path) is not None
 
 
 def _names(words: str) -> list[str]:

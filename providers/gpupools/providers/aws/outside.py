@@ -26,11 +26,12 @@ from gpupools.planned.outside import (
     without_nothing,
 )
 from gpupools.providers.aws.boot import RENAMED_BY_DEFAULT
+from gpupools.providers.aws.decoding import decoded
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_images import AL2023, BOTTLEROCKET
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP
 from gpupools.providers.aws.read_back import EFFECTS, TEMPLATES, accelerator
-from gpupools.providers.aws.user_data import decoded, parts, read_user_data
+from gpupools.providers.aws.user_data import parts, read_user_data
 from gpupools.read.inputs import at
 
 _TOKEN = "aws:eks/nodeGroup:NodeGroup"

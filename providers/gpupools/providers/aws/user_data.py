@@ -8,11 +8,9 @@ Amazon Linux 2 and `Start-EKSBootstrap.ps1` (awslabs/amazon-eks-ami, templates),
 """
 
 import base64
-import binascii
 import re
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -22,7 +20,6 @@ from gpupools.base.errors import Rejected
 from gpupools.base.taints import Taint, repels_cpu_pods
 from gpupools.planned.pool_facts import SharingFacts
 from gpupools.providers.aws import bottlerocket, kubelet, nodeadm, rancher
-from gpupools.providers.aws.boot import MOST_USER_DATA
 from gpupools.providers.aws.cloud_init import (
     MOST_UNPACKED,
     Written,
@@ -35,10 +32,19 @@ from gpupools.providers.aws.cloud_init import (
     take,
 )
 from gpupools.providers.aws.containers import commands_of, commands_of_units, may_declare
+from gpupools.providers.aws.decoding import (
+    GZIP,
+    decoded,
+    is_broken,
+    is_no_text,
+    is_too_large,
+    unzipped,
+    without_base64,
+)
 from gpupools.providers.aws.fetched import OF_LOGIN, may_make_a_node
+from gpupools.providers.aws.joining import joining, starts_kubelet
 from gpupools.read.inputs import TaintsRead, at, is_list, string_map, text
-from gpupools.read.packed import applies_packed, looks_encoded, packed_inside, unpacked
-from gpupools.read.packed import decoded as text_of
+from gpupools.read.packed import applies_packed, packed_inside, unpacked
 
 _MOST_VALUES = 10_000
 _MOST_MULTIPARTS = 20  # Python's reader of them calls itself for each
@@ -47,37 +53,8 @@ _MARKS = re.compile(
     r"bootstrap|nodeadm|node\.eks\.aws|kubelet|kubeadm|settings|k3s|rke2|k0s|microk8s|rancher|nodeup|(?m:^machine:)",
     re.IGNORECASE,
 )
-_OPTIONS = r"(?:[ \t]+--?[\w-]+(?:[= \t][\w./:-]+)?){0,9}?"
-_BOOTSTRAP = re.compile(
-    r"(?:/|\b)bootstrap\.sh['\"]?\s+\S|Start-EKSBootstrap|EKSBootstrapScriptFile|\s-{1,2}EKSClusterName[ \t:=]+\S"
-    rf"|\bnodeadm{_OPTIONS}\s+init\b"
-)
-# https://docs.k3s.io/installation/configuration, https://docs.rke2.io/install/quickstart,
-# https://kubeedge.io/docs/setup/install-with-keadm.
-_SELF_MANAGED = re.compile(
-    rf"\bkubeadm(?:\.exe)?{_OPTIONS}\s+join\b|\bK3S_URL=|\bk3s\s+agent\b|\bINSTALL_K3S_EXEC=[\"']?agent\b"
-    r"|\bsystemctl[ \t](?:(?!\b(?:stop|disable|mask)\b)[^\n;&|]){0,200}?\bk3s-agent\b|\bk3s-agent\s+--server\b"
-    r"|\brke2-agent\b|\brke2\s+agent\b|\bRKE2_URL=|\bget\.(?:k3s|rke2)\.io\b.*--server\b|\bkeadm\s+join\b"
-)
-# A variable that holds such a program.
-_HELD_PROGRAM = re.compile(
-    r"\b(\w{1,60})=[\"']?((?:/[\w./-]{1,99}/)?(?:kubeadm|kubelet|nodeadm|k3s|rke2|k0s|microk8s|bootstrap\.sh))[\"']?(?=[\s;&]|$)"
-)
-_LINE = r"(?:\\\n|[^\n]){0,1000}?"
-# Those that take taints as `--taints`: https://docs.k0sproject.io/stable/cli/k0s_worker/,
-# https://ranchermanager.docs.rancher.com/reference-guides/cluster-configuration/rancher-server-configuration/use-existing-nodes/rancher-agent-options.
-_WITH_TAINTS = re.compile(
-    r"\bk0s\s+(?:install\s+)?worker\b"
-    rf"|(?:\brancher/rancher-agent\b|\bsystem-agent-install\.sh\b){_LINE}\s(?:--worker|--all-roles)\b"
-)
+# Of what takes taints as `--taints`.
 _OWN_TAINTS = re.compile(r"--(?P<name>taints)" + kubelet.VALUE)
-# https://microk8s.io/docs/clustering, https://documentation.ubuntu.com/canonical-kubernetes/
-_MICROK8S = re.compile(r"\bmicrok8s(?:\.|\s+)join\s+\S|\bk8s\s+join-cluster\s+\S")
-# What joins with settings that stand elsewhere: https://kops.sigs.k8s.io/boot-sequence/,
-# https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/.
-_SET_ELSEWHERE = re.compile(rf"\bNODEUP_URL|\bnodeup\s{_LINE}--conf\b|\bkubelet\b{_LINE}\s--bootstrap-kubeconfig\b")
-# A kubelet that is told where its cluster is registers itself: https://kubernetes.io/docs/concepts/architecture/nodes/.
-_KUBELET = re.compile(r"\bkubelet(?=\s)[^\n;&|]{0,1000}?\s--kubeconfig\b")
 # https://docs.cloud-init.io/en/latest/reference/modules.html: what these set up may be a node.
 _CONFIGURED_BY = ("ansible.pull", "ansible.setup_controller.run_ansible", "chef", "puppet", "salt_minion")
 _HEREDOC = re.compile(
@@ -96,15 +73,17 @@ _ALSO_RUN = (
     *("output.all", "output.init", "output.config", "output.final"),
     *("autoinstall.early-commands", "autoinstall.late-commands"),  # of Ubuntu's installer
 )
+# Of systems that take a configuration like cloud-init's, and with it the agent that joins:
+# https://kairos.io/docs/reference/configuration/, https://github.com/rancher/k3os#configuration-reference.
+_AGENTS = ("k3s-agent.enabled", "k0s-worker.enabled", "k3os.server_url")
+_OF_AGENTS = ("k3s-agent.args", "k0s-worker.args", "k3os.k3s_args")
 _DEEPEST = 3
 """Parts inside parts that nobody takes."""
 _SERVER = re.compile(r"(?m)^[\"']?server[\"']?[ \t]*:")
 _CLUSTER = re.compile(r"\bcluster\b[\"']?\s*:[\s\S]{0,200}?\b(?:name|apiServerEndpoint)\b[\"']?\s*:")
 _OBJECT = re.compile(r"[\"']?(?:apiVersion|kind)[\"']?\s*:")
-_GZIP = b"\x1f\x8b"
 # A comment at the end of a command too; what is in quotes is none.
 _COMMENT = re.compile(r"('[^'\n]*'|\"[^\"\n]*\")|(?:^|(?<=[\s;]))#(?!!).*$", re.MULTILINE)
-_MOST_HELD = 20
 _MOST_PACKED = 20
 """Texts that are packed in scripts."""
 
@@ -139,12 +118,12 @@ def read_user_data(given: str, path: str = "userData") -> UserData:
         path: The property, for messages.
     """
     content = decoded(given)
-    if _is_too_large(given) or content.casefold().count("multipart/") > _MOST_MULTIPARTS:
+    if is_too_large(given) or content.casefold().count("multipart/") > _MOST_MULTIPARTS:
         # No machine starts with too much, and what is not read may be the taint.
         return UserData(joins=True, unknown=(path,)) if _MARKS.search(content) else UserData()
     reading = _Reading(path)
     reading.read(content)
-    reading.found.opaque = reading.found.opaque or _is_no_text(given)
+    reading.found.opaque = reading.found.opaque or is_no_text(given)
     return reading.result()
 
 
@@ -164,6 +143,8 @@ class _Reading:
         """What runs, in this order, without comments."""
         self.at_login: list[str] = []
         """The same of files that shells read when somebody logs in."""
+        self.written: list[str] = []
+        """Paths of files."""
         self.binaries: list[str] = []
         """Files that are no text."""
         self.left = MOST_UNPACKED
@@ -200,7 +181,10 @@ class _Reading:
         return found
 
     def _may_make_a_node(self) -> bool:
-        return may_make_a_node("\n".join(self.scripts), "\n".join(self.at_login), self.binaries)
+        scripts = "\n".join(self.scripts)
+        if starts_kubelet(scripts, "\n".join(self.written)):
+            return True
+        return may_make_a_node(scripts, "\n".join(self.at_login), self.binaries)
 
     def read(self, content: str) -> None:
         """Read all of it, as cloud-init and nodeadm would take it, or the one reader of another system."""
@@ -223,7 +207,7 @@ class _Reading:
 
     def _other_system(self, body: str) -> None:
         """Read what one program takes as a whole; what none does is looked at like a script."""
-        self.found.opaque = self.found.opaque or _is_broken(body)
+        self.found.opaque = self.found.opaque or is_broken(body)
         body, kind = body.lstrip(), _kind("", body)
         if kind == "toml":
             self._bottlerocket(body)
@@ -239,12 +223,13 @@ class _Reading:
     def _bottlerocket(self, body: str) -> None:
         said, found = bottlerocket.read(body, self.path, self.flagged), self.found
         found.joins, found.labels = found.joins or said.joins, said.labels
+        found.opaque = found.opaque or said.told_by_command
         found.own_device_plugin, found.sharing = said.own_device_plugin, said.sharing
 
     def _take_no_taints(self, body: str) -> None:
         """Read a part that nobody takes: should it name a cluster after all, its taints are not told of."""
         other = _Reading(self.path, self.deep + 1)
-        other.read(_unzipped(encoded(body)))
+        other.read(unzipped(encoded(body)))
         said = other.result()
         found = self.found
         found.joins, found.opaque = found.joins or said.joins, found.opaque or said.opaque
@@ -282,17 +267,14 @@ class _Reading:
 
     def _commands(self, script: str) -> None:
         script = script.replace("\\\n", " ")
-        for name, program in islice(_HELD_PROGRAM.findall(script), _MOST_HELD):
-            script = re.sub(rf"[\"']?\$(?:{name}\b|\{{{name}\}})[\"']?", program, script)
-        tainted, elsewhere = bool(_WITH_TAINTS.search(script)), bool(_SET_ELSEWHERE.search(script))
-        by_itself = bool(_KUBELET.search(script))
-        own = tainted or elsewhere or bool(_SELF_MANAGED.search(script) or _MICROK8S.search(script))
-        self.found.self_managed = self.found.self_managed or own
-        self.found.joins = self.found.joins or own or bool(_BOOTSTRAP.search(script)) or by_itself
-        self.found.opaque = self.found.opaque or elsewhere or by_itself
+        said = joining(script)
+        self.found.self_managed = self.found.self_managed or said.own
+        self.found.joins = self.found.joins or said.joins
+        self.found.may_join = self.found.may_join or said.may
+        self.found.opaque = self.found.opaque or said.elsewhere
         self.scripts.append(script)
         kubelet.in_commands(script, self.path, self.flagged)
-        if tainted:
+        if said.takes_taints:
             kubelet.in_commands(script, self.path, self.flagged, _OWN_TAINTS)
             script = _OWN_TAINTS.sub("", script)
         self.mentions = self.mentions or bool(_MENTIONS.search(kubelet.IN_COMMANDS.sub("", script)))
@@ -304,6 +286,18 @@ class _Reading:
             self._written_by(one)
         for key in _ALSO_RUN:
             self._listed(at(document, key))
+        for one in self._rows(document, "mounts"):  # a device, a folder and the kind of its file system
+            device, folder, kind = (*map(text, one), "", "", "")[:3] if is_list(one) else ("", "", "")
+            self.scripts.append(f"mount -t {kind or 'auto'} {device} {folder}")
+        for unit in self._rows(document, "coreos.units"):
+            # https://github.com/flatcar/coreos-cloudinit/blob/flatcar-master/Documentation/cloud-config.md
+            for each in (unit, *self._rows(unit, "drop-ins")):
+                self._script(text(at(each, "content")))
+        if any(at(document, key) for key in _AGENTS):
+            self.found.joins = self.found.self_managed = True
+            self._lines([text(one) for one in self._rows(document, "k3os.taints")], "k3os.taints")
+            words = (text(one) for key in _OF_AGENTS for one in self._rows(document, key))
+            kubelet.in_commands(" ".join(words), self.path, self.flagged)
         disks = at(document, "fs_setup")
         self._listed([text(at(one, "cmd")) for one in disks] if is_list(disks) else "")
         packages = at(document, "packages")
@@ -315,6 +309,11 @@ class _Reading:
         self._listed(commands(document, "runcmd"))  # the last but one: config/cloud.cfg.tmpl of canonical/cloud-init
         condition = at(document, "power_state.condition")
         self._listed([condition] if is_list(condition) else condition)  # a list is one command
+
+    @staticmethod
+    def _rows(document: Any, path: str) -> Sequence[Any]:
+        found = at(document, path)
+        return found if is_list(found) else ()
 
     def _written_by(self, one: Written) -> None:
         """Read a file of `write_files`, whose content may come from an address."""
@@ -386,6 +385,7 @@ class _Reading:
 
     def _file(self, path: str, content: str) -> None:
         """Read a file that user data writes, for what will find it there."""
+        self.written.append(path)
         before = len(self.scripts)
         self._content(path, content)
         if OF_LOGIN.search(path):
@@ -532,8 +532,8 @@ class _Reading:
         """Undo the encoding of a file of Ignition."""
         raw = content.encode(errors="replace")
         if "64" in encoding:
-            raw = _without_base64(content)
-        if "gz" in encoding and raw.startswith(_GZIP):
+            raw = without_base64(content)
+        if "gz" in encoding and raw.startswith(GZIP):
             try:
                 raw = gunzipped(raw, max(self.left, 0))
             except (zlib.error, EOFError):
@@ -549,91 +549,6 @@ def _kept(match: re.Match[str]) -> str:
     return match[1] or ""
 
 
-def decoded(given: str) -> str:
-    """Undo base64 and gzip, where user data is so encoded; what is beyond the limits is cut off."""
-    content = _as_text(_bytes(given))
-    return given[:MOST_UNPACKED] if _is_broken(content) else content  # which may only look like base64
-
-
-def _as_text(raw: bytes) -> str:
-    try:
-        return text_of(raw)
-    except UnicodeDecodeError:
-        return raw.decode(errors="replace")
-
-
-def _is_broken(content: str) -> bool:
-    """Say whether what was read as text is none; one of another alphabet, or cut off, has few odd characters."""
-    return content.count("\0") + content.count("\ufffd") > len(content) // _MOST_BROKEN
-
-
-def _bytes(given: str) -> bytes:
-    raw = _without_base64(given[: 2 * MOST_UNPACKED])
-    if looks_encoded(within := raw.decode("latin-1")):
-        # Once by whoever wrote it and once by the tool: cloud-init since 24.1 and nodeadm undo both.
-        again = _without_base64(within)
-        raw = again if again.startswith(_GZIP) or not _is_broken(_as_text(again)) else raw
-    if raw.startswith(_GZIP):
-        try:
-            raw = gunzipped(raw)
-        except (zlib.error, EOFError):
-            return given[:MOST_UNPACKED].encode(errors="replace")
-    return raw[:MOST_UNPACKED]
-
-
-_LEAST_BYTES = 12
-_MOST_BROKEN = 20
-"""Characters of a text for each that is none."""
-# What Terraform's provider kept in place of a text before its version 6: `userDataHashSum` of
-# hashicorp/terraform-provider-aws, internal/service/ec2/ec2_instance.go.
-_HASH = re.compile(r"[0-9a-f]{40}")
-
-
-def _is_no_text(given: str) -> bool:
-    """Say whether user data is bytes in which no reader here finds a text, or only the hash of one."""
-    if _HASH.fullmatch(given):
-        return True
-    raw = _bytes(given)
-    if len(raw) < _LEAST_BYTES or not _is_broken(_as_text(raw)):
-        return False
-    return not any(one.text != given for one in unpacked(given) if not one.opaque)
-
-
-def _unzipped(raw: bytes) -> str:
-    """Undo gzip, where a part is so packed."""
-    if raw.startswith(_GZIP):
-        try:
-            raw = gunzipped(raw)
-        except (zlib.error, EOFError):
-            return ""
-    return _as_text(raw[:MOST_UNPACKED])
-
-
-def _without_base64(given: str) -> bytes:
-    raw = given.encode(errors="replace")
-    try:
-        return base64.b64decode(b"".join(raw.split()), validate=True)
-    except (binascii.Error, ValueError):
-        return raw
-
-
-def _is_too_large(given: str) -> bool:
-    """Say whether user data has more bytes than EC2 takes, or unpacks to more than is read here."""
-    raw, unpacked_ = _without_base64(given), b""
-    if raw.startswith(_GZIP):
-        with suppress(zlib.error, EOFError):
-            unpacked_ = gunzipped(raw)
-    return len(raw) > MOST_USER_DATA or len(unpacked_) > MOST_UNPACKED
-
-
-def is_mime(raw: bytes) -> bool:
-    """Say whether user data is in MIME parts, as EKS wants it for Amazon Linux."""
-    from email import message_from_bytes  # slow to import and rarely needed
-
-    message = message_from_bytes(raw.lstrip())
-    return message.is_multipart() and any(not part.is_multipart() for part in message.walk())
-
-
 def parts(content: str) -> Iterator[tuple[str, str, str]]:
     """Yield each part with its MIME type, empty outside of MIME, and `toml`, `nodeadm`, or empty for a script."""
     if _is_in_parts(content):
@@ -645,8 +560,8 @@ def parts(content: str) -> Iterator[tuple[str, str, str]]:
             payload, mime = part.get_payload(decode=True), part.get_content_type()
             payload = payload if isinstance(payload, bytes) else b""
             if mime == nodeadm.MIME:
-                payload = _without_base64(payload.decode("latin-1"))  # nodeadm does, whatever the header says
-            body = _unzipped(payload)
+                payload = without_base64(payload.decode("latin-1"))  # nodeadm does, whatever the header says
+            body = unzipped(payload)
             yield mime, _kind(mime, body), body
     else:
         yield "", _kind("", content), content
