@@ -5,31 +5,42 @@ What is hidden is found as a reader finds it, by mending what is told and lookin
 reader will write, so each problem is mended in several ways that differ, and only what is found in all of them is told.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from fractions import Fraction
-from typing import Any, Literal, NamedTuple, Protocol, TypeGuard, get_args, get_origin
+from dataclasses import replace
+from itertools import chain
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
-from annotated_types import Ge, Le
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from gpupools.asked.access import ACCESS_KEYS
 from gpupools.asked.spec import LATE, Cluster, StackPool, contradiction
 from gpupools.base.errors import Path, Problem, Rejected, close
-from gpupools.environment.parsing import MISSING, flat, keys_at, mode_of, models
+from gpupools.environment.parsing import MISSING, keys_at, parse
 from gpupools.environment.stack import KEYS, bad_key, parse_cluster
-from gpupools.known.catalogue import InstanceType, smallest
+from gpupools.environment.stand_ins import (
+    different_machines,
+    field_at,
+    gpus_as_written,
+    is_needed,
+    machines_of_all,
+    possible_values,
+)
+from gpupools.known.catalogue import InstanceType
 from gpupools.known.gpus import match_gpu_model
 from gpupools.known.other_keys import meant
 from gpupools.planned.cloud import Cloud, close_clouds
+from gpupools.planned.plan import plan_pool
 
 _WAYS = 6
 """In how many ways each problem is mended; no setting that much hangs on has more modes."""
 
 _MOST_IN_VAIN = 8
 """How often what stands in is mended in its turn, without anything found that is wrong in every way."""
+
+_FEW = 3
+"""Machines to choose from at least, so that nothing is told that is said of one alone."""
 
 _MOST_MENDED = 200
 """Places mended in all; of a file with more, some may be told in another round."""
@@ -80,7 +91,9 @@ def wrong_besides(
     ways = [_Mended(config, clouds, way) for way in range(_WAYS)]
     wrong: list[list[Problem]] = [list(told) for _ in ways]
     found: list[dict[Problem, Mapping[Path, _Chosen]]] = [{} for _ in ways]
-    known, common, without = set(told), set[Problem](), 0
+    perhaps: list[set[Problem]] = [set() for _ in ways]
+    known = {form for each in told for form in each.forms()}
+    common, without = set[Problem](), 0
     refused: set[tuple[Path, str]] = set()
     while without < _MOST_IN_VAIN:
         for way, mended in enumerate(ways):
@@ -89,31 +102,64 @@ def wrong_besides(
                 for each in wrong[way]:
                     if mended.is_ours(each):
                         refused.update(mended.refused(each))
+                        perhaps[way].update(mended.as_written(each).forms())
                     else:
-                        found[way].setdefault(mended.as_written(each), mended.chosen(each))
+                        for form in mended.as_written(each).forms():
+                            found[way].setdefault(form, mended.chosen(each))
             else:
                 wrong[way] = []
-            if not wrong[way] and not found[way]:
+            if not (wrong[way] or found[way] or perhaps[way] or mended.drops_something):
                 return []
         before = common
-        common = {each for each in set(found[0]).intersection(*found[1:]) if _is_whatever(each, found, refused)}
+        common = {each for each in dict.fromkeys(chain(*found)) if _is_certain(each, ways, found, perhaps, refused)}
         without = 0 if common > before else without + 1
         if not any(wrong):
             break
-    return [each for each in found[0] if each in common and each not in known]
+    certain = {each: None for each in chain(*found) if each in common and each not in known}
+    said_fully = {form for each in certain for form in each.forms()[1:]}
+    return [each for each in certain if each not in said_fully]
 
 
-def _is_whatever(
-    problem: Problem, found: Sequence[Mapping[Problem, Mapping[Path, _Chosen]]], refused: Collection[tuple[Path, str]]
+def _is_certain(
+    problem: Problem,
+    ways: Sequence["_Mended"],
+    found: Sequence[Mapping[Problem, Mapping[Path, _Chosen]]],
+    perhaps: Sequence[Collection[Problem]],
+    refused: Collection[tuple[Path, str]],
 ) -> bool:
+    """Say whether a problem is there whatever the reader writes, as far as what they wrote stays.
+
+    Of keys that do not go together each way leaves some out. What is wrong with such a key is wrong whether it goes or
+    not. What is wrong with the rest because of one is told where there is the same cure because of the other.
+    """
+    inside: list[Mapping[Path, _Chosen]] = []
+    others: dict[frozenset[Path], list[Mapping[Problem, Any]]] = {}
+    its_own = {ways[way].dropped_beside(problem) for way in range(len(ways)) if problem in found[way]}
+    for mended, each, ours in zip(ways, found, perhaps, strict=True):
+        dropped = mended.dropped_beside(problem)
+        if problem in each:
+            inside.append(each[problem])
+        elif problem in ours:
+            continue  # it may come of what stands in there, but in another way it does not
+        elif dropped in its_own:
+            return False
+        elif not any(problem.path[: len(path)] == path for path in dropped):
+            others.setdefault(dropped, []).append(each)
+    same = (problem.path, problem.fix)
+    there = {other for each in others.values() for one in each for other in one if (other.path, other.fix) == same}
+    return _is_whatever(inside, refused) and all(
+        any(all(other in one for one in each) for other in there) for each in others.values()
+    )
+
+
+def _is_whatever(found: Sequence[Mapping[Path, _Chosen]], refused: Collection[tuple[Path, str]]) -> bool:
     """Say whether a problem was not always found beside the same one of several values that may stand in.
 
     Args:
-        problem: The problem.
-        found: What was found in each way, and what stood in then.
+        found: What stood in when it was found, in each way.
         refused: Values that are themselves wrong where they stood in.
     """
-    first, *others = (each[problem] for each in found)
+    first, *others = found
     return not any(
         all(path in other and other[path].value == chosen.value for other in others)
         # Where nothing else can stand there it is left out, but what is put in may be right in another way.
@@ -136,6 +182,7 @@ class _Mended:
         self.apart: set[str] = set()
         """Clusters that are not the reader's alone, and so are not compared with others."""
         self._clouds, self._way = clouds, way
+        self._is_second_half = way >= _WAYS // 2  # in either half of the ways values differ
         self._text = f"stand-in-{way}"  # which no other way says, so that what names it is never told
         self._places: set[Path] = set()
         """Of what stands in: nothing that is said of it, or below it, is the reader's."""
@@ -145,6 +192,8 @@ class _Mended:
         """What a key or position is in the file, where it is another there."""
         self._several: dict[Path, int] = {}
         """Places for which there are several values to stand in, and how many."""
+        self._dropped: defaultdict[Path, set[Path]] = defaultdict(set)
+        """Of a cluster or pool what was left out for something else that does not go with it."""
         self._tries: Counter[Path] = Counter()
         self._in_vain: Counter[Path] = Counter()
         self._left = _MOST_MENDED
@@ -163,8 +212,12 @@ class _Mended:
     def chosen(self, problem: Problem) -> Mapping[Path, _Chosen]:
         """Return what stands in, of several values, in the pool that a problem is of; of a cluster, anywhere."""
         top = problem.path[:2] if problem.path[:1] == ("pools",) else ()
-        places = [path for path in self._several if path[: len(top)] == top]
+        places = [path for path in self._several if path[: len(top)] == top and not self._is_inside(path)]
         return {path: _Chosen(repr(self._get(path)), self._several[path]) for path in places}
+
+    def _is_inside(self, path: Path) -> bool:
+        """Say whether what stood in at a place is gone with what was around it."""
+        return any(path[:length] in self._places for length in range(1, len(path)))
 
     def refused(self, problem: Problem) -> set[tuple[Path, str]]:
         """Return which values that stand in a problem is of."""
@@ -174,7 +227,16 @@ class _Mended:
     def as_written(self, problem: Problem) -> Problem:
         """Return a problem with the keys that the file has."""
         path = tuple(self._keys.get(problem.path[: at + 1], part) for at, part in enumerate(problem.path))
-        return Problem(path, problem.what, problem.fix, problem.source, problem.of_key)
+        return replace(problem, path=path)
+
+    @property
+    def drops_something(self) -> bool:
+        """Say whether keys are left out for others that do not go with them."""
+        return any(self._dropped.values())
+
+    def dropped_beside(self, problem: Problem) -> frozenset[Path]:
+        """Return what was left out of a problem's cluster or pool for something else that does not go with it."""
+        return frozenset(self._dropped[problem.path[:2]])
 
     # --- mending ---
 
@@ -185,14 +247,14 @@ class _Mended:
             problems: What is wrong, with what stands in.
             surely: What of it is wrong with the file.
         """
+        before = self.config
+        self._seen: set[Path] = set()
         by_place: dict[Path, Problem] = {}
         for problem in self._first(problems, surely):
             by_place.setdefault(problem.path, problem)
-        before = self.config
         # Later items of a list first, so that those before them keep their places.
         places = sorted(list(by_place)[: self._left], key=_items, reverse=True)
         self._left -= len(places)
-        self._seen: set[Path] = set()
         in_vain: set[Path] = set()
         for place in places:
             if self._has(place[:2]) or len(place) < 2:
@@ -212,8 +274,20 @@ class _Mended:
         for problem in problems:
             turn = 0 if self.as_written(problem) in surely else 1 if self.is_ours(problem) else 2
             found.setdefault(problem.path[:2], ([], [], []))[turn].append(problem)
-        for turns in found.values():
-            yield from next(filter(None, turns))
+        for at, turns in found.items():
+            yield from self._hiding(at, turns[0]) or next(filter(None, turns))
+
+    def _hiding(self, at: Path, problems: list[Problem]) -> list[Problem]:
+        """Return what hides most of a pool: why it cannot be read, else what is wrong with its machine."""
+        if at[:1] != ("pools",) or len(at) < 2:
+            return problems
+        unread: set[Path] = set()
+        try:
+            parse(StackPool, at, self._get(at))
+        except Rejected as rejected:
+            unread = {each.path for each in rejected.problems}
+        of_machine = [each for each in problems if len(each.path) == 2 or each.path[2] in _MACHINE]
+        return [each for each in problems if each.path in unread] or of_machine or problems
 
     def _mend(self, problem: Problem) -> None:
         first, *inner = problem.path or ("",)
@@ -265,8 +339,8 @@ class _Mended:
             and not self._tries[(*at, *inner)]
         ):
             self._tries[(*at, *inner)] += 1
-            drop = ("min", "max") if self._way % 2 else ("fixed",)
-            self._put_all((*at, *inner), {each: _ABSENT for each in drop if each in pool["nodes"]})
+            drop = ("min", "max") if self._is_second_half else ("fixed",)
+            self._drop([(*at, *inner, each) for each in drop])
         elif self._drops_another(at, pool, inner):
             return
         elif inner == ("image",) and _is_map(pool.get("image")) and not self._tries[(*at, "image")]:
@@ -282,16 +356,17 @@ class _Mended:
     def _drops_another(self, at: Path, pool: Mapping[str, Any], inner: Path) -> bool:
         """Leave out what does not go with a key, or the key, where that is as likely; say whether anything was."""
         if inner[:2] in _PROFILE_OR_LAYOUT and self._has((*at, *_PROFILE_OR_LAYOUT[inner[:2]])):
-            self._put((*at, *(inner[:2] if self._way % 2 else _PROFILE_OR_LAYOUT[inner[:2]])), _ABSENT)
+            self._drop([(*at, *(inner[:2] if self._is_second_half else _PROFILE_OR_LAYOUT[inner[:2]]))])
             return True
         if inner != ("software",) or not self._way % 2:
             return False
         found: list[Path] = []
         for cluster in pool["clusters"] if _is_list(pool.get("clusters")) else []:
             theirs: Path = ("clusters", str(cluster), "runtime", "existing")
-            found += [(*theirs, key) for key in _OWNERS if self._has((*theirs, key))]
+            found += [(*theirs, key) for key in _OWNERS if self._has((*theirs, key)) or (*theirs, key) in self._seen]
         for path in found:
             self._take_out(path)
+        self._seen.update(found)  # so that nothing of another pool goes for the same
         return bool(found)
 
     def _mend_clusters_of(self, at: Path, pool: Mapping[str, Any], inner: Path) -> None:
@@ -321,29 +396,54 @@ class _Mended:
         clouds = self._clouds_of(pool)
         given = {each for each in _MACHINE if pool.get(each) is not None}
         if not tries and not key and {"gpu", "instance_type"} <= given:
-            drop = ("gpu", "gpus_per_node") if self._way % 2 else ("instance_type",)
-            self._put_all(at, dict.fromkeys(drop, _ABSENT))
+            drop = ("gpu", "gpus_per_node") if self._is_second_half else ("instance_type",)
+            self._drop([(*at, each) for each in drop])
             return
         if not tries and not key and "instance_type" in given:
             self._put_all(at, {"gpus_per_node": _ABSENT})
             return
         named = match_gpu_model(str(pool["gpu"])) if "gpu" in given else ()
         if key == "gpus_per_node" and "gpu" in given and (len(clouds) > 1 or not named):
-            counts: list[Any] = [_gpus(gpus) for model, gpus in _machines_of_all(clouds) if model in named] or [_ABSENT]
+            counts: list[Any] = [
+                gpus_as_written(gpus) for model, gpus in machines_of_all(clouds) if model in named
+            ] or [_ABSENT]
             if tries < len(counts):
                 self._put((*at, key), counts[(self._way + tries) % len(counts)])
                 return
         if len(clouds) == 1:
-            rows = _different(clouds[0], named)
+            rows = self._fitting(at, different_machines(clouds[0], named))
             row = rows[(self._way * len(rows) // _WAYS + tries) % len(rows)]
+            if len(rows) > 1:
+                self._several[(*at, "instance_type")] = len(rows)
             self._put_all(at, {"instance_type": row.name, "gpu": _ABSENT, "gpus_per_node": _ABSENT})
             return
-        ways = _machines_of_all(clouds)
+        ways = machines_of_all(clouds)
         if tries < len(ways):
             model, gpus = ways[(self._way * len(ways) // _WAYS + tries) % len(ways)]
-            self._put_all(at, {"instance_type": _ABSENT, "gpu": model, "gpus_per_node": _gpus(gpus)})
+            self._put_all(at, {"instance_type": _ABSENT, "gpu": model, "gpus_per_node": gpus_as_written(gpus)})
         else:
             self._remove(at)
+
+    def _fitting(self, at: Path, rows: list[InstanceType]) -> list[InstanceType]:
+        """Return the machines with which the least is wrong with a pool, but some; all where nobody can tell."""
+        given = self._get(at)
+        named = given.get("clusters")
+        counts: dict[str, int] = {}
+        for row in rows:
+            pool = {**{key: value for key, value in given.items() if key not in _MACHINE}, "instance_type": row.name}
+            try:
+                asked = parse(StackPool, at, pool)
+                key = next(key for key in named if self._has(("clusters", key)))
+                cluster = parse_cluster(("clusters", key), self._get(("clusters", key)), self._clouds)
+            except (Rejected, StopIteration):
+                return rows
+            try:
+                plan_pool(str(at[1]), asked.pool(), key, cluster, self._clouds[cluster.cloud])
+                counts[row.name] = 0
+            except Rejected as rejected:
+                counts[row.name] = len(rejected.problems)
+        bounds = sorted(counts.values())[:_FEW][-1:]
+        return [row for row in rows if counts[row.name] <= bounds[0]]
 
     def _clouds_of(self, pool: Mapping[str, Any]) -> list[Cloud]:
         named, there = pool.get("clusters"), self.config.get("clusters")
@@ -380,6 +480,10 @@ class _Mended:
             self._tries[at] += 1
         elif problem.of_key and self._mend_key(model, at, inner):
             return
+        elif inner[0] in ACCESS_KEYS[1:] and not self._tries[(*at, inner[0])]:
+            # It may stand beside a kubeconfig, whatever it is.
+            self._tries[(*at, inner[0])] += 1
+            self._put((*at, inner[0]), LATE)
         elif inner[0] in ACCESS_KEYS:
             self._reach(at, model)
         else:
@@ -446,7 +550,7 @@ class _Mended:
                 pool = self._get(at)
                 if right.key == "gpus_per_node" or contradiction(pool) is not None:
                     self._mend_machine(at, pool, right.key)
-            elif _is_needed(model, (*above, right.key), self._get(at)) or (self._way % 2 and not above):
+            elif is_needed(model, (*above, right.key), self._get(at)) or (self._way % 2 and not above):
                 self._stand_in(model, at, (*above, right.key))
         return True
 
@@ -471,7 +575,7 @@ class _Mended:
             self._several.setdefault(path, len(values))
         if values and tries < len(values) + 2:
             value = values[-1 if left_out else (self._way + tries) % len(values)]
-            if value is _ABSENT and not _field_at(model, inner, self._get(at)):
+            if value is _ABSENT and not field_at(model, inner, self._get(at)):
                 self._take_out(path)
                 self._around.add(path[:-1])
             else:
@@ -488,14 +592,14 @@ class _Mended:
     def _instead(self, model: type[BaseModel], at: Path, inner: Path) -> list[Any]:
         """Return what may stand in at a path, differing in as much as may matter."""
         now = self._get((*at, *inner))
-        field = _field_at(model, inner, self._get(at))
+        field = field_at(model, inner, self._get(at))
         if field is None:
             return [] if now is _ABSENT else [_ABSENT]
         kinds, required, limits = field
         values = list(self._known_values(model, at, inner))
         if not values:
             # Of a text that stands for something most are wrong.
-            values = [each for each in _values(kinds, self._text, limits) if required or each != self._text]
+            values = [each for each in possible_values(kinds, self._text, limits) if required or each != self._text]
         values += () if required else (_ABSENT,)
         return [each for each in values if each is not now and (each != now or type(each) is not type(now))]
 
@@ -516,8 +620,7 @@ class _Mended:
             return [*likely, *example, *cloud.samples.get(key, ()), *([LATE] if key in model.address_keys() else [])]
         pool = self._get(at)
         if key == "zones":
-            zones = self._zones(pool)[:2]
-            return [*([each] for each in zones), *([zones] if len(zones) > 1 else [])]
+            return [[each] for each in self._zones(pool)[:3]]  # several together do not go with everything
         slices = self._slices(pool)
         shared = [{"mode": mode, "replicas": 2} for mode in ("time-slicing", "mps")]
         cut = [{"mode": "mig", "profile": each} for each in slices[:2]]
@@ -610,6 +713,12 @@ class _Mended:
         for key, value in values.items():
             self._put((*at, key), value)
 
+    def _drop(self, paths: Iterable[Path]) -> None:
+        """Leave out what does not go with something else that is there."""
+        for path in filter(self._has, paths):
+            self._put(path, _ABSENT)
+            self._dropped[path[:2]].add(path)
+
     def _take_out(self, path: Path) -> None:
         """Leave out an item of a list or a map; those behind it in a list keep the places the reader knows."""
         if not self._has(path):
@@ -658,106 +767,3 @@ def _is_text(value: object) -> bool:
 
 def _is_list(value: Any) -> TypeGuard[list[Any]]:
     return isinstance(value, list)
-
-
-def _gpus(gpus: Fraction) -> int | str:
-    return int(gpus) if gpus.denominator == 1 else str(gpus)
-
-
-def _different(cloud: Cloud, models: Collection[str] = ()) -> list[InstanceType]:
-    """Return the machines of a cloud that can be bought, whole GPUs only, one of each model, number and network.
-
-    Args:
-        cloud: The cloud.
-        models: Those with these GPUs are returned alone, all of them, if there are any.
-    """
-    from gpupools.known.mig import profiles
-
-    rows = [row for row in cloud.instance_types.values() if row.lifecycle != "retired" and not row.is_fraction]
-    if of_models := [row for row in rows if row.gpu_model in models]:
-        return sorted(of_models, key=lambda row: (row.gpus, row.name))
-    found = {(row.gpu_model, row.gpus, row.rdma): row for row in rows}.values() or list(cloud.instance_types.values())
-    return sorted(found, key=lambda row: (bool(row.rdma), bool(profiles(row.gpu_model)), row.gpus, row.name))
-
-
-def _machines_of_all(clouds: Sequence[Cloud]) -> list[tuple[str, Fraction]]:
-    """Return the models and numbers of GPUs for which every cloud has one machine to choose."""
-    found: list[set[tuple[str, Fraction]]] = []
-    for cloud in clouds:
-        kinds = {(row.gpu_model, row.gpus) for row in cloud.instance_types.values()}
-        found.append({kind for kind in kinds if len(smallest(cloud.instance_types.with_gpus(*kind))) == 1})
-    return sorted(set.intersection(*found)) if found else []
-
-
-def _field_at(model: type[BaseModel], inner: Path, raw: Any) -> tuple[list[Any], bool, tuple[Any, ...]] | None:
-    """Return the types of a key of a model, whether it is needed, and its limits; None for an item of a list or map.
-
-    Args:
-        model: The model.
-        inner: Path of the key below it.
-        raw: What stands there, by which the form of a map is told that has several.
-    """
-    kinds: list[Any] = [model]
-    found: tuple[list[Any], bool, tuple[Any, ...]] | None = None
-    for part in inner:
-        holders = models(kinds)
-        mode = raw.get("mode") if isinstance(raw, Mapping) else None
-        holders = [each for each in holders if part != "mode" and mode_of(each) == mode] or holders
-        fields: list[FieldInfo] = [each.model_fields[str(part)] for each in holders if str(part) in each.model_fields]
-        if fields:
-            kinds = [kind for field in fields for kind in flat(field.annotation)]
-            found = kinds, fields[0].is_required(), tuple(fields[0].metadata)
-        else:
-            inside = [get_args(kind) for kind in kinds if get_origin(kind) in (list, dict)]
-            kinds = [kind for arguments in inside if arguments for kind in flat(arguments[-1])]
-            found = None
-        if isinstance(raw, Mapping):
-            raw = raw.get(part)
-        elif isinstance(raw, list) and isinstance(part, int) and part < len(raw):
-            raw = raw[part]
-        else:
-            raw = None
-    return found
-
-
-def _is_needed(model: type[BaseModel], inner: Path, raw: Any) -> bool:
-    field = _field_at(model, inner, raw)
-    return field is not None and field[1]
-
-
-def _values(kinds: Iterable[Any], text: str, limits: Iterable[Any] = ()) -> Iterator[Any]:
-    """Yield values of some types, as far apart as their limits let them be."""
-    least = next((int(str(limit.ge)) for limit in limits if isinstance(limit, Ge)), 0)
-    most = next((int(str(limit.le)) for limit in limits if isinstance(limit, Le)), least + 1000)
-    for kind in kinds:
-        origin = get_origin(kind)
-        if origin is Literal:
-            yield from get_args(kind)
-        elif kind is bool:
-            yield from (False, True)
-        elif kind is int:
-            yield from dict.fromkeys((least, min(least + 1, most), (least + most) // 2, most))
-        elif kind is float:
-            yield from (0.5, 2.0, 40.0)
-        elif kind is str:
-            yield text
-        elif origin is list:
-            yield []
-        elif origin is dict:
-            yield {}
-        elif isinstance(kind, type) and issubclass(kind, BaseModel):
-            yield from _maps(kind, text)
-
-
-def _maps(model: type[BaseModel], text: str) -> Iterator[dict[str, Any]]:
-    """Yield maps with what a model needs."""
-    mode = mode_of(model)
-    needed = {
-        key: list(_values(flat(field.annotation), text, field.metadata))
-        for key, field in model.model_fields.items()
-        if field.is_required() and key != "mode"
-    }
-    if all(needed.values()):
-        for turn in range(2 if needed else 1):
-            values = {key: choices[turn % len(choices)] for key, choices in needed.items()}
-            yield {"mode": mode, **values} if mode is not None else values

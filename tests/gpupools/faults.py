@@ -239,6 +239,12 @@ FAULTS = (
         {f"{T}.runtime.system_namespaces": "[kube-system]"},
         {f"{T}.runtime.system_namespaces": ""},
     ),
+    Fault("runtime: metrics", {f"{T}.runtime.metrics": "maybe"}, {f"{T}.runtime.metrics": "got 'maybe'"}),
+    Fault(
+        "runtime: image that nothing pulls",
+        {f"{T}.runtime.digests": f"{{nvcr.io/none: 'sha256:{'0' * 64}'}}"},
+        {f"{T}.runtime.digests.nvcr.io/none": "no pod of the cluster pulls this image"},
+    ),
     # --- a pool: keys
     Fault("pool: unknown key", {f"{C}.colour": "red"}, {f"{C}.colour": "unknown key"}),
     Fault("pool: misspelt key", {f"{C}.upgrade": ">upgrad"}, {f"{C}.upgrad": "unknown key"}),
@@ -246,7 +252,8 @@ FAULTS = (
     Fault("pool: spot", {f"{C}.spot": "true"}, {f"{C}.spot": "unknown key"}),
     Fault("pool: vm_size", {f"{S}.instance_type": ">vm_size"}, {f"{S}.vm_size": "unknown key"}),
     Fault("pool: no machine", {f"{S}.instance_type": None}, {S: "give either gpu"}),
-    Fault("pool: two machines", {f"{S}.gpu": "L4"}, {S: "give either gpu"}),
+    Fault("pool: two machines", {f"{S}.gpu": "L4"}, {S: "give either gpu"}, ("aws", "gcp")),
+    Fault("pool: two machines", {f"{S}.gpu": "T4"}, {S: "give either gpu"}, ("azure",)),
     Fault("pool: unknown key of nodes", {f"{C}.nodes.desired": "2"}, {f"{C}.nodes.desired": "unknown key"}),
     Fault("pool: unknown key of sharing", {f"{C}.sharing.slices": "2"}, {f"{C}.sharing.slices": "unknown key"}),
     Fault("pool: key of another mode", {f"{C}.sharing.replicas": "2"}, {f"{C}.sharing.replicas": "goes with mode"}),
@@ -369,7 +376,6 @@ CONSEQUENCES: tuple[tuple[set[str], set[str], str], ...] = (
         {"pool: MIG profile", "pool: RDMA", "pool: disk type", "pool: NVLink"},
         "what a machine or GPU can is said of one that is known",
     ),
-    (_NO_MACHINE, _NO_MACHINE, "one of two names of a machine goes, and nobody knows which"),
     (
         _NO_SHARING,
         {"pool: MIG profile", "pool: key of another mode", "pool: unknown key of sharing"} | _NO_SHARING,

@@ -33,20 +33,18 @@ def told(cloud: str, *faults: Fault) -> list[Problem]:
 
 
 @cache
-def alone(cloud: str, fault: Fault) -> frozenset[tuple[str, str, str]]:
-    return frozenset(_said(told(cloud, fault)))
-
-
-def _said(problems: Sequence[Problem]) -> list[tuple[str, str, str]]:
-    return [(problem.key, problem.what, problem.fix) for problem in problems]
+def alone(cloud: str, fault: Fault) -> tuple[Problem, ...]:
+    return tuple(told(cloud, fault))
 
 
 def judge(cloud: str, faults: Sequence[Fault]) -> list[str]:
     """Return what is told and should not be, or the other way round."""
-    said, later = _said(told(cloud, *faults)), hidden(faults)
-    may = {each for fault in faults for each in alone(cloud, fault)}
-    must = {each for fault in faults if fault.name not in later for each in alone(cloud, fault)}
-    wrong = [f"not told: {each}" for each in must - {*said}] + [f"told besides: {each}" for each in {*said} - may]
+    said, later = told(cloud, *faults), hidden(faults)
+    may = [each for fault in faults for each in alone(cloud, fault)]
+    must = [each for fault in faults if fault.name not in later for each in alone(cloud, fault)]
+    # Beside others the words may be those that hold in any case.
+    wrong = [f"not told: {each}" for each in must if not {*said}.intersection(each.forms())]
+    wrong += [f"told besides: {each}" for each in said if not any(each in one.forms() for one in may)]
     return wrong + [f"told twice: {each}" for each in {*said} if said.count(each) > 1]
 
 
