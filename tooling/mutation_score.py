@@ -56,7 +56,6 @@ RULES_AND_READERS = (
     "gpupools/read/*.py",
     "providers/gpupools/providers/aws/user_data.py",
     "providers/gpupools/providers/aws/bottlerocket.py",
-    "providers/gpupools/providers/aws/kubelet.py",
     "providers/gpupools/providers/aws/nodeadm.py",
     "providers/gpupools/providers/aws/rancher.py",
     "providers/gpupools/providers/aws/cloudformation.py",

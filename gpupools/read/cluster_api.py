@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from gpupools.base.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect, Taint
 from gpupools.planned.node_objects import Bootstrap, MachineKind
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, MissingTaint, PoolFacts, Reference
+from gpupools.read import kubelet
 from gpupools.read.inputs import (
     Hardening,
     Machines,
@@ -158,7 +159,6 @@ def _machines(
 
 # --- what makes a node of a machine -----------------------------------------------------------------------------------
 
-REGISTER = "register-with-taints"
 _TOKEN = re.compile(r"kubernetes:(?P<group>[^:/]+)/[^:/]+:(?P<kind>[A-Za-z0-9]+)")
 
 
@@ -216,7 +216,7 @@ def _kubeadm(spec: Mapping[str, Any], path: str) -> PoolFacts:
     if registration is UNKNOWN:
         read.unknown.append(path)
     elif argument is None:
-        read.objects(at(registration, "taints"), f"{path}.taints", KUBERNETES_EFFECTS)
+        kubelet.configured(at(registration, "taints"), f"{path}.taints", read)
     else:
         return registered(argument, f"{path}.kubeletExtraArgs")
     return taints_alone(read, f"{path}.taints", as_object(GPU_TAINT, KUBERNETES_EFFECTS))
@@ -238,8 +238,8 @@ _BOOTSTRAPS: Mapping[str, Bootstrap] = {
 def kubelet_argument(given: Any) -> Any:
     """Return what registers taints: of a map, or since v1beta2 of the kubeadm provider of a list of name and value."""
     if given is UNKNOWN or isinstance(given, Mapping):
-        return at(given, REGISTER)
-    named = [one for _, one in items(given, "", []) if at(one, "name") == REGISTER]
+        return at(given, kubelet.FLAG)
+    named = [one for _, one in items(given, "", []) if at(one, "name") == kubelet.FLAG]
     return at(named[-1], "value") if named else None
 
 
@@ -252,12 +252,11 @@ def registered(argument: Any, path: str, before: TaintsRead | None = None) -> Po
         before: Taints that it may leave as they are, while it is not known yet.
     """
     read = before or TaintsRead()
-    where = f"{path}.{REGISTER}"
+    where = f"{path}.{kubelet.FLAG}"
     if argument is UNKNOWN or "$" in text(argument) or "{{" in text(argument):
         read.unknown.append(where)
     else:
-        for one in filter(None, text(argument).split(",")):
-            read.line(one, where)
+        kubelet.read_list(text(argument), where, read)
     return taints_alone(read, where, MissingTaint(f'"{GPU_TAINT}"'))
 
 

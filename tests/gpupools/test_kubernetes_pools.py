@@ -772,11 +772,14 @@ def test_an_object_says_its_kind_itself_and_its_token_otherwise() -> None:
     assert read_kubernetes_pools("kubernetes:karpenter.sh/v1:NodePool", UNKNOWN, clouds()) == ()  # type: ignore[arg-type]
 
 
+STARTS = {"key": "node.cilium.io/agent-not-ready", "effect": "NoExecute"}
+
+
 def test_machines_with_their_bootstrap_leave_nothing_to_ask() -> None:
     spec = {"template": {"spec": {"instanceType": "g5.xlarge"}}}
     (machines,) = read({"apiVersion": CLUSTER_API, "kind": "AWSMachineTemplate", "spec": spec})
     token = "kubernetes:bootstrap.cluster.x-k8s.io/v1beta1:KubeadmConfig"
-    registration = {"joinConfiguration": {"nodeRegistration": {"taints": [TAINT, {"key": "b", "effect": "x"}]}}}
+    registration = {"joinConfiguration": {"nodeRegistration": {"taints": [TAINT, STARTS]}}}
     config = read_bootstrap(token, {"spec": registration}, clouds())
     owner = read_owner("kubernetes:cluster.x-k8s.io/v1beta1:Machine", {"spec": {**JOINS, "taints": []}})
     assert owner is not None

@@ -155,12 +155,34 @@ def _text(taint: Any) -> str:
     """Return the hard effect of `key=value:Effect`, or nothing; something for an unknown one."""
     if not isinstance(taint, str) or taint == UNKNOWN:
         return MAYBE if taint == UNKNOWN else ""
+    key, effect = _named(taint)
+    return effect if _spelled(taint) and key not in START_UP and effect in PLAIN else ""
+
+
+def _named(taint: str) -> tuple[str, str]:
+    said, _, effect = taint.rpartition(":")
+    return said.partition("=")[0], effect
+
+
+def _spelled(taint: str) -> bool:
+    """Say whether `key=value:Effect` is a taint at all, whatever it does."""
     said, colon, effect = taint.rpartition(":")
     key, _, value = said.partition("=")
     name = key.split("/")[-1]
     prefix = key[: -len(name) - 1] if "/" in key else "x"
-    good = bool(colon) and key not in START_UP and _word(name) and key.count("/") < 2 and (not value or _word(value))
-    return effect if good and effect in PLAIN and re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", prefix) else ""
+    good = bool(colon) and _word(name) and key.count("/") < 2 and (not value or _word(value))
+    known = effect in ("NoSchedule", "PreferNoSchedule", "NoExecute")
+    return good and known and re.fullmatch(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?", prefix) is not None
+
+
+def _flag(given: str) -> list[str]:
+    """Return the hard effects of the kubelet's list; it does not start with one that is wrong, or there twice."""
+    each = [one for one in given.split(",") if not one.endswith("-")] if given else []
+    known = [one for one in each if "$" not in one]
+    named = [_named(one) for one in known]
+    if len(set(named)) < len(named) or not all(map(_spelled, known)):
+        known = []
+    return [MAYBE for one in each if "$" in one] + [effect for one in known if (effect := _text(one))]
 
 
 def _word(text: str) -> bool:
@@ -214,9 +236,7 @@ def _launch_template(given: Mapping[str, Any]) -> str:
         return PASS
     taints: list[str] = []
     for line in lines:
-        flag = line.partition("--register-with-taints=")[2].partition("'")[0]
-        for one in flag.split(",") if flag else []:
-            taints += [MAYBE] if "$" in one else [effect] if (effect := _text(one)) else []
+        taints += _flag(line.partition("--register-with-taints=")[2].partition("'")[0])
     return _verdict(evidence, taints)
 
 

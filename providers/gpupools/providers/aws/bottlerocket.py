@@ -14,8 +14,8 @@ from typing import Any
 
 from gpupools.base.errors import shown
 from gpupools.planned.pool_facts import UNKNOWN, SharingFacts
-from gpupools.providers.aws import kubelet
 from gpupools.providers.aws.boot import BOTTLEROCKET_SHARING
+from gpupools.read import kubelet
 from gpupools.read.inputs import TaintsRead, at, flag, is_list, mapping, number, string_map, text
 
 _MOST_DOTS = 200  # in a line of TOML: tomllib needs the square of a key's parts

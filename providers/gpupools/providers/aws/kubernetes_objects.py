@@ -17,7 +17,8 @@ from gpupools.planned.node_objects import HeldKinds, HeldPool, MachineKind
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers.aws.eksctl import read_cluster_config
 from gpupools.providers.aws.karpenter import KARPENTER
-from gpupools.read.cluster_api import INFRASTRUCTURE, REGISTER, TEMPLATE, kubelet_argument, registered, taints_alone
+from gpupools.read import kubelet
+from gpupools.read.cluster_api import INFRASTRUCTURE, TEMPLATE, kubelet_argument, registered, taints_alone
 from gpupools.read.embedded_pools import CROSSPLANE, TERRAFORM, upbound
 from gpupools.read.inputs import TaintsRead, as_object, at, is_list
 
@@ -99,17 +100,18 @@ def _nodeadm(spec: Mapping[str, Any], path: str) -> PoolFacts:
     """Read a NodeadmConfig; the kubelet's flags win over its configuration."""
     flags = at(spec, "kubelet.flags")
     listed = flags if is_list(flags) else []
-    arguments: list[Any] = [one for one in listed if isinstance(one, str) and one.startswith(f"--{REGISTER}=")]
     where = f"{path}.kubelet.config.registerWithTaints"
     read = TaintsRead()
-    if not arguments:
-        read.objects(at(spec, "kubelet.config.registerWithTaints"), where, KUBERNETES_EFFECTS)
+    argument: Any = kubelet.last(kubelet.FLAG, kubelet.words(one for one in listed if isinstance(one, str)))
+    if argument is None:
+        config = at(spec, "kubelet.config")
+        taints = kubelet.of_drop_in(config) if isinstance(config, Mapping) else config
+        kubelet.configured(taints, where, read)
     if flags is UNKNOWN or UNKNOWN in listed:
-        arguments.append(UNKNOWN)
-    if not arguments:
+        argument = UNKNOWN
+    if argument is None:
         return taints_alone(read, where, as_object(GPU_TAINT, KUBERNETES_EFFECTS))
-    last = arguments[-1]
-    return registered(last if last is UNKNOWN else last.partition("=")[2], f"{path}.kubelet.flags", read)
+    return registered(argument, f"{path}.kubelet.flags", read)
 
 
 OBJECTS = KubernetesObjects(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpupools.providers.aws import kubelet
+from gpupools.read import kubelet
 from gpupools.read.inputs import is_list
 
 CONFIG = re.compile(r"(?P<product>.*/rancher/(?:k3s|rke2|rancherd))/config\.yaml(?:\.d/(?P<name>[^/]+\.ya?ml))?", re.I)

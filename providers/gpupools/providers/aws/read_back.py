@@ -29,7 +29,7 @@ from gpupools.planned.pool_facts import (
     Reference,
     SoftwareHints,
 )
-from gpupools.providers.aws import bottlerocket, cloudformation, kubelet
+from gpupools.providers.aws import bottlerocket, cloudformation
 from gpupools.providers.aws.by_hand import customised, group_customised, overridden
 from gpupools.providers.aws.kubernetes_objects import OBJECTS
 from gpupools.providers.aws.machines import INSTANCE_TYPES
@@ -37,6 +37,7 @@ from gpupools.providers.aws.user_data import (
     UserData,
     read_user_data,
 )
+from gpupools.read import kubelet
 from gpupools.read.inputs import (
     Hardening,
     Machines,
@@ -735,6 +736,7 @@ def _eks_settings(data: Mapping[str, Any], prefix: str) -> tuple[UserData, Taint
         told = read_user_data(text(at(one, "content")), where)
         read.taints += told.taints
         read.unknown += told.unknown
+        read.not_counted += told.not_counted
     settings = data.get("bottlerocketSettings")
     if settings is UNKNOWN:
         read.unknown.append(f"{prefix}bottlerocketSettings")

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from gpupools.base.errors import Rejected
 from gpupools.base.taints import Taint, repels_cpu_pods
 from gpupools.planned.pool_facts import SharingFacts
-from gpupools.providers.aws import bottlerocket, kubelet, nodeadm, rancher
+from gpupools.providers.aws import bottlerocket, nodeadm, rancher
 from gpupools.providers.aws.cloud_init import (
     MOST_UNPACKED,
     Written,
@@ -43,6 +43,7 @@ from gpupools.providers.aws.decoding import (
 )
 from gpupools.providers.aws.fetched import OF_LOGIN, may_make_a_node
 from gpupools.providers.aws.joining import joining, starts_kubelet
+from gpupools.read import kubelet
 from gpupools.read.inputs import TaintsRead, at, is_list, string_map, text
 from gpupools.read.packed import applies_packed, packed_inside, unpacked
 
@@ -444,16 +445,13 @@ class _Reading:
     def _kubeadm(self, registration: Any) -> None:
         """Read how kubeadm registers a node: https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/."""
         self.found.joins = self.found.self_managed = True
-        given = at(registration, "kubeletExtraArgs")
-        named = [at(given, kubelet.FLAG)]
-        if is_list(given):  # since v1beta4 a list of name and value
-            named = [at(one, "value") for one in given if at(one, "name") == kubelet.FLAG]
-        if named and named[-1] is not None:  # it goes over the taints
-            self.flag_counts = True
-            where = f"{self.path} nodeRegistration.kubeletExtraArgs"
-            kubelet.read_list(text(named[-1]), where, self.flagged, late=self.path)
+        extra = kubelet.last(kubelet.FLAG, kubelet.of_kubeadm(at(registration, "kubeletExtraArgs")))
+        if extra is None:
+            kubelet.configured(at(registration, "taints"), f"{self.path} nodeRegistration.taints", self.flagged)
             return
-        kubelet.configured(at(registration, "taints"), f"{self.path} nodeRegistration.taints", self.flagged)
+        self.flag_counts = True  # it goes over the taints
+        where = f"{self.path} nodeRegistration.kubeletExtraArgs"
+        kubelet.read_list(extra, where, self.flagged, late=self.path)
 
     def _lines(self, taints: list[str], where: str) -> None:
         for one in filter(None, taints):

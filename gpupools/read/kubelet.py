@@ -13,7 +13,8 @@ from typing import Any
 
 from gpupools.base.errors import shown
 from gpupools.base.taints import KUBERNETES_EFFECTS, LABEL_VALUE, QUALIFIED_NAME, parse_taint
-from gpupools.read.inputs import TaintsRead, is_list
+from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.read.inputs import TaintsRead, at, is_list
 
 FLAG = "register-with-taints"
 DROP_INS = "config-dir"
@@ -53,6 +54,14 @@ def last(flag: str, arguments: Iterable[str]) -> str | None:
         if name.startswith("--") and name[2:].replace("_", "-") == flag:
             found, waiting = (value, False) if equals else (found, True)
     return found
+
+
+def of_kubeadm(given: Any) -> list[str]:
+    """Return `kubeletExtraArgs`, a map or since v1beta4 a list of name and value, as kubeadm sorts them."""
+    pairs: Iterable[tuple[Any, Any]] = given.items() if isinstance(given, Mapping) else ()
+    if isinstance(given, list):
+        pairs = [(one.get("name"), one.get("value")) for one in given if isinstance(one, Mapping)]
+    return sorted(f"--{name}={'' if value is None else value}" for name, value in pairs)
 
 
 def read_list(value: str, where: str, read: TaintsRead, late: str = "") -> None:
@@ -100,13 +109,14 @@ def configured(value: Any, where: str, read: TaintsRead) -> None:
     trial = TaintsRead()
     trial.objects(value, where, KUBERNETES_EFFECTS)
     seen: set[tuple[str, str]] = set()
-    wrong = value is not None and not is_list(value)
+    wrong = value is not None and value is not UNKNOWN and not is_list(value)
     for number, one in enumerate(value if is_list(value) else ()):
         fault = _fault(one)
-        if not fault and (one["key"], one["effect"]) in seen:
-            fault = f"{one['key']} with {one['effect']} stands there twice, which Kubernetes refuses"
+        name = (str(at(one, "key")), str(at(one, "effect")))
+        if not fault and name in seen:
+            fault = f"{name[0]} with {name[1]} stands there twice, which Kubernetes refuses"
         if not fault:
-            seen.add((one["key"], one["effect"]))
+            seen.add(name)
             continue
         wrong = True
         if not any(note.startswith(f"{where}[{number}]:") for note in trial.not_counted):
@@ -139,6 +149,8 @@ def _fault(one: Any) -> str:
     if not isinstance(one, Mapping):
         return f"{shown(one)} is no taint"
     key, value, effect = one.get("key"), one.get("value"), one.get("effect")
+    if UNKNOWN in (key, value, effect):
+        return ""
     if not isinstance(effect, str) or effect not in KUBERNETES_EFFECTS:
         return f"effect {shown(effect)} is none"
     if not isinstance(key, str) or not QUALIFIED_NAME.fullmatch(key):
