@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
@@ -22,7 +22,7 @@ from gpupools.base.progress import progress
 from gpupools.base.screen import columns
 from gpupools.environment.check import CheckedFile, check_stack_file, locate
 from gpupools.environment.repository import is_read, project_file, read_project
-from gpupools.environment.stack import planned
+from gpupools.environment.stack import StackPlan, planned
 from gpupools.environment.stackfile import NAMESPACE, stack_name
 from gpupools.environment.told import tell_located
 from gpupools.preview.printed import PolicyVerdict, Report, Violation, no_report
@@ -143,12 +143,13 @@ def preview_file(
         starting = other.submit(process.__enter__)
         try:
             with planned(checked.plan, checked.file.config, clouds(), checked.file.others):
-                preview: Preview = preview_program(program, checked.file.stack, project, config)
+                own = program == PROGRAM
+                preview: Preview = preview_program(program, checked.file.stack, project, config, at_once=own)
             notes = [*not_compared(checked.plan.stack.clusters), *filter(None, [checked.file.note])]
             preview = replace(
                 preview,
                 messages=[*preview.messages, *(f"warning: {note}" for note in notes)],
-                resources=_by_cluster(preview.resources, list(checked.plan.stack.clusters)),
+                resources=in_file_order(preview.resources, checked.plan),
             )
             problems = list(preview.problems)
             try:
@@ -161,19 +162,24 @@ def preview_file(
     return Report(str(checked.file.path), checked.plan.pools, preview, verdicts, tuple(problems), checked.plan.runtimes)
 
 
-def _by_cluster(resources: Iterable[DeclaredResource], clusters: Sequence[str]) -> list[DeclaredResource]:
-    """Order what stands beside each other by cluster, as in the file, providers first.
+def in_file_order(resources: Iterable[DeclaredResource], plan: StackPlan) -> list[DeclaredResource]:
+    """Order what stands beside each other: providers, then by cluster its pools, its software, and pools that wait.
 
-    Resources that wait for another's value arrive later, in an order that tells a reader nothing.
+    Clusters and pools stand as in the file, and a cluster's providers by type. The order in which the SDK registers
+    them, as what they wait for comes, tells a reader nothing.
     """
-    ranks: dict[str, tuple[int, int]] = {}
+    clusters = list(plan.stack.clusters)
+    pools = {f"{each.cluster}-{each.name}": place for place, each in enumerate(plan.pools)}
+    ranks: dict[str, tuple[int, int, int, int, str]] = {}
 
-    def rank(resource: DeclaredResource) -> tuple[int, int]:
+    def rank(resource: DeclaredResource) -> tuple[int, int, int, int, str]:
         if resource.parent in ranks:
             return ranks[str(resource.parent)]
         named = [key for key in clusters if resource.name == key or resource.name.startswith(f"{key}-")]
         place = clusters.index(max(named, key=len)) if named else -1
-        return (int(bool(named) and not resource.type.startswith("pulumi:providers:")), place)
+        provides = not named or resource.type.startswith("pulumi:providers:")
+        waits = "dependsOn" in resource.options
+        return (int(not provides), place, int(waits), pools.get(resource.name, len(pools)), resource.type)
 
     found = list(resources)
     for each in found:  # parents come first

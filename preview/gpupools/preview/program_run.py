@@ -29,6 +29,7 @@ from pulumi.runtime.settings import SETTINGS
 
 from gpupools.asked.spec import Late
 from gpupools.base.errors import Problem
+from gpupools.preview.at_once import registering_at_once
 from gpupools.preview.lighter_sdk import without_what_only_an_engine_reads
 from gpupools.preview.monitor import DeclaredResource, Refused, StrictMonitor
 from gpupools.preview.sdk_schema import UNKNOWN
@@ -57,7 +58,13 @@ class Preview:
 
 
 def preview_program(
-    program: Path, stack: str, project: str, config: Mapping[str, Any], earlier: Mapping[str, Any] | None = None
+    program: Path,
+    stack: str,
+    project: str,
+    config: Mapping[str, Any],
+    earlier: Mapping[str, Any] | None = None,
+    *,
+    at_once: bool = False,
 ) -> Preview:
     """Run a program as `pulumi preview` does, without engine, providers or network.
 
@@ -69,6 +76,8 @@ def preview_program(
             JSON text, as the engine does. A `Late` value (a secret, which stays encrypted here) is unknown to the
             program, and its key is marked secret.
         earlier: What the stack's last update left, for a program that asks; None when nobody knows.
+        at_once: Whether each resource may be registered in the line that declares it, which is faster, and the same
+            for a program that changes nothing it gave to a resource or to `apply` later.
 
     Returns:
         What was declared, and every problem; an exception of the program is a problem too.
@@ -80,7 +89,7 @@ def preview_program(
 
     def run() -> None:
         pulumi.runtime.set_all_config(texts, secret)
-        running = _run(program, stack, project, monitor, log)
+        running = _run(program, stack, project, monitor, log, at_once)
         try:
             asyncio.run(running)
         finally:
@@ -114,7 +123,7 @@ def preview_program(
     )
 
 
-async def _run(program: Path, stack: str, project: str, monitor: StrictMonitor, log: "_Log") -> None:
+async def _run(program: Path, stack: str, project: str, monitor: StrictMonitor, log: "_Log", at_once: bool) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(_Inline())
     # A program that stops half-way leaves futures nobody asks for; its first error is reported, not those.
@@ -129,7 +138,8 @@ async def _run(program: Path, stack: str, project: str, monitor: StrictMonitor, 
     SETTINGS.root_directory = str(program.parent.parent)
     runtime.settings.ROOT.set(None)
     entry = str(program.parent if program.name == "__main__.py" else program)
-    await runtime.run_in_stack(lambda: _only_run(entry))
+    with registering_at_once() if at_once else contextlib.nullcontext():
+        await runtime.run_in_stack(lambda: _only_run(entry))
 
 
 _NO_STACK: Any = object()
@@ -287,7 +297,12 @@ def _line(error: BaseException, program: Path) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         return f" at {error.filename}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
-    installed = (str(Path(pulumi.__file__).parent.parent), str(Path(os.__file__).parent), "<", __file__)
+    installed = (
+        str(Path(pulumi.__file__).parent.parent),
+        str(Path(os.__file__).parent),
+        "<",
+        str(Path(__file__).parent),
+    )
     inside = [frame for frame in frames if Path(frame.filename).is_relative_to(program.parent)]
     own = inside or [frame for frame in frames if not frame.filename.startswith(installed)]
     if not own:

@@ -212,16 +212,14 @@ def _check(value: Any, expected: Any, at: Path) -> Iterator[InputProblem]:
     if bare is None or bare == UNKNOWN:
         return
     hidden = bare is not value
-    written = "a secret" if hidden else _written(bare)
-    members = _members(expected)
-    if any(member is Any for member in members):
+    members, enums, others = _kinds(expected)
+    if Any in members:
         return
-    enums = [member for member in members if _is_enum(member)]
-    others = [member for member in members if not _is_enum(member)]
     if enums:
         allowed = [item.value for member in enums for item in member]
         if _among(bare, allowed):
             return
+        written = _told(value, bare)
         fix = nearest("" if hidden else bare, map(str, allowed), most=20)
         if not any(_has_shape(bare, member) for member in others):
             yield InputProblem(at, f"got {written}", fix)
@@ -230,10 +228,11 @@ def _check(value: Any, expected: Any, at: Path) -> Iterator[InputProblem]:
         yield InputProblem(at, what, fix, advisory=True)
     alike = [member for member in others if _has_shape(bare, member)]
     if not alike:
-        yield InputProblem(at, f"got {written}", _cure(None if hidden else bare, members))
+        yield InputProblem(at, f"got {_told(value, bare)}", _cure(None if hidden else bare, members))
         return
     # Of several objects that could be meant, the one with the fewest complaints is.
-    yield from min((list(_check_inside(bare, member, at)) for member in alike), key=len)
+    if isinstance(bare, list | Mapping):
+        yield from min((list(_check_inside(bare, member, at)) for member in alike), key=len)
 
 
 def _check_inside(value: Any, member: Any, at: Path) -> Iterator[InputProblem]:
@@ -293,6 +292,11 @@ def _described(member: Any) -> str:
     return "a map" if origin in (dict, Mapping) else f"a {getattr(member, '__name__', member)}"
 
 
+def _told(value: Any, bare: Any) -> str:
+    """Return how a problem names a value, which may be a secret."""
+    return _written(bare) if bare is value else "a secret"
+
+
 def _written(value: Any) -> str:
     if isinstance(value, Mapping) and SIGNATURE in value:
         return "a resource" if value[SIGNATURE] == RESOURCE else "an asset or archive"
@@ -306,6 +310,14 @@ def _among(value: Any, allowed: Iterable[Any]) -> bool:
 
 def _is_enum(member: Any) -> bool:
     return inspect.isclass(member) and issubclass(member, enum.Enum)
+
+
+@functools.cache
+def _kinds(expected: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
+    """Return what a value can be: all of it, what of it is enums, and the rest."""
+    members = _members(expected)
+    enums = tuple(member for member in members if _is_enum(member))
+    return members, enums, tuple(member for member in members if member not in enums)
 
 
 @functools.cache
