@@ -31,6 +31,7 @@ TOKENS = {
     "aws_launch_configuration": "aws:ec2/launchConfiguration:LaunchConfiguration",
     "aws_launch_template": "aws:ec2/launchTemplate:LaunchTemplate",
     "aws_spot_fleet_request": "aws:ec2/spotFleetRequest:SpotFleetRequest",
+    "aws_spot_instance_request": "aws:ec2/spotInstanceRequest:SpotInstanceRequest",
     "google_compute_instance": "gcp:compute/instance:Instance",
     "google_compute_instance_group_manager": "gcp:compute/instanceGroupManager:InstanceGroupManager",
     "google_compute_instance_template": "gcp:compute/instanceTemplate:InstanceTemplate",

@@ -269,15 +269,25 @@ def test_the_finding_says_what_to_write_where(kind: str, spec: Any, where: str, 
 
 
 def test_taints_that_do_not_keep_pods_off_are_shown(judge: Judge) -> None:
+    starts = {"key": "node.cilium.io/agent-not-ready", "effect": "NoExecute"}
     (found,) = [
         one
-        for one in judged(
-            judge, machine(), deployment(), kubeadm({"taints": [SOFT, {"key": "a", "effect": "no"}]})
-        ).found
+        for one in judged(judge, machine(), deployment(), kubeadm({"taints": [SOFT, starts]})).found
         if one.rule.name == RULE
     ]
 
     assert "nodeRegistration.taints: nvidia.com/gpu:PreferNoSchedule;" in found.message
+    assert "nodeRegistration.taints[1]: node.cilium.io/agent-not-ready is removed" in found.message
+
+
+def test_a_kubelet_starts_with_no_list_of_which_one_is_wrong(judge: Judge) -> None:
+    hard = {"key": "nvidia.com/gpu", "effect": "NoSchedule"}
+    (found,) = [
+        one
+        for one in judged(judge, machine(), deployment(), kubeadm({"taints": [hard, {**hard, "effect": "no"}]})).found
+        if one.rule.name == RULE
+    ]
+
     assert "nodeRegistration.taints[1]: effect 'no'" in found.message
 
 
