@@ -616,12 +616,17 @@ def _kinds_read() -> str:
 
 _ANSWERS = {
     "nodes": "may bring nodes: a violation, cannot be verified",
-    "topology": "a violation where it has a topology, cannot be verified",
     "resources": "a violation where it applies what is not in the same file",
     "elsewhere": "advice; a violation where it names GPUs or a node pool",
     "holds": "nothing; a violation where it names GPUs or a node pool",
     "none": "nothing: brings no nodes",
 }
+
+
+def _answer(answer: str) -> str:
+    if not answer.startswith("where "):
+        return _ANSWERS[answer]
+    return f"a violation where it has `{answer.removeprefix('where ').partition('|')[0]}`, cannot be verified"
 
 
 def _commands() -> str:
@@ -645,7 +650,7 @@ def _calls() -> str:
 
 def _kinds_not_read() -> str:
     rows = [
-        (f"`{row.kind.removeprefix('kubernetes:')}`", _ANSWERS[row.answer], row.why, row.as_of, _linked(row.source))
+        (f"`{row.kind.removeprefix('kubernetes:')}`", _answer(row.answer), row.why, row.as_of, _linked(row.source))
         for row in kind_rows()
     ]
     return _table(("Kind", "What is said", "Why", "As of", ""), rows)

@@ -13,6 +13,7 @@ from gpupools.policies.script_commands import (
     COMMAND,
     ELSEWHERE,
     ENVIRONMENTS,
+    GPU_KEY,
     HERE,
     command_line,
     cuts_taints,
@@ -33,9 +34,9 @@ _CHARACTERS_PER_VALUE = 25
 # As clouds write machines: `p5.48xlarge`, `a2-highgpu-1g`, `Standard_NC24ads_A100_v4`. Other texts are not asked for.
 _NAMED = re.compile(r"(?:[a-z]{1,4}\d[\w-]*[.-]|(?:standard_)?n[cdgv]+\d+|standard_)[\w.-]*", re.IGNORECASE)
 _LONGEST_NAME = 60
-MACHINE, POOL_TEXT, CLUSTER = "machine", "pool", "cluster"
+MACHINE, POOL_TEXT, CLUSTER, JOINED = "machine", "pool", "cluster", "joined"
 BRINGS = frozenset({MACHINE, POOL_TEXT, COMMAND})
-_OF_PATCHES = frozenset({"op", "taints", "manifest"})
+_OF_PATCHES = frozenset({"op", "taints", "manifest", "object-templates-raw"})
 APPLIES = frozenset({ELSEWHERE, HERE})
 _NOT_APPLIED = frozenset({"metadata", "status"})
 
@@ -83,7 +84,7 @@ def evidence_in(
             kind = value.get("kind")
             made = not _MADE_BY.isdisjoint(value) or ("name" not in value and _are_in_values(trail))
             if trail and isinstance(kind, str) and kind in _brings() and "apiVersion" in value and made:
-                if judged and at(value, "spec.template.spec") and _is_kept_free(value):
+                if judged and at(value, "spec.template.spec") and _is_kept_free(holders.placeholders(value)):
                     continue
                 yield POOL_TEXT, f"holds {one_of(kind)} at {_path(trail)}"
             if machines and isinstance(value.get("requirements"), list) and _asks_for_gpus(value):
@@ -101,6 +102,9 @@ def evidence_in(
             if not ENVIRONMENTS.isdisjoint(value):
                 rows = run_with_environment(value)
                 yield from ((row.answer, f"{said} at {_path(trail)}") for row, said in rows)
+            if "method" in value and (address := value.get("uri") or value.get("url")):  # of workflows, as HTTP has it
+                sent = f"{value['method']} {address}"
+                yield from ((row.answer, f"{said} at {_path(trail)}") for row, said in run(sent))
             if "Api" in value and "Service" in value:  # a step of AWS Systems Manager's
                 step = f"Service: {value['Service']}, Api: {value['Api']}"
                 yield from ((row.answer, f"{said} at {_path(trail)}") for row, said in run(step))
@@ -191,6 +195,18 @@ def _takes_off(value: Mapping[str, Any]) -> str:
     if text(value.get("complianceType")).casefold() == "mustnothave" and at(value, "objectDefinition.spec"):
         held = text(at(value, "objectDefinition.kind"))
         return f"takes off what {one_of(held)} has" if held in {"Node", *pool_kinds()} else ""
+    if text(value.get("complianceType")).casefold() == "mustonlyhave" and at(value, "objectDefinition.kind") == "Node":
+        spec = mapping(at(value, "objectDefinition.spec"))
+        return "takes off what a Node has" if "taints" in spec and not spec["taints"] else ""
+    if text(value.get("location")).startswith("spec.taints") and "applyTo" in value:
+        # https://open-policy-agent.github.io/gatekeeper/website/docs/mutation/
+        kinds = {
+            text(kind) for _, each in items(value["applyTo"], "", []) for _, kind in items(at(each, "kinds"), "", [])
+        }
+        prunes = at(value, "parameters.operation") == "prune"
+        assigned = at(value, "parameters.assign")
+        cuts = prunes or (assigned is not None and not GPU_KEY.search(str(assigned)))
+        return "takes taints off nodes" if cuts and kinds & {"Node", "*"} else ""
     return ""
 
 
@@ -299,6 +315,7 @@ def _written(value: str, judged: bool, of_cloud: bool) -> Iterator[tuple[str, st
             yield COMMAND, "calls eks:createNodegroup"
         if of_cloud and _JOINS_BY.search(said := _COMMENT.sub("", whole.text)) and not _KEEPS_FREE.search(said):
             yield CLUSTER, "makes it a node of a cluster"
+            yield JOINED, "it makes a machine a node of a cluster"
         found = [(row.answer, said) for row, said in run(whole.text)]
         yield from found
         for one in (whole, *packed_inside(whole.text)):

@@ -7,7 +7,8 @@ source and the date of the row; the first row that fits counts:
 - `nodes`: may bring nodes and is not read, so it is never taken for fine.
 - `holds`: brings no nodes, unless what it holds names GPUs or a node pool.
 - `elsewhere`: applies what lies elsewhere. That is advice, unless the object itself names GPUs or a node pool.
-- `topology`, `resources`: a Cluster of Cluster API and a ClusterResourceSet, where what they hold decides.
+- `where <path>|…`: may bring nodes where one of these inputs is given.
+- `resources`: a ClusterResourceSet, where what it names decides.
 """
 
 import csv

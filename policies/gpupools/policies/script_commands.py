@@ -112,7 +112,7 @@ _EDITS = (  # what stands before `taints`, in this order, and what stands after
     ((), (r"/api/v1/nodes/", r"(?:-X\s*|--request[ =])(?:PATCH|PUT)\b")),
 )
 _EDITED = tuple(tuple(tuple(re.compile(one, re.IGNORECASE) for one in side) for side in sides) for sides in _EDITS)
-_KEPT = re.compile(r"(?:nvidia|amd)\.com/gpu")
+GPU_KEY = re.compile(r"(?:nvidia|amd)\.com/gpu")
 _CUT = re.compile(r"\b(?:remove|delete|del|null)\b|taints[\"'\\]*\s*:\s*\[\s*\]")
 _WRITES = re.compile(r"\b(?:POST|PUT|PATCH|post|put|patch)\b|(?<!\w)(?:-d|--data[\w-]*)\b")
 
@@ -331,7 +331,7 @@ def _edits_taints(text: str) -> bool:
             given[found.start() : found.start() + _AROUND],
         )
         edits = any(_in_turn(before, first) and _in_turn(after, then) for first, then in _EDITED)
-        if edits and (not _KEPT.search(after) or _CUT.search(before[-100:] + after)):
+        if edits and (not GPU_KEY.search(after) or _CUT.search(before[-100:] + after)):
             return True
     return False
 
@@ -348,9 +348,12 @@ def cuts_taints(given: Mapping[str, Any], path: str) -> bool:
     operation = given.get("op")
     aim = given.get("from" if operation == "move" else "path")
     if operation in ("remove", "replace", "move") and isinstance(aim, str) and _TAINTS_AT.match(aim):
-        return operation != "replace" or not _KEPT.search(str(given.get("value")))
+        return operation != "replace" or not GPU_KEY.search(str(given.get("value")))
     if "taints" in given and given["taints"] in (None, []):
         return "patch" in path.casefold()
+    raw = given.get("object-templates-raw")  # of Open Cluster Management
+    if isinstance(raw, str) and "mustonlyhave" in raw.casefold() and _NODE_CUT.search(raw):
+        return True
     manifest = given.get("manifest")
     return (
         given.get("action") in ("patch", "replace") and isinstance(manifest, str) and bool(_NODE_CUT.search(manifest))

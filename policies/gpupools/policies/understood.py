@@ -11,7 +11,7 @@ from typing import Any
 from gpupools.base.errors import shown
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import chart_name
-from gpupools.policies.evidence import APPLIES, BRINGS, CLUSTER, KIND, MACHINE, POOL_TEXT, evidence_in, one_of
+from gpupools.policies.evidence import APPLIES, BRINGS, CLUSTER, JOINED, KIND, MACHINE, POOL_TEXT, evidence_in, one_of
 from gpupools.policies.kinds import (
     KUBERNETES,
     OF_POOLS,
@@ -25,9 +25,9 @@ from gpupools.policies.kinds import (
     row_of,
 )
 from gpupools.policies.open_charts import is_open, open_charts
-from gpupools.policies.script_commands import COMMAND, ELSEWHERE, cuts_taints
+from gpupools.policies.script_commands import COMMAND, ELSEWHERE, GPU_KEY, cuts_taints
 from gpupools.read import holders
-from gpupools.read.inputs import at, items, mapping, text
+from gpupools.read.inputs import at, is_list, items, mapping, text
 from gpupools.runtime.charts import OPERANDS
 
 
@@ -87,26 +87,49 @@ def unread(
     answer = row.answer if row else ""
     if answer == "none":
         return _runs(key, kind, row, inputs) if row else None
-    if answer == "topology" and not at(inputs, "spec.topology"):
+    given = [path for path in answer.removeprefix(_WHERE).split("|") if answer.startswith(_WHERE)]
+    if given and not any(_in_blocks(inputs, path) for path in given):
         return None
     if answer == "resources" and inputs.get("spec") is not UNKNOWN:
         return None  # `missing_resources` looks for them in the same file
     why, source = (row.why, row.source) if row else ("nobody here knows this kind", "")
-    if answer in ("nodes", "topology"):
+    if answer == "nodes" or given:
         return Unread(kind, why, nodes=True, source=source)
     named = names_nodes(key) if not row else ""
     of_cloud = not key.startswith("kubernetes:")
     chart = chart_name(text(inputs.get("chart"))) if key.startswith("kubernetes:helm.sh/") else ""
     # A chart of daemons alone names the machines that they run on, as workloads do.
     machines = chart not in _OF_DAEMONS
-    evidence = evidence_in(inputs, machines=machines, of_cloud=of_cloud, judged=bool(chart))
-    said = named or next((said for sort, said in evidence if sort in BRINGS), "")
+    brings = BRINGS if _names_machine(inputs) or not of_cloud else {*BRINGS, JOINED}
+    judged = bool(chart) or answer == "elsewhere"  # which apply what they hold as it is
+    evidence = evidence_in(inputs, machines=machines, of_cloud=of_cloud, judged=judged)
+    said = named or next((said for sort, said in evidence if sort in brings), "")
     if answer == "holds" and not said:
         open_ = inputs.get("values") is UNKNOWN
         beside = text(inputs.get("chart")).startswith((".", "/"))
         what = "values are not known yet" if open_ else "objects lie elsewhere"
         return Unread(kind, f"the chart {shown(chart)}, whose {what}", nodes=False) if open_ or beside else None
     return Unread(kind, f"{why}; it {said}" if said else why, nodes=bool(said), source=source)
+
+
+_WHERE = "where "
+
+
+def _in_blocks(value: Any, path: str) -> Any:
+    """Look up as `at` does, where Terraform has a list of one block for a map."""
+    for step in path.split("."):
+        value = at(value[0] if is_list(value) and value else value, step)
+    return value
+
+
+# Of machines of any cloud; what joins a cluster beside none of these does so on machines that are not told of.
+_OF_A_MACHINE = re.compile(
+    r"(?:instance|machine|vm|server)_?(?:type|size)|size|sku|plan|flavor\w*|\w*profile", re.IGNORECASE
+)
+
+
+def _names_machine(inputs: Mapping[str, Any]) -> bool:
+    return any(_OF_A_MACHINE.fullmatch(str(key)) for key in (*inputs, *mapping(inputs.get("properties"))))
 
 
 def overridden_set(type_token: str, inputs: Mapping[str, Any]) -> str | None:
@@ -152,6 +175,9 @@ def _cut(type_token: str, inputs: Mapping[str, Any]) -> str:
         )
         if soft or cuts_taints(mapping(inputs.get("spec")), "patch"):
             return "it takes taints off a node at spec.taints"
+    if type_token.endswith(":NodeReadinessRule") and GPU_KEY.search(str(at(inputs, "spec.taint.key"))):
+        # https://node-readiness-controller.sigs.k8s.io/
+        return "it takes the taint of GPUs off nodes that are ready"
     if type_token.startswith("kubernetes:karpenter.sh/") and type_token.endswith((":NodePool", ":Provisioner")):
         path = "spec.template.spec" if type_token.endswith(":NodePool") else "spec"
         given = mapping(at(inputs, path))
@@ -175,11 +201,7 @@ def _part(type_token: str, inputs: Mapping[str, Any]) -> str:
         return f"it changes part of {one_of(kind)} that is not in this resource" if patches else ""
     if not _OF_PATCH.fullmatch(type_token):
         return ""
-    named = [
-        one
-        for key in ("kind", "resource", "resource_type", "target.kind", "target[0].kind")
-        if (one := at(inputs, key))
-    ]
+    named = [one for key in ("kind", "resource", "resource_type", "target.kind") if (one := _in_blocks(inputs, key))]
     words = [re.split(r"[/.]", text(one))[0].casefold().removesuffix("s") for one in named]
     if UNKNOWN in named or not named or "" in words:
         return "which kind it changes a part of is not known here"
@@ -211,6 +233,8 @@ def _runs(key: str, kind: str, row: Row, inputs: Mapping[str, Any]) -> Unread | 
     if COMMAND in found or (POOL_TEXT in found and (in_kubernetes or found.keys() & APPLIES)):
         said = found.get(COMMAND) or found[POOL_TEXT]
         return Unread(kind, f"{row.why}, but it {said}", nodes=True, source=row.source)
+    if JOINED in found and MACHINE not in found and of_cloud and not _names_machine(inputs):
+        return Unread(kind, f"{row.why}, but {found[JOINED]}", nodes=True, source=row.source)
     if MACHINE in found:
         joins = found.get(CLUSTER, "")
         why = f"no type of node pools that is known here, but it {found[MACHINE]}{' and ' if joins else ''}{joins}"

@@ -213,6 +213,11 @@ PARTS: dict[str, tuple[Any, list[str]]] = {
     "a patch of a pool": (plan("kubernetes_patch", kind="NodePool", name="a", patch=CUT), OPEN),
     "a patch of a class": (plan("kubectl_patch", resource="ec2nodeclasses/a", patch="{}"), OPEN),
     "a patch of a kind not known": (plan("kubectl_patch", {"kind": True}, name="a"), OPEN),
+    "a patch of a block's target": (plan("kubernetes_patch", target=[{"kind": "NodePool"}], patch=CUT), OPEN),
+    "a patch of another block's target": (
+        plan("kubernetes_patch", target=[{"kind": "Deployment"}], patch="{}"),
+        NOTHING,
+    ),
     "a patch of something else": (plan("kubectl_patch", kind="Deployment", patch='{"spec": {"replicas": 2}}'), NOTHING),
     "a part without taints": (plan("kubectl_manifest", yaml_body=yaml.safe_dump(pool(taints=[]))), OPEN),
     "a part with another field": (plan("kubectl_manifest", yaml_body=yaml.safe_dump(pool(expireAfter="1h"))), NOTHING),

@@ -590,12 +590,18 @@ class _Inputs:
         if key == "Fn::If" and is_list(inner) and len(inner) == 3 and (holds := self.holds(inner[0])) is not None:
             return self.script(inner[1 if holds else 2])
         if key == "Fn::Join" and is_list(inner) and len(inner) == 2 and is_list(inner[1]):
-            parts = [one if isinstance(one, str) else self.of(one) for one in inner[1]]
+            parts = [self.script(one) if _is_text(one) else self.of(one) for one in inner[1]]
             return text(inner[0]).join(one if isinstance(one, str) else "${…}" for one in parts)
         return self.known.parameters.get(text(inner), UNKNOWN) if key == "Ref" else UNKNOWN
 
 
 _OF_TEXTS = frozenset({"Fn::Base64", "Fn::Join", "Fn::Sub"})
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) or (
+        isinstance(value, Mapping) and not value.keys().isdisjoint({*_OF_TEXTS, "Fn::If"})
+    )
 
 
 def _same(value: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 from gpupools.base.taints import KUBERNETES_EFFECTS
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts
+from gpupools.providers.aws.user_data import read_user_data
 from gpupools.read.inputs import Hardening, TaintsRead, at, flag, items, number, text
 from gpupools.read.node_groups import NodeGroup, read_group, told
 
@@ -51,7 +52,12 @@ def read_cluster_config(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[P
                         read.line(f"{name}={rest}" if isinstance(rest, str) else rest, f"{path}.taints.{name}")
             else:
                 read.objects(taints, f"{path}.taints", KUBERNETES_EFFECTS)
-            if "taint" in text(at(one, "overrideBootstrapCommand")):
+            command = text(at(one, "overrideBootstrapCommand"))
+            if "taint" not in command.casefold() and read_user_data(command).joins:
+                # In place of eksctl's own: https://docs.aws.amazon.com/eks/latest/eksctl/custom-ami-support.html.
+                read = TaintsRead()
+                read.note(f"{path}.overrideBootstrapCommand: joins the cluster without the group's taints")
+            elif "taint" in command.casefold():
                 read.unknown.append(f"{path}.taints")  # the script may have them
                 read.note(f"{path}.overrideBootstrapCommand: is a script, which is not run here")
             hardening = Hardening("https://docs.aws.amazon.com/eks/latest/eksctl/security.html")
