@@ -2,7 +2,7 @@
 
 import base64
 import gzip
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -48,7 +48,7 @@ UNTAINTED = {
     ),
 }
 """Whether a node with this user data has no taint that lasts."""
-HOLDERS = {
+HOLDERS: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {
     "aws_instance": (
         {"ami": "ami-1", "instance_type": "g5.xlarge", "iam_instance_profile": "node"},
         ("plain", "base64"),

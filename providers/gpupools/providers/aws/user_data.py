@@ -82,6 +82,8 @@ _DEEPEST = 3
 """Parts inside parts that nobody takes."""
 _SERVER = re.compile(r"(?m)^[\"']?server[\"']?[ \t]*:")
 _CLUSTER = re.compile(r"\bcluster\b[\"']?\s*:[\s\S]{0,200}?\b(?:name|apiServerEndpoint)\b[\"']?\s*:")
+# Of nodeadm's drop-ins, and of Amazon Linux 2: awslabs/amazon-eks-ami, nodeadm/internal/kubelet and templates/al2.
+_READ_BY_KUBELET = re.compile(r"/etc/kubernetes/kubelet/(?:config\.json\.d/[^/]+\.conf|kubelet-config\.json)")
 _OBJECT = re.compile(r"[\"']?(?:apiVersion|kind)[\"']?\s*:")
 # A comment at the end of a command too; what is in quotes is none.
 _COMMENT = re.compile(r"('[^'\n]*'|\"[^\"\n]*\")|(?:^|(?<=[\s;]))#(?!!).*$", re.MULTILINE)
@@ -150,6 +152,8 @@ class _Reading:
         """Files that are no text."""
         self.left = MOST_UNPACKED
         self.packed = _MOST_PACKED
+        self.kubelets: list[tuple[str, Any]] = []
+        """Paths of files of the kubelet's configuration, with their taints."""
         self.agents: dict[str, dict[str, Any]] = {}
         """Files of agents of k3s and RKE2, by product and path."""
         self.passed_over: list[str] = []
@@ -163,6 +167,7 @@ class _Reading:
         # https://kubernetes.io/docs/tasks/administer-cluster/kubelet-config-file/#kubelet-configuration-merging-order
         for files_of_one in self.agents.values():
             self._agent(rancher.merged(files_of_one))
+        self._configured()
         flagged = self.flag_counts or self.flagged.taints or self.flagged.unknown
         read = self.flagged if flagged else self.configured
         found = self.found
@@ -413,17 +418,27 @@ class _Reading:
             if version.startswith("kubeadm.k8s.io/") and kind == "JoinConfiguration":
                 self._kubeadm(at(document, "nodeRegistration"))
             elif kind == "KubeletConfiguration":
-                self._kubelet(document, known)
+                self._kubelet(path, document, known)
         if not known:
             self._script(content)
 
-    def _kubelet(self, document: Any, beside: list[Any]) -> None:
-        """Read the kubelet's configuration, which `kubeadm join` takes from the cluster and not from its own file."""
-        where, taints = f"{self.path} registerWithTaints", at(document, "registerWithTaints")
+    def _kubelet(self, path: str, document: Any, beside: list[Any]) -> None:
+        """Keep the kubelet's configuration, which `kubeadm join` takes from the cluster and not from its own file."""
+        taints = at(document, "registerWithTaints")
         if not any(text(at(one, "apiVersion")).startswith("kubeadm.k8s.io/") for one in beside):
-            kubelet.configured(taints, where, self.configured)
+            self.kubelets.append((path, taints))
         elif taints:
+            where = f"{self.path} registerWithTaints"
             self.configured.note(f"{where}: kubeadm join reads no KubeletConfiguration; write nodeRegistration.taints")
+
+    def _configured(self) -> None:
+        """Read the kubelet's configurations where something says that it reads the file."""
+        said = "\n".join([*self.scripts, *map(str, self.agents.values())])
+        for path, taints in self.kubelets:
+            if path and (_READ_BY_KUBELET.fullmatch(path) or path in said):
+                kubelet.configured(taints, f"{self.path} registerWithTaints", self.configured)
+            else:
+                self.mentions = self.mentions or bool(taints)
 
     def _of_agent(self, path: str, product: str, content: str) -> None:
         """Keep a file of an agent of k3s or RKE2, which others may change: https://docs.k3s.io/installation/configuration."""
