@@ -75,7 +75,9 @@ def _form(value: object) -> str | None:
 
 
 def _not_bare(value: object) -> object:
-    if isinstance(value, str | Late):
+    if isinstance(value, Late):
+        raise ValueError("is a secret that no key names; write {secret: {secure: …}}")
+    if isinstance(value, str):
         # What was written is not shown: while the program runs, a secret is here as clear text.
         raise ValueError("is a text; write {path: …}, {secret: {secure: …}} or {output: …}")
     given = [key for key in ("path", "secret", "output") if isinstance(value, Mapping) and key in value]

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from gpupools.asked.access import ACCESS_KEYS
 from gpupools.asked.spec import LATE, Cluster, StackPool, contradiction
 from gpupools.base.errors import Path, Problem, Rejected, close
-from gpupools.environment.parsing import MISSING, keys_at, parse
+from gpupools.environment.parsing import AS_A_LIST, MISSING, keys_at, parse
 from gpupools.environment.stack import KEYS, bad_key, parse_cluster
 from gpupools.environment.stand_ins import (
     different_machines,
@@ -567,6 +567,10 @@ class _Mended:
         if path in self._seen:
             return
         self._seen.add(path)
+        if fix.startswith(AS_A_LIST) and not self._tries[path]:
+            self._tries[path] += 1
+            self._set(path, [self._get(path)])  # which is what the reader wrote, as it is told to be written
+            return
         values = self._instead(model, at, inner)
         tries = self._tries[path]
         self._tries[path] += 1

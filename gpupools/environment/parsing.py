@@ -1,5 +1,6 @@
 """One map of a stack file against its model: what is wrong with it, in the words of the file. Pure."""
 
+import re
 import types
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
@@ -8,12 +9,15 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from gpupools.asked.spec import Late, PoolSpec, contradiction
-from gpupools.base.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.base.errors import Path, Problem, Rejected, may_hold_secret, nearest, shown
 from gpupools.base.model import Contradictory
 
 MODEL = TypeVar("MODEL", bound=BaseModel)
 
 MISSING = "is missing"
+
+AS_A_LIST = "write a list: "
+"""What is to be done with one text where a list is wanted; the list follows."""
 
 
 def parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
@@ -59,7 +63,7 @@ def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: se
         *around, key = details["loc"]
         above, parents = _walk(model, around)
         return [_unknown(model, (*at, *above, key), around, parents, named)]
-    if isinstance(given, Late):
+    if isinstance(given, Late) and not (kind == "value_error" and repr(given) not in details["msg"]):
         what = "is a secret, or known only while the program runs"
         return [Problem(path, what, "write it here as it is; only addresses inside a cluster may be late")]
     if kind == "missing":
@@ -75,14 +79,48 @@ def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: se
     if kind == "value_error":
         return _said(path, details.get("ctx", {}).get("error", details["msg"]))
     if kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):
-        keys = ", ".join(sorted({key for found in models(kinds) for key in found.model_fields}))
-        return [Problem(path, f"got {shown(given)}", f"write a map with {keys}" if keys else "write a map")]
+        return [Problem(path, f"got {shown(given)}", _as_map(kinds, given))]
+    if kind == "list_type" and isinstance(given, str) and _WORD.fullmatch(given) and not may_hold_secret(path):
+        return [Problem(path, f"got {shown(given)}", f"{AS_A_LIST}[{given}]")]
     if kind == "string_type" and isinstance(given, float):
         return [
             Problem(path, f"got {shown(given)}", "write it in quotes as it stands in the file: 1.30 is read as 1.3")
         ]
     fix = _FIXES.get(kind, "{msg}").format(msg=details["msg"], **details.get("ctx", {}))
     return [Problem(path, f"got {shown(given)}", fix)]
+
+
+_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_./-]{0,59}")
+"""A text that means the same in a list of YAML, without quotes."""
+
+
+def _as_map(kinds: Iterable[Any], given: object) -> str:
+    """Say what to write where a map is wanted: the mode alone may stand there, or one of too many keys to list."""
+    found = models(kinds)
+    for each in found:
+        if isinstance(given, str) and mode_of(each) == given:
+            fields = {key: field for key, field in each.model_fields.items() if key != "mode"}
+            needed = [f"{key}: …" for key, field in fields.items() if field.is_required()]
+            more = "" if needed or not _asks_for_more(each) else f" with {', '.join(fields)}"
+            return f"write {{{', '.join([f'mode: {given}', *needed, *(['…'] if more else [])])}}}{more}"
+    keys = sorted({key for each in found for key in each.model_fields})
+    if len(keys) > _MOST_KEYS:
+        fields = {key: each.model_fields[key] for each in found for key in each.model_fields}
+        return f"write a map; it needs {' and '.join(key for key in keys if fields[key].is_required())}"
+    return f"write a map with {', '.join(keys)}" if keys else "write a map"
+
+
+def _asks_for_more(model: type[BaseModel]) -> bool:
+    """Say whether a mode asks for one or another of its keys, though for none of them."""
+    try:
+        model.model_validate({"mode": mode_of(model)})
+    except ValidationError:
+        return True
+    return False
+
+
+_MOST_KEYS = 20
+"""Keys that are listed where a map is wanted."""
 
 
 def _said(path: Path, error: object) -> list[Problem]:

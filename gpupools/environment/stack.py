@@ -276,9 +276,7 @@ def _parsed(
     apart: Collection[str] = (),
 ) -> tuple[Stack, list[Problem]]:
     problems = [
-        Problem((f"gpupools:{key}",), "unknown key", nearest(key, KEYS), of_key=True)
-        for key in config
-        if key not in KEYS
+        Problem((f"gpupools:{key}",), "unknown key", _instead_of(key), of_key=True) for key in config if key not in KEYS
     ]
 
     def cluster_of(at: Path, raw: object) -> Cluster:
@@ -641,6 +639,11 @@ def _parse_each(
                 yield key, parse((section, key), value)
             except Rejected as rejected:
                 problems.extend(rejected.problems)
+
+
+def _instead_of(key: str) -> str:
+    # As in a file that Pulumi writes for one value: `config: {gpupools: {pools: …}}`.
+    return "write gpupools:clusters and gpupools:pools under config:" if key == "gpupools" else nearest(key, KEYS)
 
 
 def _is_misspelt(section: str, config: Mapping[str, object]) -> bool:

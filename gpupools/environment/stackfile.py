@@ -1,6 +1,7 @@
 """Reading a stack file: the one place in the domain that opens what a user names; keeps the line of every key."""
 
 import os
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -348,9 +349,22 @@ def _standard_input() -> bytes:
     return sys.stdin.buffer.read(MAX_BYTES + 1)
 
 
+_NO_BLANK = ("could not find expected ':'", "mapping values are not allowed in this context")
+"""What libyaml says at the end of a text that looks like a key."""
+
+
 def _broken(error: Exception, text: str) -> NotYaml:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     span = Span(mark.line + 1, mark.column + 1, mark.column + 2) if mark is not None else None
+    if getattr(error, "problem", None) in _NO_BLANK and span is not None:
+        # A key without a blank behind its colon is a text that goes on in the next line, where libyaml ends.
+        before = text.splitlines()[: span.line]
+        for number, line in list(enumerate(before, 1))[-2:]:
+            key = re.match(r"\s*([\w./-]+):(?=[^ \t:/])", line)
+            if key is not None:
+                here = Span(number, key.start(1) + 1, key.end() + 1)
+                problem = Problem((), f"is not YAML: no blank follows {key[1]}:", "write one behind the colon")
+                return NotYaml(problem, here, text)
     return NotYaml(_broken_at(error, span, text), span, text)
 
 

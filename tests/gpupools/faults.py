@@ -298,7 +298,7 @@ FAULTS = (
     Fault("pool: most pods", {f"{C}.network.max_pods": "257"}, {f"{C}.network.max_pods": "got 257"}),
     Fault("pool: upgrade of none", {f"{C}.upgrade.max_unavailable": "0"}, {f"{C}.upgrade": "max_surge 0"}),
     Fault("pool: timeout", {f"{C}.timeouts.create_min": "1"}, {f"{C}.timeouts.create_min": "got 1"}),
-    Fault("pool: zones as text", {f"{C}.zones": "here"}, {f"{C}.zones": "got 'here'"}),
+    Fault("pool: zones as text", {f"{C}.zones": "here"}, {f"{C}.zones": "got 'here'", f"{C}.zones[0]": ""}),
     Fault("pool: image", {f"{W}.image": "{family: custom}"}, {f"{W}.image": "id goes with family"}, ("aws",)),
     Fault(
         "pool: image of one's own",

@@ -528,3 +528,26 @@ config:
         check_stack_file(file, clouds())
 
     assert {problem.key for problem in refused.value.problems} == {"pools.a.zones", "pools.b.clusters[0]"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "config:\n  gpupools:pools:\n    a:\n      disk_gib:200\n      gpu: L4\n",
+            "4:7: is not YAML: no blank follows disk_gib:; write one behind the colon",
+        ),
+        (
+            "config:\n  gpupools:\n    pools: {}\n",
+            "2: gpupools:gpupools: unknown key; write gpupools:clusters and gpupools:pools under config:",
+        ),
+        (
+            THREE.replace("name: s,", "name: s, kubeconfig: {secure: AAABBB},"),
+            "4: clusters.serve.kubeconfig: is a secret that no key names; write {secret: {secure: …}}",
+        ),
+    ],
+)
+def test_the_cure_is_at_the_line_and_no_clear_text(
+    text: str, said: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert said in refused(text, folder, capsys)

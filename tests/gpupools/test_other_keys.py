@@ -8,13 +8,17 @@ from azure.mgmt.containerservice import models as aks
 from google.cloud import container_v1 as gke
 from pydantic import BaseModel
 
+from gpupools.asked.pool_parts import Network, NodeImage, Spot
 from gpupools.asked.spec import Mig, Mps, Nodes, StackPool
 from gpupools.base.errors import Rejected
 from gpupools.environment.stack import parse_stack
 from gpupools.known.other_keys import OtherKey, known_elsewhere, other_keys
 from gpupools.providers import clouds
 
-MAPS: tuple[type[BaseModel], ...] = (StackPool, Nodes, Mig, Mps, *(cloud.cluster for cloud in clouds().values()))
+MAPS: tuple[type[BaseModel], ...] = (
+    *(StackPool, Nodes, Mig, Mps, Spot, NodeImage, Network),
+    *(cloud.cluster for cloud in clouds().values()),
+)
 LAB = {"cloud": "gcp", **clouds()["gcp"].example_cluster}
 GKE_KEYS = {
     field
@@ -83,6 +87,8 @@ def test_the_same_word_means_something_else_in_another_map() -> None:
 )
 def test_what_is_written_whole_is_accepted(row: OtherKey) -> None:
     given = yaml.safe_load(row.write)
+    if row.in_place in Network.model_fields:
+        given = {"network": given}
 
     parse_stack({"clusters": {"lab": LAB}, "pools": {"a": {**POOL, **given}}}, clouds())
 

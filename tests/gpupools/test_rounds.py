@@ -2,13 +2,16 @@
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import deepcopy
 from functools import cache
 from itertools import combinations
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
+import yaml
 
 from gpupools.base.errors import Problem, Rejected
 from gpupools.environment.check import check_stack_file
@@ -22,9 +25,13 @@ def told(cloud: str, *faults: Fault) -> list[Problem]:
     tree = good(cloud)
     for fault in faults:
         apply(tree, fault)
+    return in_a_file(written(tree))
+
+
+def in_a_file(text: str) -> list[Problem]:
     with TemporaryDirectory() as folder:
         file = Path(folder, "Pulumi.f.yaml")
-        file.write_text(written(tree), encoding="utf-8")
+        file.write_text(text, encoding="utf-8")
         try:
             check_stack_file(file, clouds())
         except Rejected as rejected:
@@ -129,3 +136,110 @@ def test_every_consequence_is_of_faults_there_are() -> None:
     names = {fault.name for fault in FAULTS}
 
     assert [each for others, hides, _ in CONSEQUENCES for each in others | hides if each not in names] == []
+
+
+# --- cures, followed to the letter ---
+
+CURES: tuple[tuple[str, Callable[[str], Any]], ...] = (
+    (r"leave it out", lambda _: GONE),
+    (r"did you mean '([^']+)'\?", str),
+    (r"(?:write|use) (?!text$|it$|overrides)([A-Za-z0-9_.-]+)", str),
+    (r"write a list: (\[.*\])", yaml.safe_load),
+    (r"(?:give|write|use) ([0-9]+) or (?:more|less|fewer)", int),
+)
+GONE: Any = object()
+
+
+def cured(config: Any, problem: Problem) -> Any:
+    """Return a configuration after what a cure says, None where it does not say what to write."""
+    found = next(((meant, match) for of, meant in CURES if (match := re.fullmatch(of, problem.fix))), None)
+    if found is None or problem.what == "is missing" or "overrides" in problem.path:
+        return None
+    value = found[0](found[1][1] if found[1].re.groups else "")
+    changed = deepcopy(config)
+    first, *inner = problem.path
+    path: list[Any] = [str(first) if str(first).startswith("gpupools:") else f"gpupools:{first}", *inner]
+    at = changed["config"]
+    for key in path[:-1]:
+        at = at[key]
+    if problem.of_key and value is not GONE:
+        if (f"gpupools:{value}" if len(path) == 1 else value) in at:
+            return None
+        new = f"gpupools:{value}" if len(path) == 1 else value
+        at[new] = at.pop(path[-1])
+    elif value is GONE:
+        del at[path[-1]]
+    else:
+        at[path[-1]] = value
+    return changed
+
+
+def followed(cloud: str, fault: Fault) -> dict[str, list[str]]:
+    """Return what is told anew after each cure of a fault that says what to write, or still."""
+    tree = good(cloud)
+    apply(tree, fault)
+    config, before = yaml.safe_load(written(tree)), told(cloud, fault)
+    found: dict[str, list[str]] = {}
+    for problem in before:
+        after = cured(config, problem)
+        if after is not None:
+            others = {str(each) for each in before if each != problem}
+            found[str(problem)] = [str(each) for each in in_a_file(yaml.safe_dump(after)) if str(each) not in others]
+    return found
+
+
+NOT_AT_ONCE = {
+    "critical_pods = 1": "the bound of all clouds is told before whether one has the setting",
+    "{imds_hop_limit: 3}": "the bound of all clouds is told before whether one has the setting",
+    "{mode: mps, replicas: 2000}": "the bound of all GPUs is told before that of one",
+    "{max_pods: 0}": "the bound of all clouds is told before that of one",
+    "{max_surge: 1, max_unavailable: 101}": "the bound of all clouds is told before that of one",
+    "{device_plugin: {selector: a}}": "a key that is only like another may have another kind of value",
+}
+"""Mistakes after whose cure something else is told of the same key, and why."""
+
+
+def mistakes() -> Iterator[tuple[str, Fault]]:
+    """Yield mistakes of one key each; those that every cloud takes for one on a cloud in turn."""
+    table = yaml.safe_load((Path(__file__).parent / "mistakes.yaml").read_text(encoding="utf-8"))
+    number = 0
+    for group, paths in table.items():
+        for path, values in paths.items():
+            for value in values:
+                number += 1
+                cloud = CLOUDS[number % len(CLOUDS)] if group == "everywhere" else group
+                yield cloud, Fault(f"{path} = {value}", {path: None if value == "~out" else value}, {})
+
+
+def followed_cures(table: Iterable[tuple[str, Fault]]) -> dict[str, list[str]]:
+    """Follow every cure that says what to write; return what is told anew, by problem."""
+    found: dict[str, list[str]] = {}
+    for cloud, fault in table:
+        if not any(fault.name.endswith(each) for each in NOT_AT_ONCE):
+            found |= {f"{fault.name} ({cloud}): {told}": anew for told, anew in followed(cloud, fault).items()}
+    return found
+
+
+def test_a_cure_that_says_what_to_write_leads_to_nothing_new() -> None:
+    faults = [(fault.clouds[number % len(fault.clouds)], fault) for number, fault in enumerate(FAULTS)]
+    tried = followed_cures([*faults[::4], *list(mistakes())[::10]])
+
+    assert {problem: anew for problem, anew in tried.items() if anew} == {}
+    assert len(tried) > 4
+
+
+@pytest.mark.slow
+def test_every_cure_that_says_what_to_write_leads_to_nothing_new() -> None:
+    faults = [(fault.clouds[number % len(fault.clouds)], fault) for number, fault in enumerate(FAULTS)]
+    tried = followed_cures([*faults, *mistakes()])
+
+    assert {problem: anew for problem, anew in tried.items() if anew} == {}
+    assert len(tried) > 45
+
+
+@pytest.mark.slow
+def test_no_mistake_is_told_in_words_of_python() -> None:
+    said = [f"{each.what}; {each.fix}" for cloud, fault in mistakes() for each in told(cloud, fault)]
+
+    assert [each for each in said if re.search(r"\b(None|True|False|dict|str|int|stand-in)\b|<class", each)] == []
+    assert len(said) > 400
