@@ -109,8 +109,6 @@ def joining(script: str) -> Joining:
 
 def with_held(script: str, wanted: re.Pattern[str]) -> str:
     """Write a script with the values of its variables in their place, of those whose value has what is wanted."""
-    if "=" not in script or "$" not in script:
-        return script
     values: dict[str, str] = {}
     for match in _HELD.finditer(script):
         value = match["array"] or match["double"] or match["single"] or match["bare"]
