@@ -365,6 +365,8 @@ def as_engine_sends(properties: struct_pb2.Struct) -> struct_pb2.Struct:
 
     pulumi/pulumi `sdk/go/common/resource/plugin/rpc.go` MarshalPropertyValue without KeepOutputValues.
     """
+    if _OUTPUT_VALUE.encode() not in properties.SerializeToString():
+        return properties  # as nearly always: looking through each value takes as long as asking the pack
     copy = struct_pb2.Struct()
     copy.CopyFrom(properties)
     for value in copy.fields.values():
