@@ -35,7 +35,7 @@ def said(pack: PolicyPackProcess, *resources: StackResource) -> list[Diagnostic]
 @pytest.mark.parametrize(
     ("type_", "given"),
     [
-        ("aws:sagemaker/cluster:Cluster", {}),
+        ("aws:sagemaker/cluster:Cluster", {"orchestrator": {"eks": {"clusterArn": "a"}}}),
         ("aws:cloudformation/stack:Stack", {"templateUrl": "https://x"}),
         ("azure-native:containerservice:Machine", {}),
         ("azure-native:resources:Deployment", {"properties": {"templateLink": {"uri": "https://x"}}}),
@@ -60,6 +60,7 @@ def test_what_may_bring_nodes_is_a_violation_of_the_stack(
     ("type_", "given", "custom"),
     [
         ("aws:s3/bucket:Bucket", {}, True),
+        ("aws:sagemaker/cluster:Cluster", {}, True),  # HyperPod with Slurm
         ("pulumi:pulumi:Stack", {}, False),
         ("mine:index:KubernetesThing", {}, False),
         ("aws:index:MyNodePool", {}, False),
