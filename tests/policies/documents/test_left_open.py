@@ -567,7 +567,16 @@ TEMPLATES: dict[str, tuple[Any, list[str]]] = {
         NOTHING,
     ),
     "Terraform of Crossplane": (manifest("tf.upbound.io/v1beta1", "Workspace", spec={}), OPEN),
-    "Terraform of Flux": (manifest("infra.contrib.fluxcd.io/v1alpha2", "Terraform", spec={"path": "./a"}), OPEN),
+    "Terraform of Flux": (manifest("infra.contrib.fluxcd.io/v1alpha2", "Terraform", spec={"path": "./a"}), WORD),
+    "Terraform of Flux with a machine": (
+        manifest(
+            "infra.contrib.fluxcd.io/v1alpha2",
+            "Terraform",
+            spec={"path": "./a", "vars": [{"name": "instance_type", "value": "p5.48xlarge"}]},
+        ),
+        OPEN,
+    ),
+    "a stack of Pulumi's operator": (manifest("pulumi.com/v1", "Stack", spec={"stack": "o/p/dev"}), WORD),
     "a repository of Flux": (
         manifest("source.toolkit.fluxcd.io/v1", "GitRepository", spec={"url": "https://a"}),
         NOTHING,
