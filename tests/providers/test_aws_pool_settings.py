@@ -165,9 +165,19 @@ def test_zones_are_the_subnets_in_them(zones: list[str], subnets: list[str]) -> 
             "'us-east-1a' is no zone of eu-central-1",
             id="another region's zone",
         ),
+        pytest.param(
+            {"subnets_by_zone": None, "subnet_ids": ["subnet-0a1b2c3d", "vpc-0123456789abcdef0"]},
+            r"subnet_ids: 'vpc-0123456789abcdef0' is no subnet; write the ids of subnets: subnet-…",
+            id="a VPC among subnets",
+        ),
+        pytest.param(
+            {"subnets_by_zone": {"eu-central-1a": ["sg-0a1b2c3d"]}},
+            r"subnets_by_zone.eu-central-1a: 'sg-0a1b2c3d' is no subnet",
+            id="a security group for a zone's subnet",
+        ),
     ],
 )
-def test_a_cluster_names_its_subnets_in_one_way(change: dict[str, Any], said: str) -> None:
+def test_a_cluster_names_its_subnets_in_one_way_and_subnets_alone(change: dict[str, Any], said: str) -> None:
     with pytest.raises(Rejected, match=said):
         eks({**aws_pools.BY_ZONE, **change})
 
