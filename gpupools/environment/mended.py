@@ -111,7 +111,10 @@ def wrong_besides(
             if not (wrong[way] or found[way] or perhaps[way] or mended.drops_something):
                 return []
         before = common
-        common = {each for each in dict.fromkeys(chain(*found)) if _is_certain(each, ways, found, perhaps, refused)}
+        cures = [_by_cure(each) for each in found]
+        common = {
+            each for each in dict.fromkeys(chain(*found)) if _is_certain(each, ways, found, cures, perhaps, refused)
+        }
         without = 0 if common > before else without + 1
         if not any(wrong):
             break
@@ -120,10 +123,18 @@ def wrong_besides(
     return [each for each in certain if each not in said_fully]
 
 
+def _by_cure(found: Iterable[Problem]) -> Mapping[tuple[Path, str], list[Problem]]:
+    by_cure: defaultdict[tuple[Path, str], list[Problem]] = defaultdict(list)
+    for each in found:
+        by_cure[each.path, each.fix].append(each)
+    return by_cure
+
+
 def _is_certain(
     problem: Problem,
     ways: Sequence["_Mended"],
     found: Sequence[Mapping[Problem, Mapping[Path, _Chosen]]],
+    cures: Sequence[Mapping[tuple[Path, str], Collection[Problem]]],
     perhaps: Sequence[Collection[Problem]],
     refused: Collection[tuple[Path, str]],
 ) -> bool:
@@ -133,9 +144,9 @@ def _is_certain(
     not. What is wrong with the rest because of one is told where there is the same cure because of the other.
     """
     inside: list[Mapping[Path, _Chosen]] = []
-    others: dict[frozenset[Path], list[Mapping[Problem, Any]]] = {}
+    others: dict[frozenset[Path], list[int]] = {}
     its_own = {ways[way].dropped_beside(problem) for way in range(len(ways)) if problem in found[way]}
-    for mended, each, ours in zip(ways, found, perhaps, strict=True):
+    for way, (mended, each, ours) in enumerate(zip(ways, found, perhaps, strict=True)):
         dropped = mended.dropped_beside(problem)
         if problem in each:
             inside.append(each[problem])
@@ -144,11 +155,10 @@ def _is_certain(
         elif dropped in its_own:
             return False
         elif not any(problem.path[: len(path)] == path for path in dropped):
-            others.setdefault(dropped, []).append(each)
-    same = (problem.path, problem.fix)
-    there = {other for each in others.values() for one in each for other in one if (other.path, other.fix) == same}
+            others.setdefault(dropped, []).append(way)
+    alike = {other for way in chain(*others.values()) for other in cures[way].get((problem.path, problem.fix), ())}
     return _is_whatever(inside, refused) and all(
-        any(all(other in one for one in each) for other in there) for each in others.values()
+        any(all(other in found[way] for way in these) for other in alike) for these in others.values()
     )
 
 
@@ -190,8 +200,8 @@ class _Mended:
         """Of what only contains it, or lacks what was taken out: the same, but not below it."""
         self._keys: dict[Path, str | int] = {}
         """What a key or position is in the file, where it is another there."""
-        self._several: dict[Path, int] = {}
-        """Places for which there are several values to stand in, and how many."""
+        self._several: defaultdict[Path, dict[Path, int]] = defaultdict(dict)
+        """By cluster or pool, places for which there are several values to stand in, and how many."""
         self._dropped: defaultdict[Path, set[Path]] = defaultdict(set)
         """Of a cluster or pool what was left out for something else that does not go with it."""
         self._tries: Counter[Path] = Counter()
@@ -211,9 +221,9 @@ class _Mended:
 
     def chosen(self, problem: Problem) -> Mapping[Path, _Chosen]:
         """Return what stands in, of several values, in the pool that a problem is of; of a cluster, anywhere."""
-        top = problem.path[:2] if problem.path[:1] == ("pools",) else ()
-        places = [path for path in self._several if path[: len(top)] == top and not self._is_inside(path)]
-        return {path: _Chosen(repr(self._get(path)), self._several[path]) for path in places}
+        tops = [problem.path[:2]] if problem.path[:1] == ("pools",) else list(self._several)
+        places = chain(*(self._several[top].items() for top in tops if top in self._several))
+        return {path: _Chosen(repr(self._get(path)), among) for path, among in places if not self._is_inside(path)}
 
     def _is_inside(self, path: Path) -> bool:
         """Say whether what stood in at a place is gone with what was around it."""
@@ -221,8 +231,10 @@ class _Mended:
 
     def refused(self, problem: Problem) -> set[tuple[Path, str]]:
         """Return which values that stand in a problem is of."""
-        places = [path for path in self._several if path == problem.path[: len(path)]]
-        return {(path, repr(self._get(path))) for path in places}
+        path = problem.path
+        places = self._several.get(path[:2], {})
+        above = [path[:length] for length in range(1, len(path) + 1) if path[:length] in places]
+        return {(each, repr(self._get(each))) for each in above}
 
     def as_written(self, problem: Problem) -> Problem:
         """Return a problem with the keys that the file has."""
@@ -414,7 +426,7 @@ class _Mended:
             rows = self._fitting(at, different_machines(clouds[0], named))
             row = rows[(self._way * len(rows) // _WAYS + tries) % len(rows)]
             if len(rows) > 1:
-                self._several[(*at, "instance_type")] = len(rows)
+                self._several[at[:2]][*at, "instance_type"] = len(rows)
             self._put_all(at, {"instance_type": row.name, "gpu": _ABSENT, "gpus_per_node": _ABSENT})
             return
         ways = machines_of_all(clouds)
@@ -576,7 +588,7 @@ class _Mended:
         self._tries[path] += 1
         left_out = bool(values) and values[-1] is _ABSENT and fix.endswith("leave it out")
         if len(values) > 1 and not left_out:
-            self._several.setdefault(path, len(values))
+            self._several[path[:2]].setdefault(path, len(values))
         if values and tries < len(values) + 2:
             value = values[-1 if left_out else (self._way + tries) % len(values)]
             if value is _ABSENT and not field_at(model, inner, self._get(at)):

@@ -117,7 +117,9 @@ def plan_config(
     from gpupools.environment.mended import wrong_besides  # only on the way to an error
 
     told = [*misread, *(each for each in problems if not any(_is_about(each.path, value.path) for value in misread))]
-    raise Rejected(dict.fromkeys([*told, *wrong_besides(config, told, judge, clouds)]))
+    besides = wrong_besides(config, told, judge, clouds)
+    told += [each for each in besides if not any(each.path[: len(value.path)] == value.path for value in misread)]
+    raise Rejected(dict.fromkeys(told))
 
 
 def _is_about(problem: Path, value: Path) -> bool:

@@ -142,7 +142,8 @@ POOL_OF = "    p%d: {clusters: [train], gpu: A100-40GB, gpus_per_node: 8, nodes:
 STACK_FILES: dict[str, tuple[Callable[[int], str], int]] = {
     "pools": (lambda n: POOLS + several_lines(POOL_OF, n), 300),
     "one pool again": (lambda n: POOLS + POOL_OF % 1 * n, 300),
-    "pools renamed from one": (lambda n: POOLS + several_lines(POOL_OF.replace("{", "{renamed_from: a, ", 1), n), 200),
+    # Of fewer, so little is wrong besides that less is looked for.
+    "pools renamed from one": (lambda n: POOLS + several_lines(POOL_OF.replace("{", "{renamed_from: a, ", 1), n), 400),
     "wrong pools": (lambda n: POOLS + several_lines("    p%d: {clusters: [trian], gpu: A100-40BG}\n", n), 200),
     "unknown keys": (lambda n: POOLS + "    p:\n" + several_lines("      k%d: 1\n", n), 500),
     "clusters of a pool": (lambda n: POOLS + "    p: {clusters: [" + "train, " * n + "], gpu: A100-40GB}\n", 500),

@@ -152,7 +152,7 @@ class EksCluster(ReachableCluster):
                 yield ("subnets_by_zone", zone), f"{shown(zone)} is no zone of {self.region}; correct one of the two"
         if self.subnets_by_zone == {}:
             yield ("subnets_by_zone",), "is empty; name the subnets of at least one zone"
-        lists = {("subnet_ids",): self.subnet_ids}
+        lists: dict[Path, object] = {("subnet_ids",): self.subnet_ids}
         lists |= {("subnets_by_zone", zone): ids for zone, ids in (self.subnets_by_zone or {}).items()}
         for where, ids in lists.items():
             for given in ids if isinstance(ids, list) else ():
