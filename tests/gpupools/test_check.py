@@ -386,15 +386,16 @@ FULL_CLUSTER = {
 }
 
 
-def test_no_message_repeats_a_secret_that_stands_under_a_wrong_key() -> None:
-    shown = []
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
+def test_no_message_repeats_a_secret_that_stands_under_a_wrong_key(every: int) -> None:
+    shown: list[Mapping[str, object]] = []
     for cluster in _with_each_leaf(FULL_CLUSTER):
         shown.append({"clusters": {"train": cluster}, "pools": {"a": FULL_POOL}})
     for pool in _with_each_leaf(FULL_POOL):
         shown.append({"clusters": {"train": FULL_CLUSTER}, "pools": {"a": pool}})
-    said = [_refusal(config) for config in shown]
+    said = [_refusal(config) for config in shown[::every]]
 
-    assert sum(map(bool, said)) > 100
+    assert sum(map(bool, said)) > 100 // every
     assert [each for each in said if "hunter2" in each] == []
 
 

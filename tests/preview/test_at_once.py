@@ -30,6 +30,11 @@ STACK_FILES = [
 ]
 
 
+def how_long(file: Path) -> list[pytest.MarkDecorator]:
+    """Return the mark of the files that take seconds."""
+    return [pytest.mark.slow] if file.name in ("Pulumi.matrix.yaml", "Pulumi.rack.yaml") else []
+
+
 def request(resource: DeclaredResource) -> bytes:
     """Return all that the SDK sent; what it makes of sets is sorted."""
     sent = resource_pb2.RegisterResourceRequest()
@@ -56,7 +61,7 @@ def both(checked: CheckedFile) -> list[Preview]:
     return found
 
 
-@pytest.mark.parametrize("file", STACK_FILES, ids=lambda file: file.name)
+@pytest.mark.parametrize("file", [pytest.param(file, id=file.name, marks=how_long(file)) for file in STACK_FILES])
 def test_a_stack_files_requests_are_the_same(file: Path) -> None:
     checked = check_stack_file(file, clouds())
     own, found = both(checked)
@@ -247,6 +252,7 @@ def test_a_program_that_changes_a_value_later_is_run_in_the_sdks_own_time(tmp_pa
     assert "NameError" in " ".join(map(str, hasty.problems))
 
 
+@pytest.mark.slow
 def test_verdicts_are_the_same_in_the_same_order() -> None:
     checked = check_stack_file(ROOT / "stacks" / "Pulumi.matrix.yaml", clouds())
     own, found = (in_file_order(each.resources, checked.plan) for each in both(checked))
