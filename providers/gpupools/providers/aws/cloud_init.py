@@ -75,6 +75,10 @@ _RUN_IN = {
 }
 
 
+class _NotRead(Exception):
+    """A patch has a step of another kind than those that are read here."""
+
+
 @dataclass
 class Taken:
     """What cloud-init takes of user data."""
@@ -334,7 +338,7 @@ class _Taking:
         try:
             for step in steps if is_list(steps) else []:
                 _apply(patched, step)
-        except NotImplementedError:
+        except _NotRead:
             self.taken.doubtful = True
         except _UNFIT:
             self.taken.passed_over.append(("text/cloud-config-jsonp", content))
@@ -343,10 +347,14 @@ class _Taking:
 
 
 def _apply(config: dict[str, Any], step: Any) -> None:
-    """Apply one step of a patch; the errors of maps and lists say that it does not fit."""
+    """Apply one step of a patch; the errors of maps and lists say that it does not fit.
+
+    Raises:
+        _NotRead: It copies, moves, tests or changes the whole.
+    """
     operation, (first, *keys) = step["op"], step["path"].split("/")
     if operation not in ("add", "replace", "remove") or first or not keys:
-        raise NotImplementedError
+        raise _NotRead
     *way, last = (key.replace("~1", "/").replace("~0", "~") for key in keys)
     holder: Any = config
     for key in way:
