@@ -63,6 +63,13 @@ def registering_at_once() -> Iterator[None]:
         yield
 
 
+class _Ended(asyncio.Future[Any]):
+    """The future of a coroutine that has ended, where a task is wanted."""
+
+    def set_name(self, _: object) -> None:
+        """Take the name that loops of Python 3.12 and 3.13 give to every task; nobody asks for it."""
+
+
 def start_at_once(
     loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **given: Any
 ) -> asyncio.Future[Any]:
@@ -70,7 +77,7 @@ def start_at_once(
 
     Python 3.12 has this as `asyncio.eager_task_factory`.
     """
-    ended = loop.create_future()
+    ended = _Ended(loop=loop)
     try:
         waits = coroutine.send(None)
     except StopIteration as end:
