@@ -58,6 +58,7 @@ RULES_AND_READERS = (
     "providers/gpupools/providers/aws/decoding.py",
     "providers/gpupools/providers/aws/joining.py",
     "providers/gpupools/providers/aws/cloud_init.py",
+    "providers/gpupools/providers/aws/cfn_init.py",
     "providers/gpupools/providers/aws/bottlerocket.py",
     "providers/gpupools/providers/aws/nodeadm.py",
     "providers/gpupools/providers/aws/rancher.py",

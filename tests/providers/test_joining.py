@@ -18,6 +18,11 @@ JOIN = re.compile("kubeadm|join")
         ("a=train\n$a join", "a=train\n$a join"),
         ("join=b ab=join\n$abc $ab", "join=b ab=join\n$abc join"),
         ('a="$b join"\n$a', 'a="$b join"\n$a'),
+        ("a=kube b=adm\n$a$b join", "a=kube b=adm\nkubeadm join"),
+        ("a=kube\n${a}adm join", "a=kube\nkubeadm join"),
+        ("a=adm\nkube$a join", "a=adm\nkubeadm join"),
+        ('a=kube b=adm\n"$a""$b" join', "a=kube b=adm\nkubeadm join"),
+        ("a=b\n$a /x/$a $a.sh", "a=b\n$a /x/$a $a.sh"),
         ("kubeadm join", "kubeadm join"),
     ],
 )

@@ -53,7 +53,7 @@ def _by_name() -> Mapping[str, tuple[Call, ...]]:
 
 @lru_cache
 def _call() -> re.Pattern[str]:
-    """Return what finds a call as any language writes it.
+    """Return what finds a call as any language writes it, also by a name in a text: `getattr(eks, "create_nodegroup")`.
 
     JavaScript's SDK of AWS sends a command object (https://docs.aws.amazon.com/AWSJavaScriptSDK/v3/latest/client/eks/);
     .NET and Java have calls that return at once (https://docs.aws.amazon.com/sdkfornet/v4/apidocs/items/EKS/TEKSClient.html).
@@ -63,8 +63,10 @@ def _call() -> re.Pattern[str]:
         re.escape(name).replace("_", "_?").replace(r"\.", r"(?:_?client)?(?:\(\))?\.(?:begin_?)?") for name in names
     )
     return re.compile(
-        rf"(?<!\bdef )(?<!\bfunc )(?<!\bfunction )\b(?:begin_?)?({'|'.join(written)})"
-        r"(?:_?and_?wait|(?:with_?response)?_?async|command|with_?context|callable|_with_http_info)?\s*\(",
+        r"(?<!\bdef )(?<!\bfunc )(?<!\bfunction )\b(?P<by_text>getattr\([^\n]{0,100}?,\s*[\"'])?"
+        rf"(?:begin_?)?(?P<name>{'|'.join(written)})"
+        r"(?:_?and_?wait|(?:with_?response)?_?async|command|with_?context|callable|_with_http_info)?"
+        r"(?(by_text)[\"']|(?:[\"']\s*\])?\s*\()",
         re.IGNORECASE,
     )
 
@@ -94,7 +96,7 @@ def called(text: str) -> tuple[str, str]:
         spend(_AROUND)
         if exhausted():
             break  # which whoever bounds it says
-        for row in _by_name()[_SPELLED.sub("", match[1].lower())]:
+        for row in _by_name()[_SPELLED.sub("", match["name"].lower())]:
             if row.beside not in has:
                 has[row.beside] = _beside(row.beside).search(text) is not None
             if not has[row.beside] or is_said(text, match.start()):
@@ -105,8 +107,8 @@ def called(text: str) -> tuple[str, str]:
                 if answer == OBJECT:
                     answer = by_group = by_group or _of_program(text)
             if answer == NODES:
-                return NODES, match[1]
-            applies = applies or (match[1] if answer == ELSEWHERE else "")
+                return NODES, match["name"]
+            applies = applies or (match["name"] if answer == ELSEWHERE else "")
     return (ELSEWHERE, applies) if applies else ("", "")
 
 

@@ -56,6 +56,9 @@ _HELD = re.compile(
     r"\b(?P<name>\w{1,60})=(?:\((?P<array>[^()\n$]{1,200})\)|\"(?P<double>[^\"\n$]{1,200})\""
     r"|'(?P<single>[^'\n]{1,200})'|(?P<bare>[\w./-]{1,99}))(?=[\s;&]|$)"
 )
+_OF_A_WORD = re.compile(
+    r"(?<=[\w}])[\"']{0,2}\$\{?(\w{1,60})|\$\{?(\w{1,60})\}?(?=[\"']{0,2}\$)|\$\{(\w{1,60})\}(?=[\"']{0,2}\w)"
+)
 _OF_JOINING = re.compile(rf"{_PROGRAMS}|bootstrap|\b(?:join|agent|worker|init)\b")
 _STANDS_FOR = re.compile(
     rf"\balias\s+(\w{{1,60}})=[\"']?((?:/[\w./-]{{1,99}}/)?{_PROGRAMS})[\"']?(?=[\s;&]|$)"
@@ -108,11 +111,15 @@ def joining(script: str) -> Joining:
 
 
 def with_held(script: str, wanted: re.Pattern[str]) -> str:
-    """Write a script with the values of its variables in their place, of those whose value has what is wanted."""
+    """Write a script with the values of its variables in their place.
+
+    Of those whose value has what is wanted, and those that are a part of a word, such as `$A$B` and `${A}adm`.
+    """
     values: dict[str, str] = {}
+    parts = {name for match in islice(_OF_A_WORD.finditer(script), _MOST_USED) for name in match.groups() if name}
     for match in _HELD.finditer(script):
         value = match["array"] or match["double"] or match["single"] or match["bare"]
-        if wanted.search(value) and len(values) < _MOST_HELD:
+        if (match["name"] in parts or wanted.search(value)) and len(values) < _MOST_HELD:
             values[match["name"]] = value
     if not values:
         return script
