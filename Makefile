@@ -53,8 +53,9 @@ $(TOOLS): requirements-dev.txt $(READY)
 preview: $(READY)
 	@$(BIN)/gpupools preview 'stacks/Pulumi.$(ENV).yaml'
 
+# Compiled code is kept, as it is for most users: compiling the tests anew is a tenth of a run, and more in each program.
 test: lint types
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 lint: $(TOOLS)
 	@$(BIN)/ruff check .

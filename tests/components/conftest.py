@@ -22,8 +22,9 @@ def preview(tmp_path: Path) -> RunProgram:
     """Return a function that runs a program's text and returns what it declared."""
 
     def run(source: str) -> Preview:
-        program = tmp_path / "program" / "__main__.py"
-        program.parent.mkdir(exist_ok=True)
+        # A folder of its own: Python takes a text as long and as old in seconds as the last one for compiled already.
+        program = tmp_path / f"program{len(list(tmp_path.iterdir()))}" / "__main__.py"
+        program.parent.mkdir()
         program.write_text(IMPORTS + textwrap.dedent(source), encoding="utf-8")
         return preview_program(program, "test", "own", {})
 
