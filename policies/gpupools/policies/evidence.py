@@ -1,7 +1,7 @@
 """What says of a resource that nobody reads that it could bring nodes with GPUs: names, objects, commands. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -69,7 +69,7 @@ def evidence_in(
         left -= 1
         if isinstance(value, str):
             named = _machine_in(value, of_cloud) if machines and len(value) <= _LONGEST_LIST else ""
-            if named and not _chooses_nodes(trail):
+            if named and not _is_inside(trail, _CHOOSES):
                 yield MACHINE, f"names the machine {shown(named)} at {_path(trail)}"
                 continue
             if machines and _are_values(trail) and (values := parsed_values(value)):
@@ -82,7 +82,7 @@ def evidence_in(
         elif isinstance(value, dict | Mapping):
             spend(min(len(value), left) * _CHARACTERS_PER_VALUE)
             kind = value.get("kind")
-            made = not _MADE_BY.isdisjoint(value) or ("name" not in value and _are_in_values(trail))
+            made = not _MADE_BY.isdisjoint(value) or ("name" not in value and _is_inside(trail, _VALUES))
             if trail and isinstance(kind, str) and kind in _brings() and "apiVersion" in value and made:
                 if judged and at(value, "spec.template.spec") and _is_kept_free(holders.placeholders(value)):
                     continue
@@ -160,11 +160,11 @@ _PATCHES, _REPLACES = frozenset({"patch", "path", "options"}), frozenset({"field
 _CHOOSES = frozenset({"nodeSelector", "nodeAffinity"})
 
 
-def _chooses_nodes(trail: "_Trail") -> bool:
-    """Say whether a text stands where a workload says on which nodes it runs."""
+def _is_inside(trail: "_Trail", keys: Collection[str]) -> bool:
+    """Say whether something stands under one of some keys, however deep."""
     while trail is not None:
         trail, step = trail
-        if step in _CHOOSES:
+        if step in keys:
             return True
     return False
 
@@ -223,15 +223,6 @@ def _agents(value: Mapping[str, Any]) -> str:
 
 _AKS = "microsoft.containerservice/managedclusters/agentpools"
 _AGENT_POOL = "azure-native:containerservice:AgentPool"
-
-
-def _are_in_values(trail: "_Trail") -> bool:
-    """Say whether something stands among values of a chart, where a chart adds to it what it leaves out."""
-    while trail is not None:
-        trail, step = trail
-        if step in _VALUES:
-            return True
-    return False
 
 
 def _asks_for_gpus(given: Mapping[str, Any]) -> bool:
