@@ -23,6 +23,11 @@ def mime(*parts: tuple[str, str], head: str = "MIME-Version: 1.0\n", end: str = 
     return text.replace("\n", end).encode("utf-8", "surrogateescape")
 
 
+def gzipped(raw: bytes) -> bytes:
+    """Return the same bytes whenever it is asked."""
+    return gzip.compress(raw, mtime=0)
+
+
 def config(**keys: object) -> str:
     return f"#cloud-config\n{yaml.safe_dump(keys)}"
 
@@ -30,7 +35,7 @@ def config(**keys: object) -> str:
 SCRIPT = "Content-Type: text/x-shellscript"
 CONFIG = "Content-Type: text/cloud-config"
 _FILE = {"path": "/etc/a", "content": "one\n"}
-_PACKED = _B64(gzip.compress(JOIN.encode())).decode()
+_PACKED = _B64(gzipped(JOIN.encode())).decode()
 
 
 def by_hand() -> Iterator[tuple[str, bytes]]:
@@ -42,9 +47,9 @@ def by_hand() -> Iterator[tuple[str, bytes]]:
         yield f"{name}, CRLF", raw.replace(b"\n", b"\r\n")
         yield f"{name}, blank lines before", b"\n \n" + raw
         yield f"{name}, upper case", raw.replace(b"#cloud-config", b"#Cloud-CONFIG")
-        yield f"{name}, gzip", gzip.compress(raw)
-        yield f"{name}, gzip of two streams", gzip.compress(raw[:12]) + gzip.compress(raw[12:])
-        yield f"{name}, gzip with zeros behind", gzip.compress(raw) + b"\0" * 9
+        yield f"{name}, gzip", gzipped(raw)
+        yield f"{name}, gzip of two streams", gzipped(raw[:12]) + gzipped(raw[12:])
+        yield f"{name}, gzip with zeros behind", gzipped(raw) + b"\0" * 9
         yield f"{name}, as a part", mime((SCRIPT, text))
         for kind in (
             "plain",
@@ -76,13 +81,14 @@ def by_hand() -> Iterator[tuple[str, bytes]]:
         quoted = "".join(f"={byte:02X}" if byte in b"=kr" else chr(byte) for byte in raw)
         yield f"{name}, quoted-printable", mime((f"{SCRIPT}\nContent-Transfer-Encoding: quoted-printable", quoted))
         yield f"{name}, an unknown encoding", mime((f"{SCRIPT}\nContent-Transfer-Encoding: x-own", text))
-        for kind in ("x-gzip", "gzip", "x-compress"):
+        kinds = ("gzip-compressed", "gzipped", "x-gzip-compressed", "x-gunzip", "x-compressed")
+        for kind in ("x-gzip", "gzip", "x-compress", *(kinds if name == "a script" else ())):
             head = f"Content-Type: application/{kind}\nContent-Transfer-Encoding: base64"
-            yield f"{name}, {kind} in a part", mime((head, _B64(gzip.compress(raw)).decode()))
+            yield f"{name}, {kind} in a part", mime((head, _B64(gzipped(raw)).decode()))
         head = f"{SCRIPT}\nContent-Transfer-Encoding: base64"
-        yield f"{name}, gzip that is not told", mime((head, _B64(gzip.compress(raw)).decode()))
+        yield f"{name}, gzip that is not told", mime((head, _B64(gzipped(raw)).decode()))
         head = "Content-Type: application/gzip\nContent-Transfer-Encoding: base64"
-        yield f"{name}, gzip in gzip", gzip.compress(mime((head, _B64(gzip.compress(raw)).decode())))
+        yield f"{name}, gzip in gzip", gzipped(mime((head, _B64(gzipped(raw)).decode())))
         yield f"{name}, no gzip", mime((head, _B64(raw).decode()), (SCRIPT, JOIN))
         yield f"{name}, MIME in CRLF", mime((SCRIPT, text), end="\r\n")
         yield f"{name}, another header first", mime((SCRIPT, text), head="X-Own: 1\nMIME-Version: 1.0\n")
@@ -185,6 +191,8 @@ def by_hand() -> Iterator[tuple[str, bytes]]:
         "within": {"merge_how": "dict(recurse_list)+list(recurse_list)"},
         "none": {"merge_how": "list(no_replace)+dict(recurse_list)"},
         "only lists": {"merge_how": "list(append)"},
+        "in place": {"merge_how": "list(replace)+dict(recurse_list)"},
+        "a shorter one in place": {"merge_how": "list(replace)+dict(recurse_list)", "runcmd": ["d"]},
         "capitals": {"merge_how": "List(Append)+Dict(Recurse_Array)"},
     }
     for name, how in ways.items():
@@ -262,15 +270,13 @@ def by_hand() -> Iterator[tuple[str, bytes]]:
         "odd characters": [{"path": "/a", "content": f"--{_B64(JOIN.encode()).decode()}!", "encoding": "b64"}],
         "no base64": [{"path": "/a", "content": "a", "encoding": "b64"}, {**plain, "path": "/b"}],
         "no gzip": [{"path": "/a", "content": _B64(b"a").decode(), "encoding": "gz+b64"}, {**plain, "path": "/b"}],
-        "two streams": [
-            {"path": "/a", "content": _B64(gzip.compress(b"a") + gzip.compress(b"b")).decode(), "encoding": "gz+b64"}
-        ],
+        "two streams": [{"path": "/a", "content": _B64(gzipped(b"a") + gzipped(b"b")).decode(), "encoding": "gz+b64"}],
         "a folder up": [{**plain, "path": "/etc/../opt/a"}],
         "no bytes": [{"path": "/a", "content": {"b": 1}}],
     }.items():
         yield f"files: {name}", config(write_files=files).encode()
     twice = _B64(_PACKED.encode()).decode()
-    binary = _B64(gzip.compress(JOIN.encode())).decode()
+    binary = _B64(gzipped(JOIN.encode())).decode()
     yield (
         "files: binary",
         f"#cloud-config\nwrite_files:\n- path: /a\n  content: !!binary {_B64(JOIN.encode()).decode()}\n".encode(),
@@ -355,7 +361,7 @@ def by_seed(seed: int, most: int) -> Iterator[tuple[str, bytes]]:
             kind, body = random_.choice(types), random_.choice(bodies).encode()
             part = MIMEBase(*kind.split("/"))
             if kind == "application/gzip" or random_.random() < 0.1:
-                body = gzip.compress(body, mtime=0)
+                body = gzipped(body)
             if random_.random() < 0.5 or body.startswith(b"\x1f"):
                 part.set_payload(_B64(body).decode())
                 part["Content-Transfer-Encoding"] = "base64"
@@ -371,5 +377,5 @@ def by_seed(seed: int, most: int) -> Iterator[tuple[str, bytes]]:
         if random_.random() < 0.2:
             raw = raw.replace(b"\n", b"\r\n")
         if random_.random() < 0.2:
-            raw = gzip.compress(raw, mtime=0)
+            raw = gzipped(raw)
         yield f"seed {seed}, number {number}", raw

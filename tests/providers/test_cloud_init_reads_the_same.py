@@ -1,13 +1,16 @@
 """What our reader takes of user data is what the real cloud-init takes of it.
 
-Runs where `GPUPOOLS_CLOUD_INIT` names a Python that imports `cloudinit`, such as `/usr/bin/python3` of a machine with
-the package, and otherwise skips. Nothing of the user data runs.
+`said/cloud-init.jsonl` has what it said of each form by hand. Where `GPUPOOLS_CLOUD_INIT` names a Python that imports
+`cloudinit`, such as `/usr/bin/python3` of a machine with the package, it is asked again, and of forms by chance too;
+with `GPUPOOLS_WRITE_SAID=1` its answers are written anew. Nothing of the user data runs.
 """
 
 import base64
 import json
 import os
 import subprocess
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,7 @@ from gpupools.providers.aws.decoding import decoded
 from tests.providers.made_user_data import by_hand, by_seed
 
 PYTHON = os.environ.get("GPUPOOLS_CLOUD_INIT", "")
-pytestmark = pytest.mark.skipif(not PYTHON, reason="GPUPOOLS_CLOUD_INIT names no Python that imports cloudinit")
+SAID = Path(__file__).with_name("said") / "cloud-init.jsonl"
 
 READ_ALL_THE_SAME = {
     "a script, with a mark",
@@ -32,37 +35,69 @@ TOLD_BY_THE_MACHINE = {"a script, jinja of a region", "YAML: times", "YAML: time
 """Where a value differs that no taint can be: of a template, and a time in numbers to base 60."""
 
 
-def test_what_runs_and_what_is_written_is_what_cloud_init_says() -> None:
-    given = [*by_hand(), *by_seed(1, 300)]
-    asked = json.dumps([base64.b64encode(raw).decode() for _, raw in given])
+def test_what_runs_and_what_is_written_is_what_cloud_init_said() -> None:
+    given = dict(by_hand())
+
+    assert len(given) > 440
+    assert recorded().keys() == given.keys()
+    assert different({name: (given[name], said) for name, said in recorded().items()}) == {}
+
+
+@pytest.mark.skipif(not PYTHON, reason="GPUPOOLS_CLOUD_INIT names no Python that imports cloudinit")
+def test_cloud_init_still_says_the_same() -> None:
+    hand, chance = dict(by_hand()), dict(by_seed(1, 300))
+    asked = json.dumps([base64.b64encode(raw).decode() for raw in (*hand.values(), *chance.values())])
     program = [PYTHON, str(Path(__file__).with_name("taken_by_cloud_init.py"))]
     done = subprocess.run(program, input=asked, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
+    said = dict(zip((*hand, *chance), json.loads(done.stdout), strict=True))
+    if os.environ.get("GPUPOOLS_WRITE_SAID"):
+        version = "import cloudinit.version; print(cloudinit.version.version_string())"
+        told = subprocess.run([PYTHON, "-c", version], capture_output=True, text=True, check=True).stdout.strip()
+        lines = [{"source": f"cloud-init {told}"}, *({"id": name, **_short(said[name])} for name in hand)]
+        SAID.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+        recorded.cache_clear()
 
-    different = {}
-    for (name, raw), said in zip(given, json.loads(done.stdout), strict=True):
+    assert len(said) > 740
+    assert {name: _short(said[name]) for name in hand} == recorded()
+    assert different({name: (raw, said[name]) for name, raw in {**hand, **chance}.items()}) == {}
+
+
+@cache
+def recorded() -> dict[str, dict[str, Any]]:
+    _, *lines = SAID.read_text(encoding="utf-8").splitlines()
+    return {case.pop("id"): case for case in map(json.loads, lines)}
+
+
+def _short(said: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in said.items() if value}
+
+
+def different(cases: Mapping[str, tuple[bytes, Mapping[str, Any]]]) -> dict[str, Any]:
+    """Return what the node and ours take, where they differ."""
+    found = {}
+    for name, (raw, said) in cases.items():
         taken = take(decoded(base64.b64encode(raw).decode()))
         node, ours = of_node(said), of_ours(taken)
         if name in READ_ALL_THE_SAME:
             assert not node["scripts"], name
             assert node["runcmd"] == NO_COMMANDS, name
         elif node != ours and name not in TOLD_BY_THE_MACHINE and not taken.doubtful:
-            different[name] = (node, ours)
-    assert len(given) > 700
-    assert different == {}
+            found[name] = (node, ours)
+    return found
 
 
 NO_COMMANDS = "#!/bin/sh\n"
 
 
-def of_node(said: dict[str, Any]) -> dict[str, Any]:
+def of_node(said: Mapping[str, Any]) -> dict[str, Any]:
     # What has no first line that says who runs it is written, and cannot be started.
-    scripts = [] if said["failed"] else [one for one in said["scripts"] if one.lstrip().startswith("#!")]
+    scripts = [] if said.get("failed") else [one for one in said.get("scripts", ()) if one.lstrip().startswith("#!")]
     return {
         "scripts": sorted(map(bare, scripts)),
-        **{key: said["commands"].get(key, NO_COMMANDS) for key in ("bootcmd", "runcmd")},
-        "files": {path: base64.b64decode(content) for path, content in said["files"].items()},
-        "remote": bool(said["fetched"] or said["handlers"]),
+        **{key: said.get("commands", {}).get(key, NO_COMMANDS) for key in ("bootcmd", "runcmd")},
+        "files": {path: base64.b64decode(content) for path, content in said.get("files", {}).items()},
+        "remote": bool(said.get("fetched") or said.get("handlers")),
     }
 
 

@@ -198,6 +198,13 @@ def _takes_off(value: Mapping[str, Any]) -> str:
     if text(value.get("complianceType")).casefold() == "mustonlyhave" and at(value, "objectDefinition.kind") == "Node":
         spec = mapping(at(value, "objectDefinition.spec"))
         return "takes off what a Node has" if "taints" in spec and not spec["taints"] else ""
+    if "matchConstraints" in value and "mutations" in value:
+        # https://kubernetes.io/docs/reference/access-authn-authz/mutating-admission-policy/
+        rules = items(at(value, "matchConstraints.resourceRules"), "", [])
+        named = {text(one).casefold() for _, rule in rules for _, one in items(at(rule, "resources"), "", [])}
+        written = str(value["mutations"])
+        cuts = "taints" in written and not GPU_KEY.search(written)
+        return "changes taints of nodes or node pools" if cuts and named & _plurals() else ""
     if text(value.get("location")).startswith("spec.taints") and "applyTo" in value:
         # https://open-policy-agent.github.io/gatekeeper/website/docs/mutation/
         kinds = {
@@ -208,6 +215,14 @@ def _takes_off(value: Mapping[str, Any]) -> str:
         cuts = prunes or (assigned is not None and not GPU_KEY.search(str(assigned)))
         return "takes taints off nodes" if cuts and kinds & {"Node", "*"} else ""
     return ""
+
+
+@lru_cache
+def _plurals() -> frozenset[str]:
+    """Return how rules of admission name nodes and node pools."""
+    return frozenset(
+        {"*", "nodes", *(f"{kind.casefold()}{'es' if kind.endswith('s') else 's'}" for kind in pool_kinds())}
+    )
 
 
 def _agents(value: Mapping[str, Any]) -> str:

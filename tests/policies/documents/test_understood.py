@@ -49,7 +49,16 @@ DEFINITE_ELSEWHERE = [("mandatory", "gpu-pool-tainted-elsewhere", False)]
 OPEN_ELSEWHERE = [("mandatory", "gpu-pool-tainted-elsewhere", True)]
 NOT_UNDERSTOOD = [("mandatory", RULE, True)]
 ADVISED = [("advisory", RULE, False)]
+ANYWHERE = "anywhere.eks.amazonaws.com"
+ON_GKE = {"forProvider": {"virtualClusterConfig": [{"kubernetesClusterConfig": []}]}}
 FINE: list[Any] = []
+
+
+def admission(expression: str, resource: str = "nodepools") -> str:
+    rules = {"resourceRules": [{"apiGroups": ["*"], "operations": ["CREATE"], "resources": [resource]}]}
+    done = [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}]
+    spec = {"matchConstraints": rules, "mutations": done}
+    return manifest("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", spec=spec)
 
 
 def manifest(version: str, kind: str, **more: Any) -> str:
@@ -240,6 +249,32 @@ OBJECTS = [
     ),
     ("kOps CPU", manifest("kops.k8s.io/v1alpha2", "InstanceGroup", spec={"machineType": "m5.large"}), FINE),
     ("kOps cluster", manifest("kops.k8s.io/v1alpha2", "Cluster", spec={}), FINE),
+    ("EKS Anywhere", manifest(f"{ANYWHERE}/v1alpha1", "Cluster", spec={}), NOT_UNDERSTOOD),
+    ("EKS Anywhere's machines", manifest(f"{ANYWHERE}/v1alpha1", "NutanixMachineConfig", spec={}), NOT_UNDERSTOOD),
+    ("EKS Anywhere's site", manifest(f"{ANYWHERE}/v1alpha1", "NutanixDatacenterConfig", spec={}), FINE),
+    ("EKS Anywhere's package", manifest("packages.eks.amazonaws.com/v1alpha1", "Package", spec={}), FINE),
+    ("network of EKS", manifest("crd.k8s.amazonaws.com/v1alpha1", "ENIConfig", spec={}), FINE),
+    ("a group of Amazon's that nobody knows", manifest("new.amazonaws.com/v1", "Thing", spec={}), ADVISED),
+    ("Tanzu", manifest("run.tanzu.vmware.com/v1alpha3", "TanzuKubernetesCluster", spec={}), NOT_UNDERSTOOD),
+    ("Run:ai's pool of nodes", manifest("run.ai/v1alpha1", "NodePool", spec={"labelKey": "gpu"}), FINE),
+    ("admission that empties taints", admission("Object{spec: Object.spec{taints: []}}"), NOT_UNDERSTOOD),
+    ("admission that taints", admission("Object.spec.taints{key: 'nvidia.com/gpu'}"), FINE),
+    ("admission of labels", admission("Object{metadata: Object.metadata{}}"), FINE),
+    ("admission of pods", admission("Object{spec: Object.spec{taints: []}}", "pods"), FINE),
+    ("kubeadm join", manifest("kubeadm.k8s.io/v1beta4", "JoinConfiguration"), ADVISED),
+    ("ACK fleet", manifest("ec2.services.k8s.aws/v1alpha1", "Fleet", spec={}), NOT_UNDERSTOOD),
+    ("ASO Flux", manifest("kubernetesconfiguration.azure.com/v1api20230501", "FluxConfiguration", spec={}), ADVISED),
+    (
+        "Upbound Flux",
+        manifest("kubernetesconfiguration.azure.upbound.io/v1beta1", "KubernetesFluxConfiguration"),
+        ADVISED,
+    ),
+    ("Upbound edge", manifest("edgecontainer.gcp.m.upbound.io/v1beta1", "NodePool", spec={}), NOT_UNDERSTOOD),
+    ("Config Sync", manifest("gkehub.cnrm.cloud.google.com/v1beta1", "GKEHubFeatureMembership", spec={}), ADVISED),
+    ("Config Connector", manifest("gkehub.cnrm.cloud.google.com/v1beta1", "GKEHubMembership", spec={}), FINE),
+    ("CAST AI by Crossplane", manifest("castai.crossplane.io/v1alpha1", "NodeTemplate", spec={}), NOT_UNDERSTOOD),
+    ("Dataproc by Crossplane", manifest("dataproc.gcp.upbound.io/v1beta2", "Cluster", spec=ON_GKE), NOT_UNDERSTOOD),
+    ("Dataproc by Crossplane, of its own", manifest("dataproc.gcp.upbound.io/v1beta2", "Cluster", spec={}), FINE),
     (
         "HyperShift bare",
         manifest(
@@ -844,6 +879,9 @@ PLANS = [
     ),
     ("HyperPod", plan("aws_sagemaker_cluster", {"orchestrator": [{"eks": [{"cluster_arn": "a"}]}]}), NOT_UNDERSTOOD),
     ("HyperPod with Slurm", plan("aws_sagemaker_cluster", {}), FINE),
+    ("Dataproc on GKE", plan("google_dataproc_cluster", {"virtual_cluster_config": [{"a": 1}]}), NOT_UNDERSTOOD),
+    ("Dataproc", plan("google_dataproc_cluster", {"virtual_cluster_config": [], "cluster_config": [{}]}), FINE),
+    ("Config Sync in Terraform", plan("google_gke_hub_feature_membership", {"feature": "configmanagement"}), ADVISED),
     ("GKE on AWS", plan("google_container_aws_node_pool", {}), NOT_UNDERSTOOD),
     ("another cloud's pool", plan("digitalocean_kubernetes_node_pool", {"size": "s-1vcpu-2gb"}), NOT_UNDERSTOOD),
     ("another cloud's record", plan("exoscale_domain_record", {}), ADVISED),

@@ -199,7 +199,7 @@ def _image(image: object, machines: Machines) -> None:
         machines.show(Accelerator("other", None, "AWS Neuron"), f"amiType {image}")
 
 
-def _software(image: object, template: bool, gpu: bool = False) -> SoftwareHints:
+def _software(image: object, template: bool, gpu: bool) -> SoftwareHints:
     if isinstance(image, str) and image and image != "CUSTOM":
         said = (f"amiType {image}",)
         if _NVIDIA_IMAGE.fullmatch(image):
