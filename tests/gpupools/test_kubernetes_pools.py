@@ -695,6 +695,14 @@ def test_a_bound_on_the_count_of_gpus_decides(operator: str, value: str, expecte
     assert verdict(read(node_pool(category, need(f"{AWS}/instance-gpu-count", operator, value)))) == expected
 
 
+@pytest.mark.parametrize(("key", "expected"), [("sku-gpu-count", "cpu"), ("sku-gpu-memory", "open")])
+def test_a_label_that_machines_with_gpus_lack_anyway_keeps_none_out(key: str, expected: str) -> None:
+    family = need(f"{AZURE}/sku-series", "In", "NCads_A100_v4")
+
+    pool = node_pool(family, need(f"{AZURE}/{key}", "DoesNotExist"), nodeClassRef=AKS_CLASS)
+    assert verdict(read(pool)) == expected
+
+
 def test_a_late_template_is_named() -> None:
     (pool,) = read({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": {"template": {"spec": UNKNOWN}}})
 

@@ -18,6 +18,7 @@ from gpupools.planned.pool_facts import (
     Weakness,
 )
 from gpupools.providers import clouds
+from gpupools.read.holders import placeholders
 from gpupools.read.inputs import (
     Hardening,
     Machines,
@@ -215,6 +216,9 @@ def test_the_missing_taint_is_spelled_as_the_api_and_named_after_the_vendor() ->
 ITEM = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
 
 
+BARE = {"key": "nvidia.com/gpu", "effect": "NO_SCHEDULE"}
+
+
 def lacking(where: str, value: Any = ITEM, **more: Any) -> PoolFacts:
     return PoolFacts("aws", (), Fraction(1), (), where=where, missing_taint=MissingTaint("t", value), **more)
 
@@ -237,6 +241,7 @@ def lacking(where: str, value: Any = ITEM, **more: Any) -> PoolFacts:
         ({"a": [UNKNOWN]}, lacking("a[0].taints"), None),
         ({}, lacking("taints", {"k": {"value": "v"}}), {"taints": {"k": {"value": "v"}}}),
         ({"taints": {"a": 1}}, lacking("taints", {"k": 2}), {"taints": {"a": 1, "k": 2}}),
+        ({}, lacking("taints", BARE), {"taints": [BARE]}),
         ({"taints": [1]}, lacking("taints", {"k": 2}), None),
         ({"taints": []}, lacking("taints", "k:NoSchedule"), {"taints": ["k:NoSchedule"]}),
         ({}, lacking("taints", None), None),
@@ -419,3 +424,18 @@ def test_a_taint_reads_as_kubernetes_writes_it() -> None:
     read.line("a=b:NoSchedule", "t")
 
     assert read.taints == [Taint("a", "b", Effect.NO_SCHEDULE)]
+
+
+@pytest.mark.parametrize(
+    ("value", "read"),
+    [
+        ({"metadata": {"annotations": {"a": "${X}"}, "labels": {"b": "${X}"}}}, {"a": "${X}"}),
+        ({"spec": {"annotations": {"a": "${X}"}}}, {"a": UNKNOWN}),
+    ],
+    ids=["of the object itself", "of its nodes"],
+)
+def test_placeholders_are_not_known_where_they_may_decide(value: dict[str, Any], read: Any) -> None:
+    found = placeholders(value)
+
+    assert next(iter(found.values()))["annotations"] == read
+    assert found.get("metadata", {}).get("labels", {}).get("b", UNKNOWN) is UNKNOWN

@@ -203,6 +203,8 @@ def test_amd_gpus_are_gpus() -> None:
 def test_another_accelerator_is_no_gpu() -> None:
     assert gpu_pool_tainted(pool(0, accelerator="other")) is None
     assert gpu_pool_tainted(pool(None, accelerator="other")) is None
+    assert gpu_pool_tainted(pool(2, accelerator="other", unknown=("instanceTypes[1]",))) is None
+    assert gpu_pool_tainted(pool(None, accelerator="other", unknown=("instanceTypes[1]",))) is not None
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,8 @@ def by_hand() -> Iterator[tuple[str, bytes]]:
         "only lists": {"merge_how": "list(append)"},
         "in place": {"merge_how": "list(replace)+dict(recurse_list)"},
         "a shorter one in place": {"merge_how": "list(replace)+dict(recurse_list)", "runcmd": ["d"]},
+        "within files": {"merge_how": "dict(recurse_list,recurse_str)+list(recurse_dict,recurse_str)+str(append)"},
+        "within files, no texts": {"merge_how": "dict(recurse_list)+list(recurse_dict)+str(append)"},
         "capitals": {"merge_how": "List(Append)+Dict(Recurse_Array)"},
     }
     for name, how in ways.items():

@@ -21,6 +21,8 @@ TEMPLATE: dict[str, Any] = {
         "Dev": {"Fn::Equals": [{"Ref": "Stage"}, "dev"]},
         "Two": {"Fn::Equals": [{"Ref": "Number"}, "2"]},
         "Prod": {"Fn::Not": [{"Condition": "Dev"}]},
+        "Yes": {"Fn::Equals": [True, "true"]},
+        "No": {"Fn::Equals": [False, "False"]},
         "Late": {"Fn::Equals": [{"Ref": "None"}, "dev"]},
         "Round": {"Fn::And": [{"Condition": "Round"}, {"Condition": "Round"}]},
     },
@@ -42,6 +44,8 @@ def chosen(condition: str) -> dict[str, Any]:
         (chosen("Dev"), "a"),
         (chosen("Two"), "a"),
         (chosen("Prod"), "b"),
+        (chosen("Yes"), "a"),
+        (chosen("No"), "b"),
         (chosen("Late"), UNKNOWN),
         (chosen("Round"), UNKNOWN),
         (chosen("Nothing"), UNKNOWN),
@@ -57,6 +61,11 @@ def chosen(condition: str) -> dict[str, Any]:
         ({"Fn::Sub": ["${A}", {"A": {"Ref": "None"}}]}, UNKNOWN),
         ({"Fn::Sub": "${AWS::Region}"}, UNKNOWN),
         ({"Fn::ImportValue": "x"}, UNKNOWN),
+        ({"Fn::Sub": {}}, UNKNOWN),
+        ({"Fn::FindInMap": ["Machines", "dev"]}, UNKNOWN),
+        ({"Fn::Other": ["Machines", "dev", "type"]}, UNKNOWN),
+        ({"Fn::Other": ["/", "a/b"]}, UNKNOWN),
+        ({"Fn::Other": [0, ["a", "b"]]}, UNKNOWN),
         ({"Fn::If": "x"}, UNKNOWN),
     ],
     ids=str,
@@ -114,3 +123,16 @@ def test_user_data_keeps_what_is_filled_in_later(written: Any, script: str) -> N
     given = {"UserData": made}
 
     assert in_pulumis_names(given, known_of(TEMPLATE)) == {"userData": script}
+
+
+@pytest.mark.parametrize(
+    "function", [{"Fn::GetAtt": []}, {"Fn::Sub": []}, {"Fn::GetAtt": "Lt.Id"}, {"Fn::Sub": ["${Lt}", {}]}]
+)
+def test_whatever_a_function_refers_to_a_group_is_read(function: Any) -> None:
+    template = {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": {"InstanceType": "g5.xlarge"}}}
+    group = {"Type": "AWS::EKS::Nodegroup", "Properties": {"LaunchTemplate": {"Id": function, "Version": "1"}}}
+    stack = {"templateBody": {"Resources": {"Lt": template, "G": group}}}
+    pools = {pool.pool: pool for pool in clouds()["aws"].reading().read_pools("aws:cloudformation/stack:Stack", stack)}
+
+    named = function != {"Fn::GetAtt": []} and function != {"Fn::Sub": []}
+    assert (pools["G"].gpus_per_node == 1) is named

@@ -17,11 +17,13 @@ import pytest
 import yaml
 
 from gpupools.base.taints import Effect, Taint
-from gpupools.planned.pool_facts import SharingFacts
+from gpupools.planned.pool_facts import UNKNOWN, SharingFacts
 from gpupools.providers.aws.boot import MOST_USER_DATA
-from gpupools.providers.aws.bottlerocket import toml_fault
+from gpupools.providers.aws.bottlerocket import read_settings, toml_fault
+from gpupools.providers.aws.cloud_init import encoded
 from gpupools.providers.aws.decoding import is_mime
 from gpupools.providers.aws.user_data import UserData, read_user_data
+from gpupools.read.inputs import TaintsRead
 
 NVIDIA = "settings.kubelet-device-plugins.nvidia"
 JOINS = '[settings.kubernetes]\ncluster-name = "x"\n'
@@ -155,6 +157,36 @@ def test_taints_are_read(given: str, taints: tuple[Taint, ...], not_counted: lis
 
     assert found.taints == taints
     assert [note.partition(":")[0] for note in found.not_counted] == not_counted
+
+
+@pytest.mark.parametrize(("text", "raw"), [("a", b"a"), ("\udcff", b"\xff"), ("a\ud800", b"a?")], ids=ascii)
+def test_a_text_is_bytes_again_whatever_it_has(text: str, raw: bytes) -> None:
+    assert encoded(text) == raw
+
+
+@pytest.mark.parametrize("late", [UNKNOWN, {"a": UNKNOWN}, {"a": ["b:NoSchedule", UNKNOWN]}])
+def test_settings_of_bottlerocket_may_hold_what_is_not_known_yet(late: Any) -> None:
+    taints = TaintsRead()
+    read_settings({"settings": {"kubernetes": {"cluster-name": "c", "node-taints": late}}}, "mine", taints)
+
+    assert (taints.unknown, taints.taints, taints.not_counted) == (["mine settings.kubernetes.node-taints"], [], [])
+
+
+@pytest.mark.parametrize(
+    ("beside", "why"),
+    [
+        ("text", "'text' is no taint; write key, value and effect"),
+        ("{key: b, effect: NoSchedule, timeAdded: x}", "it has timeAdded, which the kubelet refuses"),
+        ("{key: b, effect: NoSchedule, value: true}", "value true is no text that a label may have; put it in quotes"),
+        ("{key: -b, effect: NoSchedule}", "key '-b' is no qualified name such as 'example.com/team'"),
+        ("{key: a, effect: NoSchedule}", "a with NoSchedule stands there twice, which Kubernetes refuses"),
+    ],
+)
+def test_a_wrong_taint_is_one_too_many(beside: str, why: str) -> None:
+    given = f"{{kubelet: {{config: {{registerWithTaints: [{{key: a, effect: NoSchedule}}, {beside}]}}}}}}"
+    found = read_user_data(node_config(given), "mine")
+
+    assert (found.taints, found.not_counted) == ((), (f"mine spec.kubelet.config.registerWithTaints[1]: {why}",))
 
 
 def test_a_taint_from_a_variable_names_the_property() -> None:

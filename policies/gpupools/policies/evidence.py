@@ -75,8 +75,8 @@ def evidence_in(
             if machines and _are_values(trail) and (values := parsed_values(value)):
                 inside.append((trail, values))
                 continue
-            if _is_part(trail) and (values := parsed_values(value)):
-                inside.append((trail, values))
+            if _is_part(trail) and isinstance(part := _parsed(value), list | Mapping):
+                inside.append((trail, part))
             if len(value) >= _LEAST_SCRIPT and (len(value) >= LEAST_ENCODED or " " in value or "(" in value):
                 yield from ((sort, f"{said} at {_path(trail)}") for sort, said in _written(value, judged, of_cloud))
         elif isinstance(value, dict | Mapping):
@@ -102,8 +102,9 @@ def evidence_in(
             if not ENVIRONMENTS.isdisjoint(value):
                 rows = run_with_environment(value)
                 yield from ((row.answer, f"{said} at {_path(trail)}") for row, said in rows)
-            if "method" in value and (address := value.get("uri") or value.get("url")):  # of workflows, as HTTP has it
-                sent = f"{value['method']} {address}"
+            method = next((value[key] for key in _METHODS if key in value), None)
+            if method and (address := value.get("uri") or value.get("url")):  # of workflows, as HTTP has it
+                sent = f"{method} {address}"
                 yield from ((row.answer, f"{said} at {_path(trail)}") for row, said in run(sent))
             if "Api" in value and "Service" in value:  # a step of AWS Systems Manager's
                 step = f"Service: {value['Service']}, Api: {value['Api']}"
@@ -176,11 +177,17 @@ def _are_values(trail: "_Trail") -> bool:
 
 
 def _is_part(trail: "_Trail") -> bool:
-    """Say whether a text of YAML or JSON stands where a patch does, or a policy of Azure's."""
+    """Say whether a text of YAML or JSON stands where a patch does, a policy of Azure's, or containers of AWS."""
     return trail is not None and trail[1] in _PARTS
 
 
-_PARTS = frozenset({"patch", "patch_body", "policy_rule", "policyRule"})
+_PARTS = frozenset(
+    {
+        *("patch", "patch_body", "policy_rule", "policyRule"),
+        *("container_definitions", "containerDefinitions", "container_properties", "containerProperties"),
+    }
+)
+_METHODS = ("method", "http_method", "httpMethod")
 
 
 def _takes_off(value: Mapping[str, Any]) -> str:
@@ -253,14 +260,19 @@ _VALUES = frozenset({"values", "valuesContent", "valuesTemplate"})
 
 def parsed_values(value: str) -> Mapping[str, Any]:
     """Return the values of a chart that stand as a text of YAML; none where it is no map, or too much to read."""
+    return mapping(_parsed(value))
+
+
+def _parsed(value: str) -> Any:
+    """Return what a text of YAML has, where that is one document; None otherwise."""
     if len(value) > _MOST_OF_VALUES:
-        return {}
+        return None
     spend(CHARACTERS_PER_READ * len(value))
     try:
         documents = parse_yaml(value, _MOST_VALUES)
     except Rejected:
-        return {}
-    return mapping(documents[0].data) if len(documents) == 1 else {}
+        return None
+    return documents[0].data if len(documents) == 1 else None
 
 
 _MOST_OF_VALUES = 100_000

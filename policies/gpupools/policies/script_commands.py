@@ -81,8 +81,12 @@ def _wanted() -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, sorted(words))))
 
 
-# https://docs.aws.amazon.com/step-functions/latest/dg/connect-eks.html, and EventBridge Scheduler's universal targets.
-_STATES = re.compile(r":eks:create(?:Nodegroup|NodeGroup|Cluster)\b")
+# Steps of workflows: https://docs.aws.amazon.com/step-functions/latest/dg/connect-eks.html, EventBridge Scheduler's
+# universal targets, and https://docs.cloud.google.com/workflows/docs/reference/googleapis/container/Overview.
+_STATES = re.compile(
+    r":eks:create(?:Nodegroup|NodeGroup|Cluster)\b"
+    r"|\bgoogleapis\.container\.v\w+\.projects\.\w+\.clusters(?:\.nodePools)?\.create\b"
+)
 # A step `aws:executeAwsApi`, as YAML or JSON writes it:
 # https://docs.aws.amazon.com/systems-manager/latest/userguide/automation-action-executeawsapi.html.
 _AUTOMATED = re.compile(r"\bApi[\"'\\]*\s{0,99}:\s{0,99}[\"'\\]*(create_?(?:nodegroup|cluster))\b", re.IGNORECASE)
@@ -261,7 +265,7 @@ def _run(text: str, environment: Mapping[str, str]) -> Iterator[tuple[Command, s
         answer, name = called(text)
         if answer:
             yield _CALLED if answer == NODES else _APPLIED, f"calls {name}"
-    if ":eks:" in text and (call := _STATES.search(text)):
+    if (":eks:" in text or "googleapis.container" in text) and (call := _STATES.search(text)):
         yield _CALLED, f"calls {call[0].lstrip(':')}"
     if "Api" in text and (step := _AUTOMATED.search(text)) and _OF_EKS.search(text):
         yield _CALLED, f"calls eks:{step[1]}"

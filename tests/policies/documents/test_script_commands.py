@@ -43,6 +43,8 @@ MAKES = [
     'g = "karpenter.sh"\napi.create_cluster_custom_object(group=g, version="v1", plural="nodepools", body=b)',
     'r = DynamicClient(c).resources.get(api_version="karpenter.sh/v1", kind="NodePool")\nr.create(body=b)',
     'gvr := GroupVersionResource{Group: "karpenter.sh", Resource: "nodepools"}\ndyn.Resource(gvr).Create(ctx, o, opts)',
+    "- a:\n    call: googleapis.container.v1.projects.locations.clusters.nodePools.create\n    args: {}",
+    "call: googleapis.container.v1beta1.projects.zones.clusters.create",
     "action: aws:executeAwsApi\ninputs:\n  Service: eks\n  Api: CreateNodegroup\n  clusterName: c",
     '{"action": "aws:executeAwsApi", "inputs": {"Service": "eks", "Api": "create_nodegroup"}}',
     # What runs a command
@@ -123,6 +125,7 @@ NEITHER = [
     "client.createCluster(x)",
     "getattr(eks, 'describe_nodegroup')(); allowed = ['create_nodegroup']",
     "print('create_nodegroup')",
+    "call: googleapis.container.v1.projects.locations.clusters.nodePools.list",
     "def create_node_pool(name):\n    return name",
     'GROUP = "kubeflow.org"\napi.create_namespaced_custom_object(group=GROUP, version="v1", plural=p, body=b)',
     'r = DynamicClient(c).resources.get(api_version="v1", kind="Pod")\nr.create(body=b)',

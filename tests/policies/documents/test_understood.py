@@ -49,8 +49,10 @@ DEFINITE_ELSEWHERE = [("mandatory", "gpu-pool-tainted-elsewhere", False)]
 OPEN_ELSEWHERE = [("mandatory", "gpu-pool-tainted-elsewhere", True)]
 NOT_UNDERSTOOD = [("mandatory", RULE, True)]
 ADVISED = [("advisory", RULE, False)]
+MAKES_A_GROUP = ["eksctl", "create", "nodegroup", "--cluster", "c"]
+OF_GKE = "https://container.googleapis.com/v1/projects/p/locations/l/clusters/c"
 ANYWHERE = "anywhere.eks.amazonaws.com"
-ON_GKE = {"forProvider": {"virtualClusterConfig": [{"kubernetesClusterConfig": []}]}}
+ON_GKE: dict[str, Any] = {"forProvider": {"virtualClusterConfig": [{"kubernetesClusterConfig": []}]}}
 FINE: list[Any] = []
 
 
@@ -878,6 +880,31 @@ PLANS = [
         NOT_UNDERSTOOD,
     ),
     ("HyperPod", plan("aws_sagemaker_cluster", {"orchestrator": [{"eks": [{"cluster_arn": "a"}]}]}), NOT_UNDERSTOOD),
+    (
+        "containers that make a group",
+        plan("aws_ecs_task_definition", {"container_definitions": f"[{json.dumps({'command': MAKES_A_GROUP})}]"}),
+        NOT_UNDERSTOOD,
+    ),
+    (
+        "a job that makes a group",
+        plan("aws_batch_job_definition", {"container_properties": json.dumps({"command": MAKES_A_GROUP})}),
+        NOT_UNDERSTOOD,
+    ),
+    (
+        "containers that make nothing",
+        plan("aws_ecs_task_definition", {"container_definitions": '[{"command": ["python", "a.py"]}]'}),
+        FINE,
+    ),
+    (
+        "a request that makes a pool",
+        plan("google_cloud_scheduler_job", {"http_target": [{"http_method": "POST", "uri": f"{OF_GKE}/nodePools"}]}),
+        NOT_UNDERSTOOD,
+    ),
+    (
+        "a request that reads pools",
+        plan("google_cloud_scheduler_job", {"http_target": [{"http_method": "GET", "uri": f"{OF_GKE}/nodePools"}]}),
+        FINE,
+    ),
     ("HyperPod with Slurm", plan("aws_sagemaker_cluster", {}), FINE),
     ("Dataproc on GKE", plan("google_dataproc_cluster", {"virtual_cluster_config": [{"a": 1}]}), NOT_UNDERSTOOD),
     ("Dataproc", plan("google_dataproc_cluster", {"virtual_cluster_config": [], "cluster_config": [{}]}), FINE),

@@ -606,9 +606,7 @@ _OF_TEXTS = frozenset({"Fn::Base64", "Fn::Join", "Fn::Sub"})
 
 
 def _is_text(value: Any) -> bool:
-    return isinstance(value, str) or (
-        isinstance(value, Mapping) and not value.keys().isdisjoint({*_OF_TEXTS, "Fn::If"})
-    )
+    return isinstance(value, Mapping) and not value.keys().isdisjoint({*_OF_TEXTS, "Fn::If"})
 
 
 def _same(value: Any) -> Any:
