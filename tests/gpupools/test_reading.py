@@ -439,3 +439,19 @@ def test_placeholders_are_not_known_where_they_may_decide(value: dict[str, Any],
 
     assert next(iter(found.values()))["annotations"] == read
     assert found.get("metadata", {}).get("labels", {}).get("b", UNKNOWN) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("metadata", "name", "namespace", "clusterName", "apiVersion", "kind"),
+        *("infrastructureRef", "configRef", "nodeClassRef", "status"),
+    ],
+)
+def test_placeholders_of_names_stay(name: str) -> None:
+    assert placeholders({name: {"a": "${X}"}, "b": "${X}"}) == {name: {"a": "${X}"}, "b": UNKNOWN}
+    assert placeholders({name: "${X}"}) == {name: "${X}"}
+
+
+def test_a_placeholder_without_quotes_is_a_map_with_a_map_as_key() -> None:
+    assert placeholders({"a": {"?": {"x": None}}, "b": {"?": 1, "c": 2}}) == {"a": UNKNOWN, "b": {"?": 1, "c": 2}}

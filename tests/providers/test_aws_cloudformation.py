@@ -110,6 +110,13 @@ def test_functions_end(function: Any) -> None:
     assert time.process_time() - before < 1.5
 
 
+def test_user_data_keeps_its_parts_inside_each_other() -> None:
+    inner = {"Fn::Join": ["-", ["b", {"Ref": "None"}]]}
+    given = {"UserData": {"Fn::Join": ["", ["a ", inner, " ", {"Fn::Base64": "c"}]]}}
+
+    assert in_pulumis_names(given, known_of(TEMPLATE)) == {"userData": "a b-${…} c"}
+
+
 @pytest.mark.parametrize(
     ("written", "script"),
     [
