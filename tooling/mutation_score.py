@@ -609,8 +609,9 @@ def shown(mutant: Mutant, tests: Sequence[Test]) -> tuple[list[Test], list[Test]
     else:
         direct = [test for test in tests if (mutant.path, mutant.function) in test.calls]
     count = Counter(test.file for test in direct)
-    words = (Path(mutant.path).stem, Path(mutant.path).parent.name)
-    most = set(sorted(count, key=lambda file: (-sum(word in file for word in words), -count[file]))[:FILES_AT_FIRST])
+    stem, folder = Path(mutant.path).stem, Path(mutant.path).parent.name
+    # A file that is named after the changed one is more about it than one that is named after its cloud.
+    most = set(sorted(count, key=lambda file: (-2 * (stem in file) - (folder in file), -count[file]))[:FILES_AT_FIRST])
     # What is remembered from test to test is called by the first of a file only.
     names = {test.name for test in direct}
     beside = [test for test in tests if test.file in count and test.name not in names]
