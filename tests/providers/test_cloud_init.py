@@ -7,6 +7,7 @@ import json
 import pytest
 
 from gpupools.providers.aws.cloud_init import files, gunzipped, take
+from gpupools.providers.aws.user_data import parts, read_user_data
 from tests.providers.made_user_data import CONFIG, JOIN, SCRIPT, config, mime
 
 PLAIN = "#!/bin/sh\nls\n"
@@ -71,3 +72,29 @@ def test_a_template_of_what_nothing_takes_is_not_taken() -> None:
     for kind in ("#part-handler\n", "#include\n", "#cloud-config-archive\n"):
         taken = take(f"## template: jinja\n{kind}{JOIN}")
         assert (taken.scripts, taken.config, taken.remote) == ([], {}, False)
+
+
+def test_only_what_is_for_nodeadm_is_base64_whatever_its_header_says() -> None:
+    packed = base64.b64encode(b"kind: NodeConfig\n").decode()
+    given = mime(("Content-Type: application/node.eks.aws", packed), (SCRIPT, packed)).decode()
+
+    assert [(kind, body.strip()) for _, kind, body in parts(given)] == [("nodeadm", "kind: NodeConfig"), ("", packed)]
+
+
+@pytest.mark.parametrize(
+    ("source", "joins", "opaque"),
+    [
+        ("data:,kubeadm%20join%20a:6443", True, False),
+        (f"data:;base64,{base64.b64encode(JOIN.encode()).decode()}", True, False),
+        ("data:kubeadm%20join%20a:6443", False, True),
+        ("https://example.com/a,b", False, True),
+        ("", False, False),
+    ],
+)
+def test_a_file_of_ignition_is_here_or_elsewhere(source: str, joins: bool, opaque: bool) -> None:
+    written = [{"path": "/opt/a.sh", "contents": {"source": source}}]
+    unit = {"name": "a.service", "contents": "[Service]\nExecStart=/opt/a.sh\n"}
+    given = {"ignition": {"version": "3.4.0"}, "storage": {"files": written}, "systemd": {"units": [unit]}}
+    found = read_user_data(json.dumps(given))
+
+    assert (found.joins, found.opaque) == (joins, opaque)

@@ -53,6 +53,14 @@ def nodes(said: str, taints: list[Any]) -> str:
     )
 
 
+def machine_set(machine: str) -> str:
+    spec = {"template": {"spec": {"providerSpec": {"value": {"instanceType": machine}}}}}
+    held = {"apiVersion": "machine.openshift.io/v1beta1", "kind": "MachineSet", "spec": spec}
+    templates = {"object-templates": [{"complianceType": "musthave", "objectDefinition": held}]}
+    inner = {"objectDefinition": {"kind": "ConfigurationPolicy", "spec": templates}}
+    return manifest("policy.open-cluster-management.io/v1", "Policy", spec={"policy-templates": [inner]})
+
+
 def raw_nodes(said: str, taints: str) -> str:
     text = (
         f"{{{{ range . }}}}\n- complianceType: {said}\n  objectDefinition: {{kind: Node, spec: {{taints: {taints}}}}}\n"
@@ -98,6 +106,7 @@ PAIRS = {
         eksctl("/etc/eks/bootstrap.sh a --kubelet-extra-args --register-with-taints=nvidia.com/gpu=present:NoSchedule"),
     ),
     "another command of eksctl": (eksctl("#!/bin/bash\n/etc/eks/bootstrap.sh a\n"), eksctl("nvidia-smi")),
+    "machines that a policy has": (machine_set("g5.xlarge"), machine_set("m5.xlarge")),
     "a set that Gatekeeper prunes": (
         mutation("ModifySet", "Node", {"operation": "prune", "values": {"fromList": [TAINT]}}),
         mutation("ModifySet", "Node", {"operation": "merge", "values": {"fromList": [TAINT]}}),
