@@ -33,6 +33,7 @@ def user_data(resources: dict[str, Any]) -> Any:
     [
         ({"config": JOINS}, True, False),
         ({"config": NOTHING}, False, False),
+        ({"config": {"commands": {1: {"command": "/etc/eks/bootstrap.sh prod"}, "a": {"command": "ls"}}}}, True, False),
         ({"config": {"packages": {"yum": {"git": []}}}}, False, False),
         ({"config": {"commands": {str(n): {"command": "ls"} for n in range(1_000)}}}, None, False),
         ({"other": JOINS}, None, False),

@@ -10,6 +10,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from gpupools.read.inputs import is_list, mapping, text
@@ -113,16 +114,21 @@ def _configurations(init: Mapping[str, Any], asked: list[str]) -> Iterator[Any]:
 
 
 def _configured(config: Mapping[str, Any]) -> Iterator[Any]:
-    for folder, source in mapping(config.get("sources")).items():
+    for folder, source in _named(config.get("sources")):
         yield _joined("curl -L '", source, f"' | tar -xz -C {shlex.quote(folder)}")
-    for path, file in sorted(mapping(config.get("files")).items()):
+    for path, file in _named(config.get("files")):
         yield from _written(path, mapping(file))
-    for _, command in sorted(mapping(config.get("commands")).items()):
+    for _, command in _named(config.get("commands")):
         yield from _run(mapping(command))
-    for services in mapping(config.get("services")).values():
-        for name, service in mapping(services).items():
+    for _, services in _named(config.get("services")):
+        for name, service in _named(services):
             if any(str(mapping(service).get(key)).lower() == "true" for key in ("enabled", "ensureRunning")):
                 yield f"systemctl start {shlex.quote(name)}"
+
+
+def _named(given: Any) -> list[tuple[str, Any]]:
+    """Return what a map has, by name; CloudFormation takes for text what YAML reads as a number."""
+    return sorted(((str(name), one) for name, one in mapping(given).items()), key=itemgetter(0))
 
 
 def _written(path: str, file: Mapping[str, Any]) -> Iterator[Any]:
@@ -146,13 +152,13 @@ def _run(command: Mapping[str, Any]) -> Iterator[Any]:
         return
     if command.get("cwd") is not None:
         yield _joined("cd '", command["cwd"], "'")
-    for name, value in mapping(command.get("env")).items():
+    for name, value in _named(command.get("env")):
         yield _joined(f"export {name}='", value, "'")
     yield {"Fn::Join": [" ", called]} if is_list(called) else called
 
 
 def _is_function(value: Mapping[str, Any]) -> bool:
-    return len(value) == 1 and next(iter(value)).startswith(("Fn::", "Ref"))
+    return len(value) == 1 and str(next(iter(value))).startswith(("Fn::", "Ref"))
 
 
 def _joined(before: str, value: Any, after: str) -> Any:
