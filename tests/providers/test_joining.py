@@ -23,6 +23,7 @@ JOIN = re.compile("kubeadm|join")
         ("a=adm\nkube$a join", "a=adm\nkubeadm join"),
         ('a=kube b=adm\n"$a""$b" join', "a=kube b=adm\nkubeadm join"),
         ("a=b\n$a /x/$a $a.sh", "a=b\n$a /x/$a $a.sh"),
+        ('a=b\necho "\\n${a}\\n"', 'a=b\necho "\\n${a}\\n"'),
         ("kubeadm join", "kubeadm join"),
     ],
 )

@@ -57,7 +57,7 @@ _HELD = re.compile(
     r"|'(?P<single>[^'\n]{1,200})'|(?P<bare>[\w./-]{1,99}))(?=[\s;&]|$)"
 )
 _OF_A_WORD = re.compile(
-    r"(?<=[\w}])[\"']{0,2}\$\{?(\w{1,60})|\$\{?(\w{1,60})\}?(?=[\"']{0,2}\$)|\$\{(\w{1,60})\}(?=[\"']{0,2}\w)"
+    r"(?<=[\w}])(?<!\\[nrt])[\"']{0,2}\$\{?(\w{1,60})|\$\{?(\w{1,60})\}?(?=[\"']{0,2}\$)|\$\{(\w{1,60})\}(?=[\"']{0,2}\w)"
 )
 _OF_JOINING = re.compile(rf"{_PROGRAMS}|bootstrap|\b(?:join|agent|worker|init)\b")
 _STANDS_FOR = re.compile(
