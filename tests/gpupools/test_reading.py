@@ -33,6 +33,7 @@ from gpupools.read.inputs import (
     retired_machines,
     string_map,
     wanted_taint,
+    with_name,
     with_taint,
 )
 
@@ -455,3 +456,16 @@ def test_placeholders_of_names_stay(name: str) -> None:
 
 def test_a_placeholder_without_quotes_is_a_map_with_a_map_as_key() -> None:
     assert placeholders({"a": {"?": {"x": None}}, "b": {"?": 1, "c": 2}}) == {"a": UNKNOWN, "b": {"?": 1, "c": 2}}
+
+
+NAMES = ["nodeGroupName", "agentPoolName", "nodegroupName", "resourceName", "name"]
+
+
+@pytest.mark.parametrize("key", NAMES)
+def test_a_pool_has_the_name_that_its_resource_gives_itself(key: str) -> None:
+    pool = lacking("taints")
+
+    assert with_name(pool, {key: "gpu"}, "logical").name == "gpu"
+    assert with_name(pool, {key: UNKNOWN}, "logical").name == ""
+    assert with_name(pool, {key: "gpu", "metadata": {"name": "other"}}).name == "gpu"
+    assert with_name(pool, {}, "logical").name == "logical"

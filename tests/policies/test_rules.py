@@ -200,6 +200,19 @@ def test_amd_gpus_are_gpus() -> None:
     assert finding.what.startswith("has 8 AMD GPUs per node")
 
 
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        (pool(8, EXECUTE), 1),
+        (pool(None, EXECUTE), 1),
+        (pool(0, EXECUTE), 0),
+        (pool(None, EXECUTE, accelerator="other"), 0),
+    ],
+)
+def test_daemons_of_gpus_alone_have_to_tolerate(facts: PoolFacts, said: int) -> None:
+    assert len(found(facts, "gpu-taint-tolerated-by-daemons")) == said
+
+
 def test_another_accelerator_is_no_gpu() -> None:
     assert gpu_pool_tainted(pool(0, accelerator="other")) is None
     assert gpu_pool_tainted(pool(None, accelerator="other")) is None

@@ -7,7 +7,7 @@ import pytest
 
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.providers import clouds
-from gpupools.providers.aws.cloudformation import in_pulumis_names, known_of
+from gpupools.providers.aws.cloudformation import in_pulumis_names, known_of, unrolled
 
 TEMPLATE: dict[str, Any] = {
     "Parameters": {
@@ -62,6 +62,7 @@ def chosen(condition: str) -> dict[str, Any]:
         ({"Fn::Sub": "${AWS::Region}"}, UNKNOWN),
         ({"Fn::ImportValue": "x"}, UNKNOWN),
         ({"Fn::Sub": {}}, UNKNOWN),
+        ({"Fn::Join": {"a": 1, "b": 2}}, UNKNOWN),
         ({"Fn::FindInMap": ["Machines", "dev"]}, UNKNOWN),
         ({"Fn::Other": ["Machines", "dev", "type"]}, UNKNOWN),
         ({"Fn::Other": ["/", "a/b"]}, UNKNOWN),
@@ -79,9 +80,16 @@ def test_a_function_has_its_value(function: Any, value: Any) -> None:
 
 @pytest.mark.parametrize(
     ("condition", "parameters", "pools"),
-    [("Dev", None, 1), ("Prod", None, 0), ("Prod", {"Stage": "prod"}, 1), ("Late", None, 1), ("Dev", UNKNOWN, 1)],
+    [
+        ({"Fn::Equals": ["a", "b"]}, None, 1),
+        ("Dev", None, 1),
+        ("Prod", None, 0),
+        ("Prod", {"Stage": "prod"}, 1),
+        ("Late", None, 1),
+        ("Dev", UNKNOWN, 1),
+    ],
 )
-def test_a_group_whose_condition_does_not_hold_is_not_made(condition: str, parameters: Any, pools: int) -> None:
+def test_a_group_whose_condition_does_not_hold_is_not_made(condition: Any, parameters: Any, pools: int) -> None:
     group = {"Type": "AWS::EKS::Nodegroup", "Condition": condition, "Properties": {"InstanceTypes": ["g6.xlarge"]}}
     stack = {"templateBody": {**TEMPLATE, "Resources": {"G": group}}, "parameters": parameters}
 
@@ -143,3 +151,19 @@ def test_whatever_a_function_refers_to_a_group_is_read(function: Any) -> None:
 
     named = function != {"Fn::GetAtt": []} and function != {"Fn::Sub": []}
     assert (pools["G"].gpus_per_node == 1) is named
+
+
+@pytest.mark.parametrize(
+    ("listed", "names"),
+    [
+        (["a", "b"], ["Ga", "Gb"]),
+        ({"Ref": "Types"}, ["Gm5.large", "Gm5.xlarge"]),
+        (["a", {"Ref": "None"}], ["Fn::ForEach::Each"]),
+        ([{"Fn::Join": ["", ["a", {"Ref": "None"}]]}], ["Fn::ForEach::Each"]),
+    ],
+    ids=["written", "a parameter", "not known", "partly known"],
+)
+def test_a_loop_has_the_turns_that_the_template_decides(listed: Any, names: list[str]) -> None:
+    resources = {"Fn::ForEach::Each": ["X", listed, {"G${X}": {"Type": "AWS::EKS::Nodegroup"}}]}
+
+    assert [name for name, _ in unrolled(resources, known_of(TEMPLATE))] == names

@@ -949,3 +949,33 @@ def test_what_is_held_and_not_read_is_named() -> None:
         "cloudformation:AWS::ECS::Cluster",
     ]
     assert [*held(GROUP, {"templateBody": {"Resources": types}})] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "accelerator"),
+    [
+        *(
+            (name, "other")
+            for name in ("inferentia", "inferentia2", "trainium", "trainium2", "u30", "vu9p", "gaudi-hl-205")
+        ),
+        *((name, "nvidia") for name in ("a100", "h100", "k520", "m60", "t4", "v100")),
+        ("radeon-pro-v520", "amd"),
+    ],
+)
+def test_an_accelerator_that_is_asked_for_by_name_is_a_gpu_or_none(name: str, accelerator: str) -> None:
+    wanted = {"vcpuCount": {"min": 4}, "acceleratorNames": [name]}
+    found = {"instanceRequirements": wanted, "iamInstanceProfile": {"name": "n"}, "userData": b64(BOOTSTRAP)}
+    pool = CLOUD.reading().read_template("aws:ec2/launchTemplate:LaunchTemplate", found)
+
+    assert pool is not None
+    assert pool.accelerator == accelerator
+
+
+@pytest.mark.parametrize("options", [UNKNOWN, {"instanceType": UNKNOWN}, {"instanceType": "g5.xlarge"}, 3])
+def test_the_group_that_comes_with_a_cluster_has_options_of_its_own(options: Any) -> None:
+    (pool,) = read("eks:index:Cluster", {"nodeGroupOptions": options, "instanceType": "m5.large"})
+
+    late = options is UNKNOWN or options == {"instanceType": UNKNOWN}
+    assert bool(pool.unknown) is late
+    assert pool.instance_types == (("g5.xlarge",) if options == {"instanceType": "g5.xlarge"} else pool.instance_types)
+    assert "m5.large" not in pool.instance_types

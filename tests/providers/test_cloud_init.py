@@ -98,3 +98,37 @@ def test_a_file_of_ignition_is_here_or_elsewhere(source: str, joins: bool, opaqu
     found = read_user_data(json.dumps(given))
 
     assert (found.joins, found.opaque) == (joins, opaque)
+
+
+@pytest.mark.parametrize(
+    ("modules", "runs"),
+    [
+        (None, True),
+        (["scripts-user", "runcmd"], True),
+        (["cc_scripts_user"], True),
+        ([["scripts-user", "always"]], True),
+        ([{"name": "scripts_user"}], True),
+        (["final-message", ""], False),
+        ([[]], False),
+    ],
+)
+def test_scripts_run_where_their_module_is_left_in_the_list(modules: object, runs: bool) -> None:
+    taken = take(mime((SCRIPT, PLAIN), (CONFIG, config(cloud_final_modules=modules))).decode())
+
+    assert (len(taken.scripts), len(taken.passed_over)) == ((1, 0) if runs else (0, 1))
+
+
+def test_more_than_is_read_of_ignition_is_not_known() -> None:
+    written = [
+        {
+            "path": "/a",
+            "contents": {
+                "source": f"data:;base64,{base64.b64encode(gzip.compress(b'a' * 10**7)).decode()}",
+                "compression": "gzip",
+            },
+        },
+        {"path": "/b", "contents": {"source": "data:,ls"}},
+    ]
+    found = read_user_data(json.dumps({"ignition": {"version": "3.4.0"}, "storage": {"files": written}}))
+
+    assert (found.joins, found.opaque) == (False, True)

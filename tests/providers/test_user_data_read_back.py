@@ -189,6 +189,18 @@ def test_a_wrong_taint_is_one_too_many(beside: str, why: str) -> None:
     assert (found.taints, found.not_counted) == ((), (f"mine spec.kubelet.config.registerWithTaints[1]: {why}",))
 
 
+@pytest.mark.parametrize(
+    ("command", "keys"),
+    [
+        ("k3s agent --server https://a --node-taint=a=b:NoSchedule --node-taint=c=d:NoSchedule", ["a", "c"]),
+        ("k0s worker --taints=a=b:NoSchedule --taints=c=d:NoSchedule", ["a", "c"]),
+        ("kubelet --kubeconfig=/k --register-with-taints=a=b:NoSchedule --register-with-taints=c=d:NoSchedule", ["c"]),
+    ],
+)
+def test_of_the_kubelets_own_flag_the_last_counts_and_others_add_up(command: str, keys: list[str]) -> None:
+    assert [taint.key for taint in read_user_data(f"#!/bin/sh\n{command}\n").taints] == keys
+
+
 def test_a_taint_from_a_variable_names_the_property() -> None:
     script = '#!/bin/sh\n/etc/eks/bootstrap.sh x --kubelet-extra-args "--register-with-taints=${TAINT}"\n'
 
