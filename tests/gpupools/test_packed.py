@@ -131,6 +131,14 @@ def test_layers_are_undone_one_after_the_other(raw: bytes, expected: list[tuple[
     assert told(b64(raw), encoded=True) == expected
 
 
+def test_archives_inside_each_other_are_opened_as_deep_as_other_layers() -> None:
+    def pack(raw: bytes) -> bytes:
+        return zipped({"a": raw})
+
+    assert told(b64(times(5, pack)), encoded=True) == [("!a" * 5, TEXT, "")]
+    assert told(b64(times(6, pack)), encoded=True) == [("!a" * 5, "", "is packed more than 5 times")]
+
+
 def test_layers_of_base64_are_counted_as_well() -> None:
     def pack(raw: bytes) -> bytes:
         return b64(raw).encode()

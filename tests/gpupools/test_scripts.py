@@ -84,6 +84,16 @@ def test_a_value_in_which_a_shell_puts_something_is_not_known_except_for_names()
     assert expanded("$A", own=True) == "$A"
 
 
-@pytest.mark.parametrize(("text", "named"), [("apiVersion kind", True), ("apiVersion", False), ("kind", False)])
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("apiVersion kind", True),
+        ("apiVersion", False),
+        ("kind", False),
+        ("a\\b", False),
+        ('{"a\\u0022": 1}', False),
+        ('{"\\u0061piVersion": "v1", "k\\u0069nd": "x"}', True),
+    ],
+)
 def test_a_text_without_both_words_holds_no_object(text: str, named: bool) -> None:
     assert names_objects(text) is named

@@ -68,6 +68,8 @@ def chosen(condition: str) -> dict[str, Any]:
         ({"Fn::Other": ["/", "a/b"]}, UNKNOWN),
         ({"Fn::Other": [0, ["a", "b"]]}, UNKNOWN),
         ({"Fn::If": "x"}, UNKNOWN),
+        ({"Fn::If": ["Dev", "a"]}, UNKNOWN),
+        ({"Fn::If": ["Dev", "a", "b", "c"]}, UNKNOWN),
     ],
     ids=str,
 )

@@ -979,3 +979,13 @@ def test_the_group_that_comes_with_a_cluster_has_options_of_its_own(options: Any
     assert bool(pool.unknown) is late
     assert pool.instance_types == (("g5.xlarge",) if options == {"instanceType": "g5.xlarge"} else pool.instance_types)
     assert "m5.large" not in pool.instance_types
+
+
+@pytest.mark.parametrize(
+    ("token", "key"), [("aws:eks/nodeGroup:NodeGroup", "nodeRoleArn"), ("aws-native:eks:Nodegroup", "nodeRole")]
+)
+def test_a_group_has_the_identity_that_it_is_given(token: str, key: str) -> None:
+    (pool,) = read(token, {"instanceTypes": ["g5.xlarge"], key: "arn:aws:iam::123456789012:role/gpu"})
+    (other,) = read(token, {"instanceTypes": ["g5.xlarge"], key: ""})
+
+    assert (pool.identity, other.identity) == ((key, "arn:aws:iam::123456789012:role/gpu"), None)

@@ -118,6 +118,12 @@ def test_scripts_run_where_their_module_is_left_in_the_list(modules: object, run
     assert (len(taken.scripts), len(taken.passed_over)) == ((1, 0) if runs else (0, 1))
 
 
+def test_without_scripts_of_a_name_none_is_passed_over() -> None:
+    taken = take(config(cloud_final_modules=[], runcmd=["a"], bootcmd=["b"]))
+
+    assert (taken.scripts, taken.passed_over, taken.config.get("runcmd")) == ([], [], None)
+
+
 def test_more_than_is_read_of_ignition_is_not_known() -> None:
     written = [
         {
