@@ -104,6 +104,37 @@ def test_whatever_calls_it_has_it_done(script: Any) -> None:
     assert read_user_data(user_data(template({"config": JOINS}, script))).joins
 
 
+def test_what_is_fetched_is_said_in_its_order() -> None:
+    config = {
+        "services": {"systemd": {"b": {"ensureRunning": True}, "a": {"ensureRunning": False}}},
+        "commands": {"b": {"command": "two"}, "a": {"command": ["one", "x"], "cwd": "/w", "env": {"V": {"Ref": "P"}}}},
+        "files": {
+            "/f": {"source": "https://example.com/f"},
+            "/e": {"content": {"k": 1}},
+            "/d": {"content": "YQ==", "encoding": "base64"},
+        },
+        "sources": {"/s": "https://example.com/s.tgz"},
+    }
+    lines = (
+        user_data(template({"config": config})).partition("#!/bin/bash\n")[2].partition("#!/bin/bash\n")[2].splitlines()
+    )
+
+    assert lines == [
+        "curl -L 'https://example.com/s.tgz' | tar -xz -C /s",
+        "echo 'YQ==' | base64 -d > /d",
+        "cat > /e <<'END_OF_CFN_INIT'",
+        '{"k": 1}',
+        "END_OF_CFN_INIT",
+        "curl -o /f 'https://example.com/f'",
+        "cd '/w'",
+        "export V='${…}'",
+        "one x",
+        "two",
+        "systemctl start b",
+        "--==cfn-init==--",
+    ]
+
+
 def test_it_may_take_another_resource_s() -> None:
     assert read_user_data(user_data(template({"config": JOINS}, CALL.replace("Machine", "Group"), "Group"))).joins
 

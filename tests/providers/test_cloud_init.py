@@ -138,3 +138,16 @@ def test_more_than_is_read_of_ignition_is_not_known() -> None:
     found = read_user_data(json.dumps({"ignition": {"version": "3.4.0"}, "storage": {"files": written}}))
 
     assert (found.joins, found.opaque) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("append", "content"),
+    [
+        *((one, b"ab") for one in (True, "true", "TRUE", "1", 1, "on", "yes")),
+        *((one, b"b") for one in (False, "no", None, 0)),
+    ],
+)
+def test_a_file_is_appended_to_where_it_says_so(append: object, content: bytes) -> None:
+    written = [{"path": "/a", "content": "a"}, {"path": "/a", "content": "b", "append": append}]
+
+    assert [one.content for one in files(take(config(write_files=written)).config)] == [content]
