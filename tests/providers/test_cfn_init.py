@@ -111,6 +111,7 @@ def test_what_is_fetched_is_said_in_its_order() -> None:
         "files": {
             "/f": {"source": "https://example.com/f"},
             "/e": {"content": {"k": 1}},
+            "/j": {"content": {"Fn::Join": ["-", ["a", "b"]]}},
             "/d": {"content": "YQ==", "encoding": "base64"},
         },
         "sources": {"/s": "https://example.com/s.tgz"},
@@ -126,6 +127,9 @@ def test_what_is_fetched_is_said_in_its_order() -> None:
         '{"k": 1}',
         "END_OF_CFN_INIT",
         "curl -o /f 'https://example.com/f'",
+        "cat > /j <<'END_OF_CFN_INIT'",
+        "a-b",
+        "END_OF_CFN_INIT",
         "cd '/w'",
         "export V='${…}'",
         "one x",
