@@ -79,7 +79,8 @@ def nearest_gpu_model(wish: str, offered: Collection[str] | None = None) -> str:
     """
     known = gpu_models() if offered is None else offered
     bare = re.sub(r"(?:nvidia|tesla|geforce|quadro)[ _-]*", "", wish.casefold())
-    meant = [each for each in match_gpu_model(re.sub(r"[ _]+", "-", bare)) if each in known]
+    written = (re.sub(r"[ _]+", sign, bare) for sign in ("-", ""))  # `A100 80GB`, `H 100`
+    meant = next(filter(None, ([each for each in match_gpu_model(one) if each in known] for one in written)), [])
     return f"write {' or '.join(meant)}" if meant else nearest(wish, known, most=12 if offered is None else 40)
 
 

@@ -70,6 +70,7 @@ config:
         ("nvidia-h100-80gb", "write H100-80GB"),
         ("Tesla_V100", "write V100-16GB or V100-32GB"),
         ("Quadro-T4", "write T4"),
+        ("L 4", "write L4"),
         ("L50S", "did you mean 'L40S'"),
     ],
 )
