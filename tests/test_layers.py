@@ -120,7 +120,7 @@ def test_a_folder_without_a_place_among_the_layers_is_refused(copy: Path) -> Non
 
 
 def test_the_page_lists_the_folders_in_the_order_of_the_contract() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     listed = [line.split("`")[1] for line in page.splitlines() if line.startswith("| `")]
     layers = [set(layer.split(" | ")) for layer in CONTRACTS[0]["layers"]][::-1]
     places = {name: place for place, layer in enumerate(layers) for name in layer}

@@ -1,10 +1,10 @@
-"""Break updates of the real engine as docs/recovery.md lists, recover as it says, and count what is wrong then.
+"""Break updates of the real engine as docs/how-to/recover.md lists, recover as it says, and count what is wrong then.
 
     python tooling/fault_table.py [PART...]
 
 Each part breaks stacks of its own, with the stand-ins of `tests/engine` for clouds that remember what exists, and
-writes its runs into `docs/recovery.json`, of which `tooling/write_docs.py` makes the page's table. The parts take about
-an hour together; `pulumi` must be on PATH.
+writes its runs into `docs/how-to/recover.json`, from which `tooling/write_docs.py` makes the table of the page. The
+parts take about an hour together; `pulumi` must be on PATH.
 """
 
 import json
@@ -32,7 +32,7 @@ from tests.engine.breaking import Breaking, clouds_of  # noqa: E402 - the tests 
 from tests.engine.cli import Engine, Ran  # noqa: E402
 from tests.engine.clusters import AKS, EKS, GKE  # noqa: E402
 
-RESULTS = ROOT / "docs" / "recovery.json"
+RESULTS = ROOT / "docs" / "how-to" / "recover.json"
 SAMPLED_TAGS = r"resources/nvidia\.com/gpu$|label/gpupools/pool$"
 """Of the tags of an autoscaling group, which are alike, these are broken off."""
 FEW = rf"(?<!\$aws:autoscaling/tag:Tag)::[^:]+$|{SAMPLED_TAGS}"

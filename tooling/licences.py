@@ -1,6 +1,6 @@
 """Lists everything the locks install with its licence, and refuses what may not be installed.
 
-    python tooling/licences.py           writes docs/licences.md
+    python tooling/licences.py           writes docs/reference/licences.md
     python tooling/licences.py --check   fails when the page is old, or a licence is not on the list
 
 Licences are those that the installed packages' own metadata names
@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "licences.md"
+PAGE = ROOT / "docs" / "reference" / "licences.md"
 
 _SPELLED = {
     "apache 2.0": "Apache-2.0",
@@ -160,7 +160,9 @@ def main(arguments: list[str]) -> int:
     if not refused and arguments != ["--check"]:
         PAGE.write_text(text, encoding="utf-8")
     elif not refused and (not PAGE.exists() or PAGE.read_text("utf-8") != text):
-        refused = ["docs/licences.md is not what the lock installs; write it with: python tooling/licences.py"]
+        refused = [
+            "docs/reference/licences.md is not what the lock installs; write it with: python tooling/licences.py"
+        ]
     for each in refused:
         print(each, file=sys.stderr)
     return 1 if refused else 0

@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache, partial
+from os.path import relpath
 from pathlib import Path
 from types import MappingProxyType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -683,7 +684,7 @@ def _rule_key(key: str, schema: Mapping[str, Any]) -> tuple[str, str, str, str]:
 
 def _glossary() -> str:
     rows = [
-        (f"**{each.word}**", each.what, f"[more]({each.page.removeprefix('docs/')}), {_page_of(each.source)}")
+        (f"**{each.word}**", each.what, f"[more]({relpath(each.page, 'docs/reference')}), {_page_of(each.source)}")
         for each in words()
     ]
     return _in_columns(("Word", "Means", "Read"), rows)
@@ -739,7 +740,7 @@ _FAULTS = {
 
 def _recovery() -> str:
     """Sum up the runs that `tooling/fault_table.py` wrote down."""
-    results = json.loads((DOCS / "recovery.json").read_text(encoding="utf-8"))
+    results = json.loads((DOCS / "how-to" / "recover.json").read_text(encoding="utf-8"))
     runs = [run for part in results["parts"].values() for run in part]
     moments = [(run, hit.partition(" ")[0]) for run in runs for hit in run["hit"]]
     rows = []
@@ -757,7 +758,7 @@ def _recovery() -> str:
     seconds = sum(run["seconds"] for run in runs)
     return (
         f"{_table(headers, rows)}\n\n{len(moments)} times in all, {kills} of them a killed engine, on {results['date']}"
-        f" in {round(seconds / 60)} minutes, with {with_sdks}. Every run stands in [recovery.json](recovery.json)."
+        f" in {round(seconds / 60)} minutes, with {with_sdks}. Every run stands in [recover.json](recover.json)."
     )
 
 

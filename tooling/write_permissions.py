@@ -1,4 +1,4 @@
-"""Writes docs/permissions: what a deployer, and who only previews, must be allowed in each cloud.
+"""Writes docs/reference/permissions: what a deployer, and who only previews, must be allowed in each cloud.
 
     python tooling/write_permissions.py           writes the files
     python tooling/write_permissions.py --check   fails where one is old
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 ROOT = Path(__file__).resolve().parent.parent
-FOLDER = ROOT / "docs" / "permissions"
+FOLDER = ROOT / "docs" / "reference" / "permissions"
 ACCOUNT = "123456789012"
 """The account of the vendors' own examples, for whoever copies a file to replace."""
 
@@ -125,7 +125,7 @@ def main(arguments: list[str]) -> int:
     if arguments == ["--check"]:
         stale = sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
         for name in stale:
-            print(f"docs/permissions/{name}: stale; run python tooling/write_permissions.py", file=sys.stderr)
+            print(f"docs/reference/permissions/{name}: stale; run python tooling/write_permissions.py", file=sys.stderr)
         return 1 if stale else 0
     for name, text in wanted.items():
         (FOLDER / name).write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Takes the pictures of the report that README.md and docs/report.md show, by daylight and by night.
+"""Take the light and dark pictures of the report that README.md and docs/how-to/review-pull-requests.md show.
 
     python tooling/write_screenshots.py           writes docs/report.png and docs/report-dark.png
     python tooling/write_screenshots.py --check   says whether the page still is built as it was when they were taken

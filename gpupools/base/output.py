@@ -17,7 +17,7 @@ from urllib.parse import quote
 from gpupools.base.screen import shows_colour
 
 VERSION = 1
-"""Of what the commands answer as JSON (docs/json.md); a key that goes or changes its meaning makes it the next."""
+"""Version of the JSON answers (docs/reference/json.md); it rises when a key is removed or changes its meaning."""
 
 # Invisible, and yet letters or marks to Python: https://www.unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt,
 # Default_Ignorable_Code_Point.
@@ -94,7 +94,7 @@ def _write(text: str, error: bool) -> None:
 
 
 def answer(command: str, result: str, problems: Iterable[Mapping[str, Any]], holds: Mapping[str, Any]) -> None:
-    """Print a command's answer as JSON, in the shape of docs/json.md.
+    """Print a command's answer as JSON, in the shape of docs/reference/json.md.
 
     Args:
         command: Of `gpupools`.

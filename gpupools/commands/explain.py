@@ -150,7 +150,7 @@ def _keys(key: str) -> Iterator[Entry]:
             what = f"Here, where {row.in_place} stands: {row.write}. The key of {row.used_by}."
             if row.used_by == "common":
                 what = f"Here, where {row.in_place} stands: {row.write}."
-            yield Entry(row.key, "key", what, row.source, "docs/stack-file.md")
+            yield Entry(row.key, "key", what, row.source, "docs/reference/stack-file.md")
 
 
 def _rules_in(text: str) -> Iterator[Entry]:
@@ -175,7 +175,7 @@ def _refusals() -> tuple[Mapping[str, Entry], ...]:
             if row.verdict is Verdict.REFUSED and row.why not in told:
                 what = f"{row.why}; instead: {row.instead}" if row.instead else row.why
                 name = f"{row.sharing} on {cloud.service}"
-                told[row.why] = Entry(name, "refusal", what, row.source, "docs/matrix.md")
+                told[row.why] = Entry(name, "refusal", what, row.source, "docs/reference/matrix.md")
         found.append(told)
     return tuple(found)
 
@@ -193,7 +193,9 @@ def _keys_in(text: str) -> Iterator[Entry]:
     if pool is not None and described is not None:
         source = re.search(r"\(see (https://[^\s)]+)", text)
         what = described.get("description") or f"{pool[1]} of a pool"
-        yield Entry(pool[1], "key", f"{what.strip()} (of a pool)", source[1] if source else "", "docs/stack-file.md")
+        yield Entry(
+            pool[1], "key", f"{what.strip()} (of a pool)", source[1] if source else "", "docs/reference/stack-file.md"
+        )
         return
     match = re.search(r"\bclusters?\b.*", text)
     named = re.findall(r"[a-z_]+", match[0]) if match is not None else []
@@ -202,7 +204,7 @@ def _keys_in(text: str) -> Iterator[Entry]:
         key = next((each for each in named if "description" in keys.get(each, ())), None)
         if key is not None:
             what = f"{keys[key]['description'].strip()} (of a cluster of {cloud.service})"
-            yield Entry(key, "key", what, "", "docs/stack-file.md")
+            yield Entry(key, "key", what, "", "docs/reference/stack-file.md")
 
 
 _MOST = 6

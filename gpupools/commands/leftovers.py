@@ -39,7 +39,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="what is left, with its commands, as JSON")
     parser.epilog = (
         f"{examples('gpupools leftovers examples/recovery/state.json examples/recovery/node-pools.json')}\n"
-        "Add what pulumi preview --json prints. It asks no cloud and changes nothing; docs/recovery.md has the\n"
+        "Add what pulumi preview --json prints. It asks no cloud and changes nothing; docs/how-to/recover.md has the\n"
         "commands that list what there is. Exit code 3: something is left."
     )
     add_within(parser)
@@ -367,7 +367,7 @@ def _lines(pending: Sequence[_Pending], left: Sequence[_Left], read: _Read) -> I
     for torn in read.torn:
         yield f"{torn.stack}: {torn.name} ({torn.type}) lacks the component it is part of, as after pulumi state repair"
         yield "  do not run pulumi up, which would make the pool anew and delete this one: take a state that was whole"
-        yield "  (docs/recovery.md#a-state-that-contradicts-itself)"
+        yield "  (docs/how-to/recover.md#a-state-that-contradicts-itself)"
     for each in pending:
         resource = each.resource
         what = f"{resource.stack}: an update ended while it was {each.operation} {resource.name} ({resource.type})"

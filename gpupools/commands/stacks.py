@@ -53,7 +53,9 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder")
     parser.add_argument("--since", metavar="GIT-REF", help="say what changed in each stack since this commit")
     parser.add_argument("--changed", action="store_true", help="with --since: only stacks in which something changed")
-    parser.add_argument("--json", action="store_true", help="the same for the matrix of a CI (docs/environments.md)")
+    parser.add_argument(
+        "--json", action="store_true", help="the same for the matrix of a CI (docs/how-to/environments.md)"
+    )
     parser.add_argument(
         "--operator",
         action="store_true",

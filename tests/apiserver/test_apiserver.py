@@ -91,7 +91,9 @@ def test_the_api_server_takes_the_quotas_of_trusted_namespaces(server: ControlPl
 
 
 def test_the_api_server_takes_what_the_documentation_shows(server: ControlPlane) -> None:
-    page = Path(__file__).resolve().parents[2].joinpath("docs", "runtime.md").read_text(encoding="utf-8")
+    page = (
+        Path(__file__).resolve().parents[2].joinpath("docs", "reference", "gpu-software.md").read_text(encoding="utf-8")
+    )
     blocks = [block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if block.startswith("apiVersion:")]
     shown = [manifest for block in blocks for manifest in yaml.safe_load_all(block)]
     for manifest in shown:

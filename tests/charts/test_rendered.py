@@ -402,7 +402,7 @@ WHOLE = {"/": "looks for the driver there", "/home/kubernetes/bin": "the same, o
 
 @EVERY
 def test_a_page_names_whatever_daemons_may_leave_on_a_node(case: str) -> None:
-    page = Path(__file__).parents[2].joinpath("docs", "runtime.md").read_text(encoding="utf-8")
+    page = Path(__file__).parents[2].joinpath("docs", "reference", "gpu-software.md").read_text(encoding="utf-8")
     said = page.partition("## What stays behind")[2].partition("\n## ")[0]
     for _, _, each in workloads(case):
         pod = pod_of(each)

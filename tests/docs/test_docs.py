@@ -189,7 +189,7 @@ def test_every_generated_part_has_a_place() -> None:
 
 @pytest.mark.parametrize("cloud", clouds().values(), ids=lambda cloud: cloud.name)
 def test_the_matrix_page_gives_every_row_of_a_cloud(cloud: Cloud) -> None:
-    page = (ROOT / "docs" / "matrix.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "reference" / "matrix.md").read_text(encoding="utf-8")
     section = page.split(f"(`{cloud.name}`)\n")[1].split("\n## ")[0]
     columns = list(cloud.software)
     sentences = {line.partition(".")[0]: line for line in section.splitlines() if re.match(r"\d+\. ", line)}

@@ -45,7 +45,7 @@ class Row:
 
 def rows() -> Iterator[Row]:
     kind = ""
-    for line in (ROOT / "docs" / "node-baseline.md").read_text(encoding="utf-8").splitlines():
+    for line in (ROOT / "docs" / "reference" / "node-baseline.md").read_text(encoding="utf-8").splitlines():
         if named := re.search(r"`([\w-]+:[\w/]+:\w+)`", line):
             kind = named[1]
         cells = [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]]

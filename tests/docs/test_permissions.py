@@ -118,4 +118,4 @@ def test_a_file_that_is_old_is_named(
     (tmp_path / "gcp-deploy.json").write_text("{}\n")
 
     assert write_permissions.main(["--check"]) == 1
-    assert capsys.readouterr().err.startswith("docs/permissions/gcp-deploy.json: stale")
+    assert capsys.readouterr().err.startswith("docs/reference/permissions/gcp-deploy.json: stale")

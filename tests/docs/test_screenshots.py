@@ -41,7 +41,8 @@ def test_both_are_shown_and_a_picture_without_its_note_is_stale(
     shown = dict(zip(("dark", "light"), re.findall(r'(?:srcset|src)="([^"]+)"', readme), strict=True))
     assert {scheme: ROOT / name for scheme, name in shown.items()} == write_screenshots.PICTURES
     assert all(
-        picture.name in (ROOT / "docs" / "report.md").read_text() for picture in write_screenshots.PICTURES.values()
+        picture.name in (ROOT / "docs" / "how-to" / "review-pull-requests.md").read_text()
+        for picture in write_screenshots.PICTURES.values()
     )
 
     monkeypatch.setattr(write_screenshots, "ROOT", tmp_path)

@@ -66,7 +66,7 @@ def test_the_site_has_every_page_and_loads_nothing_from_elsewhere(checkout: Path
     for style in site.rglob("*.css"):
         assert re.findall(r"url\(['\"]?https?://", style.read_text("utf-8")) == [], style
     assert (site / "search" / "search_index.json").stat().st_size > 100_000
-    assert (site / "docs" / "permissions" / "aws-deploy.json").is_file()
+    assert (site / "docs" / "reference" / "permissions" / "aws-deploy.json").is_file()
 
 
 @pytest.fixture

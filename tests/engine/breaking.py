@@ -1,4 +1,4 @@
-"""A stack that breaks half-way and is brought back as docs/recovery.md says, and what is wrong with it then."""
+"""A stack that breaks half-way and is brought back as docs/how-to/recover.md says, and what is wrong with it then."""
 
 import json
 import re

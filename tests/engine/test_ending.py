@@ -1,4 +1,4 @@
-"""docs/production.md: its stack file and its commands, run one after the other by the real CLI."""
+"""docs/how-to/production.md: its stack file and its commands, run one after the other by the real CLI."""
 
 import json
 import re
@@ -10,7 +10,7 @@ from tests.engine.cli import ROOT, Engine
 
 pytestmark = pytest.mark.engine
 
-PAGE = (ROOT / "docs" / "production.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "production.md").read_text(encoding="utf-8")
 
 
 def test_the_page_ends_a_production_stack(engine: Engine) -> None:

@@ -1,4 +1,4 @@
-"""The programs of docs/other-languages.md, each with its language's host, where that is on PATH."""
+"""The programs of docs/how-to/other-languages.md, each with its language's host, where that is on PATH."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from tests.engine.test_components import NOISE
 
 pytestmark = pytest.mark.engine
 
-PAGE = (Path(__file__).parents[2] / "docs" / "other-languages.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "other-languages.md").read_text(encoding="utf-8")
 BLOCKS = dict(re.findall(r"^```(\w+)\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
 GO_SDK = "v3.259.0"
 SDK_PATH = "github.com/acme/pulumi-gpupools/sdk/go/gpupools"

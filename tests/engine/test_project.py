@@ -50,7 +50,7 @@ lay_environment(folder, pathlib.Path(sys.argv[4]))
 
 
 def test_the_steps_of_the_page_lead_to_a_pull_request_that_can_be_reviewed(engine: Engine, wheel: Path) -> None:
-    page = (ROOT / "docs" / "own-repository.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "get-started" / "own-repository.md").read_text(encoding="utf-8")
     steps = re.findall(r"^```sh\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     folder = engine.folder / "walk"
     (folder / "bin").mkdir(parents=True)

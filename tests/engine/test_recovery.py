@@ -1,4 +1,4 @@
-"""docs/recovery.md with the real engine: what breaks half-way comes back whole, with nothing twice and nothing lost.
+"""docs/how-to/recover.md with the real engine: an interrupted update is recovered completely, without duplicates.
 
 `tooling/fault_table.py` tries far more; this is what every run of the tier holds.
 """

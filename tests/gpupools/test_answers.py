@@ -1,4 +1,4 @@
-"""Every command's answer as JSON: one shape, whether it accepts, refuses or fails (docs/json.md)."""
+"""Every command's answer as JSON: one shape, whether it accepts, refuses or fails (docs/reference/json.md)."""
 
 import json
 import re
@@ -11,7 +11,7 @@ import pytest
 from gpupools.commands.cli import COMMANDS, main
 from tests.engine.outside_pools import gke_pool
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
 OWN = {
     row[1]: re.findall(r"`(\w+)`", row[2]) for row in re.finditer(r"^\| `([a-z ]+)` \| (`.*`) \|$", PAGE, re.MULTILINE)
 }

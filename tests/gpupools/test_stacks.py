@@ -12,7 +12,7 @@ import yaml
 
 from gpupools.commands.cli import main
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "environments.md").read_text(encoding="utf-8")
 STACK = """\
 config:
   gpupools:clusters:
@@ -269,7 +269,7 @@ def test_what_is_no_order_of_stacks_is_refused(
     assert answered(capsys, code=1)["result"] == "refused"
 
 
-# --- the engines of docs/environments.md ---
+# --- the engines of docs/how-to/environments.md ---
 
 
 def test_the_operator_gets_a_stack_object_for_each(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:

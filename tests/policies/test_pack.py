@@ -85,7 +85,7 @@ def test_every_cloud_is_asked_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> 
 
     assert said[0] == (
         "has 4 NVIDIA GPUs per node (gpus 4), but no permanent taint keeps other pods off; found taints: none; "
-        "add nvidia.com/gpu=present:NoSchedule to taints (see docs/policies.md#gpu-pool-tainted)"
+        "add nvidia.com/gpu=present:NoSchedule to taints (see docs/reference/policies.md#gpu-pool-tainted)"
     )
     assert complaints("nimbus:Other", {}) == []
 

@@ -116,7 +116,7 @@ def test_an_untainted_gpu_pool_is_rejected_with_the_cure(pack: PolicyPackProcess
     why, what = said.message.split("\n")
     assert why == said.description == "A GPU node that accepts pods without GPU work is paid for and not used."
     assert what.startswith("train: has 8 NVIDIA GPUs per node (")
-    assert what.endswith(f": none; add {WANTED[type_]} (see docs/policies.md#gpu-pool-tainted)")
+    assert what.endswith(f": none; add {WANTED[type_]} (see docs/reference/policies.md#gpu-pool-tainted)")
 
 
 def test_a_cpu_pool_passes_without_a_taint(pack: PolicyPackProcess, type_: str) -> None:

@@ -289,7 +289,8 @@ def test_a_finding_is_told_with_its_pool_its_source_and_the_rules_section() -> N
     )
 
     assert told(finding, {}, RULES[0]) == (
-        "pool 'blue': is wrong; found a.b: x; mend it (see https://example.com, docs/policies.md#gpu-pool-tainted)"
+        "pool 'blue': is wrong; found a.b: x; mend it "
+        "(see https://example.com, docs/reference/policies.md#gpu-pool-tainted)"
     )
     assert told(Finding(what="is wrong", fix="mend it"), {}) == "is wrong; mend it"
 

@@ -361,7 +361,7 @@ def test_a_rule_says_what_is_wrong_once(
     assert [(each.policy, each.level) for each in said] == expected
     assert any(each in said[0].message for each in word.split("|"))
     assert said[0].message.split("\n")[1].startswith("a: ")
-    assert f"docs/policies.md#{policy})" in said[0].message
+    assert f"docs/reference/policies.md#{policy})" in said[0].message
     assert said[0].urn.endswith("::a")
 
 

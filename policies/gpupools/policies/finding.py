@@ -13,7 +13,7 @@ from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.waivers import KEY, SCHEMA, Waiver
 
-DOCS = "docs/policies.md"
+DOCS = "docs/reference/policies.md"
 """The page with a section for every rule, by the rule's name."""
 
 UNKNOWN_AT_PREVIEW = "unknownAtPreview"

@@ -58,7 +58,7 @@ def _check_whose(state: Iterable[str]) -> None:
     )
     if others:
         what = f"this stack's state holds resources of the stack {' and '.join(others)}, which this update would delete"
-        raise Rejected([Problem((), what, "import the stack's own last state, as docs/recovery.md says")])
+        raise Rejected([Problem((), what, "import the stack's own last state, as docs/how-to/recover.md says")])
 
 
 def run(folder: Path) -> None:

@@ -123,7 +123,7 @@ def test_ecs_is_containers_at_aws_alone(type_token: str, silent: bool) -> None:
 def test_the_list_of_what_is_read_names_no_type_that_only_others_refer_to() -> None:
     (line,) = (
         each
-        for each in (Path(__file__).parents[3] / "docs/kinds.md").read_text(encoding="utf-8").splitlines()
+        for each in (Path(__file__).parents[3] / "docs/reference/kinds.md").read_text(encoding="utf-8").splitlines()
         if each.startswith("| Terraform and OpenTofu |")
     )
 

@@ -243,7 +243,7 @@ def _desired_size(
 def _unless_left(name: str, plan: PoolPlan, opts: pulumi.ResourceOptions) -> pulumi.ResourceOptions | None:
     """Refuse to create a group beside one that a broken update left.
 
-    EKS has no name to refuse, since every attempt makes one up: docs/adr/0004-names-after-a-crash.md.
+    EKS has no name to refuse, since every attempt makes one up: docs/explanation/adr/0004-names-after-a-crash.md.
     """
     try:
         if last_update() is None:
@@ -268,7 +268,7 @@ async def _refuse_beside(name: str, pool: str, parent: pulumi.Resource | None, a
         pulumi.log.warn(f"{name}-nodes: whether a broken update left a node group is not known: {error}")
     if left:
         what = f"{name}-nodes: EKS has {', '.join(left)} of this pool in {cluster}, which this stack's state lacks"
-        fix = "take it in or delete it, as gpupools leftovers says (docs/recovery.md), or give this pool another name"
+        fix = "take it in or delete it, as gpupools leftovers says (docs/how-to/recover.md), or rename this pool"
         raise pulumi.RunError(f"{what}: a broken update left it, or another stack has it; {fix}")
 
 

@@ -43,7 +43,7 @@ def _managed(what: str) -> Capability:
         why=(
             f"{what}; a preview (subscription feature ManagedGPUExperiencePreview) without cluster autoscaler, so only "
             "with nodes.fixed; not tried here, and AKS is reported to refuse the location that the provider adds to it "
-            "(docs/runtime.md)"
+            "(docs/reference/gpu-software.md)"
         ),
         source=_MANAGED,
     )
