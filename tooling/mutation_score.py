@@ -54,14 +54,8 @@ RULES_AND_READERS = (
     "policies/gpupools/policies/rules.py",
     "gpupools/planned/pool_facts.py",
     "gpupools/read/*.py",
-    "providers/gpupools/providers/aws/user_data.py",
-    "providers/gpupools/providers/aws/decoding.py",
-    "providers/gpupools/providers/aws/joining.py",
-    "providers/gpupools/providers/aws/cloud_init.py",
-    "providers/gpupools/providers/aws/cfn_init.py",
+    "providers/gpupools/providers/aws/user_data*.py",
     "providers/gpupools/providers/aws/bottlerocket.py",
-    "providers/gpupools/providers/aws/nodeadm.py",
-    "providers/gpupools/providers/aws/rancher.py",
     "providers/gpupools/providers/aws/cloudformation.py",
     "providers/gpupools/providers/*/read_back.py",
 )
@@ -122,16 +116,6 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "part = unpacker.decompress(raw, left.bytes_ + 1)",
         "1 -> 2",
     ): "one byte beyond the bound shows that there is too much, and so do two",
-    (
-        "providers/gpupools/providers/aws/user_data.py",
-        "raw = zlib.decompressobj(wbits=31).decompress(raw, max(self.left, 0) + 1)",
-        "1 -> 2",
-    ): "one byte beyond the bound shows that there is too much, and so do two",
-    (
-        "providers/gpupools/providers/aws/user_data.py",
-        'self._file("", one.text)',
-        "'' -> '-mutant'",
-    ): "no file is called so, and the place of one that is packed in a script is not known",
     (
         "components/gpupools/components/declared_components.py",
         'return {"cloud": cloud.name, **cloud.cluster.place_of(cluster)}',

@@ -188,6 +188,8 @@ class PoolFacts:
     """Properties that are not known at preview and could change the answer."""
     open_taints: tuple[str, ...] = ()
     """Inputs beside the one at `where` that may give taints and cannot be read, such as user data or an image."""
+    has_unevaluated_script: bool = False
+    """True when user data that may set taints is a script which gpupools does not evaluate."""
     pool: str = ""
     """Name of the pool inside its resource; empty when the resource is the pool."""
     name: str = ""

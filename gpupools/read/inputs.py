@@ -418,6 +418,7 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
         in_cluster=True if pool.in_cluster else other.in_cluster,
         unknown=tuple(late),
         open_taints=tuple(open_taints),
+        has_unevaluated_script=pool.has_unevaluated_script or (taints and other.has_unevaluated_script),
         elsewhere=tuple(one for one in pool.elsewhere if one.property != path),
         software=SoftwareHints(
             driver=software.driver or theirs.driver,

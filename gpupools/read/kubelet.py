@@ -1,14 +1,12 @@
 """Reads which taints a kubelet registers its node with, from its arguments and its configuration. Pure.
 
 After `pkg/util/flag`, `pkg/util/taints` and `cmd/kubelet/app` of kubernetes/kubernetes at v1.34.1. A list with one
-wrong taint is no list of fewer taints: the kubelet does not start with it. What Kubernetes' own functions said is
-compared by `tests/providers/test_nodes_read_the_same.py`.
+wrong taint is no list of fewer taints: the kubelet does not start with it.
 """
 
 import re
 import shlex
 from collections.abc import Iterable, Mapping
-from itertools import zip_longest
 from typing import Any
 
 from gpupools.base.errors import shown
@@ -19,13 +17,6 @@ from gpupools.read.inputs import TaintsRead, at, is_list
 FLAG = "register-with-taints"
 DROP_INS = "config-dir"
 """The flag that names the folder of what goes over the kubelet's configuration."""
-_NAME = r"--(?P<name>register[-_]with[-_]taints|node-taint)"
-VALUE = r"(?:=|\s+)(?P<value>\"[^\"]*\"|'[^']*'|[^\s\"'\\;&|)]+)"
-IN_COMMANDS = re.compile(_NAME + VALUE)
-"""The kubelet's flag, and that of k3s and RKE2, wherever a command or a list of arguments holds it."""
-_APPENDED = ("node-taint", "taints")
-"""Flags of k3s, RKE2, k0s and Rancher, of which each counts where a command has several."""
-_NEXT_COMMAND = re.compile(r"[;&|\n]")
 _LATE = re.compile(r"\$|\{\{")
 
 
@@ -54,14 +45,6 @@ def last(flag: str, arguments: Iterable[str]) -> str | None:
         if name.startswith("--") and name[2:].replace("_", "-") == flag:
             found, waiting = (value, False) if equals else (found, True)
     return found
-
-
-def of_kubeadm(given: Any) -> list[str]:
-    """Return `kubeletExtraArgs`, a map or since v1beta4 a list of name and value, as kubeadm sorts them."""
-    pairs: Iterable[tuple[Any, Any]] = given.items() if isinstance(given, Mapping) else ()
-    if isinstance(given, list):
-        pairs = [(one.get("name"), one.get("value")) for one in given if isinstance(one, Mapping)]
-    return sorted(f"--{name}={'' if value is None else value}" for name, value in pairs)
 
 
 def read_list(value: str, where: str, read: TaintsRead, late: str = "") -> None:
@@ -93,15 +76,6 @@ def read_list(value: str, where: str, read: TaintsRead, late: str = "") -> None:
         good.append(one)
     for one in () if wrong else good:
         read.line(one, where)
-
-
-def in_commands(script: str, path: str, read: TaintsRead, flag: re.Pattern[str] = IN_COMMANDS) -> None:
-    """Read the flag wherever a command has it; of the kubelet's own, the last in a command counts."""
-    found = list(flag.finditer(script))
-    for match, after in zip_longest(found, found[1:]):
-        one_of_many = after is None or after["name"] != match["name"] or match["name"] in _APPENDED
-        if one_of_many or _NEXT_COMMAND.search(script, match.end(), after.start()):
-            read_list(match["value"].strip("\"'"), f"{path} --{FLAG}", read, late=path)
 
 
 def configured(value: Any, where: str, read: TaintsRead) -> None:

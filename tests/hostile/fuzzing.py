@@ -314,10 +314,9 @@ USER_DATA = (
         'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n'
         "Content-Type: application/node.eks.aws\n\n"
         "apiVersion: node.eks.aws/v1alpha1\nkind: NodeConfig\n--B\nContent-Type: text/x-shellscript\n\n"
-        "#!/bin/sh\nkubelet --register-with-taints=a:NoExecute\n--B--\n"
+        "#!/bin/sh\nnodeadm init\n--B--\n"
     ),
-    "<powershell>\n& $EKSBootstrapScriptFile -EKSClusterName t -KubeletExtraArgs '--register-with-taints=a:x'\n",
-    "#cloud-config\nwrite_files:\n- {path: /etc/x, content: 'kubeadm join'}\n",
+    "#cloud-config\nwrite_files:\n- {path: /x, content: '#!/bin/sh'}\nruncmd:\n- [/x]\n- kubeadm join a\n",
 )
 
 

@@ -23,7 +23,6 @@ from gpupools.policies.declared_stack import MOST_OWNERS
 from gpupools.policies.documents.judging import Config, Judged, judge_file
 from gpupools.policies.meetings import MOST_PAIRS
 from gpupools.providers import clouds
-from gpupools.providers.aws.boot import MOST_USER_DATA
 from gpupools.providers.aws.user_data import read_user_data
 from tests.hostile.big_files import BIG_FILES
 from tests.hostile.growth import ratio, seconds
@@ -155,36 +154,33 @@ STACK_FILES: dict[str, tuple[Callable[[int], str], int]] = {
     "a number": (lambda n: POOLS + "    p: {clusters: [train], gpus_per_node: " + "1" * n + "}", 50_000),
     "a name": (lambda n: POOLS + "    " + "p" * n + ": {clusters: [train]}", 50_000),
 }
+BOOTSTRAP = "#!/bin/sh\n/etc/eks/bootstrap.sh x --kubelet-extra-args '--register-with-taints=a=b:NoSchedule'\n"
 USER_DATA: dict[str, tuple[Callable[[int], str], int]] = {
-    "blank lines": (lambda n: "nodeadm init\n" + "\n" * n, 4000),
-    "blanks": (lambda n: "nodeadm init\n" + " " * n, 4000),
-    "lines of tabs": (lambda n: "settings\n" + "\t\n" * n, 2000),
-    "brackets": (lambda n: "settings\n" + "[" * n, 4000),
-    "quotes": (lambda n: "bootstrap.sh x\n" + "'" * n, 4000),
-    "taints": (lambda n: "bootstrap.sh x --register-with-taints=" + "a=b:NoSchedule," * n, 250),
-    "arguments": (lambda n: "bootstrap.sh x " + '--register-with-taints="' * n, 150),
-    "kubeadm": (lambda n: "kubeadm" + " " * n, 4000),
+    "blank lines": (lambda n: BOOTSTRAP + "\n" * n, 4000),
+    "blanks": (lambda n: BOOTSTRAP + "a" + " " * n + "b\n", 4000),
+    "slashes": (lambda n: BOOTSTRAP + "/" * n + "\n", 4000),
+    "commands": (lambda n: BOOTSTRAP + "echo a\n" * n, 500),
+    "quotes": (lambda n: BOOTSTRAP + "'" * n, 4000),
+    "calls": (lambda n: BOOTSTRAP * n, 40),
+    "options": (lambda n: BOOTSTRAP.replace(" x ", " x " + "--a b " * n), 600),
+    "taints": (lambda n: BOOTSTRAP.replace("a=b", "a=b:NoSchedule," * n + "a=b"), 250),
+    "brackets": (lambda n: "[settings]\n" + "[" * n, 4000),
+    "settings": (lambda n: "[settings.kubernetes]\n" + "".join(f"a{i}=1\n" for i in range(n)), 400),
+    "parts of a key": (lambda n: "[settings.kubernetes]\na" + ".a" * n + "=1", 1900),
     "values in brackets": (lambda n: "apiVersion: node.eks.aws/v1alpha1\nspec: " + "[" * n, 4000),
-    "a number to base 60": (lambda n: "apiVersion: node.eks.aws/v1alpha1\nspec: 1" + ":1" * n, 2000),
     "documents": (lambda n: "apiVersion: node.eks.aws/v1alpha1\n" + "---\na: b\n" * n, 400),
     "parts": (
         lambda n: (
             "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n"
-            + "--B\nContent-Type: text/x-shellscript\n\nkubelet\n" * n
+            + "--B\nContent-Type: text/x-shellscript\n\n#!/bin/sh\nls\n" * n
             + "--B--\n"
         ),
         80,
     ),
-    "settings": (lambda n: "[settings.kubernetes]\n" + "".join(f"a{i}=1\n" for i in range(n)), 400),
-    "fetched and run": (lambda n: "curl -o a https://x/join; sh b\n" * n + "kubelet", 250),
-    "pieces": (lambda n: "kubelet\n" + "A=a=" * n + "\necho $A$A | base64 -d | sh", 3000),
-    "containers": (lambda n: "kubelet\n" + "docker run --privileged -v /a:/" * n, 250),
-    "programs": (lambda n: "kubelet\n" + "socket.http fetch( IO::Socket os.execute exec( system(" * n, 150),
-    "variables of programs": (lambda n: "kubelet\n" + "A=kubeadm $A\n" * n, 800),
-    "here-documents": (lambda n: "kubelet\n" + "cat <<A\nservices: {privileged: true}\n" * n, 200),
-    "options": (lambda n: "kubeadm" + " -a=a" * n + " kubelet" * n, 400),
-    "packages": (lambda n: "kubelet\n" + "curl -o a.deb https://x/a; dpkg -i a.deb\n" * n, 200),
-    "parts of a key": (lambda n: "[settings.kubernetes]\na" + ".a" * n + "=1", 1900),
+    "parts inside parts": (
+        lambda n: "".join(f"Content-Type: multipart/mixed; boundary=B{i}\n\n--B{i}\n" for i in range(n)),
+        20,
+    ),
 }
 
 
@@ -288,30 +284,6 @@ def test_more_clusters_than_are_compared_are_refused(tmp_path: Path) -> None:
 def test_what_aliases_bring_in_again_and_what_lies_far_down_is_counted(given: str) -> None:
     with pytest.raises(Rejected, match=f"more than {MAX_VALUES} values"):
         parse_yaml(given)
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        "bootstrap.sh x\n" + "#" * MOST_USER_DATA,
-        "kubelet\n" * 100_000,
-        "MIME-Version: 1.0\n"
-        + "".join(f"Content-Type: multipart/mixed; boundary=B{i}\n\n--B{i}\n" for i in range(300))
-        + "kubelet",
-    ],
-    ids=["more than EC2 takes", "much more", "parts inside parts"],
-)
-def test_user_data_beyond_the_limits_cannot_be_verified(given: str) -> None:
-    found = read_user_data(given)
-
-    assert (found.joins, found.taints, found.unknown) == (True, (), ("userData",))
-
-
-def test_user_data_of_the_size_that_ec2_takes_is_read() -> None:
-    text = "bootstrap.sh x --kubelet-extra-args '--register-with-taints=a=b:NoSchedule'\n"
-    found = read_user_data(text + "#" * (MOST_USER_DATA - len(text)))
-
-    assert [str(taint) for taint in found.taints] == ["a=b:NoSchedule"]
 
 
 def said_of(file: Path, rule: str) -> list[str]:

@@ -72,7 +72,7 @@ def joined(made: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [resource(f"kubernetes:{each['apiVersion']}:{each['kind']}", f"o{i}", each) for i, each in enumerate(made)]
 
 
-SCRIPT = "bootstrap.sh x --kubelet-extra-args '--register-with-taints=a=b:NoSchedule"
+SCRIPT = "#!/bin/sh\n/etc/eks/bootstrap.sh x --kubelet-extra-args '--register-with-taints=a=b:NoSchedule"
 
 
 def with_user_data(text: str) -> list[dict[str, Any]]:

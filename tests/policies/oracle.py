@@ -233,7 +233,7 @@ def _launch_template(given: Mapping[str, Any]) -> str:
         script = base64.b64decode(script).decode()
     lines = [line for line in script.split("\n") if not line.startswith("#")]
     if not any("/etc/eks/bootstrap.sh" in line for line in lines):
-        return PASS
+        return UNVERIFIED if any(lines) and YES in evidence else PASS
     taints: list[str] = []
     for line in lines:
         taints += _flag(line.partition("--register-with-taints=")[2].partition("'")[0])

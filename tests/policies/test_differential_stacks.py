@@ -56,7 +56,8 @@ class Truth:
 
     def verdict(self) -> str:
         """Return what a person with all of it at hand would say."""
-        member = True if self.managed or self.tag or self.data == "joins" else None if self.data == "late" else False
+        is_open = self.data in ("late", "else")
+        member = True if self.managed or self.tag or self.data == "joins" else None if is_open else False
         if member is False or self.machine == "cpu" or self.own_taint == "hard":
             return PASS
         if self.data == "joins" and self.taint == "hard":
@@ -179,21 +180,22 @@ def heredoc(taint: str) -> str:
 
 
 JOINING: tuple[Callable[[str], str], ...] = (
-    *(script, kubeadm, k3s, words, lines, written, packed, archive),
-    *(node_config, node_flags, joined_file, agent_file, bottlerocket, ignition),
+    *(script, words, lines, written, node_config, node_flags, bottlerocket),
     lambda taint: mime(("x-shellscript", "#!/bin/bash\necho hello\n"), ("x-shellscript", script(taint))),
-    lambda taint: mime(("x-shellscript", "#!/bin/bash\necho hello\n"), ("node.eks.aws", node_config(taint))),
+    lambda taint: mime(("node.eks.aws", node_config(taint))),
     lambda taint: mime(("cloud-config", words(taint))),
 )
-UNREAD: tuple[Callable[[str], str], ...] = (jq, heredoc, script, words, node_config, k3s)
-"""Ways to taint, or not, that only running them would tell."""
-BY_THEMSELVES = (kubeadm, k3s, packed, joined_file, agent_file, ignition, heredoc)
+UNREAD: tuple[Callable[[str], str], ...] = (
+    *(jq, heredoc, script, words, node_config),
+    *(kubeadm, k3s, packed, archive, joined_file, agent_file, ignition),
+)
+"""Ways to taint, or not, that gpupools does not evaluate."""
+BY_THEMSELVES = (kubeadm, k3s, packed, archive, joined_file, agent_file, ignition, heredoc)
 """Ways of joining that no managed group of EKS has, so that their templates are pools themselves."""
 ELSE = (
     "#!/bin/bash\necho ECS_CLUSTER=lab >> /etc/ecs/ecs.config\n",
     "#!/bin/bash\napt-get install -y nginx\n",
     "#cloud-config\nruncmd: [[systemctl, start, deadline]]\n",
-    "#!/bin/bash\n# /etc/eks/bootstrap.sh lab\n",
 )
 
 
@@ -524,7 +526,7 @@ def expected(random: Random, form: Callable[[Random, Truth], list[Made]], chosen
         chosen = Truth(chosen.machine, chosen.data, chosen.taint, False, random.choice(("none", "none", "hard")), True)
     said = chosen.verdict()
     # A template alone is no pool as long as neither its machine nor what it joins is to be seen.
-    if form is alone and said == UNVERIFIED and chosen.machine == "late" and chosen.data in ("else", "none"):
+    if form is alone and said == UNVERIFIED and chosen.machine == "late" and chosen.data == "none":
         said = PASS
     return chosen, said
 

@@ -252,8 +252,8 @@ def _concerns(unknown: str, where: str) -> bool:
         pytest.param(
             TEMPLATE,
             PROFILE | {"instanceType": "g6.xlarge", "userData": b64("#!/bin/bash\nyum -y install nginx\n")},
-            "none",
-            id="a GPU machine outside Kubernetes",
+            "undecided",
+            id="a GPU machine with another script",
         ),
         pytest.param(TEMPLATE, PROFILE | {"instanceType": "g6.xlarge"}, "none", id="a GPU machine without user data"),
         pytest.param(
@@ -356,15 +356,6 @@ def test_user_data_may_be_gzipped_and_base64() -> None:
     (pool,) = read(TEMPLATE, PROFILE | {"instanceType": "g6.xlarge", "userData": packed.decode()})
 
     assert pool.taints == (Taint("a", "", Effect.NO_SCHEDULE),)
-
-
-def test_arguments_of_the_kubelet_replace_its_configuration() -> None:
-    command = "nodeadm init --register-with-taints=a=b:PreferNoSchedule"
-    script = f"--//\nContent-Type: text/x-shellscript\n\n#!/bin/sh\n{command}\n--//--\n"
-    both = NODE_CONFIG.replace("TAINTS", KUBERNETES_TAINT).replace("--//--\n", script)
-    (pool,) = read(TEMPLATE, PROFILE | {"instanceType": "g6.xlarge", "userData": b64(both)})
-
-    assert pool.taints == (Taint("a", "b", Effect.PREFER_NO_SCHEDULE),)
 
 
 @pytest.mark.parametrize(
@@ -507,7 +498,8 @@ class TestJoiningATemplate:
         assert (verdict((pool,)), pool.in_cluster) == ("undecided", None)
         assert verdict((joined(pool, self.template(userData=b64(tainted)), path),)) == "kept"
         assert verdict((joined(pool, self.template(userData=b64(BOOTSTRAP)), path),)) == "open"
-        assert joined(pool, self.template(userData=b64("#!/bin/sh\ntrue\n")), path).in_cluster is False
+        assert joined(pool, self.template(userData=b64("#!/bin/sh\ntrue\n")), path).in_cluster is None
+        assert joined(pool, self.template(userData=""), path).in_cluster is False
 
     def test_another_reference_changes_nothing(self) -> None:
         pool = self.group()

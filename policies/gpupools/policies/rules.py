@@ -84,12 +84,16 @@ def untainted(pool: PoolFacts) -> Finding | None:
             found=_elsewhere(pool),
         )
     names = ", ".join(late) or ("whether the machines join a cluster" if gpus else "the machine type")
+    reason = f"{names} not known yet, or not in this resource"
+    fix = f"write machine type and taints as plain values here, with {pool.missing_taint.text} in {where}"
+    if pool.has_unevaluated_script:
+        reason = f"user data is a script that gpupools does not evaluate ({names})"
+        fix = f"set the taint in {where}: {pool.missing_taint.text}"
     return Finding(
         what=f"{f'has {_gpus(pool)}' if gpus else 'may have GPUs'}, but whether a taint keeps other pods off "
-        f"cannot be verified: {names} not known yet, or not in this resource{not_counted}",
+        f"cannot be verified: {reason}{not_counted}",
         property=where,
-        fix=f"write machine type and taints as plain values here, with {pool.missing_taint.text} in {where}"
-        + ("" if gpus else " if the nodes have GPUs"),
+        fix=fix + ("" if gpus else " if the nodes have GPUs"),
         pool=pool.pool,
         found=_elsewhere(pool),
         unverified=True,

@@ -89,14 +89,6 @@ AGENT_POOLS = "https://management.azure.com/subscriptions/s/x/managedClusters/c/
 JOIN = "kubeadm join 10.0.0.1:6443 --token a"
 
 PAIRS = {
-    "user data of parts, one of which is filled in": (
-        machine({"Fn::Sub": "/etc/eks/bootstrap.sh ${Cluster}"}),
-        machine({"Fn::Sub": "echo ${Cluster}"}),
-    ),
-    "user data of parts, one of which a condition chooses": (
-        machine({"Fn::If": ["C", "/etc/eks/bootstrap.sh a", "/etc/eks/bootstrap.sh b"]}, {"Fn::Sub": f"{JOIN} ${{C}}"}),
-        machine({"Fn::If": ["C", "nvidia-smi", "nvidia-smi -q"]}),
-    ),
     "a command of Systems Manager": (
         template("AWS::SSM::Association", Name="AWS-RunShellScript", Parameters={"commands": [JOIN]}),
         template("AWS::SSM::Association", Name="AWS-RunShellScript", Parameters={"commands": ["nvidia-smi"]}),
@@ -105,7 +97,6 @@ PAIRS = {
         eksctl("/etc/eks/bootstrap.sh a"),
         eksctl("/etc/eks/bootstrap.sh a --kubelet-extra-args --register-with-taints=nvidia.com/gpu=present:NoSchedule"),
     ),
-    "another command of eksctl": (eksctl("#!/bin/bash\n/etc/eks/bootstrap.sh a\n"), eksctl("nvidia-smi")),
     "machines that a policy has": (machine_set("g5.xlarge"), machine_set("m5.xlarge")),
     "a set that Gatekeeper prunes": (
         mutation("ModifySet", "Node", {"operation": "prune", "values": {"fromList": [TAINT]}}),

@@ -26,8 +26,6 @@ def parts(*bodies: str) -> str:
 
 TAINTED = node_config("{config: {registerWithTaints: [{key: nvidia.com/gpu, effect: NoSchedule}]}}")
 SETTINGS = '[settings.kubernetes]\ncluster-name = "x"\n[settings.kubernetes.node-taints]\n'
-AGENT = "#cloud-config\nwrite_files:\n- path: /etc/rancher/k3s/config.yaml\n  content: |\n    server: https://a:6443\n"
-LATER = "- path: /etc/rancher/k3s/config.yaml.d/9.yaml\n  content: 'node-taint: []'\n"
 UNTAINTED = {
     "nodeadm, tainted": (TAINTED, False),
     "nodeadm, not": (node_config("{}"), True),
@@ -41,11 +39,6 @@ UNTAINTED = {
     ),
     "Bottlerocket, tainted": (f'{SETTINGS}"nvidia.com/gpu" = ":NoSchedule"\n', False),
     "Bottlerocket, one is wrong": (f'{SETTINGS}"nvidia.com/gpu" = [":NoSchedule", "-:NoSchedule"]\n', True),
-    "k3s, tainted": (f"{AGENT}    node-taint: nvidia.com/gpu=present:NoSchedule\n", False),
-    "k3s, another file takes them": (
-        f"{AGENT}    node-taint: nvidia.com/gpu=present:NoSchedule\n{LATER}",
-        True,
-    ),
 }
 """Whether a node with this user data has no taint that lasts."""
 HOLDERS: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {

@@ -1410,27 +1410,13 @@ LOCAL = [
     "curl https://raw.githubusercontent.com/helm/helm/main/scripts/get-helm-3 | bash",
     "curl -sfL https://get.k3s.io | sh -",
     "curl -LsSf https://astral.sh/uv/install.sh | sh",
-    "# curl https://x.example/join-cluster.sh | bash",
     "curl https://x.example/cluster.json | jq .",
 ]
-TAINTED_NODE = "/etc/eks/bootstrap.sh a --kubelet-extra-args '--register-with-taints=nvidia.com/gpu=a:NoSchedule'"
 
 
-@pytest.mark.parametrize(
-    ("scripts", "machine", "expected"),
-    [
-        (REMOTE, "g5.xlarge", OPEN),
-        (REMOTE, "m5.xlarge", FINE),
-        (LOCAL, "g5.xlarge", FINE),
-        ([f"{each}\n{TAINTED_NODE}" for each in (*REMOTE, *LOCAL)], "g5.xlarge", FINE),
-        ([f"{each}\n/etc/eks/bootstrap.sh a" for each in (*REMOTE, *LOCAL)], "g5.xlarge", DEFINITE),
-    ],
-    ids=["that may join", "of a CPU machine", "that installs something", "beside one that taints", "that does not"],
-)
-def test_a_script_from_an_address_that_may_make_a_node_cannot_be_verified(
-    scripts: list[str], machine: str, expected: list[Any], judge: Judge
-) -> None:
-    for script in scripts:
+@pytest.mark.parametrize(("machine", "expected"), [("g5.xlarge", OPEN), ("m5.xlarge", FINE)])
+def test_user_data_that_is_another_script_cannot_be_verified(machine: str, expected: list[Any], judge: Judge) -> None:
+    for script in (*REMOTE, *LOCAL):
         data = base64.b64encode(f"#!/bin/bash\n{script}\n".encode()).decode()
         values = {"instance_type": machine, "user_data_base64": data, "iam_instance_profile": "a"}
 
@@ -1575,37 +1561,15 @@ def test_what_is_packed_in_another_way_is_not_understood(judge: Judge) -> None:
     assert found(judge(shell("echo $CA | base64 -d > a; echo a | kubectl apply -f b.yaml"))) == ADVISED
 
 
-BOOTSTRAP = "/etc/eks/bootstrap.sh train --kubelet-extra-args '{}'\n"
-
-
 def self_managed(machine: str, script: str) -> dict[str, Any]:
     data = base64.b64encode(f"#!/bin/bash\n{script}".encode()).decode()
     return plan("aws_instance", {"instance_type": machine, "user_data_base64": data})
-
-
-@pytest.mark.parametrize("width", [20, 40, 76])
-@pytest.mark.parametrize(
-    ("arguments", "wanted"),
-    [
-        ("--max-pods=9", [("mandatory", "gpu-pool-tainted", False)]),
-        ("--register-with-taints=nvidia.com/gpu=present:NoSchedule", FINE),
-        ("--register-with-taints=$TAINTS", [("mandatory", "gpu-pool-tainted", True)]),
-    ],
-)
-def test_user_data_that_packs_how_it_joins_is_read(arguments: str, wanted: list[Any], width: int, judge: Judge) -> None:
-    packed = base64.b64encode(BOOTSTRAP.format(arguments).encode()).decode()
-    lines = "\n".join(packed[at : at + width] for at in range(0, len(packed), width))
-    script = f"cat <<'EOF' | base64 -d | bash\n{lines}\nEOF\n"
-
-    assert found(judge(self_managed("g5.xlarge", script))) == wanted
-    assert found(judge(self_managed("m5.xlarge", script))) == FINE
 
 
 def test_user_data_that_runs_what_nobody_can_read_may_join(judge: Judge) -> None:
     script = "echo 2f6574632f | xxd -r -p | bash\n"
     assert found(judge(self_managed("g5.xlarge", script))) == [("mandatory", "gpu-pool-tainted", True)]
     assert found(judge(self_managed("m5.xlarge", script))) == FINE
-    assert found(judge(self_managed("g5.xlarge", "echo aGk= | base64 -d > /etc/motd\n"))) == FINE
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,7 @@ def _resources(value: Value, text: Text) -> Iterator[Resource]:
         if not isinstance(kind, str):
             yield Resource(name, "cloudformation:Resource", {}, line=line, opaque="a macro writes it")
             continue
-        properties = cloudformation.properties_of(one, resources)
+        properties = mapping(one).get("Properties")
         if kind in _MANIFESTS:
             yield from _manifests(name, kind, mapping(properties), line)
             continue

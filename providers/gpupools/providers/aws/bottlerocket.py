@@ -1,14 +1,12 @@
-"""Reads the settings of Bottlerocket: whether its node joins a cluster, its taints, labels and how it shares GPUs.
+"""Reads Bottlerocket's settings: the cluster its node joins, taints, labels and how it shares GPUs. Pure.
 
-After the models of bottlerocket-os/bottlerocket at f36b20a (`sources/models`) and early-boot-config of
-bottlerocket-core-kit (https://bottlerocket.dev/en/os/latest/api/settings/kubernetes/). A node takes all of its user
-data or none: it does not start with one taint that is wrong. `tests/providers/test_nodes_read_the_same.py` compares
-this with the real models. Pure, and never raises.
+https://bottlerocket.dev/en/os/latest/api/settings/kubernetes/
 """
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,12 +18,7 @@ from gpupools.read.inputs import TaintsRead, at, flag, is_list, mapping, number,
 
 _MOST_DOTS = 200  # in a line of TOML: tomllib needs the square of a key's parts
 _NVIDIA = "settings.kubelet-device-plugins.nvidia"
-_WORD = r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
-_KEY = re.compile(rf"(?:[A-Za-z0-9.-]{{1,253}}/)?{_WORD}")
-_TAINT = re.compile(rf"(?:{_WORD})?:[A-Za-z0-9]{{1,253}}")
-# Of a call of apiclient: https://bottlerocket.dev/en/os/latest/api/settings/bootstrap-commands/.
-_SETS_NODE = re.compile(r"kubernetes\W{1,9}(?:cluster-name|api-server|node-taints)")
-_QUOTED_HEADER = re.compile(r"(?m)^[ \t]*\[+[^\]\n]*[\"'][^\]\n]*\]")
+_TAINT = re.compile(r"[A-Za-z0-9._-]{0,63}:[A-Za-z]+")
 
 
 @dataclass
@@ -37,112 +30,60 @@ class Settings:
     sharing: SharingFacts | None = None
     own_device_plugin: bool | None = None
     """Whether the built-in device plugin is on; None where nothing could be read."""
-    told_by_command: bool = False
-    """True when a command says what cluster the node joins, or with which taints."""
+    sets_by_command: bool = False
+    """True when a bootstrap command may set the cluster or the taints."""
 
 
-def toml_fault(raw: bytes) -> str:
-    """Say why EKS cannot merge user data into that of Bottlerocket; empty where it can."""
-    try:
-        settings = tomllib.loads(raw.decode())
-    except UnicodeDecodeError:
-        return "it is no text"
-    except tomllib.TOMLDecodeError as error:
-        return str(error)
-    except RecursionError:
-        return "it is nested too deeply"
-    if set(settings) - {"settings"}:
-        return f"it has {', '.join(sorted(set(settings) - {'settings'}))[:60]} beside settings"
-    if _QUOTED_HEADER.search(raw.decode()):
-        return "a table's header has a quoted key, which EKS does not read; put that key below the header"
-    return ""
-
-
-def read(body: str, path: str, taints: TaintsRead) -> Settings:
-    """Read settings in TOML.
-
-    Args:
-        body: All of the user data.
-        path: The property, for messages.
-        taints: Takes them.
-    """
+def parsed(body: str) -> Mapping[str, Any] | None:
+    """Parse settings in TOML; return None where they are not TOML that can be read in time."""
     if any(line.count(".") > _MOST_DOTS for line in body.splitlines()):
-        taints.unknown.append(path)  # what is not read may name the cluster and the taint
-        return Settings(joins=True)
-    try:
-        document = tomllib.loads(body)
-    except (tomllib.TOMLDecodeError, RecursionError):
-        taints.note(f"{path}: no valid TOML, so Bottlerocket takes none of it")
-        return Settings()
-    return read_settings(document, path, taints)
+        return None
+    with suppress(tomllib.TOMLDecodeError, RecursionError):
+        return tomllib.loads(body)
+    return None
 
 
 def read_settings(document: Any, path: str, taints: TaintsRead) -> Settings:
-    """Read settings, parsed from TOML or given as a map.
+    """Read settings.
 
     Args:
-        document: All of it, with the key `settings`.
+        document: Parsed from TOML or given as a map, with the key `settings`.
         path: The property, for messages.
-        taints: Takes them.
+        taints: Takes the taints.
     """
-    kubernetes = mapping(at(document, "settings.kubernetes"))
-    where = f"{path} settings.kubernetes.node-taints"
-    given = kubernetes.get("node-taints")
-    late = given is UNKNOWN or any(UNKNOWN in (values, *_listed(values)) for values in mapping(given).values())
-    faults = [] if late else [f"{where}: {fault}" for fault in _faults(given)]
-    for fault in faults:
-        taints.note(f"{fault}, so Bottlerocket takes none of its user data")
-    if late:
+    kubernetes, plugin = mapping(at(document, "settings.kubernetes")), mapping(at(document, _NVIDIA))
+    given, where = kubernetes.get("node-taints"), f"{path} settings.kubernetes.node-taints"
+    pairs = [(key, one) for key, ones in mapping(given).items() for one in (ones if is_list(ones) else [ones])]
+    wrong = [f"{key}: {shown(one)}" for key, one in pairs if not _TAINT.fullmatch(text(one))]
+    if given is UNKNOWN or any(one is UNKNOWN for _, one in pairs):
         taints.unknown.append(where)
-    elif not faults and given is not None:
-        spelled = ",".join(f"{key}={one}" for key, values in given.items() for one in _listed(values))
-        kubelet.read_list(spelled, where, taints)
-    plugin = mapping(at(document, _NVIDIA))
+    elif wrong or not isinstance(given, Mapping | None):
+        what = f"{wrong[0] if wrong else shown(given)} is not a value, a colon and an effect"
+        taints.note(f"{where}: {what}, so Bottlerocket ignores all of its user data")
+    else:
+        kubelet.read_list(",".join(f"{key}={one}" for key, one in pairs), where, taints)
     named = kubernetes.get("cluster-name") or kubernetes.get("api-server")
-    told = _SETS_NODE.search(str(at(document, "settings.bootstrap-commands"))) is not None
     return Settings(
-        joins=bool(named or told) and kubernetes.get("standalone-mode") is not True,
+        joins=bool(named) and kubernetes.get("standalone-mode") is not True,
         labels=string_map(kubernetes.get("node-labels")),
         sharing=_sharing(plugin),
         own_device_plugin=flag(plugin.get("enabled")) is not False,
-        told_by_command=told,
+        sets_by_command="kubernetes" in str(at(document, "settings.bootstrap-commands")),
     )
 
 
-def _faults(given: Any) -> Iterator[str]:
-    """Say what the model of `node-taints` refuses: a text or a list with one at least for each key."""
-    if given is None:
-        return
-    if not isinstance(given, Mapping):
-        yield f"{shown(given)} is no table of taints by their keys"
-        return
-    for key, values in given.items():
-        if not _KEY.fullmatch(str(key)):
-            yield f"{shown(key)} is no key of a taint"
-        if not isinstance(values, str) and not (is_list(values) and values):
-            yield f"{key}: {shown(values)} is neither a text nor a list with one"
-            continue
-        for one in _listed(values):
-            if not isinstance(one, str) or not _TAINT.fullmatch(one):
-                yield f"{key}: {shown(one)} is no value, a colon and an effect"
-
-
-def _listed(values: Any) -> list[Any]:
-    return list(values) if is_list(values) else [values]
-
-
 def _sharing(plugin: Mapping[str, Any]) -> SharingFacts | None:
-    """Read how Bottlerocket's plugin shares: https://bottlerocket.dev/en/os/latest/api/settings/kubelet-device-plugins/."""
-    cut = plugin.get("device-partitioning-strategy") == "mig"
-    way = text(plugin.get("device-sharing-strategy"))
-    way = way if way in BOTTLEROCKET_SHARING else ""
-    if not cut and not way:
-        return SharingFacts("none", said_by=_NVIDIA) if plugin.get("device-sharing-strategy") == "none" else None
-    profiles = string_map(at(plugin, "mig.profile"))
-    clients = number(at(plugin, f"{way}.replicas")) if way else None
+    """Read how the device plugin shares: https://bottlerocket.dev/en/os/latest/api/settings/kubelet-device-plugins/."""
+    has_slices = plugin.get("device-partitioning-strategy") == "mig"
+    given = text(plugin.get("device-sharing-strategy"))
+    mode = given if given in BOTTLEROCKET_SHARING else ""
+    if not has_slices and not mode:
+        return SharingFacts("none", said_by=_NVIDIA) if given == "none" else None
+    clients = number(at(plugin, f"{mode}.replicas")) if mode else None
+    profiles = dict.fromkeys(string_map(at(plugin, "mig.profile")).values())
     return SharingFacts(
-        "+".join(part for part in ("mig-single" if cut else "", way) if part),
-        clients=clients if clients is not None or not way else 2,  # the documented default
-        profile=", ".join(dict.fromkeys(profiles.values())) if cut else "",
+        "+".join(part for part in ("mig-single" if has_slices else "", mode) if part),
+        clients=2 if clients is None and mode else clients,  # the documented default
+        profile=", ".join(profiles) if has_slices else "",
         said_by=_NVIDIA,
     )

@@ -11,9 +11,9 @@ from typing import Any
 from gpupools.asked.spec import WholeGpu
 from gpupools.base.errors import Rejected
 from gpupools.planned.pool_facts import UNKNOWN, Customisation
-from gpupools.providers.aws.boot import MOST_USER_DATA, bottlerocket_settings
-from gpupools.providers.aws.decoding import decoded
-from gpupools.providers.aws.user_data import parts
+from gpupools.providers.aws.boot import bottlerocket_settings
+from gpupools.providers.aws.user_data import kind, parts
+from gpupools.providers.aws.user_data_checks import decoded
 from gpupools.read.customised import InputRow, customisations
 from gpupools.read.inputs import at, is_list, items, text
 
@@ -46,11 +46,6 @@ _PLAIN_FLAGS = re.compile(
     r"|use-max-pods(?:=|\s+)(?:true|false)|dns-cluster-ip(?:=|\s+)[\d.]+))*\s*"
 )
 """Arguments of the kubelet and of `bootstrap.sh` that say the same; nothing in them is for a shell to expand."""
-_CLOUD_INIT = re.compile(r"\s*#(?:!|include|cloud-|upstart-job|part-handler|# template:)")
-"""First words by which cloud-init does something else with a text than its reader expects.
-
-https://github.com/canonical/cloud-init/blob/main/cloudinit/handlers/__init__.py, `INCLUSION_TYPES_MAP`
-"""
 _MOST_VALUES = 10_000
 _KARPENTER = "https://karpenter.sh/docs/concepts/nodeclasses/"
 _PULUMI_EKS = "https://www.pulumi.com/registry/packages/eks/api-docs/nodegroupv2/"
@@ -92,9 +87,9 @@ def group_customised(data: Mapping[str, Any], prefix: str = "") -> Iterator[Cust
     found["bottlerocketSettings"] = None if settings is UNKNOWN else not settings or _only_plain(settings)
     late: list[str] = []
     for where, one in items(data.get("nodeadmExtraOptions"), "nodeadmExtraOptions", late):
-        kind, content = at(one, "contentType"), at(one, "content")
-        node_config = _is_plain(text(kind), "nodeadm", text(content))
-        found[where] = None if UNKNOWN in (kind, content) else node_config
+        mime, content = at(one, "contentType"), at(one, "content")
+        node_config = kind(text(mime), text(content)) == "NodeConfig" and _is_plain("NodeConfig", text(content))
+        found[where] = None if UNKNOWN in (mime, content) else node_config
     for key, plain in {**found, **dict.fromkeys(late)}.items():
         if plain is not True:
             why = "what it runs is not known yet" if plain is None else _RUNS
@@ -115,21 +110,18 @@ def overridden(resource: str, inputs: Mapping[str, Any]) -> Iterator[Customisati
 def is_plain(given: str) -> bool:
     """Say whether user data only joins, sizes and shares: nothing in it runs a program or opens the node."""
     content = decoded(given)
-    return len(content) <= MOST_USER_DATA and all(_is_plain(*part) for part in parts(content))
+    return content is not None and all(_is_plain(kind(*part), part[1]) for part in parts(content))
 
 
-def _is_plain(mime: str, kind: str, body: str) -> bool:
+def _is_plain(form: str, body: str) -> bool:
     from gpupools.base.bounded_yaml import parse_yaml  # only here: most user data is no YAML
 
-    # The type, or outside of MIME the first words, say who reads a text: one text can be settings and a script.
-    if kind and (mime not in ("", "application/node.eks.aws") or _CLOUD_INIT.match(body)):
-        return False
     try:
-        if kind == "toml":
+        if form == "Bottlerocket":
             settings = tomllib.loads(body)
             commands = settings.get("settings", {}).pop("bootstrap-commands", _OUR_COMMAND)
             return commands == _OUR_COMMAND and _only_plain(settings)
-        if kind == "nodeadm":
+        if form == "NodeConfig":
             return all(_only_plain(each.data) for each in parse_yaml(body, _MOST_VALUES))
         written = json.loads(body.removeprefix("#cloud-config"))
         (file,) = written.pop("write_files")

@@ -15,7 +15,6 @@ from typing import Any
 
 from gpupools.base.errors import shown
 from gpupools.planned.pool_facts import UNKNOWN, MissingTaint, PoolFacts, Reference
-from gpupools.providers.aws.cfn_init import with_init
 from gpupools.read.inputs import is_list, joined, mapping, number, relocated, text
 
 CLOUD_CONTROL = "aws:cloudcontrol/resource:Resource"
@@ -99,11 +98,6 @@ def in_pulumis_names(properties: Any, known: Known, *, texts: bool = False) -> A
         texts: Whether a text that is put together is wanted with `${…}` for what is not known of it.
     """
     return _Inputs(known, texts).of(properties)
-
-
-def properties_of(resource: Any, resources: Any) -> Any:
-    """Return the properties of one of a template's resources, with what its user data has `cfn-init` do."""
-    return with_init(mapping(resource).get("Properties"), mapping(resources))
 
 
 def _parameters(template: Any, given: Any) -> dict[str, Any]:
@@ -418,7 +412,7 @@ def _resources(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple
             if left_out(mapping(one).get("Condition")):
                 continue
             path = f"templateBody.Resources.{name}.Properties"
-            given = properties_of(one, _template(properties).get("Resources"))
+            given = mapping(one).get("Properties")
             yield path, str(name), text(mapping(one).get("Type")), given
 
 

@@ -575,9 +575,8 @@ def _disks_by_hand(wish: Wish, where: Path, template: Mapping[str, object]) -> I
 
 def _user_data_by_hand(wish: Wish, at: Path, script: str) -> Iterator[Problem]:
     """Refuse what EC2 does not take, and what EKS cannot merge into its own: it then makes no node that joins."""
-    # Only pools with user data of their own need the readers.
-    from gpupools.providers.aws.bottlerocket import toml_fault
-    from gpupools.providers.aws.decoding import is_mime
+    # Only pools with user data of their own need the checks.
+    from gpupools.providers.aws.user_data_checks import is_mime, names_taints, toml_fault
 
     raw, image = b64decode(script.replace("\n", "")), image_of(wish)
     if len(raw) > boot.MOST_USER_DATA:
@@ -590,7 +589,7 @@ def _user_data_by_hand(wish: Wish, at: Path, script: str) -> Iterator[Problem]:
         yield Problem(at, what, fix, f"{_TEMPLATES}#launch-template-user-data")
     elif fault:
         yield Problem(at, f"is not the TOML that EKS merges for Bottlerocket: {fault}", "write settings", _NO_TOML)
-    if image is not OWN and _names_taints(script):
+    if image is not OWN and names_taints(script):
         what = "sets taints, and those of a node are set in one place"
         yield Problem(at, what, "use the pool's taints; the GPU taint stays", _TEMPLATES)
 
@@ -609,22 +608,14 @@ def _is_base64(given: object) -> bool:
         return False
 
 
-def _names_taints(given: str) -> bool:
-    from gpupools.providers.aws.decoding import decoded  # only pools with user data of their own need it
-
-    return "taint" in decoded(given).casefold()
-
-
 def _registers_gpu_taint(given: str) -> bool:
-    """Say whether user data starts kubelet with the GPU taint; of a way of starting it that is not known, by its text.
+    """Say whether user data starts the kubelet with the GPU taint.
 
     With an AMI id EKS adds taints only after a node has joined: `launch-templates.html`, "Specifying an AMI".
     """
-    from gpupools.providers.aws.decoding import decoded
-    from gpupools.providers.aws.user_data import read_user_data
+    from gpupools.providers.aws.user_data_checks import names_gpu_taint
 
-    found = read_user_data(given)
-    return GPU_TAINT in found.taints or (not found.joins and str(GPU_TAINT) in decoded(given))
+    return names_gpu_taint(given)
 
 
 def _cluster(wish: Wish) -> EksCluster:

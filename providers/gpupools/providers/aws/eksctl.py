@@ -53,17 +53,20 @@ def read_cluster_config(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[P
             else:
                 read.objects(taints, f"{path}.taints", KUBERNETES_EFFECTS)
             command = text(at(one, "overrideBootstrapCommand"))
-            if "taint" not in command.casefold() and read_user_data(command).joins:
-                # In place of eksctl's own: https://docs.aws.amazon.com/eks/latest/eksctl/custom-ami-support.html.
-                read = TaintsRead()
-                read.note(f"{path}.overrideBootstrapCommand: joins the cluster without the group's taints")
-            elif "taint" in command.casefold():
-                read.unknown.append(f"{path}.taints")  # the script may have them
-                read.note(f"{path}.overrideBootstrapCommand: is a script, which is not run here")
+            # In place of eksctl's own: https://docs.aws.amazon.com/eks/latest/eksctl/custom-ami-support.html.
+            said = read_user_data(command if command.startswith("#!") else f"#!/bin/bash\n{command}", path)
+            if command.strip():
+                read = TaintsRead(list(said.taints), list(said.unknown))
+                read.note(f"{path}.overrideBootstrapCommand: replaces the command that sets the group's taints")
             hardening = Hardening("https://docs.aws.amazon.com/eks/latest/eksctl/security.html")
             ssh = flag(at(one, "ssh.allow"))
             hardening.want("remote-access", f"{path}.ssh.allow", ssh, ssh is not True, "false", "nodes need no SSH")
             found = told(facts, machines, read, f"{path}.taints")
-            yield replace(found, pool=text(at(one, "name")), weaknesses=tuple(hardening.found))
+            yield replace(
+                found,
+                pool=text(at(one, "name")),
+                weaknesses=tuple(hardening.found),
+                has_unevaluated_script=said.unevaluated,
+            )
     for path in late:
         yield PoolFacts("aws", (), None, (), unknown=(path,), where=path)

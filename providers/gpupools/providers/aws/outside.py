@@ -6,9 +6,7 @@ describe-launch-template-versions` tells what it says.
 """
 
 import shlex
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -26,12 +24,13 @@ from gpupools.planned.outside import (
     without_nothing,
 )
 from gpupools.providers.aws.boot import RENAMED_BY_DEFAULT
-from gpupools.providers.aws.decoding import decoded
+from gpupools.providers.aws.bottlerocket import parsed
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_images import AL2023, BOTTLEROCKET
-from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP
-from gpupools.providers.aws.read_back import EFFECTS, TEMPLATES, accelerator
-from gpupools.providers.aws.user_data import parts, read_user_data
+from gpupools.providers.aws.pool_settings import EFFECTS, LAUNCH_TEMPLATE, NODE_GROUP
+from gpupools.providers.aws.read_back import TEMPLATES, accelerator
+from gpupools.providers.aws.user_data import read_user_data
+from gpupools.providers.aws.user_data_checks import decoded
 from gpupools.read.inputs import at
 
 _TOKEN = "aws:eks/nodeGroup:NodeGroup"
@@ -255,12 +254,9 @@ def _sharing(found: Found) -> dict[str, Any] | None:
 
 def _renames(user_data: str, way: str) -> bool:
     """Say whether shared GPUs go by another name."""
-    for _, kind, body in parts(decoded(user_data)):
-        with suppress(tomllib.TOMLDecodeError, RecursionError):
-            if kind == "toml":
-                said = at(tomllib.loads(body), f"settings.kubelet-device-plugins.nvidia.{way}.rename-by-default")
-                return said is True or (said is None and way in RENAMED_BY_DEFAULT)
-    return False
+    settings = parsed(decoded(user_data) or "")
+    said = at(settings, f"settings.kubelet-device-plugins.nvidia.{way}.rename-by-default")
+    return said is True or (said is None and way in RENAMED_BY_DEFAULT)
 
 
 def _capacity(found: Found) -> dict[str, Any] | None:

@@ -16,7 +16,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.base.taints import KUBERNETES_EFFECTS, Effect
+from gpupools.base.taints import KUBERNETES_EFFECTS
 from gpupools.known.catalogue import Catalogue
 from gpupools.planned.cloud import Reading
 from gpupools.planned.pool_facts import (
@@ -33,10 +33,9 @@ from gpupools.providers.aws import bottlerocket, cloudformation
 from gpupools.providers.aws.by_hand import customised, group_customised, overridden
 from gpupools.providers.aws.kubernetes_objects import OBJECTS
 from gpupools.providers.aws.machines import INSTANCE_TYPES
-from gpupools.providers.aws.user_data import (
-    UserData,
-    read_user_data,
-)
+from gpupools.providers.aws.pool_settings import EFFECTS
+from gpupools.providers.aws.user_data import UserData, read_user_data
+from gpupools.providers.aws.user_data_checks import names_taints
 from gpupools.read import kubelet
 from gpupools.read.inputs import (
     Hardening,
@@ -56,13 +55,6 @@ from gpupools.read.inputs import (
     text,
     wanted_taint,
 )
-
-EFFECTS: Mapping[str, Effect] = {
-    "NO_SCHEDULE": Effect.NO_SCHEDULE,
-    "PREFER_NO_SCHEDULE": Effect.PREFER_NO_SCHEDULE,
-    "NO_EXECUTE": Effect.NO_EXECUTE,
-}
-"""Kubernetes' effects by the spelling of the EKS API (https://docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html)."""
 
 TEMPLATES = ("aws:ec2/launchTemplate:LaunchTemplate", "aws-native:ec2:LaunchTemplate")
 _CONFIGURATIONS = ("aws:ec2/launchConfiguration:LaunchConfiguration", "aws-native:autoscaling:LaunchConfiguration")
@@ -318,15 +310,16 @@ def _machine(catalogue: Catalogue, properties: Mapping[str, Any], prefix: str) -
     given, path = _user_data(data, prefix)
     given_tags = data.get("tags")
     tags = {**string_map(given_tags), **_tag_list(given_tags), **_specified_tags(data.get("tagSpecifications"))}
-    user_data = UserData(unknown=(path,), opaque=True) if given is UNKNOWN else read_user_data(text(given), path)
+    user_data = UserData(unknown=(path,)) if given is UNKNOWN else read_user_data(text(given), path)
     in_cluster: bool | None = user_data.joins
     open_taints = list(user_data.unknown)
-    if not in_cluster and user_data.opaque:
+    is_open = user_data.unevaluated or given is UNKNOWN
+    if not in_cluster and is_open:
         in_cluster = _in_cluster(tags)
         open_taints = [path]
     elif not in_cluster and _in_cluster(tags):
         in_cluster = None
-    if not user_data.joins and not user_data.opaque:
+    if not user_data.joins and not is_open:
         # The image may have been made to join on its own.
         open_taints += [f"{prefix}{key}" for key in ("imageId", "ami") if data.get(key)]
     hardening = Hardening(_HARDENING)
@@ -342,6 +335,7 @@ def _machine(catalogue: Catalogue, properties: Mapping[str, Any], prefix: str) -
         evidence=machines.evidence,
         unknown=tuple(machines.unknown),
         open_taints=tuple(open_taints),
+        has_unevaluated_script=user_data.unevaluated,
         where=path,
         missing_taint=MissingTaint(f"--register-with-taints={taint} (or registerWithTaints, node-taints)"),
         accelerator=machines.accelerator,
@@ -642,6 +636,7 @@ def _eks_managed(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[P
             pool,
             taints=(*pool.taints, *read.taints),
             open_taints=(*pool.open_taints, *read.unknown),
+            has_unevaluated_script=found.unevaluated,
             not_counted=(*pool.not_counted, *read.not_counted),
             sharing=found.sharing,
         ),
@@ -692,6 +687,7 @@ def _self_managed(catalogue: Catalogue, properties: Mapping[str, Any], prefix: s
         evidence=machines.evidence,
         unknown=tuple(machines.unknown),
         open_taints=tuple(read.unknown),
+        has_unevaluated_script=found.unevaluated,
         where=where,
         missing_taint=MissingTaint(f"{taint.key}: {{value: {taint.value}, effect: {taint.effect.value}}}", entry),
         accelerator=machines.accelerator,
@@ -722,21 +718,26 @@ def _eks_settings(data: Mapping[str, Any], prefix: str) -> tuple[UserData, Taint
             read.one({**mapping(one), "key": key}, where, KUBERNETES_EFFECTS)
     if is_list(taints):
         read.note(f"{prefix}taints: a list; pulumi-eks takes a map from key to value and effect")
-    for name in ("kubeletExtraArgs", "bootstrapExtraArgs", "nodeUserData", "nodeUserDataOverride", "userData"):
-        given = data.get(name)
-        if given is UNKNOWN:
-            read.unknown.append(f"{prefix}{name}")
-        elif name.endswith(("UserData", "userData", "Override")):
-            told = read_user_data(text(given), f"{prefix}{name}")
-            read.taints += told.taints if name != "nodeUserData" else ()
-            read.unknown += told.unknown
+    for name in ("kubeletExtraArgs", "bootstrapExtraArgs"):
+        given, where = data.get(name), f"{prefix}{name}"
+        if given is UNKNOWN or "$" in text(given):
+            read.unknown.append(where)
         else:
-            kubelet.in_commands(text(given), f"{prefix}{name}", read)
+            words = [each for word in kubelet.words([text(given)]) for each in kubelet.words([word])]
+            kubelet.read_list(kubelet.last(kubelet.FLAG, words) or "", f"{where} --{kubelet.FLAG}", read)
+    # What runs beside the command by which pulumi-eks lets the node join matters where it is about taints.
+    if data.get("nodeUserData") is UNKNOWN or names_taints(text(data.get("nodeUserData"))):
+        read.unknown.append(f"{prefix}nodeUserData")
+        found.unevaluated = data["nodeUserData"] is not UNKNOWN
+    for name in ("nodeUserDataOverride", "userData"):
+        given, where = data.get(name), f"{prefix}{name}"
+        if given is UNKNOWN:
+            read.unknown.append(where)
+        else:
+            _add(read_user_data(text(given), where), found, read)
     for where, one in items(data.get("nodeadmExtraOptions"), f"{prefix}nodeadmExtraOptions", read.unknown):
-        told = read_user_data(text(at(one, "content")), where)
-        read.taints += told.taints
-        read.unknown += told.unknown
-        read.not_counted += told.not_counted
+        if names_taints(text(at(one, "content"))):
+            _add(read_user_data(text(at(one, "content")), where), found, read)
     settings = data.get("bottlerocketSettings")
     if settings is UNKNOWN:
         read.unknown.append(f"{prefix}bottlerocketSettings")
@@ -744,6 +745,13 @@ def _eks_settings(data: Mapping[str, Any], prefix: str) -> tuple[UserData, Taint
         said = bottlerocket.read_settings(settings, f"{prefix}bottlerocketSettings", read)
         found.sharing, found.own_device_plugin, found.labels = said.sharing, said.own_device_plugin, said.labels
     return found, read
+
+
+def _add(told: UserData, found: UserData, read: TaintsRead) -> None:
+    read.taints += told.taints
+    read.unknown += told.unknown
+    read.not_counted += told.not_counted
+    found.unevaluated |= told.unevaluated
 
 
 def _eks_hardening(data: Mapping[str, Any], prefix: str, hardening: Hardening) -> None:
