@@ -269,6 +269,7 @@ TEMPLATE = PoolFacts(
     evidence="instanceType g5.xlarge",
     unknown=("instanceType",),
     open_taints=("userData",),
+    has_unevaluated_script=True,
     accelerator="nvidia",
     not_counted=("a note",),
     software=SOFTWARE,
@@ -343,6 +344,7 @@ def test_user_data_matters_where_it_has_the_taints(
     whole = joined(group(*decides), TEMPLATE, "lt")
 
     assert (whole.unknown, whole.open_taints) == (late, taints)
+    assert whole.has_unevaluated_script is bool(taints)
 
 
 def test_a_pool_keeps_what_it_says_itself() -> None:

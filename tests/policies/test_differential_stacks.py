@@ -104,7 +104,7 @@ def k3s(taint: str) -> str:
 
 def words(taint: str) -> str:
     command = ["/etc/eks/bootstrap.sh", "lab", "--kubelet-extra-args", flag(taint)]
-    return "#cloud-config\n" + json.dumps({"packages": ["jq"], "runcmd": [["ls", "/"], command]})
+    return "#cloud-config\n" + json.dumps({"package_update": True, "runcmd": [["ls", "/"], command]})
 
 
 def lines(taint: str) -> str:

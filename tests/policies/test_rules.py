@@ -570,6 +570,14 @@ def test_a_pool_whose_taints_are_part_of_a_text_is_shown_with_them_alone() -> No
     assert (bare.found, soft.found) == ("none", "nvidia.com/gpu:PreferNoSchedule")
 
 
+def test_a_script_that_is_not_evaluated_is_said_to_be_one() -> None:
+    (finding,) = found(pool(8, open_taints=("userData",), has_unevaluated_script=True), "gpu-pool-tainted")
+
+    assert finding.unverified
+    assert finding.what.endswith("user data is a script that gpupools does not evaluate (userData)")
+    assert finding.fix.startswith("set the taint in ")
+
+
 def test_a_text_that_is_no_profile_is_answered_with_the_profiles_there_are() -> None:
     (finding,) = found(gke("mig-single", "a2-highgpu-1g", profile="x" * 200), "gpu-sharing-supported")
 

@@ -34,7 +34,7 @@ _NOT_PLAIN = re.compile(
 )
 _SELF_MANAGED = re.compile(r"kubeadm|k3s|rke2|k0s|microk8s|rancher|nodeup", re.IGNORECASE)
 _ABOUT_NODES = re.compile(r"taint|bootstrap|kube|nodeadm|k3s|rke2|k0s|microk8s|rancher", re.IGNORECASE)
-_HARMLESS_KEYS = {"package_update", "package_upgrade", "packages", "runcmd", "ssh_authorized_keys", "write_files"}
+_HARMLESS_KEYS = {"package_update", "package_upgrade", "runcmd", "ssh_authorized_keys", "write_files"}
 
 
 @dataclass
