@@ -1,4 +1,4 @@
-"""What an installation takes does not grow unseen; docs/get-started/own-repository.md has the figures."""
+"""What an installation takes does not grow unseen; docs/get-started/install.md has the figures."""
 
 import importlib.util
 import re
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SAID = dict(
     re.findall(
         r"^\| `gpupools(?:\[(\w+)\])?` \| (\d+) \|",
-        (ROOT / "docs" / "get-started" / "own-repository.md").read_text("utf-8"),
+        (ROOT / "docs" / "get-started" / "install.md").read_text("utf-8"),
         re.M,
     )
 )
