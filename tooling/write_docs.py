@@ -1,4 +1,4 @@
-"""Write the parts of the documentation that the code and its data already say.
+"""Write the parts of the documentation that come from the code and its data.
 
 Rewrites what stands between `<!-- generated: NAME -->` and `<!-- end -->` in the pages under docs/; with `--check`
 it writes nothing, names the pages that are stale and ends with 1. Needs no network.
@@ -32,11 +32,13 @@ from gpupools.asked.pool_parts import SETTING_MODELS, SETTINGS, Capacity
 from gpupools.asked.runtime_spec import RuntimeSpec, Trust
 from gpupools.asked.spec import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
 from gpupools.base.taints import Taint
+from gpupools.commands import cli
 from gpupools.known.catalogue import InstanceType
 from gpupools.known.glossary import NEEDS_HEADERS, sharing_needs, words
 from gpupools.known.gpus import gpu_models
 from gpupools.known.mig import profiles
 from gpupools.planned.cloud import Cloud, Verdict, Wish
+from gpupools.planned.edit_tables import EditTables
 from gpupools.planned.matrix import MatrixRow, matrix
 from gpupools.planned.plan import refusals
 from gpupools.policies.documents.terraform_names import terraform_names
@@ -52,9 +54,11 @@ from gpupools.providers import clouds
 from gpupools.providers.aws.cloudformation import TYPES as CLOUDFORMATION_TYPES
 from gpupools.providers.azure.templates import POOLS as ARM_TYPES
 from gpupools.read.kubernetes_pools import kinds_read
+from gpupools.runtime.charts import charts
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
+_DATA = ROOT / "gpupools" / "data"
 
 _MARK = "<!-- generated:"
 _PART = re.compile(r"(?P<begin><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<end>^<!-- end -->$)", re.DOTALL | re.M)
@@ -314,6 +318,71 @@ def _settings_by_cloud() -> str:
 
 def _runtime_keys() -> str:
     return _table(_KEY_HEADERS, _keys(RuntimeSpec))
+
+
+def _charts() -> str:
+    """List the pinned charts with the oldest versions of Kubernetes and of the driver that they need."""
+    with (_DATA / "requirements.csv").open(encoding="utf-8", newline="") as file:
+        needs = [(row["of"], f"{row['needs']} {row['at_least']}") for row in csv.DictReader(file, strict=True)]
+    rows = []
+    for each in charts().values():
+        floors = [need.replace("kubernetes", "Kubernetes") for chart, need in needs if chart == each.chart]
+        rows.append((f"`{each.chart}`", each.version, f"`{each.namespace}`", ", ".join(floors), _linked(each.source)))
+    return _table(("Chart", "Version", "Namespace", "Needs at least", "Source"), rows)
+
+
+_EDITS: tuple[tuple[str, Mapping[str, str]], ...] = (
+    ("`instance_type`, with the same GPUs", {"aws": "instance_type", "azure": "instance_type", "gcp": "machine_type"}),
+    ("`gpu`, `gpus_per_node`", {"aws": "instance_type", "azure": "instance_type", "gcp": "accelerator_type"}),
+    ("`labels`", {"aws": "labels", "azure": "labels", "gcp": "labels"}),
+    ("`taints`", {"aws": "taints", "azure": "taints", "gcp": "taints"}),
+    ("`nodes`", {"aws": "nodes.max", "azure": "nodes.max", "gcp": "nodes.max"}),
+    ("`disk_gib`", {"aws": "disk_gib", "azure": "disk_gib", "gcp": "disk_gib"}),
+    ("`disk.type`", {"aws": "volumes", "azure": "os_disk_type", "gcp": "boot_disk_type"}),
+    ("`disk.encryption_key`", {"aws": "volumes", "gcp": "boot_disk_key"}),
+    ("`image.family`", {"aws": "ami_type", "azure": "os_sku", "gcp": "image_type"}),
+    ("`image.fips`", {"aws": "ami_type", "azure": "fips"}),
+    ("`capacity`: on demand or spot", {"aws": "capacity_type", "azure": "spot_max_price", "gcp": "spot"}),
+    (
+        "`capacity.name` of a reservation",
+        {"aws": "reservation_id", "azure": "capacity_reservation_group_id", "gcp": "reservation"},
+    ),
+    ("`zones`", {"aws": "cluster.subnet_ids", "azure": "availability_zones", "gcp": "zones"}),
+    (
+        "MIG profile set by the cloud",
+        {"aws": "user_data", "azure": "gpu_instance_profile", "gcp": "gpu_partition_size"},
+    ),
+    ("replicas set by the cloud", {"aws": "user_data", "gcp": "max_shared_clients_per_gpu"}),
+    ("`network.max_pods`", {"aws": "user_data", "azure": "max_pods", "gcp": "max_pods"}),
+    ("`network.placement`", {"aws": "placement_group", "azure": "compact", "gcp": "compact"}),
+    ("`network.rdma`", {"aws": "interfaces", "azure": "labels", "gcp": "network_profile"}),
+    ("`security.imds_hop_limit`", {"aws": "imds_hop_limit"}),
+    ("`security.secure_boot`", {"azure": "secure_boot", "gcp": "secure_boot"}),
+    ("`upgrade`", {"aws": "max_unavailable", "azure": "max_unavailable", "gcp": "upgrade"}),
+    ("`auto_repair`", {"aws": "auto_repair", "gcp": "auto_repair"}),
+    ("`tags`", {"aws": "tags", "azure": "tags", "gcp": "resource_labels"}),
+    ("`first_name`", {"aws": "first_name", "azure": "first_name", "gcp": "first_name"}),
+    ("`timeouts`", {"aws": "create_timeout_minutes", "azure": "create_min", "gcp": "create_min"}),
+    ("`name` of the cluster", {"aws": "cluster.name", "azure": "cluster.name", "gcp": "cluster.name"}),
+)
+"""Edits of a stack file, each with the field of a cloud's plan that it changes; none if the cloud lacks the setting."""
+
+
+def _edits_by_cloud() -> str:
+    known = clouds()
+    tables = {name: cloud.node_pools.edits() for name, cloud in known.items()}
+    rows = [
+        (edit, *(_effect(tables[name], fields[name]) if name in fields else "-" for name in known))
+        for edit, fields in _EDITS
+    ]
+    return _table(("Edit", *(cloud.service for cloud in known.values())), rows)
+
+
+def _effect(tables: EditTables, field: str) -> str:
+    """Return the usual effect of a changed field of a plan, leaving out the rows for special cases."""
+    found = [row for row in tables.plan if row.field == field]
+    usual = [row for row in found if row.when == "adopted=None"] or [row for row in found if not row.when]
+    return usual[0].effect.value
 
 
 def _mode(model: type[BaseModel]) -> str:
@@ -585,6 +654,30 @@ def _matrix_of(cloud: Cloud) -> str:
     return "\n\n".join([title, grid, ways, f"GPUs: {', '.join(notes.models)}.", "\n".join(notes.lines)])
 
 
+# --- the command line -------------------------------------------------------------------------------------------------
+
+
+def _cli() -> str:
+    """List the commands with their options, as their parsers have them."""
+    whole = cli.parser(cli.COMMANDS)
+    (commands,) = (action for action in whole._actions if isinstance(action, argparse._SubParsersAction))
+    rows = []
+    for name, text in cli.COMMANDS.items():
+        options = list(dict.fromkeys(_long_options(commands.choices[name])))
+        shown = [option for option in options if option not in ("--help", "--json")]
+        has_json = "yes" if "--json" in options else "no"
+        rows.append((f"`{name}`", f"{text[0].upper()}{text[1:]}.", _code(shown), has_json))
+    return _table(("Command", "Use it to", "Options", "`--json`"), rows)
+
+
+def _long_options(parser: argparse.ArgumentParser) -> Iterator[str]:
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for each in action.choices.values():
+                yield from _long_options(each)
+        yield from (option for option in action.option_strings if option.startswith("--"))
+
+
 # --- the policies -----------------------------------------------------------------------------------------------------
 
 
@@ -594,7 +687,7 @@ def _judges(rule: Rule) -> str:
 
 def _rules() -> str:
     rows = [(f"[{rule.name}](#{rule.name})", rule.level.value, _judges(rule)) for rule in ALL_RULES]
-    return _table(("Rule", "Level", "Judges"), rows)
+    return _table(("Rule", "Level", "Checks"), rows)
 
 
 def _kinds_read() -> str:
@@ -658,15 +751,21 @@ def _kinds_not_read() -> str:
 
 
 def _rule(rule: Rule) -> str:
-    """Write what a rule says of itself: why, cure, whose guidance it carries out, and the keys of its configuration."""
+    """Return a rule's reason, fix, level, guidance and configuration."""
     guidance = rule.framework
-    asks = f"{guidance.specification} ({guidance.name}, {guidance.version}: {guidance.reference})"
+    reference = f"{guidance.name}: {guidance.version}; {guidance.reference}"
     lines = [
-        f"{rule.why} Cure: {rule.fix[0].lower()}{rule.fix[1:]}",
-        f"Level {rule.level.value}, severity {rule.severity}. Guidance: {asks}. {_linked(rule.url)}",
+        rule.why,
+        "\n".join(
+            [
+                f"- Fix: {rule.fix}",
+                f"- Level: {rule.level.value}. Severity: {rule.severity}. Checks: {_judges(rule)}.",
+                f"- Guidance: {guidance.specification} ({reference}). {_linked(rule.url)}",
+            ]
+        ),
     ]
     if rule.config:
-        headers = ("Key", "Write", "Left out", "Meaning")
+        headers = ("Configuration", "Value", "Default", "Meaning")
         lines.append(_table(headers, (_rule_key(key, each) for key, each in rule.config.items())))
     return "\n\n".join(lines)
 
@@ -778,6 +877,9 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "settings-by-cloud": _settings_by_cloud,
         "runtime": _runtime_keys,
         "clusters": _cluster_keys,
+        "charts": _charts,
+        "edits-by-cloud": _edits_by_cloud,
+        "cli": _cli,
         "default-software": _default_software,
         "owners": _owners,
         "reserved-labels": partial(_reserved_keys, labels=True),
