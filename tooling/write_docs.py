@@ -68,7 +68,7 @@ _PART = re.compile(r"(?P<begin><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<en
 
 
 class BadPage(Exception):
-    """A page asks for a part that nothing writes, or a part has no end."""
+    """A mark on a page names an unknown part, or has no end."""
 
 
 def rewritten(page: str) -> str:
@@ -156,12 +156,12 @@ def field_texts(model: type[BaseModel]) -> Mapping[str, str]:
 
 
 def meaning(model: type[BaseModel], key: str) -> str:
-    """Say what a key means: its docstring in the class that declares it.
+    """Return the meaning of a key: its docstring in the class that declares it.
 
-    Without one, a tag such as `mode` means what its class does, and a key that holds a model what that model does.
+    Without one, return the summary of the class for a tag such as `mode`, and of the model for a key with a model.
 
     Raises:
-        LookupError: Nothing says so.
+        LookupError: The key has no docstring.
     """
     for owner in model.__mro__:
         if issubclass(owner, BaseModel) and key in inspect.get_annotations(owner):
@@ -183,14 +183,14 @@ def _summary(model: type[BaseModel]) -> str:
 
 
 def form(annotation: Any, bounds: Sequence[object] = ()) -> str:
-    """Say in words what may be written for a type.
+    """Return the values that a type accepts, in words.
 
     Args:
         annotation: The type, as pydantic keeps it.
         bounds: Its constraints, as pydantic keeps them.
 
     Raises:
-        LookupError: There are no words for the type yet.
+        LookupError: The type has no words yet.
     """
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
@@ -207,7 +207,7 @@ def form(annotation: Any, bounds: Sequence[object] = ()) -> str:
     if origin is dict:
         return f"map of {form(arguments[0])} to {form(arguments[1])}"
     if annotation is int:
-        return f"whole number{_range(bounds)}"
+        return f"integer{_range(bounds)}"
     if isinstance(annotation, type) and issubclass(annotation, StackOutput):
         return "`{output: …}`"
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
@@ -215,10 +215,10 @@ def form(annotation: Any, bounds: Sequence[object] = ()) -> str:
     words = {
         Any: "any value",
         float: "number",
-        str: "text",
+        str: "string",
         bool: "`true` or `false`",
-        Fraction: "whole number, or text such as `'1/4'`",
-        Taint: "text",
+        Fraction: "integer, or string such as `'1/4'`",
+        Taint: "string",
     }
     if annotation in words:
         return words[annotation]
@@ -251,7 +251,7 @@ def _left_out(field: FieldInfo) -> str:
 
 
 def _yaml(value: object) -> str:
-    """Write a default as a reader would, on one line; what is empty is left out."""
+    """Return a default as YAML on one line, without empty values."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{key}: {_yaml(item)}' for key, item in value.items() if item not in ({}, []))}}}"
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -265,7 +265,7 @@ def _keys(model: type[BaseModel], first: Sequence[str] = ()) -> Iterator[tuple[s
         yield f"`{key}`", form(field.annotation, field.metadata), _left_out(field), meaning(model, key)
 
 
-_KEY_HEADERS = ("Key", "Write", "Left out", "Meaning")
+_KEY_HEADERS = ("Key", "Value", "Default", "Meaning")
 
 
 def _pool_keys() -> str:
@@ -285,7 +285,7 @@ def _sharing_keys() -> str:
 
 
 def _settings_keys() -> str:
-    """The keys of a pool that are maps of their own, one table each."""
+    """Return one table for each key of a pool that is a map."""
     parts = []
     for name, models in (
         ("capacity", get_args(get_args(Capacity)[0])),
@@ -304,7 +304,7 @@ def _settings_keys() -> str:
 
 
 def _settings_by_cloud() -> str:
-    """What each setting becomes on each cloud, or why it is refused there."""
+    """Return what each setting becomes on each cloud, or why it is refused there."""
     known = clouds()
     rows = []
     for name in SETTINGS:
@@ -422,7 +422,7 @@ def _owners() -> str:
 
 
 def _reserved_keys(labels: bool) -> str:
-    """Write which keys are refused on each cloud, in the rules' own order, since the first that fits counts."""
+    """List the reserved keys of each cloud, in the order of the rules, because the first match counts."""
     rows = []
     for cloud in clouds().values():
         rules = cloud.reserved_labels if labels else cloud.reserved_taints
@@ -434,7 +434,7 @@ def _reserved_keys(labels: bool) -> str:
 
 
 def _kept() -> str:
-    """Write what overrides may not touch, inputs with one cure in one row."""
+    """List the inputs that overrides may not set, those with the same fix in one row."""
     rows = []
     for cloud in clouds().values():
         for name, resource in cloud.node_pools.overridable.items():
@@ -442,7 +442,7 @@ def _kept() -> str:
             for path, instead in resource.kept.items():
                 alike.setdefault(instead, []).append(".".join(path))
             rows += [(f"`{name}`", _code(paths), instead) for instead, paths in alike.items()]
-    return _table(["Resource", "Inputs", "Why, and what to write"], rows)
+    return _table(["Resource", "Inputs", "Reason, and what to set"], rows)
 
 
 # --- the catalogue ----------------------------------------------------------------------------------------------------
@@ -469,7 +469,7 @@ def _sources() -> str:
 
 
 def _place(source: str) -> str:
-    """Name the site, the repository or the module that a row's first source belongs to."""
+    """Return the site, repository or module of a row's first source."""
     first, *path = source.split()
     address = re.match(r"https://(?P<site>[^/]+)/(?P<path>.*)", first)
     if address is None:
@@ -480,7 +480,7 @@ def _place(source: str) -> str:
 
 
 _NOT_VERIFIED = {
-    "third-party": "only a third party says so",
+    "third-party": "a third party only",
     "derived": "derived from a model of the same family",
     "unverified": "no public source found",
     "": "no public source found",
@@ -508,7 +508,7 @@ def _unverified_models() -> str:
                     named[model] = f"`{model}`{part}"
             if named:
                 rows.append((", ".join(named.values()), what, why, " "))
-    return _table(["GPU", "Fact", "How far it goes", "Note"], rows)
+    return _table(["GPU", "Fact", "Source", "Note"], rows)
 
 
 def _unverified_types() -> str:
@@ -519,7 +519,7 @@ def _unverified_types() -> str:
             if empty and row.lifecycle != "retired":
                 blanks.setdefault((cloud.service, ", ".join(empty), row.checked), []).append(row.name)
     return _table(
-        ["Cloud", "Instance types", "Not published", "Looked for on"],
+        ["Cloud", "Instance types", "Not published", "Checked"],
         [(service, _code(names), empty, checked) for (service, empty, checked), names in blanks.items()],
     )
 
@@ -545,11 +545,11 @@ def _mig_per_cloud() -> str:
             if machines and profiles(model):
                 able = [each.name for each in profiles(model) if any(_cuts(cloud, row, each.name) for row in machines)]
                 rows.append((cloud.service, f"`{model}`", _code(able) or "none"))
-    return _table(["Cloud", "GPU", "`profile` that the pool itself cuts"], rows)
+    return _table(["Cloud", "GPU", "Profiles"], rows)
 
 
 def _cuts(cloud: Cloud, machine: InstanceType, name: str) -> bool:
-    """Say whether the pool itself cuts this machine's GPUs so, however the machine is bought."""
+    """Return whether a pool of this machine can cut its GPUs by this profile without software in the cluster."""
     software = cloud.default_software["mig-single"]
     cell = cloud.capabilities[software, "mig-single"]
     spec = PoolSpec(instance_type=machine.name, nodes=Nodes(max=1), sharing=Mig(mode="mig", profile=name))
@@ -566,7 +566,7 @@ _MODEL = "\x02"
 
 
 class _Notes:
-    """The numbered sentences below one cloud's grid; equal sentences about equal GPUs have one number."""
+    """The numbered notes below the table of one cloud; equal notes about the same GPUs share a number."""
 
     def __init__(self, cloud: Cloud, rows: Sequence[MatrixRow]) -> None:
         self.cloud = cloud
@@ -575,7 +575,7 @@ class _Notes:
         self.lines: list[str] = []
 
     def cell(self, rows: Sequence[MatrixRow]) -> str:
-        """Write one cell of the grid and number its sentences."""
+        """Return one cell of the table and number its notes."""
         groups: dict[tuple[Verdict, str, str, str], list[MatrixRow]] = {}
         for row in rows:
             groups.setdefault((row.verdict, self._shape(row), row.source, row.instead), []).append(row)
@@ -585,7 +585,7 @@ class _Notes:
         return ", ".join(f"{verdict.value} {' '.join(f'[{n}]' for n in sorted(ns))}" for verdict, ns in marks.items())
 
     def _shape(self, row: MatrixRow) -> str:
-        """Take the model's and the machine's name out of a sentence, so that it can stand for several GPUs."""
+        """Replace the names of model and machine in a note by placeholders, so that GPUs can share it."""
         machine = next((name for name in self.cloud.instance_types if name in row.why.split(" ")), "")
         text = re.sub(rf"{re.escape(row.gpu_model)} \(\S+\)", _ANY_GPU, row.why, count=1)
         if machine:
@@ -691,7 +691,7 @@ def _rules() -> str:
 
 
 def _kinds_read() -> str:
-    """List what the readers read, as they say it themselves."""
+    """List the kinds and types that the readers declare."""
     groups: dict[str, list[str]] = {}
     for group, kind in sorted(set(kinds_read(clouds()))):
         if group != "core":  # Pulumi's name for Kubernetes' first group
@@ -774,8 +774,8 @@ def _rule_key(key: str, schema: Mapping[str, Any]) -> tuple[str, str, str, str]:
     if "enum" in schema:
         write = " or ".join(f"`{value}`" for value in schema["enum"])
     else:
-        forms = {"integer": "whole number", "array": "list of text", "object": "map of text to text", "string": "text"}
-        write = forms[schema["type"]]
+        forms = {"array": "list of string", "object": "map of string to string"}
+        write = forms.get(schema["type"], schema["type"])
     default = schema.get("default")
     left_out = "not set" if default is None else f"`{json.dumps(default)}`" if default else "none"
     return f"`{key}`", write, left_out, str(schema["description"])
@@ -786,7 +786,7 @@ def _glossary() -> str:
         (f"**{each.word}**", each.what, f"[more]({relpath(each.page, 'docs/reference')}), {_page_of(each.source)}")
         for each in words()
     ]
-    return _in_columns(("Word", "Means", "Read"), rows)
+    return _in_columns(("Term", "Meaning", "Links"), rows)
 
 
 def _sharing_by_need() -> str:
@@ -807,7 +807,7 @@ def _permissions(cloud: str) -> str:
     with (ROOT / "tooling" / "permissions.csv").open(encoding="utf-8", newline="") as file:
         found = [row for row in csv.DictReader(file, strict=True) if row["cloud"] == cloud]
     return _table(
-        ("Permission", "To", "For", "When", "Source"),
+        ("Permission", "Needed for", "Resource", "When", "Source"),
         (
             (
                 f"`{row['permission']}`",
@@ -822,23 +822,23 @@ def _permissions(cloud: str) -> str:
 
 
 _FAULTS = {
-    "fail": "the cloud refuses",
+    "fail": "the cloud rejects the request",
     "throttle": "the cloud throttles until the provider gives up",
-    "time-out": "the provider stops waiting",
-    "lose": "the cloud did it, its answer got lost",
-    "kill-engine": "engine killed before the cloud is asked",
-    "kill-engine-after": "engine killed when the cloud has done it",
-    "kill-program": "program killed before the cloud is asked",
-    "kill-program-after": "program killed when the cloud has done it",
-    "die": "provider's process ends when the cloud has done it",
-    "cut": "network cut before the cloud is asked",
-    "cut-after": "network cut before the cloud's answer",
-    "second-update": "a second update while the first one runs",
+    "time-out": "the provider times out",
+    "lose": "the cloud succeeded and its answer is lost",
+    "kill-engine": "engine killed before the request",
+    "kill-engine-after": "engine killed after the cloud succeeded",
+    "kill-program": "program killed before the request",
+    "kill-program-after": "program killed after the cloud succeeded",
+    "die": "provider crashed after the cloud succeeded",
+    "cut": "network cut before the request",
+    "cut-after": "network cut before the answer",
+    "second-update": "second update while the first one runs",
 }
 
 
 def _recovery() -> str:
-    """Sum up the runs that `tooling/fault_table.py` wrote down."""
+    """Summarise the runs that `tooling/fault_table.py` recorded."""
     results = json.loads((DOCS / "how-to" / "recover.json").read_text(encoding="utf-8"))
     runs = [run for part in results["parts"].values() for run in part]
     moments = [(run, hit.partition(" ")[0]) for run in runs for hit in run["hit"]]
@@ -851,13 +851,13 @@ def _recovery() -> str:
                 done = sorted({run["recovery"] for run in mine})
                 wrong = ", ".join(str(_once(mine, key)) for key in ("duplicates", "orphans", "lost"))
                 rows.append((what, call, ", ".join(clouds_hit), len(mine), "; ".join(done), wrong))
-    headers = ("What happens", "To each", "On", "Times", "What was done", "Twice, orphaned, lost")
+    headers = ("Fault", "During", "Clouds", "Times", "Recovery", "Duplicated, orphaned, lost")
     kills = sum(run["fault"].startswith("kill-engine") for run, _ in moments)
     with_sdks = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     seconds = sum(run["seconds"] for run in runs)
     return (
-        f"{_table(headers, rows)}\n\n{len(moments)} times in all, {kills} of them a killed engine, on {results['date']}"
-        f" in {round(seconds / 60)} minutes, with {with_sdks}. Every run stands in [recover.json](recover.json)."
+        f"{_table(headers, rows)}\n\n{len(moments)} faults, {kills} of them a killed engine, on {results['date']} in"
+        f" {round(seconds / 60)} minutes, with {with_sdks}. [recover.json](recover.json) has every run."
     )
 
 
@@ -902,7 +902,7 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         **{rule.name: partial(_rule, rule) for rule in ALL_RULES},
     }
 )
-"""Every generated part by the name its marker gives."""
+"""Every generated part, by the name in its mark."""
 
 
 if __name__ == "__main__":

@@ -241,7 +241,7 @@ def test_writing_replaces_the_part_and_nothing_else(tmp_path: Path, monkeypatch:
     text = page.read_text(encoding="utf-8")
     assert text.startswith("# Keys\n\n<!-- generated: nodes -->\n")
     assert text.endswith("<!-- end -->\n\nafter\n")
-    assert "| `max` | whole number (1 to 1000) | required |" in text
+    assert "| `max` | integer (1 to 1000) | required |" in text
     assert "old" not in text
     assert write_docs.main(["--check"]) == 0
 
