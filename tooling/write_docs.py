@@ -753,14 +753,14 @@ def _kinds_not_read() -> str:
 def _rule(rule: Rule) -> str:
     """Return a rule's reason, fix, level, guidance and configuration."""
     guidance = rule.framework
-    reference = f"{guidance.name}: {guidance.version}; {guidance.reference}"
+    what = guidance.specification[0].upper() + guidance.specification[1:]
     lines = [
         rule.why,
         "\n".join(
             [
                 f"- Fix: {rule.fix}",
                 f"- Level: {rule.level.value}. Severity: {rule.severity}. Checks: {_judges(rule)}.",
-                f"- Guidance: {guidance.specification} ({reference}). {_linked(rule.url)}",
+                f"- Guidance: {what}. {guidance.name} ({guidance.version}), {guidance.reference}. {_linked(rule.url)}",
             ]
         ),
     ]
