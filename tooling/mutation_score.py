@@ -73,14 +73,6 @@ LEFT_OUT = (
     *("tests/engine/", "tests/charts/", "tests/apiserver/", "tests/docs/", "tests/hostile/", "tests/wheel/"),
     *("tests/release/", "test_makefile.py"),
 )
-TOO_LONG = tuple(
-    f"tests/gpupools/test_rounds.py::{name}"
-    for name in (
-        "test_every_two_faults_are_told_as_each_is_alone",
-        "test_hundreds_of_faults_together_are_told_as_each_is_alone",
-    )
-)
-"""Tests that alone take minutes: with them what their file calls is never written down."""
 LONGEST_S = 8.0
 AT_LEAST_CPU_S = 20
 AT_MOST_S = 600
@@ -492,7 +484,6 @@ def run_tests(named: Sequence[str], plugin: InFork) -> int:
     """Run test files in this process."""
     quiet = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist", "--no-header", "--no-summary", "--tb=no"]
     quiet += ["-m", ""]  # what is too slow for `make test` notices as much as the others
-    quiet += [f"--deselect={name}" for name in TOO_LONG]
     if isinstance(plugin, Calls):
         quiet.remove("-x")
     return int(pytest.main([*quiet, *named], plugins=[plugin]))

@@ -158,20 +158,6 @@ class Cluster(Consistent):
         return {key: getattr(self, key) for key in type(self).model_fields if key not in self.untold}
 
     @classmethod
-    def likely(cls, key: str, given: Mapping[str, Any]) -> Sequence[Any]:
-        """Return values of a key that go with what a reader wrote in the others; none where nothing tells.
-
-        Args:
-            key: The key.
-            given: The cluster's keys, as far as they are written; values may be anything.
-        """
-        return ()
-
-    def zones_to_name(self) -> Sequence[str]:
-        """Return zones that a pool on it may name, as far as its keys tell any."""
-        return ()
-
-    @classmethod
     @abstractmethod
     def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return what tells a cluster from every other of its cloud, in words a reader knows.

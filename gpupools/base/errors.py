@@ -58,17 +58,11 @@ class Problem:
     """The public page the refusal rests on, where it rests on one."""
     of_key: bool = field(default=False, compare=False)
     """Whether the key is wrong, whatever its value."""
-    in_any_case: tuple[str, str] | None = field(default=None, compare=False)
-    """`what` and `fix` in words that hold whatever else is wrong; given where those hang on more than this."""
 
     def __post_init__(self) -> None:
         """Take the value out of what is said of a key that may hold a secret."""
         if may_hold_secret(self.path):
             object.__setattr__(self, "what", _GIVEN.sub("a value that is not shown", self.what))
-
-    def forms(self) -> "tuple[Problem, ...]":
-        """Return the problem, and where it has them in the words that hold in any case."""
-        return (self,) if self.in_any_case is None else (self, Problem(self.path, *self.in_any_case, self.source))
 
     @property
     def key(self) -> str:
@@ -118,13 +112,6 @@ def close(word: object, known: Iterable[str]) -> list[str]:
 
     folded = {candidate.casefold(): candidate for candidate in sorted(known)}
     return [folded[each] for each in get_close_matches(str(word).casefold()[:200], folded, n=3, cutoff=0.6)]
-
-
-def is_slip(word: object, known: str) -> bool:
-    """Say whether a word is a known one but for a slip of the hand."""
-    from difflib import SequenceMatcher
-
-    return SequenceMatcher(None, str(word)[:200].casefold(), known.casefold()).ratio() >= 0.8
 
 
 def shown(value: object, *, most: int = 60) -> str:

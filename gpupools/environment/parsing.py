@@ -16,9 +16,6 @@ MODEL = TypeVar("MODEL", bound=BaseModel)
 
 MISSING = "is missing"
 
-AS_A_LIST = "write a list: "
-"""What is to be done with one text where a list is wanted; the list follows."""
-
 
 def parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
     """Check one map.
@@ -81,7 +78,7 @@ def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: se
     if kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):
         return [Problem(path, f"got {shown(given)}", _as_map(kinds, given))]
     if kind == "list_type" and isinstance(given, str) and _WORD.fullmatch(given) and not may_hold_secret(path):
-        return [Problem(path, f"got {shown(given)}", f"{AS_A_LIST}[{given}]")]
+        return [Problem(path, f"got {shown(given)}", f"write a list: [{given}]")]
     if kind == "string_type" and isinstance(given, float):
         return [
             Problem(path, f"got {shown(given)}", "write it in quotes as it stands in the file: 1.30 is read as 1.3")
@@ -141,20 +138,8 @@ def _unknown(
     known = {key for parent in models(parents) for key in parent.model_fields}
     found = meant(path[-1], known)
     if found is not None:
-        named.add((*path[:-1], found.key))
+        named.add((*path[:-1], found))
     return Problem(path, "unknown key", known_elsewhere(str(path[-1]), known) or nearest(path[-1], known), of_key=True)
-
-
-def keys_at(model: type[BaseModel], path: Iterable[str | int], mode: object = None) -> set[str]:
-    """Return the keys that a map takes at a path of a model.
-
-    Args:
-        model: The model.
-        path: Below it.
-        mode: The map's mode, where it has one.
-    """
-    kinds = models(_walk(model, path)[1])
-    return {key for kind in [each for each in kinds if mode_of(each) == mode] or kinds for key in kind.model_fields}
 
 
 def _of_another_mode(model: type[BaseModel], path: Path, around: list[Any]) -> Problem | None:

@@ -107,19 +107,14 @@ def plan_config(
     """
     given = _Given(config, clouds, tuple(others))
     known = _PLANNED.get()
-    judge = _Judge(clouds, also)
     if known is not None and known[0].is_like(given) and not [*also(known[1].stack.clusters)]:
         return known[1]
-    plan, problems = judge(config)
+    plan, problems = _judged(config, clouds, also)
     problems += idle_settings(given.others, clouds)
-    if plan is not None and not problems and not misread:
-        return plan
-    from gpupools.environment.mended import wrong_besides  # only on the way to an error
-
-    told = [*misread, *(each for each in problems if not any(_is_about(each.path, value.path) for value in misread))]
-    besides = wrong_besides(config, told, judge, clouds)
-    told += [each for each in besides if not any(each.path[: len(value.path)] == value.path for value in misread)]
-    raise Rejected(dict.fromkeys(told))
+    if problems or misread:
+        certain = (each for each in problems if not any(_is_about(each.path, value.path) for value in misread))
+        raise Rejected(dict.fromkeys([*misread, *certain]))
+    return plan
 
 
 def _is_about(problem: Path, value: Path) -> bool:
@@ -128,81 +123,34 @@ def _is_about(problem: Path, value: Path) -> bool:
     return problem[:shorter] == value[:shorter]
 
 
-class _Judge:
-    """Says what one reading of a configuration finds, and remembers what it made of the parts of it.
-
-    Args:
-        clouds: The clouds by name.
-        also: As for `plan_config`.
-    """
-
-    def __init__(self, clouds: Mapping[str, Cloud], also: Callable[[Mapping[str, Cluster]], Iterable[Problem]]) -> None:
-        self._clouds, self._also = clouds, also
-        self._made: dict[tuple[Any, ...], tuple[object, Any]] = {}
-
-    def __call__(
-        self, config: Mapping[str, object], apart: Collection[str] = ()
-    ) -> tuple[StackPlan | None, list[Problem]]:
-        """Return the plan, or what is wrong as far as the rest can be read without it.
-
-        Args:
-            config: As for `parse_stack`.
-            apart: Clusters that are not compared with others, since not all that is said of them is the reader's.
-        """
-        stack, problems = _parsed(config, self._clouds, self._remembered, apart)
-        problems += self._also(stack.clusters)
-        plans: dict[str, list[PoolPlan]] = {key: [] for key in stack.clusters}
-        whole = set(stack.clusters) - _with_unread_pools(config, stack)
-        wrong: dict[Problem, None] = {}
-        for key, cluster in stack.clusters.items():
-            for name, pool in stack.pools.items():
-                if key in pool.clusters:
-                    try:
-                        plans[key].append(self._plan(stack, key, cluster, name, pool))
-                    except Rejected as rejected:
-                        wrong |= dict.fromkeys(rejected.problems)
-                        whole.discard(key)
-        problems += wrong
-        runtimes: list[RuntimePlan] = []
-        for key in stack.clusters:
-            if key in whole:
+def _judged(
+    config: Mapping[str, object],
+    clouds: Mapping[str, Cloud],
+    also: Callable[[Mapping[str, Cluster]], Iterable[Problem]],
+) -> tuple[StackPlan, list[Problem]]:
+    """Return the plan of everything that can be read, and what is wrong with the configuration."""
+    stack, problems = _parsed(config, clouds)
+    problems += also(stack.clusters)
+    plans: dict[str, list[PoolPlan]] = {key: [] for key in stack.clusters}
+    whole = set(stack.clusters) - _with_unread_pools(config, stack)
+    for key, cluster in stack.clusters.items():
+        for name, pool in stack.pools.items():
+            if key in pool.clusters:
                 try:
-                    runtimes += self._software(key, stack.clusters[key], plans[key])
+                    plans[key].append(plan_pool(name, _asked(stack, key, name), key, cluster, clouds[cluster.cloud]))
                 except Rejected as rejected:
                     problems += rejected.problems
-        used = [each.cluster for each in runtimes if each.needs_kubernetes]
-        problems += same_apis({key: stack.clusters[key] for key in used})
-        if problems:
-            return None, problems
-        return StackPlan(stack, tuple(plan for own in plans.values() for plan in own), tuple(runtimes)), []
-
-    def _plan(self, stack: Stack, key: str, cluster: Cluster, name: str, pool: StackPool) -> PoolPlan:
-        def make() -> PoolPlan:
-            return plan_pool(name, _asked(stack, key, name), key, cluster, self._clouds[cluster.cloud])
-
-        plan: PoolPlan = self._remembered(make, ("plan", name, key, stack.protects(key, name)), (pool, cluster))
-        return plan
-
-    def _software(self, key: str, cluster: Cluster, own: Sequence[PoolPlan]) -> Sequence[RuntimePlan]:
-        def make() -> Sequence[RuntimePlan]:
-            return _software_of(key, cluster, own, self._clouds)
-
-        found: Sequence[RuntimePlan] = self._remembered(make, ("software", key), (cluster, *own))
-        return found
-
-    def _remembered(self, make: Callable[[], Any], words: tuple[object, ...], parts: tuple[object, ...]) -> Any:
-        """Return what was made of the same objects before, or make it; what was refused is refused again."""
-        key = (*words, *map(id, parts))
-        if key not in self._made:
+                    whole.discard(key)
+    runtimes: list[RuntimePlan] = []
+    for key in stack.clusters:
+        if key in whole:
             try:
-                made: Any = make()
+                runtimes += _software_of(key, stack.clusters[key], plans[key], clouds)
             except Rejected as rejected:
-                made = rejected
-            self._made[key] = (parts, made)  # which keeps them, so that nothing else gets their ids
-        made = self._made[key][1]
-        if isinstance(made, Rejected):
-            raise Rejected(made.problems)
-        return made
+                problems += rejected.problems
+    used = [each.cluster for each in runtimes if each.needs_kubernetes]
+    problems += same_apis({key: stack.clusters[key] for key in used})
+    return StackPlan(stack, tuple(plan for own in plans.values() for plan in own), tuple(runtimes)), problems
 
 
 def _with_unread_pools(config: Mapping[str, object], stack: Stack) -> set[str]:
@@ -268,29 +216,16 @@ def planned(
         _PLANNED.reset(before)
 
 
-_Remembered = Callable[[Callable[[], Any], tuple[object, ...], tuple[object, ...]], Any]
-
-
 def _parsed(
     config: Mapping[str, object],
     clouds: Mapping[str, Cloud],
-    remembered: _Remembered = lambda make, words, parts: make(),
-    apart: Collection[str] = (),
 ) -> tuple[Stack, list[Problem]]:
     problems = [
         Problem((f"gpupools:{key}",), "unknown key", _instead_of(key), of_key=True) for key in config if key not in KEYS
     ]
 
-    def cluster_of(at: Path, raw: object) -> Cluster:
-        cluster: Cluster = remembered(lambda: parse_cluster(at, raw, clouds), at, (raw,))
-        return cluster
-
-    def pool_of(at: Path, raw: object) -> StackPool:
-        pool: StackPool = remembered(lambda: parse(StackPool, at, raw), at, (raw,))
-        return pool
-
-    clusters = dict(_parse_each("clusters", config, cluster_of, problems))
-    pools = dict(_parse_each("pools", config, pool_of, problems))
+    clusters = dict(_parse_each("clusters", config, lambda at, raw: parse_cluster(at, raw, clouds), problems))
+    pools = dict(_parse_each("pools", config, lambda at, raw: parse(StackPool, at, raw), problems))
     named = config.get("clusters")
     # Of clusters that nobody can read none is known not to be there.
     known = set(named) if isinstance(named, Mapping) and named else _named_by_pools(config)
@@ -319,7 +254,7 @@ def _parsed(
         what = f"holds {len(known)} clusters, more than {MOST_CLUSTERS}"
         problems.append(Problem(("clusters",), what, "split the environment into several stacks"))
     else:
-        problems += same_clusters({key: cluster for key, cluster in clusters.items() if key not in apart})
+        problems += same_clusters(clusters)
     problems += ambiguous_names(pools)
     return Stack(clusters, pools, _production(config, problems), _allow_destroy(config, problems)), problems
 
@@ -636,11 +571,13 @@ def _parse_each(
             bad = bad_key((section,), key)
             if bad is not None:
                 problems.append(bad)
-                continue
             try:
-                yield key, parse((section, key), value)
+                found = parse((section, key) if bad is None else bad.path, value)
             except Rejected as rejected:
                 problems.extend(rejected.problems)
+            else:
+                if bad is None:
+                    yield key, found
 
 
 def _instead_of(key: str) -> str:
@@ -652,7 +589,7 @@ def _is_misspelt(section: str, config: Mapping[str, object]) -> bool:
     from gpupools.known.other_keys import meant  # only on the way to an error
 
     found = [meant(key, KEYS) for key in config if key not in KEYS]
-    return any(each is not None and each.key == section for each in found)
+    return section in found
 
 
 def bad_key(at: Path, key: object) -> Problem | None:

@@ -6,7 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gpupools.base.errors import close, is_slip
+from gpupools.base.errors import close
 
 _DATA = Path(__file__).parents[1] / "data" / "other_keys.csv"
 
@@ -33,15 +33,7 @@ def other_keys() -> tuple[OtherKey, ...]:
         return tuple(OtherKey(**row) for row in csv.DictReader(file))
 
 
-class Meant(NamedTuple):
-    """What somebody meant by a key that a map does not take."""
-
-    key: str
-    takes_the_value: bool
-    """Whether the key is only spelt otherwise."""
-
-
-def meant(key: object, known: Collection[str]) -> Meant | None:
+def meant(key: object, known: Collection[str]) -> str | None:
     """Say which key of a map somebody meant; None where none, or more than one, comes near.
 
     Args:
@@ -51,12 +43,12 @@ def meant(key: object, known: Collection[str]) -> Meant | None:
     plain = _plain(str(key))
     spelt = next((each for each in known if _plain(each) == plain), None)
     if spelt is not None:
-        return Meant(spelt, takes_the_value=True)
+        return spelt
     row = _row(plain, known)
     if row is not None:
-        return Meant(row.in_place, takes_the_value=False)
+        return row.in_place
     near = close(key, known)
-    return Meant(near[0], takes_the_value=is_slip(key, near[0])) if len(near) == 1 else None
+    return near[0] if len(near) == 1 else None
 
 
 def known_elsewhere(key: str, known: Collection[str]) -> str:

@@ -4,7 +4,7 @@ A part that needs a cloud's SDK, or that a command which only plans has no use f
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -345,11 +345,6 @@ class Cloud:
     """The keys a stack file gives for a cluster on this cloud."""
     example_cluster: Mapping[str, Any]
     """A cluster as a stack file gives it, for documentation, the capability matrix and the contract tests."""
-    samples: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """Values that this cloud takes, by key of a cluster (`region`) or dotted key of a pool (`capacity.name`).
-
-    One of them stands in for what is wrong, so that what it hides is found: they differ in all that may matter.
-    """
     access: Callable[[Mapping[str, Any]], ExecPlugin]
     """Say which program gets a token for the API of a cluster, from the cluster's keys."""
     provider_settings: Mapping[str, Mapping[str, str]]

@@ -70,18 +70,14 @@ def refuse_what_moves_nothing(draft: Draft) -> None:
         if chart not in installed:
             what = f"no pool of the cluster gets chart {chart}"
             fix = f"leave it out; installed are {', '.join(sorted(installed)) or 'none'}"
-            at_chart = (*draft.at, "chart_sources", chart)
-            draft.problems.append(Problem(at_chart, what, fix, in_any_case=(what, "leave it out")))
+            draft.problems.append(Problem((*draft.at, "chart_sources", chart), what, fix))
     if spec.cpu_taints and not any(has_controllers(release) for release in draft.releases):
         what = "every pod that is installed here runs on GPU nodes"
         draft.problems.append(Problem((*draft.at, "cpu_taints"), what, "leave it out"))
     for image in spec.digests:
         if image not in pulled:
             what = "no pod of the cluster pulls this image"
-            in_any_case = (what, "leave it out, or write it as gpupools images does")
-            draft.problems.append(
-                Problem((*draft.at, "digests", image), what, nearest(image, pulled), in_any_case=in_any_case)
-            )
+            draft.problems.append(Problem((*draft.at, "digests", image), what, nearest(image, pulled)))
 
 
 def _too_old(draft: Draft) -> Iterator[Problem]:

@@ -181,9 +181,7 @@ def settle(
             twice.setdefault((_both(first, second), _cure(pool, first, second, runtime)), []).append(piece.value)
     for (both_owners, cure), pieces in twice.items():
         what = f"would have two owners on {pool.cluster or 'these'} nodes: {both_owners}"
-        # Which pieces, hangs on how the pool shares, and on what of it is measured.
-        in_any_case = (f"some of its software {what}", cure)
-        problems.append(Problem(where, f"the {_listed(pieces)} {what}", cure, in_any_case=in_any_case))
+        problems.append(Problem(where, f"the {_listed(pieces)} {what}", cure))
     both = [each for each in (Piece.DEVICE_PLUGIN, Piece.DRA_DRIVER) if each in owners]
     if len(both) == 2:
         plugin, driver = (next(claim for claim in found if claim.piece is piece) for piece in both)

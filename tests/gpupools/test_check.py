@@ -17,7 +17,6 @@ from gpupools.commands.cli import COMMANDS, main
 from gpupools.environment.check import check_stack_file, locate
 from gpupools.environment.stack import plan_config
 from gpupools.environment.stackfile import FileRejected
-from gpupools.known.gpus import nearest_gpu_model
 from gpupools.planned.cloud import Cloud
 from gpupools.providers import clouds
 
@@ -434,7 +433,6 @@ def test_a_value_that_nobody_can_judge_does_not_hide_the_rest(
         f"6: pools.a.nodes.max: {octal} it in quotes if it is text",
         "6: pools.a.tags.until: is a date for Pulumi, which hands it on as another text; write it in quotes",
         "6: pools.a.spot: unknown key; write capacity: {mode: spot}",
-        f"6: pools.a.gpu: 'L5' is no NVIDIA GPU model; {nearest_gpu_model('L5')}",
         "7: pools.b.sharing.mode: got 'mgi'; use one of none, time-slicing, mps, mig",
         "7: pools.b.clusters[0]: no cluster is called 'lba'; did you mean 'lab'?",
     ]

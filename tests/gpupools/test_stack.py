@@ -197,24 +197,6 @@ def test_a_pool_that_is_well_written_is_planned_beside_one_that_is_not(fake_clou
     assert [problem.key for problem in caught.value.problems] == ["pools.a.nods", "pools.b.gpu"]
 
 
-@pytest.mark.parametrize("nodes", [Left, {"max": "4"}, {"fixed": 2, "max": 4}, {"mim": 1}, 4])
-def test_what_else_is_wrong_with_a_pool_is_told_beside_its_number_of_nodes(nodes: Any, fake_clouds: Clouds) -> None:
-    wrong = changed(POOL, {"gpu": "A101", "nodes": nodes})
-    alone = changed(POOL, {"nodes": nodes})
-
-    told, of_nodes = ([*_told({"a": each}, fake_clouds)] for each in (wrong, alone))
-
-    assert of_nodes
-    assert all(key.startswith("pools.a.nodes") for key in of_nodes)
-    assert sorted(told) == sorted([*of_nodes, "pools.a.gpu"])
-
-
-def _told(pools: Mapping[str, Any], fake_clouds: Clouds) -> list[str]:
-    with pytest.raises(Rejected) as caught:
-        plan_config({"clusters": {"lab": CLUSTER}, "pools": pools}, fake_clouds)
-    return [problem.key for problem in caught.value.problems]
-
-
 # --- clusters ---------------------------------------------------------------------------------------------------------
 
 ADDRESS = "write text or {output: …}"

@@ -66,13 +66,6 @@ CLOUD = Cloud(
         "subnet_ids": ["subnet-0a1b2c3d4e5f60718"],
         "node_role_arn": "arn:aws:iam::123456789012:role/gpu-nodes",
     },
-    samples={
-        "region": ("us-east-2", "ap-south-1"),
-        "image.family": ("al2023", "bottlerocket"),
-        "image.id": ("ami-0a1b2c3d4e5f60718",),
-        "disk.type": ("gp3", "io2"),
-        "capacity.name": ("cr-0a1b2c3d4e5f60718",),
-    },
     software=SOFTWARE,
     default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,

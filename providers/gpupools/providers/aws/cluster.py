@@ -91,20 +91,6 @@ class EksCluster(ReachableCluster):
         return name
 
     @classmethod
-    def likely(cls, key: str, given: Mapping[str, Any]) -> Sequence[Any]:
-        """Return the region of the zones, and subnets in zones of the region."""
-        region, zones = given.get("region"), given.get("subnets_by_zone")
-        if key == "region" and isinstance(zones, Mapping):
-            return list(dict.fromkeys(str(zone).rstrip("abcdef") for zone in zones))
-        if key == "subnets_by_zone":
-            return [{f"{region}{letter}": ["subnet-0a"] for letter in letters} for letters in ("a", "ab")]
-        return ()
-
-    def zones_to_name(self) -> Sequence[str]:
-        """Return the zones of subnets_by_zone."""
-        return list(self.subnets_by_zone or ())
-
-    @classmethod
     def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return account (that of the nodes' role: EKS takes no other's), region and name."""
         role = given["node_role_arn"]

@@ -67,13 +67,6 @@ CLOUD = Cloud(
             "Microsoft.Network/virtualNetworks/ml-dev/subnets/gpu"
         ),
     },
-    samples={
-        "image.family": ("ubuntu", "azure-linux"),
-        "disk.type": ("Managed", "Ephemeral"),
-        "capacity.name": [
-            "/subscriptions/0/resourceGroups/ml/providers/Microsoft.Compute/capacityReservationGroups/gpu"
-        ],
-    },
     software=SOFTWARE,
     default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,

@@ -1,7 +1,7 @@
 """The keys that a stack file gives for an AKS cluster."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import field_validator
@@ -51,10 +51,6 @@ class AksCluster(ReachableCluster):
         if tenant is not None and not re.fullmatch("[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", tenant):
             raise ValueError(f"got {shown(tenant)}; write the tenant's id: 32 hexadecimal digits with hyphens")
         return tenant
-
-    def zones_to_name(self) -> Sequence[str]:
-        """Return the zones of Azure."""
-        return ["1", "2", "3"]
 
     @classmethod
     def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -63,12 +63,6 @@ CLOUD = Cloud(
         "location": "europe-west4",
         "service_account": "gpu-nodes@ml-dev.iam.gserviceaccount.com",
     },
-    samples={
-        "location": ("us-east4", "asia-southeast1"),
-        "image.family": ("cos", "ubuntu"),
-        "disk.type": ("pd-balanced", "hyperdisk-balanced"),
-        "capacity.name": ("gpu-reservation",),
-    },
     software=SOFTWARE,
     default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,

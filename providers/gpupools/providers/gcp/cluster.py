@@ -1,7 +1,7 @@
 """The keys that a stack file gives for a GKE cluster."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 from pydantic import field_validator
@@ -64,22 +64,6 @@ class GkeCluster(ReachableCluster):
         if account is not None and not re.fullmatch(r"[^@\s]+@[a-z0-9.:-]+\.gserviceaccount\.com", account):
             raise ValueError(f"got {shown(account)}; write the address of a service account, …gserviceaccount.com")
         return account
-
-    @classmethod
-    def likely(cls, key: str, given: Mapping[str, Any]) -> Sequence[Any]:
-        """Return the region of the zones, and zones of the region."""
-        location, zones = str(given.get("location")), given.get("node_locations")
-        if key == "location" and isinstance(zones, list):
-            return list(dict.fromkeys(found["region"] for zone in zones if (found := ZONE.fullmatch(str(zone)))))
-        if key == "node_locations":
-            region = "-".join(location.split("-")[:2])
-            return [[f"{region}-{letter}" for letter in letters] for letters in ("a", "bc")]
-        return ()
-
-    def zones_to_name(self) -> Sequence[str]:
-        """Return node_locations, or zones of its location."""
-        in_region = [f"{self.location}-{letter}" for letter in "abc"]
-        return self.node_locations or ([self.location] if ZONE.fullmatch(self.location) else in_region)
 
     @classmethod
     def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
