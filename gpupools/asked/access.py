@@ -96,7 +96,7 @@ Kubeconfig = Annotated[
 
 
 _HOST = r"[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?)*\.?"
-_API = re.compile(rf"(https://)?({_HOST}|\[[0-9A-Fa-f:.]+\])(:[0-9]{{1,5}})?(/[A-Za-z0-9._~/-]*)?")
+_API = rf"(https://)?({_HOST}|\[[0-9A-Fa-f:.]+\])(:[0-9]{{1,5}})?(/[A-Za-z0-9._~/-]*)?"
 
 
 def api_url(endpoint: str) -> str:
@@ -107,7 +107,7 @@ def api_url(endpoint: str) -> str:
     Raises:
         ValueError: It is no such address.
     """
-    if not _API.fullmatch(endpoint):
+    if not re.fullmatch(_API, endpoint):
         # What was written may hold a password: https://user:password@host.
         raise ValueError("is no address of an API; write https://<host>, with its port where it has one")
     return endpoint if endpoint.startswith("https://") else f"https://{endpoint}"

@@ -64,7 +64,7 @@ Capacity = Annotated[
 ]
 
 
-_FAMILY = re.compile(r"[a-z][a-z0-9-]{0,29}")
+_FAMILY = r"[a-z][a-z0-9-]{0,29}"
 
 
 class NodeImage(Strict):
@@ -80,8 +80,8 @@ class NodeImage(Strict):
     @field_validator("family")
     @classmethod
     def _is_a_name(cls, family: str | None) -> str | None:
-        if family is not None and not _FAMILY.fullmatch(family):
-            small = family.lower() if _FAMILY.fullmatch(family.lower()) else "the name of an image in small letters"
+        if family is not None and not re.fullmatch(_FAMILY, family):
+            small = family.lower() if re.fullmatch(_FAMILY, family.lower()) else "the name of an image in small letters"
             raise ValueError(f"got {shown(family)}; write {small}")
         return family
 
@@ -211,9 +211,10 @@ def given_settings(spec: Any) -> dict[str, Path]:
     Every name is one of `setting_names(type(spec))`, and every cloud says of each whether it takes it.
     """
     found: dict[str, Path] = {}
+    fields = type(spec).model_fields
     for key in SETTING_KEYS:
-        value, default = getattr(spec, key), type(spec).model_fields[key].default
-        if value == default:
+        value, default = getattr(spec, key), fields[key].default
+        if value is default or value == default:
             continue
         if key == "capacity":
             found[f"capacity.{value.mode}"] = ("capacity", "mode")

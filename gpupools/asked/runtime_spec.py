@@ -32,11 +32,11 @@ def _label_value(text: str) -> str:
 
 
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names/#dns-label-names
-_NAME = re.compile(r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?")
+_NAME = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 
 
 def _name(text: str) -> str:
-    if not _NAME.fullmatch(text):
+    if not re.fullmatch(_NAME, text):
         raise ValueError(f"{shown(text)} cannot be this name; use at most 63 lower-case letters, digits and '-'")
     return text
 
@@ -52,7 +52,7 @@ def _version(text: str) -> str:
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 _HOST = rf"(?:(?:{_LABEL}\.)+{_LABEL}|{_LABEL}(?=:)|localhost)(?::[0-9]{{1,5}})?"
 _PATH = r"(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)"
-_REGISTRY = re.compile(rf"{_HOST}{_PATH}{{0,10}}")
+_REGISTRY = rf"{_HOST}{_PATH}{{0,10}}"
 
 
 def _registry(text: str) -> str:
@@ -60,7 +60,7 @@ def _registry(text: str) -> str:
         raise ValueError("got an address with ://; leave what is before the host out, images are always pulled by TLS")
     if "@" in text:  # what is before it may be a password, so it is not repeated
         raise ValueError("has a user in it; write the host alone, and name a Secret under pull_secrets")
-    if not _REGISTRY.fullmatch(text):
+    if not re.fullmatch(_REGISTRY, text):
         raise ValueError(
             f"{shown(text)} is no registry; write its host, which has a dot or a port, and the path below it without "
             "a tag: 'mirror.example.com/gpu'"
@@ -68,14 +68,14 @@ def _registry(text: str) -> str:
     return text
 
 
-_OCI = re.compile(rf"oci://{_HOST}{_PATH}{{1,10}}")
-_REPOSITORY = re.compile(rf"https://{_HOST}(?:/[A-Za-z0-9._~-]+)*/?")
+_OCI = rf"oci://{_HOST}{_PATH}{{1,10}}"
+_REPOSITORY = rf"https://{_HOST}(?:/[A-Za-z0-9._~-]+)*/?"
 
 
 def _chart_source(text: str) -> str:
     if "@" in text:
         raise ValueError("has a user in it; log Helm in where Pulumi runs, and write the host alone")
-    if not _OCI.fullmatch(text) and not _REPOSITORY.fullmatch(text):
+    if not re.fullmatch(_OCI, text) and not re.fullmatch(_REPOSITORY, text):
         raise ValueError(
             f"{shown(text)} is no source of charts; write oci://<host>/<path>/<chart> of a registry, or "
             "https://<host>/<path> of a repository with an index.yaml"
@@ -126,7 +126,7 @@ class ExistingSoftware(Strict):
     def namespace(self) -> str:
         """The namespace, where the name says one: `kube-system` of `kube-system/nvidia-device-plugin-daemonset`."""
         first, slash, _ = self.name.partition("/")
-        return first if slash and _NAME.fullmatch(first) else ""
+        return first if slash and re.fullmatch(_NAME, first) else ""
 
 
 class ExistingDraDriver(ExistingSoftware):

@@ -529,12 +529,12 @@ def shared_mode(kind: str) -> type[SharedMode] | None:
     return SHARED_MODES.get(kind.rpartition("+")[2])
 
 
-_PART = re.compile(r"[0-9]{1,3}(/[1-9][0-9]{0,2})?")
+_PART = r"[0-9]{1,3}(/[1-9][0-9]{0,2})?"
 
 
 def _fraction(value: object) -> object:
     number = isinstance(value, int | Fraction) and not isinstance(value, bool)
-    if number or (isinstance(value, str) and _PART.fullmatch(value)):
+    if number or (isinstance(value, str) and re.fullmatch(_PART, value)):
         wanted = Fraction(value)  # type: ignore[call-overload]
     else:
         raise ValueError(f"got {shown(value)}; write whole GPUs as a number, a part of one as text: 8 or '1/4'")

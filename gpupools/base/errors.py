@@ -27,21 +27,22 @@ def dotted(path: Path) -> str:
     return text
 
 
-_SECRET = re.compile(
+_SECRET = (
     r"secret(?!outputs)|secure|token|passw|passphrase|credential|kubeconfig|certificate|private|auth|api_?key|licen[cs]e"
-    r"|(?:user|custom)[_-]?data|startup|ssh",
-    re.IGNORECASE,
+    r"|(?:user|custom)[_-]?data|startup|ssh"
 )
 _CHOICES = frozenset({"secure_boot", "ssh_access"})
 """Keys of a stack file that sound like it and take one of a few words."""
-_GIVEN = re.compile(r"(?<=got ).*|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_GIVEN = r"(?s)(?<=got ).*|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 
 
 def may_hold_secret(path: Path) -> bool:
     """Say whether people keep secrets under a key of this name, or below it."""
     # What people call their clusters and pools says nothing of the keys in them.
     keys = path[2:] if len(path) > 2 and path[0] in ("clusters", "pools") else path
-    return any(isinstance(key, str) and key not in _CHOICES and _SECRET.search(key[:_LONG]) for key in keys)
+    return any(
+        isinstance(key, str) and key not in _CHOICES and re.search(_SECRET, key[:_LONG], re.IGNORECASE) for key in keys
+    )
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Problem:
     def __post_init__(self) -> None:
         """Take the value out of what is said of a key that may hold a secret."""
         if may_hold_secret(self.path):
-            object.__setattr__(self, "what", _GIVEN.sub("a value that is not shown", self.what))
+            object.__setattr__(self, "what", re.sub(_GIVEN, "a value that is not shown", self.what))
 
     @property
     def key(self) -> str:

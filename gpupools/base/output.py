@@ -21,21 +21,18 @@ VERSION = 1
 
 # Invisible, and yet letters or marks to Python: https://www.unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt,
 # Default_Ignorable_Code_Point.
-_INVISIBLE = re.compile(
-    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-)
+_INVISIBLE = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 # A line that GitHub's runner obeys, on either stream: `::` at its start, `##[` anywhere.
 # https://github.com/actions/runner src/Runner.Common/ActionCommand.cs, TryParseV2 and TryParse.
-_AT_START = re.compile(r"^( *)::")
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_AT_START = r"^( *)::"
 
 
 def printable(text: object) -> str:
     r"""Write what a terminal would act on or not show the way Python does: `\n`, `\x1b`, `\u202e`, `\udcff`."""
     given = str(text)
     if given.isprintable():
-        return _INVISIBLE.sub(_escaped, given)
-    return "".join(one if one.isprintable() and not _INVISIBLE.match(one) else _escape(one) for one in given)
+        return given if given.isascii() else re.sub(_INVISIBLE, _escaped, given)
+    return "".join(one if one.isprintable() and not re.match(_INVISIBLE, one) else _escape(one) for one in given)
 
 
 def _escape(character: str) -> str:
@@ -48,7 +45,7 @@ def _escaped(match: re.Match[str]) -> str:
 
 def line(text: object) -> str:
     """Return one printable line that is no command to a CI's runner."""
-    return _AT_START.sub(r"\1\\::", printable(text)).replace("##[", r"##\[")
+    return re.sub(_AT_START, r"\1\\::", printable(text)).replace("##[", r"##\[")
 
 
 def tell(text: object, *, error: bool = False) -> None:
@@ -113,7 +110,7 @@ def tell_json(value: Any) -> None:
 
 def _whole(value: Any) -> Any:
     if isinstance(value, str):
-        return _LONE_SURROGATE.sub(_escaped, value) if not value.isascii() else value
+        return re.sub("[\ud800-\udfff]", _escaped, value) if not value.isascii() else value
     if isinstance(value, Mapping):
         return {_whole(key): _whole(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

@@ -3,7 +3,6 @@
 import argparse
 import errno
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -51,7 +50,9 @@ def write_whole(file: Path, text: str) -> None:
     """
     if file.exists() and not file.is_file():
         raise OSError(errno.EEXIST, "is no file that could be replaced", str(file))
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    from tempfile import mkstemp  # slow to import, and most commands write no file
+
+    handle, name = mkstemp(dir=file.parent, prefix=f".{file.name}.")
     written = Path(name)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as out:

@@ -4,7 +4,6 @@ Every step of a `RuntimePlan` (a release or an object), how a cluster's API is r
 compared before and after. What a difference does to pods is a row of `data/software_edits.csv`.
 """
 
-import csv
 import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from gpupools.asked.access import ACCESS_KEYS, KubeconfigSecret
 from gpupools.asked.spec import Cluster
+from gpupools.base.rows import read_rows
 from gpupools.edits.diff import FieldChange, PoolChange, leaves, strongest, with_stack
 from gpupools.environment.stack import Stack, StackPlan
 from gpupools.planned.edit_tables import EditEffect
@@ -47,11 +47,10 @@ class SoftwareEdit(NamedTuple):
 @cache
 def software_edits() -> tuple[SoftwareEdit, ...]:
     """Return the rows in the file's order; the first that counts is taken."""
-    with _DATA.open(newline="", encoding="utf-8") as file:
-        return tuple(
-            SoftwareEdit(row["of"], row["change"], row["field"], EditEffect(row["effect"]), row["pods"], row["source"])
-            for row in csv.DictReader(file)
-        )
+    return tuple(
+        SoftwareEdit(row["of"], row["change"], row["field"], EditEffect(row["effect"]), row["pods"], row["source"])
+        for row in read_rows(_DATA)
+    )
 
 
 def software_edit(of: str, change: str, field: str = "") -> SoftwareEdit:

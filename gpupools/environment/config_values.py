@@ -33,11 +33,11 @@ _WORDS: dict[str, bool | None] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
 }
-_DATE = re.compile(r"[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt ][0-9]{1,2}:.*)?", re.DOTALL)
-_NO_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
-_INTEGER = re.compile(r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|0|[1-9][0-9]*)")
-_DECIMAL = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_LEADING_ZERO = re.compile(r"[-+]?0[0-9]")
+_DATE = r"(?s)[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt ][0-9]{1,2}:.*)?"
+_NO_NUMBER = r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+_INTEGER = r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO][0-7]+|0|[1-9][0-9]*)"
+_DECIMAL = r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
+_LEADING_ZERO = r"[-+]?0[0-9]"
 _BASES = {"x": 16, "b": 2, "o": 8}
 _LONGEST = 400
 """Characters of the longest number that is looked at: the longest one that is no infinity has about 310."""
@@ -53,21 +53,23 @@ def plain_scalar(text: str) -> Scalar:
         return _WORDS[text]
     if text[0] not in "+-.0123456789":
         return text
-    if _DATE.fullmatch(text):
+    if len(text) < 19 and text.isascii() and text.isdecimal() and (text[0] != "0" or text == "0"):
+        return int(text)
+    if re.fullmatch(_DATE, text):
         raise Misread("is a date for Pulumi, which hands it on as another text; write it in quotes")
-    if _NO_NUMBER.fullmatch(text):
+    if re.fullmatch(_NO_NUMBER, text):
         raise Misread("is a number that JSON does not have; write it in quotes if it is text")
     digits = text.replace("_", "") if text[0] != "." else text
-    if not (_INTEGER.fullmatch(digits) or _DECIMAL.fullmatch(digits)):
+    if not (re.fullmatch(_INTEGER, digits) or re.fullmatch(_DECIMAL, digits)):
         return text
     if len(digits) > _LONGEST:
         raise Misread("is a number too large to arrive as it is written; write it in quotes if it is text")
-    if _LEADING_ZERO.match(digits):
+    if re.match(_LEADING_ZERO, digits):
         raise Misread(
             "begins with 0, so that it is octal for one reader and decimal for another; "
             "leave the zero out, or write it in quotes if it is text"
         )
-    return _integer(digits) if _INTEGER.fullmatch(digits) else json_number(float(digits))
+    return _integer(digits) if re.fullmatch(_INTEGER, digits) else json_number(float(digits))
 
 
 def _integer(digits: str) -> int:
@@ -160,21 +162,25 @@ def _is_too_much(value: Any) -> bool:
     return True
 
 
-_REWRITTEN = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)? [-+][0-9]{4} \S+")
+_REWRITTEN = r"[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)? [-+][0-9]{4} \S+"
 """How Go writes a time: https://pkg.go.dev/time#Time.String."""
+
+
+def _is_rewritten(text: str) -> bool:
+    return text[:4].isdecimal() and re.fullmatch(_REWRITTEN, text) is not None
 
 
 def rewritten_dates(value: Any, at: Path) -> Iterator[Problem]:
     """Find dates that had no quotes: the CLI writes its own text in their place whenever it saves the file."""
     if isinstance(value, Mapping):
         for key, item in value.items():
-            if _REWRITTEN.fullmatch(key):
+            if _is_rewritten(key):
                 yield Problem((*at, key), "is Pulumi's text for a date without quotes", "write the date in quotes")
             yield from rewritten_dates(item, (*at, key))
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from rewritten_dates(item, (*at, index))
-    elif isinstance(value, str) and _REWRITTEN.fullmatch(value):
+    elif isinstance(value, str) and _is_rewritten(value):
         yield Problem(at, "is Pulumi's text for a date without quotes", "write the date in quotes")
 
 

@@ -77,7 +77,7 @@ def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: se
         return _said(path, details.get("ctx", {}).get("error", details["msg"]))
     if kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):
         return [Problem(path, f"got {shown(given)}", _as_map(kinds, given))]
-    if kind == "list_type" and isinstance(given, str) and _WORD.fullmatch(given) and not may_hold_secret(path):
+    if kind == "list_type" and isinstance(given, str) and re.fullmatch(_WORD, given) and not may_hold_secret(path):
         return [Problem(path, f"got {shown(given)}", f"write a list: [{given}]")]
     if kind == "string_type" and isinstance(given, float):
         return [
@@ -87,7 +87,7 @@ def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: se
     return [Problem(path, f"got {shown(given)}", fix)]
 
 
-_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_./-]{0,59}")
+_WORD = r"[A-Za-z][A-Za-z0-9_./-]{0,59}"
 """A text that means the same in a list of YAML, without quotes."""
 
 

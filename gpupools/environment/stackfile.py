@@ -51,10 +51,8 @@ class StackFile:
     """ESC environments that the stack takes values from besides."""
     is_configured: bool = True
     """Whether it has a map `config:`."""
-    spans: Mapping[Path, "Span"] = field(default_factory=dict)
-    """Where every value stands, by path; of a map or a list, and of what an alias brings, its key."""
-    keys: Mapping[Path, "Span"] = field(default_factory=dict)
-    """Where every key stands, by path."""
+    nodes: Mapping[Path, tuple[yaml.Node, yaml.Node]] = field(default_factory=dict)
+    """Every key with its value, and every list item twice, by path."""
     text: str = ""
 
     @property
@@ -77,17 +75,17 @@ class StackFile:
 
     def span(self, path: Path, *, of_key: bool = False) -> "Span | None":
         """Return where a value, or its key, stands, or the nearest thing around it that is in the file."""
-        if of_key and (key := self.keys.get((_name(str(path[0])) or path[0], *path[1:]))) is not None:
-            return key
+        if of_key and (nodes := self.nodes.get((_name(str(path[0])) or path[0], *path[1:]))) is not None:
+            return _span(nodes[0], nodes[0])
         for length in range(len(path), 0, -1):
-            span = self._spans_of_text.get(tuple(map(str, path[:length])))
-            if span is not None:
-                return span
+            nodes = self._nodes_of_text.get(tuple(map(str, path[:length])))
+            if nodes is not None:
+                return _span(*nodes)
         return None
 
     @cached_property
-    def _spans_of_text(self) -> Mapping[tuple[str, ...], "Span"]:
-        return {tuple(map(str, path)): span for path, span in self.spans.items()}
+    def _nodes_of_text(self) -> Mapping[tuple[str, ...], tuple[yaml.Node, yaml.Node]]:
+        return {tuple(map(str, path)): nodes for path, nodes in self.nodes.items()}
 
     @cached_property
     def _lines_of_text(self) -> Mapping[tuple[str, ...], int]:
@@ -225,8 +223,7 @@ def read_values(path: FilePath) -> StackFile:
         reader.lines,
         environments,
         is_configured=isinstance(config, dict),
-        spans=reader.spans,
-        keys=reader.keys,
+        nodes=reader.nodes,
         text=text,
     )
     if problems:
@@ -395,8 +392,7 @@ class _Reader:
 
     def __init__(self) -> None:
         self.lines: dict[Path, int] = {}
-        self.spans: dict[Path, Span] = {}
-        self.keys: dict[Path, Span] = {}
+        self.nodes: dict[Path, tuple[yaml.Node, yaml.Node]] = {}
         self.problems: list[Problem] = []
         self._values = self._depth = 0
 
@@ -446,7 +442,7 @@ class _Reader:
         for index, item in enumerate(node.value):
             place = _ours((*at, index))
             self.lines[place] = item.start_mark.line + 1
-            self.spans[place] = _span(item, item)
+            self.nodes[place] = (item, item)
             values.append(self.plain(item, (*at, index)))
         return values
 
@@ -467,9 +463,9 @@ class _Reader:
             if key in own:
                 what = f"is given twice, on lines {own[key]} and {line}"
                 self.problems.append(Problem(_ours(place), what, "keep one of them", of_key=True))
-            own[key] = self.lines[_ours(place)] = line
-            self.spans[_ours(place)] = _span(key_node, value_node)
-            self.keys[_ours(place)] = _span(key_node, key_node)
+            ours = _ours(place)
+            own[key] = self.lines[ours] = line
+            self.nodes[ours] = (key_node, value_node)
             result[key] = self.plain(value_node, place)
         self._depth -= 1
         return result

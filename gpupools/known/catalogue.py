@@ -1,7 +1,6 @@
 """Instance types of a cloud, one row each, from the CSV files in its folder."""
 
-import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, ValuesView
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -9,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpupools.base.patterns import FirstOf
+from gpupools.base.rows import read_rows
 
 COLUMNS = (
     "instance_type",
@@ -86,7 +86,7 @@ class Catalogue(Mapping[str, InstanceType]):
 
     @cached_property
     def _rows(self) -> Mapping[str, InstanceType]:
-        rows = self._read("instance_types.csv")
+        rows = read_rows(self._folder / "instance_types.csv")
         return MappingProxyType({row["instance_type"]: _instance_type(row) for row in rows})
 
     @cached_property
@@ -96,11 +96,8 @@ class Catalogue(Mapping[str, InstanceType]):
 
     @cached_property
     def _others(self) -> tuple[tuple[str, ...], FirstOf]:
-        rows = tuple(self._read("other_accelerators.csv"))
+        rows = read_rows(self._folder / "other_accelerators.csv")
         return tuple(f"{row['vendor']} {row['accelerator']}" for row in rows), FirstOf(row["pattern"] for row in rows)
-
-    def _read(self, name: str) -> Iterator[dict[str, str]]:
-        return csv.DictReader(self._folder.joinpath(name).read_text(encoding="utf-8").splitlines())
 
     def __getitem__(self, name: str) -> InstanceType:
         return self._rows[name]
@@ -110,6 +107,15 @@ class Catalogue(Mapping[str, InstanceType]):
 
     def __len__(self) -> int:
         return len(self._rows)
+
+    def values(self) -> ValuesView[InstanceType]:
+        """Return the machines in the order of the file."""
+        return self._rows.values()
+
+    @cached_property
+    def gpu_models(self) -> frozenset[str]:
+        """Return the GPU models of machines that are not retired."""
+        return frozenset(row.gpu_model for row in self.values() if row.lifecycle != "retired")
 
     @cached_property
     def by_size(self) -> tuple[InstanceType, ...]:
@@ -128,12 +134,16 @@ class Catalogue(Mapping[str, InstanceType]):
 
         A row whose vCPUs are not published is left out: it can be named, not chosen.
         """
-        found = [
-            row
-            for row in self.values()
-            if row.gpu_model == model and row.gpus == gpus and row.vcpus and row.lifecycle in _BOUGHT
-        ]
-        return tuple(sorted(found, key=lambda row: (_BOUGHT.index(row.lifecycle), *_size(row), row.name)))
+        return self._by_gpus.get((model, gpus), ())
+
+    @cached_property
+    def _by_gpus(self) -> Mapping[tuple[str, Fraction], tuple[InstanceType, ...]]:
+        found: dict[tuple[str, Fraction], tuple[InstanceType, ...]] = {}
+        bought = [row for row in self.values() if row.vcpus and row.lifecycle in _BOUGHT]
+        for row in sorted(bought, key=lambda row: (_BOUGHT.index(row.lifecycle), *_size(row), row.name)):
+            key = (row.gpu_model, row.gpus)
+            found[key] = (*found.get(key, ()), row)
+        return found
 
 
 _BOUGHT = ("current", "previous-generation")

@@ -1,9 +1,10 @@
 """What words mean that this project and NVIDIA use, and which way of sharing suits which need, as data."""
 
-import csv
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from gpupools.base.rows import read_rows
 
 _DATA = Path(__file__).parents[1] / "data"
 
@@ -37,12 +38,10 @@ NEEDS_HEADERS = ("need", "none", "time-slicing", "mps", "mig")
 @cache
 def words() -> tuple[Word, ...]:
     """Return the glossary in the file's order."""
-    with (_DATA / "words.csv").open(newline="", encoding="utf-8") as file:
-        return tuple(Word(**row) for row in csv.DictReader(file))
+    return tuple(Word(**row) for row in read_rows(_DATA / "words.csv"))
 
 
 @cache
 def sharing_needs() -> tuple[Need, ...]:
     """Return the decision table in the file's order."""
-    with (_DATA / "sharing_needs.csv").open(newline="", encoding="utf-8") as file:
-        return tuple(Need(**row) for row in csv.DictReader(file))
+    return tuple(Need(**row) for row in read_rows(_DATA / "sharing_needs.csv"))

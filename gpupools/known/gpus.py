@@ -5,7 +5,6 @@ Owns `data/gpu_models.csv`. MIG profiles are in `gpupools.known.mig`, instance t
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Collection, Mapping
 from functools import cache
@@ -14,6 +13,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from gpupools.base.errors import nearest
+from gpupools.base.rows import read_rows
 
 _FILE = Path(__file__).parents[1] / "data" / "gpu_models.csv"
 
@@ -53,8 +53,7 @@ class GpuModel(NamedTuple):
 @cache
 def gpu_models() -> Mapping[str, GpuModel]:
     """Give every known model by its canonical name, oldest architecture first; the file is read once."""
-    with _FILE.open(newline="", encoding="utf-8") as file:
-        models = [_model(row) for row in csv.DictReader(file)]
+    models = [_model(row) for row in read_rows(_FILE)]
     return MappingProxyType({model.name: model for model in models})
 
 

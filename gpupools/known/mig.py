@@ -10,7 +10,6 @@ what fits is found by walking that line over every choice, not by adding up slic
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from gpupools.base.rows import read_rows
 from gpupools.known.gpus import gpu_models, match_gpu_model
 
 _FILE = Path(__file__).parents[1] / "data" / "mig_profiles.csv"
@@ -224,9 +224,8 @@ def geometry(gpu: str) -> Geometry:
 @cache
 def _profile_sets() -> Mapping[str, tuple[Profile, ...]]:
     sets: dict[str, list[Profile]] = {}
-    with _FILE.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            sets.setdefault(row["profile_set"], []).append(_profile(row))
+    for row in read_rows(_FILE):
+        sets.setdefault(row["profile_set"], []).append(_profile(row))
     return MappingProxyType({name: tuple(rows) for name, rows in sets.items()})
 
 

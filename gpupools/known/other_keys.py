@@ -1,12 +1,12 @@
 """Keys by which other tools know what a stack file says in its own words, as data: `data/other_keys.csv`."""
 
-import csv
 from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 from gpupools.base.errors import close
+from gpupools.base.rows import read_rows
 
 _DATA = Path(__file__).parents[1] / "data" / "other_keys.csv"
 
@@ -29,8 +29,7 @@ class OtherKey(NamedTuple):
 @cache
 def other_keys() -> tuple[OtherKey, ...]:
     """Return the rows in the file's order."""
-    with _DATA.open(newline="", encoding="utf-8") as file:
-        return tuple(OtherKey(**row) for row in csv.DictReader(file))
+    return tuple(OtherKey(**row) for row in read_rows(_DATA))
 
 
 def meant(key: object, known: Collection[str]) -> str | None:

@@ -1,9 +1,10 @@
 """What a piece of software in the cluster needs beside it, as data: `data/requirements.csv`."""
 
-import csv
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+from gpupools.base.rows import read_rows
 
 _DATA = Path(__file__).parents[1] / "data" / "requirements.csv"
 
@@ -32,8 +33,7 @@ class Requirement(NamedTuple):
 @cache
 def requirements() -> tuple[Requirement, ...]:
     """Return the rows in the file's order."""
-    with _DATA.open(newline="", encoding="utf-8") as file:
-        return tuple(Requirement(**row) for row in csv.DictReader(file))
+    return tuple(Requirement(**row) for row in read_rows(_DATA))
 
 
 def requirement(of: str, needs: str) -> Requirement:

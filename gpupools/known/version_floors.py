@@ -4,13 +4,14 @@ A new bulletin is a new row in `data/version_floors.csv`. The rows are NVIDIA's 
 5857 lists DCGM Exporter 4.8.2 as affected and as fixed, so its row is the next release.
 """
 
-import csv
 import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
+
+from gpupools.base.rows import read_rows
 
 _DATA = Path(__file__).parents[1] / "data" / "version_floors.csv"
 
@@ -35,14 +36,13 @@ class Floor(NamedTuple):
 def version_floors() -> Mapping[str, tuple[Floor, ...]]:
     """Return the rows by component, in the file's order."""
     found: dict[str, list[Floor]] = {}
-    with _DATA.open(newline="", encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            found.setdefault(row["component"], []).append(Floor(**row))
+    for row in read_rows(_DATA):
+        found.setdefault(row["component"], []).append(Floor(**row))
     return MappingProxyType({component: tuple(rows) for component, rows in found.items()})
 
 
 _VERSION = re.compile(r"v?(?P<numbers>\d{1,9}(?:\.\d{1,9}){0,3})(?P<rest>[-+.].*)?", re.DOTALL)
-_UNFINISHED = re.compile(r"[-.](?:alpha|beta|dev|pre|rc)", re.IGNORECASE)
+_UNFINISHED = r"(?i)[-.](?:alpha|beta|dev|pre|rc)"
 
 
 def numbers(version: str) -> tuple[int, ...] | None:
@@ -79,4 +79,4 @@ def below_floor(component: str, version: str) -> Floor | None:
     floor = numbers(row.floor) or ()
     width = max(len(found), len(floor))
     here, least = (part + (0,) * (width - len(part)) for part in (found, floor))
-    return row if here < least or (here == least and _UNFINISHED.search(written)) else None
+    return row if here < least or (here == least and re.search(_UNFINISHED, written)) else None

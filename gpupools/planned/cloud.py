@@ -17,13 +17,13 @@ from gpupools.base.taints import Taint
 from gpupools.known.catalogue import Catalogue, InstanceType
 from gpupools.known.reserved import KeyRule
 from gpupools.planned.described import NOT_DESCRIBED, Described
-from gpupools.planned.edit_tables import EditTables
 from gpupools.planned.fabric import Fabric
 from gpupools.planned.node_runtime import NodeRuntime
 
 if TYPE_CHECKING:  # planning a pool reads none back and declares none
     import pulumi  # noqa: TID251 - names of types; nothing here is imported when the program runs
 
+    from gpupools.planned.edit_tables import EditTables
     from gpupools.planned.node_objects import Bootstrap, HeldKinds, KarpenterProvider, MachineKind
     from gpupools.planned.outside import Outside
     from gpupools.planned.plan import PoolPlan
@@ -265,7 +265,7 @@ class NodePools:
     """Every name in `gpupools.asked.pool_parts.SETTINGS`."""
     overridable: Mapping[str, Overridable]
     """What a pool's resources take by hand, and what of it stays the plan's: the one table of that."""
-    edits: Callable[[], EditTables]
+    edits: "Callable[[], EditTables]"
     """What edits do to nodes that run."""
     declaring: Callable[[], Declaring]
     """Imports the cloud's SDK."""

@@ -1,10 +1,11 @@
 """The tables of what an edit does to nodes: of the fields of a plan, and of the inputs of a cloud's own resources."""
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from gpupools.base.rows import read_rows
 
 
 class EditEffect(StrEnum):
@@ -76,15 +77,10 @@ def plan_edits(file: Path) -> tuple[PlanEdit, ...]:
             row["detail"],
             row["source"],
         )
-        for row in _rows(file)
+        for row in read_rows(file)
     )
 
 
 def input_edits(file: Path) -> Mapping[str, InputEdit]:
     """Read rows of inputs."""
-    return {row["input"]: InputEdit(EditEffect(row["effect"]), row["detail"]) for row in _rows(file)}
-
-
-def _rows(file: Path) -> list[dict[str, str]]:
-    with file.open(newline="", encoding="utf-8") as rows:
-        return list(csv.DictReader(rows))
+    return {row["input"]: InputEdit(EditEffect(row["effect"]), row["detail"]) for row in read_rows(file)}

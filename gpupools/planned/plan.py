@@ -370,7 +370,7 @@ def _machine_with_gpu(
 ) -> InstanceType | None:
     wanted, gpus = str(spec.gpu), spec.gpus_per_node or Fraction(1)
     models = match_gpu_model(wanted)
-    here = {row.gpu_model for row in cloud.instance_types.values() if row.lifecycle != "retired"}
+    here = cloud.instance_types.gpu_models
     if not models:
         problems.append(Problem((*at, "gpu"), f"{shown(wanted)} is no NVIDIA GPU model", nearest_gpu_model(wanted)))
         return None
@@ -456,8 +456,7 @@ def _without_nvlink_domain(at: Path, spec: PoolSpec, instance: InstanceType, clo
         return
     where, models = (*at, "network", "compute_domains"), gpu_models()
     if not models[instance.gpu_model].nvlink_over_nodes:
-        here = {row.gpu_model for row in cloud.instance_types.values() if row.lifecycle != "retired"}
-        able = " or ".join(sorted(name for name in here if models[name].nvlink_over_nodes))
+        able = " or ".join(sorted(name for name in cloud.instance_types.gpu_models if models[name].nvlink_over_nodes))
         what = f"NVLink of {instance.gpu_model} ends at the node, so {instance.name} is in no NVLink domain"
         yield Problem(where, what, f"leave it out, or take a machine with {able}", _NVLINK_SOURCE)
     if spec.sharing.kind != "none":

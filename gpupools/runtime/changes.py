@@ -3,7 +3,6 @@
 Which value of which chart does what is a row of `data/release_edits.csv`, each with its source.
 """
 
-import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpupools.asked.spec import has_control_daemon
+from gpupools.base.rows import read_rows
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import Release, RuntimePlan
 from gpupools.runtime.charts import is_older, known_versions, value_paths, value_seen, versions_installed
@@ -55,8 +55,7 @@ class ReleaseEdit(NamedTuple):
 @cache
 def release_edits() -> tuple[ReleaseEdit, ...]:
     """Return the rows in the file's order; of several for one path the first that counts is taken."""
-    with _DATA.open(newline="", encoding="utf-8") as file:
-        return tuple(ReleaseEdit(**{**row, "effect": PodEffect(row["effect"])}) for row in csv.DictReader(file))  # type: ignore[arg-type]
+    return tuple(ReleaseEdit(**{**row, "effect": PodEffect(row["effect"])}) for row in read_rows(_DATA))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

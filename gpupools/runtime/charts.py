@@ -8,7 +8,6 @@ versions that are known beside the pinned ones `data/chart_versions.csv` and `da
 their values differ from the pinned version's).
 """
 
-import csv
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -17,6 +16,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpupools.base.errors import nearest, shown
+from gpupools.base.rows import read_rows
 from gpupools.known.version_floors import Floor, below_floor, numbers
 
 _DATA = Path(__file__).parents[1] / "data"
@@ -311,6 +311,6 @@ def _fits(kind: str, value: Any) -> bool:
     return isinstance(value, types[kind])
 
 
-def _rows(name: str) -> Iterator[dict[str, str]]:
-    with (_DATA / name).open(newline="", encoding="utf-8") as file:
-        yield from csv.DictReader(file)
+@cache
+def _rows(name: str) -> list[dict[str, str]]:
+    return read_rows(_DATA / name)

@@ -5,8 +5,7 @@ A mirror has each image under its own path, without the registry it came from: `
 pull secrets from) and `data/digests.csv` (digests that their publishers state).
 """
 
-import csv
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from shlex import quote
@@ -14,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpupools.asked.runtime_spec import RuntimeSpec
+from gpupools.base.rows import read_rows
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.runtime_plan import ContainerImage, KubernetesObject
 from gpupools.runtime.charts import at, charts, value_seen
@@ -203,6 +203,6 @@ def _by_digest(slot: Slot, repository: str, digest: str) -> dict[str, str]:
     return {slot.repository: f"{repository}@{algorithm}", slot.tag: rest}
 
 
-def _rows(name: str) -> Iterator[dict[str, str]]:
-    with (_DATA / name).open(newline="", encoding="utf-8") as file:
-        yield from csv.DictReader(file)
+@cache
+def _rows(name: str) -> list[dict[str, str]]:
+    return read_rows(_DATA / name)

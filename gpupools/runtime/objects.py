@@ -1,6 +1,5 @@
 """The Kubernetes objects a plan declares beside its Helm releases, in wire form."""
 
-import csv
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ import yaml
 
 from gpupools.asked.runtime_spec import Trust
 from gpupools.asked.spec import has_control_daemon
+from gpupools.base.rows import read_rows
 from gpupools.planned.configs import (
     DEFAULT_CONFIG,
     Flags,
@@ -143,8 +143,7 @@ def mig_layouts(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | Non
 
 def metrics_csv() -> str:
     """Write the metrics the DCGM exporter offers, in its own format: field, type, help."""
-    with _METRICS.open(newline="", encoding="utf-8") as file:
-        return "".join(f"{row['field']}, {row['type']}, {row['help']}\n" for row in csv.DictReader(file))
+    return "".join(f"{row['field']}, {row['type']}, {row['help']}\n" for row in read_rows(_METRICS))
 
 
 def metrics_mark() -> str:

@@ -3,20 +3,24 @@
 Owns the AWS facts. `resources.py` beside it is the only place that imports the AWS SDK.
 """
 
+from typing import TYPE_CHECKING
+
 from gpupools.planned.cloud import Cloud, Declaring, NodePools, Reading
-from gpupools.planned.outside import Outside
 from gpupools.providers.aws.access import exec_plugin
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.aws.choices import decide, refusals
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.conflicts import conflicts
 from gpupools.providers.aws.described import DESCRIBED
-from gpupools.providers.aws.edits import edits
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PLACEMENT_GROUP, SETTINGS
 from gpupools.providers.aws.registries import own_registry, registry_login
 from gpupools.providers.aws.reserved import LABELS, TAINTS
 from gpupools.providers.aws.runtime import node_runtime
+
+if TYPE_CHECKING:
+    from gpupools.planned.edit_tables import EditTables
+    from gpupools.planned.outside import Outside
 
 _ONE_ACCOUNT = "write account of the cluster, or take it out: the account in node_role_arn is the only one allowed"
 _ASSUMED = "write assume_role of the cluster"
@@ -36,6 +40,12 @@ _PROVIDER_SETTINGS = {
 }
 
 
+def _edits() -> "EditTables":
+    from gpupools.providers.aws.edits import edits
+
+    return edits()
+
+
 def _reading() -> Reading:
     from gpupools.providers.aws.read_back import READING
 
@@ -48,7 +58,7 @@ def _declaring() -> Declaring:
     return DECLARING
 
 
-def _outside() -> Outside:
+def _outside() -> "Outside":
     from gpupools.providers.aws.outside import OUTSIDE
 
     return OUTSIDE
@@ -91,7 +101,7 @@ CLOUD = Cloud(
     node_pools=NodePools(
         settings=SETTINGS,
         overridable={"NodeGroup": NODE_GROUP, "LaunchTemplate": LAUNCH_TEMPLATE, "PlacementGroup": PLACEMENT_GROUP},
-        edits=edits,
+        edits=_edits,
         declaring=_declaring,
         outside=_outside,
     ),

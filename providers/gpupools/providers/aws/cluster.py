@@ -12,7 +12,7 @@ from gpupools.base.errors import Path, shown
 
 _ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::([0-9]{12}):role/.+")
 """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"""
-_OF_ANOTHER = re.compile("(?!subnet-)[a-z]{2,9}-(?:[0-9a-f]{8}|[0-9a-f]{17})")
+_OF_ANOTHER = "(?!subnet-)[a-z]{2,9}-(?:[0-9a-f]{8}|[0-9a-f]{17})"
 """The id of something else, such as `vpc-…`: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/resource-ids.html"""
 _DIRECTIONS = "north|south|east|west|central|northeast|northwest|southeast|southwest"
 
@@ -142,5 +142,5 @@ class EksCluster(ReachableCluster):
         lists |= {("subnets_by_zone", zone): ids for zone, ids in (self.subnets_by_zone or {}).items()}
         for where, ids in lists.items():
             for given in ids if isinstance(ids, list) else ():
-                if isinstance(given, str) and _OF_ANOTHER.fullmatch(given):
+                if isinstance(given, str) and re.fullmatch(_OF_ANOTHER, given):
                     yield where, f"{shown(given)} is no subnet; write the ids of subnets: subnet-…"

@@ -1,6 +1,5 @@
 """AWS's own registries, from which an EKS cluster pulls what AWS publishes: one in each region. Pure."""
 
-import csv
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -8,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpupools.asked.spec import Cluster
+from gpupools.base.rows import read_rows
 from gpupools.providers.aws.cluster import EksCluster
 
 _DATA = Path(__file__).parent / "registries.csv"
@@ -26,16 +26,15 @@ def registry_login(host: str) -> str:
 
     https://docs.aws.amazon.com/eks/latest/userguide/copy-image-to-repository.html
     """
-    private = _ECR.fullmatch(host)
+    private = re.fullmatch(_ECR, host)
     if private is None:
         return ""
     return f"aws ecr get-login-password --region {private[1]} | crane auth login {host} -u AWS --password-stdin"
 
 
-_ECR = re.compile(r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
+_ECR = r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?"
 
 
 @cache
 def _registries() -> Mapping[str, str]:
-    with _DATA.open(newline="", encoding="utf-8") as file:
-        return MappingProxyType({row["region"]: row["registry"] for row in csv.DictReader(file)})
+    return MappingProxyType({row["region"]: row["registry"] for row in read_rows(_DATA)})

@@ -1,18 +1,22 @@
 """Azure: GPU node pools on Azure Kubernetes Service (AKS). Pure; the SDK is only in `resources.py`."""
 
+from typing import TYPE_CHECKING
+
 from gpupools.planned.cloud import Cloud, Declaring, FreeForms, NodePools, Reading
-from gpupools.planned.outside import Outside
 from gpupools.providers.azure.access import exec_plugin
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.azure.choices import decide, refusals
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.conflicts import conflicts
 from gpupools.providers.azure.described import DESCRIBED
-from gpupools.providers.azure.edits import edits
 from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.azure.reserved import LABELS, TAINTS
 from gpupools.providers.azure.runtime import node_runtime
+
+if TYPE_CHECKING:
+    from gpupools.planned.edit_tables import EditTables
+    from gpupools.planned.outside import Outside
 
 _ENVIRONMENT = "set {} where Pulumi runs"
 
@@ -27,6 +31,12 @@ _PROVIDER_SETTINGS = {
     "useOidc": _ENVIRONMENT.format("ARM_USE_OIDC"),
     "useMsi": _ENVIRONMENT.format("ARM_USE_MSI"),
 }
+
+
+def _edits() -> "EditTables":
+    from gpupools.providers.azure.edits import edits
+
+    return edits()
 
 
 def _reading() -> Reading:
@@ -47,7 +57,7 @@ def _free_form(type_token: str) -> FreeForms | None:
     return free_form(type_token)
 
 
-def _outside() -> Outside:
+def _outside() -> "Outside":
     from gpupools.providers.azure.outside import OUTSIDE
 
     return OUTSIDE
@@ -82,7 +92,7 @@ CLOUD = Cloud(
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(
-        settings=SETTINGS, overridable=OVERRIDABLE, edits=edits, declaring=_declaring, outside=_outside
+        settings=SETTINGS, overridable=OVERRIDABLE, edits=_edits, declaring=_declaring, outside=_outside
     ),
     reading=_reading,
     free_form=_free_form,

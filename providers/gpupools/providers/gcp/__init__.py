@@ -3,19 +3,23 @@
 Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the only file that imports the SDK.
 """
 
+from typing import TYPE_CHECKING
+
 from gpupools.planned.cloud import Cloud, Declaring, NodePools, Reading
-from gpupools.planned.outside import Outside
 from gpupools.providers.gcp.access import exec_plugin
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.gcp.choices import decide, refusals
 from gpupools.providers.gcp.cluster import GkeCluster
 from gpupools.providers.gcp.conflicts import conflicts
 from gpupools.providers.gcp.described import DESCRIBED
-from gpupools.providers.gcp.edits import edits
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.gcp.reserved import LABELS, TAINTS
 from gpupools.providers.gcp.runtime import node_runtime
+
+if TYPE_CHECKING:
+    from gpupools.planned.edit_tables import EditTables
+    from gpupools.planned.outside import Outside
 
 _ENVIRONMENT = "set {} where Pulumi runs"
 
@@ -33,6 +37,12 @@ _PROVIDER_SETTINGS = {
 }
 
 
+def _edits() -> "EditTables":
+    from gpupools.providers.gcp.edits import edits
+
+    return edits()
+
+
 def _reading() -> Reading:
     from gpupools.providers.gcp.read_back import READING
 
@@ -45,7 +55,7 @@ def _declaring() -> Declaring:
     return DECLARING
 
 
-def _outside() -> Outside:
+def _outside() -> "Outside":
     from gpupools.providers.gcp.outside import OUTSIDE
 
     return OUTSIDE
@@ -78,7 +88,7 @@ CLOUD = Cloud(
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(
-        settings=SETTINGS, overridable=OVERRIDABLE, edits=edits, declaring=_declaring, outside=_outside
+        settings=SETTINGS, overridable=OVERRIDABLE, edits=_edits, declaring=_declaring, outside=_outside
     ),
     reading=_reading,
 )

@@ -7,7 +7,7 @@ from typing import Any
 from gpupools.base.errors import Problem, Rejected
 from gpupools.planned.described import Described, inner, texts
 
-_LINK = re.compile(r"https://[^/]+/v1(?:beta1)?/projects/(?P<project>[^/]+)/(?:locations|zones)/[^/]+/clusters/[^/]+")
+_LINK = r"https://[^/]+/v1(?:beta1)?/projects/(?P<project>[^/]+)/(?:locations|zones)/[^/]+/clusters/[^/]+"
 
 
 def _read(told: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -15,7 +15,7 @@ def _read(told: Mapping[str, Any]) -> Mapping[str, Any] | None:
 
     A node pool that runs as `default` has the project's own Compute Engine account, which nodes should not have.
     """
-    link = _LINK.fullmatch(str(told.get("selfLink", "")))
+    link = re.fullmatch(_LINK, str(told.get("selfLink", "")))
     if link is None:
         return None
     if inner(told, "autopilot", "enabled") is True:

@@ -43,7 +43,7 @@ N1_MOST_VCPUS: Mapping[str, Mapping[int, int]] = MappingProxyType(
 The page's memory limits follow: no predefined machine within the vCPU limit is above them.
 """
 
-_COMPOSED = re.compile(r"(?P<machine>n1-[a-z]+-\d+)\+(?P<accelerators>[a-z0-9-]+:\d+)")
+_COMPOSED = r"(?P<machine>n1-[a-z]+-\d+)\+(?P<accelerators>[a-z0-9-]+:\d+)"
 
 
 class GceCatalogue(Catalogue):
@@ -68,7 +68,7 @@ def find_instance_type(catalogue: Catalogue, name: str) -> InstanceType | None:
     The last form gives the row of the accelerators with that machine's vCPUs and memory.
     """
     row = catalogue.get(name)
-    match = _COMPOSED.fullmatch(name)
+    match = re.fullmatch(_COMPOSED, name)
     if row is not None or match is None:
         return row
     row, machine = catalogue.get(f"n1+{match['accelerators']}"), match["machine"]
