@@ -3,8 +3,8 @@
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from gpupools.asked.spec import Late
 from gpupools.base.errors import Path, Problem, may_hold_secret, nearest, shown
@@ -13,13 +13,12 @@ Kept = Mapping[tuple[str, ...], str]
 """Path of an input that stays ours → what to use instead."""
 
 
-@dataclass(frozen=True)
-class Overridable:
+class Overridable(NamedTuple):
     """A resource whose inputs a reader may set by hand."""
 
     inputs: frozenset[str]
     """Wire names of every input at the top of the resource."""
-    kept: Kept = field(default_factory=dict)
+    kept: Kept = MappingProxyType({})
     """Inputs that stay ours, each with what to write instead: what the pool's own keys decide, what says which pool of
     which cluster it is, and what a rule of this project asks of every node."""
     labels: tuple[str, ...] = ()

@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         tell(f"gpupools: {file} is an option and a file here; put -- before the files, or write ./{file}", error=True)
         return 2
     try:
-        whole = parser([called] if called else [])
+        whole = parser([called] if called else [], alone=words[:1] == [called])
         if not words:
             whole.print_help(sys.stderr)
             return 2
@@ -78,8 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def parser(commands: Collection[str]) -> argparse.ArgumentParser:
-    """Return the parser of the command line, with the arguments of some commands: each is imported for them."""
+def parser(commands: Collection[str], *, alone: bool = False) -> argparse.ArgumentParser:
+    """Return the parser of the command line, with the arguments of some commands: each is imported for them.
+
+    Args:
+        commands: Those commands.
+        alone: Leave out all other commands, for a command line that begins with one of them.
+    """
     whole = _Parser(
         prog="gpupools",
         description="GPU node pools as code on EKS, AKS and GKE.",
@@ -90,6 +95,8 @@ def parser(commands: Collection[str]) -> argparse.ArgumentParser:
     # With `prog` given, argparse does not lay out a usage text to find it.
     each = whole.add_subparsers(dest="command", required=True, metavar="COMMAND", prog=whole.prog)
     for name, text in COMMANDS.items():
+        if alone and name not in commands:
+            continue
         description = f"{text[0].upper()}{text[1:]}."
         command = each.add_parser(name, help=text, description=description, formatter_class=_Help)
         if name in commands:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpupools.asked.access import ReachableCluster, missing_access
 from gpupools.asked.identity import ambiguous_names, place, same_apis, same_clusters
@@ -33,8 +33,7 @@ _MOST_CURES = 100
 _KEY_LIMIT = 20
 
 
-@dataclass(frozen=True)
-class Stack:
+class Stack(NamedTuple):
     """The checked configuration of one environment."""
 
     clusters: Mapping[str, Cluster]
@@ -75,8 +74,7 @@ def parse_stack(config: Mapping[str, object], clouds: Mapping[str, Cloud]) -> St
     return stack
 
 
-@dataclass(frozen=True)
-class StackPlan:
+class StackPlan(NamedTuple):
     """Everything that is decided about one environment: all that reads or declares it goes by this."""
 
     stack: Stack
@@ -166,8 +164,7 @@ def _with_unread_pools(config: Mapping[str, object], stack: Stack) -> set[str]:
     return found
 
 
-@dataclass(frozen=True)
-class _Given:
+class _Given(NamedTuple):
     """What a plan of an environment is made of."""
 
     config: Mapping[str, object]
@@ -259,8 +256,7 @@ def _parsed(
     return Stack(clusters, pools, _production(config, problems), _allow_destroy(config, problems)), problems
 
 
-@dataclass
-class _Names:
+class _Names(NamedTuple):
     """Pools by a cluster they go to and a name they had, or have in the cloud."""
 
     places: dict[str, int]
@@ -540,6 +536,7 @@ def parse_cluster(at: Path, raw: object, clouds: Mapping[str, Cloud]) -> Cluster
         what = f"no cloud is called {shown(cloud)}" if "cloud" in raw else "is missing"
         fix = nearest_cloud(cloud, clouds) if isinstance(cloud, str) else f"use one of {', '.join(sorted(clouds))}"
         raise Rejected([Problem((*at, "cloud"), what, fix)])
+    RuntimeSpec.model_rebuild()  # once; else pydantic builds it again inside the model of each cloud's cluster
     return parse(clouds[cloud].cluster, at, raw)
 
 

@@ -1,12 +1,11 @@
 """Rules by pattern for keys of node labels and taints that a stack file may not set; each cloud has its own. Pure."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, kw_only=True)
-class KeyRule:
+class KeyRule(NamedTuple):
     """What is said of the keys that fit one pattern; of several rules the first that fits counts."""
 
     pattern: str

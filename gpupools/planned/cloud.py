@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from gpupools.asked.access import ExecPlugin
@@ -78,8 +79,7 @@ class SoftwareOption(NamedTuple):
     source: str
 
 
-@dataclass(frozen=True)
-class Wish:
+class Wish(NamedTuple):
     """A pool on one cluster with its machine and software chosen: what a cloud's own rules look at."""
 
     name: str
@@ -191,32 +191,31 @@ def holds_nothing(type_token: str, properties: Mapping[str, Any]) -> Iterable[st
 
 GroupKind = tuple[str, str]
 """API group and kind of a Kubernetes object."""
+ReadGroups = Callable[[Mapping[str, Any], Mapping[str, "Cloud"]], Iterable["PoolFacts"]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class KubernetesObjects:
+class KubernetesObjects(NamedTuple):
     """What one cloud alone has among the Kubernetes objects that bring nodes."""
 
-    held: "HeldKinds" = field(default_factory=dict)
+    held: "HeldKinds" = MappingProxyType({})
     """Those that hold this cloud's own resources."""
-    pools: "Mapping[GroupKind, Callable[[Mapping[str, Any], Mapping[str, Cloud]], Iterable[PoolFacts]]]" = field(
-        default_factory=dict
+    pools: "Mapping[GroupKind, Callable[[Mapping[str, Any], Mapping[str, Cloud]], Iterable[PoolFacts]]]" = (
+        MappingProxyType({})
     )
     """Readers of those that are groups of nodes by themselves, such as eksctl's or ComputeClasses."""
-    machines: "Mapping[GroupKind, MachineKind]" = field(default_factory=dict)
+    machines: "Mapping[GroupKind, MachineKind]" = MappingProxyType({})
     """Cluster API's machines of this cloud."""
-    bootstraps: "Mapping[str, Bootstrap]" = field(default_factory=dict)
+    bootstraps: "Mapping[str, Bootstrap]" = MappingProxyType({})
     """Readers of Cluster API's bootstrap configurations, by kind, that only machines of this cloud take."""
     karpenter: "KarpenterProvider | None" = None
     """What Karpenter's provider calls its machines; None where Karpenter makes none."""
     machine_names: re.Pattern[str] | None = None
     """What machines of this cloud are called, those too that are not known here; for objects that name no cloud."""
-    node_labels: Mapping[str, str] = field(default_factory=dict)
+    node_labels: Mapping[str, str] = MappingProxyType({})
     """Labels that this cloud puts on nodes with accelerators, and whose they are: `nvidia`, or `other`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
+class Reading(NamedTuple):
     """Reads back what anybody declared on a cloud. None of it raises, whatever the input."""
 
     read_pools: "Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]]"
@@ -228,15 +227,15 @@ class Reading:
     """Say what a machine carries, by its name alone; for objects that name machines, such as Karpenter's."""
     overridden: "Callable[[str, Mapping[str, Any]], Iterable[Customisation]]"
     """Say which inputs of a resource, set by hand, run on the nodes, open them or decide whom they run as."""
+    types: tuple[str, ...]
+    """Every type token that is read, for people."""
     read_template: "Callable[[str, Mapping[str, Any]], PoolFacts | None]" = no_template
     """Read a resource that other resources take their machines from, pool or not; None for any other."""
     unread: Callable[[str, Mapping[str, Any]], str] = reads_all
     """Say why a resource of a type that is read is closed, e.g. a stack whose template is not at hand; or nothing."""
     held_types: Callable[[str, Mapping[str, Any]], Iterable[str]] = holds_nothing
     """Yield the types of what a resource holds and `read_pools` does not read, as `cloudformation:X` or `arm:X`."""
-    types: tuple[str, ...]
-    """Every type token that is read, for people."""
-    objects: KubernetesObjects = field(default_factory=KubernetesObjects)
+    objects: KubernetesObjects = KubernetesObjects()
     """Kubernetes objects of this cloud."""
 
 
@@ -244,8 +243,7 @@ Given = Mapping[str, "pulumi.Input[Any]"]
 """The keys of a cluster; values may be late."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Declaring:
+class Declaring(NamedTuple):
     """Declares the resources of a cloud with its SDK."""
 
     create_provider: "Callable[[str, Given, pulumi.ResourceOptions], pulumi.ProviderResource]"
@@ -257,8 +255,7 @@ class Declaring:
     """
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodePools:
+class NodePools(NamedTuple):
     """A cloud's own node pools, as what makes the nodes of a pool: what they take, and what an edit of them does."""
 
     settings: Mapping[str, Setting]

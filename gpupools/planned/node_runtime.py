@@ -1,7 +1,7 @@
 """What a cloud's folder must say about the GPU software of its nodes; data, one row per way of installing it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gpupools.planned.runtime_plan import KubernetesObject, Piece
@@ -47,8 +47,7 @@ https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu tag v0.4.1, values.yaml
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class NodeRuntime:
+class NodeRuntime(NamedTuple):
     """What the nodes of a pool bring, and what software installed in the cluster must be told about them."""
 
     brings: Mapping[Piece, str]
@@ -56,11 +55,11 @@ class NodeRuntime:
     why: str
     """One sentence."""
     source: str
-    plugin_values: Mapping[str, Any] = field(default_factory=dict)
+    plugin_values: Mapping[str, Any] = MappingProxyType({})
     """Value path to value that the device plugin's chart needs on these nodes."""
-    operator_values: Mapping[str, Any] = field(default_factory=dict)
+    operator_values: Mapping[str, Any] = MappingProxyType({})
     """Value path to value that the GPU Operator's chart needs on these nodes."""
-    dra_values: Mapping[str, Any] = field(default_factory=dict)
+    dra_values: Mapping[str, Any] = MappingProxyType({})
     """Value path to value that the DRA driver's chart needs on these nodes."""
     runtime_class_handler: str | None = None
     """containerd handler for which a RuntimeClass `nvidia` is worth having, because nobody else declares one."""

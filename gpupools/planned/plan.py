@@ -17,7 +17,6 @@ from gpupools.known.requirements import requirement
 from gpupools.known.reserved import KeyRule, refusal
 from gpupools.planned.cloud import Capability, Choices, Cloud, Owners, Verdict, Wish
 from gpupools.planned.dra import DRA_CHART, DRA_DRIVER, GPU_CLAIM, claim_name, claim_template, node_claim_template
-from gpupools.planned.edit_tables import EditEffect
 from gpupools.planned.fabric import (
     CHANNEL_CLAIM,
     COMPUTE_DOMAINS_LABEL,
@@ -531,7 +530,7 @@ def _not_adoptable(at: Path, spec: PoolSpec, cloud: Cloud) -> Iterable[Problem]:
         if found is None:
             what = f"{cloud.service} has no input {shown(path)} of a node pool"
             yield Problem((*at, "adopt", "keep", index), what, f"write its wire name; {nearest(path, inputs)}")
-        elif found.effect is EditEffect.IN_PLACE:
+        elif found.effect == "in-place":
             what = f"{path} changes without replacing nodes, so nothing needs to keep it"
             yield Problem((*at, "adopt", "keep", index), what, "leave it out, and write what it is to be")
 
@@ -615,7 +614,7 @@ def _models_with_mig(wish: Wish, cloud: Cloud) -> set[str]:
             continue
         for each in profiles(machine.gpu_model):
             spec = wish.spec.model_copy(update={"sharing": Mig(mode="mig", profile=each.name)})
-            found = refusals(replace(wish, instance=machine, spec=spec), cloud)
+            found = refusals(wish._replace(instance=machine, spec=spec), cloud)
             if not found:
                 able.add(machine.gpu_model)
             if not any("profile" in problem.path for problem in found):

@@ -1,6 +1,7 @@
 """The Kubernetes objects a plan declares beside its Helm releases, in wire form."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def plugin_configs(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | 
     if set(entries) <= {DEFAULT_CONFIG}:
         return None
     data = {name: plugin_config(pool.instance, pool.sharing).text() for name, pool in sorted(entries.items())}
-    metadata = {"name": _PLUGIN_CONFIGS, "namespace": space, "labels": dict(MANAGED_BY)}
+    metadata = {"name": _plugin_configs(), "namespace": space, "labels": dict(MANAGED_BY)}
     return KubernetesObject(
         name=f"config/{space}/device-plugin",
         manifest={
@@ -118,16 +119,18 @@ def plugin_configs(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | 
 # An entry's name says all that stands in it, and the config-manager beside each plugin reads entries anew when its
 # node names another one. So one more entry starts nothing anew, and the ConfigMap has another name only once this
 # release writes the same needs otherwise, which these stand for.
-_PLUGIN_CONFIGS = content_name(
-    "gpupools-device-plugin",
-    {
-        mode: PluginConfig(
-            flags=Flags(migStrategy="mixed"),
-            sharing=PluginSharing.model_validate({mode: {"resources": [{"name": GPU_RESOURCE, "replicas": 2}]}}),
-        ).text()
-        for mode in PluginSharing.model_fields
-    },
-)
+@cache
+def _plugin_configs() -> str:
+    return content_name(
+        "gpupools-device-plugin",
+        {
+            mode: PluginConfig(
+                flags=Flags(migStrategy="mixed"),
+                sharing=PluginSharing.model_validate({mode: {"resources": [{"name": GPU_RESOURCE, "replicas": 2}]}}),
+            ).text()
+            for mode in PluginSharing.model_fields
+        },
+    )
 
 
 def mig_layouts(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | None:

@@ -1,7 +1,7 @@
 """The clusters whose releases are rendered: every stack file of the repository, and more that are made here."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -191,4 +191,4 @@ def _changed(case: str, asked: Callable[[Planned], Mapping[str, Any]]) -> tuple[
         cluster = clusters[each.runtime.cluster]
         runtime = RuntimeSpec.model_validate({**cluster.runtime.model_dump(exclude_unset=True), **asked(each)})
         clusters[each.runtime.cluster] = cluster.model_copy(update={"runtime": runtime})
-    return _of(replace(stack, clusters=clusters), pools)
+    return _of(stack._replace(clusters=clusters), pools)

@@ -298,7 +298,9 @@ def without_text(file: str, text: str, instead: str = "") -> Callable[[Folder], 
     return take
 
 
-def required(kind: type) -> Sequence[str]:
+def required(kind: Any) -> Sequence[str]:
+    if issubclass(kind, tuple):
+        return [name for name in kind._fields if name not in kind._field_defaults]
     return [each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]
 
 

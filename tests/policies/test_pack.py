@@ -70,7 +70,7 @@ def test_what_only_the_policy_sdk_makes_becomes_plain_data() -> None:
 
 def _reading_by(read_pools: Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]], name: str = "aws") -> Cloud:
     aws = clouds()["aws"]
-    reading = dataclasses.replace(aws.reading(), read_pools=read_pools)
+    reading = aws.reading()._replace(read_pools=read_pools)
     return dataclasses.replace(aws, name=name, reading=lambda: reading)
 
 

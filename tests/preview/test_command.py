@@ -219,9 +219,9 @@ def test_a_resource_belongs_to_the_cluster_of_the_longest_name(dev: CheckedFile,
     provider = "pulumi_aws.Provider('b-c', region='eu-central-1')\n"
     (tmp_path / "__main__.py").write_text(f"import pulumi, pulumi_aws\n{boxes}{provider}")
     (cluster,) = [each for key, each in dev.plan.stack.clusters.items() if key == "train"]
-    stack = replace(dev.plan.stack, clusters=dict.fromkeys(("a", "b", "b-c"), cluster))
+    stack = dev.plan.stack._replace(clusters=dict.fromkeys(("a", "b", "b-c"), cluster))
     report = preview_file(
-        dev._replace(plan=replace(dev.plan, stack=stack)), tmp_path / "__main__.py", tmp_path / "none"
+        dev._replace(plan=dev.plan._replace(stack=stack)), tmp_path / "__main__.py", tmp_path / "none"
     )
 
     found = [each.name for each in report.preview.resources]

@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -82,7 +81,7 @@ def run(folder: Path) -> None:
         # Everything is decided before the first resource is declared, and once: what is encrypted is late to the plan.
         plan = plan_config(config.marked, clouds(), config.others, never_in_a_file(folder))
         if config.encrypted:
-            plan = replace(plan, stack=decrypted(parse_stack, config.values, clouds()))
+            plan = plan._replace(stack=decrypted(parse_stack, config.values, clouds()))
         state = _earlier_state()
         _check_whose(state or {})
         earlier = read_earlier(state or {})

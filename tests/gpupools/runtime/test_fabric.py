@@ -359,9 +359,7 @@ def test_where_nothing_can_be_installed_the_team_brings_these_too() -> None:
             if key not in ("kubeconfig", "runtime")
         }
     )
-    (made,) = plan_software(
-        stack.__class__(**{**stack.__dict__, "clusters": {"c": bare}}), plan_stack(stack, clouds()), clouds()
-    )
+    (made,) = plan_software(stack._replace(clusters={"c": bare}), plan_stack(stack, clouds()), clouds())
 
     assert made.owners[0].owners[Piece.RDMA_PLUGIN] == "yours"
 

@@ -104,7 +104,7 @@ def test_taking_a_piece_off_the_node_is_caught(combination: Combination, plan: P
     node = cloud.node_runtime(pool.software, pool.choices)
     unseen = []
     for piece in set(node.brings) & set(needed_pieces(pool)):
-        bare = replace(node, brings={key: owner for key, owner in node.brings.items() if key is not piece})
+        bare = node._replace(brings={key: owner for key, owner in node.brings.items() if key is not piece})
         found = claims(pool, bare, made.releases, made.objects, RuntimeSpec(), cloud)
         if not settle(pool, found, needed_pieces(pool), "r")[1]:
             unseen.append(piece)
@@ -164,7 +164,7 @@ def test_a_second_owner_of_any_piece_is_caught(combination: Combination, plan: P
     for piece, owner in made.owners[0].owners.items():
         node, releases = cloud.node_runtime(pool.software, pool.choices), made.releases
         if piece is Piece.DRA_DRIVER or owner == "chart gpu-operator":  # then the node brings it as well
-            node = replace(node, brings={**node.brings, piece: "another node image"})
+            node = node._replace(brings={**node.brings, piece: "another node image"})
             if piece is Piece.MIG_MANAGER:  # which cuts only where the pool itself does
                 bare = replace(bare, capability=bare.capability._replace(verdict=Verdict.NATIVE))
         else:  # then an operator comes along that no label keeps off; its validator brings the runtime class

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-import tomli_w
-
 from gpupools.asked.spec import SharingMode
 
 BOTTLEROCKET_MIG: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
@@ -90,6 +88,8 @@ def bottlerocket_settings(
         choices["bootstrap-commands"] = {"local-nvme": {**_COMMANDS, "essential": True, "mode": "always"}}
     if not choices:
         return ""
+    import tomli_w  # only for Bottlerocket with settings
+
     return tomli_w.dumps({"settings": choices}).replace(tomli_w.dumps(_COMMANDS), _COMMANDS_ON_ONE_LINE)
 
 

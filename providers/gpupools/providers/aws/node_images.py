@@ -1,14 +1,13 @@
 """The node images of EKS with NVIDIA's driver, and which one a pool gets. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
 from gpupools.planned.cloud import Wish
 
 
-@dataclass(frozen=True)
-class EksImage:
+class EksImage(NamedTuple):
     """A node image."""
 
     name: str
@@ -19,7 +18,7 @@ class EksImage:
     """
     families: Mapping[str, frozenset[str]]
     """Instance families whose GPUs the image drives, by CPU architecture; empty where the image is one's own."""
-    fips_ami_types: Mapping[str, str] = field(default_factory=dict)
+    fips_ami_types: Mapping[str, str] = MappingProxyType({})
     """AMI type of the FIPS 140 variant by CPU architecture."""
 
     def all_ami_types(self) -> frozenset[str]:

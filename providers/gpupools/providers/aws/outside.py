@@ -27,8 +27,9 @@ from gpupools.providers.aws.boot import RENAMED_BY_DEFAULT
 from gpupools.providers.aws.bottlerocket import parsed
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.node_images import AL2023, BOTTLEROCKET
-from gpupools.providers.aws.pool_settings import EFFECTS, LAUNCH_TEMPLATE, NODE_GROUP
+from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP
 from gpupools.providers.aws.read_back import TEMPLATES, accelerator
+from gpupools.providers.aws.reserved import EFFECTS
 from gpupools.providers.aws.user_data import read_user_data
 from gpupools.providers.aws.user_data_checks import decoded
 from gpupools.read.inputs import at

@@ -4,16 +4,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from gpupools.asked.overrides import Kept, Overridable
-from gpupools.base.taints import Effect
 from gpupools.planned.cloud import Setting
 from gpupools.planned.labels import OUR_LABELS
-
-EFFECTS: Mapping[str, Effect] = {
-    "NO_SCHEDULE": Effect.NO_SCHEDULE,
-    "PREFER_NO_SCHEDULE": Effect.PREFER_NO_SCHEDULE,
-    "NO_EXECUTE": Effect.NO_EXECUTE,
-}
-"""Kubernetes' effects by the spelling of the EKS API (https://docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html)."""
 
 _GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide"
 _NODE_GROUP_API = "https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html"

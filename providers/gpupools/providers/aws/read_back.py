@@ -33,7 +33,7 @@ from gpupools.providers.aws import bottlerocket, cloudformation
 from gpupools.providers.aws.by_hand import customised, group_customised, overridden
 from gpupools.providers.aws.kubernetes_objects import OBJECTS
 from gpupools.providers.aws.machines import INSTANCE_TYPES
-from gpupools.providers.aws.pool_settings import EFFECTS
+from gpupools.providers.aws.reserved import EFFECTS
 from gpupools.providers.aws.user_data import UserData, read_user_data
 from gpupools.providers.aws.user_data_checks import names_taints
 from gpupools.read import kubelet

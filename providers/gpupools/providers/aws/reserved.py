@@ -1,6 +1,16 @@
 """Keys of node labels and taints that EKS keeps for itself, or that keep its nodes from joining."""
 
+from collections.abc import Mapping
+
+from gpupools.base.taints import Effect
 from gpupools.known.reserved import CONDITION_TAINTS, OPERATOR_LABELS, KeyRule, kubelet_labels
+
+EFFECTS: Mapping[str, Effect] = {
+    "NO_SCHEDULE": Effect.NO_SCHEDULE,
+    "PREFER_NO_SCHEDULE": Effect.PREFER_NO_SCHEDULE,
+    "NO_EXECUTE": Effect.NO_EXECUTE,
+}
+"""Kubernetes' effects by the spelling of the EKS API (https://docs.aws.amazon.com/eks/latest/APIReference/API_Taint.html)."""
 
 _GPU_LABEL = (
     "https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/aws/aws_cloud_provider.go"

@@ -24,7 +24,8 @@ from gpupools.providers.adopted import adopting
 from gpupools.providers.aws.choices import EksChoices, Interface, Volume
 from gpupools.providers.aws.cluster import account_of
 from gpupools.providers.aws.edits import edits
-from gpupools.providers.aws.pool_settings import EFFECTS, GROUP, NODE_GROUP
+from gpupools.providers.aws.pool_settings import GROUP, NODE_GROUP
+from gpupools.providers.aws.reserved import EFFECTS
 from gpupools.providers.last_update import asked, asked_late, before_create, last_update, left_of, unmoved
 from gpupools.providers.set_by_hand import by_python_name, wire_inputs
 

@@ -1,7 +1,6 @@
 """What EKS nodes bring of the GPU software, by node image. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from gpupools.planned.cloud import Choices
@@ -79,4 +78,4 @@ def node_runtime(software: str, choices: Choices) -> NodeRuntime:
     elif choices.ami_type.startswith("AL2023_"):
         found = AL2023
     efa = any(interface.type is not None for interface in choices.interfaces)
-    return replace(found, charts=(_EFA,)) if efa else found
+    return found._replace(charts=(_EFA,)) if efa else found

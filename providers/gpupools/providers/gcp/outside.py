@@ -24,7 +24,7 @@ from gpupools.planned.plan import POOL_LABEL
 from gpupools.providers.gcp.conflicts import IMAGE_TYPES
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
-from gpupools.providers.gcp.read_back import EFFECTS
+from gpupools.providers.gcp.reserved import EFFECTS
 
 _TOKEN = "gcp:container/nodePool:NodePool"
 _LINK = r"https://.*/projects/([^/]+)/(?:locations|zones)/([^/]+)/clusters/([^/]+)/nodePools/([^/]+)"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from gpupools.base.taints import GPU_TAINT, Effect
+from gpupools.base.taints import GPU_TAINT
 from gpupools.planned.cloud import Reading
 from gpupools.planned.pool_facts import (
     NO_ACCELERATOR,
@@ -28,6 +28,7 @@ from gpupools.providers.gcp.cluster import ZONE, is_default_account
 from gpupools.providers.gcp.kubernetes_objects import OBJECTS
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
+from gpupools.providers.gcp.reserved import EFFECTS
 from gpupools.read.inputs import (
     Hardening,
     Machines,
@@ -48,13 +49,6 @@ from gpupools.read.inputs import (
 
 NODE_POOL = "gcp:container/nodePool:NodePool"
 CLUSTER = "gcp:container/cluster:Cluster"
-
-EFFECTS = {
-    Effect.NO_SCHEDULE: "NO_SCHEDULE",
-    Effect.PREFER_NO_SCHEDULE: "PREFER_NO_SCHEDULE",
-    Effect.NO_EXECUTE: "NO_EXECUTE",
-}
-"""Effects in the spelling of the GKE API, https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/NodeConfig."""
 
 _KUBERNETES_EFFECT = {theirs: ours for ours, theirs in EFFECTS.items()}
 

@@ -1,8 +1,16 @@
 """Keys of node labels and taints that GKE keeps for itself, or that keep its nodes from joining."""
 
+from gpupools.base.taints import Effect
 from gpupools.known.reserved import CONDITION_TAINTS, OPERATOR_LABELS, KeyRule
 from gpupools.providers.gcp.added_taints import ARM, QUEUED
 from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL
+
+EFFECTS = {
+    Effect.NO_SCHEDULE: "NO_SCHEDULE",
+    Effect.PREFER_NO_SCHEDULE: "PREFER_NO_SCHEDULE",
+    Effect.NO_EXECUTE: "NO_EXECUTE",
+}
+"""Effects in the spelling of the GKE API, https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/NodeConfig."""
 
 # Google documents no list of what GKE sets itself. Its API refuses what it "manages": the pull request quotes it,
 # of a key that Google's pages have people write by now. Labels for DRA drivers are people's own.

@@ -15,7 +15,7 @@ from gpupools.providers.gcp.choices import GkeChoices
 from gpupools.providers.gcp.conflicts import NAME_LIMIT
 from gpupools.providers.gcp.edits import edits, replacing
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE
-from gpupools.providers.gcp.read_back import EFFECTS
+from gpupools.providers.gcp.reserved import EFFECTS
 from gpupools.providers.set_by_hand import keyword_arguments, wire_inputs
 
 # Nodes read images, logs and drivers with it; what they may do is limited by the roles of their own service account.

@@ -1,7 +1,6 @@
 """What GKE nodes bring of the GPU software, by image and by who serves the pool. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from gpupools.planned.cloud import Choices
 from gpupools.planned.node_runtime import OPERATORS_DRIVER, DriverInstaller, DriverMount, NodeRuntime
@@ -134,5 +133,5 @@ def node_runtime(software: str, choices: Choices) -> NodeRuntime:
         found = COS_WITH_DRA if software == "dra-driver" else COS_WITH_PLUGIN
     if own is not None and own.gpu_driver_version != _NO_DRIVER:
         what = f"GKE's default driver and software {software}, which needs it off, would both own the driver"
-        return replace(found, refused=f"{what}; use software: cloud-managed, or gpuDriverVersion {_NO_DRIVER}")
+        return found._replace(refused=f"{what}; use software: cloud-managed, or gpuDriverVersion {_NO_DRIVER}")
     return found
