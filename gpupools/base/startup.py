@@ -21,6 +21,8 @@ def start_lightly() -> None:
     # It imports the way to look through them all the same, and with it the mail parser of the standard library.
     if "importlib.metadata" not in sys.modules:
         importlib.metadata = sys.modules["importlib.metadata"] = _Later("importlib.metadata", "entry_points")
+    # pydantic compares secrets of a type that nothing here has, and imports OpenSSL for it.
+    sys.modules.setdefault("secrets", _Later("secrets"))
 
 
 def end_lightly() -> None:

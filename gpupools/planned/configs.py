@@ -1,7 +1,6 @@
 """The configurations that device plugin and MIG manager read; `gpupools.planned.labels` chooses among them."""
 
 from collections.abc import Iterable, Mapping
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
 import yaml
@@ -151,4 +150,6 @@ def content_name(base: str, data: Mapping[str, str]) -> str:
 
 
 def _digest(text: str) -> str:
+    from hashlib import sha256  # slow to import, and most pools share no GPU
+
     return sha256(text.encode()).hexdigest()[:10]

@@ -49,6 +49,8 @@ def run(program: str, *arguments: str) -> str:
         "gpupools.policies",
         "gpupools.preview",
         "importlib.metadata._meta",
+        "hashlib",
+        "tempfile",
         "email",
         "difflib",
     ],
