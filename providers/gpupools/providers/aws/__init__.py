@@ -13,7 +13,7 @@ from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.conflicts import conflicts
 from gpupools.providers.aws.described import DESCRIBED
 from gpupools.providers.aws.machines import INSTANCE_TYPES
-from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PLACEMENT_GROUP, SETTINGS
+from gpupools.providers.aws.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.aws.registries import own_registry, registry_login
 from gpupools.providers.aws.reserved import LABELS, TAINTS
 from gpupools.providers.aws.runtime import node_runtime
@@ -100,7 +100,7 @@ CLOUD = Cloud(
     reserved_taints=TAINTS,
     node_pools=NodePools(
         settings=SETTINGS,
-        overridable={"NodeGroup": NODE_GROUP, "LaunchTemplate": LAUNCH_TEMPLATE, "PlacementGroup": PLACEMENT_GROUP},
+        overridable=OVERRIDABLE,
         edits=_edits,
         declaring=_declaring,
         outside=_outside,
