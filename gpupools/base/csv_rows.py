@@ -1,10 +1,16 @@
-"""Reads the tables that are kept as CSV files."""
+"""Read tables that are CSV files with a header line."""
 
 import csv
 from pathlib import Path
 
 
 def csv_rows(file: Path) -> list[dict[str, str]]:
-    """Return the rows of a table, each by its column names."""
+    """Return the rows of a CSV file in order, each as a map from column name to value."""
     with file.open(newline="", encoding="utf-8") as opened:
-        return list(csv.DictReader(opened))
+        names, *rows = csv.reader(opened)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def data_rows(name: str) -> list[dict[str, str]]:
+    """Return the rows of a table in `gpupools/data`."""
+    return csv_rows(Path(__file__).parents[1] / "data" / name)

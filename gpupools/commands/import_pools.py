@@ -51,11 +51,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device-plugin", metavar="NAME", help="who serves the pools, e.g. kube-system/nvidia-plugin")
     parser.add_argument("--gpu-operator", metavar="NAME", help="the GPU Operator that serves pools without a driver")
     parser.add_argument("--team", metavar="NAME", help="who may use pools whose containers share a GPU")
-    example = examples("gpupools import examples/import/node-pool.yaml --out Pulumi.moved.yaml")
-    parser.epilog = example
+    parser.epilog = examples("gpupools import examples/import/node-pool.yaml --out Pulumi.moved.yaml")
     parser.add_argument("--json", action="store_true", help="the pools, what stays and what changes as JSON")
     add_within(parser)
-    parser.set_defaults(run=lambda given: _run(given))
+    parser.set_defaults(run=_run)
 
 
 def _run(given: argparse.Namespace) -> int:
@@ -235,14 +234,11 @@ def _read(files: Iterable[Path], only: str | None, problems: list[Problem]) -> l
         if not found and len(others) == told:
             problems.append(Problem((str(path),), "holds no node pool of a cloud that is known here", _TAKEN))
         for cloud, outside, one in found:
-            try:
-                if only is not None and cloud.name != only:
-                    what = f"is a pool of {cloud.service}, not of {clouds()[only].service}"
-                    raise Rejected([Problem((one.name,), what, "leave the file out, or --cloud")])
-            except Rejected as rejected:
-                problems += [replace(each, path=(str(path), *each.path)) for each in rejected.problems]
-                continue
-            pools.append(_Pool(str(path), cloud, outside, one))
+            if only is None or cloud.name == only:
+                pools.append(_Pool(str(path), cloud, outside, one))
+            else:
+                what = f"is a pool of {cloud.service}, not of {clouds()[only].service}"
+                problems.append(Problem((str(path), one.name), what, "leave the file out, or --cloud"))
     pools = list(_with_what_they_refer_to(pools, others, problems))
     if not pools and len(problems) == before:
         problems.append(Problem((), "none of the files holds a node pool with GPUs", _TAKEN))
@@ -267,8 +263,7 @@ def _with_what_they_refer_to(
             own, keys = pool.outside.keys(found)
             managed = dict(keys.get("labels", {})).get(POOL_LABEL)
             if managed is not None:
-                what = f"is the pool {managed} of a stack of this tool already"
-                raise Rejected([Problem((found.name,), what, "leave it there; a pool has one stack")])
+                raise _managed(found, f"is the pool {managed} of a stack of this tool already")
             keys["adopt"] = {"name": found.name, **pool.outside.adopt(found)}
         except Rejected as rejected:
             problems += [replace(each, path=(pool.source, *each.path)) for each in rejected.problems]
@@ -283,8 +278,7 @@ def _found(path: Path, others: dict[str, Mapping[str, Any]]) -> Iterator[tuple[C
         path: The file.
         others: Takes what pools may refer to, by what it is found by.
     """
-    documents = "gpupools.policies.documents"
-    text = import_module(f"{documents}.text").read_text(path)
+    text = import_module("gpupools.policies.documents.text").read_text(path)
     data = text.values[0].data if text.values else None
     described = [each for each in (data if isinstance(data, list) else [data]) if isinstance(each, Mapping)]
     known = [(cloud, read()) for cloud in clouds().values() if (read := cloud.node_pools.outside) is not None]
@@ -299,23 +293,28 @@ def _found(path: Path, others: dict[str, Mapping[str, Any]]) -> Iterator[tuple[C
     if found or told or isinstance(data, list):
         yield from found
         return
-    forms = [import_module(f"{documents}.{each}") for each in ("terraform_state", "pulumi_state")]
+    forms = [import_module(f"gpupools.policies.documents.{each}") for each in ("terraform_state", "pulumi_state")]
     form = next((each for each in forms if each.recognises(data)), None)
-    if form is None:
-        return
-    document = form.read(text)
-    ours = {resource.address for resource in document.resources if resource.type.startswith("gpupools:")}
-    for resource in document.resources:
+    yield from _in_state(form.read(text).resources if form is not None else (), path, known, others)
+
+
+def _in_state(
+    resources: Sequence[Any], path: Path, known: Sequence[tuple[Cloud, Outside]], others: dict[str, Mapping[str, Any]]
+) -> Iterator[tuple[Cloud, Outside, Found]]:
+    ours = {resource.address for resource in resources if resource.type.startswith("gpupools:")}
+    for resource in resources:
         for cloud, outside in known:
             others |= outside.referred_in_state(resource.type, resource.inputs, resource.id)
             one = outside.declared(resource.type, resource.inputs, resource.id)
-            if one is None:
-                continue
-            if resource.parent in ours:
-                what = "is a pool of a stack of this tool already"
-                raise Rejected([Problem((one.name,), what, "leave it there; a pool has one stack")])
-            note = f"{resource.address} of {path} manages it too: take it out of that state before pulumi up"
-            yield cloud, outside, replace(one, notes=(*one.notes, note))
+            if one is not None and resource.parent in ours:
+                raise _managed(one, "is a pool of a stack of this tool already")
+            if one is not None:
+                note = f"{resource.address} of {path} manages it too: take it out of that state before pulumi up"
+                yield cloud, outside, replace(one, notes=(*one.notes, note))
+
+
+def _managed(found: Found, what: str) -> Rejected:
+    return Rejected([Problem((found.name,), what, "leave it there; a pool has one stack")])
 
 
 # --- the stack file ---

@@ -272,33 +272,16 @@ def _asked(given: Given, answers: _Answers) -> tuple[Cloud, Mapping[str, Any], s
 def _besides(given: Given, told: Sequence[Problem]) -> Iterator[Problem]:
     """Yield what else is wrong with the flags: what a stack file made of them is refused for."""
     flags = {str(problem.path[0]) for problem in told if problem.path}
-    sets = dict(pair.split("=", 1) for pair in given.keys if "=" in pair)
     near = [given.cloud] if given.cloud in clouds() else close_clouds(given.cloud, clouds())
     cloud = clouds()[near[0]] if len(near) == 1 else None
-    if cloud is not None:
-        known = cloud.cluster.model_fields.keys() - {"cloud"}
-        sets = {key: _value(cloud, key, value) for key, value in sets.items() if key in known}
-    cluster = {**dict(given.described), **sets, "cloud": given.cloud}
-    cluster |= {"name": given.cluster} if given.cluster is not None else {}
-    cluster |= {"kubeconfig": {"path": given.kubeconfig}} if given.kubeconfig is not None else {}
+    cluster = _cluster_of_flags(given, cloud)
     if cloud is not None and not given.describe:
-        for key, field in cloud.cluster.model_fields.items():
+        for key in _asked_keys(cloud):
             flag = _cluster_flag(key)
-            if key not in cluster and flag not in flags and (field.is_required() or key in cloud.described.asked):
+            if key not in cluster and flag not in flags:
                 flags.add(flag)
                 yield Problem((flag,), "is missing", f"give it ({_meaning(cloud, key)})")
-    pool = {
-        "gpu": given.gpu,
-        "instance_type": given.instance_type,
-        "gpus_per_node": given.gpus_per_node,
-        "nodes": {"max": given.max_nodes},
-        "zones": given.zones,
-        "capacity": {"mode": given.capacity, "name": given.capacity_name},
-        "software": given.software,
-        "sharing": {"mode": given.sharing, "replicas": given.replicas, "profile": given.profile},
-        "trust": {"team": given.team},
-    }
-    pools = {given.pool or "gpus": {"clusters": ["new"], **_given(pool)}}
+    pools = {given.pool or "gpus": {"clusters": ["new"], **_pool_of_flags(given)}}
     config = {"clusters": {"new": _given(cluster)}, "pools": pools}
     try:
         plan_config(config, clouds())
@@ -309,6 +292,42 @@ def _besides(given: Given, told: Sequence[Problem]) -> Iterator[Problem]:
             flag = str(flagged.path[0]) if flagged.path else ""
             if flag.startswith("--") and flag not in flags and not (unread and problem.path[0] == "clusters"):
                 yield flagged
+
+
+def _asked_keys(cloud: Cloud) -> list[str]:
+    """Return the keys of a cluster that have to be given."""
+    fields = cloud.cluster.model_fields.items()
+    return [key for key, field in fields if key != "cloud" and (field.is_required() or key in cloud.described.asked)]
+
+
+def _cluster_of_flags(given: Given, cloud: Cloud | None) -> dict[str, Any]:
+    """Return the keys of the cluster that flags and descriptions say, as far as the cloud knows them."""
+    sets: dict[str, Any] = dict(pair.split("=", 1) for pair in given.keys if "=" in pair)
+    if cloud is not None:
+        known = cloud.cluster.model_fields.keys() - {"cloud"}
+        sets = {key: _value(cloud, key, value) for key, value in sets.items() if key in known}
+    own = {"name": given.cluster} if given.cluster is not None else {}
+    return {**dict(given.described), **sets, "cloud": given.cloud, **own, **_kubeconfig(given)}
+
+
+def _kubeconfig(given: Given) -> dict[str, Any]:
+    return {"kubeconfig": {"path": given.kubeconfig}} if given.kubeconfig is not None else {}
+
+
+def _pool_of_flags(given: Given) -> dict[str, Any]:
+    return _given(
+        {
+            "gpu": given.gpu,
+            "instance_type": given.instance_type,
+            "gpus_per_node": given.gpus_per_node,
+            "nodes": {"max": given.max_nodes},
+            "zones": given.zones,
+            "capacity": {"mode": given.capacity, "name": given.capacity_name},
+            "software": given.software,
+            "sharing": {"mode": given.sharing, "replicas": given.replicas, "profile": given.profile},
+            "trust": {"team": given.team},
+        }
+    )
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -349,10 +368,28 @@ def _described(name: str) -> tuple[str, Mapping[str, Any]]:
 def _cluster(
     given: Given, cloud: Cloud, described: Sequence[Mapping[str, Any]], answers: _Answers
 ) -> Iterator[tuple[str, Any]]:
+    told = _told_keys(given, cloud, answers)
+    for key in cloud.described.which:
+        said = [keys[key] for keys in (*described, told) if key in keys]
+        if len({str(each).casefold() for each in said}) > 1:
+            what = f"{key} is {' and '.join(dict.fromkeys(map(shown, said)))}, so these are several clusters"
+            answers.problems.append(Problem(("--describe",), what, "describe one, and leave the flag out"))
+    known: dict[str, Any] = {key: value for keys in (*described, told) for key, value in keys.items()}
+    if given.kubeconfig is not None:
+        known = {key: value for key, value in known.items() if key not in ("endpoint", "certificate_authority")}
+    asked = _asked_keys(cloud)
+    for key in cloud.cluster.model_fields:
+        if key in asked and key not in known:
+            known[key] = _value(cloud, key, answers.text(_cluster_flag(key), None, _meaning(cloud, key)))
+        if key in known and key != "cloud":
+            yield key, known[key]
+
+
+def _told_keys(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
+    """Return the keys of the cluster that flags say; note what is wrong with `--set`."""
     fields = cloud.cluster.model_fields
     told: dict[str, Any] = {"name": given.cluster} if given.cluster is not None else {}
-    if given.kubeconfig is not None:
-        told["kubeconfig"] = {"path": given.kubeconfig}
+    told |= _kubeconfig(given)
     for pair in given.keys:
         key, equals, value = pair.partition("=")
         if not equals or key not in fields or key == "cloud":
@@ -363,22 +400,7 @@ def _cluster(
             answers.problems.append(Problem((f"--set {key}=…",), "is given twice", "leave one of them out"))
         else:
             told[key] = _value(cloud, key, value)
-    for key in cloud.described.which:
-        said = [keys[key] for keys in (*described, told) if key in keys]
-        if len({str(each).casefold() for each in said}) > 1:
-            what = f"{key} is {' and '.join(dict.fromkeys(map(shown, said)))}, so these are several clusters"
-            answers.problems.append(Problem(("--describe",), what, "describe one, and leave the flag out"))
-    known: dict[str, Any] = {key: value for keys in (*described, told) for key, value in keys.items()}
-    if given.kubeconfig is not None:
-        known = {key: value for key, value in known.items() if key not in ("endpoint", "certificate_authority")}
-    for key in fields:
-        if key == "cloud":
-            continue
-        if key not in known and (fields[key].is_required() or key in cloud.described.asked):
-            answer = answers.text(_cluster_flag(key), None, _meaning(cloud, key))
-            known[key] = _value(cloud, key, answer)
-        if key in known:
-            yield key, known[key]
+    return told
 
 
 def _wrong_keys(cluster: Mapping[str, Any]) -> Iterator[Problem]:

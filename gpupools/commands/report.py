@@ -62,102 +62,92 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print counts as JSON; without OUT nothing else is written")
     add_within(parser)
-    parser.set_defaults(
-        run=lambda given: write(
-            given.files,
-            given.output,
-            form=given.format,
-            since=given.since,
-            force=given.force,
-            judge=not given.no_policies,
-            policy_config=given.policy_config,
-            as_json=given.json,
-            within=given.within,
-        )
-    )
+    parser.set_defaults(run=_run)
 
 
-def write(
-    files: Sequence[Path],
-    output: Path | None,
-    *,
-    form: str = "html",
-    since: str | None = None,
-    force: bool = False,
-    judge: bool = True,
-    policy_config: Path | None = None,
-    as_json: bool = False,
-    within: Path | None = None,
-) -> int:
-    """Write the report and return the exit code.
+class _NotWritten(Exception):
+    """The call is wrong, or a file that it names is refused."""
 
-    Args:
-        files: The stack files.
-        output: Where to; None prints, which only a comment can be.
-        form: `html` or `markdown`.
-        since: The commit to compare with.
-        force: Whether a file of that name may be overwritten.
-        judge: Whether the policies are asked.
-        policy_config: Their configuration; None for every policy as it is by default.
-        as_json: Whether to answer as JSON.
-        within: The checkout that no link of a file may lead out of.
-    """
-    read = [each for each in (*files, policy_config) if each is not None]
-    problem = _wrong_call(read, output, form, force, as_json)
-    if problem is None and policy_config is not None and not judge:
-        problem = Problem(("--policy-config",), "is for the policies, which --no-policies leaves out", "leave one out")
-    if problem is None and policy_config is not None and not policy_config.exists():
-        problem = Problem(("--policy-config",), f"there is no file {policy_config}", "name one")
-    outside = [Located(path, None, each) for path, each in links_out([*files, output, policy_config], within)]
-    config: Mapping[str, Any] | None = None
-    if problem is None and not outside and policy_config is not None:
-        try:
-            config = import_module("gpupools.preview.command").read_policy_config(policy_config)
-        except Rejected as rejected:
-            outside = locate(policy_config, rejected)
-    if problem is not None or outside:
-        return _fail(problem, outside, as_json)
+    def __init__(self, problem: Problem | None, refused: Sequence[Located] = ()) -> None:
+        super().__init__()
+        self.problem, self.refused = problem, refused
+
+
+def _run(given: argparse.Namespace) -> int:
     try:
-        reports = [_report(file, since, judge, config) for file in files]
-        gone = _gone(files, since)
+        config = _policy_config(given)
+        reports = [_report(file, given.since, not given.no_policies, config) for file in given.files]
+        gone = _gone(given.files, given.since)
+        if given.output is not None or not given.json:
+            _put(_WRITERS[given.format](reports, gone), given.output, given.force)
     except NotInGit as error:
-        return _fail(Problem((), str(error)), (), as_json)
-    if output is not None or not as_json:
-        text = _WRITERS[form](reports, gone)
-        # The offline preview takes a while, in which a file of that name may have come.
-        if output is None:
-            tell_lines(text)
-        elif (problem := _taken(output, force)) is not None:
-            return _fail(problem, (), as_json)
-        else:
-            write_whole(output, text)
+        return _fail(Problem((), str(error)), (), given.json)
+    except _NotWritten as error:
+        return _fail(error.problem, error.refused, given.json)
     refused = any(report.is_refused for report in reports)
-    if as_json:
-        _answer(reports, gone, output, refused)
-    elif output is not None:
-        for report in reports:
-            for located in report.refused:
-                tell_located(located)
-            style = Style.BAD if report.is_refused else Style.WARNING if report.findings else Style.GOOD
-            tell_parts((f"{report.file}: ", None), (report.summary(), style))
-        for each in gone:
-            tell_parts((f"{each}: ", None), (f"gone since {since}; {STAYS}", Style.BAD))
-        tell(f"wrote {output}")
+    if given.json:
+        _answer(reports, gone, given.output, refused)
+    elif given.output is not None:
+        _tell(reports, gone, given)
     return 1 if refused else 0
 
 
-def _wrong_call(files: Sequence[Path], output: Path | None, form: str, force: bool, as_json: bool) -> Problem | None:
+def _policy_config(given: argparse.Namespace) -> Mapping[str, Any] | None:
+    """Return the configuration of the policies; None where the options name none.
+
+    Raises:
+        _NotWritten: The options are wrong, a link leads out of `--within`, or the configuration is refused.
+    """
+    config: Path | None = given.policy_config
+    problem = _wrong_call(given)
+    if problem is None and config is not None and given.no_policies:
+        problem = Problem(("--policy-config",), "is for the policies, which --no-policies leaves out", "leave one out")
+    if problem is None and config is not None and not config.exists():
+        problem = Problem(("--policy-config",), f"there is no file {config}", "name one")
+    outside = links_out([*given.files, given.output, config], given.within)
+    if problem is not None or outside:
+        raise _NotWritten(problem, [Located(path, None, each) for path, each in outside])
+    if config is None:
+        return None
+    try:
+        read: Mapping[str, Any] = import_module("gpupools.preview.command").read_policy_config(config)
+    except Rejected as rejected:
+        raise _NotWritten(None, locate(config, rejected)) from None
+    return read
+
+
+def _put(text: str, output: Path | None, force: bool) -> None:
+    """Print or write a report; the offline preview takes a while, in which a file of that name may have come."""
     if output is None:
-        return (
-            Problem(("-o",), "a page needs a file", "name one: -o plan.html")
-            if form == "html" and not as_json
-            else None
-        )
-    if any(output.exists() and file.exists() and output.samefile(file) for file in files):
+        tell_lines(text)
+    elif (problem := _taken(output, force)) is not None:
+        raise _NotWritten(problem)
+    else:
+        write_whole(output, text)
+
+
+def _tell(reports: Sequence[StackReport], gone: Sequence[str], given: argparse.Namespace) -> None:
+    for report in reports:
+        for located in report.refused:
+            tell_located(located)
+        style = Style.BAD if report.is_refused else Style.WARNING if report.findings else Style.GOOD
+        tell_parts((f"{report.file}: ", None), (report.summary(), style))
+    for each in gone:
+        tell_parts((f"{each}: ", None), (f"gone since {given.since}; {STAYS}", Style.BAD))
+    tell(f"wrote {given.output}")
+
+
+def _wrong_call(given: argparse.Namespace) -> Problem | None:
+    output: Path | None = given.output
+    if output is None:
+        needs_file = given.format == "html" and not given.json
+        return Problem(("-o",), "a page needs a file", "name one: -o plan.html") if needs_file else None
+    read = [each for each in (*given.files, given.policy_config) if each is not None]
+    if any(output.exists() and file.exists() and output.samefile(file) for file in read):
         return Problem(("-o",), f"{output} is a file that is read", "name another")
     if not output.parent.is_dir():
         return Problem(("-o",), f"there is no folder {output.parent}", "make it, or name another")
-    return _taken(output, force)
+    return _taken(output, given.force)
 
 
 def _taken(output: Path, force: bool) -> Problem | None:
@@ -189,11 +179,6 @@ _WRITERS: dict[str, Callable[[Sequence[StackReport], Sequence[str]], str]] = {"h
 
 
 def _report(file: Path, since: str | None, judge: bool, config: Mapping[str, Any] | None) -> StackReport:
-    """Find out all there is to say of one file.
-
-    Raises:
-        NotInGit: There is no such commit, or no checkout.
-    """
     try:
         checked = check_stack_file(file, clouds())
     except Rejected as rejected:

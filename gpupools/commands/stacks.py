@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -102,14 +102,7 @@ def _run(given: argparse.Namespace) -> int:
     except _Refused as error:
         return _fail("refused", [each.as_json() for each in error.problems], error.problems, given.json)
     placed = [each.placed for each in listed]
-    refused = [located for each in listed for located in each.refused]
-    refused += [Located(path, None, problem) for path, problem in same_stack(placed)]
-    refused += [*_adopted_twice(listed), *_declared_twice(listed)]
-    order: list[list[Placed]] = []
-    try:
-        order = waves(placed)
-    except Rejected as rejected:
-        refused += [Located(given.folder, None, each) for each in rejected.problems]
+    order, refused = _judged(listed, given.folder)
     shown = [each for each in listed if not given.changed or each.changed]
     order = [kept for wave in order if (kept := [each for each in wave if any(each is one.placed for one in shown)])]
     if given.json:
@@ -120,30 +113,49 @@ def _run(given: argparse.Namespace) -> int:
             "left_out": left_out,
         }
         answer("stacks", "refused" if refused else "accepted", [each.as_json() for each in refused], holds)
-        return 1 if refused else 0
-    for located in refused:
-        tell_located(located)
-    if refused:
-        return 1
-    if given.operator:
-        origin = Origin(given.repository, given.branch, given.organization)
-        try:
-            tell_lines(stack_objects([(each.placed, each.after(placed)) for each in shown], origin, given.folder))
-        except Rejected as rejected:
-            for problem in rejected.problems:
-                tell(f"gpupools stacks: {problem}", error=True)
-            return 1
-        return 0
-    for number, wave in enumerate(order, 1):
-        for each in wave:
-            one = next(found for found in shown if found.placed is each)
-            tell_lines("\n".join(_as_text(one, placed, number if len(order) > 1 else 0)))
+    elif refused:
+        for located in refused:
+            tell_located(located)
+    elif given.operator:
+        return _tell_objects(given, [(each.placed, each.after(placed)) for each in shown])
+    else:
+        for number, wave in enumerate(order, 1):
+            for one in (found for each in wave for found in shown if found.placed is each):
+                tell_lines("\n".join(_as_text(one, placed, number if len(order) > 1 else 0)))
+        _tell_rest(given, gone, left_out, bool(listed))
+    return 1 if refused else 0
+
+
+def _tell_rest(given: argparse.Namespace, gone: Iterable[str], left_out: Iterable[dict[str, str]], found: bool) -> None:
     for name in gone:
         tell(f"{name}: is gone since {given.since}; its pools stay until pulumi destroy")
     for out in left_out:
         tell(f"{out['file']}: left out, {out['why']}")
-    if not listed:
+    if not found:
         tell(f"no stack files of this tool are in {given.folder}")
+
+
+def _judged(listed: Sequence[_Listed], folder: Path) -> tuple[list[list[Placed]], list[Located]]:
+    """Return the waves in which the stacks are deployed, and everything that is refused."""
+    placed = [each.placed for each in listed]
+    refused = [located for each in listed for located in each.refused]
+    refused += [Located(path, None, problem) for path, problem in same_stack(placed)]
+    refused += [*_adopted_twice(listed), *_declared_twice(listed)]
+    try:
+        return waves(placed), refused
+    except Rejected as rejected:
+        return [], [*refused, *(Located(folder, None, each) for each in rejected.problems)]
+
+
+def _tell_objects(
+    given: argparse.Namespace, shown: Sequence[tuple[Placed, Sequence[tuple[str, Placed | None]]]]
+) -> int:
+    try:
+        tell_lines(stack_objects(shown, Origin(given.repository, given.branch, given.organization), given.folder))
+    except Rejected as rejected:
+        for problem in rejected.problems:
+            tell(f"gpupools stacks: {problem}", error=True)
+        return 1
     return 0
 
 

@@ -213,7 +213,7 @@ class PoolRecord:
         names = [each.name for each in fields(cls)]
         if not isinstance(raw, Mapping) or any(not isinstance(raw.get(name), known.get(name, str)) for name in names):
             return None
-        values = {str(name): _whole(value) for name, value in raw["values"].items()}
+        values = {str(name): whole_numbers(value) for name, value in raw["values"].items()}
         given = {name: raw[name] for name in names}
         return cls(**given | {"fields": tuple(map(str, raw["fields"])), "values": values})
 
@@ -234,10 +234,10 @@ def record(plan: PoolPlan, stack: Stack) -> PoolRecord:
     )
 
 
-def _whole(value: Any) -> Any:
+def whole_numbers(value: Any) -> Any:
     """Write a float without a fraction as an int: Pulumi hands every number back as a float."""
     if isinstance(value, list):
-        return [_whole(each) for each in value]
+        return [whole_numbers(each) for each in value]
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -8,20 +8,17 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from gpupools.asked.access import ACCESS_KEYS, KubeconfigSecret
 from gpupools.asked.spec import Cluster
-from gpupools.base.rows import read_rows
-from gpupools.edits.diff import FieldChange, PoolChange, leaves, strongest, with_stack
+from gpupools.base.csv_rows import data_rows
+from gpupools.edits.diff import FieldChange, PoolChange, leaves, strongest, whole_numbers, with_stack
 from gpupools.environment.stack import Stack, StackPlan
 from gpupools.planned.edit_tables import EditEffect
 from gpupools.planned.runtime_plan import KubernetesObject, Release, RuntimePlan
 from gpupools.runtime.changes import PodEffect, ReleaseChange, release_changes
 from gpupools.runtime.objects import SMOKE_NAMESPACE
-
-_DATA = Path(__file__).parents[1] / "data" / "software_edits.csv"
 
 ACCESS, IDENTITY = "access", "identity"
 """What every cluster has beside the steps of its plan: how its API is reached, and who acts for it."""
@@ -47,10 +44,8 @@ class SoftwareEdit(NamedTuple):
 @cache
 def software_edits() -> tuple[SoftwareEdit, ...]:
     """Return the rows in the file's order; the first that counts is taken."""
-    return tuple(
-        SoftwareEdit(row["of"], row["change"], row["field"], EditEffect(row["effect"]), row["pods"], row["source"])
-        for row in read_rows(_DATA)
-    )
+    rows = data_rows("software_edits.csv")
+    return tuple(SoftwareEdit(**{**row, "effect": EditEffect(row["effect"])}) for row in rows)  # type: ignore[arg-type]
 
 
 def software_edit(of: str, change: str, field: str = "") -> SoftwareEdit:
@@ -115,19 +110,13 @@ class SoftwareRecord:
             kinds = {"of": str, "called": str, "pools": list, "protected": bool, "values": Mapping}
             if not isinstance(step, Mapping) or any(not isinstance(step.get(key), kind) for key, kind in kinds.items()):
                 return None
-            values = {str(key): _whole(value) for key, value in step["values"].items()}
+            values = {str(key): whole_numbers(value) for key, value in step["values"].items()}
             pools = tuple(map(str, step["pools"]))
             steps[str(name)] = StepRecord(step["of"], step["called"], pools, step["protected"], values)
         production = raw.get("production")
         if not isinstance(raw.get("cluster"), str) or not isinstance(production, list):
             return None
         return cls(raw["cluster"], tuple(map(str, production)), steps)
-
-
-def _whole(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_whole(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def record_software(plan: RuntimePlan, stack: Stack) -> SoftwareRecord:

@@ -7,8 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
+from gpupools.base.csv_rows import csv_rows
 from gpupools.base.patterns import FirstOf
-from gpupools.base.rows import read_rows
 
 COLUMNS = (
     "instance_type",
@@ -86,7 +86,7 @@ class Catalogue(Mapping[str, InstanceType]):
 
     @cached_property
     def _rows(self) -> Mapping[str, InstanceType]:
-        rows = read_rows(self._folder / "instance_types.csv")
+        rows = csv_rows(self._folder / "instance_types.csv")
         return MappingProxyType({row["instance_type"]: _instance_type(row) for row in rows})
 
     @cached_property
@@ -96,7 +96,7 @@ class Catalogue(Mapping[str, InstanceType]):
 
     @cached_property
     def _others(self) -> tuple[tuple[str, ...], FirstOf]:
-        rows = read_rows(self._folder / "other_accelerators.csv")
+        rows = csv_rows(self._folder / "other_accelerators.csv")
         return tuple(f"{row['vendor']} {row['accelerator']}" for row in rows), FirstOf(row["pattern"] for row in rows)
 
     def __getitem__(self, name: str) -> InstanceType:

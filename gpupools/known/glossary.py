@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gpupools.base.rows import read_rows
+from gpupools.base.csv_rows import csv_rows
 
 _DATA = Path(__file__).parents[1] / "data"
 
@@ -38,10 +38,10 @@ NEEDS_HEADERS = ("need", "none", "time-slicing", "mps", "mig")
 @cache
 def words() -> tuple[Word, ...]:
     """Return the glossary in the file's order."""
-    return tuple(Word(**row) for row in read_rows(_DATA / "words.csv"))
+    return tuple(Word(**row) for row in csv_rows(_DATA / "words.csv"))
 
 
 @cache
 def sharing_needs() -> tuple[Need, ...]:
     """Return the decision table in the file's order."""
-    return tuple(Need(**row) for row in read_rows(_DATA / "sharing_needs.csv"))
+    return tuple(Need(**row) for row in csv_rows(_DATA / "sharing_needs.csv"))

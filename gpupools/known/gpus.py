@@ -12,8 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from gpupools.base.csv_rows import csv_rows
 from gpupools.base.errors import nearest
-from gpupools.base.rows import read_rows
 
 _FILE = Path(__file__).parents[1] / "data" / "gpu_models.csv"
 
@@ -53,7 +53,7 @@ class GpuModel(NamedTuple):
 @cache
 def gpu_models() -> Mapping[str, GpuModel]:
     """Give every known model by its canonical name, oldest architecture first; the file is read once."""
-    models = [_model(row) for row in read_rows(_FILE)]
+    models = [_model(row) for row in csv_rows(_FILE)]
     return MappingProxyType({model.name: model for model in models})
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from gpupools.base.rows import read_rows
+from gpupools.base.csv_rows import csv_rows
 from gpupools.known.gpus import gpu_models, match_gpu_model
 
 _FILE = Path(__file__).parents[1] / "data" / "mig_profiles.csv"
@@ -224,7 +224,7 @@ def geometry(gpu: str) -> Geometry:
 @cache
 def _profile_sets() -> Mapping[str, tuple[Profile, ...]]:
     sets: dict[str, list[Profile]] = {}
-    for row in read_rows(_FILE):
+    for row in csv_rows(_FILE):
         sets.setdefault(row["profile_set"], []).append(_profile(row))
     return MappingProxyType({name: tuple(rows) for name, rows in sets.items()})
 

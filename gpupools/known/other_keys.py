@@ -5,8 +5,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from gpupools.base.csv_rows import csv_rows
 from gpupools.base.errors import close
-from gpupools.base.rows import read_rows
 
 _DATA = Path(__file__).parents[1] / "data" / "other_keys.csv"
 
@@ -29,7 +29,7 @@ class OtherKey(NamedTuple):
 @cache
 def other_keys() -> tuple[OtherKey, ...]:
     """Return the rows in the file's order."""
-    return tuple(OtherKey(**row) for row in read_rows(_DATA))
+    return tuple(OtherKey(**row) for row in csv_rows(_DATA))
 
 
 def meant(key: object, known: Collection[str]) -> str | None:

@@ -4,7 +4,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gpupools.base.rows import read_rows
+from gpupools.base.csv_rows import csv_rows
 
 _DATA = Path(__file__).parents[1] / "data" / "requirements.csv"
 
@@ -33,7 +33,7 @@ class Requirement(NamedTuple):
 @cache
 def requirements() -> tuple[Requirement, ...]:
     """Return the rows in the file's order."""
-    return tuple(Requirement(**row) for row in read_rows(_DATA))
+    return tuple(Requirement(**row) for row in csv_rows(_DATA))
 
 
 def requirement(of: str, needs: str) -> Requirement:

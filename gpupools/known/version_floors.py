@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gpupools.base.rows import read_rows
+from gpupools.base.csv_rows import csv_rows
 
 _DATA = Path(__file__).parents[1] / "data" / "version_floors.csv"
 
@@ -36,7 +36,7 @@ class Floor(NamedTuple):
 def version_floors() -> Mapping[str, tuple[Floor, ...]]:
     """Return the rows by component, in the file's order."""
     found: dict[str, list[Floor]] = {}
-    for row in read_rows(_DATA):
+    for row in csv_rows(_DATA):
         found.setdefault(row["component"], []).append(Floor(**row))
     return MappingProxyType({component: tuple(rows) for component, rows in found.items()})
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from gpupools.base.rows import read_rows
+from gpupools.base.csv_rows import csv_rows
 
 
 class EditEffect(StrEnum):
@@ -77,10 +77,10 @@ def plan_edits(file: Path) -> tuple[PlanEdit, ...]:
             row["detail"],
             row["source"],
         )
-        for row in read_rows(file)
+        for row in csv_rows(file)
     )
 
 
 def input_edits(file: Path) -> Mapping[str, InputEdit]:
     """Read rows of inputs."""
-    return {row["input"]: InputEdit(EditEffect(row["effect"]), row["detail"]) for row in read_rows(file)}
+    return {row["input"]: InputEdit(EditEffect(row["effect"]), row["detail"]) for row in csv_rows(file)}

@@ -7,16 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpupools.asked.spec import has_control_daemon
-from gpupools.base.rows import read_rows
+from gpupools.base.csv_rows import data_rows
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.runtime_plan import Release, RuntimePlan
 from gpupools.runtime.charts import is_older, known_versions, value_paths, value_seen, versions_installed
-
-_DATA = Path(__file__).parents[1] / "data" / "release_edits.csv"
 
 
 class PodEffect(StrEnum):
@@ -55,7 +52,7 @@ class ReleaseEdit(NamedTuple):
 @cache
 def release_edits() -> tuple[ReleaseEdit, ...]:
     """Return the rows in the file's order; of several for one path the first that counts is taken."""
-    return tuple(ReleaseEdit(**{**row, "effect": PodEffect(row["effect"])}) for row in read_rows(_DATA))  # type: ignore[arg-type]
+    return tuple(ReleaseEdit(**{**row, "effect": PodEffect(row["effect"])}) for row in data_rows("release_edits.csv"))  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)

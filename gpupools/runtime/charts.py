@@ -3,23 +3,20 @@
 Helm takes a misspelt value without a word and installs the default, so every path is compared with the chart's own
 list before it is sent. Owns `data/charts.csv` (pins), `data/chart_values.csv` (paths of each values.yaml, with the
 kind of the default, and the default of switches and of what places pods), `data/chart_values_extra.csv` (paths that
-only a template or Chart.yaml mentions), `data/chart_installs.csv` (which software a version installs unasked), and of
-versions that are known beside the pinned ones `data/chart_versions.csv` and `data/chart_values_of_versions.csv` (where
-their values differ from the pinned version's).
+only a template or Chart.yaml mentions), `data/chart_workloads.csv` (what runs, and where its tolerations go),
+`data/chart_installs.csv` (which software a version installs unasked), and of versions that are known beside the pinned
+ones `data/chart_versions.csv` and `data/chart_values_of_versions.csv` (where their values differ).
 """
 
 import json
 from collections.abc import Iterator, Mapping
 from functools import cache
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from gpupools.base.csv_rows import data_rows
 from gpupools.base.errors import nearest, shown
-from gpupools.base.rows import read_rows
 from gpupools.known.version_floors import Floor, below_floor, numbers
-
-_DATA = Path(__file__).parents[1] / "data"
 
 
 class UnknownValue(ValueError):
@@ -67,63 +64,32 @@ class Operand(NamedTuple):
     """Value path of the switch that turns it on; empty when it always runs."""
 
 
-OPERANDS: tuple[Operand, ...] = (
-    # One list for all that the operator's controller runs: NVIDIA/gpu-operator controllers/object_controls.go,
-    # applyCommonDaemonsetConfig. The validator's own pods copy it (cmd/nvidia-validator/main.go).
-    *(
-        Operand("gpu-operator", name, "daemonsets.tolerations", runs)
-        for name, runs in (
-            ("driver", "driver.enabled"),
-            ("container toolkit", "toolkit.enabled"),
-            ("device plugin", "devicePlugin.enabled"),
-            ("MPS control daemon", "devicePlugin.enabled"),
-            ("GPU feature discovery", "gfd.enabled"),
-            ("DCGM exporter", "dcgmExporter.enabled"),
-            ("MIG manager", "migManager.enabled"),
-            ("validator", ""),
-        )
-    ),
-    # The operator's list does not reach the chart it brings along.
-    Operand("gpu-operator", "NFD worker", "node-feature-discovery.worker.tolerations", "nfd.enabled"),
-    Operand("nvidia-device-plugin", "device plugin", "tolerations"),
-    Operand("nvidia-device-plugin", "MPS control daemon", "tolerations"),
-    Operand("nvidia-device-plugin", "GPU feature discovery", "tolerations", "gfd.enabled"),
-    Operand("nvidia-device-plugin", "NFD worker", "nfd.worker.tolerations", "nfd.enabled"),
-    Operand("dcgm-exporter", "DCGM exporter", "tolerations"),
-    Operand("node-feature-discovery", "NFD worker", "worker.tolerations"),
-    Operand("aws-efa-k8s-device-plugin", "EFA device plugin", "tolerations"),
-    Operand("dra-driver-nvidia-gpu", "DRA kubelet plugin", "kubeletPlugin.tolerations", "resources.gpus.enabled"),
-    Operand(
-        "dra-driver-nvidia-gpu",
-        "compute domain plugin",
-        "kubeletPlugin.tolerations",
-        "resources.computeDomains.enabled",
-    ),
-)
-"""https://github.com/NVIDIA/gpu-operator, https://github.com/NVIDIA/k8s-device-plugin,
-https://github.com/NVIDIA/dcgm-exporter, https://github.com/kubernetes-sigs/node-feature-discovery,
-https://github.com/aws/eks-charts, https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu: templates at the tags of
-`data/charts.csv`."""
+def _operands(daemons: bool) -> tuple[Operand, ...]:
+    rows = data_rows("chart_workloads.csv")
+    return tuple(
+        Operand(row["chart"], row["name"], row["tolerations"], row["runs"])
+        for row in rows
+        if (row["daemon"] == "yes") is daemons
+    )
 
-CONTROLLERS: tuple[Operand, ...] = (
-    Operand("gpu-operator", "controller and hook jobs", "operator.tolerations"),
-    Operand("gpu-operator", "NFD master and its hook job", "node-feature-discovery.master.tolerations", "nfd.enabled"),
-    Operand("gpu-operator", "NFD garbage collector", "node-feature-discovery.gc.tolerations", "nfd.enabled"),
-    Operand("dra-driver-nvidia-gpu", "controller", "controller.tolerations", "resources.computeDomains.enabled"),
-)
-"""What of the charts is no daemon and runs on nodes without GPUs; from the same templates."""
+
+OPERANDS, CONTROLLERS = _operands(daemons=True), _operands(daemons=False)
+"""Daemons on GPU nodes, and what is no daemon and runs on nodes without GPUs."""
 
 
 @cache
 def charts() -> Mapping[str, Chart]:
     """Return the pinned charts by name."""
-    return MappingProxyType({row["chart"]: Chart(**row) for row in _rows("charts.csv")})
+    return MappingProxyType({row["chart"]: Chart(**row) for row in data_rows("charts.csv")})
 
 
 @cache
 def known_versions(chart: str) -> tuple[str, ...]:
     """Return the versions of a chart whose values and software are known, the pinned one first."""
-    return (charts()[chart].version, *(row["version"] for row in _rows("chart_versions.csv") if row["chart"] == chart))
+    return (
+        charts()[chart].version,
+        *(row["version"] for row in data_rows("chart_versions.csv") if row["chart"] == chart),
+    )
 
 
 def is_older(version: str, than: str) -> bool:
@@ -142,7 +108,7 @@ def accepted_values(chart: str, version: str = "") -> Mapping[str, str]:
         version: Left out, or one that is not known: the pinned one.
     """
     found = {path: kind for path, (kind, _) in _own_values(chart, version).items()}
-    for row in _rows("chart_values_extra.csv"):
+    for row in data_rows("chart_values_extra.csv"):
         if row["chart"] == chart and row["default"] in charts():  # a chart inside: its own values, below this path
             inside = accepted_values(row["default"], _brings(chart, version))
             found |= {f"{row['path']}.{path}": kind for path, kind in inside.items()}
@@ -155,7 +121,7 @@ def accepted_values(chart: str, version: str = "") -> Mapping[str, str]:
 def default_values(chart: str, version: str = "") -> Mapping[str, Any]:
     """Return a version's own values, nested, as far as the data has them: switches, and what places pods."""
     found = nested({path: json.loads(value) for path, (_, value) in _own_values(chart, version).items() if value})
-    for row in _rows("chart_values_extra.csv"):
+    for row in data_rows("chart_values_extra.csv"):
         if row["chart"] == chart and row["default"] in charts():  # what it says of a chart inside stands above that
             inside = default_values(row["default"], _brings(chart, version))
             found = merged(nested({row["path"]: inside}), found)
@@ -165,8 +131,10 @@ def default_values(chart: str, version: str = "") -> Mapping[str, Any]:
 @cache
 def _own_values(chart: str, version: str) -> Mapping[str, tuple[str, str]]:
     """Return kind and, of some, default by path: the pinned version's, with what another version has otherwise."""
-    found = {row["path"]: (row["default"], row["value"]) for row in _rows("chart_values.csv") if row["chart"] == chart}
-    for row in _rows("chart_values_of_versions.csv"):
+    found = {
+        row["path"]: (row["default"], row["value"]) for row in data_rows("chart_values.csv") if row["chart"] == chart
+    }
+    for row in data_rows("chart_values_of_versions.csv"):
         if (row["chart"], row["version"]) == (chart, version):
             found[row["path"]] = (row["default"], row["value"])
     return {path: each for path, each in found.items() if each[0]}
@@ -174,14 +142,14 @@ def _own_values(chart: str, version: str) -> Mapping[str, tuple[str, str]]:
 
 def _brings(chart: str, version: str) -> str:
     """Return the version of the chart inside; empty for that of the pinned one."""
-    rows = (row for row in _rows("chart_versions.csv") if (row["chart"], row["version"]) == (chart, version))
+    rows = (row for row in data_rows("chart_versions.csv") if (row["chart"], row["version"]) == (chart, version))
     return next((row["brings"] for row in rows), "")
 
 
 @cache
 def installed(chart: str, version: str) -> tuple[Installed, ...]:
     """Return what a version of a chart installs unless its values say otherwise; nothing of one that is not known."""
-    rows = (Installed(**row) for row in _rows("chart_installs.csv"))
+    rows = (Installed(**row) for row in data_rows("chart_installs.csv"))
     return tuple(row for row in rows if (row.chart, row.version) == (chart, version))
 
 
@@ -309,8 +277,3 @@ def _fits(kind: str, value: Any) -> bool:
     if kind == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, types[kind])
-
-
-@cache
-def _rows(name: str) -> list[dict[str, str]]:
-    return read_rows(_DATA / name)

@@ -7,17 +7,15 @@ pull secrets from) and `data/digests.csv` (digests that their publishers state).
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from pathlib import Path
+from shlex import quote
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpupools.asked.runtime_spec import RuntimeSpec
-from gpupools.base.rows import read_rows
+from gpupools.base.csv_rows import data_rows
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.runtime_plan import ContainerImage, KubernetesObject
 from gpupools.runtime.charts import at, charts, value_seen
-
-_DATA = Path(__file__).parents[1] / "data"
 
 
 class Slot(NamedTuple):
@@ -90,7 +88,7 @@ def pulls_of(spec: RuntimeSpec) -> Pulls:
 @cache
 def slots(chart: str) -> tuple[Slot, ...]:
     """Return the images of a chart, also those that do not run with our values."""
-    return tuple(Slot(**row) for row in _rows("chart_images.csv") if row["chart"] == chart)
+    return tuple(Slot(**row) for row in data_rows("chart_images.csv") if row["chart"] == chart)
 
 
 def digest_of(what: str) -> Digest | None:
@@ -107,8 +105,6 @@ def image_digest_command(image: str, clouds: Iterable[Cloud]) -> str:
         image: With its tag.
         clouds: Know which of their registries want a login before.
     """
-    from shlex import quote
-
     host = image.partition("/")[0]
     logins = [login for cloud in clouds if (login := cloud.registry_login(host))]
     return " && ".join([*logins, f"crane digest {quote(image)}"])
@@ -116,8 +112,6 @@ def image_digest_command(image: str, clouds: Iterable[Cloud]) -> str:
 
 def chart_digest_command(chart: str, version: str, repository: str) -> str:
     """Return the command for the digest of a chart: of an `oci://` one its manifest's, else that of its package."""
-    from shlex import quote
-
     if repository.startswith("oci://"):
         return f"crane digest {quote(repository.removeprefix('oci://') + ':' + version)}"
     file = quote(f"{chart}-{version}.tgz")
@@ -126,7 +120,7 @@ def chart_digest_command(chart: str, version: str, repository: str) -> str:
 
 @cache
 def _digests() -> Mapping[str, Digest]:
-    return MappingProxyType({row["what"]: Digest(row["digest"], row["source"]) for row in _rows("digests.csv")})
+    return MappingProxyType({row["what"]: Digest(row["digest"], row["source"]) for row in data_rows("digests.csv")})
 
 
 def placed(
@@ -152,7 +146,7 @@ def placed(
             set_[slot.repository] = pulls.moved(repository)
         if runs:
             named = f"{repository}/{slot.own_image}" if slot.own_image else repository
-            image = _with_tag(named, _tag(slot, version, values))
+            image = f"{named}:{_tag(slot, version, values)}"
             digest = pulls.digests.get(image)
             if digest is not None:
                 set_ |= _by_digest(slot, pulls.moved(repository), digest)
@@ -192,10 +186,6 @@ UNKNOWN_TAG = "?"
 """Stands for the tag that another version of a chart than the pinned one installs."""
 
 
-def _with_tag(repository: str, tag: str) -> str:
-    return f"{repository}:{tag}"
-
-
 def _by_digest(slot: Slot, repository: str, digest: str) -> dict[str, str]:
     """Return the values that name an image by digest: where a chart writes `name:tag`, `name@sha256` and the rest."""
     if slot.tag_form == "field":
@@ -204,8 +194,3 @@ def _by_digest(slot: Slot, repository: str, digest: str) -> dict[str, str]:
     if slot.image:
         return {slot.image: f"{slot.own_image}@{algorithm}", slot.tag: rest}
     return {slot.repository: f"{repository}@{algorithm}", slot.tag: rest}
-
-
-@cache
-def _rows(name: str) -> list[dict[str, str]]:
-    return read_rows(_DATA / name)

@@ -12,9 +12,7 @@ from gpupools.planned.node_resources import GPU_RESOURCE
 from gpupools.planned.plan import PoolPlan
 from gpupools.planned.tolerations import untolerated
 from gpupools.runtime import objects
-from gpupools.runtime.charts import (
-    at,
-)
+from gpupools.runtime.charts import at
 from gpupools.runtime.draft import Draft
 from gpupools.runtime.owners import labels_left, may_run, operands_of, wants
 from gpupools.runtime.releases import (
@@ -180,59 +178,79 @@ def _needed_beside(draft: Draft, measured: set[str]) -> Iterator[str]:
 
 def note(draft: Draft, measured: set[str]) -> None:
     """Note what a reader of the plan has to know or do beside it."""
-    existing = draft.spec.existing
-    for key in ("node_feature_discovery", "dcgm_exporter"):
-        software = getattr(existing, key)
-        if software is not None and (key == "dcgm_exporter" or uses_operator(draft)):
-            draft.notes.append(f"{software.name} is used; none of ours is installed beside it")
-    if uses_operator(draft) or existing.gpu_operator is not None:
-        theirs = {"device-plugin": existing.device_plugin, DRA_DRIVER: existing.dra_driver}
-        for software in (each for key, each in theirs.items() if each is not None and draft.served(key)):
-            what = f"{software.name} must not go by the label {GPU_PRESENT_LABEL}, as NVIDIA's charts do unasked"
-            draft.notes.append(f"{what}: a GPU Operator sets it to false on nodes that are not its own")
-    if existing.gpu_operator is not None and draft.served("gpu-operator"):
-        brought = sorted({piece.value for node in draft.nodes.values() for piece in operator_skips(node)})
-        if brought:
-            draft.notes.append(f"{existing.gpu_operator.name} must leave to the nodes: {', '.join(brought)}")
+    draft.notes += _about_existing(draft)
     for pool in draft.pools:
-        clients = pool.sharing.clients
-        if clients is not None and clients.facts.equal_parts and pool.sharing.mig is None:
-            gib, percent = client_limits(pool.instance, clients)
-            what = f"each {clients.facts.called} client gets at most {gib:g} GiB and {percent} % of a GPU"
-            draft.notes.append(f"pool {pool.name}: {what}")
-        if clients is not None and not clients.facts.seen_by_dcgm and pool.name in measured:
-            draft.notes.append(f"pool {pool.name}: DCGM cannot tell containers apart that take turns on a GPU")
-        draft.notes += _unknown_to_the_autoscaler(pool)
-        if gpu_models()[pool.instance.gpu_model].nvlink_over_nodes and not pool.compute_domains:
-            what = "NVLink ends at the node for its pods, though the machines share one over the rack"
-            draft.notes.append(f"pool {pool.name}: {what}; network.compute_domains: true lets them use it")
-        if pool.compute_domains and not pool.min_nodes and not draft.cloud.models_claims:
-            # GKE's autoscaler models them: k8s.io/gke-autoscaling, cluster-autoscaler/pkg/cloudprovider/gke/
-            # dynamicresources, computeDomainResourceSlicesForNode.
-            what = "while it is empty, a pod in an NVLink domain (node_pod) starts no node: its claim waits for a"
-            what += " ResourceSlice, which only a running node publishes"
-            cure = "start the first one with a pod that asks for a GPU alone, or keep nodes.min at 1"
-            draft.notes.append(f"pool {pool.name}: {what}; {cure}")
-        fabric = pool.choices.fabric
-        if fabric is not None and not fabric.share(pool.units):
-            why = f"a node has {fabric.devices} RDMA interface(s) for {pool.units} GPUs"
-            why = "pods of one node cannot share RDMA interfaces out" if fabric.whole_nodes else why
-            what = "so the pod of one GPU asks for none and goes over TCP; node_pod, a whole node's, asks for all"
-            draft.notes.append(f"pool {pool.name}: {why}, {what}")
-        if fabric is not None and fabric.beside:
-            draft.notes.append(f"pool {pool.name}: its RDMA interfaces need {fabric.beside}")
-        trusted = pool.trust is not None and pool.trust.waiver is None
-        if trusted and not draft.spec.trust_policy:
-            key = f"{draft.runtime}.trust_policy"
-            draft.notes.append(f"pool {pool.name}: its taint keeps others away; {key}: true makes it a rule")
-        if pool.trust is not None and pool.trust.waiver is not None:
-            draft.notes.append(f"pool {pool.name}: shared by anyone, since {pool.trust.waiver}")
+        about = (
+            *_about_sharing(pool, measured),
+            *_unknown_to_the_autoscaler(pool),
+            *_about_nvlink(draft, pool),
+            *_about_rdma(pool),
+            *_about_trust(draft, pool),
+        )
+        draft.notes += [f"pool {pool.name}: {each}" for each in about]
     draft.notes += _needed_beside(draft, measured)
     draft.notes += _closed_network(draft)
     draft.warnings += _named_for_nothing(draft)
     if draft.spec.management == "external":
         for pool in draft.pools:
             draft.notes += _asked_of_others(pool)
+
+
+def _about_existing(draft: Draft) -> Iterator[str]:
+    existing = draft.spec.existing
+    for key in ("node_feature_discovery", "dcgm_exporter"):
+        software = getattr(existing, key)
+        if software is not None and (key == "dcgm_exporter" or uses_operator(draft)):
+            yield f"{software.name} is used; none of ours is installed beside it"
+    if uses_operator(draft) or existing.gpu_operator is not None:
+        theirs = {"device-plugin": existing.device_plugin, DRA_DRIVER: existing.dra_driver}
+        for software in (each for key, each in theirs.items() if each is not None and draft.served(key)):
+            what = f"{software.name} must not go by the label {GPU_PRESENT_LABEL}, as NVIDIA's charts do unasked"
+            yield f"{what}: a GPU Operator sets it to false on nodes that are not its own"
+    if existing.gpu_operator is not None and draft.served("gpu-operator"):
+        brought = sorted({piece.value for node in draft.nodes.values() for piece in operator_skips(node)})
+        if brought:
+            yield f"{existing.gpu_operator.name} must leave to the nodes: {', '.join(brought)}"
+
+
+def _about_sharing(pool: PoolPlan, measured: set[str]) -> Iterator[str]:
+    clients = pool.sharing.clients
+    if clients is not None and clients.facts.equal_parts and pool.sharing.mig is None:
+        gib, percent = client_limits(pool.instance, clients)
+        yield f"each {clients.facts.called} client gets at most {gib:g} GiB and {percent} % of a GPU"
+    if clients is not None and not clients.facts.seen_by_dcgm and pool.name in measured:
+        yield "DCGM cannot tell containers apart that take turns on a GPU"
+
+
+def _about_nvlink(draft: Draft, pool: PoolPlan) -> Iterator[str]:
+    if gpu_models()[pool.instance.gpu_model].nvlink_over_nodes and not pool.compute_domains:
+        what = "NVLink ends at the node for its pods, though the machines share one over the rack"
+        yield f"{what}; network.compute_domains: true lets them use it"
+    if pool.compute_domains and not pool.min_nodes and not draft.cloud.models_claims:
+        # GKE's autoscaler models them: k8s.io/gke-autoscaling, cluster-autoscaler/pkg/cloudprovider/gke/
+        # dynamicresources, computeDomainResourceSlicesForNode.
+        what = "while it is empty, a pod in an NVLink domain (node_pod) starts no node: its claim waits for a"
+        what += " ResourceSlice, which only a running node publishes"
+        yield f"{what}; start the first one with a pod that asks for a GPU alone, or keep nodes.min at 1"
+
+
+def _about_rdma(pool: PoolPlan) -> Iterator[str]:
+    fabric = pool.choices.fabric
+    if fabric is not None and not fabric.share(pool.units):
+        why = f"a node has {fabric.devices} RDMA interface(s) for {pool.units} GPUs"
+        why = "pods of one node cannot share RDMA interfaces out" if fabric.whole_nodes else why
+        yield f"{why}, so the pod of one GPU asks for none and goes over TCP; node_pod, a whole node's, asks for all"
+    if fabric is not None and fabric.beside:
+        yield f"its RDMA interfaces need {fabric.beside}"
+
+
+def _about_trust(draft: Draft, pool: PoolPlan) -> Iterator[str]:
+    if pool.trust is None:
+        return
+    if pool.trust.waiver is not None:
+        yield f"shared by anyone, since {pool.trust.waiver}"
+    elif not draft.spec.trust_policy:
+        yield f"its taint keeps others away; {draft.runtime}.trust_policy: true makes it a rule"
 
 
 def _named_for_nothing(draft: Draft) -> Iterator[Problem]:
@@ -328,7 +346,7 @@ def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:
     if GPU_RESOURCE not in pool.node_resources and pool.min_nodes < pool.max_nodes:
         way = "keep a fixed number of nodes, or leave rename out" if _renamed(pool) else "keep a fixed number of nodes"
         what = f"the autoscaler waits on each node for {GPU_RESOURCE}, which none offers, and takes it for not ready"
-        yield f"pool {pool.name}: {what}; {way}"
+        yield f"{what}; {way}"
     if pool.min_nodes > 0:
         return
     named = [resource for resource in pool.node_resources if resource != GPU_RESOURCE]
@@ -336,10 +354,10 @@ def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:
     if named:
         other = "leave rename out" if _renamed(pool) else "give profile with strategy single"
         way = f"keep nodes.min at 1, or {other}"
-        yield f"pool {pool.name}: while it is empty, pods that ask for {named[0]} start no node; {way}"
+        yield f"while it is empty, pods that ask for {named[0]} start no node; {way}"
     elif offered > devices:
         counts = f"the autoscaler takes a node of an empty pool for {devices} {GPU_RESOURCE}, not {offered}"
-        yield f"pool {pool.name}: {counts}, and may start more nodes than needed; keep nodes.min at 1"
+        yield f"{counts}, and may start more nodes than needed; keep nodes.min at 1"
 
 
 def _renamed(pool: PoolPlan) -> bool:

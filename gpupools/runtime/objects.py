@@ -1,15 +1,13 @@
 """The Kubernetes objects a plan declares beside its Helm releases, in wire form."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import yaml
 
 from gpupools.asked.runtime_spec import Trust
 from gpupools.asked.spec import has_control_daemon
-from gpupools.base.rows import read_rows
+from gpupools.base.csv_rows import data_rows
 from gpupools.planned.configs import (
     DEFAULT_CONFIG,
     Flags,
@@ -34,8 +32,6 @@ SMOKE_NAMESPACE = "gpupools-smoke-test"
 
 SMOKE_IMAGE = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"
 """Adds two vectors on a GPU (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html)."""
-
-_METRICS = Path(__file__).parents[1] / "data" / "dcgm_metrics.csv"
 
 
 SECURITY_NOTE = "gpupools/security"
@@ -146,7 +142,7 @@ def mig_layouts(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | Non
 
 def metrics_csv() -> str:
     """Write the metrics the DCGM exporter offers, in its own format: field, type, help."""
-    return "".join(f"{row['field']}, {row['type']}, {row['help']}\n" for row in read_rows(_METRICS))
+    return "".join(f"{row['field']}, {row['type']}, {row['help']}\n" for row in data_rows("dcgm_metrics.csv"))
 
 
 def metrics_mark() -> str:

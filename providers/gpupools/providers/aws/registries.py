@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from gpupools.asked.spec import Cluster
-from gpupools.base.rows import read_rows
+from gpupools.base.csv_rows import csv_rows
 from gpupools.providers.aws.cluster import EksCluster
 
 _DATA = Path(__file__).parent / "registries.csv"
@@ -37,4 +37,4 @@ _ECR = r"\d{12}\.dkr\.ecr\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?"
 
 @cache
 def _registries() -> Mapping[str, str]:
-    return MappingProxyType({row["region"]: row["registry"] for row in read_rows(_DATA)})
+    return MappingProxyType({row["region"]: row["registry"] for row in csv_rows(_DATA)})
