@@ -27,6 +27,13 @@ class Overridable(NamedTuple):
     """The inputs, on any level, that are lists; the SDKs fail on a list anywhere else instead of saying so."""
 
 
+def value_at(inputs: Any, *path: str) -> Any:
+    """Return what nested maps have at a path; None where they have nothing."""
+    for key in path:
+        inputs = inputs.get(key) if isinstance(inputs, Mapping) else None
+    return inputs
+
+
 def apply_overrides(inputs: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Merge what was set by hand into what was decided.
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from gpupools.asked.overrides import override_problems, tellable
+from gpupools.asked.overrides import override_problems, tellable, value_at
 from gpupools.asked.spec import SHARED_MODES
 from gpupools.base.errors import Problem, Rejected
 from gpupools.base.output import answer, tell
@@ -481,9 +481,9 @@ def _kept(pool: _Pool, inputs: Mapping[str, Any]) -> Iterator[str]:
     for path, effect in pool.edits():
         if effect is EditEffect.IN_PLACE or path in _PLACE:
             continue
-        wanted = _at(inputs, path)
+        wanted = value_at(inputs, *path.split("."))
         # In the order in which they are, too: azure-native compares lists in order, and some are made of it.
-        if wanted is not None and wanted != _at(pool.found.inputs, path):
+        if wanted is not None and wanted != value_at(pool.found.inputs, *path.split(".")):
             yield pool.path(path)
 
 
@@ -507,7 +507,7 @@ def _overrides(pool: _Pool, inputs: Mapping[str, Any]) -> dict[str, Any]:
     for path, effect in pool.edits():
         if effect is not EditEffect.IN_PLACE:
             continue
-        wanted, has = _at(inputs, path), _at(pool.found.inputs, path)
+        wanted, has = value_at(inputs, *path.split(".")), value_at(pool.found.inputs, *path.split("."))
         if wanted is None:
             continue
         if tuple(path.split(".")) == resources[pool.outside.resource].labels:
@@ -534,9 +534,9 @@ def _tell_apart(pool: _Pool, inputs: Mapping[str, Any], kept: frozenset[str]) ->
     """Say what stays as it is, with its value, and what the adopting update changes."""
     kept = frozenset(each.removeprefix(pool.path("")) for each in kept)
     for path in sorted(kept):
-        pool.stays.append((pool.path(path), _at(pool.found.inputs, path)))
+        pool.stays.append((pool.path(path), value_at(pool.found.inputs, *path.split("."))))
     for path, old in sorted(_flat(pool.found.inputs)):
-        if _at(inputs, path) is None and not any(f"{path}.".startswith(f"{each}.") for each in kept):
+        if value_at(inputs, *path.split(".")) is None and not any(f"{path}.".startswith(f"{each}.") for each in kept):
             if path.partition(".")[0] in _PLANS:
                 continue  # told below, with the rest of it
             pool.stays.append((pool.path(path), old))
@@ -549,10 +549,12 @@ def _tell_apart(pool: _Pool, inputs: Mapping[str, Any], kept: frozenset[str]) ->
         for leaf, new, old in _differences(wanted, has, (path,)):
             pool.changes.append((pool.path(".".join(leaf)), old, new))
     for path, effect in pool.edits():
-        wanted = _at(inputs, path)
+        wanted = value_at(inputs, *path.split("."))
         if path.partition(".")[0] in _PLANS or wanted is None or effect is not EditEffect.IN_PLACE or path in _PLACE:
             continue
-        for leaf, new, old in _differences(wanted, _at(pool.found.inputs, path), tuple(path.split("."))):
+        for leaf, new, old in _differences(
+            wanted, value_at(pool.found.inputs, *path.split(".")), tuple(path.split("."))
+        ):
             if leaf not in _RUNNING:
                 pool.changes.append((pool.path(".".join(leaf)), old, new))
 
@@ -577,12 +579,6 @@ def _same(one: Any, other: Any) -> bool:
 
 def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
-
-
-def _at(inputs: Any, path: str) -> Any:
-    for key in path.split("."):
-        inputs = inputs.get(key) if isinstance(inputs, Mapping) else None
-    return inputs
 
 
 def _flat(inputs: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:

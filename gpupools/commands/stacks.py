@@ -104,7 +104,7 @@ def _run(given: argparse.Namespace) -> int:
     placed = [each.placed for each in listed]
     order, refused = _judged(listed, given.folder)
     shown = [each for each in listed if not given.changed or each.changed]
-    order = [kept for wave in order if (kept := [each for each in wave if any(each is one.placed for one in shown)])]
+    order = _only(order, shown)
     if given.json:
         holds = {
             "stacks": [_as_json(each, placed, given.folder) for each in shown],
@@ -119,11 +119,22 @@ def _run(given: argparse.Namespace) -> int:
     elif given.operator:
         return _tell_objects(given, [(each.placed, each.after(placed)) for each in shown])
     else:
-        for number, wave in enumerate(order, 1):
-            for one in (found for each in wave for found in shown if found.placed is each):
-                tell_lines("\n".join(_as_text(one, placed, number if len(order) > 1 else 0)))
+        _tell(shown, order, placed)
         _tell_rest(given, gone, left_out, bool(listed))
     return 1 if refused else 0
+
+
+def _only(order: Iterable[Sequence[Placed]], shown: Sequence[_Listed]) -> list[list[Placed]]:
+    """Return the waves without stacks that are not shown."""
+    kept = [[each for each in wave if any(each is one.placed for one in shown)] for wave in order]
+    return [wave for wave in kept if wave]
+
+
+def _tell(shown: Sequence[_Listed], order: Sequence[Sequence[Placed]], placed: Sequence[Placed]) -> None:
+    for number, wave in enumerate(order, 1):
+        for each in wave:
+            one = next(found for found in shown if found.placed is each)
+            tell_lines("\n".join(_as_text(one, placed, number if len(order) > 1 else 0)))
 
 
 def _tell_rest(given: argparse.Namespace, gone: Iterable[str], left_out: Iterable[dict[str, str]], found: bool) -> None:

@@ -44,11 +44,11 @@ def wire_inputs(args: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return maps by wire name in place of the SDK's classes; late values stay as they are."""
+    """Return maps by wire name in place of the SDK's classes, without null; late values stay as they are."""
     if is_input_type(type(value)):
         return {key: _plain(inner) for key, inner in wire_values(value).items()}
     if isinstance(value, Mapping):
-        return {key: _plain(inner) for key, inner in value.items()}
+        return {key: _plain(inner) for key, inner in value.items() if inner is not None}
     if isinstance(value, list | tuple):
         return [_plain(inner) for inner in value]
     return value

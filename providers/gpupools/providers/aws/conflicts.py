@@ -6,7 +6,7 @@ from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from gpupools.asked.overrides import override_problems
+from gpupools.asked.overrides import override_problems, value_at
 from gpupools.asked.pool_parts import CapacityBlock, Reservation, given_settings
 from gpupools.asked.spec import Late
 from gpupools.base.errors import Path, Problem, nearest, shown
@@ -86,7 +86,21 @@ _PRIVATE = (False, "false", "")
 
 def conflicts(wish: Wish) -> list[Problem]:
     """Refuse settings that EKS does not take, or not together, or not with the pool's machine."""
-    found = [*_only_in_blocks(wish), *_names(wish), *_pods(wish), *_adoption(wish), *_settings(wish)]
+    found = [
+        *_only_in_blocks(wish),
+        *_names(wish),
+        *_pods(wish),
+        *_adoption(wish),
+        *_image(wish),
+        *_capacity(wish),
+        *_zones(wish),
+        *_disk(wish),
+        *_network(wish),
+        *_upgrade(wish),
+        *_pinned_image(wish),
+        *_tags(wish),
+        *_set_by_hand(wish),
+    ]
     return found if found or refusals(wish) or wish.spec.adopt is not None else list(_too_much_to_boot(wish))
 
 
@@ -95,7 +109,7 @@ def _adoption(wish: Wish) -> Iterator[Problem]:
     spec, at = wish.spec, ("pools", wish.name)
     if spec.adopt is None:
         return
-    if not _GROUP_NAME.fullmatch(spec.adopt.name):
+    if not re.fullmatch(_GROUP_NAME, spec.adopt.name):
         what = f"got {shown(spec.adopt.name)}; a node group is named with 63 letters, digits, '-' and '_'"
         fix = "write the name that aws eks list-nodegroups shows"
         yield Problem((*at, "adopt", "name"), what, fix, _NODE_GROUP_API)
@@ -117,7 +131,7 @@ def _adoption(wish: Wish) -> Iterator[Problem]:
 
 
 # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html
-_GROUP_NAME = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,62}")
+_GROUP_NAME = r"[0-9A-Za-z][0-9A-Za-z_-]{0,62}"
 
 _OF_MACHINES = frozenset(
     {"capacity.reservation", "disk.type", "disk.encryption_key", "disk.local_nvme", "network.max_pods"}
@@ -182,21 +196,6 @@ def _one_effect_per_key(wish: Wish) -> Iterable[Problem]:
         if seen.setdefault(taint.key, taint) != taint:
             what = f"{taint} is a second taint of the key {taint.key}; cluster-autoscaler's tags have room for one"
             yield Problem(("pools", wish.name, "taints", index), what, "use another key", _AUTOSCALER_TAGS)
-
-
-def _settings(wish: Wish) -> list[Problem]:
-    """Refuse values that EKS or EC2 does not take, and settings that do not go together; each names both."""
-    return [
-        *_image(wish),
-        *_capacity(wish),
-        *_zones(wish),
-        *_disk(wish),
-        *_network(wish),
-        *_upgrade(wish),
-        *_pinned_image(wish),
-        *_tags(wish),
-        *_set_by_hand(wish),
-    ]
 
 
 def _image(wish: Wish) -> Iterator[Problem]:
@@ -302,7 +301,7 @@ def _capacity(wish: Wish) -> Iterator[Problem]:
 
 def _zones(wish: Wish) -> Iterator[Problem]:
     spec, at = wish.spec, ("pools", wish.name, "zones")
-    by_zone = _subnets_by_zone(wish)
+    by_zone = _cluster(wish).subnets_by_zone
     if spec.zones and by_zone is None:
         what = "a node group is in the zones of its subnets, and the cluster's subnet_ids do not name theirs"
         yield Problem(at, what, "give the cluster subnets_by_zone: {zone: [subnet-…]} instead", _NODE_GROUP_API)
@@ -315,13 +314,9 @@ def _zones(wish: Wish) -> Iterator[Problem]:
             yield Problem((*at, index), what, nearest(zone, by_zone), _NODE_GROUP_API)
 
 
-def _subnets_by_zone(wish: Wish) -> Mapping[str, object] | None:
-    return _cluster(wish).subnets_by_zone
-
-
 def _one_zone(wish: Wish, setting: Path, what: str, source: str) -> Iterator[Problem]:
     """Refuse a setting that needs one zone on a pool that has, or may have, several."""
-    by_zone = _subnets_by_zone(wish)
+    by_zone = _cluster(wish).subnets_by_zone
     if by_zone is not None:
         zones = list(dict.fromkeys(wish.spec.zones or by_zone))
         if len(zones) > 1:
@@ -396,8 +391,7 @@ def _network(wish: Wish) -> Iterator[Problem]:
 def _upgrade(wish: Wish) -> Iterator[Problem]:
     """Refuse more nodes away at once than there may be: EKS takes no maxUnavailable above maxSize."""
     at, most = ("pools", wish.name), wish.spec.nodes.max
-    by_hand = wish.spec.overrides.get("aws", {}).get("NodeGroup", {}).get("updateConfig")
-    given = by_hand.get("maxUnavailable") if isinstance(by_hand, Mapping) else None
+    given = value_at(wish.spec.overrides, "aws", "NodeGroup", "updateConfig", "maxUnavailable")
     key = "fixed" if wish.spec.nodes.fixed is not None else "max"
     fix = f"write {most} or less"
     if wish.spec.upgrade.max_unavailable > most:
@@ -411,7 +405,7 @@ def _upgrade(wish: Wish) -> Iterator[Problem]:
 
 def _pinned_image(wish: Wish) -> Iterator[Problem]:
     """Refuse an image release set by hand that is older than the pool's machine or settings need."""
-    given = wish.spec.overrides.get("aws", {}).get("NodeGroup", {}).get("releaseVersion")
+    given = value_at(wish.spec.overrides, "aws", "NodeGroup", "releaseVersion")
     where = ("pools", wish.name, "overrides", "aws", "NodeGroup", "releaseVersion")
     image, needed = image_of(wish), RELEASE_OF_FAMILY.get(family(wish.instance.name), 0)
     if image is AL2023:
@@ -520,26 +514,7 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
     template = overrides.get("LaunchTemplate", {})
     where: Path = (*at, "overrides", "aws", "LaunchTemplate")
     yield from _disks_by_hand(wish, where, template)
-    interfaces = template.get("networkInterfaces")
-    for index, interface in enumerate(interfaces if isinstance(interfaces, list) else []):
-        if isinstance(interface, Mapping) and "subnetId" in interface:
-            path = (*where, "networkInterfaces", index, "subnetId")
-            fix = "use zones, or the cluster's subnets"
-            yield Problem(path, FORBIDDEN, fix, _TEMPLATES)
-        if isinstance(interface, Mapping) and interface.get("associatePublicIpAddress") not in (None, *_PRIVATE):
-            path = (*where, "networkInterfaces", index, "associatePublicIpAddress")
-            what = "would give the nodes public addresses, and those of every pool are private"
-            fix = 'write "false"; nodes fetch images through a NAT gateway or VPC endpoints'
-            yield Problem(path, what, fix, _PUBLIC)
-    ours = spec.network.security_group_ids
-    if interfaces and not spec.network.rdma and (ours or "vpcSecurityGroupIds" in template):
-        key = "network.security_group_ids" if ours else "vpcSecurityGroupIds"
-        what = f"cannot stand beside {key}: EC2 takes security groups of the machine or of its interfaces, not of both"
-        fix = f"leave {key} out, and name the groups in each interface"
-        yield Problem((*where, "networkInterfaces"), what, fix, _TEMPLATES)
-    if spec.network.rdma and "vpcSecurityGroupIds" in template:
-        what = "cannot stand beside network.rdma, whose interfaces name their own security groups"
-        yield Problem((*where, "vpcSecurityGroupIds"), what, "use network.security_group_ids", _TEMPLATES)
+    yield from _interfaces_by_hand(wish, where, template)
     script = template.get("userData")
     if isinstance(script, Late):
         pass  # refused as every secret among overrides is
@@ -557,6 +532,28 @@ def _set_by_hand(wish: Wish) -> Iterator[Problem]:
             if given:
                 what = f"would take the place of what {key} writes there"
                 yield Problem((*where, "userData"), what, f"leave it or {key} out", _TEMPLATES)
+
+
+def _interfaces_by_hand(wish: Wish, where: Path, template: Mapping[str, object]) -> Iterator[Problem]:
+    """Refuse interfaces with subnets or public addresses, and security groups beside interfaces."""
+    network, interfaces = wish.spec.network, template.get("networkInterfaces")
+    for index, interface in enumerate(interfaces if isinstance(interfaces, list) else []):
+        at = (*where, "networkInterfaces", index)
+        if isinstance(interface, Mapping) and "subnetId" in interface:
+            yield Problem((*at, "subnetId"), FORBIDDEN, "use zones, or the cluster's subnets", _TEMPLATES)
+        if isinstance(interface, Mapping) and interface.get("associatePublicIpAddress") not in (None, *_PRIVATE):
+            what = "would give the nodes public addresses, and those of every pool are private"
+            fix = 'write "false"; nodes fetch images through a NAT gateway or VPC endpoints'
+            yield Problem((*at, "associatePublicIpAddress"), what, fix, _PUBLIC)
+    ours = network.security_group_ids
+    if interfaces and not network.rdma and (ours or "vpcSecurityGroupIds" in template):
+        key = "network.security_group_ids" if ours else "vpcSecurityGroupIds"
+        what = f"cannot stand beside {key}: EC2 takes security groups of the machine or of its interfaces, not of both"
+        fix = f"leave {key} out, and name the groups in each interface"
+        yield Problem((*where, "networkInterfaces"), what, fix, _TEMPLATES)
+    if network.rdma and "vpcSecurityGroupIds" in template:
+        what = "cannot stand beside network.rdma, whose interfaces name their own security groups"
+        yield Problem((*where, "vpcSecurityGroupIds"), what, "use network.security_group_ids", _TEMPLATES)
 
 
 def _disks_by_hand(wish: Wish, where: Path, template: Mapping[str, object]) -> Iterator[Problem]:

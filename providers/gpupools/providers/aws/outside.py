@@ -16,6 +16,7 @@ from gpupools.planned.outside import (
     Found,
     Outside,
     There,
+    map_of,
     maps_of,
     number_of,
     other_taints,
@@ -52,7 +53,7 @@ def _described(data: Mapping[str, Any]) -> Found | None:
     if not place:
         raise refuse(group["nodegroupName"], "has no nodegroupArn", "describe it with aws eks describe-nodegroup")
     renamed = {"subnetIds": group.get("subnets"), "nodeRoleArn": group.get("nodeRole")}
-    remote = _map(group.get("remoteAccess"))
+    remote = map_of(group.get("remoteAccess"))
     renamed["remoteAccess"] = {
         "ec2SshKey": remote.get("ec2SshKey"),
         "sourceSecurityGroupIds": remote.get("sourceSecurityGroups"),
@@ -67,7 +68,7 @@ def _found(region: str, cluster: str, name: str, given: Mapping[str, Any]) -> Fo
         for key, value in given.items()
         if key in NODE_GROUP.inputs and key not in _PLACE and value != _USUAL.get(key)
     }
-    update = dict(_map(inputs.get("updateConfig")))
+    update = dict(map_of(inputs.get("updateConfig")))
     inputs["updateConfig"] = {key: value for key, value in update.items() if value != 0}  # the other of the two ways
     where = {"cloud": "aws", "name": cluster, "region": region}
     return Found(name, where, without_nothing(inputs))
@@ -103,7 +104,7 @@ def _may_have_gpus(inputs: Mapping[str, Any]) -> bool:
 def _versions(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     versions = data.get("LaunchTemplateVersions")
     return {
-        _key(each.get("LaunchTemplateId"), each.get("VersionNumber")): _wire(_map(each.get("LaunchTemplateData")))
+        _key(each.get("LaunchTemplateId"), each.get("VersionNumber")): _wire(map_of(each.get("LaunchTemplateData")))
         for each in (versions if isinstance(versions, list) else [])
         if isinstance(each, Mapping)
     }
@@ -138,7 +139,7 @@ def _wire(value: Any) -> Any:
 
 
 def _joined(found: Found, templates: Mapping[str, Mapping[str, Any]]) -> Found | None:
-    template = _map(found.inputs.get("launchTemplate"))
+    template = map_of(found.inputs.get("launchTemplate"))
     if not template:
         return found
     said = templates.get(_key(template.get("id"), template.get("version")))
@@ -158,7 +159,7 @@ def _ask(template: Mapping[str, Any]) -> str:
 
 
 def _adopt(found: Found) -> dict[str, Any]:
-    template = _map(found.inputs.get("launchTemplate"))
+    template = map_of(found.inputs.get("launchTemplate"))
     if not template:
         return {}
     version = str(template.get("version") or "$Default")
@@ -175,7 +176,7 @@ def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
     inputs, template = found.inputs, found.beside or {}
     row = _machine(found)
     image = str(inputs.get("amiType"))
-    update = _map(inputs.get("updateConfig"))
+    update = map_of(inputs.get("updateConfig"))
     pool = {
         "instance_type": row.name,
         "nodes": _nodes(found),
@@ -188,18 +189,18 @@ def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
         },
         "network": {"rdma": _rdma(template, row)},
         "upgrade": {"max_unavailable": update.get("maxUnavailable")},
-        "auto_repair": False if _map(inputs.get("nodeRepairConfig")).get("enabled") is not True else None,
-        "labels": dict(_map(inputs.get("labels"))),
+        "auto_repair": False if map_of(inputs.get("nodeRepairConfig")).get("enabled") is not True else None,
+        "labels": dict(map_of(inputs.get("labels"))),
         "taints": other_taints([_taint(each) for each in maps_of(inputs.get("taints"), "taints")]),
-        "tags": dict(_map(inputs.get("tags"))),
+        "tags": dict(map_of(inputs.get("tags"))),
     }
     own = {"subnet_ids": _texts(inputs.get("subnetIds")), "node_role_arn": inputs.get("nodeRoleArn")}
     return own, without_nothing(pool)
 
 
 def _machine(found: Found) -> InstanceType:
-    template = _map(found.inputs.get("launchTemplate"))
-    names = _texts(found.inputs.get("instanceTypes")) or _texts(_map(found.beside).get("instanceType"))
+    template = map_of(found.inputs.get("launchTemplate"))
+    names = _texts(found.inputs.get("instanceTypes")) or _texts(map_of(found.beside).get("instanceType"))
     if not names and template and found.beside is None:
         what = "names no instance type itself, and its launch template is in none of the files"
         raise refuse(found.name, what, f"give what {_ask(template)} prints, too")
@@ -216,7 +217,7 @@ def _machine(found: Found) -> InstanceType:
 
 
 def _nodes(found: Found) -> dict[str, int]:
-    scaling = _map(found.inputs.get("scalingConfig"))
+    scaling = map_of(found.inputs.get("scalingConfig"))
     least, most = (number_of(scaling.get(key), key) for key in ("minSize", "maxSize"))
     # EC2 takes spot machines back, so no number of them is called fixed.
     fixed = least == most and found.inputs.get("capacityType") != "SPOT"
@@ -232,7 +233,7 @@ def _software(found: Found, image: str) -> str:
         what = f"has the AMI type {image}, which brings no driver, and nothing says who does"
         raise refuse(found.name, what, "leave it with what manages it")
     if "imageId" not in (found.beside or {}):
-        asked = _ask(_map(found.inputs.get("launchTemplate")))
+        asked = _ask(map_of(found.inputs.get("launchTemplate")))
         raise refuse(found.name, "has an image of its own, which no file names", f"give what {asked} prints, too")
     return "gpu-operator"
 
@@ -266,9 +267,11 @@ def _capacity(found: Found) -> dict[str, Any] | None:
         return {"mode": "spot"}
     if kind != "CAPACITY_BLOCK":
         return None
-    target = _map(_map((found.beside or {}).get("capacityReservationSpecification")).get("capacityReservationTarget"))
+    target = map_of(
+        map_of((found.beside or {}).get("capacityReservationSpecification")).get("capacityReservationTarget")
+    )
     if "capacityReservationId" not in target:
-        asked = _ask(_map(found.inputs.get("launchTemplate")))
+        asked = _ask(map_of(found.inputs.get("launchTemplate")))
         raise refuse(found.name, "comes out of a Capacity Block that no file names", f"give what {asked} prints, too")
     return {"mode": "capacity-block", "name": target["capacityReservationId"]}
 
@@ -283,10 +286,6 @@ def _rdma(template: Mapping[str, Any], row: InstanceType) -> bool | None:
 def _taint(given: Mapping[str, Any]) -> str:
     effect = EFFECTS.get(str(given.get("effect")), Effect.NO_SCHEDULE)
     return str(Taint(str(given.get("key")), str(given.get("value") or ""), effect))
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _texts(value: object) -> Sequence[str]:

@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 import pulumi
 import pulumi_aws as aws
 
-from gpupools.base.taints import Taint
 from gpupools.planned.cloud import Declaring
 from gpupools.planned.edit_tables import EditTables
 from gpupools.planned.node_resources import GPU_RESOURCE
@@ -386,18 +385,18 @@ def _block_device(volume: Volume) -> dict[str, Any]:
         "kmsKeyId": volume.kms_key,
         "deleteOnTermination": "true",
     }
-    return {"deviceName": volume.device, "ebs": {key: value for key, value in ebs.items() if value is not None}}
+    return {"deviceName": volume.device, "ebs": ebs}
 
 
 def _interface(interface: Interface, choices: EksChoices) -> dict[str, Any]:
-    declared: dict[str, Any] = {
+    return {
         "networkCardIndex": interface.card,
         "deviceIndex": interface.device,
+        "interfaceType": interface.type,
         "securityGroups": list(choices.security_group_ids),
         "associatePublicIpAddress": "false",
         "deleteOnTermination": "true",
     }
-    return declared | ({"interfaceType": interface.type} if interface.type is not None else {})
 
 
 def _scale_from_zero(plan: PoolPlan, choices: EksChoices) -> dict[str, str]:
@@ -411,13 +410,9 @@ def _scale_from_zero(plan: PoolPlan, choices: EksChoices) -> dict[str, str]:
     resources = {**{name: str(count) for name, count in offered.items()}, **choices.node_resources}
     return {
         **{f"{_TEMPLATE}/label/{key}": value for key, value in labels.items()},
-        **{f"{_TEMPLATE}/taint/{taint.key}": _taint_value(taint) for taint in plan.taints},
+        **{f"{_TEMPLATE}/taint/{taint.key}": f"{taint.value}:{taint.effect.value}" for taint in plan.taints},
         **{f"{_TEMPLATE}/resources/{resource}": count for resource, count in resources.items()},
     }
-
-
-def _taint_value(taint: Taint) -> str:
-    return f"{taint.value}:{taint.effect.value}"
 
 
 def _autoscaling_group(resources: Sequence[Any] | None) -> str:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 
-from gpupools.asked.overrides import override_problems
+from gpupools.asked.overrides import override_problems, value_at
 from gpupools.asked.pool_parts import Reservation, Spot, given_settings
 from gpupools.base.errors import Path, Problem, shown
 from gpupools.planned.cloud import Wish
@@ -41,11 +41,10 @@ _TAGS = f"{_AZURE}azure-resource-manager/management/tag-resources"
 _UBUNTU_ONLY = frozenset({"GB200", "GB300", "RTX-PRO-6000"})
 """GPUs for which AKS has a driver on Ubuntu only (`_IMAGES`)."""
 
-_NOT_RESERVABLE = re.compile(r"Standard_ND|Standard_NC\d+adi?s_H100")
+_NOT_RESERVABLE = r"Standard_ND|Standard_NC\d+adi?s_H100"
 """The ND series and NCads H100 v5 have no capacity reservations (`_RESERVABLE`)."""
-_RESERVATION_GROUP = re.compile(
-    r"/subscriptions/[^/\s]+/resourceGroups/[^/\s]+/providers/Microsoft\.Compute/capacityReservationGroups/[^/\s]+",
-    re.IGNORECASE,
+_RESERVATION_GROUP = (
+    r"(?i)/subscriptions/[^/\s]+/resourceGroups/[^/\s]+/providers/Microsoft\.Compute/capacityReservationGroups/[^/\s]+"
 )
 
 _SOFTWARE_TAGS = frozenset({"skipgpudriverinstall", "enablemanagedgpuexperience"})
@@ -63,7 +62,14 @@ def conflicts(wish: Wish) -> list[Problem]:
         *_taints(at, wish),
         *_adoption(at, wish),
         *_disk_size(at, wish),
-        *_settings(at, wish, placement_group=grouped),
+        *_capacity(at, wish),
+        *_zones(at, wish, grouped),
+        *_image(at, wish),
+        *_secure_boot(at, wish),
+        *_disk(at, wish),
+        *_network(at, wish),
+        *_upgrade(at, wish),
+        *_tags(at, wish),
         *_by_hand(at, wish),
     ]
 
@@ -83,9 +89,7 @@ def _by_hand(at: Path, wish: Wish) -> list[Problem]:
     """Check the inputs set by hand; name both owners where one makes AKS manage GPUs that other software owns."""
     given = wish.spec.overrides.get("azure", {})
     found = override_problems(at, given, "azure", OVERRIDABLE)
-    profile = given.get("AgentPool", {}).get("gpuProfile")
-    nvidia = profile.get("nvidia") if isinstance(profile, Mapping) else None
-    mode = nvidia.get("managementMode") if isinstance(nvidia, Mapping) else None
+    mode = value_at(given, "AgentPool", "gpuProfile", "nvidia", "managementMode")
     if wish.software == "cloud-managed" or mode != "Managed":
         return found
     where: Path = (*at, "overrides", "azure", "AgentPool", "gpuProfile")
@@ -152,24 +156,6 @@ def _largest_ephemeral_disk(wish: Wish) -> tuple[int, str]:
     return int(own) - guest_state, wish.instance.extra["ephemeral_source"]
 
 
-def _settings(at: Path, wish: Wish, *, placement_group: bool) -> Iterator[Problem]:
-    """Yield what AKS refuses about a pool's settings: values it does not know, and settings against each other.
-
-    Args:
-        at: Path of the pool.
-        wish: The pool.
-        placement_group: Whether the cluster names a proximity placement group.
-    """
-    yield from _capacity(at, wish)
-    yield from _zones(at, wish, placement_group)
-    yield from _image(at, wish)
-    yield from _secure_boot(at, wish)
-    yield from _disk(at, wish)
-    yield from _network(at, wish)
-    yield from _upgrade(at, wish)
-    yield from _tags(at, wish)
-
-
 def _capacity(at: Path, wish: Wish) -> Iterator[Problem]:
     capacity, size = wish.spec.capacity, wish.instance.name
     if isinstance(capacity, Spot):
@@ -187,14 +173,14 @@ def _capacity(at: Path, wish: Wish) -> Iterator[Problem]:
             what += f" does not go with nodes.fixed {wish.spec.nodes.fixed}"
             yield Problem((*at, "nodes", "fixed"), what, "give nodes min and max", SPOT_PAGE)
     if isinstance(capacity, Reservation):
-        if _RESERVATION_GROUP.fullmatch(capacity.name) is None:
+        if re.fullmatch(_RESERVATION_GROUP, capacity.name) is None:
             what = f"got {capacity.name!r}, which is no ARM id of a capacity reservation group"
             fix = (
                 "write /subscriptions/<id>/resourceGroups/<group>/providers/Microsoft.Compute/"
                 "capacityReservationGroups/<name>"
             )
             yield Problem((*at, "capacity", "name"), what, fix, _RESERVATIONS)
-        if _NOT_RESERVABLE.match(size):
+        if re.match(_NOT_RESERVABLE, size):
             what = f"Azure has no capacity reservations for the series of {size}"
             yield Problem((*at, "capacity", "mode"), what, "leave capacity out, or take another size", _RESERVABLE)
         if wish.spec.network.placement is not None:
@@ -305,7 +291,7 @@ def _upgrade(at: Path, wish: Wish) -> Iterator[Problem]:
 
 def _tags(at: Path, wish: Wish) -> Iterator[Problem]:
     yield from _tag_problems((*at, "tags"), wish.spec.tags, {})
-    by_hand = wish.spec.overrides.get("azure", {}).get("AgentPool", {}).get("tags")
+    by_hand = value_at(wish.spec.overrides, "azure", "AgentPool", "tags")
     if isinstance(by_hand, Mapping):
         given = {key: value for key, value in by_hand.items() if value is not None}
         yield from _tag_problems((*at, "overrides", "azure", "AgentPool", "tags"), given, wish.spec.tags)

@@ -12,6 +12,7 @@ from gpupools.planned.outside import (
     Found,
     Outside,
     There,
+    map_of,
     number_of,
     other_taints,
     refuse,
@@ -75,20 +76,20 @@ def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | 
 
 
 def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
-    inputs, profile = found.inputs, _map(found.inputs.get("gpuProfile"))
+    inputs, profile = found.inputs, map_of(found.inputs.get("gpuProfile"))
     if inputs.get("osType", "Linux") != "Linux":
         raise refuse(found.name, f"has nodes of {inputs['osType']}", "leave it with what manages it")
     if inputs["type"] != _SCALE_SET:
         what = f"is of type {inputs['type']}, which has sizes and numbers of its own"
         raise refuse(found.name, what, "leave it with what manages it")
-    if _map(profile.get("nvidia")).get("managementMode") == "Managed":
+    if map_of(profile.get("nvidia")).get("managementMode") == "Managed":
         what = "is an AKS-managed GPU pool, a resource of another type, which cannot be taken over yet"
         raise refuse(found.name, what, "leave it with what manages it")
     row = next((each for each in INSTANCE_TYPES.values() if each.name == inputs.get("vmSize")), None)
     if row is None:
         what = f"has the size {inputs.get('vmSize')}, which no GPU size of the catalogue is"
         raise refuse(found.name, what, "leave it with what manages it")
-    upgrade, security = _map(inputs.get("upgradeSettings")), _map(inputs.get("securityProfile"))
+    upgrade, security = map_of(inputs.get("upgradeSettings")), map_of(inputs.get("securityProfile"))
     taints = (f"{SPOT_KEY}=spot:NoSchedule",)
     pool = {
         "instance_type": row.name,
@@ -110,9 +111,9 @@ def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
             "max_unavailable": _number(upgrade.get("maxUnavailable")),
             "drain_timeout_min": upgrade.get("drainTimeoutInMinutes") or None,
         },
-        "labels": dict(_map(inputs.get("nodeLabels"))),
+        "labels": dict(map_of(inputs.get("nodeLabels"))),
         "taints": other_taints(texts_of(inputs.get("nodeTaints"), "nodeTaints"), taints),
-        "tags": dict(_map(inputs.get("tags"))),
+        "tags": dict(map_of(inputs.get("tags"))),
     }
     return {"subnet_id": inputs.get("vnetSubnetID")}, without_nothing(pool)
 
@@ -146,10 +147,6 @@ def _capacity(inputs: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"mode": "reservation", "name": group} if group else None
 
 
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _number(value: object) -> int | None:
     """Return a number that the API writes as text; None for a share, as in `33%`."""
     return int(str(value)) if str(value).isdigit() else None
@@ -180,7 +177,7 @@ def _there(data: Mapping[str, Any]) -> Iterator[There]:
         ),
         tags={},
         cluster=cluster,
-        pool=str(_map(flat.get("nodeLabels")).get(POOL_LABEL, "")),
+        pool=str(map_of(flat.get("nodeLabels")).get(POOL_LABEL, "")),
         delete=shlex.join(["az", "aks", "nodepool", "delete", "--name", name, *at]),
     )
 

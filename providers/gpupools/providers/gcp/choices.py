@@ -1,12 +1,11 @@
 """What a GKE node pool needs beyond the portable plan, and what GKE refuses beyond the matrix."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
-from gpupools.asked.pool_parts import FlexStart, Queued, Reservation, Spot, Upgrade
+from gpupools.asked.pool_parts import Capacity, FlexStart, Queued, Reservation, Spot, Upgrade
 from gpupools.asked.spec import Mig
 from gpupools.base.errors import Path, Problem
 from gpupools.known.catalogue import InstanceType
@@ -93,7 +92,7 @@ _BESIDE = {
 # https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpu-bandwidth-gpudirect-tcpx; the versions are those for
 # GKE 1.34 and later, which its network driver needs: GKE's release notes, known issue tcpx-cos125.
 
-BARE_METAL = re.compile(r"a4x-maxgpu-4g-metal")
+BARE_METAL = "a4x-maxgpu-4g-metal"
 _ASAPD = "Google's DaemonSet asapd-lite, which makes them and which the team installs; their claims wait otherwise"
 _ASAPD_PAGES = 4096
 _UNIFIED_CNI = {"cloud.google.com/gke-dpv2-unified-cni": "cni-migration"}
@@ -225,12 +224,9 @@ class GkeChoices(Choices):
 
 def decide(wish: Wish) -> GkeChoices:
     """Choose what the node pool of a wish needs; the wish is one that nothing refuses."""
-    instance, sharing, spec = wish.instance, wish.spec.sharing, wish.spec
-    native = wish.capability.verdict is Verdict.NATIVE
-    clients = sharing.clients if native else None
-    capacity, machine = spec.capacity, instance.extra["machine_type"]
+    instance, spec = wish.instance, wish.spec
+    capacity, fixed, machine = spec.capacity, spec.nodes.fixed, instance.extra["machine_type"]
     short_lived = isinstance(capacity, FlexStart | Queued)
-    fixed = spec.nodes.fixed
     # The autoscaler lifts no pool to its minimum, so that a pool has to start there; `_first_nodes` in conflicts.py.
     each_zone = spec.nodes.min // (len(zones_of(wish)) or 1) if spec.nodes.min else 0
     return GkeChoices(
@@ -249,15 +245,8 @@ def decide(wish: Wish) -> GkeChoices:
         fixed_nodes_per_zone=each_zone if fixed is not None else None,
         local_ssd_count=(instance.local_disk_gb or 0) // _local_ssd_gb(instance),
         local_ssd_for_pods=spec.disk.local_nvme != "none",
-        gpu_sharing_strategy=SHARING_STRATEGIES[clients.mode] if clients else None,
-        max_shared_clients_per_gpu=clients.replicas if clients else None,
-        gpu_partition_size=_uniform_profile(sharing.mig) if native and sharing.mig else None,
-        spot=isinstance(capacity, Spot),
-        flex_start=short_lived,
-        queued=isinstance(capacity, Queued),
-        max_run_s=capacity.max_run_s if isinstance(capacity, FlexStart | Queued) else None,
-        reservation=capacity.name if isinstance(capacity, Reservation) else None,
-        no_reservation=short_lived or isinstance(capacity, Spot),
+        **_shared(wish),
+        **_bought(capacity),
         zones=tuple(sorted(spec.zones)) or None,
         image_type=IMAGE_TYPES[spec.image.family or "cos"],
         boot_disk_key=spec.disk.encryption_key,
@@ -277,6 +266,44 @@ def decide(wish: Wish) -> GkeChoices:
         delete_min=spec.timeouts.delete_min or 60 + 30 * (spec.nodes.max // 100),
         overrides=spec.overrides.get("gcp", {}).get("NodePool", {}),
     )
+
+
+class _Shared(TypedDict, total=False):
+    gpu_sharing_strategy: str
+    max_shared_clients_per_gpu: int
+    gpu_partition_size: str
+
+
+def _shared(wish: Wish) -> _Shared:
+    """Return how the node pool itself shares or cuts its GPUs."""
+    sharing, found = wish.spec.sharing, _Shared()
+    if wish.capability.verdict is not Verdict.NATIVE:
+        return found
+    if sharing.clients is not None:
+        found["gpu_sharing_strategy"] = SHARING_STRATEGIES[sharing.clients.mode]
+        found["max_shared_clients_per_gpu"] = sharing.clients.replicas
+    if sharing.mig is not None:
+        found["gpu_partition_size"] = _uniform_profile(sharing.mig)
+    return found
+
+
+class _Bought(TypedDict, total=False):
+    spot: bool
+    flex_start: bool
+    queued: bool
+    max_run_s: int | None
+    reservation: str
+    no_reservation: bool
+
+
+def _bought(capacity: Capacity) -> _Bought:
+    """Return how Google sells the machines."""
+    if isinstance(capacity, FlexStart | Queued):
+        queued = isinstance(capacity, Queued)
+        return {"flex_start": True, "queued": queued, "max_run_s": capacity.max_run_s, "no_reservation": True}
+    if isinstance(capacity, Reservation):
+        return {"reservation": capacity.name}
+    return {"spot": True, "no_reservation": True} if isinstance(capacity, Spot) else {}
 
 
 def _adopted(wish: Wish) -> Adopted | None:
@@ -335,7 +362,7 @@ def _fabric(wish: Wish) -> Fabric:
 
 
 def _is_bare_metal(wish: Wish) -> bool:
-    return BARE_METAL.match(wish.instance.extra["machine_type"]) is not None
+    return wish.instance.extra["machine_type"].startswith(BARE_METAL)
 
 
 def _labels(wish: Wish) -> dict[str, str]:

@@ -3,8 +3,9 @@
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from gpupools.asked.overrides import override_problems
+from gpupools.asked.overrides import override_problems, value_at
 from gpupools.asked.pool_parts import FlexStart, Queued, Reservation
 from gpupools.base.errors import Path, Problem, shown
 from gpupools.planned.cloud import Wish
@@ -33,47 +34,47 @@ _POOL_SCHEMA = (
 IMAGE_TYPES = {"cos": "COS_CONTAINERD", "ubuntu": "UBUNTU_CONTAINERD"}
 """GKE's Linux images by the portable name."""
 
-# How capacity for a machine can be had, where not in every way; each row is a note of the page in `_MACHINES`.
-_SOLD_AS = (
-    (re.compile(r"a3-highgpu-[124]g"), ("spot", "flex-start", "queued")),
-    (re.compile(r"a3-ultragpu-|a4-"), ("reservation", "spot", "flex-start", "queued")),
-    (re.compile(r"a4x-"), ("reservation",)),
-    (re.compile(r"a3-edgegpu-"), ("on-demand", "reservation", "spot")),
-)
+# Machine types below begin with one of these names.
 
-# Boot disks by series, from the same page and https://docs.cloud.google.com/compute/docs/disks/persistent-disks.
-_BOOT_DISKS = (
-    (re.compile(r"a3-ultragpu-|a4-|a4x-|g4-"), ("hyperdisk-balanced",)),
-    (re.compile(r"a3-"), ("pd-balanced", "pd-ssd", "hyperdisk-balanced")),
-    (re.compile(r"g2-"), ("pd-balanced", "pd-ssd")),
-    (re.compile(r"a2-|n1-"), ("pd-balanced", "pd-ssd", "pd-standard")),
-)
+_SOLD_AS = {
+    ("a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"): ("spot", "flex-start", "queued"),
+    ("a3-ultragpu-", "a4-"): ("reservation", "spot", "flex-start", "queued"),
+    ("a4x-",): ("reservation",),
+    ("a3-edgegpu-",): ("on-demand", "reservation", "spot"),
+}
+"""How capacity for a machine can be had, where not in every way; each row is a note of the page in `_MACHINES`."""
+
+_BOOT_DISKS = {
+    ("a3-ultragpu-", "a4-", "a4x-", "g4-"): ("hyperdisk-balanced",),
+    ("a3-",): ("pd-balanced", "pd-ssd", "hyperdisk-balanced"),
+    ("g2-",): ("pd-balanced", "pd-ssd"),
+    ("a2-", "n1-"): ("pd-balanced", "pd-ssd", "pd-standard"),
+}
+"""From the same page and https://docs.cloud.google.com/compute/docs/disks/persistent-disks; the first row counts."""
 
 # Machines for which GKE makes the networks itself; A3 High and A3 Edge are not on the page. That GKE's network driver
 # hands out the four gVNICs of A3 High stands in the source of its autoscaler (k8s.io/gke-autoscaling,
 # cluster-autoscaler/pkg/cloudprovider/gke/dynamicresources/dranet_test.go) and in `_TOOLKIT`
 # (is_dranet_supported_machine).
+_NETWORKED = ("a3-megagpu-", "a3-ultragpu-", "a4-", "a4x-")
+_OWN_NETWORKS = "a3-highgpu-8g"
+_TCPX = f"{_HOW_TO}/gpu-bandwidth-gpudirect-tcpx"
+_NETWORK_NAME = r"(projects/[^/]+/(global/networks|regions/[^/]+/subnetworks)/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
+
 _RACK_GPUS = 72
 _NVLINK = "GoogleCloudPlatform/cluster-toolkit examples/gke-a4x/gke-a4x.yaml"
-_NETWORKED = re.compile(r"a3-megagpu-|a3-ultragpu-|a4-|a4x-")
-_OWN_NETWORKS = re.compile(r"a3-highgpu-8g")
-_TCPX = f"{_HOW_TO}/gpu-bandwidth-gpudirect-tcpx"
-_NETWORK_NAME = re.compile(
-    r"(projects/[^/]+/(global/networks|regions/[^/]+/subnetworks)/)?[a-z]([-a-z0-9]{0,61}[a-z0-9])?"
-)
 
 # Machines of the third generation and later have no VirtIO interface; G2 and older have both kinds.
 # https://docs.cloud.google.com/compute/docs/networking/using-gvnic, https://github.com/siderolabs/pkgs/issues/1295
-# (2026-11-22)
-_GVNIC_ALONE = re.compile(r"a3-|a4-|a4x-|g4-")
+_GVNIC_ALONE = ("a3-", "a4-", "a4x-", "g4-")
 
-_COMPACT_FLEX_START = re.compile(r"a3-ultragpu-|a4-")
+_COMPACT_FLEX_START = ("a3-ultragpu-", "a4-")
 
 _MOST_AT_A_TIME = 20
 _MOST_LABELS = 64
 _LABEL_LENGTH = 63
-_KMS_KEY = re.compile(r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+")
-_RESERVATION = re.compile(
+_KMS_KEY = r"projects/[^/]+/locations/[^/]+/keyRings/[^/]+/cryptoKeys/[^/]+"
+_RESERVATION = (
     r"(?:projects/[a-z0-9.:-]+/reservations/)?[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
     r"(?:/reservationBlocks/[-a-z0-9]+(?:/reservationSubBlocks/[-a-z0-9]+)?)?"
 )
@@ -119,13 +120,13 @@ def conflicts(wish: Wish) -> list[Problem]:
         *_upgrade(wish),
         *_tags(wish),
         *_adoption(wish),
-        *_by_hand(wish),
+        *_overridden(wish),
     ]
 
 
 NAME_LIMIT = 40
 """Characters of a node pool's name (`_API`)."""
-_NAME = re.compile(r"[a-z](?:[-a-z0-9]*[a-z0-9])?")
+_NAME = r"[a-z](?:[-a-z0-9]*[a-z0-9])?"
 _API = "https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools"
 
 
@@ -134,7 +135,7 @@ def _adoption(wish: Wish) -> Iterator[Problem]:
     adopt, cluster, at = wish.spec.adopt, gke_cluster(wish), ("pools", wish.name, "adopt", "name")
     if adopt is None:
         return
-    if not _NAME.fullmatch(adopt.name) or len(adopt.name) > NAME_LIMIT:
+    if not re.fullmatch(_NAME, adopt.name) or len(adopt.name) > NAME_LIMIT:
         what = f"got {shown(adopt.name)}; a node pool of GKE is named with {NAME_LIMIT} small letters, digits and '-'"
         yield Problem(at, what, "write the name that gcloud container node-pools list shows", _API)
     if not isinstance(cluster.name, str) or not isinstance(cluster.project, str):
@@ -142,7 +143,7 @@ def _adoption(wish: Wish) -> Iterator[Problem]:
         yield Problem(at, what, "write both in the cluster as text")
 
 
-def _by_hand(wish: Wish) -> list[Problem]:
+def _overridden(wish: Wish) -> list[Problem]:
     twice = [*_second_owners(wish), *_scopes(wish), *_surge_beside_blue_green(wish), *_identity(wish)]
     twice += _scaled_by_hand(wish)
     told = {problem.path for problem in twice}
@@ -152,14 +153,12 @@ def _by_hand(wish: Wish) -> list[Problem]:
 
 def _second_owners(wish: Wish) -> Iterator[Problem]:
     """Name both owners where an input set by hand switches GKE's own software on beside the pool's."""
-    config = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
-    if wish.software == "cloud-managed" or not isinstance(config, Mapping):
+    if wish.software == "cloud-managed":
         return
-    accelerators, labels = config.get("guestAccelerators"), config.get("labels")
-    where = ("overrides", "gcp", "NodePool", "nodeConfig")
+    accelerators, labels = (_by_hand(wish, "nodeConfig", key) for key in ("guestAccelerators", "labels"))
+    where = (*_OVERRIDES, "nodeConfig")
     for each in accelerators if isinstance(accelerators, list) else []:
-        driver = each.get("gpuDriverInstallationConfig") if isinstance(each, Mapping) else None
-        version = driver.get("gpuDriverVersion") if isinstance(driver, Mapping) else None
+        version = value_at(each, "gpuDriverInstallationConfig", "gpuDriverVersion")
         if version not in (None, "INSTALLATION_DISABLED"):
             what = f"GKE's driver ({shown(version)}) and software: {wish.software} would both own the driver"
             fix = "leave it out, or use software: cloud-managed"
@@ -175,19 +174,16 @@ _DRIVER_SCOPES = ("cloud-platform", "devstorage.read_only", "devstorage.read_wri
 
 def _scopes(wish: Wish) -> Iterator[Problem]:
     """Refuse scopes with which the node cannot fetch the driver, which lies in Cloud Storage."""
-    config = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
-    scopes = config.get("oauthScopes") if isinstance(config, Mapping) else None
+    scopes = _by_hand(wish, "nodeConfig", "oauthScopes")
     if isinstance(scopes, list) and not any(str(scope).endswith(_DRIVER_SCOPES) for scope in scopes):
         what = "lets no node read Cloud Storage, from where GKE's installer fetches the GPU driver"
         fix = "add https://www.googleapis.com/auth/devstorage.read_only, or leave it out"
-        yield Problem(
-            _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "oauthScopes"), what, fix, f"{_HOW_TO}/gpus"
-        )
+        yield Problem(_at(wish, *_OVERRIDES, "nodeConfig", "oauthScopes"), what, fix, f"{_HOW_TO}/gpus")
 
 
 def _surge_beside_blue_green(wish: Wish) -> Iterator[Problem]:
     """Refuse what the two ways to upgrade become together; GKE's API refuses a surge beside the second set of nodes."""
-    given = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("upgradeSettings")
+    given = _by_hand(wish, "upgradeSettings")
     if not isinstance(given, Mapping):
         return
     planned = wish.spec.upgrade.strategy == "blue-green"
@@ -197,25 +193,33 @@ def _surge_beside_blue_green(wish: Wish) -> Iterator[Problem]:
     if surge:
         what = f"GKE takes no {' and '.join(surge)} with the strategy BLUE_GREEN"
         fix = "write upgrade: {strategy: blue-green}, and by hand blueGreenSettings alone"
-        yield Problem(_at(wish, "overrides", "gcp", "NodePool", "upgradeSettings"), what, fix, _POOL_SCHEMA)
+        yield Problem(_at(wish, *_OVERRIDES, "upgradeSettings"), what, fix, _POOL_SCHEMA)
 
 
 def _identity(wish: Wish) -> Iterator[Problem]:
     """Refuse Google's default account, which can do far more than a node needs; another one is a line of the plan."""
-    config = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
+    config = _by_hand(wish, "nodeConfig")
     if isinstance(config, Mapping) and is_default_account(config.get("serviceAccount", "own")):
         what = "would run the nodes as Google's default account, which can do far more than a node needs"
         fix = "leave it out, or name an account with roles/container.defaultNodeServiceAccount"
-        at = _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "serviceAccount")
+        at = _at(wish, *_OVERRIDES, "nodeConfig", "serviceAccount")
         yield Problem(at, what, fix, f"{_HOW_TO}/hardening-your-cluster")
 
 
 def _scaled_by_hand(wish: Wish) -> Iterator[Problem]:
     fixed = wish.spec.nodes.fixed
-    if fixed is not None and wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("autoscaling") is not None:
+    if fixed is not None and _by_hand(wish, "autoscaling") is not None:
         what = f"would hand the number of nodes to an autoscaler, and nodes.fixed is {fixed}"
-        at = _at(wish, "overrides", "gcp", "NodePool", "autoscaling")
+        at = _at(wish, *_OVERRIDES, "autoscaling")
         yield Problem(at, what, "leave it out, or write nodes: {max: …}", _POOL_SCHEMA)
+
+
+_OVERRIDES = ("overrides", "gcp", "NodePool")
+
+
+def _by_hand(wish: Wish, *path: str) -> Any:
+    """Return what `overrides` sets at a path of the node pool; None where it sets nothing."""
+    return value_at(wish.spec.overrides, *_OVERRIDES[1:], *path)
 
 
 def _at(wish: Wish, *keys: str | int) -> Path:
@@ -228,7 +232,7 @@ def _machine(wish: Wish) -> str:
 
 def _not_sold_this_way(wish: Wish) -> Iterator[Problem]:
     machine, mode = _machine(wish), wish.spec.capacity.mode
-    ways = next((ways for pattern, ways in _SOLD_AS if pattern.match(machine)), None)
+    ways = next((ways for names, ways in _SOLD_AS.items() if machine.startswith(names)), None)
     if ways is None or mode in ways or mode == "capacity-block":
         return
     keys = "reservation, name: …" if ways[0] == "reservation" else ways[0]
@@ -242,7 +246,7 @@ def _capacity(wish: Wish) -> Iterator[Problem]:
     spec, capacity = wish.spec, wish.spec.capacity
     at = _at(wish, "capacity", "mode")
     if isinstance(capacity, Reservation):
-        if not _RESERVATION.fullmatch(capacity.name):
+        if not re.fullmatch(_RESERVATION, capacity.name):
             what = f"{shown(capacity.name)} names no reservation of Compute Engine"
             fix = "write its name, or projects/<project>/reservations/<name> for one shared by another project"
             yield Problem(_at(wish, "capacity", "name"), what, fix, _RESERVATIONS)
@@ -268,13 +272,12 @@ def _capacity(wish: Wish) -> Iterator[Problem]:
 
 def _reserved_by_hand(wish: Wish) -> Iterator[Problem]:
     """Refuse to take machines out of a reservation that are bought another way: Google has no such machines."""
-    mode, config = wish.spec.capacity.mode, wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
-    affinity = config.get("reservationAffinity") if isinstance(config, Mapping) else None
+    mode, affinity = wish.spec.capacity.mode, _by_hand(wish, "nodeConfig", "reservationAffinity")
     if affinity is None or mode == "on-demand":
         return
     kind = affinity.get("consumeReservationType", "NO_RESERVATION") if isinstance(affinity, Mapping) else affinity
     if mode == "reservation" or kind != "NO_RESERVATION":
-        at = _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "reservationAffinity")
+        at = _at(wish, *_OVERRIDES, "nodeConfig", "reservationAffinity")
         what = f"stands against capacity.mode {mode}, which decides whether a reservation is used"
         yield Problem(at, what, "leave one of them out", _RESERVATIONS)
 
@@ -340,7 +343,7 @@ def _image(wish: Wish) -> Iterator[Problem]:
     if wish.instance.is_fraction:
         what = f"a part of a GPU ({wish.instance.name}) needs the image cos"
         yield Problem(at, what, "use family: cos", f"{_HOW_TO}/gpus")
-    elif _GVNIC_ALONE.match(_machine(wish)):
+    elif _machine(wish).startswith(_GVNIC_ALONE):
         what = f"{_machine(wish)} (instance_type) has gVNIC interfaces alone, which GKE drives on cos alone"
         yield Problem(at, what, "use family: cos", f"{_HOW_TO}/using-gvnic")
 
@@ -351,7 +354,7 @@ def _disk(wish: Wish) -> Iterator[Problem]:
     if disk.type is not None and disk.type not in kinds:
         what = f"{machine} (instance_type) does not boot from {shown(disk.type)}"
         yield Problem(_at(wish, "disk", "type"), what, f"use {' or '.join(kinds)}", _MACHINES)
-    if disk.encryption_key is not None and not _KMS_KEY.fullmatch(disk.encryption_key):
+    if disk.encryption_key is not None and not re.fullmatch(_KMS_KEY, disk.encryption_key):
         what = f"{shown(disk.encryption_key)} is no key of Cloud KMS"
         fix = "write projects/<project>/locations/<location>/keyRings/<ring>/cryptoKeys/<key>"
         yield Problem(_at(wish, "disk", "encryption_key"), what, fix, _KEYS)
@@ -365,7 +368,7 @@ def _disk(wish: Wish) -> Iterator[Problem]:
 
 def boot_disk_types(machine: str) -> tuple[str, ...]:
     """Return the disk types a machine type can boot from, the usual one first."""
-    return next(kinds for pattern, kinds in _BOOT_DISKS if pattern.match(machine))
+    return next(kinds for names, kinds in _BOOT_DISKS.items() if machine.startswith(names))
 
 
 def _rdma(wish: Wish) -> Iterator[Problem]:
@@ -380,7 +383,7 @@ def _rdma(wish: Wish) -> Iterator[Problem]:
     if not wish.instance.rdma:
         able = "a3-highgpu-8g, a3-megagpu-8g, a3-ultragpu-8g, a4-highgpu-8g, a4x-highgpu-4g, a4x-maxgpu-4g-metal"
         yield Problem(at, f"{machine} (instance_type) has no GPUDirect interfaces", f"take one of {able}", _MACHINES)
-    elif not _NETWORKED.match(machine) and not _OWN_NETWORKS.match(machine):
+    elif not machine.startswith(_NETWORKED) and not machine.startswith(_OWN_NETWORKS):
         what = f"no page or source says that GKE's network driver hands out the interfaces of {machine} (instance_type)"
         fix = "take a3-highgpu-8g, whose four it hands out, or name networks of your own as"
         fix += " overrides.gcp.NodePool.networkConfig.additionalNodeNetworkConfigs and leave rdma out"
@@ -403,7 +406,7 @@ def _pods(wish: Wish) -> Iterator[Problem]:
 def _gpu_networks(wish: Wish) -> Iterator[Problem]:
     """Refuse networks that are not one for each GPUDirect interface, or that GKE makes itself."""
     at, machine, given = _at(wish, "network", "gpu_networks"), _machine(wish), wish.spec.network.gpu_networks
-    if not _OWN_NETWORKS.match(machine):
+    if not machine.startswith(_OWN_NETWORKS):
         if given:
             what = f"GKE makes the networks of {machine} (instance_type) itself"
             yield Problem(at, what, "leave it out", _NETWORKS)
@@ -417,15 +420,15 @@ def _gpu_networks(wish: Wish) -> Iterator[Problem]:
         yield Problem(at, what, "name them: gpu_networks: [{network: …, subnetwork: …}, …]", _TCPX)
     for index, each in enumerate(given):
         for key, name in (("network", each.network), ("subnetwork", each.subnetwork)):
-            if not _NETWORK_NAME.fullmatch(name):
+            if not re.fullmatch(_NETWORK_NAME, name):
                 what = f"{shown(name)} is no name of a {key}"
                 yield Problem((*at, index, key), what, "write its name, or projects/… in full", _TCPX)
         if any(each.network == other.network for other in given[:index]):
             what = f"{shown(each.network)} is given twice, and a machine has one interface in a network"
             yield Problem((*at, index, "network"), what, "name another one", _TCPX)
-    by_hand = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("networkConfig")
+    by_hand = _by_hand(wish, "networkConfig")
     if isinstance(by_hand, Mapping) and "additionalNodeNetworkConfigs" in by_hand:
-        where = _at(wish, "overrides", "gcp", "NodePool", "networkConfig", "additionalNodeNetworkConfigs")
+        where = _at(wish, *_OVERRIDES, "networkConfig", "additionalNodeNetworkConfigs")
         yield Problem(where, "network.gpu_networks name the same interfaces", "leave one of both out", _TCPX)
 
 
@@ -462,7 +465,7 @@ def _placement(wish: Wish) -> Iterator[Problem]:
     if isinstance(spec.capacity, Queued):
         what = "queued nodes (capacity.mode) cannot be placed compactly"
         yield Problem(at, what, "leave placement out", _TOOLKIT)
-    if isinstance(spec.capacity, FlexStart) and not _COMPACT_FLEX_START.match(_machine(wish)):
+    if isinstance(spec.capacity, FlexStart) and not _machine(wish).startswith(_COMPACT_FLEX_START):
         what = f"flex-start (capacity.mode) places {_machine(wish)} not compactly, only A3 Ultra and A4"
         yield Problem(at, what, "leave placement out", _TOOLKIT)
 
@@ -498,11 +501,10 @@ def _upgrade(wish: Wish) -> Iterator[Problem]:
 
 def _tags(wish: Wish) -> Iterator[Problem]:
     yield from _resource_labels(_at(wish, "tags"), wish.spec.tags, {})
-    config = wish.spec.overrides.get("gcp", {}).get("NodePool", {}).get("nodeConfig")
-    by_hand = config.get("resourceLabels") if isinstance(config, Mapping) else None
+    by_hand = _by_hand(wish, "nodeConfig", "resourceLabels")
     if isinstance(by_hand, Mapping):
         given = {key: value for key, value in by_hand.items() if value is not None}
-        at = _at(wish, "overrides", "gcp", "NodePool", "nodeConfig", "resourceLabels")
+        at = _at(wish, *_OVERRIDES, "nodeConfig", "resourceLabels")
         yield from _resource_labels(at, given, wish.spec.tags)
 
 

@@ -12,6 +12,7 @@ from gpupools.planned.outside import (
     Found,
     Outside,
     There,
+    map_of,
     maps_of,
     number_of,
     other_taints,
@@ -46,7 +47,7 @@ def _described(data: Mapping[str, Any]) -> Found | None:
     if not place or not isinstance(config, Mapping):
         return None
     project, location, cluster, name = place
-    scaling, constraint = _map(data.get("autoscaling")), _map(data.get("maxPodsConstraint"))
+    scaling, constraint = map_of(data.get("autoscaling")), map_of(data.get("maxPodsConstraint"))
     on = bool(scaling.get("enabled"))
     inputs = {
         **{key: data[key] for key in _ALIKE if key in data},
@@ -57,7 +58,7 @@ def _described(data: Mapping[str, Any]) -> Found | None:
         "nodeLocations": sorted(texts_of(data.get("locations"), "locations")),
         "nodeConfig": _node_config(config),
     }
-    upgrade = _map(data.get("upgradeSettings"))
+    upgrade = map_of(data.get("upgradeSettings"))
     if upgrade.get("strategy", "SURGE") == "SURGE":  # the API leaves zeros out
         inputs["upgradeSettings"] = {"maxSurge": 0, "maxUnavailable": 0, "strategy": "SURGE", **upgrade}
     notes: tuple[str, ...] = ()
@@ -85,17 +86,17 @@ def _node_config(config: Mapping[str, Any]) -> dict[str, Any]:
             "count": number_of(each.get("acceleratorCount"), "acceleratorCount"),
             "gpuSharingConfig": {
                 key: number_of(value, key) if key == "maxSharedClientsPerGpu" else value
-                for key, value in _map(each.get("gpuSharingConfig")).items()
+                for key, value in map_of(each.get("gpuSharingConfig")).items()
             },
         }
         for each in maps_of(config.get("accelerators"), "accelerators")
     ]
     found["guestAccelerators"] = [without_nothing(each) for each in gpus]
-    found["loggingVariant"] = _map(_map(config.get("loggingConfig")).get("variantConfig")).get("variant")
+    found["loggingVariant"] = map_of(map_of(config.get("loggingConfig")).get("variantConfig")).get("variant")
     if isinstance(config.get("shieldedInstanceConfig"), Mapping):
         unsaid = dict.fromkeys(("enableIntegrityMonitoring", "enableSecureBoot"), False)
         found["shieldedInstanceConfig"] = unsaid | dict(config["shieldedInstanceConfig"])
-    kubelet = dict(_map(config.get("kubeletConfig")))
+    kubelet = dict(map_of(config.get("kubeletConfig")))
     port = "insecureKubeletReadonlyPortEnabled"
     if isinstance(kubelet.get(port), bool):
         kubelet[port] = str(kubelet[port]).upper()  # text for Terraform and Pulumi
@@ -104,7 +105,7 @@ def _node_config(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | None:
-    if kind != _TOKEN or not _map(inputs.get("nodeConfig")).get("guestAccelerators"):
+    if kind != _TOKEN or not map_of(inputs.get("nodeConfig")).get("guestAccelerators"):
         return None  # pools without GPUs stay with what manages them
     found = text_of(identifier, _ID)
     names = ("project", "location", "cluster", "name")
@@ -118,16 +119,16 @@ def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | 
 
 def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
     inputs = found.inputs
-    config = _map(inputs.get("nodeConfig"))
+    config = map_of(inputs.get("nodeConfig"))
     accelerators = config.get("guestAccelerators") or []
     if len(accelerators) != 1:
         raise refuse(found.name, f"has {len(accelerators)} kinds of GPUs", "leave it with what manages it")
     gpu = accelerators[0]
     zones = list(inputs.get("nodeLocations") or [])
-    driver = _map(gpu.get("gpuDriverInstallationConfig")).get("gpuDriverVersion")
-    labels = dict(_map(config.get("labels")))
+    driver = map_of(gpu.get("gpuDriverInstallationConfig")).get("gpuDriverVersion")
+    labels = dict(map_of(config.get("labels")))
     apart = labels.pop(NO_DEVICE_PLUGIN_LABEL, None) == "true" or driver == "INSTALLATION_DISABLED"
-    upgrade, network = _map(inputs.get("upgradeSettings")), _map(inputs.get("networkConfig"))
+    upgrade, network = map_of(inputs.get("upgradeSettings")), map_of(inputs.get("networkConfig"))
     images = {value: key for key, value in IMAGE_TYPES.items()}
     pool = {
         "instance_type": _machine(found.name, config, gpu),
@@ -145,15 +146,15 @@ def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
         },
         "network": {
             "max_pods": inputs.get("maxPodsPerNode"),
-            "placement": "compact" if _map(inputs.get("placementPolicy")).get("type") == "COMPACT" else None,
+            "placement": "compact" if map_of(inputs.get("placementPolicy")).get("type") == "COMPACT" else None,
             "rdma": True if network.get("acceleratorNetworkProfile") == "auto" else None,
         },
-        "security": {"secure_boot": _map(config.get("shieldedInstanceConfig")).get("enableSecureBoot") or None},
+        "security": {"secure_boot": map_of(config.get("shieldedInstanceConfig")).get("enableSecureBoot") or None},
         "upgrade": _upgrade(upgrade),
-        "auto_repair": False if _map(inputs.get("management")).get("autoRepair") is not True else None,
+        "auto_repair": False if map_of(inputs.get("management")).get("autoRepair") is not True else None,
         "labels": labels,
         "taints": other_taints([_taint(each) for each in maps_of(config.get("taints"), "taints")], _OWN_TAINTS),
-        "tags": dict(_map(config.get("resourceLabels"))),
+        "tags": dict(map_of(config.get("resourceLabels"))),
     }
     return {"service_account": config.get("serviceAccount") or "default"}, without_nothing(pool)
 
@@ -169,7 +170,7 @@ def _machine(name: str, config: Mapping[str, Any], gpu: Mapping[str, Any]) -> st
 
 
 def _nodes(found: Found, zones: int) -> dict[str, int]:
-    scaling = _map(found.inputs.get("autoscaling"))
+    scaling = map_of(found.inputs.get("autoscaling"))
     if not scaling:
         each = number_of(found.inputs.get("nodeCount", found.inputs.get("initialNodeCount")), "initialNodeCount")
         if not each:
@@ -189,7 +190,7 @@ def _nodes(found: Found, zones: int) -> dict[str, int]:
 
 
 def _sharing(gpu: Mapping[str, Any]) -> dict[str, Any] | None:
-    config = _map(gpu.get("gpuSharingConfig"))
+    config = map_of(gpu.get("gpuSharingConfig"))
     ways = {value: key for key, value in SHARING_STRATEGIES.items()}
     way = ways.get(str(config.get("gpuSharingStrategy")))
     shared = (
@@ -204,13 +205,13 @@ def _sharing(gpu: Mapping[str, Any]) -> dict[str, Any] | None:
 def _capacity(inputs: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any] | None:
     seconds = text_of(config.get("maxRunDuration"), r"(\d+)s")
     longest = {"max_run_s": int(seconds[0])} if seconds else {}
-    if _map(inputs.get("queuedProvisioning")).get("enabled"):
+    if map_of(inputs.get("queuedProvisioning")).get("enabled"):
         return {"mode": "queued", **longest}
     if config.get("flexStart"):
         return {"mode": "flex-start", **longest}
     if config.get("spot"):
         return {"mode": "spot"}
-    affinity = _map(config.get("reservationAffinity"))
+    affinity = map_of(config.get("reservationAffinity"))
     values = affinity.get("values") or []
     if affinity.get("consumeReservationType") == "SPECIFIC_RESERVATION" and len(values) == 1:
         return {"mode": "reservation", "name": values[0]}
@@ -219,7 +220,7 @@ def _capacity(inputs: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str,
 
 def _upgrade(settings: Mapping[str, Any]) -> dict[str, Any]:
     if settings.get("strategy") == "BLUE_GREEN":
-        rollout = _map(_map(settings.get("blueGreenSettings")).get("standardRolloutPolicy"))
+        rollout = map_of(map_of(settings.get("blueGreenSettings")).get("standardRolloutPolicy"))
         return {"strategy": "blue-green", "max_unavailable": number_of(rollout.get("batchNodeCount"), "batchNodeCount")}
     return {
         "max_surge": number_of(settings.get("maxSurge"), "maxSurge"),
@@ -231,10 +232,6 @@ def _taint(given: Mapping[str, Any]) -> str:
     effects = {value: key for key, value in EFFECTS.items()}
     effect = effects.get(str(given.get("effect")), Effect.NO_SCHEDULE)
     return str(Taint(str(given.get("key")), str(given.get("value") or ""), effect))
-
-
-def _map(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
 
 
 def _there(data: Mapping[str, Any]) -> Iterator[There]:
@@ -250,7 +247,7 @@ def _there(data: Mapping[str, Any]) -> Iterator[There]:
             forms=((_TOKEN, where),),
             tags={},
             cluster=cluster,
-            pool=str(_map(config.get("labels")).get(POOL_LABEL, "")),
+            pool=str(map_of(config.get("labels")).get(POOL_LABEL, "")),
             delete=shlex.join(["gcloud", "container", "node-pools", "delete", name, *at]),
         )
     policy = text_of(data.get("selfLink"), r"https://.*/projects/([^/]+)/regions/([^/]+)/resourcePolicies/([^/]+)")
