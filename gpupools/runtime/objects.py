@@ -1,6 +1,9 @@
 """The Kubernetes objects a plan declares beside its Helm releases, in wire form."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from string import Template
 from typing import Any
 
 import yaml
@@ -264,88 +267,14 @@ SYSTEM_NAMESPACES = ("calico-system", "kube-system", "tigera-operator")
 (https://github.com/tigera/operator, manifests; AKS installs both with network policy `calico`)."""
 
 
-def _part(name: str) -> str:
-    """Write the CEL that says whether a request is for this part of a pod; the key is missing where it is for all."""
-    return f"(has(request.subResource) && request.subResource == '{name}')"
-
-
-_CONTAINERS = (
-    f"{_part('ephemeralcontainers')}"
-    " ? (has(object.spec.ephemeralContainers) ? dyn(object.spec.ephemeralContainers) : [])"
-    " : dyn(object.spec.containers) + (has(object.spec.initContainers) ? dyn(object.spec.initContainers) : [])"
-)
-"""CEL: the containers to judge; those of a pod that is there are no news when a debug container joins them."""
-
-_ASKS = (
-    "variables.containers.exists(c, "
-    # The second is how a device class stands for a resource: https://kubernetes.io/docs/concepts/scheduling-eviction/
-    # dynamic-resource-allocation/#extended-resource.
-    "(has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(r, "
-    "r.startsWith('nvidia.com/') || r.startsWith('deviceclass.resource.kubernetes.io/')))"
-    " || (has(c.env) && c.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES' && !(has(e.value) && e.value == 'void')))"
-    # However it is spelled: the toolkit cleans the path before it looks.
-    " || (has(c.volumeMounts) && c.volumeMounts.exists(m, m.mountPath.contains('nvidia-container-devices'))))"
-    " || (has(object.spec.resourceClaims) && size(object.spec.resourceClaims) > 0)"
-    " || (has(object.spec.runtimeClassName) && object.spec.runtimeClassName.startsWith('nvidia'))"
-    # The GPU Operator's prefix is nvidia.cdi.k8s.io/.
-    " || (has(object.metadata.annotations) && object.metadata.annotations.exists(a, a.contains('cdi.k8s.io/')))"
-)
-"""CEL: the pod asks for a GPU: of the scheduler, by a claim, or behind its back, in one of the ways of NVIDIA's toolkit
-(https://github.com/NVIDIA/nvidia-container-toolkit, internal/config/image and api/config/v1)."""
-
-_SEALED = (
-    "!variables.asks && variables.containers.all(c, "
-    "has(c.env) && c.env.exists(e, e.name == 'NVIDIA_VISIBLE_DEVICES')"
-    " && !(has(c.securityContext) && has(c.securityContext.privileged) && c.securityContext.privileged))"
-)
-"""CEL: no container sees a GPU, whatever its image or `envFrom` sets: `env` stands above both, and `void` is none."""
-
-_DAEMON = (
-    "request.operation == 'CREATE' && request.userInfo.username in"
-    " ['system:serviceaccount:kube-system:daemon-set-controller', 'system:kube-controller-manager']"
-    " && has(object.metadata.ownerReferences) && object.metadata.ownerReferences.exists(o, o.kind == 'DaemonSet')"
-)
-"""CEL: Kubernetes' own controller makes the pod for a DaemonSet. A user may write such an owner, but not be it."""
-
-_NEWLY_INJECTED = (
-    "has(object.metadata.annotations) && object.metadata.annotations.exists(a, a.contains('cdi.k8s.io/') && "
-    "!(has(oldObject.metadata.annotations) && a in oldObject.metadata.annotations && "
-    "oldObject.metadata.annotations[a] == object.metadata.annotations[a]))"
-)
-"""CEL: an update adds or changes an annotation by which a container runtime injects devices."""
-
-_OTHER_IMAGES = (
-    "object.spec.containers.map(c, c.image) != oldObject.spec.containers.map(c, c.image)"
-    " || (has(object.spec.initContainers) && "
-    "object.spec.initContainers.map(c, c.image) != oldObject.spec.initContainers.map(c, c.image))"
-)
-"""CEL: an update changes an image, the one thing of a container that may change; names and number stay."""
-
-_CEL_VARIABLES = {"containers": _CONTAINERS, "asks": _ASKS, "sealed": _SEALED}
-
-
-def _tolerates(mark: str, *, by_name: bool) -> str:
-    """Write the CEL that says whether a pod tolerates the taint of a pool with this mark, by its key or at all."""
-    named = f"(has(t.key) && t.key == '{TRUST_LABEL}')"
-    key = named if by_name else f"(!has(t.key) || t.key == '' || {named})"
-    any_value = "(has(t.operator) && !(t.operator in ['', 'Equal']))"
-    value = f"({any_value} || (has(t.value) && t.value == '{mark}'))"
-    effect = "(!has(t.effect) || t.effect == '' || t.effect == 'NoSchedule')"
-    return f"has(object.spec.tolerations) && object.spec.tolerations.exists(t, {key} && {value} && {effect})"
-
-
 def trust_objects(
     pools: Iterable[PoolPlan], own: Iterable[str], system: Sequence[str] | None = None
 ) -> list[KubernetesObject]:
     """Declare what keeps pods of other namespaces off pools that name whom they trust.
 
-    The pool's taint keeps away who does not know it. A first policy denies its toleration to everyone outside, and the
-    toleration of everything to all but daemons that ask for no GPU and pods whose containers are sealed against GPUs. A
-    second one, with the pool's nodes as its parameters, denies what passes the scheduler: a node named by hand, a
-    binding by anyone but a scheduler, and a debug container, another image or an injected device in a daemon that is
-    there. They see no variable that the image of a daemon sets. Whoever may label namespaces stands above them. Pools
-    with one mark share the policies.
-    https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/
+    The pool's taint keeps away who does not know it; the policies of `data/trust_policies.yaml` do the rest. They see
+    no variable that the image of a daemon sets. Whoever may label namespaces stands above them. Pools with one mark
+    share the policies.
 
     Args:
         pools: The cluster's pools.
@@ -361,10 +290,43 @@ def trust_objects(
     found: list[KubernetesObject] = []
     for mark, (trust, names) in marked.items():
         who = f"team {trust.team}" if trust.team is not None else f"namespaces {', '.join(trust.namespaces or [])}"
-        outside = _outside(trust, inside)
-        found += _pod_policy(mark, who, names, outside, daemons=system is None)
-        found += _node_policy(mark, who, names, outside, inside)
+        words = {
+            "who": who,
+            "mark": mark,
+            "label": TRUST_LABEL,
+            "pools": ", ".join(sorted(names)),
+            "inside": str(inside),
+            "passing": "variables.sealed" + ("" if system is not None else _OR_DAEMON),
+            "newly_injected": _trust_policies()["newly_injected"],
+        }
+        pods, nodes = (_filled(_trust_policies()[each], words) for each in ("pods", "nodes"))
+        pods["matchConstraints"]["namespaceSelector"] = _outside(trust, inside)
+        nodes["matchConstraints"]["namespaceSelector"] = _outside(trust, inside)
+        shared = ", ".join(names)
+        found += _admission(f"trust/{mark}", pods, {}, f"keeps pods outside {who} off {shared}")
+        by_node = {"paramRef": {"selector": {"matchLabels": {TRUST_LABEL: mark}}, "parameterNotFoundAction": "Allow"}}
+        why = f"keeps what passes the scheduler off the nodes of {shared}"
+        found += _admission(f"trust/{mark}/nodes", nodes, by_node, why)
     return found
+
+
+_OR_DAEMON = " || (variables.daemon && !variables.asks)"
+
+
+@cache
+def _trust_policies() -> Mapping[str, Any]:
+    text = Path(__file__).parents[1].joinpath("data", "trust_policies.yaml").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def _filled(value: Any, words: Mapping[str, str]) -> Any:
+    """Return a copy of a template with its words in place."""
+    if isinstance(value, dict):
+        return {key: _filled(inner, words) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, words) for each in value]
+    return Template(value).substitute(words)
 
 
 def _outside(trust: Trust, inside: Sequence[str]) -> dict[str, Any]:
@@ -374,109 +336,11 @@ def _outside(trust: Trust, inside: Sequence[str]) -> dict[str, Any]:
     return {"matchExpressions": [named, *([team] if trust.team is not None else [])]}
 
 
-def _pod_policy(
-    mark: str, who: str, pools: Sequence[str], outside: Mapping[str, Any], *, daemons: bool
-) -> list[KubernetesObject]:
-    names = ", ".join(sorted(pools))
-    message = (
-        f"pool {names} shares GPUs within {who}; take another pool, or ask its owner for access; a pod that tolerates "
-        "every taint and needs no GPU sets NVIDIA_VISIBLE_DEVICES to void in the env of each container"
-    )
-    created = "request.operation == 'CREATE'"
-    changed = "(has(object.spec.tolerations) && (!has(oldObject.spec.tolerations) || "
-    changed += "object.spec.tolerations != oldObject.spec.tolerations))"
-    passing = "variables.sealed || (variables.daemon && !variables.asks)" if daemons else "variables.sealed"
-    policy = {
-        "failurePolicy": "Fail",
-        "matchConstraints": {"resourceRules": [_on("pods", "CREATE", "UPDATE")], "namespaceSelector": outside},
-        # A pod that was there before and only changes its labels is left alone.
-        "matchConditions": [
-            {"name": "new-or-newly-tolerating", "expression": f"{created} || {changed} || ({_NEWLY_INJECTED})"}
-        ],
-        "variables": _variables(
-            **_CEL_VARIABLES,
-            daemon=_DAEMON,
-            tolerates=_tolerates(mark, by_name=False),
-            names_the_taint=_tolerates(mark, by_name=True),
-        ),
-        "validations": [
-            {
-                "expression": f"!variables.names_the_taint && (!variables.tolerates || {passing})",
-                "message": message,
-                "reason": "Forbidden",
-            }
-        ],
-    }
-    why = f"keeps pods outside {who} off {', '.join(pools)}"
-    return _admission(f"trust/{mark}", f"gpupools-trust-{mark}", policy, {}, why)
-
-
-def _node_policy(
-    mark: str, who: str, pools: Sequence[str], outside: Mapping[str, Any], inside: Sequence[str]
-) -> list[KubernetesObject]:
-    names = ", ".join(sorted(pools))
-    binds = f"{_part('binding')} || request.resource.resource == 'bindings'"
-    by_scheduler = (
-        "request.userInfo.username == 'system:kube-scheduler' || "
-        f"{list(inside)}.exists(n, request.userInfo.username.startsWith('system:serviceaccount:' + n + ':'))"
-    )
-    policy = {
-        "failurePolicy": "Fail",
-        "paramKind": {"apiVersion": "v1", "kind": "Node"},
-        "matchConstraints": {
-            "resourceRules": [
-                _on("pods", "CREATE", "UPDATE"),
-                _on("pods/ephemeralcontainers", "UPDATE"),
-                _on("pods/binding", "CREATE"),
-                _on("bindings", "CREATE"),
-            ],
-            "namespaceSelector": outside,
-        },
-        "variables": _variables(
-            binds=binds,
-            here=(
-                "variables.binds ? object.target.name == params.metadata.name"
-                " : has(object.spec.nodeName) && object.spec.nodeName == params.metadata.name"
-            ),
-            by_a_scheduler=by_scheduler,
-            **_CEL_VARIABLES,
-            changed=f"{_part('ephemeralcontainers')} || ({_OTHER_IMAGES}) || ({_NEWLY_INJECTED})",
-        ),
-        "validations": [
-            {
-                # A kubelet tells of the pods its own files start, with the node's name.
-                "expression": (
-                    "!variables.here || (variables.binds ? variables.by_a_scheduler"
-                    " : request.operation == 'CREATE' ? 'system:nodes' in request.userInfo.groups"
-                    " : !variables.changed || variables.sealed)"
-                ),
-                "message": (
-                    f"this is a node of pool {names}, which shares GPUs within {who}; leave the node "
-                    "to the scheduler, and set NVIDIA_VISIBLE_DEVICES to void in the env of a debug container"
-                ),
-                "reason": "Forbidden",
-            }
-        ],
-    }
-    nodes = {"paramRef": {"selector": {"matchLabels": {TRUST_LABEL: mark}}, "parameterNotFoundAction": "Allow"}}
-    why = f"keeps what passes the scheduler off the nodes of {', '.join(pools)}"
-    return _admission(f"trust/{mark}/nodes", f"gpupools-trust-{mark}-nodes", policy, nodes, why)
-
-
-def _on(resource: str, *operations: str) -> dict[str, Any]:
-    return {"apiGroups": [""], "apiVersions": ["v1"], "operations": list(operations), "resources": [resource]}
-
-
-def _variables(**expressions: str) -> list[dict[str, str]]:
-    return [{"name": name, "expression": expression} for name, expression in expressions.items()]
-
-
-def _admission(
-    step: str, name: str, spec: Mapping[str, Any], parameters: Mapping[str, Any], why: str
-) -> list[KubernetesObject]:
+def _admission(step: str, spec: Mapping[str, Any], parameters: Mapping[str, Any], why: str) -> list[KubernetesObject]:
+    name = f"gpupools-{step.replace('/', '-')}"
     metadata = {"name": name, "labels": dict(MANAGED_BY)}
     version = "admissionregistration.k8s.io/v1"
-    policy = {"apiVersion": version, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": dict(spec)}
+    policy = {"apiVersion": version, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": spec}
     bound = {"policyName": name, **parameters, "validationActions": ["Deny", "Audit"]}
     binding = {"apiVersion": version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata, "spec": bound}
     return [
