@@ -30,13 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def check_files(files: Sequence[Path], form: str = "text", within: Path | None = None) -> int:
-    """Print every problem of every file, and what it hardly means; return 1 when there is a problem.
-
-    Args:
-        files: The stack files.
-        form: `text` for `file:line: key: what; cure`, `github` for an annotation on that line, `json`.
-        within: The checkout that no link of a file may lead out of.
-    """
+    """Print every problem and warning of every file, in one of the formats; return 1 when there is a problem."""
     checked: list[_Checked] = []
     for each in _checked(files, within):
         checked.append(each)

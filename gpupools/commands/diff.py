@@ -66,12 +66,7 @@ def compare(
 ) -> int:
     """Print what the edit does to each pool and to each cluster's software; return the exit code.
 
-    Args:
-        files: OLD and NEW; with `since` the one file, or none where the folder has a single stack file.
-        since: Commit that has the old file.
-        form: `text`, `json` or `markdown`.
-        exit_code: Return 3 when a pool or software is replaced or deleted.
-        within: The checkout that no link of a file may lead out of.
+    `files` are OLD and NEW; with `since`, the one file, or none where the folder has a single stack file.
     """
     as_json = form == "json"
     outside = [Located(path, None, problem) for path, problem in links_out(files, within)]

@@ -23,10 +23,6 @@ def links_out(files: Iterable[Path | None], folder: Path | None) -> list[tuple[P
     """Return the files that are named inside a folder and lie outside it.
 
     What is named outside it is no concern: whoever calls the command says so.
-
-    Args:
-        files: To be read or written; None where an option names none.
-        folder: The checkout, as `--within` names it; without one no file is asked about.
     """
     if folder is None:
         return []

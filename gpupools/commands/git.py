@@ -55,11 +55,7 @@ def gone_since(
 ) -> Iterator[tuple[Path, bytes]]:
     """Yield the files below a folder that a commit has and that are not there now, with their text.
 
-    Args:
-        ref: The commit.
-        folder: In a checkout.
-        named: Says by a file's name whether it counts.
-        around: A folder of the checkout whose commit it is, where the folder is in a submodule of that.
+    `around` is as for `file_at`.
 
     Raises:
         NotInGit: There is no checkout or no such commit.

@@ -186,11 +186,7 @@ def _refused(pools: Sequence[_Pool], config: dict[str, Any]) -> Sequence[Problem
 def _refuse_pools_of_another_stack(
     pools: Sequence[_Pool], config: Mapping[str, Any], out: Path, within: Path | None
 ) -> None:
-    """Refuse what a stack file beside the new one takes over; one that a link leads to out of the checkout is not read.
-
-    Raises:
-        Rejected: A pool would have two stacks.
-    """
+    """Refuse what a stack file beside the new one takes over; a file behind a link out of the checkout is not read."""
     theirs: dict[tuple[Any, ...], str] = {}
     for file in sorted(out.parent.glob("Pulumi.*.yaml")):
         if not links_out([file], within) and says_ours(file):
@@ -212,13 +208,7 @@ def _refuse_pools_of_another_stack(
 
 
 def _read(files: Iterable[Path], only: str | None, problems: list[Problem]) -> list[_Pool]:
-    """Read every pool of every file.
-
-    Args:
-        files: The files.
-        only: The cloud of which they have to be; None for any.
-        problems: Takes every reason why one cannot be taken over.
-    """
+    """Read every pool of every file; `problems` takes every reason why one cannot be taken over."""
     before = len(problems)
     pools: list[_Pool] = []
     others: dict[str, Mapping[str, Any]] = {}
@@ -272,12 +262,7 @@ def _with_what_they_refer_to(
 
 
 def _found(path: Path, others: dict[str, Mapping[str, Any]]) -> Iterator[tuple[Cloud, Outside, Found]]:
-    """Yield the pools of a file.
-
-    Args:
-        path: The file.
-        others: Takes what pools may refer to, by what it is found by.
-    """
+    """Yield the pools of a file; `others` takes what pools may refer to, by what it is found by."""
     text = import_module("gpupools.policies.documents.text").read_text(path)
     data = text.values[0].data if text.values else None
     described = [each for each in (data if isinstance(data, list) else [data]) if isinstance(each, Mapping)]
@@ -373,11 +358,7 @@ _OPTIONAL = ("labels", "taints", "tags", "zones", "image", "disk", "network", "s
 
 
 def _fit(pools: Sequence[_Pool], config: dict[str, Any]) -> None:
-    """Let the pools say what they are as far as their keys can, and keep the rest.
-
-    Raises:
-        Rejected: A pool cannot be said by the keys of one.
-    """
+    """Let the pools say what they are as far as their keys can, and keep the rest."""
     plan = _accepted(pools, config)
     for pool, inputs in _declared(pools, config, plan):
         adopt = config["pools"][pool.name]["adopt"]
@@ -393,11 +374,7 @@ def _fit(pools: Sequence[_Pool], config: dict[str, Any]) -> None:
 
 
 def _accepted(pools: Sequence[_Pool], config: dict[str, Any]) -> StackPlan:
-    """Plan the stack; leave out what a pool has and no pool of this tool may ask for.
-
-    Raises:
-        Rejected: What is left says no pool that can be.
-    """
+    """Plan the stack; leave out what a pool has and no pool of this tool may ask for."""
     by_name = {pool.name: pool for pool in pools}
     while True:
         try:
@@ -449,11 +426,7 @@ def _with_cure(problem: Problem, pools: Mapping[str, _Pool]) -> Problem:
 def _declared(
     pools: Sequence[_Pool], config: Mapping[str, Any], plan: StackPlan
 ) -> Iterator[tuple[_Pool, Mapping[str, Any]]]:
-    """Run the stack program offline, and return what it would declare for each pool.
-
-    Raises:
-        Rejected: The program or an SDK refuses something.
-    """
+    """Run the stack program offline, and return what it would declare for each pool."""
     program = import_module("gpupools.preview.command").PROGRAM
     run: Callable[..., Any] = import_module("gpupools.preview.program_run").preview_program
     with planned(plan, config, clouds()):

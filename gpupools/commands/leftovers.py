@@ -147,11 +147,7 @@ def _not_known(path: Path) -> Problem:
 
 
 def _read(files: Iterable[Path]) -> _Read:
-    """Read every file.
-
-    Raises:
-        Rejected: One is nothing that is known here, or none is a state.
-    """
+    """Read every file; refuse one that is nothing known here, and files without a state."""
     read, problems = _Read(), []
     text = import_module("gpupools.policies.documents.text")
     states = 0

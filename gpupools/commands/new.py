@@ -227,11 +227,7 @@ class _Answers:
 
 
 def _asked(given: Given, answers: _Answers) -> tuple[Cloud, Mapping[str, Any], str, Mapping[str, Any]]:
-    """Return the cloud, the keys of the cluster, and key and keys of the pool.
-
-    Raises:
-        Rejected: Everything that is missing or wrong with the answers themselves.
-    """
+    """Return the cloud, the keys of the cluster, and key and keys of the pool."""
     answers.problems += [
         Problem((f"--{flag.replace('_', '-')}",), "is empty", "leave it out, or say what")
         for flag, value in vars(given).items()
@@ -533,11 +529,7 @@ def _sharing(given: Given, model: str, answers: _Answers) -> dict[str, Any]:
 def _written(
     env: str, file: Path, cloud: Cloud, cluster: Mapping[str, Any], key: str, pool: Mapping[str, Any]
 ) -> CheckedFile:
-    """Write the file and check it; take it away again where it is refused.
-
-    Raises:
-        Rejected: Why no such file can be.
-    """
+    """Write the file and check it; take it away again where it is refused."""
     is_new = not file.parent.exists()
     file.parent.mkdir(parents=True, exist_ok=True)
     schema = _schema(file)

@@ -26,10 +26,7 @@ def template() -> Path:
 
 
 def make_project(folder: Path) -> None:
-    """Write a project, and say what comes next.
-
-    Args:
-        folder: Where; its name becomes the project's.
+    """Write a project, which is named after its folder, and say what comes next.
 
     Raises:
         Rejected: The folder cannot be one, or holds files of these names; nothing is overwritten.

@@ -191,11 +191,7 @@ def _report(file: Path, since: str | None, judge: bool, config: Mapping[str, Any
 
 
 def _gone(files: Sequence[Path], since: str | None) -> list[str]:
-    """Return the stack files of the same folders that the commit has and that are gone: nobody could name them.
-
-    Raises:
-        NotInGit: There is no such commit, or no checkout.
-    """
+    """Return the stack files of the same folders that the commit has and that are gone: nobody could name them."""
     found: list[str] = []
     for folder in dict.fromkeys(file.parent for file in files if since is not None):
         with suppress(NotThen):

@@ -26,12 +26,7 @@ class Origin(NamedTuple):
 def stack_objects(
     stacks: Sequence[tuple[Placed, Sequence[tuple[str, Placed | None]]]], origin: Origin, root: Path
 ) -> str:
-    """Write an object for each stack, with the stacks that come before it.
-
-    Args:
-        stacks: Each with what it refers to.
-        origin: Where they are fetched from.
-        root: The folder that is the top of the repository.
+    """Write an object for each stack, with the stacks that come before it; `root` is the top of the repository.
 
     Raises:
         Rejected: Two stacks would have objects of one name, or a project is outside the folder.

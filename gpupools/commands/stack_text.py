@@ -19,16 +19,7 @@ _SAID = {
 def stack_text(
     env: str, cloud: Cloud, cluster: Mapping[str, Any], pool_key: str, pool: Mapping[str, Any], schema: str
 ) -> str:
-    """Return the text of a stack file with one cluster and one pool.
-
-    Args:
-        env: The environment.
-        cloud: The cluster's.
-        cluster: Keys of the cluster.
-        pool_key: The pool's own key.
-        pool: Keys of the pool.
-        schema: Where the schema is, from the file's folder.
-    """
+    """Return the text of a stack file with one cluster and one pool; `schema` is a path from the file's folder."""
     key = _key(str(cluster["name"]))
     about = stack_schema()["definitions"]["StackPool"]["properties"]
     lines = [

@@ -283,11 +283,7 @@ _OF_ITS_PROGRAM = ("__main__.py", "requirements.txt")
 
 
 def _compare(listed: Sequence[_Listed], folder: Path, since: str) -> list[str]:
-    """Say of every stack what changed; return the stack files that are gone.
-
-    Raises:
-        NotInGit: There is no checkout or no such commit.
-    """
+    """Say of every stack what changed; return the stack files that are gone."""
     of_projects: dict[Path, list[str]] = {}
     for each in listed:
         project, file = each.placed.project, each.placed.file

@@ -40,13 +40,7 @@ class Comparison(NamedTuple):
 
 
 def compare_files(old: CheckedFile | None, new: CheckedFile, clouds: Mapping[str, Cloud]) -> Comparison:
-    """Say what becomes of every pool and of each cluster's software.
-
-    Args:
-        old: What the stack has now; None where there was no such file, so that everything is new.
-        new: What it is to become.
-        clouds: By name.
-    """
+    """Say what becomes of every pool and of each cluster's software; without an old file everything is new."""
     before = old.plan if old is not None else StackPlan(Stack({}, {}), (), ())
     changes = diff(before, new.plan, clouds)
     software = diff_software(before, new.plan, changes)

@@ -242,24 +242,12 @@ def whole_numbers(value: Any) -> Any:
 
 
 def diff(old: StackPlan, new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
-    """Say what becomes of every pool, in the order of the new file; pools that go come last.
-
-    Args:
-        old: What the stack has now.
-        new: What it is to become.
-        clouds: By name.
-    """
+    """Say what becomes of every pool, in the order of the new file; pools that go come last."""
     return compare([record(plan, old.stack) for plan in old.pools], new, clouds)
 
 
 def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
-    """Say what becomes of every pool on record, as `diff` does.
-
-    Args:
-        old: What the stack has now.
-        new: What it is to become.
-        clouds: By name.
-    """
+    """Say what becomes of every pool on record, as `diff` does."""
     before = {(pool.cluster, pool.pool): pool for pool in old}
     changes: list[PoolChange] = []
     made: list[PoolPlan] = []
@@ -519,10 +507,6 @@ def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
     """Return the plan of a pool with what is a set in the cloud in the order in which the pool was made.
 
     A pool's name on AKS is made of its zones, too, so that in another order they would make another pool of it.
-
-    Args:
-        plan: What the stack file says.
-        earlier: The pool on record, if it is.
     """
     kept: dict[str, Any] = {
         name: tuple(old)
@@ -557,13 +541,6 @@ def _is_output(value: object) -> bool:
 
 def edit_of(name: str, plan: PoolPlan, old: Any, new: Any, tables: EditTables) -> PlanEdit:
     """Return the row for a field of a plan: of the field itself, else of what it is part of.
-
-    Args:
-        name: A key of `planned_values`.
-        plan: The new plan.
-        old: The field's value before.
-        new: Its value now.
-        tables: Of what makes the pool's nodes.
 
     Raises:
         LookupError: The table has no row; a test keeps it total.

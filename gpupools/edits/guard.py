@@ -143,13 +143,7 @@ def _of(name: str) -> str:
 
 
 def judge(earlier: Earlier, new: StackPlan, clouds: Mapping[str, Cloud]) -> Judged:
-    """Compare what is there with what is to be, and say what only the switch in the stack file allows.
-
-    Args:
-        earlier: What the last update left.
-        new: What is to be.
-        clouds: By name.
-    """
+    """Compare what is there with what is to be, and say what only the switch in the stack file allows."""
     changes = compare(earlier.pools, new, clouds)
     missing, changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
     software = compare_software(_named_as_planned(earlier.software, new), new, changes)
@@ -173,12 +167,7 @@ def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iter
 
 
 def forbidden_software(changes: Iterable[SoftwareChange], allowed: Collection[str]) -> dict[str, Forbidden]:
-    """Say which clusters' software an update must leave alone, by the cluster's key.
-
-    Args:
-        changes: What becomes of it.
-        allowed: What `gpupools:allow_destroy` names: pools, and clusters for their software.
-    """
+    """Say which clusters' software an update must leave alone, by the cluster's key."""
     by_cluster: dict[str, list[SoftwareChange]] = {}
     for change in changes:
         if _loses(change, allowed) or _is_held(change):
@@ -223,12 +212,7 @@ def _two_edits(switch: str) -> str:
 
 
 def forbidden(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[str, Forbidden]:
-    """Say which pools an update must leave alone, by `<cluster>/<pool>`.
-
-    Args:
-        changes: What becomes of every pool; those that are not there yet are among them as `created`.
-        allowed: The pools that `gpupools:allow_destroy` names.
-    """
+    """Say which pools an update must leave alone, by `<cluster>/<pool>`; pools not there yet are `created`."""
     gone = [change for change in changes if change.change == "deleted"]
     there = [change for change in changes if change.change != "created"]
     most = f"is one of {len(gone)} of {len(there)} pools, more than half" if len(gone) * 2 > len(there) else ""
@@ -367,13 +351,7 @@ def _not_compared(missing: Sequence[PoolChange]) -> Iterable[str]:
 def unknown_names(
     changes: Sequence[PoolChange], stack: Stack, software: Sequence[SoftwareChange] = ()
 ) -> Iterator[Problem]:
-    """Refuse what `gpupools:allow_destroy` names that is there neither before nor after.
-
-    Args:
-        changes: What becomes of every pool.
-        stack: The stack file the changes lead to.
-        software: What becomes of the clusters' software.
-    """
+    """Refuse what `gpupools:allow_destroy` names that is there neither before nor after."""
     pools = {change.key for change in changes}
     pools |= {f"{change.cluster}/{change.former}" for change in changes if change.former}
     clusters = {*stack.clusters, *(change.cluster for change in changes), *(each.cluster for each in software)}
@@ -385,13 +363,7 @@ def unknown_names(
 
 
 def idle_switch(changes: Sequence[PoolChange], stack: Stack, software: Sequence[SoftwareChange] = ()) -> Iterable[str]:
-    """Say what `gpupools:allow_destroy` names for nothing.
-
-    Args:
-        changes: What becomes of every pool.
-        stack: The stack file the changes lead to.
-        software: What becomes of the clusters' software.
-    """
+    """Say what `gpupools:allow_destroy` names for nothing."""
     by_key = {change.key: change for change in changes}
     for name in stack.allow_destroy:
         change = by_key.get(name)

@@ -297,13 +297,7 @@ _MOST_NAMED = 4
 
 
 def diff_software(old: StackPlan, new: StackPlan, pools: Iterable[PoolChange]) -> list[SoftwareChange]:
-    """Say what becomes of the software of every cluster, in the order of the new file.
-
-    Args:
-        old: What the stack has now.
-        new: What it is to become.
-        pools: What becomes of its pools.
-    """
+    """Say what becomes of the software of every cluster, in the order of the new file; `pools` is what `diff` says."""
     changes = compare_software([record_software(each, old.stack) for each in old.runtimes], new, pools)
     releases = {(each.cluster, each.chart): each for each in release_changes(old.runtimes, new.runtimes, old.pools)}
     return [

@@ -24,13 +24,7 @@ def shown(value: Any) -> str:
 
 
 def told(name: str, old: Any, new: Any) -> str:
-    """Say what becomes of a setting: `disk_gib 200 → 400`, `user_data (max-pods 10 → 20)`.
-
-    Args:
-        name: The setting.
-        old: Its value before, None for none.
-        new: Its value now.
-    """
+    """Say what becomes of a setting: `disk_gib 200 → 400`, `user_data (max-pods 10 → 20)`."""
     texts = [_written(each) for each in (old, new)]
     if max(map(len, texts)) <= _LONG:
         return f"{name} {texts[0]} → {texts[1]}"

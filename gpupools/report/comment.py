@@ -19,12 +19,7 @@ _LEAST = 600
 
 
 def comment(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
-    """Write the comment.
-
-    Args:
-        reports: What it is about.
-        gone: Stack files that are gone.
-    """
+    """Write the comment; `gone` are stack files that are gone."""
     compared = [change for each in reports if each.comparison is not None for change in each.comparison.pools]
     title = _summary(reports, counted(compared) if compared else None)
     if gone:

@@ -59,12 +59,7 @@ class Drawings:
         self._defined: list[Html] = []
 
     def pool(self, plan: PoolPlan, says: str) -> Html:
-        """Draw the nodes of a pool.
-
-        Args:
-            plan: The pool.
-            says: The same in words, for those who do not see it.
-        """
+        """Draw the nodes of a pool; `says` is the same in words, for those who do not see it."""
         parts = parts_of(plan)
         node = self._nodes.get(key := repr(parts)) or self._define_node(parts)
         self._nodes[key] = node

@@ -30,12 +30,7 @@ _LEGEND = (
 
 
 def page(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
-    """Write the page.
-
-    Args:
-        reports: What it is about.
-        gone: Stack files that are gone.
-    """
+    """Write the page; `gone` are stack files that are gone."""
     title = "GPU pools: " + ", ".join(dict.fromkeys(each.stack for each in reports))
     drawings = Drawings()
     sections = [_stack(number, each, drawings) for number, each in enumerate(reports)]

@@ -105,13 +105,7 @@ class ReleaseChange:
 def release_changes(
     old: Iterable[RuntimePlan], new: Iterable[RuntimePlan], pools: Iterable[PoolPlan]
 ) -> tuple[ReleaseChange, ...]:
-    """Say what becomes of every release that is in both plans and differs.
-
-    Args:
-        old: The software of every cluster before.
-        new: The same after.
-        pools: The pools before: those with pods that run.
-    """
+    """Say what becomes of every release that is in both plans and differs; `pools` are those before."""
     before = {(plan.cluster, release.name): release for plan in old for release in plan.releases}
     mps = {(pool.cluster, pool.name) for pool in pools if has_control_daemon(pool.sharing_kind)}
     found = []

@@ -62,12 +62,14 @@ class Operand(NamedTuple):
     """Value path; empty where the chart has none."""
     runs: str = ""
     """Value path of the switch that turns it on; empty when it always runs."""
+    piece: str = ""
+    """The `Piece` that it brings; empty for none."""
 
 
 def _operands(daemons: bool) -> tuple[Operand, ...]:
     rows = data_rows("chart_workloads.csv")
     return tuple(
-        Operand(row["chart"], row["name"], row["tolerations"], row["runs"])
+        Operand(row["chart"], row["name"], row["tolerations"], row["runs"], row["piece"])
         for row in rows
         if (row["daemon"] == "yes") is daemons
     )

@@ -100,10 +100,6 @@ def image_digest_command(image: str, clouds: Iterable[Cloud]) -> str:
     """Return the command that asks an image's registry for the digest, of all its platforms together.
 
     https://github.com/google/go-containerregistry/blob/main/cmd/crane/doc/crane_digest.md
-
-    Args:
-        image: With its tag.
-        clouds: Know which of their registries want a login before.
     """
     host = image.partition("/")[0]
     logins = [login for cloud in clouds if (login := cloud.registry_login(host))]
@@ -128,11 +124,7 @@ def placed(
 ) -> tuple[dict[str, Any], list[ContainerImage]]:
     """Return the values that have a release pull from where the cluster does, and the images that its pods pull.
 
-    Args:
-        chart: The chart.
-        version: Its version; of another than the pinned one only those tags are known that are its version.
-        values: What the release is sent otherwise, nested.
-        pulls: How the cluster pulls.
+    Of another version than the pinned one only those tags are known that are its version.
     """
     set_: dict[str, Any] = {}
     images: list[ContainerImage] = []

@@ -31,42 +31,6 @@ class Claim(NamedTuple):
     """The key to change, as a path of the stack file; empty for what the node image or the cloud brings."""
 
 
-# The switches of each chart; `data/chart_values.csv` has their defaults.
-_SWITCHES: Mapping[str, tuple[tuple[Piece, str], ...]] = {
-    "nvidia-device-plugin": (
-        (Piece.DEVICE_PLUGIN, "devicePlugin.enabled"),
-        (Piece.GPU_FEATURE_DISCOVERY, "gfd.enabled"),
-    ),
-    "gpu-operator": (
-        (Piece.DRIVER, "driver.enabled"),
-        (Piece.CONTAINER_TOOLKIT, "toolkit.enabled"),
-        (Piece.DEVICE_PLUGIN, "devicePlugin.enabled"),
-        (Piece.NODE_FEATURE_DISCOVERY, "nfd.enabled"),
-        (Piece.GPU_FEATURE_DISCOVERY, "gfd.enabled"),
-        (Piece.DCGM_EXPORTER, "dcgmExporter.enabled"),
-        (Piece.MIG_MANAGER, "migManager.enabled"),
-    ),
-    "dcgm-exporter": ((Piece.DCGM_EXPORTER, ""),),
-    "dra-driver-nvidia-gpu": (
-        (Piece.DRA_DRIVER, "resources.gpus.enabled"),
-        (Piece.COMPUTE_DOMAINS, "resources.computeDomains.enabled"),
-    ),
-    "aws-efa-k8s-device-plugin": ((Piece.RDMA_PLUGIN, ""),),
-}
-
-_PIECE_OF_OPERAND: Mapping[str, Piece] = {
-    "driver": Piece.DRIVER,
-    "container toolkit": Piece.CONTAINER_TOOLKIT,
-    "device plugin": Piece.DEVICE_PLUGIN,
-    "GPU feature discovery": Piece.GPU_FEATURE_DISCOVERY,
-    "DCGM exporter": Piece.DCGM_EXPORTER,
-    "MIG manager": Piece.MIG_MANAGER,
-    "NFD worker": Piece.NODE_FEATURE_DISCOVERY,
-    "DRA kubelet plugin": Piece.DRA_DRIVER,
-    "compute domain plugin": Piece.COMPUTE_DOMAINS,
-    "EFA device plugin": Piece.RDMA_PLUGIN,
-}
-
 _EXISTING: Mapping[str, tuple[Piece, ...]] = {
     "device_plugin": (Piece.DEVICE_PLUGIN,),
     "node_feature_discovery": (Piece.NODE_FEATURE_DISCOVERY,),
@@ -160,14 +124,7 @@ _RDMA_SOURCE = "https://azure.github.io/aks-rdma-infiniband/configurations/netwo
 def settle(
     pool: PoolPlan, found: Sequence[Claim], needed: Iterable[Piece], runtime: str
 ) -> tuple[PoolOwners, list[Problem]]:
-    """Give each piece its one owner, and say where there are two or none.
-
-    Args:
-        pool: The pool.
-        found: What `claims` returned.
-        needed: Pieces without which the pool offers nothing.
-        runtime: Path of the cluster's runtime in the stack file, e.g. `clusters.train.runtime`.
-    """
+    """Give each piece its one owner, and say where there are two or none; `runtime` is a path for messages."""
     problems: list[Problem] = []
     owners: dict[Piece, str] = {}
     where: Path = ("pools", pool.name, "software")
@@ -206,14 +163,7 @@ def _unbrought(pool: PoolPlan, piece: Piece, runtime: str) -> Problem:
 
 
 def without_rdma(pool: PoolPlan, node: NodeRuntime, spec: RuntimeSpec, runtime: str) -> Iterator[Problem]:
-    """Refuse a pool whose RDMA interfaces nobody can bring, whatever its cluster's other pools are.
-
-    Args:
-        pool: The pool.
-        node: What its nodes bring, and the charts they need.
-        spec: The software of its cluster.
-        runtime: Path of that, for messages.
-    """
+    """Refuse a pool whose RDMA interfaces nobody can bring, whatever its cluster's other pools are."""
     fabric = pool.choices.fabric
     if fabric is None or fabric.owner or spec.existing.rdma_plugin is not None:
         return
@@ -300,16 +250,13 @@ def _from_objects(pool: PoolPlan, objects: Iterable[KubernetesObject]) -> Iterat
 
 
 def _from_release(pool: PoolPlan, release: Release, labels: Mapping[str, str]) -> Iterator[Claim]:
-    on = {_PIECE_OF_OPERAND.get(each.name): each for each in operands_of(release)}
-    owner = f"chart {release.chart}"
-    for piece, switch in _SWITCHES.get(release.chart, ()):
-        operand = on.get(piece)
-        switched_on = not switch or _value(release, switch)
-        if piece is Piece.RDMA_PLUGIN and pool.name not in release.pools:
+    owner, operands = f"chart {release.chart}", operands_of(release)
+    for operand in operands:
+        if operand.piece == Piece.RDMA_PLUGIN and pool.name not in release.pools:
             continue  # it runs there by the machine's type, and finds no interface to offer
-        if operand is not None and switched_on and runs_on(release, operand, labels, pool.taints):
-            yield Claim(piece, owner, f"pools.{pool.name}.software")
-    validator = next((each for each in operands_of(release) if each.name == "validator"), None)
+        if operand.piece and runs_on(release, operand, labels, pool.taints):
+            yield Claim(Piece(operand.piece), owner, f"pools.{pool.name}.software")
+    validator = next((each for each in operands if each.name == "validator"), None)
     if validator is not None and wants(release, validator, labels):
         yield Claim(Piece.RUNTIME_CLASS, owner, f"pools.{pool.name}.software")
 

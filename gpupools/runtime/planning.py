@@ -33,13 +33,8 @@ def plan_runtime(
 ) -> RuntimePlan:
     """Decide what a cluster needs in Kubernetes so that all its pools offer their GPUs.
 
-    Args:
-        cluster_key: The cluster's key in the stack file.
-        cluster: The cluster; its addresses are never looked at.
-        cloud: The cluster's cloud.
-        pools: The plans of all its pools, in the order of the file.
-        left_to: Who brings the software where nothing can be installed, since nobody gave the cluster's API. What
-            would be installed is judged all the same: pools that it cannot serve are made once, and served later.
+    `left_to` says who brings the software where nothing can be installed, since nobody gave the cluster's API. What
+    would be installed is judged all the same: pools that it cannot serve are made once, and served later.
 
     Raises:
         Rejected: Every reason: pieces with two owners or none (both owners and the field to change are named), choices
@@ -101,11 +96,7 @@ def _left(draft: Draft, spec: RuntimeSpec) -> Draft:
 def plan_runtimes(
     clusters: Mapping[str, Cluster], pools: Iterable[PoolPlan], clouds: Mapping[str, Cloud]
 ) -> tuple[RuntimePlan, ...]:
-    """Plan the GPU software of every cluster that has pools.
-
-    Raises:
-        Rejected: Every reason of every cluster.
-    """
+    """Plan the GPU software of every cluster that has pools; raise `Rejected` with every reason of every cluster."""
     plans = tuple(pools)
     found: list[RuntimePlan] = []
     problems: list[Problem] = []

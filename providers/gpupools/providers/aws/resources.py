@@ -90,13 +90,7 @@ def _late_account(own: Any, assumed: Any, role: Any) -> str:
 def create_pool(
     name: str, plan: PoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.Output[str]:
-    """Declare the resources of one pool; returns the node group's name.
-
-    Args:
-        name: Prefix of every resource's name.
-        plan: The pool, planned for EKS.
-        cluster: The keys of `EksCluster`.
-        opts: Go to every resource: parent and provider.
+    """Declare the resources of one pool; return the node group's name.
 
     Raises:
         TypeError: The plan is for another cloud.

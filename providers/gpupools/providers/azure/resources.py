@@ -85,14 +85,7 @@ _USUAL = {
 def create_provider(
     name: str, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.ProviderResource:
-    """Declare the provider for one cluster's subscription.
-
-    Args:
-        name: Logical name.
-        cluster: Keys of `AksCluster`; without `subscription_id` the credentials' own subscription is used, and without
-            `tenant_id` their tenant.
-        opts: Options of the provider.
-    """
+    """Declare the provider for one cluster's subscription and tenant, by default those of the credentials."""
     return azure_native.Provider(
         name, subscription_id=cluster.get("subscription_id"), tenant_id=cluster.get("tenant_id"), opts=opts
     )
@@ -101,16 +94,7 @@ def create_provider(
 def create_pool(
     name: str, plan: PoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.Output[str]:
-    """Declare the agent pool of a plan.
-
-    Args:
-        name: The component's name; the agent pool is `<name>-pool`.
-        plan: What to create.
-        cluster: Keys of `AksCluster` with real values.
-        opts: Parent and provider.
-
-    Returns:
-        The pool's name in AKS.
+    """Declare the agent pool of a plan; return its name in AKS.
 
     Raises:
         TypeError: The plan was made for another cloud.
@@ -260,13 +244,6 @@ def _counted(
     (https://github.com/kubernetes-sigs/cluster-api-provider-azure/pull/1991), but a new pool needs it, and the state
     would show a change for ever. So what runs is sent, also below a new minimum, which AKS's autoscaler does not
     enforce (https://learn.microsoft.com/azure/aks/cluster-autoscaler), as the Azure CLI does it.
-
-    Args:
-        names: The names the pool's resource may have in the state.
-        choices: What the pool is to be.
-        inputs: Its inputs by wire name, all but the pool's name.
-        pool_name: That one; another than the state has is a new pool's, which starts as such.
-        opts: Those of every resource of the pool.
     """
     if not choices.autoscaled:
         return _Counted()

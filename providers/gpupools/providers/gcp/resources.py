@@ -34,16 +34,7 @@ def create_provider(
 def create_pool(
     name: str, plan: PoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.Output[str]:
-    """Declare the node pool of a plan.
-
-    Args:
-        name: Prefix of the resource's name in Pulumi.
-        plan: The decision, made for GKE.
-        cluster: The keys of `GkeCluster`.
-        opts: Options for the resource; the component's parent.
-
-    Returns:
-        The pool's name in the cloud.
+    """Declare the node pool of a plan; return its name in the cloud.
 
     Raises:
         TypeError: The plan was made for another cloud.
