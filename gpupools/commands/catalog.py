@@ -6,7 +6,7 @@ from typing import Any
 
 from gpupools.base.output import answer, tell
 from gpupools.base.tables import tell_table
-from gpupools.commands.words import examples, wrong_words
+from gpupools.commands.words import add_filters, examples, filters_are_wrong
 from gpupools.known.catalogue import InstanceType
 from gpupools.known.gpus import gpu_models, match_gpu_model
 from gpupools.planned.plan import gpus_as_json
@@ -16,21 +16,16 @@ from gpupools.providers import clouds
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = examples("gpupools catalog --cloud aws --gpu H100")
-    parser.add_argument("--cloud", metavar="CLOUD", help="only this cloud")
-    parser.add_argument("--gpu", metavar="MODEL", help="only this GPU model, e.g. L4 or A100-80GB (A100: every A100)")
+    add_filters(parser)
     parser.add_argument("--json", action="store_true", help="every column, as JSON")
-    parser.set_defaults(run=lambda given: catalog(given.cloud, given.gpu, given.json))
+    parser.set_defaults(run=_run)
 
 
-def catalog(cloud: str | None, gpu: str | None, as_json: bool) -> int:
+def _run(given: argparse.Namespace) -> int:
     """Print the rows of one cloud or all, of one GPU model or all; return 2 when one is unknown."""
-    wrong = wrong_words(cloud, gpu)
-    if wrong is not None:
-        if as_json:
-            answer("catalog", "failed", [wrong.as_json()], {"instance_types": []})
-        else:
-            tell(wrong, error=True)
+    if filters_are_wrong("catalog", given, {"instance_types": []}):
         return 2
+    cloud, gpu = given.cloud, given.gpu
     models = match_gpu_model(gpu) if gpu is not None else tuple(gpu_models())
     rows = [
         (name, row)
@@ -39,7 +34,7 @@ def catalog(cloud: str | None, gpu: str | None, as_json: bool) -> int:
         for row in found.instance_types.values()
         if row.gpu_model in models
     ]
-    if as_json:
+    if given.json:
         answer("catalog", "accepted", [], {"instance_types": [row_as_json(name, row) for name, row in rows]})
     else:
         _print_table(rows)

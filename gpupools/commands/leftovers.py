@@ -1,5 +1,7 @@
 """`gpupools leftovers STATE FILE...`: say what a broken update left in the clouds, and how a state gets it back."""
 
+from __future__ import annotations
+
 import argparse
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -7,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gpupools.base.errors import Problem, Rejected
 from gpupools.base.output import answer, tell
@@ -19,6 +21,9 @@ from gpupools.environment.stackfile import stack_name
 from gpupools.planned.outside import There
 from gpupools.planned.plan import POOL_LABEL
 from gpupools.providers import clouds
+
+if TYPE_CHECKING:
+    from gpupools.policies.documents.document import Resource
 
 _TAKEN = (
     "give it pulumi stack export, pulumi preview --json, or as JSON what aws eks describe-nodegroup, aws ec2"
@@ -63,7 +68,7 @@ def _run(given: argparse.Namespace) -> int:
         return 1
     if given.json:
         told = {"pending": [each.as_json() for each in pending], "left": [each.as_json() for each in left]}
-        told["without_component"] = [{"urn": each.urn, "type": each.type} for each in read.torn]
+        told["without_component"] = [{"urn": each.address, "type": each.type} for each in read.torn]
         answer("leftovers", "accepted", [], told)
     else:
         for line in _lines(pending, left, read):
@@ -72,34 +77,17 @@ def _run(given: argparse.Namespace) -> int:
 
 
 @dataclass(frozen=True)
-class _Wanted:
-    """A resource that a stack has, was about to have, or is going to have."""
-
-    urn: str
-    type: str
-    id: str
-    inputs: Mapping[str, Any]
-    parent: str
-    provider: str
-    stack: str
-
-    @property
-    def name(self) -> str:
-        return self.urn.rpartition("::")[2]
-
-
-@dataclass(frozen=True)
 class _Pending:
     """An operation in the middle of which the engine ended."""
 
-    resource: _Wanted
+    resource: Resource
     operation: str
     """`creating`, `updating`, `deleting`, …"""
     found: bool = False
     """Whether what was being created is in one of the files."""
 
     def as_json(self) -> dict[str, Any]:
-        return {"urn": self.resource.urn, "operation": self.operation, "found": self.found}
+        return {"urn": self.resource.address, "operation": self.operation, "found": self.found}
 
 
 @dataclass(frozen=True)
@@ -127,12 +115,12 @@ class _Read:
     """What the files say."""
 
     stacks: list[str] = field(default_factory=list)
-    has: list[_Wanted] = field(default_factory=list)
+    has: list[Resource] = field(default_factory=list)
     urns: set[str] = field(default_factory=set)
     pending: list[_Pending] = field(default_factory=list)
-    torn: list[_Wanted] = field(default_factory=list)
+    torn: list[Resource] = field(default_factory=list)
     """Pools without their component."""
-    next: list[_Wanted] = field(default_factory=list)
+    next: list[Resource] = field(default_factory=list)
     """What the next update creates."""
     there: list[There] = field(default_factory=list)
     objects: list[There] = field(default_factory=list)
@@ -155,10 +143,10 @@ def _read(files: Iterable[Path]) -> _Read:
         try:
             parsed = text.read_text(path)
             data: Any = parsed.values[0].data if parsed.values else None
-            if _is_state(data):
+            if _is("pulumi_state", data):
                 states += 1
                 _read_state(data, parsed, read)
-            elif _is_preview(data):
+            elif _is("pulumi_preview", data):
                 _read_preview(data, parsed, read)
             elif not _read_list(data, read):
                 raise Rejected([_not_known(path)])
@@ -172,12 +160,8 @@ def _read(files: Iterable[Path]) -> _Read:
     return read
 
 
-def _is_state(data: Any) -> bool:
-    return bool(import_module("gpupools.policies.documents.pulumi_state").recognises(data))
-
-
-def _is_preview(data: Any) -> bool:
-    return bool(import_module("gpupools.policies.documents.pulumi_preview").recognises(data))
+def _is(form: str, data: Any) -> bool:
+    return bool(import_module(f"gpupools.policies.documents.{form}").recognises(data))
 
 
 def _read_state(data: Mapping[str, Any], text: Any, read: _Read) -> None:
@@ -189,7 +173,7 @@ def _read_state(data: Mapping[str, Any], text: Any, read: _Read) -> None:
         what = f"holds resources of the stacks {' and '.join(stacks)}: one has been imported into the other"
         raise Rejected([Problem((), what, "export the stack's own state again, or import its last good one")])
     read.stacks += stacks
-    urns = {each.urn for each in found}
+    urns = {each.address for each in found}
     read.has += [each for each in found if each.id]
     read.urns |= urns
     read.torn += [each for each in found if _is_pool(each) and not _is_in_component(each, urns)]
@@ -200,7 +184,7 @@ def _read_state(data: Mapping[str, Any], text: Any, read: _Read) -> None:
         read.pending.append(_Pending(resource, str(each.get("type"))))
 
 
-def _is_pool(resource: _Wanted) -> bool:
+def _is_pool(resource: Resource) -> bool:
     """Say whether it is a pool of this tool, which has its key among the labels of its nodes."""
 
     def names_it(value: Any, below: int) -> bool:
@@ -211,9 +195,9 @@ def _is_pool(resource: _Wanted) -> bool:
     return bool(resource.id) and not resource.type.startswith("kubernetes:") and names_it(resource.inputs, 2)
 
 
-def _is_in_component(resource: _Wanted, urns: Collection[str]) -> bool:
+def _is_in_component(resource: Resource, urns: Collection[str]) -> bool:
     """Say whether the component of a pool is there; a URN names the types that a resource is part of."""
-    return POOL_TYPE in resource.urn and (not resource.parent or resource.parent in urns)
+    return POOL_TYPE in resource.address and (not resource.parent or resource.parent in urns)
 
 
 def _read_preview(data: Mapping[str, Any], text: Any, read: _Read) -> None:
@@ -222,10 +206,15 @@ def _read_preview(data: Mapping[str, Any], text: Any, read: _Read) -> None:
             read.next.append(_wanted(step["newState"], ("steps", index, "newState"), text))
 
 
-def _wanted(state: Any, at: tuple[str | int, ...], text: Any) -> _Wanted:
+def _wanted(state: Any, at: tuple[str | int, ...], text: Any) -> Resource:
+    """Read a resource that a stack has, was about to have, or is going to have."""
     one_map = import_module("gpupools.policies.documents.text").one_map
-    made = import_module("gpupools.policies.documents.pulumi_preview").resource(one_map(state, at), at, text)
-    return _Wanted(made.address, made.type, made.id, made.inputs, made.parent, made.provider, made.stack)
+    made: Resource = import_module("gpupools.policies.documents.pulumi_preview").resource(one_map(state, at), at, text)
+    return made
+
+
+def _name(resource: Resource) -> str:
+    return resource.address.rpartition("::")[2]
 
 
 def _read_list(data: Any, read: _Read) -> bool:
@@ -290,37 +279,37 @@ def _compared(read: _Read) -> tuple[list[_Pending], list[_Left]]:
     left: list[_Left] = []
     found: set[str] = set()
     for there in read.there:
-        if any(_is(there, each) for each in read.has):
+        if any(_same(there, each) for each in read.has):
             continue
         known = [each for each in creating if _named(there, each)] or [
             each for each in read.next if _named(there, each) or _tagged(there, each)
         ]
-        found |= {each.urn for each in known}
+        found |= {each.address for each in known}
         if known or there.pool:
             left.append(_made(there, known[:1], read))
     for there in read.objects:
-        known = [each for each in (*creating, *read.next) if _named(there, each) and each.urn not in found]
+        known = [each for each in (*creating, *read.next) if _named(there, each) and each.address not in found]
         # Only the same object of another cluster has another URN.
-        known = list({each.urn: each for each in known}.values())
-        found |= {each.urn for each in known}
+        known = list({each.address: each for each in known}.values())
+        found |= {each.address for each in known}
         if known:
             elsewhere = len(known) > 1 or any(_named(there, each) for each in read.has)
             left.append(replace(_made(there, known, read), elsewhere=elsewhere))
-    pending = [replace(each, found=each.resource.urn in found) for each in read.pending]
+    pending = [replace(each, found=each.resource.address in found) for each in read.pending]
     return pending, left
 
 
-def _is(there: There, has: _Wanted) -> bool:
+def _same(there: There, has: Resource) -> bool:
     kinds = {kind for kind, _ in there.forms}
     return has.type in kinds and (has.id.casefold() == there.id.casefold() or _named(there, has))
 
 
-def _named(there: There, wanted: _Wanted) -> bool:
+def _named(there: There, wanted: Resource) -> bool:
     """Say whether a resource is it by its place and name."""
     return any(kind == wanted.type and _within(inputs, wanted.inputs) for kind, inputs in there.forms)
 
 
-def _tagged(there: There, wanted: _Wanted) -> bool:
+def _tagged(there: There, wanted: Resource) -> bool:
     """Say whether it was made for a resource whose name is made up anew at every attempt."""
     kinds = {kind for kind, _ in there.forms}
     return bool(there.tags) and wanted.type in kinds and _within({"tags": there.tags}, wanted.inputs)
@@ -332,11 +321,11 @@ def _within(part: Any, whole: Any) -> bool:
     return str(part).casefold() == str(whole).casefold()
 
 
-def _made(there: There, known: Sequence[_Wanted], read: _Read) -> _Left:
+def _made(there: There, known: Sequence[Resource], read: _Read) -> _Left:
     kind = known[0].type if known else there.forms[0][0]
-    held = [each for each in known if each.urn in {has.urn for has in read.has}]
+    held = [each for each in known if each.address in {has.address for has in read.has}]
     if held:
-        note = f"the state has {next(has.id for has in read.has if has.urn == held[0].urn)} in its place"
+        note = f"the state has {next(has.id for has in read.has if has.address == held[0].address)} in its place"
         return _Left(there, kind, (), note)
     above = [each.parent for each in known if each.parent and each.parent not in read.urns]
     if above:
@@ -348,12 +337,12 @@ def _made(there: There, known: Sequence[_Wanted], read: _Read) -> _Left:
     return _Left(there, kind, tuple(map(partial(_import, there), known)), "")
 
 
-def _import(there: There, wanted: _Wanted) -> str:
+def _import(there: There, wanted: Resource) -> str:
     above = ["--parent", f"parent={wanted.parent}"] if wanted.parent else []
     provider = ["--provider", f"provider={wanted.provider}"] if wanted.provider else []
     # A pool under `protect` is protected by the update that follows.
     how = ["--protect=false", "--generate-code=false", "--stack", wanted.stack]
-    return shlex.join(["pulumi", "import", wanted.type, wanted.name, there.id, *above, *provider, *how])
+    return shlex.join(["pulumi", "import", wanted.type, _name(wanted), there.id, *above, *provider, *how])
 
 
 # --- telling ---
@@ -361,12 +350,13 @@ def _import(there: There, wanted: _Wanted) -> str:
 
 def _lines(pending: Sequence[_Pending], left: Sequence[_Left], read: _Read) -> Iterator[str]:
     for torn in read.torn:
-        yield f"{torn.stack}: {torn.name} ({torn.type}) lacks the component it is part of, as after pulumi state repair"
+        what = f"{_name(torn)} ({torn.type}) lacks the component it is part of, as after pulumi state repair"
+        yield f"{torn.stack}: {what}"
         yield "  do not run pulumi up, which would make the pool anew and delete this one: take a state that was whole"
         yield "  (docs/how-to/recover.md#a-state-that-contradicts-itself)"
     for each in pending:
         resource = each.resource
-        what = f"{resource.stack}: an update ended while it was {each.operation} {resource.name} ({resource.type})"
+        what = f"{resource.stack}: an update ended while it was {each.operation} {_name(resource)} ({resource.type})"
         unseen = each.operation == "creating" and not each.found
         yield what + ("; it is in none of these files" if unseen else "")
     for one in left:

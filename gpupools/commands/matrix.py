@@ -4,7 +4,7 @@ import argparse
 
 from gpupools.base.output import answer, tell
 from gpupools.base.tables import tell_table
-from gpupools.commands.words import examples, wrong_words
+from gpupools.commands.words import add_filters, examples, filters_are_wrong
 from gpupools.known.gpus import match_gpu_model
 from gpupools.planned.cloud import Verdict
 from gpupools.planned.matrix import grouped, matrix
@@ -14,25 +14,20 @@ from gpupools.providers import clouds
 def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = examples("gpupools matrix --cloud gcp --gpu L4")
-    parser.add_argument("--cloud", metavar="CLOUD", help="only this cloud")
-    parser.add_argument("--gpu", metavar="MODEL", help="only this GPU model")
+    add_filters(parser)
     parser.add_argument("--json", action="store_true", help="one row per cloud, software, sharing and GPU model")
-    parser.set_defaults(run=lambda given: show(given.cloud, given.gpu, given.json))
+    parser.set_defaults(run=_run)
 
 
-def show(cloud: str | None, gpu: str | None, as_json: bool) -> int:
+def _run(given: argparse.Namespace) -> int:
     """Print the matrix; return 2 when the cloud or the GPU is unknown."""
-    wrong = wrong_words(cloud, gpu)
-    if wrong is not None:
-        if as_json:
-            answer("matrix", "failed", [wrong.as_json()], {"rows": []})
-        else:
-            tell(wrong, error=True)
+    if filters_are_wrong("matrix", given, {"rows": []}):
         return 2
+    cloud, gpu = given.cloud, given.gpu
     known = clouds()
     models = frozenset(match_gpu_model(gpu)) if gpu is not None else None
     chosen = [known[name] for name in known if cloud in (None, name)]
-    if as_json:
+    if given.json:
         answer("matrix", "accepted", [], {"rows": [row.as_json() for each in chosen for row in matrix(each, models)]})
         return 0
     for each in chosen:

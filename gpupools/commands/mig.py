@@ -87,6 +87,13 @@ def _answer_json(given: argparse.Namespace, holds: Mapping[str, Any]) -> None:
     answer(f"mig {given.verb}", "accepted" if fits else "refused", problems, holds)
 
 
+_COUNTS = (
+    *("compute_slices", "memory_slices", "usable_gib", "sm_count", "copy_engines", "decoders", "jpeg", "ofa"),
+    "max_instances",
+)
+_FACTS = ("resource_name", "gi_profile_id", "min_driver_branch", "status", "source")
+
+
 def _profiles(given: argparse.Namespace) -> int:
     found = profiles(given.gpu)
     if not found:
@@ -95,21 +102,9 @@ def _profiles(given: argparse.Namespace) -> int:
         {
             "gpu": each.gpu,
             "profile": each.name,
-            "compute_slices": each.compute_slices,
-            "memory_slices": each.memory_slices,
-            "usable_gib": each.usable_gib,
-            "sm_count": each.sm_count,
-            "copy_engines": each.copy_engines,
-            "decoders": each.decoders,
-            "jpeg": each.jpeg,
-            "ofa": each.ofa,
-            "max_instances": each.max_instances,
+            **{key: getattr(each, key) for key in _COUNTS},
             "placements": {"starts": list(each.starts), "size": each.size},
-            "resource_name": each.resource_name,
-            "gi_profile_id": each.gi_profile_id,
-            "min_driver_branch": each.min_driver_branch,
-            "status": each.status,
-            "source": each.source,
+            **{key: getattr(each, key) for key in _FACTS},
         }
         for each in found
     ]
@@ -129,20 +124,8 @@ def _profiles(given: argparse.Namespace) -> int:
         )
         for row in rows
     ]
-    headers = [
-        "profile",
-        "max",
-        "compute",
-        "memory",
-        "GiB",
-        "SMs",
-        "copy",
-        "decoders",
-        "starts",
-        "size",
-        "resource (strategy mixed)",
-    ]
-    tell_table(table, headers)
+    headers = ["profile", "max", "compute", "memory", "GiB", "SMs", "copy", "decoders", "starts", "size"]
+    tell_table(table, [*headers, "resource (strategy mixed)"])
     tell("")
     tell("compute and memory are slices; ? was not found in a public source")
     return 0

@@ -1,8 +1,10 @@
 """What several commands say of their words."""
 
-from argparse import ArgumentTypeError
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from typing import Any
 
 from gpupools.base.errors import Problem, shown
+from gpupools.base.output import answer, tell
 
 
 def examples(*calls: str) -> str:
@@ -16,6 +18,22 @@ def whole_number(text: str) -> int:
         return int(text)
     except ValueError:
         raise ArgumentTypeError(f"{shown(text)} is no whole number; write digits") from None
+
+
+def add_filters(parser: ArgumentParser) -> None:
+    """Declare `--cloud` and `--gpu`."""
+    parser.add_argument("--cloud", metavar="CLOUD", help="only this cloud")
+    parser.add_argument("--gpu", metavar="MODEL", help="only this GPU model, e.g. L4 or A100-80GB (A100: every A100)")
+
+
+def filters_are_wrong(command: str, given: Namespace, holds: dict[str, Any]) -> bool:
+    """Print what is wrong with `--cloud` or `--gpu`; return whether anything is."""
+    wrong = wrong_words(given.cloud, given.gpu)
+    if wrong is not None and given.json:
+        answer(command, "failed", [wrong.as_json()], holds)
+    elif wrong is not None:
+        tell(wrong, error=True)
+    return wrong is not None
 
 
 def wrong_words(cloud: str | None, gpu: str | None) -> Problem | None:

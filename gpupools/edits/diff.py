@@ -259,40 +259,20 @@ def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Clou
             was = before.pop((plan.cluster, former))
         if was is None:
             made.append(plan)
-            created = PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _nodes(plan))
             adopted = plan.choices.takes_over()
+            created = PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _nodes(plan))
             changes.append(replace(created, adopts=adopted.name if adopted is not None else ""))
             continue
         changed = _compared(was, plan, new.stack.clusters[plan.cluster], clouds)
-        changes.append(
-            PoolChange(
-                plan.cluster,
-                plan.name,
-                "renamed" if renamed else "changed" if changed else "unchanged",
-                strongest(each.effect for each in changed),
-                changed,
-                was.nodes,
-                former if renamed else "",
-                _old_protection_counts(was, clouds),
-                was.production or new.stack.is_production(plan.name),
-                was.protected,
-            )
-        )
+        what = "renamed" if renamed else "changed" if changed else "unchanged"
+        effect = strongest(each.effect for each in changed)
+        kept = PoolChange(plan.cluster, plan.name, what, effect, changed, was.nodes, former if renamed else "")
+        production = was.production or new.stack.is_production(plan.name)
+        changes.append(_as_recorded(kept, was, production, clouds))
     for gone in before.values():
+        deleted = PoolChange(gone.cluster, gone.pool, "deleted", EditEffect.REPLACE, (), gone.nodes)
         production = gone.production or (new.stack.production and not gone.exempt)
-        changes.append(
-            PoolChange(
-                gone.cluster,
-                gone.pool,
-                "deleted",
-                EditEffect.REPLACE,
-                (),
-                gone.nodes,
-                old_protection_counts=_old_protection_counts(gone, clouds),
-                production=production,
-                protected=gone.protected,
-            )
-        )
+        changes.append(_as_recorded(deleted, gone, production, clouds))
     alike = _alike(made, before.values(), new.stack, clouds)
     return [
         replace(change, looks_like=alike.get((change.change, change.cluster, change.pool), "")) for change in changes
@@ -331,9 +311,10 @@ _OF_THE_NAME = frozenset({f"labels.{POOL_LABEL}", "first_name", "protect"})
 """What a pool's name, and its cluster's protection, make different of two pools that are one."""
 
 
-def _old_protection_counts(was: PoolRecord, clouds: Mapping[str, Cloud]) -> bool:
+def _as_recorded(change: PoolChange, was: PoolRecord, production: bool, clouds: Mapping[str, Cloud]) -> PoolChange:
     cloud = clouds.get(was.cloud)  # a record may be of a release that knew other clouds
-    return cloud is not None and cloud.node_pools.edits().old_protection_counts
+    counts = cloud is not None and cloud.node_pools.edits().old_protection_counts
+    return replace(change, old_protection_counts=counts, production=production, protected=was.protected)
 
 
 def planned_values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:

@@ -136,7 +136,9 @@ def record_software(plan: RuntimePlan, stack: Stack) -> SoftwareRecord:
         )
     for each in plan.objects:
         of = _kind_of_step(each.name)
-        steps[each.name] = StepRecord(of, _called(each), served[each.name], each.name in protected, _of_object(each))
+        steps[each.name] = StepRecord(
+            of, _called(each), served[each.name], each.name in protected, _kept("", each.manifest)
+        )
     production = tuple(name for name in plan.pods if stack.is_production(name))
     return SoftwareRecord(plan.cluster, production, steps)
 
@@ -196,10 +198,6 @@ def _called(planned: KubernetesObject) -> str:
 def _of_release(release: Release) -> dict[str, Any]:
     plain = {key: getattr(release, key) for key in ("version", "repository", "namespace", "timeout_s", "skip_await")}
     return plain | _kept("values", release.values)
-
-
-def _of_object(planned: KubernetesObject) -> dict[str, Any]:
-    return _kept("", planned.manifest)
 
 
 def _identity(cluster: Cluster) -> dict[str, Any]:
@@ -330,7 +328,7 @@ def compare_software(
         stay = _staying(key, changes)
         was, now = before.get(key, none), after.get(key, none)
         production = {*(stay.get(name, "") for name in was.production), *now.production}
-        for change in _compared(was, now, new.stack):
+        for change in _compared(was, now):
             serves = tuple(dict.fromkeys(stay[name] for name in change.serves if name in stay))
             if change.change == "removed" and not serves and change.of not in (ACCESS, IDENTITY):
                 change = replace(change, effect=EditEffect.NONE, pods="it goes with the pools it served")
@@ -346,48 +344,24 @@ def _staying(cluster: str, changes: Collection[PoolChange]) -> dict[str, str]:
     return {each.former or each.pool: each.pool for each in here if each.change not in ("created", "deleted")}
 
 
-def _compared(was: SoftwareRecord, now: SoftwareRecord, stack: Stack) -> Iterator[SoftwareChange]:
+def _compared(was: SoftwareRecord, now: SoftwareRecord) -> Iterator[SoftwareChange]:
     for step in dict.fromkeys([*now.steps, *was.steps]):
         old, new = was.steps.get(step), now.steps.get(step)
-        if old is None and new is not None:
-            # Of a cluster that is new, or that had no software, how it is reached is no edit.
-            if step not in (ACCESS, IDENTITY):
-                row = software_edit(new.of, "added")
-                yield SoftwareChange(now.cluster, step, new.of, new.called, "added", row.effect, row.pods)
-        elif new is None and old is not None:
-            if step not in (ACCESS, IDENTITY):
-                row = software_edit(old.of, "removed")
-                yield SoftwareChange(
-                    was.cluster,
-                    step,
-                    old.of,
-                    old.called,
-                    "removed",
-                    row.effect,
-                    row.pods,
-                    (),
-                    old.pools,
-                    (),
-                    old.protected,
-                )
-        elif old is not None and new is not None and old.known:
-            changed = tuple(_fields(old, new))
-            if changed:
+        if old is not None and new is not None:
+            if old.known and (changed := tuple(_fields(old, new))):
                 effect = strongest(each.effect for each in changed)
                 pods = "; ".join(dict.fromkeys(each.detail for each in changed if each.effect is effect))
-                yield SoftwareChange(
-                    now.cluster,
-                    step,
-                    new.of,
-                    new.called,
-                    "changed",
-                    effect,
-                    pods,
-                    changed,
-                    old.pools,
-                    (),
-                    old.protected,
-                )
+                found = SoftwareChange(now.cluster, step, new.of, new.called, "changed", effect, pods, changed)
+                yield replace(found, serves=old.pools, protected=old.protected)
+        elif step in (ACCESS, IDENTITY):
+            pass  # of a cluster that is new, or that had no software, how it is reached is no edit
+        elif new is not None:
+            row = software_edit(new.of, "added")
+            yield SoftwareChange(now.cluster, step, new.of, new.called, "added", row.effect, row.pods)
+        elif old is not None:
+            row = software_edit(old.of, "removed")
+            gone = SoftwareChange(was.cluster, step, old.of, old.called, "removed", row.effect, row.pods)
+            yield replace(gone, serves=old.pools, protected=old.protected)
 
 
 def _fields(old: StepRecord, new: StepRecord) -> Iterator[FieldChange]:
