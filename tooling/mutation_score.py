@@ -86,11 +86,6 @@ OURS = ("gpupools", "providers", "components", "policies", "preview", "stacks", 
 
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
     (
-        "gpupools/read/holders.py",
-        "_MOST_AMONG = 20_000",
-        "20000 -> 20001",
-    ): "a text of so many values is not parsed, by the bound of `scripts`",
-    (
         "policies/gpupools/policies/rules.py",
         'wish = Wish("pool", spec, _example_cluster(cloud_name), instance, software, sharing.kind, capability)',
         "'pool' -> 'pool-mutant'",
@@ -104,11 +99,6 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         ),
     ): "every cloud has a way beside cloud-managed",
     (
-        "gpupools/read/packed.py",
-        "part = unpacker.decompress(raw, left.bytes_ + 1)",
-        "1 -> 2",
-    ): "one byte beyond the bound shows that there is too much, and so do two",
-    (
         "components/gpupools/components/declared_components.py",
         'return {"cloud": cloud.name, **cloud.cluster.place_of(cluster)}',
         "'cloud' -> 'cloud-mutant'",
@@ -118,14 +108,6 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         'taint = parse_taint(item if isinstance(item, str) else "")',
         "'' -> '-mutant'",
     ): "both are no taint, and what is no text gets a sentence of its own",
-    (
-        "providers/gpupools/providers/aws/by_hand.py",
-        (
-            '_OUR_COMMAND = tomllib.loads(bottlerocket_settings("", WholeGpu(), local_nvme=True))'
-            '["settings"]["bootstrap-commands"]'
-        ),
-        "'' -> '-mutant'",
-    ): "whole GPUs are set up alike on every model",
     (
         "providers/gpupools/providers/aws/conflicts.py",
         r'pinned = re.match(r"v?(\d+)\.(\d+)\.", str(given or ""))',

@@ -110,17 +110,7 @@ def raised(data: Path, package: Package, brings: str = "", inner: Sequence[Packa
     (pin,) = (row for row in tables["charts"] if row["chart"] == package.chart)
     if pin["version"] == package.version:
         return
-    known = _all_values(tables, package.chart, pin["version"])
-    new = {path: (kind, value) for path, kind, value in value_rows("", package.values)}
-    others = [row for row in tables["chart_values_of_versions"] if row["chart"] != package.chart]
-    for version, values in known.items():
-        if version != package.version:
-            others += _differences(package.chart, version, values, new)
-    tables["chart_values_of_versions"] = others
-    position = next(i for i, row in enumerate(tables["chart_values"]) if row["chart"] == package.chart)
-    rest = [row for row in tables["chart_values"] if row["chart"] != package.chart]
-    own = [{"chart": package.chart, "path": p, "default": kind, "value": value} for p, (kind, value) in new.items()]
-    tables["chart_values"] = [*rest[:position], *own, *rest[position:]]
+    _raise_values(tables, package, pin["version"])
     before = {"version": pin["version"], "source": pin["source"], "checked": pin["checked"]}
     tables["chart_versions"] = [
         {"chart": package.chart, "brings": brings, **before},
@@ -139,6 +129,21 @@ def raised(data: Path, package: Package, brings: str = "", inner: Sequence[Packa
     pin |= {"version": package.version, "source": source, "checked": today}
     for name, rows in tables.items():
         _write(data / f"{name}.csv", rows)
+
+
+def _raise_values(tables: dict[str, list[Row]], package: Package, pinned: str) -> None:
+    """Write the values of a package, and where those of every other known version differ from them."""
+    known = _all_values(tables, package.chart, pinned)
+    new = {path: (kind, value) for path, kind, value in value_rows("", package.values)}
+    others = [row for row in tables["chart_values_of_versions"] if row["chart"] != package.chart]
+    for version, values in known.items():
+        if version != package.version:
+            others += _differences(package.chart, version, values, new)
+    tables["chart_values_of_versions"] = others
+    position = next(i for i, row in enumerate(tables["chart_values"]) if row["chart"] == package.chart)
+    rest = [row for row in tables["chart_values"] if row["chart"] != package.chart]
+    own = [{"chart": package.chart, "path": p, "default": kind, "value": value} for p, (kind, value) in new.items()]
+    tables["chart_values"] = [*rest[:position], *own, *rest[position:]]
 
 
 def _all_values(tables: Mapping[str, Sequence[Row]], chart: str, pinned: str) -> dict[str, Values]:

@@ -58,42 +58,36 @@ def namespace(name: str) -> KubernetesObject:
     return _namespace(name, "privileged", why, f"privileged: {why}")
 
 
+def _manifest(kind: str, name: str, space: str = "", api: str = "v1", pool: str = "", **body: Any) -> dict[str, Any]:
+    labels = {**MANAGED_BY, **({POOL_LABEL: pool} if pool else {})}
+    metadata = {"name": name, **({"namespace": space} if space else {}), "labels": labels}
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, **body}
+
+
 def _namespace(name: str, level: str, why: str, note: str = "") -> KubernetesObject:
     """Declare a namespace at a level of pod security: https://kubernetes.io/docs/concepts/security/pod-security-admission/."""
-    levels = {f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "audit", "warn")}
-    notes = {"annotations": {SECURITY_NOTE: note}} if note else {}
-    metadata = {"name": name, "labels": {**MANAGED_BY, **levels}, **notes}
-    manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+    manifest = _manifest("Namespace", name)
+    manifest["metadata"]["labels"] |= {
+        f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "audit", "warn")
+    }
+    if note:
+        manifest["metadata"]["annotations"] = {SECURITY_NOTE: note}
     return KubernetesObject(name=f"namespace/{name}", manifest=manifest, why=why)
 
 
 def critical_pods_quota(space: str, pods: int, why: str) -> KubernetesObject:
     """Admit system-critical pods to a namespace of a cluster that otherwise refuses them outside kube-system."""
-    scope = {
-        "operator": "In",
-        "scopeName": "PriorityClass",
-        "values": ["system-node-critical", "system-cluster-critical"],
-    }
-    return KubernetesObject(
-        name=f"quota/{space}",
-        manifest={
-            "apiVersion": "v1",
-            "kind": "ResourceQuota",
-            "metadata": {"name": "gpupools-critical-pods", "namespace": space, "labels": dict(MANAGED_BY)},
-            "spec": {"hard": {"pods": str(pods)}, "scopeSelector": {"matchExpressions": [scope]}},
-        },
-        why=why,
-    )
+    classes = ["system-node-critical", "system-cluster-critical"]
+    scope = {"operator": "In", "scopeName": "PriorityClass", "values": classes}
+    spec = {"hard": {"pods": str(pods)}, "scopeSelector": {"matchExpressions": [scope]}}
+    manifest = _manifest("ResourceQuota", "gpupools-critical-pods", space, spec=spec)
+    return KubernetesObject(name=f"quota/{space}", manifest=manifest, why=why)
 
 
 def config_map(step: str, space: str, base: str, data: Mapping[str, str], why: str) -> KubernetesObject:
     """Declare a ConfigMap whose name changes with its content."""
-    metadata = {"name": content_name(base, data), "namespace": space, "labels": dict(MANAGED_BY)}
-    return KubernetesObject(
-        name=step,
-        manifest={"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": dict(data)},
-        why=why,
-    )
+    manifest = _manifest("ConfigMap", content_name(base, data), space, data=dict(data))
+    return KubernetesObject(name=step, manifest=manifest, why=why)
 
 
 def plugin_configs(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | None:
@@ -102,17 +96,9 @@ def plugin_configs(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | 
     if set(entries) <= {DEFAULT_CONFIG}:
         return None
     data = {name: plugin_config(pool.instance, pool.sharing).text() for name, pool in sorted(entries.items())}
-    metadata = {"name": _plugin_configs(), "namespace": space, "labels": dict(MANAGED_BY)}
-    return KubernetesObject(
-        name=f"config/{space}/device-plugin",
-        manifest={
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": metadata,
-            "data": {DEFAULT_CONFIG: PluginConfig().text(), **data},
-        },
-        why="one entry per distinct way of sharing; a node's label picks its own",
-    )
+    manifest = _manifest("ConfigMap", _plugin_configs(), space, data={DEFAULT_CONFIG: PluginConfig().text(), **data})
+    why = "one entry per distinct way of sharing; a node's label picks its own"
+    return KubernetesObject(name=f"config/{space}/device-plugin", manifest=manifest, why=why)
 
 
 # An entry's name says all that stands in it, and the config-manager beside each plugin reads entries anew when its
@@ -161,16 +147,9 @@ def metrics(space: str) -> KubernetesObject:
 
 def runtime_class(handler: str) -> KubernetesObject:
     """Declare the RuntimeClass that many charts name in their pods."""
-    return KubernetesObject(
-        name="runtime-class/nvidia",
-        manifest={
-            "apiVersion": "node.k8s.io/v1",
-            "kind": "RuntimeClass",
-            "metadata": {"name": "nvidia", "labels": dict(MANAGED_BY)},
-            "handler": handler,
-        },
-        why="pods that write runtimeClassName: nvidia start; nothing else on these nodes declares the class",
-    )
+    manifest = _manifest("RuntimeClass", "nvidia", api="node.k8s.io/v1", handler=handler)
+    why = "pods that write runtimeClassName: nvidia start; nothing else on these nodes declares the class"
+    return KubernetesObject(name="runtime-class/nvidia", manifest=manifest, why=why)
 
 
 # https://github.com/NVIDIA/nvidia-container-toolkit/pull/1326
@@ -216,19 +195,10 @@ def smoke_test(pool: PoolPlan, pulls: Pulls = PUBLIC) -> KubernetesObject:
             },
         },
     }
-    base = f"smoke-{pool.name}"
+    name = content_name(f"smoke-{pool.name}", {"spec": yaml.safe_dump(spec)})
     return KubernetesObject(
         name=f"smoke-test/{pool.name}",
-        manifest={
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {
-                "name": content_name(base, {"spec": yaml.safe_dump(spec)}),
-                "namespace": SMOKE_NAMESPACE,
-                "labels": {**MANAGED_BY, POOL_LABEL: pool.name},
-            },
-            "spec": spec,
-        },
+        manifest=_manifest("Job", name, SMOKE_NAMESPACE, "batch/v1", pool.name, spec=spec),
         why="shows that a pod really gets a GPU of the pool",
         timeout_s=None if late else 1800,
         await_ready=not late,
@@ -338,11 +308,10 @@ def _outside(trust: Trust, inside: Sequence[str]) -> dict[str, Any]:
 
 def _admission(step: str, spec: Mapping[str, Any], parameters: Mapping[str, Any], why: str) -> list[KubernetesObject]:
     name = f"gpupools-{step.replace('/', '-')}"
-    metadata = {"name": name, "labels": dict(MANAGED_BY)}
     version = "admissionregistration.k8s.io/v1"
-    policy = {"apiVersion": version, "kind": "ValidatingAdmissionPolicy", "metadata": metadata, "spec": spec}
+    policy = _manifest("ValidatingAdmissionPolicy", name, api=version, spec=spec)
     bound = {"policyName": name, **parameters, "validationActions": ["Deny", "Audit"]}
-    binding = {"apiVersion": version, "kind": "ValidatingAdmissionPolicyBinding", "metadata": metadata, "spec": bound}
+    binding = _manifest("ValidatingAdmissionPolicyBinding", name, api=version, spec=bound)
     return [
         KubernetesObject(name=step, manifest=policy, why=why),
         KubernetesObject(name=f"{step}/binding", manifest=binding, why="puts the policy into force"),
@@ -365,12 +334,8 @@ def trust_quotas(pools: Iterable[PoolPlan]) -> list[KubernetesObject]:
             continue
         counted = quota_counts(pool)
         for space in trust.namespaces or []:
-            manifest = {
-                "apiVersion": "v1",
-                "kind": "ResourceQuota",
-                "metadata": {"name": f"gpupools-{pool.name}", "namespace": space, "labels": dict(MANAGED_BY)},
-                "spec": {"hard": {name: str(trust.quota) for name in counted}},
-            }
+            spec = {"hard": {name: str(trust.quota) for name in counted}}
+            manifest = _manifest("ResourceQuota", f"gpupools-{pool.name}", space, spec=spec)
             why = f"lets pods of {space} have {trust.quota} of {', '.join(counted)} at a time"
             found.append(KubernetesObject(name=f"trust-quota/{pool.name}/{space}", manifest=manifest, why=why))
     return found

@@ -14,7 +14,7 @@ from gpupools.planned.fabric import COMPUTE_DOMAINS_LABEL
 from gpupools.planned.labels import CONFIG_LABELS, SOFTWARE_LABEL
 from gpupools.planned.node_runtime import NodeRuntime
 from gpupools.planned.plan import PoolPlan
-from gpupools.planned.runtime_plan import Piece, Release
+from gpupools.planned.runtime_plan import KubernetesObject, Piece, Release
 from gpupools.planned.tolerations import node_affinity, tolerations_for
 from gpupools.runtime import objects
 from gpupools.runtime.charts import (
@@ -93,23 +93,15 @@ def gpu_operator(draft: Draft) -> None:
     if values["nfd.enabled"]:
         values["node-feature-discovery.worker.tolerations"] = tolerations_for(pools)
         values["node-feature-discovery.worker.affinity"] = _only(pools)
-    configs = objects.plugin_configs(space, pools)
-    if configs is not None:
-        after.append(draft.add(configs, _space(draft, space)))
-        values["devicePlugin.config.name"] = configs.manifest["metadata"]["name"]
-        values["devicePlugin.config.default"] = DEFAULT_CONFIG
+    after += _configured(draft, space, values, "devicePlugin.config", objects.plugin_configs(space, pools))
     layouts = objects.mig_layouts(space, cut)
     if layouts is not None:
-        after.append(draft.add(layouts, _space(draft, space)))
-        values["migManager.config.name"] = layouts.manifest["metadata"]["name"]
-        values["migManager.config.default"] = "all-disabled"
+        after += _configured(draft, space, values, "migManager.config", layouts, "all-disabled")
         needed = any(draft.nodes[pool.name].mig_needs_reboot for pool in cut)
         if spec.mig_reboot if spec.mig_reboot is not None else needed:
             values["migManager.env"] = [{"name": "WITH_REBOOT", "value": "true"}]
     if values["dcgmExporter.enabled"]:
-        counters = objects.metrics(space)
-        after.append(draft.add(counters, _space(draft, space)))
-        values["dcgmExporter.config.name"] = counters.manifest["metadata"]["name"]
+        after += _configured(draft, space, values, "dcgmExporter.config", objects.metrics(space), "")
     crds = "clusterpolicies, nvidiadrivers and gpuclusters of nvidia.com" + (", NFD's" if values["nfd.enabled"] else "")
     decisions = (
         *_on_upgrades(values),
@@ -123,6 +115,23 @@ def gpu_operator(draft: Draft) -> None:
         ),
     )
     _release(draft, "gpu-operator", pools, values, decisions, after)
+
+
+def _configured(
+    draft: Draft,
+    space: str,
+    values: dict[str, Any],
+    path: str,
+    config: KubernetesObject | None,
+    default: str = DEFAULT_CONFIG,
+) -> list[str]:
+    """Declare a ConfigMap that a release reads, name it in the values, and return the steps to wait for."""
+    if config is None:
+        return []
+    values[f"{path}.name"] = config.manifest["metadata"]["name"]
+    if default:
+        values[f"{path}.default"] = default
+    return [draft.add(config, _space(draft, space))]
 
 
 def _on_upgrades(values: Mapping[str, Any]) -> Iterator[str]:
@@ -210,12 +219,7 @@ def device_plugin(draft: Draft) -> None:
         "nfd.enabled": False,
         **_common(draft, pools, "values of the device plugin", lambda node: node.plugin_values),
     }
-    after: list[str] = []
-    configs = objects.plugin_configs(space, pools)
-    if configs is not None:
-        after.append(draft.add(configs, _space(draft, space)))
-        values["config.name"] = configs.manifest["metadata"]["name"]
-        values["config.default"] = DEFAULT_CONFIG
+    after = _configured(draft, space, values, "config", objects.plugin_configs(space, pools))
     handlers = sorted({handler for pool in pools if (handler := draft.nodes[pool.name].runtime_class_handler)})
     if handlers and not uses_operator(draft) and draft.spec.existing.gpu_operator is None:
         draft.add(objects.runtime_class(handlers[0]))

@@ -1,4 +1,4 @@
-"""How Pulumi takes a pool over that was made by other means. Used by `resources.py` of the clouds."""
+"""Options of a pool's resource on every cloud: how Pulumi takes one over, and how long it waits."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -49,3 +49,8 @@ def _unsaid(path: str, inputs: Mapping[str, Any]) -> str:
             return ".".join(keys[: keys.index(key) + 1])
         reached = reached[key]
     return ""
+
+
+def timeouts(create: int, update: int, delete: int) -> pulumi.CustomTimeouts:
+    """Return how many minutes Pulumi waits for the cloud."""
+    return pulumi.CustomTimeouts(create=f"{create}m", update=f"{update}m", delete=f"{delete}m")

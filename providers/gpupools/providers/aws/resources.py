@@ -19,7 +19,7 @@ from gpupools.planned.cloud import Declaring
 from gpupools.planned.edit_tables import EditTables
 from gpupools.planned.node_resources import GPU_RESOURCE
 from gpupools.planned.plan import PoolPlan
-from gpupools.providers.adopted import adopting
+from gpupools.providers.adopted import adopting, timeouts
 from gpupools.providers.aws.choices import EksChoices, Interface, Volume
 from gpupools.providers.aws.cluster import account_of
 from gpupools.providers.aws.edits import edits
@@ -125,25 +125,16 @@ def create_pool(
         "nodeRepairConfig": {"enabled": choices.auto_repair},
         "tags": tags,
     }
+    beside = _unless_left(name, plan, opts) if choices.adopted is None else _adopting(choices, inputs)
+    options = pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(kept, autoscaled), beside)
+    limits = timeouts(choices.create_timeout_minutes, choices.update_timeout_minutes, choices.delete_timeout_minutes)
     group = _declare(
         aws.eks.NodeGroup,
         aws.eks.NodeGroupArgs,
         f"{name}-nodes",
         inputs,
         choices,
-        pulumi.ResourceOptions.merge(
-            pulumi.ResourceOptions.merge(
-                pulumi.ResourceOptions.merge(kept, autoscaled),
-                _unless_left(name, plan, opts) if choices.adopted is None else _adopting(choices, inputs),
-            ),
-            pulumi.ResourceOptions(
-                custom_timeouts=pulumi.CustomTimeouts(
-                    create=f"{choices.create_timeout_minutes}m",
-                    update=f"{choices.update_timeout_minutes}m",
-                    delete=f"{choices.delete_timeout_minutes}m",
-                ),
-            ),
-        ),
+        pulumi.ResourceOptions.merge(options, pulumi.ResourceOptions(custom_timeouts=limits)),
     )
     scaling_group = group.resources.apply(_autoscaling_group)
     for key, value in _scale_from_zero(plan, choices).items():

@@ -13,7 +13,7 @@ from pulumi_azure_native import containerservice
 from gpupools.base.naming import replacement_name
 from gpupools.planned.cloud import Declaring
 from gpupools.planned.plan import PoolPlan
-from gpupools.providers.adopted import adopting
+from gpupools.providers.adopted import adopting, timeouts
 from gpupools.providers.azure.choices import AksChoices
 from gpupools.providers.azure.conflicts import POOL_NAME_LIMIT
 from gpupools.providers.azure.edits import edits
@@ -25,29 +25,10 @@ from gpupools.providers.set_by_hand import keyword_arguments, wire_inputs
 _AGENT_POOL = "azure-native:containerservice:AgentPool"
 
 FIXED_AT_CREATION = (
-    "availabilityZones",
-    "capacityReservationGroupID",
-    "enableEncryptionAtHost",
-    "enableNodePublicIP",
-    "enableUltraSSD",
-    "gpuInstanceProfile",
-    "gpuProfile",
-    "hostGroupID",
-    "kubeletConfig",
-    "kubeletDiskType",
-    "linuxOSConfig",
-    "maxPods",
-    "nodePublicIPPrefixID",
-    "osDiskSizeGB",
-    "osDiskType",
-    "osType",
-    "podSubnetID",
-    "proximityPlacementGroupID",
-    "scaleSetEvictionPolicy",
-    "scaleSetPriority",
-    "spotMaxPrice",
-    "type",
-    "vmSize",
+    *("availabilityZones", "capacityReservationGroupID", "enableEncryptionAtHost", "enableNodePublicIP"),
+    *("enableUltraSSD", "gpuInstanceProfile", "gpuProfile", "hostGroupID", "kubeletConfig", "kubeletDiskType"),
+    *("linuxOSConfig", "maxPods", "nodePublicIPPrefixID", "osDiskSizeGB", "osDiskType", "osType", "podSubnetID"),
+    *("proximityPlacementGroupID", "scaleSetEvictionPolicy", "scaleSetPriority", "spotMaxPrice", "type", "vmSize"),
     "vnetSubnetID",
 )
 """Properties AKS never changes, in wire names.
@@ -213,11 +194,7 @@ def _options(choices: AksChoices, below: str = "") -> pulumi.ResourceOptions:
         # a replacement, so that the new pool can come first.
         delete_before_replace=False,
         protect=choices.protect or None,
-        custom_timeouts=pulumi.CustomTimeouts(
-            create=f"{choices.create_min}m",
-            update=f"{choices.update_min}m",
-            delete=f"{choices.delete_min}m",
-        ),
+        custom_timeouts=timeouts(choices.create_min, choices.update_min, choices.delete_min),
     )
 
 

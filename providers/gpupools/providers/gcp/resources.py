@@ -10,7 +10,7 @@ import pulumi_gcp as gcp
 from gpupools.base.naming import replacement_name
 from gpupools.planned.cloud import Declaring
 from gpupools.planned.plan import PoolPlan
-from gpupools.providers.adopted import adopting
+from gpupools.providers.adopted import adopting, timeouts
 from gpupools.providers.gcp.choices import GkeChoices
 from gpupools.providers.gcp.conflicts import NAME_LIMIT
 from gpupools.providers.gcp.edits import edits, replacing
@@ -60,11 +60,7 @@ def create_pool(
             pulumi.ResourceOptions.merge(pulumi.ResourceOptions.merge(opts, protect), adopted),
             pulumi.ResourceOptions(
                 ignore_changes=["initialNodeCount"],  # resizing a pool changes it, and a change replaces
-                custom_timeouts=pulumi.CustomTimeouts(
-                    create=f"{choices.create_min}m",
-                    update=f"{choices.update_min}m",
-                    delete=f"{choices.delete_min}m",
-                ),
+                custom_timeouts=timeouts(choices.create_min, choices.update_min, choices.delete_min),
             ),
         ),
     )
