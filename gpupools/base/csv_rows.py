@@ -3,6 +3,8 @@
 import csv
 from pathlib import Path
 
+DATA = Path(__file__).parents[1] / "data"
+
 
 def csv_rows(file: Path) -> list[dict[str, str]]:
     """Return the rows of a CSV file in order, each as a map from column name to value."""
@@ -13,4 +15,4 @@ def csv_rows(file: Path) -> list[dict[str, str]]:
 
 def data_rows(name: str) -> list[dict[str, str]]:
     """Return the rows of a table in `gpupools/data`."""
-    return csv_rows(Path(__file__).parents[1] / "data" / name)
+    return csv_rows(DATA / name)

@@ -2,7 +2,10 @@
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import NamedTuple
+
+from gpupools.base.csv_rows import DATA, csv_rows
 
 
 class KeyRule(NamedTuple):
@@ -16,6 +19,15 @@ class KeyRule(NamedTuple):
     source: str = ""
     on_nodes: bool = False
     """Whether a node may have the key though no pool sets it: from the kubelet, the cloud, or a controller."""
+
+
+def key_rules(file: Path, of: str) -> tuple[KeyRule, ...]:
+    """Return the rules of a table for `label` or `taint`."""
+    return tuple(
+        KeyRule(row["pattern"], row["why"], row["fix"], row["source"], row["on_nodes"] == "yes")
+        for row in csv_rows(file)
+        if row["of"] == of
+    )
 
 
 def refusal(key: str, rules: Iterable[KeyRule]) -> KeyRule | None:
@@ -75,44 +87,10 @@ def kubelet_labels(who: str, source: str = _KUBELET) -> tuple[KeyRule, ...]:
     )
 
 
-OPERATOR_LABELS = tuple(
-    KeyRule(
-        pattern=pattern,
-        why="switches parts of the GPU Operator, which would leave nodes without what the pool's software says",
-        fix="leave it out; software says who brings each piece",
-        source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html",
-    )
-    for pattern in ("nvidia.com/gpu.deploy.*", "nvidia.com/gpu.workload.config")
-)
+OPERATOR_LABELS = key_rules(DATA / "reserved_keys.csv", "label")
 """Labels that take operands of a GPU Operator off a node, or put those for virtual machines there."""
 
-_TAINTS = "https://kubernetes.io/docs/reference/labels-annotations-taints/"
-
-CONDITION_TAINTS = (
-    *(
-        KeyRule(
-            pattern=pattern,
-            why="is a taint that Kubernetes adds and takes off itself, by the state of the node",
-            source=_TAINTS,
-        )
-        for pattern in (
-            *(
-                f"node.kubernetes.io/{state}"
-                for state in (
-                    *("not-ready", "unreachable", "unschedulable", "network-unavailable"),
-                    *("memory-pressure", "disk-pressure", "pid-pressure"),
-                )
-            ),
-            *("node.cloudprovider.kubernetes.io/uninitialized", "node.cloudprovider.kubernetes.io/shutdown"),
-        )
-    ),
-    KeyRule(
-        pattern="node.kubernetes.io/out-of-service",
-        why="says of one node that it is gone, and deletes its pods",
-        fix="leave it out",
-        source=_TAINTS,
-    ),
-)
+CONDITION_TAINTS = key_rules(DATA / "reserved_keys.csv", "taint")
 """Taints of Kubernetes' own controllers, which would remove one that is set by hand, or wait for it for ever.
 
 The page lists every one; of other keys of its name spaces it says nothing.
