@@ -2,7 +2,7 @@
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +15,7 @@ from gpupools.edits.comparison import Comparison, compare_files
 from gpupools.environment.check import CheckedFile, Located, check_stack_file, locate
 from gpupools.environment.told import tell_located
 from gpupools.providers import clouds
-from gpupools.report.room import LIMIT, Room, code
+from gpupools.report.room import LIMIT, Room, code, touched
 
 DESTROYS = 3
 """Exit code with --exit-code when something is replaced or deleted, or may be."""
@@ -143,24 +143,17 @@ def _text(found: Comparison) -> None:
 
 def _markdown(found: Comparison) -> None:
     """Print a comment for a pull request: what is touched first, the rest folded away."""
-    touched = [change for change in found.pools if change.change != "unchanged"]
-    destroyed = sum(change.destroys for change in touched)
+    edited = [change for change in found.pools if change.change != "unchanged"]
+    destroyed = sum(change.destroys for change in edited)
     count = f"{len(found.pools)} pool{'' if len(found.pools) == 1 else 's'}"
     room = Room(LIMIT - 200)
-    room.put(f"### gpupools diff: {len(touched)} of {count} touched, {destroyed} replaced or deleted, or perhaps", "")
+    room.put(f"### gpupools diff: {len(edited)} of {count} touched, {destroyed} replaced or deleted, or perhaps", "")
     room.many(0.2, ([f"- Warning: {code(warning)}"] for warning in found.warnings))
-    room.many(0.8, _told(found))
+    room.many(0.8, touched(found))
     rest = [change for change in found.pools if change.change == "unchanged"]
     if rest:
         room.folded(f"{len(rest)} without a change", 1, ([f"- {code(change)}"] for change in rest))
     tell_lines("\n".join(room.lines))
-
-
-def _told(found: Comparison) -> Iterator[list[str]]:
-    for change, refusal in found.refusals_in_words():
-        if change.change != "unchanged":
-            refused = [f"  - pulumi up refuses that: {code(refusal)}"] if refusal is not None else []
-            yield [f"- {code(change)}", *refused]
 
 
 _PRINTERS: Mapping[str, Callable[[Comparison], None]] = {

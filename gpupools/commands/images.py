@@ -126,21 +126,19 @@ def _each(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def _json(found: Iterable[Pulled], key: str) -> list[dict[str, Any]]:
-    rows = []
-    for each in found:
-        row = {
+    return [
+        {
             key: each.what,
             **({"version": each.version} if key == "chart" else {}),
             "pulled": list(each.pulled),
             "digest": each.digest or None,
-            "digest_source": each.digest_source,
-            "digest_command": each.digest_command,
+            **{name: getattr(each, name) for name in ("digest_source", "digest_command")},
             "by": list(each.by),
             "clusters": list(each.clusters),
             "note": each.note,
         }
-        rows.append(row)
-    return rows
+        for each in found
+    ]
 
 
 UNKNOWN = "not known"

@@ -7,7 +7,7 @@ from gpupools.edits.comparison import FATES, counted, fate
 from gpupools.planned.plan import PoolPlan
 from gpupools.report.facts import STAYS, StackReport, nodes_in_words
 from gpupools.report.page import finding_text
-from gpupools.report.room import LIMIT, Room, code
+from gpupools.report.room import LIMIT, Room, code, touched
 
 MARKER = "<!-- gpupools report -->"
 """The first line, by which the comment is found again to be updated in place."""
@@ -82,10 +82,7 @@ def _touched(report: StackReport) -> Iterator[list[str]]:
         return
     for warning in report.comparison.warnings:
         yield [f"- Warning: {code(warning)}"]
-    for change, refusal in report.comparison.refusals_in_words():
-        if change.change != "unchanged":
-            refused = [f"  - pulumi up refuses that: {code(refusal)}"] if refusal is not None else []
-            yield [f"- {code(change)}", *refused]
+    yield from touched(report.comparison)
 
 
 def _findings(report: StackReport) -> Iterator[list[str]]:

@@ -1,8 +1,9 @@
 """Markdown that is never longer than a comment may be: what does not fit is counted."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from gpupools.base.output import line, markdown_code
+from gpupools.edits.comparison import Comparison
 
 LIMIT = 65_536
 """Characters that GitHub takes in a comment: "body is too long (maximum is 65536 characters)".
@@ -52,3 +53,11 @@ def code(text: object) -> str:
     """Write a value as a code span, cut where it is very long."""
     shown = line(text)
     return markdown_code(shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…")
+
+
+def touched(found: Comparison) -> Iterator[list[str]]:
+    """Yield the entry of each change that touches something, with why `pulumi up` refuses it."""
+    for change, refusal in found.refusals_in_words():
+        if change.change != "unchanged":
+            refused = [f"  - pulumi up refuses that: {code(refusal)}"] if refusal is not None else []
+            yield [f"- {code(change)}", *refused]
