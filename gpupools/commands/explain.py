@@ -37,9 +37,6 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=lambda given: explain(" ".join(given.text), given.json))
 
 
-_COLOUR = re.compile(r"\x1b\[[0-9;]*[mK]")
-
-
 class Entry(NamedTuple):
     """One thing that can be explained."""
 
@@ -53,7 +50,8 @@ class Entry(NamedTuple):
 
 def explain(text: str, as_json: bool) -> int:
     """Print what a text is about, all words for none; return 2 when nothing is known of it."""
-    text = " ".join(_COLOUR.sub("", text).split())  # as pasted from a terminal, with its colours and line breaks
+    # As pasted from a terminal, with its colours and line breaks.
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*[mK]", "", text).split())
     found = _found(text) if text else [*_words().values(), *_rules().values()]
     unknown = [] if found else [Problem((), f"{text[:200]!r} is not known here", _instead(text))]
     needs = sharing_needs() if [each.name for each in found] == ["sharing"] else ()

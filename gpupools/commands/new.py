@@ -17,7 +17,7 @@ import yaml
 from gpupools.asked.spec import MODES, SHARED_MODES
 from gpupools.base.errors import Problem, Rejected, nearest, shown
 from gpupools.base.output import line, tell
-from gpupools.commands.project import make_project
+from gpupools.commands.project import PULUMI_NAME, make_project
 from gpupools.commands.schema import stack_schema
 from gpupools.commands.stack_text import cluster_schema, stack_text
 from gpupools.commands.words import examples, whole_number, wrong_words
@@ -28,9 +28,6 @@ from gpupools.known.mig import profiles
 from gpupools.planned.cloud import Cloud, close_clouds
 from gpupools.providers import clouds
 
-_ENV = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-"""A stack's name, https://www.pulumi.com/docs/iac/concepts/stacks/, but for those that begin with a dot or a hyphen."""
-_FILE = re.compile(r"Pulumi\.(.+)\.ya?ml", re.IGNORECASE)
 _MOST = 8 * 1024 * 1024
 """Bytes that are read of a cluster's description; one with many node pools has some hundred thousand."""
 _BESIDE = "stack-file.schema.json"
@@ -137,10 +134,10 @@ def _placed(given: Given, answers: "_Answers") -> tuple[Path | None, Sequence[Pr
 
 def _place(env: str, output: Path | None) -> Path:
     """Return the file to write: the one named, or that of the environment in the project around this folder."""
-    if not _ENV.fullmatch(env):
+    if not re.fullmatch(PULUMI_NAME, env):
         fix = "use at most 100 letters, digits, '-', '_' and '.', a letter or digit first"
         raise Rejected([Problem(("ENV",), f"{shown(env)} is no name of a stack", fix)])
-    if whole := _FILE.fullmatch(env):
+    if whole := re.fullmatch(r"(?i)Pulumi\.(.+)\.ya?ml", env):
         raise Rejected([Problem(("ENV",), f"{shown(env)} is a file", f"write its environment alone: {whole[1]}")])
     if output is not None and output.name in ("", "-"):
         raise Rejected([Problem(("--output",), f"{shown(str(output))} is no file", "name one")])

@@ -16,8 +16,9 @@ from gpupools.commands.stack_text import flow
 
 _SHIPPED = Path(__file__).parents[1] / "data" / "project"
 _CHECKOUT = Path(__file__).parents[2] / "templates" / "project"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
-"""A project's name: https://www.pulumi.com/docs/iac/concepts/projects/project-file/."""
+PULUMI_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
+"""A project's name, https://www.pulumi.com/docs/iac/concepts/projects/project-file/, and a stack's,
+https://www.pulumi.com/docs/iac/concepts/stacks/, but for those that begin with a dot or a hyphen."""
 
 
 def template() -> Path:
@@ -32,7 +33,7 @@ def make_project(folder: Path) -> None:
         Rejected: The folder cannot be one, or holds files of these names; nothing is overwritten.
     """
     name = folder.absolute().resolve().name
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(PULUMI_NAME, name):
         fix = "name the folder with letters, digits, '-', '_' and '.', a letter or digit first"
         raise Rejected([Problem((str(folder),), f"{shown(name)} is no name of a project", fix)])
     if os.path.lexists(folder) and not folder.is_dir():

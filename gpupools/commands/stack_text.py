@@ -54,8 +54,8 @@ def _comment(text: str) -> list[str]:
     return textwrap.wrap(plain, 118, initial_indent="      # ", subsequent_indent="      # ", break_long_words=False)
 
 
-_PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9._/@:-]*[A-Za-z0-9])?")
-_NOT_TEXT = re.compile(r"y|n|yes|no|on|off|true|false|null", re.IGNORECASE)
+_PLAIN = r"[A-Za-z](?:[A-Za-z0-9._/@:-]*[A-Za-z0-9])?"
+_NOT_TEXT = ("y", "n", "yes", "no", "on", "off", "true", "false", "null")
 
 
 def flow(value: Any) -> str:
@@ -64,7 +64,7 @@ def flow(value: Any) -> str:
         return "{" + ", ".join(f"{key}: {flow(each)}" for key, each in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(flow, value)) + "]"
-    if isinstance(value, str) and _PLAIN.fullmatch(value) and not _NOT_TEXT.fullmatch(value):
+    if isinstance(value, str) and re.fullmatch(_PLAIN, value) and value.lower() not in _NOT_TEXT:
         return value
     return json.dumps(value)
 
