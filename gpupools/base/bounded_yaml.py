@@ -81,6 +81,18 @@ def _yaml(text: str, budget: _Budget) -> Iterator[Value]:
         raise Rejected([Problem((), f"is not YAML that can be read: {error}")]) from None
 
 
+def is_deep(value: Any) -> bool:
+    """Say whether maps and lists are nested deeper than `MAX_DEPTH`: readers of parsed JSON use recursion."""
+    kinds = (dict, list)  # exactly: `json` makes no other, and asking for subclasses takes twice as long
+    level = [value] if type(value) in kinds else []
+    for _ in range(MAX_DEPTH):
+        inside = [one.values() if type(one) is dict else one for one in level]
+        level = [item for items in inside for item in items if type(item) in kinds]
+        if not level:
+            return False
+    return True
+
+
 def _check_events(text: str, loader: Any, most: int) -> None:
     """Bound depth and number of nodes: libyaml's own composer ends the process on a hundred thousand brackets."""
     depth = 0

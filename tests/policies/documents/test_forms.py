@@ -445,3 +445,63 @@ def test_a_pool_is_waived_by_the_name_it_has_itself(judge: Callable[..., Judged]
     assert not trusted()
     assert trusted(read_config(write({"gpu-sharing-trusted": {"waived": ["note*"]}}, "config"), date.min))
     assert not trusted(read_config(write({"gpu-sharing-trusted": {"waived": ["x"]}}, "config"), date.min))
+
+
+def changed(action: str, context: str | None) -> dict[str, Any]:
+    change = {"Action": action, "LogicalResourceId": "Gpu", "ResourceType": "AWS::EKS::Nodegroup"}
+    return {"Type": "Resource", "ResourceChange": {**change, **({"AfterContext": context} if context else {})}}
+
+
+@pytest.mark.parametrize(
+    ("action", "properties", "unverified"),
+    [
+        ("Add", {"InstanceTypes": ["g6.xlarge"]}, [False]),
+        ("Modify", {"InstanceTypes": ["{{changeSet:KNOWN_AFTER_APPLY}}"]}, [True]),
+        ("Add", {"InstanceTypes": ["m5.large"]}, []),
+        ("Remove", {"InstanceTypes": ["g6.xlarge"]}, []),
+    ],
+)
+def test_a_change_set_of_cloudformation_is_read(
+    action: str, properties: Any, unverified: list[bool], judge: Callable[..., Judged]
+) -> None:
+    change = changed(action, json.dumps({"Properties": properties}))
+    judged = judge({"ChangeSetName": "c", "StackName": "s", "Status": "CREATE_COMPLETE", "Changes": [change]})
+
+    assert (judged.form, judged.problems) == ("CloudFormation change set", ())
+    assert [each.finding.unverified for each in judged.found if each.rule.name == "gpu-pool-tainted"] == unverified
+
+
+def test_a_change_set_without_property_values_is_refused(judge: Callable[..., Judged]) -> None:
+    assert judge({"ChangeSetName": "c", "Changes": [changed("Add", None)]}).problems
+
+
+AGENT_POOL = "/subscriptions/s/resourceGroups/g/providers/Microsoft.ContainerService/managedClusters/c/agentPools/gpu"
+
+
+@pytest.mark.parametrize(
+    ("change", "rule"),
+    [
+        ({"changeType": "Create", "after": "Standard_NC24ads_A100_v4"}, "gpu-pool-tainted"),
+        ({"changeType": "NoChange", "after": "[reference('x').size]"}, "gpu-pool-tainted"),
+        ({"changeType": "Modify", "after": "Standard_D4s_v5"}, ""),
+        ({"changeType": "Delete", "before": {}}, ""),
+        ({"changeType": "Ignore", "before": {"id": AGENT_POOL}}, ""),
+        ({"changeType": "Ignore"}, "node-pools-understood"),
+        ({"changeType": "Deploy"}, "node-pools-understood"),
+    ],
+    ids=str,
+)
+def test_a_what_if_result_is_read(change: dict[str, Any], rule: str, judge: Callable[..., Judged]) -> None:
+    if "after" in change:
+        kind = "Microsoft.ContainerService/managedClusters/agentPools"
+        after = {"id": AGENT_POOL, "name": "gpu", "type": kind, "properties": {"vmSize": change["after"]}}
+        change = {**change, "after": after}
+    judged = judge({"status": "Succeeded", "error": None, "changes": [{"resourceId": AGENT_POOL, **change}]})
+
+    assert (judged.form, judged.problems) == ("ARM what-if result", ())
+    assert {each.rule.name for each in judged.found if each.level == "mandatory"} == ({rule} if rule else set())
+    assert {each.address for each in judged.found} <= {AGENT_POOL}
+
+
+def test_a_what_if_operation_that_failed_is_refused(judge: Callable[..., Judged]) -> None:
+    assert judge({"status": "Failed", "error": {"code": "x"}, "changes": []}).problems

@@ -194,7 +194,6 @@ MACRO = {"Fn::Transform": {"Name": "Macro"}}
 STACK = "AWS::CloudFormation::Stack"
 STACKS = "Microsoft.Resources/deploymentStacks"
 SCRIPTS, SCALE_SET = "Microsoft.Resources/deploymentScripts", "Microsoft.Compute/virtualMachineScaleSets"
-NODE_POOL_ADD = {"name": "CMD", "value": "[concat('aks nodepool ', 'add')]"}
 JUDGED: dict[str, tuple[Any, list[str]]] = {
     "a stack in Cloud Control": (controlled(STACK, TemplateBody=template(G=group("g6.xlarge"))), [TAINTED]),
     "a stack of CPUs in Cloud Control": (controlled(STACK, TemplateBody=template(G=group("m5.large"))), []),
@@ -267,25 +266,11 @@ JUDGED: dict[str, tuple[Any, list[str]]] = {
     "part of a pool that an action sends": (sent("PATCH", {"properties": {"count": 3}}), [UNDERSTOOD]),
     "an action of a cluster": (sent("POST", None, "managedClusters", action="stop"), []),
     "a deployment with a size for its own template": (arm(deployed("[parameters('size')]", size=GPU)), [TAINTED]),
-    "a deployment with CPUs for its own template": (arm(deployed("[parameters('size')]", size=CPU)), []),
     "a deployment without the size": (arm(deployed("[parameters('size')]")), [TAINTED]),
     "a size that is put together": (arm(agent_pool("[concat('Standard_', 'NC24ads_A100_v4')]")), [TAINTED]),
-    "a size of CPUs that is put together": (arm(agent_pool("[format('Standard_D{0}s_v5', 4)]")), []),
     "a size that nobody knows": (arm(agent_pool("[reference('x').size]")), [TAINTED]),
     "a pool of any type": (arm({**agent_pool(CPU), "type": "[parameters('type')]"}), [UNDERSTOOD]),
     "resources of any type": ({**arm(), "resources": "[parameters('all')]"}, [UNDERSTOOD]),
-    "a script that is put together": (
-        arm(part(SCRIPTS, properties={"scriptContent": "[concat('az aks nodepool add -n ', parameters('name'))]"})),
-        [UNDERSTOOD],
-    ),
-    "a script with its words in a variable": (
-        arm(part(SCRIPTS, properties={"scriptContent": "az $CMD -n a", "environmentVariables": [NODE_POOL_ADD]})),
-        [UNDERSTOOD],
-    ),
-    "machines that join": (
-        arm(part(SCALE_SET, sku={"name": GPU}, properties={"osProfile": {"customData": "[base64('kubeadm join x')]"}})),
-        [UNDERSTOOD],
-    ),
     "a release that sets a pool": (
         release(apiVersion="karpenter.sh/v1", kind="NodePool", spec_weight="1"),
         [UNDERSTOOD],
@@ -379,10 +364,10 @@ def test_a_generic_resource_is_taken_for_what_its_type_says(inputs: dict[str, An
 
 
 def test_stacks_inside_each_other_end() -> None:
-    body: Any = {"Resources": {}}
+    body: Any = {"Resources": {"G": {"Type": "A::B::C::MODULE"}}}
     for _ in range(30):
         body = {"Resources": {"S": nested(body)}}
 
     why = clouds()["aws"].reading().unread("aws:cloudformation/stack:Stack", {"templateBody": body})
 
-    assert why.endswith("it holds more stacks inside each other than are looked through")
+    assert why.endswith("a module, whose resources are not in this template")

@@ -163,16 +163,9 @@ VIOLATIONS: dict[str, Any] = {
     "objects not known yet": release(values=UNKNOWN),
     "pools not known yet": release(values=UNKNOWN, chart="./charts/karpenter-node-pools"),
     "settings not known yet": release(set=UNKNOWN, chart="oci://x.example/nodepools"),
-    "a parameter of a stack": stack("aws_cloudformation_stack", parameters={"Machine": "g6.xlarge"}),
-    "parameters of a stack": stack("aws_cloudformation_stack", parameters=UNKNOWN),
-    "a parameter of stacks": stack(
-        "awscc_cloudformation_stack_set",
-        parameters=[{"parameter_key": "Machine", "parameter_value": "g6.xlarge"}],
-    ),
-    "a parameter of a deployment": deployment(
-        "azurerm_resource_group_template_deployment", parameters_content=json.dumps({"size": {"value": GPU}})
-    ),
-    "a parameter of an old deployment": deployment("azurerm_template_deployment", parameters={"size": GPU}),
+    "a parameter of a stack": stack("aws_cloudformation_stack"),
+    "a parameter of a deployment": deployment("azurerm_resource_group_template_deployment"),
+    "a parameter of an old deployment": deployment("azurerm_template_deployment"),
     "a stack of deployments": plan("azurerm_subscription_deployment_stack", name="a"),
     "machines that join": plan(
         "azurerm_linux_virtual_machine_scale_set", sku=GPU, custom_data=base64.b64encode(JOINS.encode()).decode()
@@ -224,10 +217,6 @@ FINE: dict[str, Any] = {
     "a chart of something else": release(values=["a: b"], chart="ingress-nginx"),
     "what a chart scales": release(
         chart="app", values=["scaleTargetRef: {apiVersion: cluster.x-k8s.io/v1beta1, kind: MachineDeployment, name: a}"]
-    ),
-    "a parameter of a stack": stack("aws_cloudformation_stack", parameters={"Machine": "c5.large"}),
-    "a parameter of a deployment": deployment(
-        "azurerm_resource_group_template_deployment", parameters_content=json.dumps({"size": {"value": CPU}})
     ),
     "a list of commas": release(chart="app", set=setting("a\\,b", "hosts")),
 }

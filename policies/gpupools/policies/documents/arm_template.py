@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpupools.planned.pool_facts import UNKNOWN
-from gpupools.policies.documents.document import Document, Resource, bounded
+from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.text import Text
 from gpupools.providers.azure import templates
 from gpupools.read.inputs import mapping
@@ -23,14 +23,15 @@ def recognises(data: Any) -> bool:
 
 def read(text: Text) -> Document:
     """Read every resource, those of templates inside it too."""
-    return Document(FORM, *bounded(_resources(text.values[0].data, text), 0))
+    return Document(FORM, tuple(resources(text.values[0].data, text)))
 
 
 # https://learn.microsoft.com/azure/azure-resource-manager/bicep/bicep-kubernetes-extension
 _EXTENDED = re.compile(r"(?P<group>[\w.-]+)/(?P<kind>\w+)@(?P<version>\w+)")
 
 
-def _resources(template: Any, text: Text) -> Iterator[Resource]:
+def resources(template: Any, text: Text) -> Iterator[Resource]:
+    """Yield the resources of a template."""
     for part in templates.parts(template):
         extended = _EXTENDED.fullmatch(part.type)
         if extended:  # an object of Kubernetes

@@ -1,7 +1,7 @@
 """A CloudFormation template, JSON or YAML, by hand or from `cdk synth`.
 
-https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-anatomy.html. What an intrinsic function makes
-is known where the template decides it; what it refers to joins resources.
+https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/template-anatomy.html. Literal values are read; what an
+intrinsic function returns is not known. `Ref` and `Fn::GetAtt` join resources.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpupools.base.bounded_yaml import Value, parse_yaml
 from gpupools.base.errors import Path, shown
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.documents import kubernetes
-from gpupools.policies.documents.document import Document, Resource, bounded
+from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.text import Text
 from gpupools.providers.aws import cloudformation
 from gpupools.read.inputs import is_list, mapping
@@ -28,8 +28,10 @@ def recognises(data: Any) -> bool:
     if not isinstance(data, dict) or "apiVersion" in data:
         return False
     resources = data.get("Resources")
-    typed = isinstance(resources, dict) and any("Type" in mapping(one) for one in resources.values())
-    return typed or cloudformation.is_loop(resources) or "AWSTemplateFormatVersion" in data
+    typed = isinstance(resources, dict) and any(
+        "Type" in mapping(one) or cloudformation.is_loop(str(name)) for name, one in resources.items()
+    )
+    return typed or "AWSTemplateFormatVersion" in data
 
 
 def read(text: Text) -> Document:
@@ -38,52 +40,39 @@ def read(text: Text) -> Document:
     Raises:
         Rejected: It is no YAML.
     """
-    value = text.values[0] if text.is_json else parse_yaml(text.text, tagged=_function, unique=True)[0]
-    total = len(mapping(mapping(value.data).get("Resources")))
-    return Document(FORM, *bounded(_resources(value, text), total))
+    value = text.values[0] if text.is_json else parse_yaml(text.text, tagged=cloudformation.long_form, unique=True)[0]
+    return Document(FORM, tuple(resources(value, text)))
 
 
-def _function(tag: str, value: Any) -> Any:
-    """Write the short form of a function as its long one: `!Ref x` is `{Ref: x}`."""
-    return {tag if tag in ("Ref", "Condition") else f"Fn::{tag}": value}
-
-
-def _resources(value: Value, text: Text) -> Iterator[Resource]:
+def resources(value: Value, text: Text) -> Iterator[Resource]:
+    """Yield the resources of a template."""
     for macro in cloudformation.macros(value.data):
         yield Resource(
             f"Transform {macro}", "cloudformation:Transform", {}, opaque=f"the macro {shown(macro)} writes it anew"
         )
-    resources = mapping(value.data).get("Resources")
-    known = cloudformation.known_of(value.data)
-    for name, one in cloudformation.unrolled(resources, known):
-        kind = mapping(one).get("Type")
+    lines = _lines(value.lines)
+    for name, one in mapping(mapping(value.data).get("Resources")).items():
         line = value.lines.get(("Resources", name)) or text.line_of(name)
-        if not isinstance(kind, str):
-            yield Resource(name, "cloudformation:Resource", {}, line=line, opaque="a macro writes it")
+        kind = mapping(one).get("Type")
+        opaque = cloudformation.unread_resource(name, one)
+        if opaque or not isinstance(kind, str):
+            yield Resource(name, f"cloudformation:{kind or 'Resource'}", {}, line=line, opaque=opaque)
             continue
         properties = mapping(one).get("Properties")
         if kind in _MANIFESTS:
             yield from _manifests(name, kind, mapping(properties), line)
             continue
-        token = cloudformation.token(kind)
-        given = properties if properties is not None else {}
-        made = cloudformation.in_pulumis_names(given, known, texts=token is None)
+        made = cloudformation.in_pulumis_names(properties if properties is not None else {})
         yield Resource(
             address=name,
-            type=token or f"cloudformation:{kind}",
+            type=cloudformation.token(kind) or f"cloudformation:{kind}",
             inputs=made if isinstance(made, dict) else {},
             line=line,
-            lines=_lines(value.lines, name),
+            lines=lines.get(name, {}),
             refers=dict(_places(properties, "")),
             depends=tuple(_listed(mapping(one).get("DependsOn"))),
             spelled=_spelled,
-            opaque="a macro writes it"
-            if cloudformation.is_made(one)
-            else "a module, whose resources are not in this template"
-            if kind.endswith(cloudformation.MODULE)
-            else "its properties are what a function makes"
-            if made is UNKNOWN
-            else "",
+            opaque="its properties are not written out" if made is UNKNOWN else "",
         )
 
 
@@ -95,7 +84,7 @@ def _places(value: Any, at: str) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield what each property refers to, by its path, and what each place inside refers to that may have its own."""
     for key, item in mapping(value).items():
         path = f"{at}.{_small(key)}" if at else _small(key)
-        yield path, tuple(_refers(item))
+        yield path, tuple(cloudformation.referred(item))
         if at or key in _OF_SEVERAL:
             yield from _places(item, path)
             for index, one in enumerate(item if is_list(item) else ()):
@@ -110,13 +99,14 @@ def _small(key: str) -> str:
     return key[:1].lower() + key[1:]
 
 
-def _lines(lines: Mapping[Path, int], name: str) -> dict[Path, int]:
-    """Return the lines of a resource's properties by Pulumi's names."""
-    return {
-        tuple(_small(step) if isinstance(step, str) else step for step in path[3:]): line
-        for path, line in lines.items()
-        if path[:3] == ("Resources", name, "Properties")
-    }
+def _lines(lines: Mapping[Path, int]) -> dict[str, dict[Path, int]]:
+    """Return the lines of each resource's properties by Pulumi's names, by the resource's name."""
+    found: dict[str, dict[Path, int]] = {}
+    for path, line in lines.items():
+        if len(path) > 2 and path[0] == "Resources" and path[2] == "Properties":
+            steps = tuple(_small(step) if isinstance(step, str) else step for step in path[3:])
+            found.setdefault(str(path[1]), {})[steps] = line
+    return found
 
 
 _NAMES = re.compile(r"(^|[.])([a-z])")
@@ -145,26 +135,6 @@ def _is_path(match: re.Match[str]) -> bool:
     return match[1] != "taints" or before.endswith((" to ", "found ", " in ", "verified: ")) or "[" in match[1]
 
 
-def _refers(value: Any) -> Iterator[str]:
-    """Yield the logical names that a property is made from."""
-    inside = [value]
-    while inside:
-        one = inside.pop()
-        if isinstance(one, Mapping):
-            for key, item in one.items():
-                if key == "Ref" and isinstance(item, str):
-                    yield item
-                elif key == "Fn::GetAtt":
-                    first = item if isinstance(item, str) else item[0] if is_list(item) and item else ""
-                    yield str(first).partition(".")[0]
-                elif key == "Fn::Sub":
-                    sentence = item if isinstance(item, str) else item[0] if is_list(item) and item else ""
-                    yield from re.findall(r"\$\{([A-Za-z0-9]+)", str(sentence))
-                inside.append(item)
-        elif is_list(one):
-            inside += one
-
-
 _MANIFESTS = ("Custom::AWSCDK-EKS-KubernetesResource", "Custom::AWSCDK-EKS-HelmChart")
 """What CDK makes of `addManifest` and `addHelmChart`.
 
@@ -185,7 +155,7 @@ def _manifests(name: str, kind: str, properties: Mapping[str, Any], line: int | 
         inputs = {**chart, **source, "values": body}
         yield Resource(name, "kubernetes:helm.sh/v3:Release", inputs, line=line)
     elif body is UNKNOWN:
-        yield Resource(name, f"cloudformation:{kind}", {}, line=line, opaque="its Manifest is what a function makes")
+        yield Resource(name, f"cloudformation:{kind}", {}, line=line, opaque="a function returns its Manifest")
     else:
         for one in body if isinstance(body, list) else [body]:
             for found in kubernetes.objects(Value(one, line)):
@@ -193,14 +163,10 @@ def _manifests(name: str, kind: str, properties: Mapping[str, Any], line: int | 
 
 
 def _text_of(given: Any) -> Any:
-    """Return a text that functions put together, with a placeholder for each part that is not here."""
-    if not isinstance(given, Mapping) or len(given) != 1:
-        return given
-    [(function, value)] = given.items()
-    if function == "Fn::Sub":
-        return value[0] if is_list(value) and value else value
-    if function == "Fn::Join" and is_list(value) and len(value) == 2 and is_list(value[1]):
-        return str(value[0]).join(one if isinstance(one, str) else "${part}" for one in value[1])
+    """Return the text of a manifest; CDK joins it with `Fn::Join` from literals and references, here placeholders."""
+    joined: Any = mapping(given).get("Fn::Join")
+    if is_list(joined) and len(joined) == 2 and is_list(joined[1]):
+        return str(joined[0]).join(one if isinstance(one, str) else "${part}" for one in joined[1])
     return given
 
 

@@ -9,6 +9,8 @@ from typing import Any, Protocol, cast
 from gpupools.base.errors import Problem, Rejected
 from gpupools.policies.documents import (
     arm_template,
+    arm_what_if,
+    cloudformation_change_set,
     cloudformation_template,
     gpupools_preview,
     kubernetes,
@@ -34,7 +36,7 @@ FORMS = cast(
     "tuple[Form, ...]",
     (
         *(terraform_plan, terraform_state, pulumi_preview, pulumi_state, gpupools_preview),
-        *(cloudformation_template, arm_template, stack_file),
+        *(cloudformation_template, cloudformation_change_set, arm_template, arm_what_if, stack_file),
     ),
 )
 """Every form but Kubernetes' own: what has `apiVersion` and `kind` is an object, whatever else it has."""
@@ -43,7 +45,7 @@ _OBJECTS = cast("Form", kubernetes)
 
 _TAKEN = (
     "give it terraform show -json, pulumi preview --json, pulumi stack export, gpupools preview --json, a "
-    "CloudFormation or ARM template, or a Kubernetes manifest"
+    "CloudFormation or ARM template, a change set, a what-if result, or a Kubernetes manifest"
 )
 
 

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any
 
-from gpupools.base.bounded_yaml import MAX_DEPTH, Value, parse_yaml
+from gpupools.base.bounded_yaml import MAX_DEPTH, Value, is_deep, parse_yaml
 from gpupools.base.errors import Path, Problem, Rejected, shown
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -179,7 +179,7 @@ def _json(text: str) -> Iterator[Any]:
     try:
         while match := _NEXT.search(text, at):
             value, at = decoder.raw_decode(text, match.start())
-            if _is_deep(value):
+            if is_deep(value):
                 raise _too_deep(text)
             yield value
     except _Twice as twice:
@@ -213,18 +213,6 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
                 raise _Twice(key)
             seen.add(key)
     return made
-
-
-def _is_deep(value: Any) -> bool:
-    """Say whether brackets are nested beyond the limit, level by level: whoever reads on may do it by recursion."""
-    kinds = (dict, list)  # exactly: `json` makes no other, and asking for subclasses takes twice as long
-    level = [value] if type(value) in kinds else []
-    for _ in range(MAX_DEPTH):
-        inside = [one.values() if type(one) is dict else one for one in level]
-        level = [item for items in inside for item in items if type(item) in kinds]
-        if not level:
-            return False
-    return True
 
 
 def _too_deep(text: str) -> Rejected:

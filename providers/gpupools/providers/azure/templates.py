@@ -1,7 +1,7 @@
 """Reads the AKS pools inside templates of Azure Resource Manager, which Bicep compiles to. Pure.
 
-What an expression makes is known where the template decides it; a parameter has the value that the deployment gives it,
-or else its default. Where a deployment gives the parameters, what its conditions leave out is left out.
+Literal values are read. What an expression returns is `UNKNOWN`, and of a copy loop one resource is read. The output of
+`az deployment group what-if` holds the evaluated values.
 https://learn.microsoft.com/azure/azure-resource-manager/templates/syntax and, for Bicep's symbolic names,
 https://learn.microsoft.com/azure/azure-resource-manager/templates/resource-declaration.
 """
@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from gpupools.base.bounded_yaml import MAX_DEPTH, is_deep
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers.azure.arm import GENERIC, aks_kind
-from gpupools.providers.azure.expressions import Loop, Scope, is_expression
 from gpupools.read.inputs import at, flag, is_list, mapping, relocated, text
 
 DEPLOYMENT = re.compile(
@@ -29,22 +29,19 @@ POOLS = {
 }
 """Pulumi's type by Azure's in small letters, of those that hold pools."""
 
-_DEPLOYMENTS = "microsoft.resources/deployments"
-_STACKS = "microsoft.resources/deploymentstacks"
-_SPECS = "microsoft.resources/templatespecs/versions"
-_HOLDERS = (_DEPLOYMENTS, _STACKS)
+_HOLDERS = ("microsoft.resources/deployments", "microsoft.resources/deploymentstacks")
 _BODY_IN = {
-    _STACKS: "properties.template",
+    **dict.fromkeys(_HOLDERS, "properties.template"),
     # A version of a template spec is a template for later deployments, and so is what a policy deploys:
     # https://learn.microsoft.com/azure/azure-resource-manager/templates/template-specs,
     # https://learn.microsoft.com/azure/governance/policy/concepts/effect-deploy-if-not-exists.
-    _SPECS: "properties.mainTemplate",
+    "microsoft.resources/templatespecs/versions": "properties.mainTemplate",
     **{
         f"microsoft.authorization/{kind}": "properties.policyRule.then.details.deployment.properties.template"
         for kind in ("policydefinitions", "policydefinitions/versions")
     },
 }
-"""Where those have a template that is not of this deployment."""
+"""Where those have a template inside."""
 _BODIES = (
     "properties.template",
     "templateContent",
@@ -53,9 +50,6 @@ _BODIES = (
     "mainTemplate",
     "properties.mainTemplate",
 )
-# A template has at most 4 MB: https://learn.microsoft.com/azure/azure-resource-manager/templates/best-practices.
-_MOST_CHARACTERS = 4_000_000
-_MOST_STEPS = 10
 
 
 @dataclass(frozen=True)
@@ -84,7 +78,7 @@ def read_pools(properties: Mapping[str, Any], read: Read) -> tuple[PoolFacts, ..
     """
     path, template = _template(properties)
     found: list[PoolFacts] = []
-    for part in parts(template, path, _given(properties)):
+    for part in parts(template, path):
         token = POOLS.get(part.type.casefold())
         if token is None:
             continue
@@ -115,7 +109,7 @@ def unread(type_token: str, properties: Mapping[str, Any]) -> str:
         return f"{path} is not known yet"
     if not mapping(template):
         return f"its template is not at hand, or {path} is none"
-    closed = ((part.path, why) for part in parts(template, path, _given(properties)) if (why := closed_part(part)))
+    closed = ((part.path, why) for part in parts(template, path) if (why := closed_part(part)))
     return next((f"{where}: {why}" for where, why in closed), "")
 
 
@@ -124,9 +118,7 @@ def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
     if GENERIC.fullmatch(type_token) and aks_kind(properties) is None:
         yield f"arm:{_generic_type(properties)}"
     path, template = _template(properties) if DEPLOYMENT.fullmatch(type_token) else ("", None)
-    yield from (
-        f"arm:{part.type}" for part in parts(template, path, _given(properties)) if part.type.casefold() not in POOLS
-    )
+    yield from (f"arm:{part.type}" for part in parts(template, path) if part.type.casefold() not in POOLS)
 
 
 def _generic_type(properties: Mapping[str, Any]) -> str:
@@ -158,128 +150,84 @@ def _template(properties: Mapping[str, Any]) -> tuple[str, Any]:
             return path, UNKNOWN
         if isinstance(body, str) and body:
             try:
-                return path, json.loads(body) if len(body) <= _MOST_CHARACTERS else None
+                parsed = json.loads(body)
             except (ValueError, RecursionError):
                 return path, None
+            return path, None if is_deep(parsed) else parsed
         if body:
             return path, body
     return _BODIES[0], None
 
 
-_PARAMETERS = ("properties.parameters", "parametersContent", "parametersBody", "parameters")
+def known(value: Any, depth: int = 0) -> Any:
+    """Return a value of a template with `UNKNOWN` for what its expressions return.
 
-
-def _given(properties: Mapping[str, Any]) -> Any:
-    """Return the parameters that a deployment gives its template; `UNKNOWN` where they are not known."""
-    given = next((one for path in _PARAMETERS if (one := at(properties, path)) is not None), None)
-    if not isinstance(given, str):
-        return _given_by(properties if given is None else {}, given)
-    try:
-        body = json.loads(given) if 0 < len(given) <= _MOST_CHARACTERS else {}
-    except (ValueError, RecursionError):
+    Args:
+        value: As it is written.
+        depth: How many maps and lists are around it.
+    """
+    if depth > MAX_DEPTH or is_expression(value):
         return UNKNOWN
-    return at(body, "parameters") or body  # a file of parameters, or its inside
+    if isinstance(value, str):
+        return value.removeprefix("[") if value.startswith("[[") else value
+    if isinstance(value, Mapping):
+        copied: Any = value.get("copy")
+        loops = copied if is_list(copied) else ()
+        made = {key: known(item, depth + 1) for key, item in value.items() if key != "copy" or not loops}
+        # https://learn.microsoft.com/azure/azure-resource-manager/templates/copy-properties
+        return {**made, **{text(at(loop, "name")): UNKNOWN for loop in loops}}
+    return [known(item, depth + 1) for item in value] if is_list(value) else value
 
 
-def _given_by(deployment: Any, parameters: Any) -> Any:
-    """Return the parameters of a deployment: none where it has none, unless they lie elsewhere."""
-    link = at(deployment, "parametersLink") or at(deployment, "properties.parametersLink")
-    return UNKNOWN if link else {} if parameters is None else parameters
+def is_expression(value: Any) -> bool:
+    """Say whether a text is one, and not a text in brackets.
+
+    https://learn.microsoft.com/azure/azure-resource-manager/templates/template-expressions
+    """
+    return isinstance(value, str) and value.startswith("[") and value.endswith("]") and not value.startswith("[[")
 
 
-def parts(template: Any, path: str = "", given: Any = None) -> Iterator[Part]:
+def parts(template: Any, path: str = "") -> Iterator[Part]:
     """Yield the resources of a template, those of nested templates and those inside others too.
 
     Args:
         template: Its parsed body.
         path: Where it stands.
-        given: The parameters of its deployment, by name.
     """
-    yield from _parts(template, path, _scope(template, given, Scope(certain=given is not None)), 0)
+    where = f"{path}.resources" if path else "resources"
+    yield from _resources(mapping(template).get("resources"), where, "", 0)
 
 
-def _parts(template: Any, path: str, scope: Scope, depth: int) -> Iterator[Part]:
-    if depth <= _MOST_STEPS:
-        where = f"{path}.resources" if path else "resources"
-        yield from _resources(mapping(template).get("resources"), where, "", scope, depth)
-
-
-def _resources(given: Any, path: str, above: str, scope: Scope, depth: int) -> Iterator[Part]:
-    given = scope(given) if is_expression(given) else given
-    if given is UNKNOWN:
+def _resources(given: Any, path: str, above: str, depth: int) -> Iterator[Part]:
+    if is_expression(given) or given is UNKNOWN or depth > MAX_DEPTH:
         yield Part(path, path, _NOT_KNOWN, UNKNOWN)
     elif isinstance(given, Mapping):  # Bicep's symbolic names
         for name, one in given.items():
-            yield from _turns(one, f"{path}.{name}", above, scope, depth)
+            yield from _resource(one, f"{path}.{name}", above, depth)
     else:
         for place, one in enumerate(given if is_list(given) else ()):
-            yield from _turns(one, f"{path}[{place}]", above, scope, depth)
+            yield from _resource(one, f"{path}[{place}]", above, depth)
 
 
-def _turns(one: Any, where: str, above: str, scope: Scope, depth: int) -> Iterator[Part]:
-    """Yield a resource once for each turn of its loop."""
-    loop = at(one, "copy")
-    turns = scope.of(loop) if isinstance(loop, Mapping) else [scope]
-    if turns is None:
-        turns = [scope.turn(text(at(loop, "name")).casefold(), UNKNOWN)]
-    for turn in turns:
-        yield from _resource(one, where, above, turn, depth)
-        if scope.left.values < 0:
-            break  # none of the others would be known any more
-
-
-def _resource(one: Any, where: str, above: str, scope: Scope, depth: int) -> Iterator[Part]:
-    kind = at(one, "type")
-    kind = scope(kind) if is_expression(kind) else kind
+def _resource(one: Any, where: str, above: str, depth: int) -> Iterator[Part]:
+    kind = known(at(one, "type"))
     kind = _NOT_KNOWN if kind is UNKNOWN else text(kind)
-    condition = at(one, "condition")
-    left_out = condition is False or (scope.certain and scope(condition) is False)
-    if not kind or left_out or flag(at(one, "existing")) is True:
+    if not kind or at(one, "condition") is False or flag(at(one, "existing")) is True:
         return
     kind = f"{above}/{kind}" if above and "." not in kind.partition("/")[0] else kind
-    name = text(scope(at(one, "name"))).rpartition("/")[2] or where.rpartition(".")[2]
+    name = text(known(at(one, "name"))).rpartition("/")[2] or where.rpartition(".")[2]
     properties = at(one, "properties")
-    if kind.casefold() in _HOLDERS and isinstance(properties, Mapping):
-        made = {key: item if key == "template" else scope(item) for key, item in properties.items()}
+    place = _BODY_IN.get(kind.casefold(), "")
+    inner = at(one, place) if place else None
+    if place == "properties.template" and isinstance(properties, Mapping):
+        made: Any = {key: item if key == "template" else known(item) for key, item in properties.items()}
     else:
-        made = scope(properties)
-    yield Part(where, name, kind, made, scope(at(one, "sku")))
-    if kind.casefold() == _DEPLOYMENTS:
-        inner, of = at(one, "properties.template"), at(one, "properties.expressionEvaluationOptions.scope")
-        # Expressions of a nested template mean the outer one's parameters and variables unless it says otherwise.
-        # https://learn.microsoft.com/azure/azure-resource-manager/templates/linked-templates#expression-evaluation-scope-in-nested-templates
-        own = text(of).casefold() == "inner"
-        within = _scope(inner, _given_by(properties, scope(at(one, "properties.parameters"))), scope) if own else scope
-        yield from _parts(inner, f"{where}.properties.template", within, depth + 1)
-    elif kind.casefold() in _BODY_IN:
-        # Its parameters are given later, and which template the expressions inside a stack mean is not documented.
-        place = _BODY_IN[kind.casefold()]
-        inner = at(one, place)
-        within = Scope(left=scope.left) if kind.casefold() == _STACKS else _scope(inner, None, Scope(left=scope.left))
-        yield from _parts(inner, f"{where}.{place}", within, depth + 1)
-    if depth <= _MOST_STEPS:
-        yield from _resources(at(one, "resources"), f"{where}.resources", kind, scope, depth + 1)
+        made = known(properties)
+    yield Part(where, name, kind, made, known(at(one, "sku")))
+    if inner is not None:
+        yield from _resources(at(inner, "resources"), f"{where}.{place}.resources", "", depth + 1)
+    yield from _resources(at(one, "resources"), f"{where}.resources", kind, depth + 1)
 
 
 _NOT_KNOWN = "(not known yet)"
 """Type of what may be anything."""
-
-
-def _scope(template: Any, given: Any, outer: Scope) -> Scope:
-    """Return what the expressions of a template mean: each parameter by its value, which is known by then."""
-    variables: dict[str, Any] = {}
-    for name, value in mapping(mapping(template).get("variables")).items():
-        if name == "copy" and is_list(value):
-            variables |= {text(loop.get("name")).casefold(): Loop(loop) for loop in map(mapping, value)}
-        else:
-            variables[name.casefold()] = value
-    parameters: dict[str, Any] = {}
-    for name, one in mapping(mapping(template).get("parameters")).items():
-        own = next((each for key, each in mapping(given).items() if key.casefold() == name.casefold()), None)
-        if given is UNKNOWN or own is UNKNOWN:
-            continue
-        default = mapping(one).get("defaultValue")
-        value = default if own is None else own if isinstance(own, str) else mapping(own).get("value", UNKNOWN)
-        if value is not None or mapping(one).get("nullable") is True:
-            parameters[name.casefold()] = value
-    return Scope(variables, parameters, certain=outer.certain, left=outer.left)
