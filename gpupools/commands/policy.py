@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 from gpupools.base.errors import Problem, Rejected
 from gpupools.base.output import Style, annotate, answer, tell, tell_json, tell_parts, tell_xml
-from gpupools.base.progress import progress
 from gpupools.commands.files import add_within, links_out, write_whole
 from gpupools.commands.words import examples
 
@@ -31,8 +30,8 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.epilog = (
         "FILE is what one of these prints: terraform show -json, pulumi preview --json,\n"
-        "pulumi stack export, gpupools preview --json; or a Kubernetes manifest. Which one\n"
-        "it is shows from what it holds.\n\n"
+        "pulumi stack export, gpupools preview --json; a Kubernetes manifest; or a template,\n"
+        "a change set or a what-if result of a cloud. Which one it is shows from what it holds.\n\n"
     ) + examples("gpupools policy --check-config policies/policy-config.prod.json")
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
     parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
@@ -108,7 +107,7 @@ def check_configs(files: Sequence[Path], form: str) -> int:
             {"file": str(path), "problems": [problem.as_json(path) for problem in problems]}
             for path, problems in found.items()
         ]
-        _answer(listed, refused)
+        _answer(listed, "refused" if refused else "accepted")
         return 1 if refused else 0
     for path, problems in found.items():
         for problem in problems:
@@ -129,7 +128,10 @@ def judge_files(
     *,
     changed: bool = False,
 ) -> int:
-    """Judge every file and print one report; return 1 when a mandatory rule is violated or a file cannot be judged.
+    """Judge every file and print one report.
+
+    Return 1 when a mandatory rule is violated or a file cannot be judged, and 2 when judging reaches the limit of time
+    or memory.
 
     Args:
         files: What to judge.
@@ -150,13 +152,9 @@ def judge_files(
     except Rejected as rejected:  # the report says so in every format, of the configuration instead of the files
         judged = [judging.Judged(config, problems=rejected.problems)]
     else:
-        named = list(dict.fromkeys(files))
-        with progress("reading the rules") as doing:
-            judged = []
-            for number, path in enumerate(named, start=1):
-                doing(f"judging {path}, {number} of {len(named)}")
-                judged.append(judging.judge_file(path, chosen))
-        of_waivers = judging.judge_waivers(judged, chosen, some=changed)
+        limits = import_module("gpupools.policies.documents.limits")
+        judged = limits.judge_within_limits(list(dict.fromkeys(files)), chosen)
+        of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=changed)
         judged += [of_waivers] if of_waivers else []
     for each, file in reports:
         text = io.StringIO()
@@ -164,7 +162,13 @@ def judge_files(
             _WRITERS[each](judged)
         write_whole(file, text.getvalue())
     _WRITERS[form](judged)
+    if _unfinished(judged):
+        return 2
     return 1 if any(file.refuses for file in judged) else 0
+
+
+def _unfinished(judged: Sequence[Judged]) -> bool:
+    return any(file.unfinished for file in judged)
 
 
 def _text(judged: Sequence[Judged]) -> None:
@@ -204,12 +208,13 @@ def _count(number: int, one: str, many: str = "") -> str:
 
 
 def _json(judged: Sequence[Judged]) -> None:
-    _answer([file.as_json() for file in judged], any(file.refuses for file in judged))
+    refused = "refused" if any(file.refuses for file in judged) else "accepted"
+    _answer([file.as_json() for file in judged], "failed" if _unfinished(judged) else refused)
 
 
-def _answer(files: Sequence[Mapping[str, Any]], refused: bool) -> None:
+def _answer(files: Sequence[Mapping[str, Any]], result: str) -> None:
     problems = [problem for file in files for problem in file["problems"]]
-    answer("policy", "refused" if refused else "accepted", problems, {"files": files})
+    answer("policy", result, problems, {"files": files})
 
 
 def _sarif(judged: Sequence[Judged]) -> None:

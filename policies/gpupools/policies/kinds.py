@@ -124,7 +124,8 @@ def plain_key(type_token: str) -> str:
         module, _, name = rest.rpartition(":")
         module = module.partition("/")[0]
         rest = f"{'' if module == 'index' else module}{name}"
-        package = re.sub(r"_\w+_v\w+$", "", package)
+        name, _, version = package.partition("_")  # of an SDK for one version of an API
+        package = name if "_v" in version[1:] else package
     return f"{package.casefold()}:{re.sub(r'[^a-z0-9]|^aws::|^microsoft[.]', '', rest.casefold())}"
 
 

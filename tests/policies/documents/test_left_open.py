@@ -2,14 +2,13 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
 from gpupools.planned.pool_facts import UNKNOWN
-from gpupools.policies.documents.judging import Config, Judged, judge_file
+from gpupools.policies.documents.judging import Judged
 from gpupools.policies.understood import unread
 
 Judge = Callable[..., Judged]
@@ -286,91 +285,6 @@ def test_a_kind_has_its_article(judge: Judge) -> None:
     judged = judge(f"apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\n{patch}")
 
     assert "it patches an EC2NodeClass at patches[0]" in judged.found[0].message
-
-
-# --- what provisioners run --------------------------------------------------------------------------------------------
-
-
-def run_by(*arguments: dict[str, Any], kind: str = "terraform_data") -> dict[str, Any]:
-    return configured(plan(kind), provisioners=[{"type": "local-exec", "expressions": each} for each in arguments])
-
-
-def words(*references: str) -> dict[str, Any]:
-    return {"command": {"references": [*references]}}
-
-
-@pytest.mark.parametrize(
-    ("content", "wanted"),
-    [
-        (run_by(words("var.region")), WORD),
-        (run_by(words("aws_eks_cluster.a.name", "aws_eks_cluster.a")), OPEN),
-        (run_by({**words("var.a"), "environment": {"references": ["module.eks.cluster_name"]}}), OPEN),
-        (run_by(words("var.region"), kind="aws_eks_cluster"), OPEN),
-        (run_by({"command": {"constant_value": "make x"}, "interpreter": {"references": ["var.eks"]}}), OPEN),
-        (run_by({"command": {"constant_value": "./nodegroups.sh"}}), OPEN),
-        (run_by({"command": {"constant_value": "./notify.sh"}}), WORD),
-        (run_by({"command": {"constant_value": "echo done"}}), NOTHING),
-    ],
-    ids=str,
-)
-def test_a_command_that_is_not_known_counts_by_what_it_is_made_from(
-    content: Any, wanted: list[str], judge: Judge
-) -> None:
-    assert said(judge(content)) == wanted
-
-
-SCRIPTS = {"pools.sh": "aws eks create-nodegroup --cluster-name $1\n", "wait.sh": "aws eks wait cluster-active\n"}
-WRITTEN: dict[str, tuple[str, list[str]]] = {
-    "a command": ('command = "aws eks create-nodegroup --region ${var.eks_region}"', OPEN),
-    "another command": ('command = "aws eks update-kubeconfig --region ${var.eks_region}"', NOTHING),
-    "a heredoc": ("command = <<-EOT\n    eksctl create nodegroup ${var.eks_region}\n  EOT", OPEN),
-    "another heredoc": (
-        "command = <<-EOT\n    %{ if var.a }kubectl get ns ${var.eks_region}%{ endif }\n  EOT",
-        NOTHING,
-    ),
-    "words": ('command = join(" ", ["aws", "eks", "create-nodegroup", var.eks_region])', OPEN),
-    "lines": ('inline = ["true", "kubectl taint nodes --all nvidia.com/gpu- --context ${var.eks_region}"]', OPEN),
-    "other lines": ('inline = ["echo \\"${var.eks_region}\\""]', NOTHING),
-    "a local": ("command = local.make", OPEN),
-    "a program that is not known": ('command = "${var.eks_region} --flag"', OPEN),
-    "an interpreter": ('command = "create nodegroup ${var.eks_region}"\n  interpreter = ["eksctl"]', OPEN),
-    "a script": ('command = "bash ${path.module}/pools.sh ${var.eks_region}"', OPEN),
-    "another script": ('command = "./wait.sh ${var.eks_region}"', NOTHING),
-    "a script that is not there": ('command = "./other.sh ${var.eks_region}"', OPEN),
-    "a script outside": ('command = "../outside.sh ${var.eks_region}"', OPEN),
-    "a template": ('command = templatefile("${path.module}/pools.sh", { region = var.eks_region })', OPEN),
-    "nothing constant": ("command = var.eks_region", OPEN),
-}
-
-
-@pytest.mark.parametrize("name", WRITTEN)
-def test_the_constant_parts_of_a_command_stand_in_the_configuration(name: str, tmp_path: Path) -> None:
-    written, wanted = WRITTEN[name]
-    here = tmp_path / "repository"
-    (here / ".git").mkdir(parents=True)
-    (tmp_path / "outside.sh").write_text("true\n", encoding="utf-8")
-    for script, content in SCRIPTS.items():
-        (here / script).write_text(content, encoding="utf-8")
-    provisioner = f'provisioner "local-exec" {{\n  {written}\n}}'
-    local = 'locals {\n  make = "eksctl create nodegroup ${var.r}"\n}'
-    text = f'{local}\nresource "terraform_data" "a" {{\n{provisioner}\n}}\n'
-    (here / "main.tf").write_text(text, encoding="utf-8")
-    key = written.partition(" ")[0]
-    given: dict[str, Any] = {key: {"references": ["var.eks_region"]}}
-    if "interpreter" in written:
-        given["interpreter"] = {"constant_value": ["eksctl"]}
-    planned = run_by(given)
-    (here / "plan.json").write_text(json.dumps(planned), encoding="utf-8")
-
-    assert said(judge_file(here / "plan.json", Config())) == wanted
-
-
-def test_a_script_beside_the_plan_is_read_where_the_command_is_known(tmp_path: Path) -> None:
-    for script, content in SCRIPTS.items():
-        (tmp_path / script).write_text(content, encoding="utf-8")
-        (tmp_path / "plan.json").write_text(json.dumps(run_by({"command": {"constant_value": f"./{script}"}})))
-
-        assert said(judge_file(tmp_path / "plan.json", Config())) == (OPEN if script == "pools.sh" else NOTHING)
 
 
 # --- plans and previews that leave something out ----------------------------------------------------------------------

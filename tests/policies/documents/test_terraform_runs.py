@@ -1,4 +1,4 @@
-"""What Terraform runs, sends and hands on beside the pools it declares is read, or said to be not understood."""
+"""What Terraform sends and hands on beside the pools it declares is read, or said to be not understood."""
 
 import base64
 import json
@@ -37,34 +37,6 @@ def plan(kind: str, /, *, given: dict[str, Any] | None = None, **values: Any) ->
     return made
 
 
-def data(kind: str, /, read: dict[str, Any] | None = None, **expressions: Any) -> dict[str, Any]:
-    """Make a plan with a data source; `UNKNOWN` stands for an expression with references."""
-    made = plan("aws_s3_bucket", bucket="b")
-    one = {"address": f"data.{kind}.a", "mode": "data", "type": kind, "name": "a"}
-    given = {
-        key: {"references": ["path.module"]} if each is UNKNOWN else {"constant_value": each}
-        for key, each in expressions.items()
-    }
-    made["configuration"] = {"root_module": {"resources": [{**one, "expressions": given}]}}
-    if read is not None:
-        made["prior_state"] = {"values": {"root_module": {"resources": [{**one, "values": read}]}}}
-    return made
-
-
-def ephemeral(kind: str, /, **expressions: Any) -> dict[str, Any]:
-    made = data(kind, **expressions)
-    made["configuration"]["root_module"]["resources"][0] |= {"mode": "ephemeral", "address": f"ephemeral.{kind}.a"}
-    return made
-
-
-def put_off(kind: str, /, **values: Any) -> dict[str, Any]:
-    """Make a plan with a data source that is read while the plan is applied."""
-    made = plan(kind, **values)
-    made["resource_changes"][0] |= {"mode": "data", "address": f"data.{kind}.a"}
-    made["resource_changes"][0]["change"]["actions"] = ["read"]
-    return made
-
-
 def action(kind: str, /, *, deferred: bool = False, **values: Any) -> dict[str, Any]:
     known = {key: value for key, value in values.items() if value is not UNKNOWN}
     unknown = {key: True for key, value in values.items() if value is UNKNOWN}
@@ -73,14 +45,6 @@ def action(kind: str, /, *, deferred: bool = False, **values: Any) -> dict[str, 
         {"deferred_action_invocations": [{"action_invocation": one}]} if deferred else {"action_invocations": [one]}
     )
     return {**plan("aws_s3_bucket", bucket="b"), **listed}
-
-
-def provisioner(**given: Any) -> dict[str, Any]:
-    made = plan("terraform_data", given={})
-    expressions = {key: {"constant_value": each} for key, each in given.items()}
-    (one,) = made["configuration"]["root_module"]["resources"]
-    one["provisioners"] = [{"type": "local-exec", "expressions": expressions}]
-    return made
 
 
 def release(**values: Any) -> dict[str, Any]:
@@ -131,12 +95,6 @@ def azapi(secret: Any = None, kind: str = AGENT_POOL, **properties: Any) -> dict
 
 POOLS = "/v1/projects/p/locations/l/clusters/c/nodePools"
 VIOLATIONS: dict[str, Any] = {
-    "a program that was run": data("external", {"program": ["sh", "-c", MAKES]}, program=UNKNOWN),
-    "a program that is written out": data("external", program=["eksctl", "create", "nodegroup", "-f", "x"]),
-    "a program that is run later": put_off("external", program=["sh", "-c", MAKES]),
-    "a command and its arguments": data("local_command", command="eksctl", arguments=["create", "nodegroup"]),
-    "a request for pools": data("http", method="POST", url=f"https://container.googleapis.com{POOLS}"),
-    "a request for a pool": put_off("terracurl_request", method=UNKNOWN, url=f"https://x.example{POOLS}/gpu"),
     "an object of an API": plan("restapi_object", path=POOLS, data="{}"),
     "a resource of an API": plan("restful_resource", path="/x/managedClusters/c/agentPools/gpu", body={}),
     "an action": action("local_command", command="bash", arguments=["-c", MAKES]),
@@ -144,10 +102,7 @@ VIOLATIONS: dict[str, Any] = {
     "a pool that an action sends": action(
         "azapi_resource_action", type=AGENT_POOL, method="PUT", body={"properties": {"vmSize": GPU}}
     ),
-    "an ephemeral resource": ephemeral("external", program=["sh", "-c", MAKES]),
     "an action with a script": action("aws_ssm_send_command", parameters={"commands": [MAKES]}),
-    "an interpreter": provisioner(command="nodegroup --cluster c", interpreter=["eksctl", "create"]),
-    "an environment": provisioner(command="$TOOL nodegroup --cluster c", environment={"TOOL": "eksctl create"}),
     "a body that no plan shows": azapi(UNKNOWN),
     "a pool in a body that no plan shows": azapi({"vmSize": GPU}, count=1),
     "a body that is no JSON": plan("azapi_resource", type=AGENT_POOL, body="{"),
@@ -175,15 +130,8 @@ VIOLATIONS: dict[str, Any] = {
     ),
 }
 ADVICE: dict[str, Any] = {
-    "a program not known": data("external", program=UNKNOWN),
-    "a script": data("external", {"program": ["bash", "./make.sh"]}, program=UNKNOWN),
-    "an action not known": action("local_command", command=UNKNOWN),
     "a function": plan("aws_lambda_invocation", function_name="f", input="{}"),
-    "a function that is read": data("aws_lambda_invocation", function_name="f", input="{}"),
     "a function that an action runs": action("aws_lambda_invoke", function_name="f", payload="{}"),
-    "a script on the machine": provisioner(script="./make.sh"),
-    "scripts on the machine": provisioner(scripts=["./a.txt", "./make.sh"]),
-    "a script here": provisioner(command="bash scripts/make.sh"),
     "machines that are only said to join": plan(
         "google_compute_instance",
         machine_type="g2-standard-4",
@@ -198,12 +146,8 @@ ADVICE: dict[str, Any] = {
     ),
 }
 FINE: dict[str, Any] = {
-    "a program": data("external", program=["jq", "."]),
-    "a request": data("http", url=f"https://container.googleapis.com{POOLS}"),
-    "an image": data("aws_ami", owners=["amazon"]),
     "an action": action("aws_ec2_stop_instance", instance_id="i-1"),
     "a message": action("aws_sns_publish", topic_arn="t", message="nodes are made with eksctl"),
-    "a command": provisioner(command="aws eks update-kubeconfig --name c"),
     "a secret": azapi(UNKNOWN, CLUSTER, agentPoolProfiles=[{"name": "a", "vmSize": CPU}]),
     "CPUs in a body": azapi({"count": 2}, vmSize=CPU),
     "a category of CPUs": release(values=required("instance-category", "c", "m")),
@@ -249,14 +193,6 @@ def test_a_data_source_is_no_resource_of_the_same_name(judge: Judge) -> None:
     resources.append({**resources[0], "mode": "data", "address": "data.aws_eks_node_group.a", "expressions": {}})
 
     assert answer(judge(group)) == "violation"
-
-
-def test_a_program_says_where_it_stands(judge: Judge) -> None:
-    (found,) = (each for each in judge(data("external", program=["sh", "-c", MAKES])).found if each.address)
-
-    assert found.address == "data.external.a"
-    assert "runs eksctl create nodegroup" in found.message
-    assert "at program" in found.message
 
 
 HASHED = "3b18e512dba79e4c8300dd08aeb37f8e728b8dad"

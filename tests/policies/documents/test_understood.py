@@ -18,7 +18,7 @@ import pytest
 import yaml
 
 from gpupools.policies import script_commands
-from gpupools.policies.documents import document, judging
+from gpupools.policies.documents import judging
 from gpupools.policies.documents.judging import Config, Judged
 from gpupools.policies.kinds import is_read, rows
 from gpupools.policies.script_commands import commands, run
@@ -732,14 +732,6 @@ def made_by_cdk(one: Any) -> dict[str, Any]:
     return {"Type": "Custom::AWSCDK-EKS-KubernetesResource", "Properties": {"Manifest": joined}}
 
 
-def provisioned(kind: str, script: str | None, after: Any = None) -> dict[str, Any]:
-    planned = plan(kind, after)
-    value = {"references": ["var.a"]} if script is None else {"constant_value": script}
-    [resource] = planned["configuration"]["root_module"]["resources"]
-    resource["provisioners"] = [{"type": "local-exec", "expressions": {"command": value}}]
-    return planned
-
-
 def stack(type_: str, taints: Any = None) -> str:
     group = {"ClusterName": "a", "InstanceTypes": [type_], **({"Taints": taints} if taints else {})}
     return json.dumps({"Resources": {"Gpu": {"Type": "AWS::EKS::Nodegroup", "Properties": group}}})
@@ -769,11 +761,6 @@ PLANS = [
     ("ConfigMap", plan("kubernetes_config_map_v1", {"data": {"a": yaml.safe_dump(UNTAINTED)}}), DEFINITE),
     ("ConfigMap, good", plan("kubernetes_config_map", {"data": {"a": yaml.safe_dump(TAINTED)}}), FINE),
     ("Secret packed", plan("kubernetes_secret_v1", {"binary_data": {"a": packed(UNTAINTED)}}), DEFINITE),
-    ("provisioner that pipes a pool", provisioned("null_resource", piped(UNTAINTED)), NOT_UNDERSTOOD),
-    ("provisioner that pipes a good pool", provisioned("null_resource", piped(TAINTED)), FINE),
-    ("provisioner that makes a pool", provisioned("aws_eks_cluster", "eksctl create ng -f a"), NOT_UNDERSTOOD),
-    ("provisioner not known", provisioned("terraform_data", None), ADVISED),
-    ("provisioner of anything", provisioned("null_resource", "echo done"), FINE),
     (
         "CodeBuild",
         plan("aws_codebuild_project", {"source": [{"buildspec": "- eksctl create ng -f a"}]}),
@@ -1210,22 +1197,6 @@ def test_many_findings_are_counted_and_not_all_told(judge: Judge, monkeypatch: p
     assert len(tainted) == 6
     assert sum(each.count for each in tainted) == 12
     assert tainted[-1].message == "and 7 more like these; cure those told first"
-
-
-@pytest.mark.parametrize(
-    ("bound", "one"), [("MOST_POOLS", TAINTED), ("MOST_RESOURCES", {"apiVersion": "v1", "kind": "Service"})]
-)
-def test_of_too_many_the_rest_is_named_and_refused(
-    bound: str, one: Mapping[str, Any], judge: Judge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(document, bound, 5)
-    items = [{**one, "metadata": {"name": f"n{place}"}} for place in range(12)]
-
-    judged = judge({"apiVersion": "v1", "kind": "List", "items": items})
-
-    assert found(judged) == NOT_UNDERSTOOD
-    assert judged.gaps == ("too-many-resources",)
-    assert "and 7 more resources, which were not judged" in judged.found[-1].message
 
 
 CURL = "curl -X PATCH https://api/api/v1/nodes/x -d '{}'"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from gpupools.base.errors import Path
-from gpupools.policies.declared_software import is_software
 from gpupools.policies.declared_stack import Gap
-from gpupools.policies.kinds import is_read
 
 
 @dataclass(frozen=True)
@@ -47,35 +45,6 @@ class Resource:
     """Why what it holds cannot be read, e.g. `yaml_body is not known yet`; empty where it can."""
     component: bool = False
     """True for a component, whose children are resources of their own."""
-
-
-MOST_POOLS = 10_000
-"""Resources of one file that may hold pools or bring GPU software and are judged; of more, the number is told."""
-
-
-MOST_RESOURCES = 100_000
-"""Resources of one file that are looked at."""
-
-
-def bounded(resources: Iterable[Resource], total: int) -> tuple[tuple[Resource, ...], tuple[Gap, ...]]:
-    """Take resources until `MOST_POOLS` of them may hold pools or there are too many, and say how many are left.
-
-    Args:
-        resources: Made as they are asked for.
-        total: How many there may be.
-    """
-    taken: list[Resource] = []
-    heavy = 0
-    for resource in resources:
-        heavy += is_read(resource.type) or is_software(resource.type)
-        if heavy > MOST_POOLS or len(taken) == MOST_RESOURCES:
-            left = max(total - len(taken), 1)
-            most = f"{MOST_POOLS} of one file are that may hold pools"
-            most = most if heavy > MOST_POOLS else f"{MOST_RESOURCES} of one file are"
-            what = f"and {left} more resources, which were not judged: {most}"
-            return tuple(taken), (Gap("too-many-resources", what, "judge the parts of it one by one"),)
-        taken.append(resource)
-    return tuple(taken), ()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
-from itertools import chain, islice
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -16,9 +15,9 @@ from gpupools.planned.pool_facts import PoolFacts
 from gpupools.policies import configuration, waivers
 from gpupools.policies.components import Said, repeats, said
 from gpupools.policies.declared_software import read_software
-from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack, Gap, cut_short
-from gpupools.policies.documents import terraform_plan, terraform_provisioners, terraform_state
-from gpupools.policies.documents.document import MOST_POOLS, Document, Resource
+from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack
+from gpupools.policies.documents import terraform_plan, terraform_state
+from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.forms import read_document
 from gpupools.policies.documents.terraform_sources import Sources
 from gpupools.policies.documents.text import without_collecting
@@ -29,16 +28,11 @@ from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, unfit
 from gpupools.policies.understood import unread
 from gpupools.policies.waivers import Waiver
 from gpupools.providers import clouds
-from gpupools.read.effort import bounded_effort, spend
 from gpupools.read.inputs import with_name
 from gpupools.read.kubernetes_pools import each_kubernetes_pool, read_template
 
 MOST_TOLD = 200
 """Findings of one rule that are told; of the rest the number is."""
-MOST_EFFORT = 32_000_000
-"""Characters of texts and their like (`gpupools.read.effort`) that are looked through in the resources of one file."""
-_CHARACTERS_PER_RESOURCE, _CHARACTERS_PER_UNREAD, _CHARACTERS_PER_POOL = 60, 800, 800
-"""Characters that are looked at while a resource is, one more that nobody understands, and a pool."""
 MOST_NAMED = 1_000
 """Addresses that a report lists."""
 
@@ -136,6 +130,8 @@ class Judged:
     """What its resources belong to (`policies.waivers.scope`)."""
     problems: tuple[Problem, ...] = ()
     """Why the file could not be judged."""
+    unfinished: bool = False
+    """Whether a limit of time or memory ended the run before the file was judged."""
 
     @property
     def refuses(self) -> bool:
@@ -163,10 +159,11 @@ def judge_file(path: FilePath, config: Config) -> Judged:
     """Read a file of any form and let every rule judge what it declares; never raises for what is in the file."""
     with without_collecting():
         try:
-            document = read_document(path)
+            return judge_document(path, read_document(path), config)
         except Rejected as rejected:
             return Judged(path, problems=rejected.problems)
-        return judge_document(path, document, config)
+        except RecursionError:
+            return Judged(path, problems=(Problem((), "values are nested too deeply to be read"),))
 
 
 _TERRAFORM = (terraform_plan.FORM, terraform_state.FORM)
@@ -176,58 +173,10 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
     """Let every rule judge the resources of one document, each alone and then all together."""
     sources = Sources(path.parent, document.modules) if document.form in _TERRAFORM else None
     resources = _with_own_addresses(document.resources)
-    if sources is not None:
-        resources = {address: terraform_provisioners.with_sources(each, sources) for address, each in resources.items()}
-    declared, beyond = _looked_through(resources)
-    resources = {address: resources[address] for address in declared} if beyond else resources
-    gaps = (*document.gaps, *beyond)
-    stack = DeclaredStack(declared.values(), gaps)
-    found: dict[tuple[str, str, str], Found] = {}
-    counted: Counter[tuple[str, Level]] = Counter()
-    rules = {rule.name: rule for rule in ALL_RULES}
-    given = {
-        address: [*waivers.annotated(address, each.type, each.inputs, RULE_NAMES)[0]]
-        for address, each in declared.items()
-    }
-    for each in config.waivers:
-        given.setdefault(each.resource, []).append(each)
-    used: set[Waiver] = set()
-
-    def waived(rule: Rule, address: str, finding: Finding) -> Waiver | None:
-        of_rule = (each for each in given.get(address, ()) if each.rule == rule.name)
-        return next((each for each in of_rule if each.covers(address, finding.pool, config.today)), None)
-
-    # The rule on waivers is asked last, when all that let something pass are noted.
-    for rule, address, finding in _findings(resources, declared, stack, config, used):
-        level = config.level(rule, finding)
-        if level is None:
-            continue
-        resource, waiver = resources.get(address), waived(rule, address, finding)
-        used |= {waiver} if waiver else set()
-        counted[rule.name, level] += 0 if waiver else 1
-        if counted[rule.name, level] > MOST_TOLD and not waiver:
-            continue
-        place = sources.place(address, resource.spelled(finding.property)) if sources and resource else None
-        message = resource.spelled(told(finding, resource.inputs, rule)) if resource else told(finding, {}, rule)
-        found[rule.name, address, message] = Found(
-            rule=rule,
-            level=level,
-            finding=finding,
-            address=address if resource else "",
-            type=resource.type if resource else "",
-            line=place[1] if place else _line(resource, finding) if resource else None,
-            message=message,
-            waiver=waiver,
-            file=place[0] if place else None,
-        )
-    for (name, level), count in counted.items():
-        if count > MOST_TOLD:
-            more = Finding(what=f"and {count - MOST_TOLD} more like these", fix="cure those told first")
-            words = f"{more.what}; {more.fix}"
-            found[name, "", words] = Found(rules[name], level, more, "", "", None, words, count - MOST_TOLD)
-    places = {address: place for place, address in enumerate(resources)}
-    sorted_ = sorted(found.values(), key=lambda each: places.get(each.address, len(places)))
-    pools = [pool for _, pool in stack.pools]
+    known = dict(clouds())
+    declared = {address: _declared(address, each, known) for address, each in resources.items()}
+    stack = DeclaredStack(declared.values(), document.gaps)
+    found, waived = _all_found(resources, declared, stack, config, sources)
     judged = {each.urn: None for each in stack.resources if each.pools or each.software}
     return Judged(
         path=path,
@@ -236,12 +185,73 @@ def judge_document(path: FilePath, document: Document, config: Config) -> Judged
         judged=tuple(judged),
         not_understood=tuple(address for address in stack.unread if address not in judged),
         answers=stack.answers,
-        gaps=tuple(dict.fromkeys(gap.name for gap in gaps)),
-        gpu_pools=sum(_may_have_gpus(pool) for pool in pools),
-        found=tuple(each for each in sorted_ if each.waiver is None),
-        waived=tuple(each for each in sorted_ if each.waiver is not None),
+        gaps=tuple(dict.fromkeys(gap.name for gap in document.gaps)),
+        gpu_pools=sum(_may_have_gpus(pool) for _, pool in stack.pools),
+        found=found,
+        waived=waived,
         scopes=frozenset(map(waivers.scope, resources)),
     )
+
+
+def _all_found(
+    resources: Mapping[str, Resource],
+    declared: Mapping[str, Declared],
+    stack: DeclaredStack,
+    config: Config,
+    sources: Sources | None,
+) -> tuple[tuple[Found, ...], tuple[Found, ...]]:
+    """Return the findings, in the order of their resources: those that count, and those that a waiver lets pass."""
+    given = {
+        address: [*waivers.annotated(address, each.type, each.inputs, RULE_NAMES)[0]]
+        for address, each in declared.items()
+    }
+    for waiver in config.waivers:
+        given.setdefault(waiver.resource, []).append(waiver)
+    found: dict[tuple[str, str, str], Found] = {}
+    counted: Counter[tuple[str, Level]] = Counter()
+    used: set[Waiver] = set()
+    # The rule on waivers is asked last, when all that let something pass are noted.
+    for rule, address, finding in _findings(resources, declared, stack, config, used):
+        level = config.level(rule, finding)
+        if level is None:
+            continue
+        of_rule = (each for each in given.get(address, ()) if each.rule == rule.name)
+        let_pass = next((each for each in of_rule if each.covers(address, finding.pool, config.today)), None)
+        if let_pass is not None:
+            used.add(let_pass)
+        else:
+            counted[rule.name, level] += 1
+        if let_pass is not None or counted[rule.name, level] <= MOST_TOLD:
+            one = _found(rule, level, finding, address, resources.get(address), sources)
+            found[rule.name, address, one.message] = replace(one, waiver=let_pass)
+    places = {address: place for place, address in enumerate(resources)}
+    all_found = (*found.values(), *_not_told(counted))
+    in_order = sorted(all_found, key=lambda each: places.get(each.address, len(places)))
+    return (
+        tuple(each for each in in_order if each.waiver is None),
+        tuple(each for each in in_order if each.waiver is not None),
+    )
+
+
+def _found(
+    rule: Rule, level: Level, finding: Finding, address: str, resource: Resource | None, sources: Sources | None
+) -> Found:
+    """Return a finding with its words and its place."""
+    if resource is None:
+        return Found(rule, level, finding, "", "", None, told(finding, {}, rule))
+    place = sources.place(address, resource.spelled(finding.property)) if sources else None
+    file, line = place or (None, _line(resource, finding))
+    message = resource.spelled(told(finding, resource.inputs, rule))
+    return Found(rule, level, finding, address, resource.type, line, message, file=file)
+
+
+def _not_told(counted: Mapping[tuple[str, Level], int]) -> Iterator[Found]:
+    """Yield how many findings of a rule there are beyond those that are told."""
+    rules = {rule.name: rule for rule in ALL_RULES}
+    for (name, level), count in counted.items():
+        if count > MOST_TOLD:
+            more = Finding(what=f"and {count - MOST_TOLD} more like these", fix="cure those told first")
+            yield Found(rules[name], level, more, "", "", None, f"{more.what}; {more.fix}", count - MOST_TOLD)
 
 
 def judge_waivers(judged: Sequence[Judged], config: Config, *, some: bool = False) -> Judged | None:
@@ -286,33 +296,12 @@ def _with_own_addresses(resources: tuple[Resource, ...]) -> dict[str, Resource]:
     return found
 
 
-def _looked_through(resources: Mapping[str, Resource]) -> tuple[dict[str, Declared], tuple[Gap, ...]]:
-    """Read resources until what they hold together is more than is looked through, and say how many are left."""
-    known = dict(clouds())
-    declared: dict[str, Declared] = {}
-    pools = 0
-    with bounded_effort(MOST_EFFORT) as effort:
-        for address, resource in resources.items():
-            if effort.over or pools > MOST_POOLS:
-                break
-            declared[address] = found = _declared(address, resource, known, MOST_POOLS + 1 - pools)
-            pools += len(found.pools)
-            spend(_CHARACTERS_PER_RESOURCE + len(found.pools) * _CHARACTERS_PER_POOL)
-            if found.unread is not None:
-                spend(_CHARACTERS_PER_POOL if found.unread.nodes else _CHARACTERS_PER_UNREAD)
-    if not effort.over and pools <= MOST_POOLS:
-        return declared, ()
-    left = len(resources) - len(declared)
-    most = f"more than {MOST_POOLS} node pools" if pools > MOST_POOLS else "more than is looked through in one file"
-    return declared, (cut_short(left, most),)
-
-
-def _declared(address: str, resource: Resource, known: Mapping[str, Cloud], most: int) -> Declared:
+def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> Declared:
     read = is_read(resource.type) or resource.type.startswith("kubernetes:")
     readers = readings() if read else ()
     of_clouds = (pool for each in readers for pool in each.read_pools(resource.type, resource.inputs))
     of_kubernetes = each_kubernetes_pool(resource.type, resource.inputs, known) if read else ()
-    pools = list(islice(chain(of_clouds, of_kubernetes), most))
+    pools = [*of_clouds, *of_kubernetes]
     if pools:
         logical = resource.address.rpartition("::")[2] if resource.address.startswith("urn:pulumi:") else ""
         pools = [with_name(pool, resource.inputs, logical) for pool in pools]

@@ -14,7 +14,7 @@ from typing import Any
 from gpupools.base.bounded_yaml import Value
 from gpupools.base.errors import Path, Problem, Rejected, shown
 from gpupools.planned.pool_facts import UNKNOWN
-from gpupools.policies.documents.document import Document, Resource, bounded
+from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.text import Text
 from gpupools.providers import clouds
 from gpupools.read import holders
@@ -37,12 +37,7 @@ def read(text: Text) -> Document:
     problems = [problem for value in text.values if value.data is not None for problem in _problems(value, ())]
     if problems:
         raise Rejected(problems)
-    return Document(FORM, *bounded((found for value in text.values for found in objects(value, text)), _count(text)))
-
-
-def _count(text: Text) -> int:
-    items = [value.data.get("items") for value in text.values if isinstance(value.data, dict)]
-    return sum(len(each) if isinstance(each, list) else 1 for each in items)
+    return Document(FORM, tuple(found for value in text.values for found in objects(value, text)))
 
 
 _MOST_PROBLEMS = 20

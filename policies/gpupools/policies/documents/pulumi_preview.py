@@ -5,7 +5,7 @@ from typing import Any
 
 from gpupools.base.errors import Path, Problem, Rejected
 from gpupools.policies.declared_stack import Gap
-from gpupools.policies.documents.document import Document, Resource, bounded
+from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.text import Text, all_maps, damaged, one_map
 from gpupools.policies.documents.wire_values import plain
 
@@ -39,8 +39,7 @@ def read(text: Text) -> Document:
         what = f"the preview failed, so resources may be missing: {first}"
         raise Rejected([Problem((), what, "cure that and preview again")])
     steps = data.get("steps") or []
-    resources, beyond = bounded(_resources(steps, text), len(steps))
-    return Document(FORM, resources, (*_gaps(data, steps), *beyond))
+    return Document(FORM, tuple(_resources(steps, text)), tuple(_gaps(data, steps)))
 
 
 def _gaps(data: Mapping[str, Any], steps: list[Any]) -> Iterator[Gap]:

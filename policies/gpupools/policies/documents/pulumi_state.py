@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpupools.policies.documents.document import Document, bounded
+from gpupools.policies.documents.document import Document
 from gpupools.policies.documents.pulumi_preview import resource
 from gpupools.policies.documents.text import Text, all_maps
 
@@ -23,4 +23,4 @@ def read(text: Text) -> Document:
     at = ("deployment", "resources")
     states = all_maps(text.values[0].data["deployment"].get("resources"), at)
     found = ((state, (*at, index)) for index, state in enumerate(states) if not state.get("delete"))
-    return Document(FORM, *bounded((resource(state, where, text) for state, where in found), len(states)))
+    return Document(FORM, tuple(resource(state, where, text) for state, where in found))

@@ -10,21 +10,14 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, islice
 from typing import Any
 
 from gpupools.base.errors import Problem, Rejected, shown
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.declared_stack import Gap
-from gpupools.policies.documents.document import Document, Resource, bounded
+from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.terraform_names import terraform_names
-from gpupools.policies.documents.terraform_provisioners import (
-    provisioners_of,
-    references,
-    with_provisioners,
-    written,
-)
-from gpupools.policies.documents.terraform_resources import Found, as_list, as_map, resources_of, writes_pools
+from gpupools.policies.documents.terraform_resources import Found, as_list, as_map, resources_of
 from gpupools.policies.documents.text import Text, all_maps, damaged, one_map
 
 FORM = "Terraform plan"
@@ -90,15 +83,14 @@ def read(text: Text) -> Document:
                 )
             )
             plan.unknown.append(outcome.get("after_unknown"))
-    others = (*_actions(data, text), *plan.data_sources(data), *_untainted(changes, text))
-    resources, beyond = bounded(chain(plan.resources(), others), len(plan.found) + len(others))
+    resources = (*plan.resources(), *_actions(data, text), *_untainted(changes, text))
     sources = {
         (*calls, name): str(as_map(call).get("source", ""))
         for calls, module in plan.modules.items()
         for name, call in as_map(module.get("module_calls")).items()
     }
     told = {str(each.get("address")) for each in (*changes, *(each for _, each in put_off))}
-    return Document(FORM, resources, (*_gaps(data, len(deferred), told), *beyond), sources)
+    return Document(FORM, resources, tuple(_gaps(data, len(deferred), told)), sources)
 
 
 def _gaps(data: Mapping[str, Any], deferred: int, told: Collection[str]) -> Iterator[Gap]:
@@ -134,7 +126,7 @@ def _managed(data: Any, key: str) -> Iterator[str]:
 
 
 def _actions(data: Mapping[str, Any], text: Text) -> Iterator[Resource]:
-    """Read what Terraform 1.14 runs beside its changes.
+    """Read the actions that Terraform 1.14 invokes beside its changes.
 
     https://developer.hashicorp.com/terraform/language/block/action; its form in a plan is in hashicorp/terraform
     internal/command/jsonplan/action_invocations.go.
@@ -142,7 +134,7 @@ def _actions(data: Mapping[str, Any], text: Text) -> Iterator[Resource]:
     invoked = [as_map(one) for one in as_list(data.get("action_invocations"))]
     put_off = [as_map(as_map(one).get("action_invocation")) for one in as_list(data.get("deferred_action_invocations"))]
     for one in (*invoked, *put_off):
-        values = _as_run(_known(one.get("config_values"), one.get("config_unknown"), None))
+        values = _known(one.get("config_values"), one.get("config_unknown"), None)
         if isinstance(one.get("type"), str):
             found = Found(one["type"], str(one.get("name")), str(one.get("address", "")), "", None, "", values)
             yield from resources_of(found, values, {}, text)
@@ -166,22 +158,6 @@ def _untainted(changes: list[Mapping[str, Any]], text: Text) -> Iterator[Resourc
 
 
 _READ = ("data", "ephemeral")
-_RUN_BY_READING = frozenset({"aws_lambda_invocation", "azapi_resource_action", "external", "http", "local_command"})
-_RUN_BY_READING |= {"shell_script", "terracurl_request"}
-"""Data sources that run or send something while they are read; what all others return counts where it is used."""
-
-
-def _as_run(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Write a program and its arguments as one command.
-
-    https://registry.terraform.io/providers/hashicorp/external/latest/docs/data-sources/external,
-    https://registry.terraform.io/providers/hashicorp/local/latest/docs/actions/command.
-    """
-    command, arguments = values.get("command"), values.get("arguments")
-    program = values.get("program", [command, *as_list(arguments)] if isinstance(command, str) else command)
-    if isinstance(program, list) and program:
-        return {**values, "program": {"command": program}}
-    return values if program is None else {**values, "program": UNKNOWN}
 
 
 def check_version(data: Mapping[str, Any]) -> None:
@@ -215,14 +191,11 @@ class _Plan:
             values = _known(found.values, unknown, given)
             for key in _WRITE_ONLY.get(found.type, ()):
                 if given is not None and values.get(key) is None and key in given.given:
-                    values[key] = written(given.given[key])
+                    values[key] = _written(given.given[key])
             if given is not None and found.type in _HASHED and _HASH.fullmatch(str(values.get("user_data"))):
-                values["user_data"] = written(given.given.get("user_data"))
-            made = resources_of(found, values, self._refers(found, name, values), self.text)
-            if unknown is True:
-                made = (replace(one, opaque="nothing of it is known yet") for one in made)
-            provisioners = tuple(provisioners_of(self._configured.get(name, {})))
-            yield from with_provisioners(found, made, provisioners) if any(provisioners) else made
+                values["user_data"] = _written(given.given.get("user_data"))
+            for one in resources_of(found, values, self._refers(found, name, values), self.text):
+                yield replace(one, opaque="nothing of it is known yet") if unknown is True else one
 
     @cached_property
     def _configured(self) -> Mapping[_Name, Mapping[str, Any]]:
@@ -233,30 +206,6 @@ class _Plan:
             for resource in as_list(module.get("resources"))
             if isinstance(resource, dict) and resource.get("mode") not in _READ
         }
-
-    def data_sources(self, data: Mapping[str, Any]) -> Iterator[Resource]:
-        """Read the data sources that run something: as they were read, as they will be, or as they are written."""
-        known: dict[_Name, list[tuple[str, Mapping[str, Any]]]] = {}
-        for module, one, values in _data_read(data):
-            name = (_calls(module), str(one["type"]), str(one.get("name")))
-            known.setdefault(name, []).append((str(one.get("address", "")), values))
-        for calls, module_ in self.modules.items():
-            for given in map(as_map, as_list(module_.get("resources"))):
-                if given.get("mode") in _READ and given.get("type") in _RUN_BY_READING:
-                    name = (calls, str(given["type"]), str(given.get("name")))
-                    address = ".".join((*(f"module.{call}" for call in calls), str(given.get("address", ""))))
-                    values = {key: written(each) for key, each in as_map(given.get("expressions")).items()}
-                    known.setdefault(name, [(address, values)])
-        for (_, kind, _), instances in known.items():
-            for address, values in instances:
-                path = writes_pools(kind, values)
-                yield Resource(
-                    address=address,
-                    type=f"terraform:{kind}",
-                    inputs=_as_run(values),
-                    line=self.text.line_of(address),
-                    opaque=f"it writes to {path}" if path else "",
-                )
 
     def _block(self, name: _Name) -> _Block | None:
         """Return the expressions of a resource, the same for all its instances."""
@@ -320,7 +269,7 @@ class _Plan:
         asked = (name, key)
         if asked not in self._named:
             given = as_map(resource.get("expressions"))
-            words = list(references(given.get(key)))
+            words = list(_references(given.get(key)))
             if key in given and not any(word.startswith("local.") for word in words):
                 self._named[asked] = self._said(words, resource, name[0])
             else:
@@ -333,60 +282,62 @@ class _Plan:
 
     def _said(self, words: list[str], resource: Mapping[str, Any], calls: tuple[str, ...]) -> tuple[_Name, ...]:
         """Return the resources that the references of an expression lead to."""
-        each = list(references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
+        each = list(_references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
         said = dict.fromkeys(other for word in words for other in (each if _EACH.match(word) else [word]))
-        names = dict.fromkeys(one for word in said for one in self._resolved(word, calls, 0))
-        return tuple(names) if len(names) <= _MAX_NAMES else ()
+        names = dict.fromkeys(one for word in said for one in self._resolved(word, calls))
+        return tuple(names)
 
-    def _resolved(self, said: str, calls: tuple[str, ...], depth: int) -> tuple[_Name, ...]:
+    def _resolved(self, said: str, calls: tuple[str, ...]) -> tuple[_Name, ...]:
         """Follow a reference through variables and outputs of modules to resources: (calls, type, name)."""
         parts = [part.partition("[")[0] for part in said.split(".", 3)[:3]]
-        if depth > _MAX_STEPS or len(parts) < 2:
+        if len(parts) < 2:
             return ()
         asked = (calls, *parts)
         if asked not in self._resolved_before:
             self._resolved_before[asked] = ()  # references that lead round in a circle end here
-            names = dict.fromkeys(islice(self._followed(parts, calls, depth), _MAX_NAMES + 1))
-            self._resolved_before[asked] = tuple(names)
+            self._resolved_before[asked] = tuple(dict.fromkeys(self._followed(parts, calls)))
         return self._resolved_before[asked]
 
     @cached_property
     def _resolved_before(self) -> dict[tuple[Any, ...], tuple[_Name, ...]]:
         return {}
 
-    def _followed(self, parts: list[str], calls: tuple[str, ...], depth: int) -> Iterator[_Name]:
+    def _followed(self, parts: list[str], calls: tuple[str, ...]) -> Iterator[_Name]:
         first, second = parts[0], parts[1]
         if first == "var":
             if calls:
                 call = as_map(as_map(as_map(self.modules.get(calls[:-1])).get("module_calls")).get(calls[-1]))
-                for other in dict.fromkeys(references(as_map(call.get("expressions")).get(second))):
-                    yield from self._resolved(other, calls[:-1], depth + 1)
+                for other in dict.fromkeys(_references(as_map(call.get("expressions")).get(second))):
+                    yield from self._resolved(other, calls[:-1])
         elif first == "module":
             if len(parts) > 2:
                 output = as_map(as_map(as_map(self.modules.get((*calls, second))).get("outputs")).get(parts[2]))
-                for other in dict.fromkeys(references(output.get("expression"))):
-                    yield from self._resolved(other, (*calls, second), depth + 1)
+                for other in dict.fromkeys(_references(output.get("expression"))):
+                    yield from self._resolved(other, (*calls, second))
         elif first not in _NO_RESOURCES:
             yield calls, first, second
 
 
-def _data_read(data: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
-    """Yield the data sources that run something, each with its module and its values as they were read or will be."""
-    modules = [as_map(as_map(as_map(data.get("prior_state")).get("values")).get("root_module"))]
-    while modules:
-        module = modules.pop()
-        modules += [as_map(each) for each in as_list(module.get("child_modules"))]
-        for one in map(as_map, as_list(module.get("resources"))):
-            if one.get("mode") == "data" and one.get("type") in _RUN_BY_READING:
-                yield str(module.get("address", "")), one, as_map(one.get("values"))
-    for one in map(as_map, as_list(data.get("resource_changes"))):
-        if one.get("mode") == "data" and one.get("type") in _RUN_BY_READING:
-            change = as_map(one.get("change"))
-            yield (
-                str(one.get("module_address", "")),
-                one,
-                _known(change.get("after"), change.get("after_unknown"), None),
-            )
+def _written(expression: Any) -> Any:
+    """Return what an expression of the configuration says: a constant, blocks of such, or `UNKNOWN`."""
+    if isinstance(expression, list):
+        return [{key: _written(each) for key, each in as_map(block).items()} for block in expression]
+    given = as_map(expression)
+    if "constant_value" in given:
+        return given["constant_value"]
+    return UNKNOWN if "references" in given else {key: _written(each) for key, each in given.items()} or None
+
+
+def _references(expression: Any) -> Iterator[str]:
+    """Yield every reference in an expression, at any depth of blocks."""
+    inside = [expression]
+    while inside:
+        value = inside.pop()
+        if isinstance(value, dict):
+            yield from (said for said in as_list(value.get("references")) if isinstance(said, str))
+            inside += [item for key, item in value.items() if key not in ("references", "constant_value")]
+        elif isinstance(value, list):
+            inside += value
 
 
 _SENT = ("sensitive_body",)
@@ -421,13 +372,10 @@ def _blocks_in(expressions: Mapping[str, Any], at: str) -> Iterator[tuple[str, l
         for index, block in enumerate(as_list(value)):
             if isinstance(block, dict):
                 path = f"{at}.{key}[{index}]" if at else f"{key}[{index}]"
-                yield path, list(references(block))
+                yield path, list(_references(block))
                 yield from _blocks_in(block, path)
 
 
-_MAX_STEPS = 20
-_MAX_NAMES = 100
-"""Resources that one input may be made from; of more, none is certain."""
 _EACH = re.compile(r"each\.")
 _NO_RESOURCES = frozenset({"local", "each", "count", "path", "self", "terraform", "data"})
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpupools.base.bounded_yaml import Value, parse_yaml
+from gpupools.base.bounded_yaml import MAX_DEPTH, Value, parse_yaml
 from gpupools.base.errors import Rejected
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.documents import kubernetes
@@ -102,10 +102,8 @@ https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resourc
 _STACK = {
     "name": "name",
     "stack_set_name": "stackSetName",
-    "stack_instances_group": "stackInstancesGroup",
     "template_body": "templateBody",
     "template_url": "templateUrl",
-    "parameters": "parameters",
 }
 _DEPLOYMENT = "azure:core/{0}TemplateDeployment:{1}TemplateDeployment"
 _TEMPLATES: Mapping[str, tuple[str, Mapping[str, str]]] = {
@@ -119,12 +117,12 @@ _TEMPLATES: Mapping[str, tuple[str, Mapping[str, str]]] = {
     ),
     "azurerm_template_deployment": (
         _DEPLOYMENT.format("", ""),
-        {"template_body": "templateBody", "parameters_body": "parametersBody", "parameters": "parameters"},
+        {"template_body": "templateBody"},
     ),
     **{
         f"azurerm_{scope}_template_deployment": (
             _DEPLOYMENT.format(word[:1].lower() + word[1:], word),
-            {"template_content": "templateContent", "parameters_content": "parametersContent"},
+            {"template_content": "templateContent"},
         )
         for scope, word in (
             *(("resource_group", "ResourceGroup"), ("subscription", "Subscription")),
@@ -329,9 +327,9 @@ def _release(values: Mapping[str, Any]) -> dict[str, Any]:
         _merge(merged, parsed[0].data if parsed else {})
     for setting in (one for each in settings for one in as_list(each)):
         for name, value in _assigned(as_map(setting)):
-            # Escaped dots and what lies deep down switch no GPU software.
+            # Escaped dots switch no GPU software.
             steps = _SET_STEP.findall(name) if _SET.fullmatch(name) else []
-            if 0 < len(steps) <= _MOST_STEPS:
+            if 0 < len(steps) <= MAX_DEPTH:
                 _put(merged, steps, value)
             else:
                 merged.setdefault(name, value)  # it may be an object that the chart only passes on
@@ -347,7 +345,6 @@ def _release(values: Mapping[str, Any]) -> dict[str, Any]:
 # https://helm.sh/docs/intro/using_helm/#the-format-and-limitations-of---set
 _SET = re.compile(r"[^.\[\]\\{]+(?:\[\d{1,3}\])*(?:\.[^.\[\]\\{]+(?:\[\d{1,3}\])*)*")
 _SET_STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
-_MOST_STEPS = 20
 
 
 _COMMA = re.compile(r"(?<!\\),")

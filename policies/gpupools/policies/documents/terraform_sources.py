@@ -1,7 +1,4 @@
-"""Where the resources of a Terraform plan stand in the configuration beside it, and what it says that a plan does not.
-
-A plan shows of what a provisioner runs only what is written without references. The constant parts of the rest stand in
-the configuration, and so may the script that it names.
+"""Finds the line of a resource of a Terraform plan, or of one of its inputs, in the configuration beside the plan.
 
 The configuration is at hand where the plan lies in the folder it was made in. Modules are found through
 `.terraform/modules/modules.json`, which `terraform init` writes, or by a local source; nothing outside of the
@@ -24,8 +21,6 @@ if TYPE_CHECKING:
 Calls = tuple[str, ...]
 """Names of the module calls that lead to a module; empty for the root."""
 
-_MOST_FILES = 200
-"""Of one folder."""
 _MOST_BYTES = 1_000_000
 """Of all files together; the parser reads about 50 kB a second."""
 
@@ -41,8 +36,6 @@ class _Block:
     """A block of a configuration: its line, and those of what is inside."""
 
     line: int
-    text: str = ""
-    """Of an attribute, as it is written."""
     inside: dict[str, list[_Block]] = field(default_factory=dict)
     """Attributes and blocks by name; a `dynamic` block by the name of what it makes."""
 
@@ -84,57 +77,6 @@ class Sources:
         found = self._blocks(folder).get((match["type"], match["name"])) if folder is not None else None
         return (found[0], found[1].at(path.partition(" ")[0])) if found is not None else None
 
-    def provisioner(self, address: str, place: int, key: str) -> str:
-        """Return what a provisioner runs, with `${…}` for what is not constant, and the scripts that it names.
-
-        Empty where the configuration is not at hand or says nothing constant.
-
-        Args:
-            address: Terraform's address of the resource.
-            place: Of the provisioner among those of the resource.
-            key: The argument.
-        """
-        match = _ADDRESS.match(address)
-        folder = self._folder_of(tuple(_MODULE.findall(match["modules"]))) if match else None
-        if match is None or folder is None:
-            return ""
-        _, block = self._blocks(folder).get((match["type"], match["name"]), (folder, _Block(0)))
-        given = block.inside.get("provisioner", [])[place : place + 1]
-        found = [each for one in given for each in one.inside.get(key, [])]
-        text = found[0].text if found else ""
-        local = re.fullmatch(r"\s*local\.(\w+)\s*", text)
-        if local:
-            _, named = self._blocks(folder).get(("local", local[1]), (folder, _Block(0)))
-            text = named.text
-        return self.with_scripts(_constant(text), folder)
-
-    def with_scripts(self, command: str, folder: FilePath | None = None) -> str:
-        """Put in the place of each script that a command names what the script says, where it is at hand."""
-        read: list[str] = []
-
-        def put(match: re.Match[str]) -> str:
-            inside = folder or self._folder
-            name = match[0].replace("${path.module}", str(inside))
-            name = name.replace("${path.root}", str(self._folder)).replace("${path.cwd}", str(self._folder))
-            for start in dict.fromkeys((self._folder, inside)):
-                said = self._script(start / name)
-                if said:
-                    read.append(said)
-                    return match[0].rpartition(".")[0]
-            return match[0]
-
-        return "\n".join((_SCRIPT.sub(put, command), *read))
-
-    def _script(self, file: FilePath) -> str:
-        try:
-            if not file.is_file() or not self._is_within(file) or file.stat().st_size > self._left:
-                return ""
-            text = file.read_text(encoding="utf-8")
-        except (OSError, ValueError):
-            return ""
-        self._left -= len(text)
-        return text
-
     @cached_property
     def _repository(self) -> FilePath:
         here = self._folder.resolve()
@@ -167,7 +109,7 @@ class Sources:
         if folder not in self._read:
             found = self._read[folder] = {}
             try:
-                files = sorted(folder.glob("*.tf"))[:_MOST_FILES] if self._is_within(folder) else []
+                files = sorted(folder.glob("*.tf")) if self._is_within(folder) else []
             except OSError:
                 files = []
             for file in files:
@@ -193,10 +135,7 @@ class Sources:
         for block in _blocks(body):
             words = _words(block)
             if words[0] == "resource" and len(words) == 3:
-                yield (words[1], words[2]), _read(block, text)
-            elif words == ["locals"]:
-                for name, attributes in _read(block, text).inside.items():
-                    yield ("local", name), attributes[0]
+                yield (words[1], words[2]), _read(block)
 
 
 def _children(tree: Tree[Any] | None, kind: str) -> Iterator[Tree[Any]]:
@@ -222,40 +161,17 @@ def _text(tree: Tree[Any]) -> str:
     return "".join(token for token in tree.scan_values(lambda token: getattr(token, "type", "") in _PLAIN))
 
 
-def _read(block: Tree[Any], text: str) -> _Block:
+def _read(block: Tree[Any]) -> _Block:
     made = _Block(block.meta.line)
     body = next(_children(block, "body"), None)
     for attribute in _children(body, "attribute"):
         name = _text(next(_children(attribute, "identifier"), attribute))
-        written = text[attribute.meta.start_pos : attribute.meta.end_pos].partition("=")[2]
-        made.inside.setdefault(name, []).append(_Block(attribute.meta.line, written))
+        made.inside.setdefault(name, []).append(_Block(attribute.meta.line))
     for inner in _blocks(body):
         words = _words(inner)
         if words[0] == "dynamic" and len(words) == 2:
             content = next((each for each in _blocks(next(_children(inner, "body"), None))), inner)
-            made.inside.setdefault(words[1], []).append(_read(content, text))
+            made.inside.setdefault(words[1], []).append(_read(content))
         else:
-            made.inside.setdefault(words[0], []).append(_read(inner, text))
+            made.inside.setdefault(words[0], []).append(_read(inner))
     return made
-
-
-_HEREDOC = re.compile(r"\s*<<-?(?P<mark>\w+)\n(?P<body>.*?)\n?[ \t]*(?P=mark)\s*", re.DOTALL)
-# With `"` inside of `${…}`; what was taken once is not tried in another way.
-_QUOTED = re.compile(r'"((?>[^"\\$]|\\.|\$\{(?>[^{}"]|"(?>[^"\\]|\\.)*+")*+\}|\$)*+)"', re.DOTALL)
-_ESCAPED = re.compile(r"\\(.)")
-# A script by its path, which may begin in a folder that Terraform knows.
-_SCRIPT = re.compile(
-    r"(?<![\w./-])(?:\$\{path\.(?:module|root|cwd)\}/)?[\w./-]*\w\.(?:sh|bash|py|ps1|rb|js|pl)(?![\w.])"
-)
-
-
-def _constant(expression: str) -> str:
-    """Return the constant parts of an expression: a heredoc, or the texts in quotes, those of a list each on a line."""
-    heredoc = _HEREDOC.fullmatch(expression)
-    if heredoc:
-        return heredoc["body"]
-    said = [
-        _ESCAPED.sub(lambda one: {"n": "\n", "t": "\t"}.get(one[1], one[1]), each)
-        for each in _QUOTED.findall(expression)
-    ]
-    return ("\n" if expression.lstrip().startswith("[") else " ").join(said)

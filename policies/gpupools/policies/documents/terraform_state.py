@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gpupools.base.errors import Path
-from gpupools.policies.documents.document import Document, Resource, bounded
+from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.terraform_plan import check_version
 from gpupools.policies.documents.terraform_resources import Found, resources_of
 from gpupools.policies.documents.text import Text, all_maps, damaged, one_map
@@ -30,15 +30,7 @@ def read(text: Text) -> Document:
     data = text.values[0].data
     check_version(data)
     root = one_map(data.get("values"), ("values",)).get("root_module")
-    return Document(FORM, *bounded(_resources(root, ("values", "root_module"), text), _count(root)))
-
-
-def _count(module: Any) -> int:
-    if not isinstance(module, dict):
-        return 0
-    own, below = module.get("resources"), module.get("child_modules")
-    inside = sum(_count(each) for each in below) if isinstance(below, list) else 0
-    return inside + (len(own) if isinstance(own, list) else 0)
+    return Document(FORM, tuple(_resources(root, ("values", "root_module"), text)))
 
 
 def _resources(given: Any, at: Path, text: Text) -> Iterator[Resource]:

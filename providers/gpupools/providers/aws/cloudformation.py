@@ -215,42 +215,56 @@ def _pools(
 
 def _own_pools(
     type_token: str, properties: Mapping[str, Any], read: Read, template_of: ReadTemplate
-) -> tuple[PoolFacts, ...]:
-    found: list[PoolFacts] = []
-    resources = {}
-    for path, name, kind, given in _resources(type_token, properties):
-        if (token := TYPES.get(kind)) is not None:
-            made = in_pulumis_names(given)
-            resources[name] = _Resource(path, token, UNKNOWN if made is UNKNOWN else given, mapping(made))
-    names = {
-        own: name
-        for name, each in reversed(resources.items())
-        if (own := text(each.inputs.get("launchTemplateName")) or text(each.inputs.get("launchConfigurationName")))
+) -> Iterator[PoolFacts]:
+    resources = {
+        name: _Resource(path, TYPES[kind], UNKNOWN if made is UNKNOWN else given, mapping(made))
+        for path, name, kind, given in _resources(type_token, properties)
+        if kind in TYPES
+        for made in (in_pulumis_names(given),)
     }
+    names = {
+        called: name
+        for name, each in reversed(resources.items())
+        if (called := text(each.inputs.get("launchTemplateName")) or text(each.inputs.get("launchConfigurationName")))
+    }
+    found: list[PoolFacts] = []
     used: set[str] = set()
     told: set[str] = set()
     for name, each in resources.items():
         if each.given is UNKNOWN:
             found.append(PoolFacts("aws", (), None, (), unknown=(each.path,), where=each.path, pool=name))
             continue
-        for pool in read(each.token, each.inputs):
-            its: dict[str, PoolFacts] = {}
-            for reference in pool.elsewhere:
-                named = _named(reference, each.given, resources, names)
-                template = template_of(resources[named].token, resources[named].inputs) if named else None
-                if named and template is not None:
-                    used.add(named)
-                    its[named] = _moved(template, resources[named].path)
-                    pool = joined(pool, replace(template, weaknesses=(), customised=()), reference.property)
-            if pool.in_cluster is not None or pool.evidence or pool.elsewhere:
-                once = [template for named, template in its.items() if pool.has_gpus and named not in told]
-                told |= its.keys() if pool.has_gpus else set()
-                pool = replace(_moved(pool, each.path), pool=name)
-                weak = (*pool.weaknesses, *(one for template in once for one in template.weaknesses))
-                custom = (*pool.customised, *(one for template in once for one in template.customised))
-                found.append(replace(pool, weaknesses=weak, customised=custom))
+        for own in read(each.token, each.inputs):
+            pool, its = _with_templates(own, each, resources, names, template_of)
+            used |= its.keys()
+            if pool.in_cluster is None and not (pool.evidence or pool.elsewhere):
+                continue
+            once = [template for named, template in its.items() if pool.has_gpus and named not in told]
+            told |= its.keys() if pool.has_gpus else set()
+            pool = replace(_moved(pool, each.path), pool=name)
+            weak = (*pool.weaknesses, *(one for template in once for one in template.weaknesses))
+            custom = (*pool.customised, *(one for template in once for one in template.customised))
+            found.append(replace(pool, weaknesses=weak, customised=custom))
     # A template of the stack's own groups is judged with each of them; how it is hardened is told with the first.
-    return tuple(pool for pool in found if pool.pool not in used)
+    return (pool for pool in found if pool.pool not in used)
+
+
+def _with_templates(
+    pool: PoolFacts,
+    its: "_Resource",
+    resources: Mapping[str, "_Resource"],
+    names: Mapping[str, str],
+    template_of: ReadTemplate,
+) -> tuple[PoolFacts, Mapping[str, PoolFacts]]:
+    """Return a pool with what the launch templates say that it refers to, and those templates by name."""
+    templates: dict[str, PoolFacts] = {}
+    for reference in pool.elsewhere:
+        named = _named(reference, its.given, resources, names)
+        template = template_of(resources[named].token, resources[named].inputs) if named else None
+        if named and template is not None:
+            templates[named] = _moved(template, resources[named].path)
+            pool = joined(pool, replace(template, weaknesses=(), customised=()), reference.property)
+    return pool, templates
 
 
 @dataclass(frozen=True)
