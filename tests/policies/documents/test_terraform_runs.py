@@ -37,6 +37,34 @@ def plan(kind: str, /, *, given: dict[str, Any] | None = None, **values: Any) ->
     return made
 
 
+def data(kind: str, /, read: dict[str, Any] | None = None, **expressions: Any) -> dict[str, Any]:
+    """Make a plan with a data source; `UNKNOWN` stands for an expression with references."""
+    made = plan("aws_s3_bucket", bucket="b")
+    one = {"address": f"data.{kind}.a", "mode": "data", "type": kind, "name": "a"}
+    given = {
+        key: {"references": ["path.module"]} if each is UNKNOWN else {"constant_value": each}
+        for key, each in expressions.items()
+    }
+    made["configuration"] = {"root_module": {"resources": [{**one, "expressions": given}]}}
+    if read is not None:
+        made["prior_state"] = {"values": {"root_module": {"resources": [{**one, "values": read}]}}}
+    return made
+
+
+def ephemeral(kind: str, /, **expressions: Any) -> dict[str, Any]:
+    made = data(kind, **expressions)
+    made["configuration"]["root_module"]["resources"][0] |= {"mode": "ephemeral", "address": f"ephemeral.{kind}.a"}
+    return made
+
+
+def put_off(kind: str, /, **values: Any) -> dict[str, Any]:
+    """Make a plan with a data source that is read while the plan is applied."""
+    made = plan(kind, **values)
+    made["resource_changes"][0] |= {"mode": "data", "address": f"data.{kind}.a"}
+    made["resource_changes"][0]["change"]["actions"] = ["read"]
+    return made
+
+
 def action(kind: str, /, *, deferred: bool = False, **values: Any) -> dict[str, Any]:
     known = {key: value for key, value in values.items() if value is not UNKNOWN}
     unknown = {key: True for key, value in values.items() if value is UNKNOWN}
@@ -95,6 +123,8 @@ def azapi(secret: Any = None, kind: str = AGENT_POOL, **properties: Any) -> dict
 
 POOLS = "/v1/projects/p/locations/l/clusters/c/nodePools"
 VIOLATIONS: dict[str, Any] = {
+    "a request for pools": data("http", method="POST", url=f"https://container.googleapis.com{POOLS}"),
+    "a request for a pool": put_off("terracurl_request", method=UNKNOWN, url=f"https://x.example{POOLS}/gpu"),
     "an object of an API": plan("restapi_object", path=POOLS, data="{}"),
     "a resource of an API": plan("restful_resource", path="/x/managedClusters/c/agentPools/gpu", body={}),
     "an action": action("local_command", command="bash", arguments=["-c", MAKES]),
@@ -130,6 +160,8 @@ VIOLATIONS: dict[str, Any] = {
     ),
 }
 ADVICE: dict[str, Any] = {
+    "a program not known": data("external", program=UNKNOWN),
+    "a function that is read": data("aws_lambda_invocation", function_name="f", input="{}"),
     "a function": plan("aws_lambda_invocation", function_name="f", input="{}"),
     "a function that an action runs": action("aws_lambda_invoke", function_name="f", payload="{}"),
     "machines that are only said to join": plan(
@@ -146,6 +178,8 @@ ADVICE: dict[str, Any] = {
     ),
 }
 FINE: dict[str, Any] = {
+    "a request": data("http", url=f"https://container.googleapis.com{POOLS}"),
+    "an image": data("aws_ami", owners=["amazon"]),
     "an action": action("aws_ec2_stop_instance", instance_id="i-1"),
     "a message": action("aws_sns_publish", topic_arn="t", message="nodes are made with eksctl"),
     "a secret": azapi(UNKNOWN, CLUSTER, agentPoolProfiles=[{"name": "a", "vmSize": CPU}]),

@@ -17,7 +17,7 @@ from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.declared_stack import Gap
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.terraform_names import terraform_names
-from gpupools.policies.documents.terraform_resources import Found, as_list, as_map, resources_of
+from gpupools.policies.documents.terraform_resources import Found, as_list, as_map, resources_of, writes_pools
 from gpupools.policies.documents.text import Text, all_maps, damaged, one_map
 
 FORM = "Terraform plan"
@@ -83,7 +83,7 @@ def read(text: Text) -> Document:
                 )
             )
             plan.unknown.append(outcome.get("after_unknown"))
-    resources = (*plan.resources(), *_actions(data, text), *_untainted(changes, text))
+    resources = (*plan.resources(), *_actions(data, text), *plan.data_sources(data), *_untainted(changes, text))
     sources = {
         (*calls, name): str(as_map(call).get("source", ""))
         for calls, module in plan.modules.items()
@@ -160,6 +160,11 @@ def _untainted(changes: list[Mapping[str, Any]], text: Text) -> Iterator[Resourc
 _READ = ("data", "ephemeral")
 
 
+_SENDING = frozenset({"aws_lambda_invocation", "azapi_resource_action", "external", "http", "local_command"})
+_SENDING |= {"shell_script", "terracurl_request"}
+"""Data sources that run or send something while they are read; what all others return counts where it is used."""
+
+
 def check_version(data: Mapping[str, Any]) -> None:
     """Refuse a major version of the format that is newer: minor ones only add.
 
@@ -206,6 +211,25 @@ class _Plan:
             for resource in as_list(module.get("resources"))
             if isinstance(resource, dict) and resource.get("mode") not in _READ
         }
+
+    def data_sources(self, data: Mapping[str, Any]) -> Iterator[Resource]:
+        """Read the data sources that run or send something: as they were read, as they will be, or as written."""
+        known: dict[_Name, list[tuple[str, Mapping[str, Any]]]] = {}
+        for module, one, values in _data_read(data):
+            name = (_calls(module), str(one["type"]), str(one.get("name")))
+            known.setdefault(name, []).append((str(one.get("address", "")), values))
+        for calls, module_ in self.modules.items():
+            for given in map(as_map, as_list(module_.get("resources"))):
+                if given.get("mode") in _READ and given.get("type") in _SENDING:
+                    name = (calls, str(given["type"]), str(given.get("name")))
+                    address = ".".join((*(f"module.{call}" for call in calls), str(given.get("address", ""))))
+                    values = {key: _written(each) for key, each in as_map(given.get("expressions")).items()}
+                    known.setdefault(name, [(address, values)])
+        for (_, kind, _), instances in known.items():
+            for address, values in instances:
+                why = f"it writes to {path}" if (path := writes_pools(kind, values)) else ""
+                line = self.text.line_of(address)
+                yield Resource(address=address, type=f"terraform:{kind}", inputs=values, line=line, opaque=why)
 
     def _block(self, name: _Name) -> _Block | None:
         """Return the expressions of a resource, the same for all its instances."""
@@ -316,6 +340,22 @@ class _Plan:
                     yield from self._resolved(other, (*calls, second))
         elif first not in _NO_RESOURCES:
             yield calls, first, second
+
+
+def _data_read(data: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+    """Yield such data sources, each with its module and its values as they were read or will be."""
+    modules = [as_map(as_map(as_map(data.get("prior_state")).get("values")).get("root_module"))]
+    while modules:
+        module = modules.pop()
+        modules += [as_map(each) for each in as_list(module.get("child_modules"))]
+        for one in map(as_map, as_list(module.get("resources"))):
+            if one.get("mode") == "data" and one.get("type") in _SENDING:
+                yield str(module.get("address", "")), one, as_map(one.get("values"))
+    for one in map(as_map, as_list(data.get("resource_changes"))):
+        if one.get("mode") == "data" and one.get("type") in _SENDING:
+            change = as_map(one.get("change"))
+            values = _known(change.get("after"), change.get("after_unknown"), None)
+            yield str(one.get("module_address", "")), one, values
 
 
 def _written(expression: Any) -> Any:
