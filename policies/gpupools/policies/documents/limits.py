@@ -133,7 +133,8 @@ def _limit() -> None:
     ):
         soft, hard = resource.getrlimit(kind)
         given = [each for each in (soft, most) if each != resource.RLIM_INFINITY]
-        resource.setrlimit(kind, (min(given), hard))
+        with suppress(ValueError, OSError):  # macOS refuses a limit of memory below what is mapped already
+            resource.setrlimit(kind, (min(given), hard))
 
 
 def _rule(name: str) -> Rule:
