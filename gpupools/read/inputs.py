@@ -393,47 +393,70 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
     reference = next((one for one in pool.elsewhere if one.property == path), None)
     if reference is None:
         return pool
-    machine, taints = "machine" in reference.decides, bool({"taints", "more taints"} & reference.decides)
     prefix = f"{path} → "
-    counts = [gpus for gpus in (pool.gpus_per_node, other.gpus_per_node if machine else None) if gpus is not None]
-    late = [name for name in pool.unknown if name != path]
-    late += [f"{prefix}{name}" for name in other.unknown] if machine else []
-    open_taints = [name for name in pool.open_taints if name != path]
-    open_taints += [f"{prefix}{name}" for name in other.open_taints] if taints else []
-    evidence = pool.evidence or (f"{prefix}{other.evidence}" if machine and other.evidence else "")
-    undecided = bool(evidence) or bool(late)
-    gpus = max(counts) if any(counts) else None if undecided else Fraction(0)
-    vendor = next((v for v in ("nvidia", "amd", "other") if v in (pool.accelerator, other.accelerator)), "")
-    software, theirs = pool.software, other.software if "image" in reference.decides else SoftwareHints()
+    pool = _with_machine(pool, other, path) if "machine" in reference.decides else _without_reference(pool, path)
+    if {"taints", "more taints"} & reference.decides:
+        open_taints = (*pool.open_taints, *(f"{prefix}{name}" for name in other.open_taints))
+        pool = replace(
+            pool,
+            taints=(*pool.taints, *other.taints),
+            open_taints=open_taints,
+            has_unevaluated_script=pool.has_unevaluated_script or other.has_unevaluated_script,
+        )
+    if "image" in reference.decides:
+        pool = replace(pool, software=_software(pool.software, other.software, prefix))
+    sharing = replace(other.sharing, said_by=f"{prefix}{other.sharing.said_by}") if other.sharing else None
     return replace(
         pool,
-        instance_types=tuple(dict.fromkeys((*pool.instance_types, *(other.instance_types if machine else ())))),
-        gpus_per_node=gpus,
-        evidence=evidence,
-        accelerator=vendor if machine else pool.accelerator,
-        other_accelerator=pool.other_accelerator
-        or (f"{prefix}{other.other_accelerator}" if machine and other.other_accelerator else ""),
-        taints=(*pool.taints, *other.taints) if taints else pool.taints,
         not_counted=(*pool.not_counted, *(f"{prefix}{one}" for one in other.not_counted)),
         in_cluster=True if pool.in_cluster else other.in_cluster,
-        unknown=tuple(late),
-        open_taints=tuple(open_taints),
-        has_unevaluated_script=pool.has_unevaluated_script or (taints and other.has_unevaluated_script),
         elsewhere=tuple(one for one in pool.elsewhere if one.property != path),
-        software=SoftwareHints(
-            driver=software.driver or theirs.driver,
-            container_toolkit=software.container_toolkit or theirs.container_toolkit,
-            device_plugin=theirs.device_plugin or software.device_plugin,
-            said_by=(*software.said_by, *(f"{prefix}{one}" for one in theirs.said_by)),
-        ),
-        sharing=pool.sharing
-        or (replace(other.sharing, said_by=f"{prefix}{other.sharing.said_by}") if other.sharing else None),
+        sharing=pool.sharing or sharing,
         weaknesses=(
             *(one for one in pool.weaknesses if one.property != path),
             *(replace(one, property=f"{prefix}{one.property}") for one in other.weaknesses),
         ),
         labels={**other.labels, **pool.labels},
         tags={**other.tags, **pool.tags},
+    )
+
+
+def _without_reference(pool: PoolFacts, path: str) -> PoolFacts:
+    """Return a pool without what is unknown only because of the reference at `path`."""
+    unknown = tuple(name for name in pool.unknown if name != path)
+    gpus = pool.gpus_per_node or (None if pool.evidence or unknown else Fraction(0))
+    open_taints = tuple(name for name in pool.open_taints if name != path)
+    return replace(pool, gpus_per_node=gpus, unknown=unknown, open_taints=open_taints)
+
+
+def _with_machine(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
+    """Add the machine that the resource referred to at `path` decides."""
+    prefix = f"{path} → "
+    pool = _without_reference(pool, path)
+    unknown = (*pool.unknown, *(f"{prefix}{name}" for name in other.unknown))
+    evidence = pool.evidence or (f"{prefix}{other.evidence}" if other.evidence else "")
+    counts = [gpus for gpus in (pool.gpus_per_node, other.gpus_per_node) if gpus]
+    none = None if evidence or unknown else Fraction(0)
+    vendor = next((v for v in ("nvidia", "amd", "other") if v in (pool.accelerator, other.accelerator)), "")
+    theirs = f"{prefix}{other.other_accelerator}" if other.other_accelerator else ""
+    return replace(
+        pool,
+        instance_types=tuple(dict.fromkeys((*pool.instance_types, *other.instance_types))),
+        gpus_per_node=max(counts) if counts else none,
+        evidence=evidence,
+        accelerator=vendor,
+        other_accelerator=pool.other_accelerator or theirs,
+        unknown=unknown,
+    )
+
+
+def _software(own: SoftwareHints, other: SoftwareHints, prefix: str) -> SoftwareHints:
+    """Return what a pool and its template say of the software on the nodes; the template decides on the plugin."""
+    return SoftwareHints(
+        driver=own.driver or other.driver,
+        container_toolkit=own.container_toolkit or other.container_toolkit,
+        device_plugin=other.device_plugin or own.device_plugin,
+        said_by=(*own.said_by, *(f"{prefix}{one}" for one in other.said_by)),
     )
 
 

@@ -6,6 +6,7 @@ Source, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpupools.base.taints import KUBERNETES_EFFECTS
@@ -86,6 +87,45 @@ def read_requirements(
             into.by_label.setdefault(key, []).append(Requirement(f"{labels_path}.{key}", "In", (label,)))
 
 
+@dataclass(frozen=True)
+class _Parts:
+    """The parts of a NodePool, Provisioner or NodeClaim."""
+
+    spec: Mapping[str, Any]
+    kind: str
+
+    @property
+    def inner(self) -> str:
+        """Path of the node's specification."""
+        return "spec.template.spec" if self.kind == "NodePool" else "spec"
+
+    @property
+    def labels_path(self) -> str:
+        """Path of the nodes' labels."""
+        return "spec.template.metadata.labels" if self.kind == "NodePool" else "spec.labels"
+
+    @property
+    def template(self) -> Mapping[str, Any]:
+        """The node's specification."""
+        return mapping(at(self.spec, "template.spec")) if self.kind == "NodePool" else self.spec
+
+    @property
+    def labels(self) -> Any:
+        """The nodes' labels."""
+        return at({"spec": self.spec}, self.labels_path)
+
+    @property
+    def reference(self) -> Mapping[str, Any]:
+        """What names the class of the nodes."""
+        return mapping(self.template.get("nodeClassRef") or self.template.get("providerRef"))
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """The limits; a Provisioner has them one level deeper."""
+        limits = mapping(self.spec.get("limits"))
+        return mapping(limits.get("resources")) or limits
+
+
 def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Iterator[PoolFacts]:
     """Read a NodePool: https://karpenter.sh/docs/concepts/nodepools/; startup taints are removed after start.
 
@@ -94,47 +134,18 @@ def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Itera
         kind: `NodePool`, `Provisioner` or `NodeClaim`.
         clouds: Know the machines and labels of their providers.
     """
-    inner = "spec.template.spec" if kind == "NodePool" else "spec"
-    template = spec if kind != "NodePool" else mapping(at(spec, "template.spec"))
-    meta = at(spec, "template.metadata.labels") if kind == "NodePool" else spec.get("labels")
-    labels_path = "spec.template.metadata.labels" if kind == "NodePool" else "spec.labels"
+    parts = _Parts(spec, kind)
+    inner, reference, limits = parts.inner, parts.reference, parts.limits
     providers = dict(providers_of(clouds))
-    wanted = Requirements()
-    if kind == "NodePool" and at(spec, "template.spec") is UNKNOWN:
-        wanted.unknown.append("spec.template.spec")
     types = (*_TYPES, *(label for each in providers.values() for label in each.type_labels))
-    domains = tuple(domain for each in providers.values() for domain in each.domains)
-
-    def says_machine(key: str) -> bool:
-        return key in types or key.startswith(domains)
-
-    read_requirements(
-        wanted, template.get("requirements"), f"{inner}.requirements", string_map(meta), labels_path, says_machine
-    )
-    late = (key for key, value in mapping(meta).items() if value is UNKNOWN and says_machine(str(key)))
-    wanted.unknown += [f"{labels_path}.{key}" for key in late]
-    reference = mapping(template.get("nodeClassRef") or template.get("providerRef"))
-    machines = Machines()
-    machines.unknown += wanted.unknown
+    wanted = _wanted(parts, types, providers)
     cloud = _cloud_of(reference, wanted, providers)
-    if not cloud and UNKNOWN in (reference.get("group"), reference.get("apiVersion"), reference.get("kind")):
-        machines.unknown.append(f"{inner}.nodeClassRef")
     own = wanted.without(_others(reference, cloud, providers))
     theirs = [providers[cloud]] if cloud in providers else [*providers.values()]
-    _requested(wanted, own, cloud, clouds, types, machines)
-    limits = mapping(spec.get("limits"))
-    limits = mapping(limits.get("resources")) or limits  # a Provisioner has them one level deeper
-    if _excluded(own, limits, theirs):
-        machines = Machines(names=machines.names)
-    elif not machines.evidence:
-        _limited(limits, own, types, theirs, machines)
-    if kind == "NodeClaim" and not machines.evidence:
-        for resource, vendor in _RESOURCES.items():
-            if quantity(mapping(at(template, "resources.requests")).get(resource)):
-                machines.show(Accelerator(vendor, None), f"{inner}.resources.requests {resource}")
+    machines = _machines(parts, wanted, own, cloud, clouds, types, theirs)
     read = TaintsRead()
-    read.objects(template.get("taints"), f"{inner}.taints", KUBERNETES_EFFECTS)
-    if template.get("startupTaints"):
+    read.objects(parts.template.get("taints"), f"{inner}.taints", KUBERNETES_EFFECTS)
+    if parts.template.get("startupTaints"):
         read.note(f"{inner}.startupTaints: are removed after the start of a node, so they keep nobody off")
     nodes = number(limits.get("nodes"))
     fixed = number(spec.get("replicas"))
@@ -147,7 +158,6 @@ def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Itera
     foreign = _unknown_class(reference, providers)
     unsure = machines.evidence or machines.unknown or read.unknown or foreign
     path = f"{inner}.requirements"
-    open_ = None if unsure or not grows else _open(own, limits, theirs, _group(reference), path)
     yield PoolFacts(
         cloud=cloud or "kubernetes",
         instance_types=tuple(machines.names),
@@ -164,10 +174,54 @@ def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Itera
         elsewhere=(Reference(f"{inner}.nodeClassRef", classes, name, decides),) if name else (),
         min_nodes=fixed if fixed is not None else 0,
         max_nodes=nodes if nodes is not None else fixed,
-        labels=string_map(meta),
-        open_to_gpus=open_,
+        labels=string_map(parts.labels),
+        open_to_gpus=None if unsure or not grows else _open(own, limits, theirs, _group(reference), path),
         foreign="" if _limited_to_none(limits) else foreign,
     )
+
+
+def _wanted(parts: _Parts, types: tuple[str, ...], providers: Mapping[str, KarpenterProvider]) -> Requirements:
+    """Read the requirements and labels that select machines."""
+    domains = tuple(domain for each in providers.values() for domain in each.domains)
+
+    def says_machine(key: str) -> bool:
+        return key in types or key.startswith(domains)
+
+    wanted = Requirements()
+    if parts.kind == "NodePool" and at(parts.spec, "template.spec") is UNKNOWN:
+        wanted.unknown.append("spec.template.spec")
+    path = f"{parts.inner}.requirements"
+    labels = string_map(parts.labels)
+    read_requirements(wanted, parts.template.get("requirements"), path, labels, parts.labels_path, says_machine)
+    late = (key for key, value in mapping(parts.labels).items() if value is UNKNOWN and says_machine(str(key)))
+    wanted.unknown += [f"{parts.labels_path}.{key}" for key in late]
+    return wanted
+
+
+def _machines(
+    parts: _Parts,
+    wanted: Requirements,
+    own: Requirements,
+    cloud: str,
+    clouds: _Clouds,
+    types: tuple[str, ...],
+    providers: Sequence[KarpenterProvider],
+) -> Machines:
+    """Read the machines that a pool may take."""
+    reference, machines = parts.reference, Machines()
+    machines.unknown += wanted.unknown
+    if not cloud and UNKNOWN in (reference.get("group"), reference.get("apiVersion"), reference.get("kind")):
+        machines.unknown.append(f"{parts.inner}.nodeClassRef")
+    _requested(wanted, own, cloud, clouds, types, machines)
+    if _excluded(own, parts.limits, providers):
+        machines = Machines(names=machines.names)
+    elif not machines.evidence:
+        _limited(parts.limits, own, types, providers, machines)
+    if parts.kind == "NodeClaim" and not machines.evidence:
+        for resource, vendor in _RESOURCES.items():
+            if quantity(mapping(at(parts.template, "resources.requests")).get(resource)):
+                machines.show(Accelerator(vendor, None), f"{parts.inner}.resources.requests {resource}")
+    return machines
 
 
 def _unknown_class(reference: Mapping[str, Any], providers: Mapping[str, KarpenterProvider]) -> str:
