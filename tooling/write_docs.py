@@ -46,9 +46,6 @@ from gpupools.policies.documents.terraform_resources import types_read as terraf
 from gpupools.policies.finding import Rule
 from gpupools.policies.kinds import is_read
 from gpupools.policies.kinds import rows as kind_rows
-from gpupools.policies.script_calls import ELSEWHERE as CALLS_ELSEWHERE
-from gpupools.policies.script_calls import NODES, OBJECT, calls
-from gpupools.policies.script_commands import COMMAND, ELSEWHERE, commands
 from gpupools.policies.stack_rules import ALL_RULES
 from gpupools.providers import clouds
 from gpupools.providers.aws.cloudformation import TYPES as CLOUDFORMATION_TYPES
@@ -709,45 +706,32 @@ def _kinds_read() -> str:
 
 
 _ANSWERS = {
-    "nodes": "may bring nodes: a violation, cannot be verified",
-    "resources": "a violation where it applies what is not in the same file",
-    "elsewhere": "advice; a violation where it names GPUs or a node pool",
-    "holds": "nothing; a violation where it names GPUs or a node pool",
-    "none": "nothing: brings no nodes",
+    "nodes": "unknown: a violation that cannot be verified",
+    "resources": "creates no nodes; a violation where it applies what is not in the same file",
+    "elsewhere": "unknown: advice",
+    "none": "creates no nodes",
 }
 
 
 def _answer(answer: str) -> str:
     if not answer.startswith("where "):
         return _ANSWERS[answer]
-    return f"a violation where it has `{answer.removeprefix('where ').partition('|')[0]}`, cannot be verified"
-
-
-def _commands() -> str:
-    said = {COMMAND: "a violation, cannot be verified", ELSEWHERE: "advice"}
-    rows = [(f"`{row.command}`", said[row.answer], row.as_of, _linked(row.source)) for row in commands()]
-    return _table(("Command", "What is said", "As of", ""), rows)
-
-
-def _calls() -> str:
-    said = {
-        NODES: "a violation, cannot be verified",
-        CALLS_ELSEWHERE: "advice",
-        OBJECT: "a violation where its group brings nodes, advice where nothing tells it",
-    }
-    rows = [
-        (f"`{row.call}`", f"`{row.beside}`" if row.beside else "", said[row.answer], row.as_of, _linked(row.source))
-        for row in calls()
-    ]
-    return _table(("Call", "Beside", "What is said", "As of", ""), rows)
+    path = answer.removeprefix("where ").partition("|")[0]
+    return f"creates no nodes; a violation that cannot be verified where it has `{path}`"
 
 
 def _kinds_not_read() -> str:
     rows = [
-        (f"`{row.kind.removeprefix('kubernetes:')}`", _answer(row.answer), row.why, row.as_of, _linked(row.source))
+        (
+            _code([kind.removeprefix("kubernetes:") for kind in row.kinds]),
+            _answer(row.answer),
+            row.why,
+            row.as_of,
+            _linked(row.source),
+        )
         for row in kind_rows()
     ]
-    return _table(("Kind", "What is said", "Why", "As of", ""), rows)
+    return _table(("Kind", "Answer", "Why", "As of", ""), rows)
 
 
 def _rule(rule: Rule) -> str:
@@ -896,8 +880,6 @@ PARTS: Mapping[str, Callable[[], str]] = MappingProxyType(
         "sharing-by-need": _sharing_by_need,
         "kinds-read": _kinds_read,
         "kinds-not-read": _kinds_not_read,
-        "commands": _commands,
-        "calls": _calls,
         "recovery": _recovery,
         **{rule.name: partial(_rule, rule) for rule in ALL_RULES},
     }

@@ -1,19 +1,20 @@
 """Reads Kubernetes objects that bring nodes into a cluster: which reader an object is for. Pure.
 
 `karpenter` reads Karpenter's pools, `cluster_api` Cluster API's objects, `embedded_pools` those that hold a cloud's own
-form, `node_groups` those of other tools and running nodes, `holders` what carries objects; what is one cloud's alone
-its folder reads (`KubernetesObjects`). As Pulumi resources (`kubernetes:<apiVersion>:<Kind>`) or as manifests they are
-the same.
+form, `node_groups` those of other tools and running nodes, `embedded_manifests` the objects inside wrappers; what is
+one cloud's alone its folder reads (`KubernetesObjects`). As Pulumi resources (`kubernetes:<apiVersion>:<Kind>`) or as
+manifests they are the same.
 """
 
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
-from gpupools.read import cluster_api, holders, node_groups
+from gpupools.read import cluster_api, embedded_manifests, node_groups
 from gpupools.read.embedded_pools import held_by, read_held
 from gpupools.read.inputs import mapping, relocated, text
 from gpupools.read.karpenter import providers_of, read_karpenter
@@ -92,8 +93,8 @@ def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> 
     groups = node_groups.reader(group, kind, clouds)
     if groups is not None:
         return iter(groups(given, clouds))
-    if known in holders.KINDS:
-        return _held(given, group, kind, clouds)
+    if known in embedded_manifests.WRAPPERS:
+        return _embedded(given, group, kind, clouds)
     held = held_by(group, kind, clouds)
     machines = cluster_api.machine_kind(group, kind, clouds)
     if held is None and machines is None and known not in _KARPENTER:
@@ -108,17 +109,21 @@ def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> 
     return read_karpenter(mapping(spec), kind, clouds)
 
 
-def _held(given: Mapping[str, Any], group: str, kind: str, clouds: Clouds) -> Iterator[PoolFacts]:
-    """Read the pools among the objects that an object carries into a cluster."""
-    for found in holders.held(given, group, kind):
+def _placed(path: str, inner: str) -> str:
+    return f"{path}.{inner}" if inner else path
+
+
+def _embedded(given: Mapping[str, Any], group: str, kind: str, clouds: Clouds) -> Iterator[PoolFacts]:
+    """Read the pools among the objects inside a wrapper."""
+    for found in embedded_manifests.embedded(given, group, kind):
         if found.value is UNKNOWN:
             yield PoolFacts("kubernetes", (), None, (), unknown=(found.path,), where=found.path, pool=found.name)
-        elif isinstance(found.value, Mapping) and (found.group, found.kind) not in holders.KINDS:
-            place = holders.placed(found.path)
+        elif isinstance(found.value, Mapping) and (found.group, found.kind) not in embedded_manifests.WRAPPERS:
+            place = partial(_placed, found.path)
             for pool in read_manifest(found.value, clouds):
                 named = " ".join(filter(None, (f"{found.kind}/{found.name}", pool.pool)))
                 pool = replace(relocated(pool, place, place), pool=named)
-                if found.written:  # nothing but its author should rewrite a text
+                if found.in_text:  # nothing but its author should rewrite a text
                     pool = replace(pool, missing_taint=replace(pool.missing_taint, value=None))
                 yield pool
 
@@ -129,7 +134,7 @@ def kinds_read(clouds: Clouds) -> Iterator[tuple[str, str]]:
     yield from cluster_api.KINDS
     yield from cluster_api.joined_kinds(clouds)
     yield from (*node_groups.KINDS, node_groups.CLUSTER)
-    yield from holders.KINDS
+    yield from embedded_manifests.WRAPPERS
     for cloud in clouds.values():
         objects = cloud.reading().objects
         yield from (*objects.held, *objects.pools, *objects.machines)

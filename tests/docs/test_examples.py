@@ -7,7 +7,7 @@ import pytest
 
 from gpupools.environment.check import CheckedFile, check_stack_file
 from gpupools.environment.stackfile import NAMESPACE
-from gpupools.policies.understood import unread
+from gpupools.policies.understood import classify
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
 
@@ -42,5 +42,5 @@ def test_the_policies_understand_all_that_an_example_declares(file: Path) -> Non
     preview = preview_program(EXAMPLES.parent / "stacks" / "__main__.py", "x", NAMESPACE, config)
 
     assert preview.problems == []
-    found = [unread(each.type, each.inputs, component=not each.custom) for each in preview.resources]
+    found = [classify(each.type, each.inputs, component=not each.custom) for each in preview.resources]
     assert [each for each in found if each is not None] == []

@@ -18,7 +18,7 @@ from gpupools.planned.pool_facts import (
     Weakness,
 )
 from gpupools.providers import clouds
-from gpupools.read.holders import placeholders
+from gpupools.read.embedded_manifests import placeholders
 from gpupools.read.inputs import (
     Hardening,
     Machines,

@@ -151,30 +151,6 @@ def test_a_running_pack_judges_a_resource_in_proportion_to_it(name: str, pack: P
     assert asked(pack, ask, size) <= 5
 
 
-LARGE: dict[str, dict[str, Any]] = {
-    "scripts": {f"a{i}": "kubectl get nodes taints base64 echo\n" * 30 for i in range(8_000)},
-    "one text": {"a": "kubectl get nodes taints base64 echo\n" * 250_000},
-}
-
-
-@pytest.mark.parametrize("name", LARGE)
-def test_a_running_pack_looks_through_so_much_of_one_resource_and_says_of_the_rest_that_nobody_did(
-    name: str, pack: PolicyPackProcess
-) -> None:
-    object_ = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": LARGE[name]}
-    given = sent(resource("kubernetes:core/v1:ConfigMap", "a", object_))
-    assert pack.pid is not None
-    clock = (~pack.pid << 3) | 2
-    before = time.clock_gettime(clock)
-    pack.analyze(given.urn, given.type, given.name, given.properties, provider=given.provider)
-    found = pack.analyze_stack([given])
-
-    assert time.clock_gettime(clock) - before < 20
-    said = [each for each in found if each.policy == "node-pools-understood"]
-    assert [(each.level, each.urn) for each in said] == [("mandatory", given.urn)]
-    assert "it holds more than is looked through in one resource" in said[0].message
-
-
 def test_what_takes_the_square_is_told_from_what_takes_its_share() -> None:
     took = [0.0]
 

@@ -1,8 +1,6 @@
 """How inputs reach the rules: proxies and wire form to plain data, every cloud asked, nothing raised."""
 
 import dataclasses
-import json
-import re
 import subprocess
 import sys
 import tomllib
@@ -10,7 +8,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pulumi
@@ -25,7 +22,6 @@ from pulumi_policy.secret import Secret
 from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import pack
-from gpupools.policies.finding import Context
 from gpupools.policies.pack import UNVERIFIED, UNVERIFIED_IN_STACK, WAIVED, complaints, judge_once, plain, policies
 from gpupools.policies.rules import RULES
 from gpupools.policies.stack_rules import STACK_RULES
@@ -221,66 +217,3 @@ def test_the_manifest_names_the_projects_version_and_environment() -> None:
     assert manifest["runtime"]["name"] == "python"
     environment = ROOT / "policies" / manifest["runtime"]["options"]["virtualenv"]
     assert environment.resolve() == (ROOT / program["runtime"]["options"]["virtualenv"]).resolve()
-
-
-REQUIREMENT = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g5.xlarge"]}
-BARE = json.dumps(
-    {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": "gpu"},
-        "spec": {"template": {"spec": {"requirements": [REQUIREMENT]}}},
-    }
-)
-
-
-def given(name: str, data: dict[str, str]) -> Any:
-    """Return a resource as the SDK hands it to a policy on the stack."""
-    props = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data}
-    type_ = "kubernetes:core/v1:ConfigMap"
-    empty: dict[str, Any] = {
-        "parent": None,
-        "provider": SimpleNamespace(urn="p"),
-        "dependencies": [],
-        "property_dependencies": {},
-    }
-    return SimpleNamespace(urn=f"urn:x::{name}", resource_type=type_, name=name, props=props, **empty)
-
-
-def unverified(*resources: Any) -> list[tuple[str, str]]:
-    """Return what the rules on the stack say that they cannot verify, with the resource."""
-    stack = pack._stack(resources)
-    return [
-        (urn, finding.what)
-        for rule in STACK_RULES
-        for urn, finding in (rule.stack(stack, Context()) if rule.stack else ())
-        if finding.unverified
-    ]
-
-
-@pytest.mark.parametrize(
-    "filler", [{f"a{n}": "kubectl get a\n" * 90 for n in range(9)}, {"a": "a: b\n" * 900 + "---\n"}]
-)
-def test_what_one_resource_holds_beyond_what_is_looked_through_cannot_be_verified(
-    filler: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    large, small = given("large", {**filler, "z": BARE}), given("small", {"a": "set -e"})
-    assert [urn for urn, _ in unverified(large, small)] == []
-
-    monkeypatch.setattr(pack, "MOST_EFFORT", 4_000)
-    ((urn, what),) = unverified(large, small)
-    assert urn == "urn:x::large"
-    assert "it holds more than is looked through in one resource" in what
-    assert unverified(given("as", {"a": "set -e"}), small) == []
-
-
-def test_what_a_stack_holds_beyond_what_is_looked_through_cannot_be_verified(monkeypatch: pytest.MonkeyPatch) -> None:
-    resources = [given(f"a{n}", {"a": "set -e\n" * 100}) for n in range(9)]
-    assert unverified(*resources) == []
-
-    monkeypatch.setattr(pack, "MOST_OF_A_STACK", 3_000)
-    ((urn, what),) = unverified(*resources)
-    assert urn == ""
-    left = re.fullmatch(r"and (\d) more resources, which were not judged: those before them hold more than .+", what)
-    assert left is not None
-    assert 0 < int(left[1]) < 9

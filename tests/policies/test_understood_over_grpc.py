@@ -39,8 +39,8 @@ def said(pack: PolicyPackProcess, *resources: StackResource) -> list[Diagnostic]
         ("aws:cloudformation/stack:Stack", {"templateUrl": "https://x"}),
         ("azure-native:containerservice:Machine", {}),
         ("azure-native:resources:Deployment", {"properties": {"templateLink": {"uri": "https://x"}}}),
-        ("kubernetes:provisioning.cattle.io/v1:Cluster", {"spec": {}}),
-        ("kubernetes:example.com/v1:Thing", {"spec": {"size": "p5.48xlarge"}}),
+        ("kubernetes:anywhere.eks.amazonaws.com/v1alpha1:Cluster", {"spec": {}}),
+        ("kubernetes:example.com/v1:Thing", {"spec": {"nodePools": [{"size": "p5.48xlarge"}]}}),
         ("digitalocean:index/kubernetesNodePool:KubernetesNodePool", {}),
         ("awscc:index/eksNodegroup:EksNodegroup", {}),
     ],
@@ -66,7 +66,6 @@ def test_what_may_bring_nodes_is_a_violation_of_the_stack(
         ("aws:index:MyNodePool", {}, False),
         ("gpupools:index:GpuNodePool", {}, False),
         ("kubernetes:core/v1:Service", {"spec": {}}, True),
-        ("kubernetes:helm.sh/v3:Release", {"chart": "nginx", "values": {"size": "m5.large"}}, True),
         (
             "kubernetes:helm.sh/v3:Release",
             {"chart": "aws-efa-k8s-device-plugin", "values": {"on": "p5.48xlarge"}},

@@ -15,7 +15,7 @@ from gpupools.base.taints import repels_cpu_pods
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts, Reference
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.reach import reached
-from gpupools.policies.understood import Unread, is_harmless, missing_resources, overridden_set
+from gpupools.policies.understood import Unread, is_harmless, missing_resources
 from gpupools.read.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
 from gpupools.read.inputs import at, joined, mapping
 
@@ -145,11 +145,15 @@ class DeclaredStack:
     def _is_of_stacks_without_pools(self, urn: str) -> bool:
         """Say whether this is an instance of a StackSet that is among the resources and brings no nodes."""
         instance = self.by_urn[urn]
-        name = overridden_set(instance.type, instance.inputs)
+        kind = instance.type.casefold()
+        if "cloudformation" not in kind or not kind.endswith(("instance", "instances")):
+            return False
+        name = instance.inputs.get("stackSetName") or instance.inputs.get("stack_set_name")
         found = [
             each for each in self._stack_sets if name in (each.inputs.get("name"), each.inputs.get("stackSetName"))
         ]
-        return bool(name) and len(found) == 1 and not found[0].pools and found[0].unread is None
+        known = isinstance(name, str) and bool(name) and len(found) == 1
+        return known and not found[0].pools and found[0].unread is None
 
     @cached_property
     def _stack_sets(self) -> tuple[Declared, ...]:

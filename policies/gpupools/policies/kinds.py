@@ -3,11 +3,10 @@
 What the readers read is asked of themselves (`is_read`). For everything else the table has the answer, the reason, a
 source and the date of the row; the first row that fits counts:
 
-- `none`: brings no nodes.
-- `nodes`: may bring nodes and is not read, so it is never taken for fine.
-- `holds`: brings no nodes, unless what it holds names GPUs or a node pool.
-- `elsewhere`: applies what lies elsewhere. That is advice, unless the object itself names GPUs or a node pool.
-- `where <path>|…`: may bring nodes where one of these inputs is given.
+- `none`: creates no nodes.
+- `nodes`: may create nodes and is not read, which is a violation that cannot be verified.
+- `elsewhere`: applies what is not in the file, or what gpupools does not read. That is advice.
+- `where <path>|…`: `nodes` where one of these inputs is given, otherwise `none`.
 - `resources`: a ClusterResourceSet, where what it names decides.
 """
 
@@ -16,13 +15,14 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from gpupools.base.patterns import FirstOf
 from gpupools.planned.cloud import Reading
 from gpupools.providers import clouds
-from gpupools.read import holders
+from gpupools.read import embedded_manifests
 from gpupools.read.kubernetes_pools import kinds_read
 
 MOST_TYPES = 200_000
@@ -40,18 +40,34 @@ class Row:
     """One row of `kinds.csv`."""
 
     kind: str
-    """`kubernetes:<group>/<Kind>` or `<package>:<name>`, as a pattern with * and ?."""
+    """`kubernetes:<group>/<Kind>` or `<package>:<name>`, as patterns with * and ?, separated by |."""
     answer: str
     why: str
     source: str
     as_of: str
+    by_name: bool = False
+    """Whether the answer is for the name of a kind that only its package has a row for."""
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The patterns."""
+        return tuple(self.kind.split("|"))
+
+    @property
+    def where(self) -> tuple[str, ...]:
+        """The inputs that decide; empty where the answer depends on none."""
+        return tuple(self.answer.removeprefix(_WHERE).split("|")) if self.answer.startswith(_WHERE) else ()
+
+
+_WHERE = "where "
 
 
 @lru_cache
 def rows() -> tuple[Row, ...]:
     """Return the table."""
     with (Path(__file__).parent / "kinds.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(Row(**row) for row in csv.DictReader(file))
+        table = islice(csv.reader(file), 1, None)
+        return tuple(Row(kind, answer, why, source, as_of) for kind, answer, why, source, as_of in table)
 
 
 class _Probe(Mapping[str, Any]):
@@ -132,9 +148,10 @@ def plain_key(type_token: str) -> str:
 @lru_cache
 def _sorted_rows() -> tuple[tuple[tuple[Row, ...], FirstOf], ...]:
     """Return the rows of kinds and those of whole packages, which count where no other does."""
-    whole = tuple(row for row in rows() if row.kind.endswith(":*") and not row.kind.startswith("kubernetes"))
-    kinds = tuple(row for row in rows() if row not in whole)
-    return tuple((found, FirstOf(row.kind for row in found)) for found in (kinds, whole))
+    each = [(pattern, row) for row in rows() for pattern in row.kinds]
+    whole = [one for one in each if one[0].endswith(":*") and not one[0].startswith("kubernetes")]
+    kinds = [one for one in each if one not in whole]
+    return tuple((tuple(row for _, row in found), FirstOf(kind for kind, _ in found)) for found in (kinds, whole))
 
 
 @lru_cache(maxsize=MOST_TYPES)
@@ -143,30 +160,54 @@ def row_of(key: str) -> Row | None:
     of_kind, of_package = (
         found[place] if (place := first(key)) is not None else None for found, first in _sorted_rows()
     )
-    if of_kind is None and of_package is not None and _POOL.search(key):
-        return Row(key, "nodes", "its name says nodes, and it is not read", of_package.source, of_package.as_of)
+    if of_kind is None and of_package is not None and _names_pool(key):
+        why = "its name says nodes, and it is not read"
+        return Row(key, "nodes", why, of_package.source, of_package.as_of, by_name=True)
     return of_kind or of_package
 
 
-_GROUPS = r"(?:node|agent|machine|worker)s?(?:pool|group|set|deployment|claim)"
-OF_POOLS = re.compile(rf"{_GROUPS}|karpenter[a-z]*(?:pool|provisioner|nodeclass)")
-"""In the name of a chart."""
-_POOL = re.compile(rf"(?:{_GROUPS}|kubernetescluster)s?(?:template)?$")
-_NODES = re.compile(rf"kube|k8s|{_GROUPS}|containerengine|containercluster|lke")
+_NODE_GROUPS = tuple(
+    f"{of}{many}{group}"
+    for of in ("node", "agent", "machine", "worker")
+    for many in ("", "s")
+    for group in ("pool", "group", "set", "deployment", "claim")
+)
+_NODES = (*_NODE_GROUPS, "kube", "k8s", "containerengine", "containercluster", "lke")
+
+
+def names_pools(name: str) -> bool:
+    """Say whether a chart or property is named after node pools."""
+    plain = "".join(letter for letter in name.casefold() if letter.isalpha())
+    return any(word in plain for word in _NODE_GROUPS) or ("karpenter" in plain and plain.endswith(_OF_KARPENTER))
+
+
+_OF_KARPENTER = ("pool", "pools", "provisioner", "provisioners", "nodeclass", "nodeclasses")
+
+
+def _names_pool(key: str) -> bool:
+    name = key.removesuffix("template").removesuffix("s")
+    return name.endswith((*_NODE_GROUPS, "kubernetescluster"))
 
 
 def names_nodes(key: str) -> str:
-    """Say so where what `kinds.csv` calls a type sounds like nodes; empty otherwise."""
+    """Say so where what `kinds.csv` calls a type is named after nodes; empty otherwise."""
     package, _, name = key.partition(":")
-    if package == "kubernetes":  # every group has its name there
-        says = bool(re.search(_GROUPS, name.rpartition("/")[2].casefold())) or "$" in name or "{{" in name
+    if package == "kubernetes":  # every group is named after Kubernetes there
+        kind = name.rpartition("/")[2].casefold()
+        says = any(word in kind for word in _NODE_GROUPS) or _is_node(kind) or "$" in name or "{{" in name
     else:
-        says = bool(_NODES.search(name))
+        says = any(word in name for word in _NODES) or _is_node(name)
     return "has a name that says nodes" if says else ""
+
+
+def _is_node(name: str) -> bool:
+    """Say whether a name ends with node or machine, whatever version follows; a virtual machine may be anything."""
+    plain = name.rstrip("0123456789").removesuffix("v").removesuffix("template").removesuffix("s")
+    return plain.endswith(("node", "machine")) and not plain.endswith("virtualmachine")
 
 
 @lru_cache
 def pool_kinds() -> frozenset[str]:
     """Return the kinds of Kubernetes objects that are node pools or classes of such, without their groups."""
-    carried = {kind for _, kind in holders.KINDS} | {"Cluster", "Machine", "Node"}
+    carried = {kind for _, kind in embedded_manifests.WRAPPERS} | {"Cluster", "Machine", "Node"}
     return frozenset(kind for _, kind in read_kinds() if kind not in carried)

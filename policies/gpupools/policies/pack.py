@@ -39,27 +39,20 @@ from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import waivers
 from gpupools.policies.components import Said, repeats, said
 from gpupools.policies.declared_software import DeclaredSoftware, is_software, read_software
-from gpupools.policies.declared_stack import Declared, DeclaredStack, cut_short, shows_gpus
+from gpupools.policies.declared_stack import Declared, DeclaredStack, shows_gpus
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
 from gpupools.policies.rules import RULES, TAINTED, taint_can_be_added
 from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, STACK_RULES, UNDERSTOOD
-from gpupools.policies.understood import too_large, unread
+from gpupools.policies.understood import classify
 from gpupools.policies.waivers import Waiver
 from gpupools.policies.wire import SECRET, SIGNATURE, decoded
 from gpupools.policies.wire import plain as plain_wire
 from gpupools.providers import clouds
-from gpupools.read.effort import bounded_effort
 from gpupools.read.inputs import with_name, with_taint
 from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
 
 NAME = "gpupools"
 """The pack's name, as the engine shows it."""
-
-MOST_EFFORT = 16_000_000
-"""Characters of texts and their like (`gpupools.read.effort`) that are looked through in one resource."""
-
-MOST_OF_A_STACK = 8 * MOST_EFFORT
-"""The same for all resources together."""
 
 UNVERIFIED = "unverified-at-preview"
 """The advisory policy that reports what a rule was configured to leave open at preview."""
@@ -318,26 +311,13 @@ def _silent_where_nothing_is_found(method: Any) -> Any:
 
 def _judge_resource(servicer: Any, request: Any) -> None:
     inputs = _call.decode(request.properties)
-    with bounded_effort(MOST_EFFORT) as effort:
-        pools, software = _named(inputs, request.type, request.name), inputs.software(request.type)
+    pools, software = _named(inputs, request.type, request.name), inputs.software(request.type)
     if not pools and software is None:
         return
-    if not effort.over:  # the whole stack is to say so otherwise
-        _seen[request.urn] = (request.type, request.properties, pools, software)
-    contexts = _contexts(servicer, request.options.protect)
-    if not request.options.protect and _may_be_destroyed(request.options.parent):
-        contexts = _contexts(servicer, True)
-    component = _components.get(request.options.parent)
-    for rule in _POOL_RULES if pools else ():
-        assert rule.pool is not None
-        context = contexts[rule.name]
-        # What a component makes may have its taint in a template beside it, which only the whole stack shows.
-        here = [pool for pool in pools if not pool.elsewhere] if component is not None and rule is TAINTED else pools
-        found = [(request.urn, finding) for pool in here for finding in rule.pool(pool, context)]
-        if found and component is not None:
-            found = [each for each in found if not repeats(rule.name, each[1], component)]
-        if found:
-            _call.findings[rule.name] = tuple(found)
+    _seen[request.urn] = (request.type, request.properties, pools, software)
+    protect = request.options.protect or _may_be_destroyed(request.options.parent)
+    contexts = _contexts(servicer, bool(protect))
+    _call.findings |= _found_on_pools(request, pools, contexts)
     if shows_gpus(pools):
         # Before what is waived is taken out: what is let pass on the component is let pass on what it makes.
         _components[request.urn] = {said(name, each) for name, found in _call.findings.items() for _, each in found}
@@ -348,6 +328,24 @@ def _judge_resource(servicer: Any, request: Any) -> None:
         if found:
             _call.findings[rule.name] = tuple(found)
     _let_pass(contexts, {request.urn: (request.type, inputs)})
+
+
+def _found_on_pools(
+    request: Any, pools: Sequence[PoolFacts], contexts: Mapping[str, Context]
+) -> dict[str, tuple[tuple[str, Finding], ...]]:
+    """Return what each rule on pools finds, by the rule's name; without what the component above them has already."""
+    component = _components.get(request.options.parent)
+    every = {}
+    for rule in _POOL_RULES if pools else ():
+        assert rule.pool is not None
+        # What a component makes may have its taint in a template beside it, which only the whole stack shows.
+        here = [pool for pool in pools if not pool.elsewhere] if component is not None and rule is TAINTED else pools
+        found = [(request.urn, finding) for pool in here for finding in rule.pool(pool, contexts[rule.name])]
+        if component is not None:
+            found = [each for each in found if not repeats(rule.name, each[1], component)]
+        if found:
+            every[rule.name] = tuple(found)
+    return every
 
 
 def _let_pass(contexts: Mapping[str, Context], judged: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
@@ -444,7 +442,7 @@ def _configured_anew(method: Any) -> Any:
 
 def _judge_stack(servicer: Any, request: Any) -> None:
     contexts = _contexts(servicer, False)
-    _call.stack = _looked_through(request.resources, _Wired)
+    _call.stack = DeclaredStack(_declared(_Wired(each)) for each in request.resources)
     judged = {urn: (each.type, each.inputs) for urn, each in _call.stack.by_urn.items()}
     for rule in STACK_RULES:
         assert rule.stack is not None
@@ -640,22 +638,7 @@ def _waived_in_stack() -> StackValidationPolicy:
 
 
 def _stack(resources: Iterable[PolicyResource]) -> DeclaredStack:
-    return _call.stack or _looked_through(list(resources), _Given)
-
-
-def _looked_through(resources: Sequence[Any], wrapped: "Callable[[Any], _Wired | _Given]") -> DeclaredStack:
-    """Read resources as far as they are looked through; the rules say of what is beyond that it cannot be verified."""
-    declared: list[Declared] = []
-    left = MOST_OF_A_STACK
-    for resource in resources:
-        if left < 0:
-            break
-        with bounded_effort(MOST_EFFORT) as effort:
-            found = _declared(wrapped(resource))
-        left -= MOST_EFFORT - effort.left
-        declared.append(replace(found, unread=too_large(found.type)) if effort.over else found)
-    beyond = len(resources) - len(declared)
-    return DeclaredStack(declared, [cut_short(beyond, "more than is looked through in one stack")] if beyond else ())
+    return _call.stack or DeclaredStack(_declared(_Given(each)) for each in resources)
 
 
 class _Given:
@@ -686,7 +669,7 @@ def _declared(resource: _Wired | _Given) -> Declared:
         pools=pools,
         template=next((found for found in templates if found is not None), None),
         software=software,
-        unread=unread(type_, inputs, component=not resource.provider_urn, software=software is not None),
+        unread=classify(type_, inputs, component=not resource.provider_urn, software=software is not None),
         parent=resource.parent_urn,
         provider=resource.provider_urn,
         depends=(*resource.depends, *(urn for urns in resource.by_property.values() for urn in urns)),

@@ -274,7 +274,7 @@ def _understood(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, F
             Finding(
                 what=f"{kind} is not understood here, so whether it brings nodes with GPUs that no taint "
                 f"keeps free cannot be verified: {unread.why}",
-                fix="judge what it makes, or give the reason in the policy's configuration: {reasons: "
+                fix="judge what it creates, or give the reason in the policy's configuration: {reasons: "
                 f"{{{kind}: …}}}}",
                 source=unread.source,
                 unverified=True,
@@ -284,7 +284,7 @@ def _understood(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, F
         urn, unread = found[0]
         more = f", {len(found)} times" if len(found) > 1 else ""
         ends = f"; left so: {why}" if why else "" if unread.elsewhere else ", and does not look as if it brought nodes"
-        fix = "nothing to do" if why else "judge what it makes, if that has nodes"
+        fix = "nothing to do" if why else "judge what it creates, if that has nodes"
         fix = "judge both together" if unread.elsewhere and not why else fix
         what = f"{shown(kind, most=_LONGEST_KIND)} is not understood here{more}: {unread.why}{ends}"
         yield urn, Finding(what=what, fix=fix, source=unread.source, advice=True)
@@ -386,8 +386,9 @@ UNDERSTOOD = Rule(
     name="node-pools-understood",
     level=Level.MANDATORY,
     severity="high",
-    why="What nobody here understands may bring GPU nodes that no rule has judged.",
-    fix="Judge what it makes, e.g. what a template renders, or name its kind with a reason in the configuration.",
+    why="A resource of an unknown kind may create GPU nodes that no rule has judged.",
+    fix="Judge what it creates (terraform show -json, helm template, az deployment what-if, a change set), or name its "
+    "kind with a reason in the configuration.",
     url="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
     framework=RULES[0].framework,
     config={
@@ -396,8 +397,8 @@ UNDERSTOOD = Rule(
             "type": "object",
             "additionalProperties": {"type": "string", "pattern": r"\S"},
             "default": {},
-            "description": "Kinds that are left unread, with the reason: a kind as findings name it, as a pattern with"
-            " * and ?, to a sentence. They are advice then.",
+            "description": "Unknown kinds that are accepted, with the reason: a kind as findings name it, as a"
+            " pattern with * and ?, to a sentence. They are advice then.",
         },
     },
     stack=_understood,

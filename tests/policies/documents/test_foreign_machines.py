@@ -9,7 +9,7 @@ import yaml
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.documents.judging import Config, Judged, judge_file
-from gpupools.policies.understood import Unread, unread
+from gpupools.policies.understood import Unread, classify
 from gpupools.providers import clouds
 from gpupools.read.kubernetes_pools import read_manifest
 
@@ -187,34 +187,31 @@ def test_such_a_pool_is_seen_in_what_carries_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "type_token",
     [
-        *("terraform:spotinst_ocean_aws", "spotinst:aws/ocean:Ocean", "terraform:spotinst_ocean_aws_launch_spec"),
-        *("terraform:castai_node_template", "castai:index/nodeTemplate:NodeTemplate", "terraform:castai_autoscaler"),
-        *(
-            "terraform:rancher2_cluster_v2",
-            "rancher2:index/clusterV2:ClusterV2",
-            "terraform:rancher2_machine_config_v2",
-        ),
-        *("terraform:rke_cluster", "rke:index/cluster:Cluster", "terraform:talos_machine_configuration_apply"),
-        *("talos:machine/configurationApply:ConfigurationApply", "terraform:kops_instance_group"),
-        *("terraform:openstack_containerinfra_cluster_v1", "openstack:containerinfra/cluster:Cluster"),
-        *("terraform:stackit_ske_cluster", "terraform:huaweicloud_cce_node", "terraform:opentelekomcloud_cce_node_v3"),
+        *("terraform:huaweicloud_cce_node", "terraform:opentelekomcloud_cce_node_v3"),
         *("terraform:oci_containerengine_node_pool", "oci:ContainerEngine/nodePool:NodePool"),
         *("terraform:digitalocean_kubernetes_cluster", "digitalocean:index/kubernetesCluster:KubernetesCluster"),
         *("linode:index/lkeCluster:LkeCluster", "terraform:ibm_container_vpc_worker_pool"),
     ],
 )
 def test_what_makes_nodes_on_another_cloud_is_not_understood(type_token: str) -> None:
-    found = unread(type_token, {"name": "a"})
+    found = classify(type_token, {"name": "a"})
 
     assert found is not None
     assert found.nodes
 
 
 @pytest.mark.parametrize(
-    "type_token", ["terraform:hcloud_server", "hcloud:index/server:Server", "terraform:hcloud_network"]
+    "type_token",
+    [
+        "terraform:spotinst_ocean_aws",
+        "terraform:vsphere_virtual_machine",
+        "terraform:hcloud_server",
+        "hcloud:index/server:Server",
+        "terraform:hcloud_network",
+    ],
 )
 def test_what_says_nothing_of_nodes_is_advice_alone(type_token: str) -> None:
-    found = unread(type_token, {"name": "a"})
+    found = classify(type_token, {"name": "a"})
 
     assert found is not None
     assert not found.nodes

@@ -83,11 +83,6 @@ def setting(value: Any, name: str = "nodePools[0].instanceTypes") -> list[dict[s
     return [{"name": name, "value": value}]
 
 
-def required(key: str, *values: str, more: str = "") -> list[str]:
-    one = {"key": f"karpenter.k8s.aws/{key}", "operator": "In", "values": values}
-    return [f"pools: {{gpu: {{requirements: [{json.dumps(one)}]{more}}}}}"]
-
-
 def manifest(machine: str, *taints: dict[str, str]) -> str:
     requirements = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": [machine]}]
     spec = {"template": {"spec": {"requirements": requirements, "taints": taints}}}
@@ -127,39 +122,29 @@ VIOLATIONS: dict[str, Any] = {
     "a request for a pool": put_off("terracurl_request", method=UNKNOWN, url=f"https://x.example{POOLS}/gpu"),
     "an object of an API": plan("restapi_object", path=POOLS, data="{}"),
     "a resource of an API": plan("restful_resource", path="/x/managedClusters/c/agentPools/gpu", body={}),
-    "an action": action("local_command", command="bash", arguments=["-c", MAKES]),
-    "an action put off": action("local_command", deferred=True, command=MAKES),
     "a pool that an action sends": action(
         "azapi_resource_action", type=AGENT_POOL, method="PUT", body={"properties": {"vmSize": GPU}}
     ),
-    "an action with a script": action("aws_ssm_send_command", parameters={"commands": [MAKES]}),
     "a body that no plan shows": azapi(UNKNOWN),
     "a pool in a body that no plan shows": azapi({"vmSize": GPU}, count=1),
     "a body that is no JSON": plan("azapi_resource", type=AGENT_POOL, body="{"),
-    "a pool without specification": release(
-        set=[*setting("NodePool", "objects[0].kind"), *setting("karpenter.sh/v1", "objects[0].apiVersion")]
-    ),
-    "a list in braces": release(set=setting("{m5.large,g6.xlarge}")),
-    "a setting after a comma": release(set=setting("x,pools[0].instanceType=g6.xlarge", "a")),
-    "a family": release(values=required("instance-family", "g6")),
-    "a category": release(values=required("instance-category", "g", "p")),
-    "a GPU": release(values=required("instance-gpu-name", "t4")),
     "a pool": release(values=[manifest("g6.xlarge")]),
-    "objects not known yet": release(values=UNKNOWN),
     "pools not known yet": release(values=UNKNOWN, chart="./charts/karpenter-node-pools"),
     "settings not known yet": release(set=UNKNOWN, chart="oci://x.example/nodepools"),
     "a parameter of a stack": stack("aws_cloudformation_stack"),
     "a parameter of a deployment": deployment("azurerm_resource_group_template_deployment"),
     "a parameter of an old deployment": deployment("azurerm_template_deployment"),
     "a stack of deployments": plan("azurerm_subscription_deployment_stack", name="a"),
+}
+ADVICE: dict[str, Any] = {
+    "a program that was run": data("external", {"program": ["sh", "-c", MAKES]}, program=UNKNOWN),
+    "an action": action("local_command", command="bash", arguments=["-c", MAKES]),
+    "an ephemeral resource": ephemeral("external", program=["sh", "-c", MAKES]),
+    "an action with a script": action("aws_ssm_send_command", parameters={"commands": [MAKES]}),
     "machines that join": plan(
         "azurerm_linux_virtual_machine_scale_set", sku=GPU, custom_data=base64.b64encode(JOINS.encode()).decode()
     ),
-    "a machine that joins": plan(
-        "google_compute_instance", machine_type="g2-standard-4", metadata={"startup-script": JOINS}
-    ),
-}
-ADVICE: dict[str, Any] = {
+    "a chart of something else": release(values=["a: b"], chart="ingress-nginx"),
     "a program not known": data("external", program=UNKNOWN),
     "a function that is read": data("aws_lambda_invocation", function_name="f", input="{}"),
     "a function": plan("aws_lambda_invocation", function_name="f", input="{}"),
@@ -184,19 +169,6 @@ FINE: dict[str, Any] = {
     "a message": action("aws_sns_publish", topic_arn="t", message="nodes are made with eksctl"),
     "a secret": azapi(UNKNOWN, CLUSTER, agentPoolProfiles=[{"name": "a", "vmSize": CPU}]),
     "CPUs in a body": azapi({"count": 2}, vmSize=CPU),
-    "a category of CPUs": release(values=required("instance-category", "c", "m")),
-    "a family kept free": release(
-        values=required("instance-family", "g6", more=", taints: [{key: nvidia.com/gpu, effect: NoSchedule}]")
-    ),
-    "a pool that is kept free": release(
-        values=[manifest("g6.xlarge", {"key": "nvidia.com/gpu", "effect": "NoSchedule"})]
-    ),
-    "a pool of CPUs": release(values=[manifest("m5.large")]),
-    "a chart of something else": release(values=["a: b"], chart="ingress-nginx"),
-    "what a chart scales": release(
-        chart="app", values=["scaleTargetRef: {apiVersion: cluster.x-k8s.io/v1beta1, kind: MachineDeployment, name: a}"]
-    ),
-    "a list of commas": release(chart="app", set=setting("a\\,b", "hosts")),
 }
 
 

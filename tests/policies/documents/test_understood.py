@@ -1,14 +1,7 @@
 """Three answers, never two: what is judged, what is no node pool, and what nobody here understands."""
 
-import base64
-import bz2
 import gc
-import gzip
-import io
 import json
-import lzma
-import tarfile
-import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,12 +10,10 @@ from xml.etree import ElementTree as Xml
 import pytest
 import yaml
 
-from gpupools.policies import script_commands
 from gpupools.policies.documents import judging
 from gpupools.policies.documents.judging import Config, Judged
-from gpupools.policies.kinds import is_read, rows
-from gpupools.policies.script_commands import commands, run
-from gpupools.policies.understood import unread
+from gpupools.policies.kinds import is_read
+from gpupools.policies.understood import classify
 from gpupools.providers import clouds
 
 Judge = Callable[..., Judged]
@@ -49,18 +40,9 @@ DEFINITE_ELSEWHERE = [("mandatory", "gpu-pool-tainted-elsewhere", False)]
 OPEN_ELSEWHERE = [("mandatory", "gpu-pool-tainted-elsewhere", True)]
 NOT_UNDERSTOOD = [("mandatory", RULE, True)]
 ADVISED = [("advisory", RULE, False)]
-MAKES_A_GROUP = ["eksctl", "create", "nodegroup", "--cluster", "c"]
-OF_GKE = "https://container.googleapis.com/v1/projects/p/locations/l/clusters/c"
 ANYWHERE = "anywhere.eks.amazonaws.com"
 ON_GKE: dict[str, Any] = {"forProvider": {"virtualClusterConfig": [{"kubernetesClusterConfig": []}]}}
 FINE: list[Any] = []
-
-
-def admission(expression: str, resource: str = "nodepools") -> str:
-    rules = {"resourceRules": [{"apiGroups": ["*"], "operations": ["CREATE"], "resources": [resource]}]}
-    done = [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}]
-    spec = {"matchConstraints": rules, "mutations": done}
-    return manifest("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", spec=spec)
 
 
 def manifest(version: str, kind: str, **more: Any) -> str:
@@ -117,11 +99,6 @@ def composition(base: Any, *patched: str) -> str:
     )
 
 
-def generated(given: Any) -> str:
-    step = {"functionRef": {"name": "function-of-somebody"}, "input": {"kind": "Input", **given}}
-    return manifest("apiextensions.crossplane.io/v1", "Composition", spec={"mode": "Pipeline", "pipeline": [step]})
-
-
 def work(one: Any) -> str:
     return manifest("work.open-cluster-management.io/v1", "ManifestWork", spec={"workload": {"manifests": [one]}})
 
@@ -153,67 +130,7 @@ def deep(times: int, one: Any) -> str:
     return text
 
 
-def encoded(one: Any) -> str:
-    return base64.b64encode(yaml.safe_dump(one).encode()).decode()
-
-
-def base64_of(raw: bytes | str) -> str:
-    return base64.b64encode(raw.encode() if isinstance(raw, str) else raw).decode()
-
-
-def packed(one: Any) -> str:
-    return base64_of(gzip.compress(yaml.safe_dump(one).encode()))
-
-
-def secret(data: str, type_: str = "Opaque") -> str:
-    return manifest("v1", "Secret", type=type_, data={"release": data})
-
-
-def release(rendered: str, *hooks: str) -> str:
-    """Write a release as Helm stores it: base64 twice around gzip around JSON."""
-    record = {"name": "a", "chart": {}, "manifest": rendered, "hooks": [{"manifest": hook} for hook in hooks]}
-    return secret(base64_of(base64_of(gzip.compress(json.dumps(record).encode()))), "helm.sh/release.v1")
-
-
-def archive(name: str, content: str) -> str:
-    file = io.BytesIO()
-    with tarfile.open(fileobj=file, mode="w:gz") as made:
-        member = tarfile.TarInfo(name)
-        member.size = len(content)
-        made.addfile(member, io.BytesIO(content.encode()))
-    return base64_of(file.getvalue())
-
-
-def zipped(content: str) -> str:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as made:
-        made.writestr("np.yaml", content)
-    return base64_of(file.getvalue())
-
-
-def binary(data: str) -> str:
-    return manifest("v1", "ConfigMap", binaryData={"a": data})
-
-
-def job(command: list[str], kind: str = "Job", where: str = "containers", **container: Any) -> str:
-    pod = {where: [{"name": "a", "image": "alpine", **({"command": command} if command else {}), **container}]}
-    if kind == "Pod":
-        return manifest("v1", "Pod", spec=pod)
-    if kind == "CronJob":
-        return manifest("batch/v1", kind, spec={"jobTemplate": {"spec": {"template": {"spec": pod}}}})
-    return manifest("batch/v1" if kind == "Job" else "apps/v1", kind, spec={"template": {"spec": pod}})
-
-
-def shell(script: str, kind: str = "Job", where: str = "containers", **container: Any) -> str:
-    return job(["/bin/sh", "-c", script], kind, where, **container)
-
-
-def piped(one: Any, end: str = "'EOF'") -> str:
-    return f"set -e\ncat <<{end} | kubectl apply -f -\n{yaml.safe_dump(one)}EOF\n"
-
-
 NODE_POOLS = {"apiVersion": "karpenter.sh/v1", "kind": "NodePoolList"}
-RANCHER = yaml.safe_load(manifest("provisioning.cattle.io/v1", "Cluster", spec={}))
 THING = yaml.safe_load(manifest("example.com/v1", "Thing", spec={}))
 OBJECTS = [
     ("eksctl bare", eksctl(instanceType="g5.xlarge"), DEFINITE),
@@ -253,16 +170,6 @@ OBJECTS = [
     ("kOps cluster", manifest("kops.k8s.io/v1alpha2", "Cluster", spec={}), FINE),
     ("EKS Anywhere", manifest(f"{ANYWHERE}/v1alpha1", "Cluster", spec={}), NOT_UNDERSTOOD),
     ("EKS Anywhere's machines", manifest(f"{ANYWHERE}/v1alpha1", "NutanixMachineConfig", spec={}), NOT_UNDERSTOOD),
-    ("EKS Anywhere's site", manifest(f"{ANYWHERE}/v1alpha1", "NutanixDatacenterConfig", spec={}), FINE),
-    ("EKS Anywhere's package", manifest("packages.eks.amazonaws.com/v1alpha1", "Package", spec={}), FINE),
-    ("network of EKS", manifest("crd.k8s.amazonaws.com/v1alpha1", "ENIConfig", spec={}), FINE),
-    ("a group of Amazon's that nobody knows", manifest("new.amazonaws.com/v1", "Thing", spec={}), ADVISED),
-    ("Tanzu", manifest("run.tanzu.vmware.com/v1alpha3", "TanzuKubernetesCluster", spec={}), NOT_UNDERSTOOD),
-    ("Run:ai's pool of nodes", manifest("run.ai/v1alpha1", "NodePool", spec={"labelKey": "gpu"}), FINE),
-    ("admission that empties taints", admission("Object{spec: Object.spec{taints: []}}"), NOT_UNDERSTOOD),
-    ("admission that taints", admission("Object.spec.taints{key: 'nvidia.com/gpu'}"), FINE),
-    ("admission of labels", admission("Object{metadata: Object.metadata{}}"), FINE),
-    ("admission of pods", admission("Object{spec: Object.spec{taints: []}}", "pods"), FINE),
     ("kubeadm join", manifest("kubeadm.k8s.io/v1beta4", "JoinConfiguration"), ADVISED),
     ("ACK fleet", manifest("ec2.services.k8s.aws/v1alpha1", "Fleet", spec={}), NOT_UNDERSTOOD),
     ("ASO Flux", manifest("kubernetesconfiguration.azure.com/v1api20230501", "FluxConfiguration", spec={}), ADVISED),
@@ -274,7 +181,6 @@ OBJECTS = [
     ("Upbound edge", manifest("edgecontainer.gcp.m.upbound.io/v1beta1", "NodePool", spec={}), NOT_UNDERSTOOD),
     ("Config Sync", manifest("gkehub.cnrm.cloud.google.com/v1beta1", "GKEHubFeatureMembership", spec={}), ADVISED),
     ("Config Connector", manifest("gkehub.cnrm.cloud.google.com/v1beta1", "GKEHubMembership", spec={}), FINE),
-    ("CAST AI by Crossplane", manifest("castai.crossplane.io/v1alpha1", "NodeTemplate", spec={}), NOT_UNDERSTOOD),
     ("Dataproc by Crossplane", manifest("dataproc.gcp.upbound.io/v1beta2", "Cluster", spec=ON_GKE), NOT_UNDERSTOOD),
     ("Dataproc by Crossplane, of its own", manifest("dataproc.gcp.upbound.io/v1beta2", "Cluster", spec={}), FINE),
     (
@@ -330,7 +236,6 @@ OBJECTS = [
     ("ConfigMap with a pool", config_map(UNTAINTED), DEFINITE),
     ("ConfigMap with a good pool", config_map(TAINTED), FINE),
     ("ConfigMap without", config_map({"a": 1}), FINE),
-    ("ConfigMap with a script", manifest("v1", "ConfigMap", data={"a.sh": "echo 'apiVersion: x\nkind: [' "}), FINE),
     ("Object bare", carried(UNTAINTED), DEFINITE),
     ("Object good", carried(TAINTED), FINE),
     ("Object CPU", carried(CPU), FINE),
@@ -343,130 +248,6 @@ OBJECTS = [
     ("Object with a typed list", carried({**NODE_POOLS, "items": [{"spec": UNTAINTED["spec"]}]}), DEFINITE),
     ("carriers of carriers", deep(3, UNTAINTED), DEFINITE),
     ("too many carriers of carriers", deep(4, CPU), OPEN),
-    ("Kyverno that makes a pool", manifest("kyverno.io/v1", "ClusterPolicy", spec={"data": CPU}), NOT_UNDERSTOOD),
-    ("Kyverno", manifest("kyverno.io/v1", "ClusterPolicy", spec={"rules": []}), FINE),
-    ("Object with Rancher's cluster", carried(RANCHER), NOT_UNDERSTOOD),
-    ("ManifestWork with advice before Rancher's cluster", work(listed(THING, RANCHER)), NOT_UNDERSTOOD),
-    ("ManifestWork with anybody's", work(THING), ADVISED),
-    ("ConfigMap with Rancher's cluster", config_map(RANCHER), NOT_UNDERSTOOD),
-    (
-        "ConfigMap with a script that applies a pool",
-        manifest("v1", "ConfigMap", data={"a.sh": "kubectl apply -f- <<E\napiVersion: x\n kind: NodePool\nE"}),
-        NOT_UNDERSTOOD,
-    ),
-    ("Secret in base64", manifest("v1", "Secret", data={"a": encoded(UNTAINTED)}), DEFINITE),
-    ("ConfigMap in base64", manifest("v1", "ConfigMap", binaryData={"a": encoded(UNTAINTED)}), DEFINITE),
-    ("Secret with a good pool", manifest("v1", "Secret", data={"a": encoded(TAINTED), "b": "/w=="}), FINE),
-    ("Secret packed", secret(packed(UNTAINTED)), DEFINITE),
-    ("Secret packed, good", secret(packed(TAINTED)), FINE),
-    ("Secret packed, with Rancher's cluster", secret(packed(RANCHER)), NOT_UNDERSTOOD),
-    ("ConfigMap packed", binary(packed(UNTAINTED)), DEFINITE),
-    ("ConfigMap packed as text", manifest("v1", "ConfigMap", data={"a": packed(UNTAINTED)}), DEFINITE),
-    ("ConfigMap in base64 as text", manifest("v1", "ConfigMap", data={"a": encoded(UNTAINTED)}), DEFINITE),
-    ("ConfigMap in bzip2", binary(base64_of(bz2.compress(yaml.safe_dump(UNTAINTED).encode()))), DEFINITE),
-    ("ConfigMap in xz", binary(base64_of(lzma.compress(yaml.safe_dump(UNTAINTED).encode()))), DEFINITE),
-    ("ConfigMap with an archive", binary(archive("a/np.yaml", yaml.safe_dump(UNTAINTED))), DEFINITE),
-    ("ConfigMap with a good archive", binary(archive("a/np.yaml", yaml.safe_dump(TAINTED))), FINE),
-    ("ConfigMap with a zip", binary(zipped(yaml.safe_dump(UNTAINTED))), DEFINITE),
-    ("ConfigMap with a chart", binary(archive("a.yaml", "{{ if .x }}\n" + yaml.safe_dump(CPU))), NOT_UNDERSTOOD),
-    ("ConfigMap in Zstandard", binary(base64_of(b"\x28\xb5\x2f\xfd" + b"x" * 50)), ADVISED),
-    ("ConfigMap that unpacks to too much", binary(base64_of(gzip.compress(b"a" * 20_000_000))), ADVISED),
-    ("ConfigMap with a damaged archive", binary(packed(UNTAINTED)[:80]), ADVISED),
-    ("Secret with a key", secret(base64_of(bytes(range(256)))), FINE),
-    ("Secret with a certificate", secret(base64_of("-----BEGIN CERTIFICATE-----\nMIID\n")), FINE),
-    ("release of Helm", release(yaml.safe_dump(CPU) + "---\n" + yaml.safe_dump(UNTAINTED)), DEFINITE),
-    ("release of Helm, good", release(yaml.safe_dump(TAINTED)), FINE),
-    ("release of Helm with a hook", release("a: 1", shell("eksctl create nodegroup -f a.yaml")), NOT_UNDERSTOOD),
-    (
-        "release of Helm that nobody reads",
-        secret(base64_of(b"\xff\xfe\x00\x01" * 9), "helm.sh/release.v1"),
-        NOT_UNDERSTOOD,
-    ),
-    (
-        "payload of a resource set",
-        secret(packed(UNTAINTED), "addons.cluster.x-k8s.io/resource-set"),
-        DEFINITE,
-    ),
-    (
-        "payload of a resource set that nobody reads",
-        secret(base64_of(b"\x28\xb5\x2f\xfd" + b"x" * 50), "addons.cluster.x-k8s.io/resource-set"),
-        NOT_UNDERSTOOD,
-    ),
-    ("ManifestWork with a packed Secret", work(yaml.safe_load(secret(packed(UNTAINTED)))), DEFINITE),
-    *(
-        (f"{kind} that pipes a pool", shell(piped(UNTAINTED), kind), DEFINITE)
-        for kind in ("Job", "CronJob", "Pod", "DaemonSet")
-    ),
-    ("initContainer that pipes a pool", shell(piped(UNTAINTED), "Deployment", "initContainers"), DEFINITE),
-    ("Job that pipes a good pool", shell(piped(TAINTED)), FINE),
-    ("Job that pipes a pool without GPUs", shell(piped(CPU)), FINE),
-    ("Job that pipes a pool with a variable", shell(piped(karpenter("$FAMILY"), "EOF")), OPEN),
-    ("Job that pipes a good pool with a variable", shell(piped(karpenter("$FAMILY", [GPU_TAINT]), "EOF")), FINE),
-    ("Job that pipes a quoted pool with a dollar", shell(piped(karpenter("$m5"), "'EOF'")), FINE),
-    ("Job that pipes JSON", shell(f"echo '{json.dumps(UNTAINTED)}' | kubectl apply -f -"), DEFINITE),
-    ("Job that pipes good JSON", shell(f"echo '{json.dumps(TAINTED)}' | kubectl apply -f -"), FINE),
-    (
-        "Job that prints a pool",
-        shell("printf 'apiVersion: karpenter.sh/v1\\nkind: NodePool' | kubectl apply -f -"),
-        NOT_UNDERSTOOD,
-    ),
-    ("Job that unpacks a pool", shell(f"echo {packed(UNTAINTED)} | base64 -d | gunzip | kubectl apply -f -"), DEFINITE),
-    (
-        "Job that unpacks what nobody reads",
-        shell(
-            f"echo {base64_of(b'(' + bytes((0xB5, 0x2F, 0xFD)) + b'x' * 60)} | base64 -d | zstd -d | kubectl apply -f-"
-        ),
-        NOT_UNDERSTOOD,
-    ),
-    ("Job with a pool in a variable", job(["a"], env=[{"name": "POOL", "value": yaml.safe_dump(UNTAINTED)}]), DEFINITE),
-    *(
-        (f"Job that runs {script[:30]}", shell(script), NOT_UNDERSTOOD)
-        for script in (
-            "eksctl create nodegroup --cluster=a --instance-types g5.xlarge",
-            "set -e; if true; then sudo /usr/bin/aws --region a eks \\\n  create-nodegroup --cluster-name a; fi",
-            "gcloud beta container node-pools create gpu --accelerator type=nvidia-l4",
-            "az aks nodepool add --node-vm-size Standard_NC24ads_A100_v4",
-            "kubectl patch nodepool gpu --type=json -p x",
-            "python - <<E\nimport boto3\nboto3.client('eks').create_nodegroup(a=1)\nE",
-            "curl -X POST https://kubernetes/apis/karpenter.sh/v1/nodepools -d @/a",
-        )
-    ),
-    ("Job of words", job(["aws", "eks", "create-nodegroup", "--cluster-name", "a"]), NOT_UNDERSTOOD),
-    (
-        "Job of an image of one tool",
-        job([], image="amazon/aws-cli:2.31", args=["eks", "create-nodegroup"]),
-        NOT_UNDERSTOOD,
-    ),
-    ("Job that applies what lies elsewhere", shell("kubectl apply -f https://example.com/a.yaml"), ADVISED),
-    ("Job that trains", shell("nvidia-smi && python train.py --nodes 4 # eksctl create nodegroup"), FINE),
-    ("Job that asks for nodes", shell("kubectl get nodepools; aws eks describe-nodegroup --cluster-name a"), FINE),
-    (
-        "GPU software that pipes a pool",
-        shell(piped(UNTAINTED), "DaemonSet", image="nvcr.io/nvidia/k8s-device-plugin:v0.20.0"),
-        DEFINITE,
-    ),
-    ("ConfigMap with a good script", manifest("v1", "ConfigMap", data={"a.sh": piped(TAINTED)}), FINE),
-    ("ConfigMap with a bad script", manifest("v1", "ConfigMap", data={"a.sh": piped(UNTAINTED)}), DEFINITE),
-    (
-        "ConfigMap with a runbook",
-        manifest("v1", "ConfigMap", data={"a.md": "For more run eksctl create nodegroup."}),
-        FINE,
-    ),
-    ("ManifestWork with a Job", work(yaml.safe_load(shell(piped(UNTAINTED)))), DEFINITE),
-    (
-        "Tekton",
-        manifest("tekton.dev/v1", "Task", spec={"steps": [{"script": "eksctl create nodegroup -f a"}]}),
-        NOT_UNDERSTOOD,
-    ),
-    (
-        "Argo that applies a pool",
-        manifest(
-            "argoproj.io/v1alpha1",
-            "Workflow",
-            spec={"templates": [{"resource": {"manifest": yaml.safe_dump(UNTAINTED)}}]},
-        ),
-        NOT_UNDERSTOOD,
-    ),
     (
         "a schema of pools",
         manifest("apiextensions.k8s.io/v1", "CustomResourceDefinition", spec={"a": yaml.safe_dump(UNTAINTED)}),
@@ -525,98 +306,10 @@ OBJECTS = [
         manifest("infrastructure.cluster.x-k8s.io/v1", "OCIMachineTemplate", spec={}),
         NOT_UNDERSTOOD,
     ),
-    ("Rancher", manifest("provisioning.cattle.io/v1", "Cluster", spec={}), NOT_UNDERSTOOD),
     ("an instance of a kro group", manifest("kro.run/v1alpha1", "GpuCluster", spec={}), NOT_UNDERSTOOD),
-    ("anybody's pool", manifest("example.com/v1", "WorkerPool", spec={}), NOT_UNDERSTOOD),
-    ("anybody's GPU", manifest("example.com/v1", "Thing", spec={"a": [{"size": "p5.48xlarge"}]}), NOT_UNDERSTOOD),
-    ("anybody's CPU", manifest("example.com/v1", "Thing", spec={"a": [{"size": "m5.large"}]}), ADVISED),
-    ("anybody's pool inside", manifest("example.com/v1", "Thing", spec={"template": UNTAINTED}), NOT_UNDERSTOOD),
-    ("anybody's pool as text", manifest("example.com/v1", "Thing", spec={"t": yaml.safe_dump(CPU)}), NOT_UNDERSTOOD),
-    ("Argo CD", manifest("argoproj.io/v1alpha1", "Application", spec={"source": {"path": "pools"}}), ADVISED),
-    (
-        "GPU values for Argo CD",
-        manifest(
-            "argoproj.io/v1alpha1", "Application", spec={"source": {"helm": {"valuesObject": {"type": "g5.xlarge"}}}}
-        ),
-        NOT_UNDERSTOOD,
-    ),
-    *(
-        (
-            f"values for Argo CD as text, {name}",
-            manifest("argoproj.io/v1alpha1", "Application", spec={"source": {"helm": {"values": values}}}),
-            answer,
-        )
-        for name, values, answer in [
-            ("of a GPU", "pools:\n  - size: p5.48xlarge\n    min: 0\n", NOT_UNDERSTOOD),
-            ("of a pool", yaml.safe_dump({"extraObjects": [UNTAINTED]}), NOT_UNDERSTOOD),
-            ("of a CPU", "pools:\n  - size: m5.large\n    min: 0\n", ADVISED),
-            ("of a GPU, in a list", ["a: b\n", "pools:\n  - size: p5.48xlarge\n    min: 0\n"], NOT_UNDERSTOOD),
-            ("that are no YAML", "pools: [\n", ADVISED),
-        ]
-    ),
-    (
-        "Flux that patches a pool",
-        manifest(
-            "kustomize.toolkit.fluxcd.io/v1",
-            "Kustomization",
-            spec={
-                "patches": [
-                    {"target": {"kind": "NodePool"}, "patch": "- op: remove\n  path: /spec/template/spec/taints"}
-                ]
-            },
-        ),
-        NOT_UNDERSTOOD,
-    ),
-    (
-        "Flux that patches something",
-        manifest(
-            "kustomize.toolkit.fluxcd.io/v1",
-            "Kustomization",
-            spec={"patches": [{"target": {"kind": "Deployment"}, "patch": "- op: remove\n  path: /spec/replicas"}]},
-        ),
-        ADVISED,
-    ),
     ("Flux", manifest("helm.toolkit.fluxcd.io/v2", "HelmRelease", spec={}), ADVISED),
     ("workloads", manifest("jobset.x-k8s.io/v1alpha2", "JobSet", spec={}), FINE),
     ("an API of Kubernetes", manifest("networking.k8s.io/v1", "Ingress", spec={}), FINE),
-    *(
-        (
-            f"anybody's workload that asks for a node by its {kind}",
-            manifest("example.com/v1", "Thing", spec=spec),
-            wanted,
-        )
-        for kind, spec, wanted in [
-            ("selector", {"replicaSpecs": {"Worker": {"spec": {"nodeSelector": {"type": "p4d.24xlarge"}}}}}, ADVISED),
-            (
-                "affinity",
-                {
-                    "affinity": {
-                        "nodeAffinity": {"terms": [{"key": "node", "operator": "In", "values": ["p4d.24xlarge"]}]}
-                    }
-                },
-                ADVISED,
-            ),
-            ("type", {"nodeSelector": {"a": "b"}, "type": "p4d.24xlarge"}, NOT_UNDERSTOOD),
-        ]
-    ),
-    *(
-        (f"Composition, a function with {name}", generated(given), wanted)
-        for name, given, wanted in [
-            ("a template", {"inline": {"template": yaml.safe_dump(UNTAINTED)}}, DEFINITE),
-            ("a template, tainted", {"inline": {"template": yaml.safe_dump(TAINTED)}}, FINE),
-            (
-                "a template that is no YAML",
-                {"inline": {"template": "{{ if x }}\n" + yaml.safe_dump(UNTAINTED)}},
-                NOT_UNDERSTOOD,
-            ),
-            (
-                "a program",
-                {"spec": {"source": 'items = [{apiVersion = "karpenter.sh/v1", kind = "NodePool", spec = {}}]'}},
-                NOT_UNDERSTOOD,
-            ),
-            ("settings", {"spec": {"match": [{"kind": "Bucket", "apiVersion": "s3.aws.upbound.io/v1beta1"}]}}, ADVISED),
-        ]
-    ),
     *(
         (f"ConfigMap with settings that hold {name}", config_map(settings), wanted)
         for name, settings, wanted in [
@@ -627,18 +320,6 @@ OBJECTS = [
             ("words", {"apiVersion": "v1", "a": "kind: NodePool"}, FINE),
         ]
     ),
-    *(
-        (f"values of a chart of {kind}", manifest(f"{group}/v1", kind, spec={key: f"type: {machine}\n"}), wanted)
-        for group, kind, key in [
-            ("helm.cattle.io", "HelmChart", "valuesContent"),
-            ("addons.cluster.x-k8s.io", "HelmChartProxy", "valuesTemplate"),
-        ]
-        for machine, wanted in [("p4d.24xlarge", NOT_UNDERSTOOD), ("m5.large", ADVISED)]
-    ),
-    ("brokers", manifest("kafka.strimzi.io/v1", "KafkaNodePool", spec={"replicas": 3}), FINE),
-    ("anybody's pool", manifest("example.com/v1", "KafkaNodePool", spec={"replicas": 3}), NOT_UNDERSTOOD),
-    ("a class of another provider of Karpenter", manifest("karpenter.kwok.sh/v1", "KWOKNodeClass", spec={}), FINE),
-    ("another kind of its", manifest("karpenter.kwok.sh/v1", "KWOKThing", spec={}), NOT_UNDERSTOOD),
     *(
         (f"kOps, {name}", _kops(group, cluster), wanted)
         for name, group, cluster, wanted in [
@@ -684,24 +365,6 @@ def test_an_object_is_judged_or_named(text: str, wanted: list[Any], judge: Judge
     assert found(judged) == wanted
     assert sum(judged.answers.values()) == judged.resources
     assert (judged.answers["not_understood"] > 0) == (wanted in (NOT_UNDERSTOOD, ADVISED))
-
-
-def test_gpu_software_that_makes_nodes_is_named_and_judged_once(judge: Judge) -> None:
-    image = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"
-    judged = judge(shell("eksctl create ng -f a", "DaemonSet", image=image))
-
-    assert found(judged) == NOT_UNDERSTOOD
-    assert judged.answers == {"judged": 1, "no_node_pool": 0, "not_understood": 0}
-
-
-def test_every_command_is_found_and_nothing_that_only_reads() -> None:
-    for row in commands():
-        words = [word[0].replace("*", "x") for word in row.words]
-        assert [said for _, said in run(f"set -e; sudo {words[0]} --quiet {' '.join(words[1:])} a")], row
-        assert row.source.startswith("https://")
-        assert row.as_of
-    for line in ("aws eks list-nodegroups", "kubectl get -f a", "az aks nodepool list", "helm list", "terraform plan"):
-        assert not [*run(f"{line} --output json")], line
 
 
 # --- Terraform --------------------------------------------------------------------------------------------------------
@@ -756,52 +419,8 @@ RELEASE = {"name": "a", "chart": "pools", "repository": "https://example.com", "
 DEPLOYMENT = "azurerm_resource_group_template_deployment"
 
 PLANS = [
-    ("Job that pipes a pool", plan("kubernetes_job_v1", {"spec": [{"a": piped(UNTAINTED)}]}), NOT_UNDERSTOOD),
-    ("Job that pipes a good pool", plan("kubernetes_job_v1", {"spec": [{"a": piped(TAINTED)}]}), FINE),
     ("ConfigMap", plan("kubernetes_config_map_v1", {"data": {"a": yaml.safe_dump(UNTAINTED)}}), DEFINITE),
     ("ConfigMap, good", plan("kubernetes_config_map", {"data": {"a": yaml.safe_dump(TAINTED)}}), FINE),
-    ("Secret packed", plan("kubernetes_secret_v1", {"binary_data": {"a": packed(UNTAINTED)}}), DEFINITE),
-    (
-        "CodeBuild",
-        plan("aws_codebuild_project", {"source": [{"buildspec": "- eksctl create ng -f a"}]}),
-        NOT_UNDERSTOOD,
-    ),
-    (
-        "CodeBuild of something",
-        plan("aws_codebuild_project", {"source": [{"buildspec": "- terraform apply"}]}),
-        ADVISED,
-    ),
-    ("state machine", plan("aws_sfn_state_machine", {"definition": "aws-sdk:eks:createNodegroup"}), NOT_UNDERSTOOD),
-    (
-        "chart whose list is set to a pool",
-        plan("helm_release", {"chart": "raw", "set": [{"name": "templates[0]", "value": yaml.safe_dump(UNTAINTED)}]}),
-        NOT_UNDERSTOOD,
-    ),
-    (
-        "user data that pipes a pool",
-        plan("aws_instance", {"instance_type": "m5.large", "user_data": f"#!/bin/bash\n{piped(UNTAINTED)}"}),
-        NOT_UNDERSTOOD,
-    ),
-    (
-        "user data that pipes a good pool",
-        plan("aws_instance", {"instance_type": "m5.large", "user_data_base64": base64_of(piped(TAINTED))}),
-        FINE,
-    ),
-    (
-        "user data that makes a node group",
-        plan(
-            "aws_instance",
-            {"instance_type": "m5.large", "user_data_base64": base64_of("#!/bin/sh\neksctl create ng -f a")},
-        ),
-        NOT_UNDERSTOOD,
-    ),
-    ("a file with a pool", plan("aws_s3_object", {"content": yaml.safe_dump(UNTAINTED)}), ADVISED),
-    ("a file with a good pool", plan("aws_s3_object", {"content": yaml.safe_dump(TAINTED)}), FINE),
-    (
-        "GPU software with a pool beside it",
-        plan("helm_release", {"chart": "gpu-operator", "values": [yaml.safe_dump({"extraObjects": [UNTAINTED]})]}),
-        NOT_UNDERSTOOD,
-    ),
     ("kubectl_manifest not known", plan("kubectl_manifest", {}, {"yaml_body": True}), NOT_UNDERSTOOD),
     ("kubectl_manifest bare", plan("kubectl_manifest", {"yaml_body": yaml.safe_dump(UNTAINTED)}), DEFINITE),
     ("kubectl_manifest good", plan("kubectl_manifest", {"yaml_body": yaml.safe_dump(TAINTED)}), FINE),
@@ -836,11 +455,6 @@ PLANS = [
     ("ARM parameter", plan(DEPLOYMENT, {"template_content": arm("[parameters('size')]")}), OPEN),
     ("ARM not known", plan(DEPLOYMENT, {}, {"template_content": True}), NOT_UNDERSTOOD),
     (
-        "ARM of a subscription",
-        plan("azurerm_subscription_template_deployment", {"template_content": arm(A100)}),
-        DEFINITE,
-    ),
-    (
         "azapi_update_resource of AKS",
         plan(
             "azapi_update_resource",
@@ -859,31 +473,6 @@ PLANS = [
         NOT_UNDERSTOOD,
     ),
     ("HyperPod", plan("aws_sagemaker_cluster", {"orchestrator": [{"eks": [{"cluster_arn": "a"}]}]}), NOT_UNDERSTOOD),
-    (
-        "containers that make a group",
-        plan("aws_ecs_task_definition", {"container_definitions": f"[{json.dumps({'command': MAKES_A_GROUP})}]"}),
-        NOT_UNDERSTOOD,
-    ),
-    (
-        "a job that makes a group",
-        plan("aws_batch_job_definition", {"container_properties": json.dumps({"command": MAKES_A_GROUP})}),
-        NOT_UNDERSTOOD,
-    ),
-    (
-        "containers that make nothing",
-        plan("aws_ecs_task_definition", {"container_definitions": '[{"command": ["python", "a.py"]}]'}),
-        FINE,
-    ),
-    (
-        "a request that makes a pool",
-        plan("google_cloud_scheduler_job", {"http_target": [{"http_method": "POST", "uri": f"{OF_GKE}/nodePools"}]}),
-        NOT_UNDERSTOOD,
-    ),
-    (
-        "a request that reads pools",
-        plan("google_cloud_scheduler_job", {"http_target": [{"http_method": "GET", "uri": f"{OF_GKE}/nodePools"}]}),
-        FINE,
-    ),
     ("HyperPod with Slurm", plan("aws_sagemaker_cluster", {}), FINE),
     ("Dataproc on GKE", plan("google_dataproc_cluster", {"virtual_cluster_config": [{"a": 1}]}), NOT_UNDERSTOOD),
     ("Dataproc", plan("google_dataproc_cluster", {"virtual_cluster_config": [], "cluster_config": [{}]}), FINE),
@@ -893,12 +482,6 @@ PLANS = [
     ("another cloud's record", plan("exoscale_domain_record", {}), ADVISED),
     ("a new pool of a known cloud", plan("aws_eks_gpu_node_pool", {}), NOT_UNDERSTOOD),
     ("a bucket", plan("aws_s3_bucket", {}), FINE),
-    (
-        "chart with pools in its values",
-        plan("helm_release", {**RELEASE, "values": ["pools: [{type: g5.xlarge}]"]}),
-        NOT_UNDERSTOOD,
-    ),
-    ("chart without", plan("helm_release", {**RELEASE, "values": ["a: 1"]}), FINE),
     ("incomplete", plan("aws_s3_bucket", {}, complete=False), NOT_UNDERSTOOD),
     ("complete", plan("aws_s3_bucket", {}, complete=True), FINE),
 ]
@@ -1140,12 +723,12 @@ def test_a_component_is_what_its_children_are(judge: Judge) -> None:
 
 # --- configuration and reports ----------------------------------------------------------------------------------------
 
-RANCHER = manifest("provisioning.cattle.io/v1", "Cluster", spec={})
+OF_EKS_ANYWHERE = manifest(f"{ANYWHERE}/v1alpha1", "Cluster", spec={})
 
 
 def test_a_kind_is_left_out_with_a_reason_and_is_still_said(judge: Judge) -> None:
-    options = {RULE: {"reasons": {"provisioning.cattle.io/*": "reviewed by the platform team"}}}
-    judged = judge(RANCHER, Config(options=options))
+    options = {RULE: {"reasons": {"anywhere.eks.amazonaws.com/*": "reviewed by the platform team"}}}
+    judged = judge(OF_EKS_ANYWHERE, Config(options=options))
 
     assert found(judged) == ADVISED
     assert not judged.refuses
@@ -1162,11 +745,13 @@ def test_a_gap_is_left_out_with_a_reason_and_is_still_said(judge: Judge) -> None
 
 
 def test_an_empty_reason_is_none(judge: Judge) -> None:
-    assert found(judge(RANCHER, Config(options={RULE: {"reasons": {"*": " "}}}))) == NOT_UNDERSTOOD
+    assert found(judge(OF_EKS_ANYWHERE, Config(options={RULE: {"reasons": {"*": " "}}}))) == NOT_UNDERSTOOD
 
 
 def test_every_report_counts_the_three_answers(write: Any, run: Run) -> None:
-    path: Path = write(RANCHER + "---\n" + yaml.safe_dump(TAINTED) + "---\n" + manifest("v1", "Service"), "three.yaml")
+    path: Path = write(
+        OF_EKS_ANYWHERE + "---\n" + yaml.safe_dump(TAINTED) + "---\n" + manifest("v1", "Service"), "three.yaml"
+    )
     wanted = {"judged": 1, "no_node_pool": 1, "not_understood": 1}
     summary = "3 resources (1 judged, 1 no node pool, 1 not understood)"
 
@@ -1199,194 +784,23 @@ def test_many_findings_are_counted_and_not_all_told(judge: Judge, monkeypatch: p
     assert tainted[-1].message == "and 7 more like these; cure those told first"
 
 
-CURL = "curl -X PATCH https://api/api/v1/nodes/x -d '{}'"
-PATCH = "kubectl patch node gpu-1 -p '{}'"
-UNTAINTS = [
-    "kubectl taint nodes --all nvidia.com/gpu-",
-    "kubectl taint node gpu-1 nvidia.com/gpu:NoSchedule-",
-    "kubectl --context x taint no -l a=b nvidia.com/gpu=present:NoSchedule-",
-    "oc adm taint nodes gpu-1 'amd.com/gpu-'",
-    "kubectl taint nodes gpu-1 sku=gpu:NoSchedule-",
-    "kubectl taint nodes gpu-1 $KEY-",
-    "for n in $(kubectl get nodes -o name); do kubectl taint $n nvidia.com/gpu-; done",
-    PATCH.replace("{}", '{"spec":{"taints":[]}}'),
-    PATCH.replace("{}", '{"spec":\\\n{"taints":null}}'),
-    PATCH.replace("{}", '{"spec":{"taints":[{"key":"nvidia.com/gpu","$patch":"delete"}]}}'),
-    """kubectl patch node/gpu-1 --type=json -p='[{"op":"remove","path":"/spec/taints/0"}]'""",
-    "kubectl get node x -o json | jq 'del(.spec.taints)' | kubectl replace -f -",
-    "KUBE_EDITOR='sed -i /taints/d' kubectl edit node gpu-1 ",
-    CURL.replace("{}", '{"spec":{"taints":[]}}'),
-    CURL.replace("-X PATCH ", "").replace("{}", '{"spec":{"taints":[]}}').replace(" -d", " -X PATCH -d"),
-    """curl -d '{"spec":{"taints":[]}}' https://api/api/v1/nodes/x -X PATCH""",
-    "requests.patch(f'{host}/api/v1/nodes/{name}', json={'spec': {'taints': []}})",
-    "v1.patch_node(name, {'spec': {'taints': []}})",
-    """jq 'del(.spec.taints[] | select(.key=="nvidia.com/gpu"))' node.json | kubectl replace -f -""",
-    "kubectl get nodes -o jsonpath='{.items[*].spec.taints}'\n" + PATCH.replace("{}", '{"spec":{"taints":[]}}'),
-    'kubectl patch node\\\n gpu-1 -p \'{"spec":{"taints":[]}}\'',
-]
-KEEPS = [
-    "kubectl taint nodes --all node.cilium.io/agent-not-ready-",
-    "kubectl taint node $(hostname) ebs.csi.aws.com/agent-not-ready:NoExecute-",
-    "kubectl taint nodes --all node-role.kubernetes.io/control-plane-",
-    "kubectl taint nodes --overwrite gpu-1 nvidia.com/gpu=present:NoSchedule",
-    PATCH.replace("{}", '{"metadata":{"labels":{"a":"b"}}}'),
-    PATCH.replace("{}", '{"spec":{"taints":[{"key":"nvidia.com/gpu","effect":"NoSchedule"}]}}'),
-    """kubectl patch node x --type=json -p='[{"op":"add","path":"/status/capacity/nvidia.com~1gpu"}]'""",
-    "kubectl get nodes -o jsonpath='{.items[*].spec.taints}'",
-    "curl https://api/api/v1/nodes/x | jq .spec.taints",
-    "# kubectl taint nodes --all nvidia.com/gpu-",
-]
-
-
 def of_pods(kind: str, script: str, place: str = "containers") -> str:
     spec: Any = {"template": {"spec": {place: [{"name": "a", "image": "k", "command": ["sh", "-c", script]}]}}}
     spec = {"jobTemplate": {"spec": spec}} if kind == "CronJob" else spec
     return manifest("apps/v1" if kind == "DaemonSet" else "batch/v1", kind, spec=spec)
 
 
-@pytest.mark.parametrize(("scripts", "expected"), [(UNTAINTS, NOT_UNDERSTOOD), (KEEPS, FINE)], ids=["off", "kept"])
-def test_a_script_that_takes_the_taint_of_gpus_off_is_not_understood(
-    scripts: list[str], expected: list[Any], judge: Judge
-) -> None:
-    for script in scripts:
-        places = [
-            of_pods("Job", script),
-            of_pods("CronJob", script),
-            of_pods("DaemonSet", script, "initContainers"),
-            manifest("v1", "ConfigMap", data={"run.sh": f"#!/bin/sh\n{script}\n"}),
-            plan("aws_launch_template", {"user_data": base64.b64encode(f"#!/bin/sh\n{script}\n".encode()).decode()}),
-            plan("kubernetes_config_map", {"data": {"run.sh": script}}),
-        ]
-        for place in places:
-            assert [each for each in found(judge(place)) if each[0] == "mandatory"] == expected, (script, place)
-
-
-@pytest.mark.parametrize(
-    "script",
-    ["# nothing\n" * 104_000 + UNTAINTS[0], " taints\n" * 1_001 + PATCH.replace("{}", '{"spec":{"taints":[]}}')],
-    ids=["of many lines", "of many taints"],
-)
-def test_a_long_script_is_looked_through_to_its_end(script: str, judge: Judge) -> None:
-    assert found(judge(manifest("v1", "ConfigMap", data={"run.sh": script}))) == NOT_UNDERSTOOD
-
-
-@pytest.mark.parametrize("length", range(60))
-def test_a_script_is_taken_apart_between_its_commands(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(script_commands, "_AT_ONCE", 40)
-    monkeypatch.setattr(script_commands, "_LONGEST_LINE", 200)
-    before = "x" * length
-
-    for script in (f"{before}\n{UNTAINTS[0]}", f"{before} ;kubectl taint nodes \\\n --all \\\n nvidia.com/gpu-\n"):
-        assert [said for _, said in run(script)] == ["runs kubectl taint nodes"]
-    assert list(run(f"{before}\n# {before} {UNTAINTS[0]}")) == []
-
-
-def test_a_command_line_that_takes_the_taint_of_gpus_off_is_not_understood(judge: Judge) -> None:
-    container = {"image": "bitnami/kubectl:1.34", "args": ["taint", "nodes", "--all", "nvidia.com/gpu-"]}
-    job = manifest("batch/v1", "Job", spec={"template": {"spec": {"containers": [container]}}})
-
-    assert found(judge(job)) == NOT_UNDERSTOOD
-
-
-def kyverno(**mutate: Any) -> str:
-    return manifest("kyverno.io/v1", "ClusterPolicy", spec={"rules": [{"match": {"any": []}, "mutate": mutate}]})
-
-
-def merged(taints: Any) -> dict[str, Any]:
-    return {"patchStrategicMerge": {"spec": {"template": {"spec": {"taints": taints}}}}}
-
-
-def mutating(expression: str) -> str:
-    spec = {"mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}]}
-    return manifest("admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", spec=spec)
-
-
-def argo(patch: str, action: str = "patch") -> str:
-    resource = {"action": action, "manifest": patch}
-    return manifest("argoproj.io/v1alpha1", "Workflow", spec={"templates": [{"resource": resource}]})
-
-
-def fluxcd(**operation: Any) -> str:
-    patches = [{"target": {"kind": "Node"}, "patch": [operation]}]
-    return manifest("kustomize.toolkit.fluxcd.io/v1beta1", "Kustomization", spec={"patchesJson6902": patches})
-
-
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (kyverno(patchesJson6902="- op: remove\n  path: /spec/taints\n"), NOT_UNDERSTOOD),
-        (fluxcd(op="remove", path="/spec/taints/0"), NOT_UNDERSTOOD),
-        (fluxcd(op="replace", path="/spec/taints", value=[]), NOT_UNDERSTOOD),
-        (fluxcd(op="replace", path="/spec/taints", value=[GPU_TAINT]), FINE),
-        (fluxcd(op="add", path="/spec/taints/-", value=GPU_TAINT), FINE),
-        (fluxcd(**{"op": "move", "from": "/spec/taints", "path": "/metadata/annotations/a"}), NOT_UNDERSTOOD),
-        (kyverno(patchesJson6902="- op: remove\n  path: /metadata/labels/taints\n"), FINE),
-        (kyverno(**merged(None)), NOT_UNDERSTOOD),
-        (kyverno(**merged([])), NOT_UNDERSTOOD),
-        (kyverno(**merged([GPU_TAINT])), FINE),
-        (mutating("[JSONPatch{op: 'remove', path: '/spec/taints'}]"), NOT_UNDERSTOOD),
-        (mutating("[JSONPatch{op: 'move', from: '/spec/taints/0', path: '/spec/a'}]"), NOT_UNDERSTOOD),
-        (mutating("[JSONPatch{op: 'add', path: '/metadata/labels/a', value: 'b'}]"), FINE),
-        (argo("kind: Node\nspec:\n  taints: []\n"), NOT_UNDERSTOOD),
-        (argo("kind: NodePool\nspec:\n  taints: null\n", "replace"), NOT_UNDERSTOOD),
-        (argo("kind: Node\nspec:\n  taints: ~\n", "create"), FINE),
-        (argo("kind: Node\nmetadata: {labels: {a: b}}\n"), FINE),
         ({"AWSTemplateFormatVersion": "2010-09-09", "Transform": ["Mine"], "Resources": {}}, NOT_UNDERSTOOD),
         ({"AWSTemplateFormatVersion": "2010-09-09", "Transform": {"Name": "Mine"}, "Resources": {}}, NOT_UNDERSTOOD),
         ({"AWSTemplateFormatVersion": "2010-09-09", "Transform": "AWS::Include", "Resources": {}}, NOT_UNDERSTOOD),
         ({"AWSTemplateFormatVersion": "2010-09-09", "Transform": "AWS::Serverless-2016-10-31", "Resources": {}}, FINE),
     ],
 )
-def test_what_patches_taints_off_or_writes_a_template_anew_is_not_understood(
-    given: Any, expected: list[Any], judge: Judge
-) -> None:
+def test_a_template_that_a_macro_rewrites_is_not_understood(given: Any, expected: list[Any], judge: Judge) -> None:
     assert [each for each in found(judge(given)) if each[0] == "mandatory"] == expected
-
-
-REMOTE = [
-    "curl -s https://x.example/join-cluster.sh | bash",
-    "wget -qO- https://x.example/k8s/boot | sudo -E sh -",
-    "CLUSTER_NAME=a\ncurl https://x.example/b | bash",
-    "bash <(curl -s https://x.example/kubeadm.sh)",
-    'eval "$(curl https://x.example/eks-node)"',
-]
-LOCAL = [
-    "curl -fsSL https://get.docker.com | sh",
-    "curl https://raw.githubusercontent.com/helm/helm/main/scripts/get-helm-3 | bash",
-    "curl -sfL https://get.k3s.io | sh -",
-    "curl -LsSf https://astral.sh/uv/install.sh | sh",
-    "curl https://x.example/cluster.json | jq .",
-]
-
-
-@pytest.mark.parametrize(("machine", "expected"), [("g5.xlarge", OPEN), ("m5.xlarge", FINE)])
-def test_user_data_that_is_another_script_cannot_be_verified(machine: str, expected: list[Any], judge: Judge) -> None:
-    for script in (*REMOTE, *LOCAL):
-        data = base64.b64encode(f"#!/bin/bash\n{script}\n".encode()).decode()
-        values = {"instance_type": machine, "user_data_base64": data, "iam_instance_profile": "a"}
-
-        assert found(judge(plan("aws_instance", values))) == expected, script
-
-
-def test_base64_in_short_lines_or_after_a_blank_is_opened(judge: Judge) -> None:
-    packed = base64.b64encode(yaml.safe_dump(karpenter("g5")).encode()).decode()
-    lines = "\n".join(packed[at : at + 16] for at in range(0, len(packed), 16))
-
-    for value in (lines, f" {packed}", f"\n{packed}\n"):
-        assert found(judge(manifest("v1", "ConfigMap", data={"a": value}))) == DEFINITE
-
-
-@pytest.mark.parametrize("words", [499, 500, 600])
-def test_a_pool_among_more_words_of_base64_than_are_opened_is_not_let_pass(words: int, judge: Judge) -> None:
-    packed = base64.b64encode(yaml.safe_dump(karpenter("g5")).encode()).decode()
-    others = " ".join(base64.b64encode(f"{each:064}".encode()).decode() for each in range(words))
-    piped = judge(
-        manifest("v1", "ConfigMap", data={"a": f"echo {others}\necho {packed} | base64 -d | kubectl apply -f -"})
-    )
-    alone = judge(manifest("v1", "ConfigMap", data={"a": f"A='{others}'\nB={packed}\n"}))
-
-    assert found(piped) == (DEFINITE if words < 500 else NOT_UNDERSTOOD)
-    assert found(alone) == (DEFINITE if words < 500 else ADVISED)
 
 
 @pytest.mark.parametrize("first", ["g5.xlarge", "m5.xlarge"])
@@ -1416,14 +830,6 @@ def test_a_look_at_a_file_leaves_the_collector_as_it_was(judge: Judge) -> None:
 # --- the table --------------------------------------------------------------------------------------------------------
 
 
-def test_every_row_has_a_reason_a_source_and_a_date_and_is_asked() -> None:
-    answers = {"none", "nodes", "elsewhere", "holds", "resources", "where"}
-
-    assert {row.answer.partition(" ")[0] for row in rows()} <= answers
-    assert all(row.why and row.source.startswith("https://") and len(row.as_of) == 10 for row in rows())
-    assert len({row.kind for row in rows()}) == len(rows())
-
-
 @pytest.mark.parametrize("cloud", sorted(clouds()))
 def test_the_types_that_are_listed_as_read_are_read(cloud: str) -> None:
     types = clouds()[cloud].reading().types
@@ -1437,100 +843,10 @@ def test_the_types_that_are_listed_as_read_are_read(cloud: str) -> None:
     ["azure-native_resources_v20240301:resources:Deployment", "aws-native:cloudformation:StackSet"],
 )
 def test_a_template_that_is_not_at_hand_is_named_in_pulumi_too(type_token: str) -> None:
-    found = unread(type_token, {})
+    found = classify(type_token, {})
 
     assert found is not None
     assert found.nodes
-
-
-P5 = {"size": {"machines": ["p5.48xlarge"]}}
-
-
-@pytest.mark.parametrize(
-    ("type_token", "inputs", "wanted"),
-    [
-        ("aws:newservice/fleet:Fleet", P5, False),
-        ("terraform:aws_newservice_fleet", P5, False),
-        ("aws:eks/capability:Capability", P5, True),
-        ("cloudformation:AWS::EKS::Capability", P5, True),
-        ("azure-native:containerservice:Thing", {"size": "Standard_NC24ads_A100_v4"}, True),
-        ("gcp:container/thing:Thing", {"machineType": "a2-highgpu-1g"}, True),
-        ("gcp:containeranalysis/note:Note", {"machineType": "a2-highgpu-1g"}, False),
-        ("aws:newservice/fleet:Fleet", {"size": "m5.large"}, None),
-        ("aws:newservice/fleet:Fleet", {**P5, "clusterName": "train"}, True),
-        ("terraform:aws_newservice_fleet", {**P5, "config": [{"node_role_arn": "a"}]}, True),
-        ("terraform:aws_newservice_fleet", {**P5, "node_role_arn": None}, False),
-        ("cloudformation:AWS::New::Fleet", {**P5, "Template": {"KubernetesLabels": {"a": "b"}}}, True),
-        ("terraform:aws_newservice_fleet", {"types": "m5.large, p5.48xlarge", "eks_cluster": "a"}, True),
-        ("terraform:aws_newservice_fleet", {"shape": "g99.48xlarge", "taints": ["a"]}, True),
-        ("terraform:google_new_pool", {"parts": [{"accelerator": "nvidia-h100-80gb"}], "cluster": "a"}, True),
-        ("terraform:google_new_pool", {"image": "nvidia-driver-installer", "cluster": "a"}, None),
-        ("terraform:azurerm_new_pool", {"sku": "Standard_ND96asr_v4", "kubernetes_cluster_id": "a"}, True),
-        ("terraform:newcloud_thing", {"gpu": "nvidia-l4"}, True),
-        ("terraform:aws_emr_instance_group", {"instance_type": "g5.xlarge", "cluster_id": "j-1"}, None),
-        ("terraform:google_dataproc_cluster", {"cluster_config": [{"machine_type": "a2-highgpu-1g"}]}, None),
-        ("terraform:aws_imagebuilder_infrastructure_configuration", {"instance_types": ["g5.xlarge"]}, False),
-        ("aws:eks/capability:Capability", {"size": "m5.large"}, None),
-        ("aws:ec2/capacityReservation:CapacityReservation", P5, None),
-        ("aws:batch/computeEnvironment:ComputeEnvironment", P5, None),
-        ("aws:sagemaker/endpointConfiguration:EndpointConfiguration", P5, None),
-        ("terraform:google_compute_reservation", {"machine_type": "a2-highgpu-1g"}, None),
-        ("random:index/randomPet:RandomPet", P5, None),
-        ("gpupools:index:GpuNodePool", P5, None),
-        ("eks:index:NodeFleet", P5, True),
-        ("eks:index:NodeFleet", {"instanceType": "m5.large"}, None),
-    ],
-)
-def test_a_type_that_no_row_names_is_no_node_pool_unless_it_names_gpus(
-    type_token: str, inputs: dict[str, Any], wanted: bool | None
-) -> None:
-    said = unread(type_token, inputs)
-
-    assert (said and said.nodes) is wanted
-    assert said is None or "names the machine" in said.why
-
-
-@pytest.mark.parametrize(("family", "wanted"), [("g5", DEFINITE), ("m5", FINE)])
-@pytest.mark.parametrize("width", [20, 40])
-def test_base64_in_short_lines_of_a_script_is_opened(width: int, family: str, wanted: list[Any], judge: Judge) -> None:
-    packed = base64.b64encode(yaml.safe_dump(karpenter(family)).encode()).decode()
-    lines = "\n".join(packed[at : at + width] for at in range(0, len(packed), width))
-    script = f"set -e\nbase64 -d <<'EOF' | kubectl apply -f -\n{lines}\nEOF\n"
-
-    assert [each for each in found(judge(shell(script))) if each[0] == "mandatory"] == wanted
-
-
-def test_what_is_packed_in_another_way_is_not_understood(judge: Judge) -> None:
-    for script in ("echo 6563686f | xxd -r -p | kubectl apply -f -", "printf %s QUJD REVG | base64 -d | oc apply -f -"):
-        assert found(judge(shell(script))) == NOT_UNDERSTOOD
-    assert found(judge(shell("echo $CA | base64 -d > a; echo a | kubectl apply -f b.yaml"))) == ADVISED
-
-
-def self_managed(machine: str, script: str) -> dict[str, Any]:
-    data = base64.b64encode(f"#!/bin/bash\n{script}".encode()).decode()
-    return plan("aws_instance", {"instance_type": machine, "user_data_base64": data})
-
-
-def test_user_data_that_runs_what_nobody_can_read_may_join(judge: Judge) -> None:
-    script = "echo 2f6574632f | xxd -r -p | bash\n"
-    assert found(judge(self_managed("g5.xlarge", script))) == [("mandatory", "gpu-pool-tainted", True)]
-    assert found(judge(self_managed("m5.xlarge", script))) == FINE
-
-
-@pytest.mark.parametrize(
-    ("name", "raw", "wanted"),
-    [
-        ("pool.yaml.br", bytes(range(128, 256)), ADVISED),
-        ("pool.yaml", bytes(range(128, 256)), ADVISED),
-        ("logo.png", bytes(range(128, 256)), FINE),
-        ("pool.json", b'{"a": 1, "b": "some other text"}', FINE),
-    ],
-)
-def test_bytes_that_are_named_like_a_text_are_worth_a_word(name: str, raw: bytes, wanted: Any, judge: Judge) -> None:
-    data = {name: base64.b64encode(raw).decode()}
-    given = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "binaryData": data}
-
-    assert found(judge(given)) == wanted
 
 
 @pytest.mark.parametrize("deep", [600, 900])

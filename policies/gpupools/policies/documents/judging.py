@@ -25,7 +25,7 @@ from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Leve
 from gpupools.policies.kinds import is_read, readings
 from gpupools.policies.rules import TAINTED
 from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, unfit
-from gpupools.policies.understood import unread
+from gpupools.policies.understood import classify
 from gpupools.policies.waivers import Waiver
 from gpupools.providers import clouds
 from gpupools.read.inputs import with_name
@@ -319,7 +319,7 @@ def _declared(address: str, resource: Resource, known: Mapping[str, Cloud]) -> D
         pools=tuple(pools),
         template=template_read,
         software=software,
-        unread=unread(
+        unread=classify(
             resource.type,
             resource.inputs,
             opaque=resource.opaque,

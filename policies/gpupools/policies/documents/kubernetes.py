@@ -17,7 +17,7 @@ from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.text import Text
 from gpupools.providers import clouds
-from gpupools.read import holders
+from gpupools.read import embedded_manifests
 from gpupools.read.kubernetes_pools import kinds_read
 
 FORM = "Kubernetes manifest"
@@ -90,7 +90,7 @@ def _objects(data: Any, lines: Mapping[Path, int], first: int | None, text: Text
             return
     filled = text is None or text.has_placeholders
     if filled and (data["apiVersion"].rpartition("/")[0], kind) in _node_kinds():
-        data = holders.placeholders(data)
+        data = embedded_manifests.placeholders(data)
     metadata = data.get("metadata") if isinstance(data.get("metadata"), dict) else {}
     names = [name for key in ("namespace", "name", "generateName") if isinstance(name := metadata.get(key), str)]
     named = text.line_of(names[-1]) if text is not None and text.is_json and names else first
@@ -107,7 +107,7 @@ def _objects(data: Any, lines: Mapping[Path, int], first: int | None, text: Text
 @lru_cache
 def _node_kinds() -> frozenset[tuple[str, str]]:
     """Return group and kind of the objects whose placeholders matter; texts inside objects see to it themselves."""
-    return frozenset(known for known in kinds_read(clouds()) if known[1] not in holders.TEXTS)
+    return frozenset(known for known in kinds_read(clouds()) if known[1] not in embedded_manifests.TEXTS)
 
 
 def _spelled(sentence: str) -> str:
