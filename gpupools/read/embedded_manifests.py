@@ -5,7 +5,8 @@ that is filled in later (a patch, a placeholder) becomes `UNKNOWN`, so that the 
 
 Sources, as repository and path: crossplane-contrib/provider-kubernetes apis/object; open-cluster-management-io/api
 work/v1; kubernetes-sigs/kro api/v1alpha1; crossplane-contrib/function-patch-and-transform input/v1beta1;
-openshift/api template/v1; kubernetes-sigs/cluster-api api/addons (a ClusterResourceSet applies ConfigMaps).
+openshift/api template/v1; kubernetes-sigs/cluster-api api/addons (a ClusterResourceSet applies ConfigMaps);
+fluxcd/helm-controller api/v2; argoproj/argo-cd pkg/apis/application/v1alpha1.
 """
 
 import re
@@ -27,8 +28,6 @@ _Reader = Callable[[Mapping[str, Any]], _Found]
 _MOST_VALUES = 20_000
 _DEEPEST = 4
 """Of wrappers inside wrappers; what is deeper is `UNKNOWN`."""
-RESOURCE_SET = "addons.cluster.x-k8s.io/resource-set"
-"""The type of Secrets that a ClusterResourceSet applies."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +65,7 @@ class Embedded:
 
 
 def embedded(given: Mapping[str, Any], group: str, kind: str) -> Iterator[Embedded]:
-    """Yield the objects inside a wrapper, and those inside lists and wrappers among them.
-
-    Args:
-        given: The wrapper.
-        group: Of its API version.
-        kind: With `group` a key of `WRAPPERS`.
-    """
+    """Yield the objects inside a wrapper, whose group and kind are in `WRAPPERS`, and those inside these."""
     return _opened(Embedded("", given), group, kind, _DEEPEST)
 
 
@@ -98,9 +91,8 @@ def _listed_in(found: Embedded, deep: int = _DEEPEST) -> Iterator[Embedded]:
     typed = {"apiVersion": at(found.value, "apiVersion"), "kind": found.kind.removesuffix("List")}
     for index, one in enumerate(inside):
         value = {**typed, **one} if isinstance(one, Mapping) and typed["kind"] else one
-        yield from _listed_in(
-            replace(found, path=f"{found.path}.items[{index}]", value=value if deep else UNKNOWN), deep - 1
-        )
+        item = replace(found, path=f"{found.path}.items[{index}]", value=value if deep else UNKNOWN)
+        yield from _listed_in(item, deep - 1)
 
 
 _PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\$\(\w[^()]*\)|\{\{.*\}\}")
@@ -130,7 +122,7 @@ def placeholders(value: Any, own: bool = False) -> Any:
 
 
 def _object(given: Mapping[str, Any]) -> _Found:
-    yield "spec.forProvider.manifest", at(given, "spec.forProvider.manifest")
+    yield (path := "spec.forProvider.manifest"), at(given, path)
 
 
 def _listed(path: str, inner: str = "") -> _Reader:
@@ -143,11 +135,8 @@ def _listed(path: str, inner: str = "") -> _Reader:
     return read
 
 
-_MAKES_NONE = (
-    *("auto-ready", "environment-config", "extra-resources", "sequencer"),
-    *("status-transformer", "tag-manager", "deletion-protection"),
-)
-"""In the names of functions that make no objects: https://marketplace.upbound.io/functions."""
+# In the names of functions that make no objects: https://marketplace.upbound.io/functions.
+_MAKES_NONE = ("auto-ready", "environment-config", "extra-resources", "sequencer", "status-transformer", "tag-manager")
 
 
 def _composition(given: Mapping[str, Any]) -> _Found:
@@ -179,10 +168,10 @@ def _patched(value: Any, steps: list[str]) -> Any:
 
 def _data(given: Mapping[str, Any]) -> _Found:
     """Read the manifests in a ConfigMap or Secret, as a ClusterResourceSet applies them."""
-    applied, is_secret = given.get("type") == RESOURCE_SET, given.get("kind") == "Secret"
+    applied = given.get("type") == "addons.cluster.x-k8s.io/resource-set"
     for key in ("data", "stringData"):
         for name, body in mapping(given.get(key)).items():
-            if is_secret and key == "data" and isinstance(body, str):
+            if given.get("kind") == "Secret" and key == "data" and isinstance(body, str):
                 with suppress(ValueError):  # https://kubernetes.io/docs/concepts/configuration/secret/
                     body = b64decode(body).decode()
             if isinstance(body, str) and (objects := _parsed(f"{key}.{name}", body)):
@@ -191,19 +180,21 @@ def _data(given: Mapping[str, Any]) -> _Found:
                 yield f"{key}.{name}", UNKNOWN
 
 
-def _parsed(path: str, body: str) -> list[tuple[str, Any]]:
+def _parsed(path: str, body: str, deep: int = _DEEPEST) -> list[tuple[str, Any]]:
     """Return the objects of a text that is YAML or JSON as a whole, also those among the values of a chart."""
     if "apiVersion" not in body and "\\u" not in body and "\\x" not in body:
         return []
     try:
-        documents = parse_yaml(body, _MOST_VALUES, unique=True)
+        documents = parse_yaml(body, _MOST_VALUES, unique=True) if deep else None
     except Rejected:
-        return [(path, Unreadable("is a text that is not YAML, so objects in it are not read"))]
-    read = ((f"{path}[{place}]", placeholders(one.data)) for place, one in enumerate(documents))
-    return [found for where, one in read for found in _among(where, one)]
+        documents = None
+    if documents is None:
+        return [(path, Unreadable("is a text that is not YAML, or deep inside others, so it is not read"))]
+    read = [(f"{path}[{place}]", placeholders(one.data)) for place, one in enumerate(documents)]
+    return [found for where, one in read if not isinstance(one, str) for found in _among(where, one, deep - 1)]
 
 
-def _among(path: str, given: Any) -> _Found:
+def _among(path: str, given: Any, deep: int = _DEEPEST) -> _Found:
     """Read the objects among settings, such as a chart's `extraObjects`, as they are or as text."""
     inside = [(path, given)]
     while inside:
@@ -216,11 +207,11 @@ def _among(path: str, given: Any) -> _Found:
         elif is_list(one):
             inside += [(f"{where}[{place}]", item) for place, item in enumerate(one)]
         elif isinstance(one, str):
-            yield from _parsed(where, one)
+            yield from _parsed(where, one, deep)
 
 
 def _values(*paths: str) -> _Reader:
-    """Read the objects among the values of charts: maps, or text of YAML, of one chart or of each in a list."""
+    """Read the objects among the values of charts, as maps or text of YAML; `a[].b` is `b` of each in the list `a`."""
 
     def read(given: Mapping[str, Any]) -> _Found:
         for path in paths:
@@ -237,26 +228,21 @@ def _argo(source: str) -> _Reader:
     return _values(*(f"{source}{one}helm.{key}" for one in (".", "s[].") for key in ("valuesObject", "values")))
 
 
+_OCM = "work.open-cluster-management.io"
 TEXTS = frozenset({"ConfigMap", "Secret"})
 """Kinds that hold objects as text."""
 
 WRAPPERS: Mapping[tuple[str, str], _Reader] = MappingProxyType(
     {
-        ("kubernetes.crossplane.io", "Object"): _object,
-        ("kubernetes.m.crossplane.io", "Object"): _object,
-        ("work.open-cluster-management.io", "ManifestWork"): _listed("spec.workload.manifests"),
-        ("work.open-cluster-management.io", "ManifestWorkReplicaSet"): _listed(
-            "spec.manifestWorkTemplate.workload.manifests"
-        ),
+        **{(f"kubernetes.{scope}crossplane.io", "Object"): _object for scope in ("", "m.")},
+        (_OCM, "ManifestWork"): _listed("spec.workload.manifests"),
+        (_OCM, "ManifestWorkReplicaSet"): _listed("spec.manifestWorkTemplate.workload.manifests"),
         ("kro.run", "ResourceGraphDefinition"): _listed("spec.resources", "template"),
         ("apiextensions.crossplane.io", "Composition"): _composition,
         ("template.openshift.io", "Template"): _listed("objects"),
         **{(group, kind): _data for group in ("", "core") for kind in ("ConfigMap", "Secret")},
-        # https://www.pulumi.com/registry/packages/kubernetes/api-docs/helm/, and `helm_release`
         **{("helm.sh", kind): _values("values") for kind in ("Release", "Chart")},
-        # https://fluxcd.io/flux/components/helm/helmreleases/
         ("helm.toolkit.fluxcd.io", "HelmRelease"): _values("spec.values"),
-        # https://argo-cd.readthedocs.io/en/stable/user-guide/helm/
         ("argoproj.io", "Application"): _argo("spec.source"),
         ("argoproj.io", "ApplicationSet"): _argo("spec.template.spec.source"),
     }

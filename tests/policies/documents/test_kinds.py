@@ -229,6 +229,25 @@ def test_a_text_that_is_no_manifest_is_unknown(body: str, judge: Judge) -> None:
     assert levels(judge(json.dumps(manifest("v1", "ConfigMap", data={"a": body}))), UNDERSTOOD) == {"advisory"}
 
 
+@pytest.mark.parametrize(("times", "levels_"), [(1, {"mandatory"}), (3, {"mandatory"}), (9, set()), (40, set())])
+def test_a_text_in_texts_is_read_to_a_depth(times: int, levels_: set[str], judge: Judge) -> None:
+    body = yaml.safe_dump(pool())
+    for _ in range(times):
+        body = yaml.safe_dump({"extraObjects": [body]}, default_style="|")
+    judged = judge(json.dumps(manifest("v1", "ConfigMap", data={"a": body})))
+
+    assert levels(judged, TAINTED) == levels_
+    assert levels(judged, UNDERSTOOD) == (set() if levels_ else {"advisory"})
+
+
+@pytest.mark.parametrize("body", ["apiVersion", '"apiVersion"', "- apiVersion\n- kind", "apiVersion: 1\nkind: [a]"])
+def test_a_text_without_an_object_holds_none(body: str, judge: Judge) -> None:
+    values = {"chart": "gpu-operator", "values": {"a": [body]}}
+
+    assert classify("kubernetes:helm.sh/v3:Release", values, software=True) is None
+    assert levels(judge(json.dumps(manifest("v1", "ConfigMap", data={"a": body}))), UNDERSTOOD) == set()
+
+
 def test_a_text_that_names_no_object_is_no_node_pool(judge: Judge) -> None:
     judged = judge(json.dumps(manifest("v1", "ConfigMap", data={"a": "eksctl create nodegroup", "b": "a: [1"})))
 
