@@ -29,6 +29,7 @@ from gpupools.read.inputs import (
     at,
     flag,
     items,
+    kubernetes_type,
     mapping,
     number,
     string_map,
@@ -159,7 +160,10 @@ def _machines(
 
 # --- what makes a node of a machine -----------------------------------------------------------------------------------
 
-_TOKEN = re.compile(r"kubernetes:(?P<group>[^:/]+)/[^:/]+:(?P<kind>[A-Za-z0-9]+)")
+
+def _group_and_kind(type_token: str) -> tuple[str, str]:
+    version, kind = kubernetes_type(type_token) or ("", "")
+    return version.rpartition("/")[0], kind
 
 
 def read_bootstrap(type_token: str, properties: Mapping[str, Any], clouds: Mapping[str, "Cloud"]) -> PoolFacts | None:
@@ -170,11 +174,11 @@ def read_bootstrap(type_token: str, properties: Mapping[str, Any], clouds: Mappi
         properties: The object.
         clouds: Read those that only their machines take.
     """
-    match = _TOKEN.fullmatch(type_token)
-    if match is None or match["group"] != "bootstrap.cluster.x-k8s.io":
+    group, kind = _group_and_kind(type_token)
+    if group != "bootstrap.cluster.x-k8s.io":
         return None
-    template = match["kind"].endswith("Template")
-    reader = _bootstraps(clouds).get(match["kind"].removesuffix("Template"))
+    template = kind.endswith("Template")
+    reader = _bootstraps(clouds).get(kind.removesuffix("Template"))
     if reader is None:
         return None
     path = "spec.template.spec" if template else "spec"
@@ -310,16 +314,16 @@ def read_owner(type_token: str, properties: Mapping[str, Any]) -> Owner | None:
         type_token: Pulumi type, `kubernetes:<apiVersion>:<kind>`.
         properties: The object.
     """
-    match = _TOKEN.fullmatch(type_token)
-    if match is not None and (match["group"], match["kind"]) == _CONTROL_PLANE:
+    group, kind = _group_and_kind(type_token)
+    if (group, kind) == _CONTROL_PLANE:
         return _control_plane(properties)
-    if match is None or match["group"] != "cluster.x-k8s.io" or match["kind"] not in _OWNERS:
+    if group != "cluster.x-k8s.io" or kind not in _OWNERS:
         return None
-    path = "spec" if match["kind"] == "Machine" else "spec.template.spec"
+    path = "spec" if kind == "Machine" else "spec.template.spec"
     spec = at(properties, path)
     namespace = at(properties, "metadata.namespace")
     read = TaintsRead()
-    read.objects(at(spec, "taints"), f"{match['kind']} {path}.taints", KUBERNETES_EFFECTS)
+    read.objects(at(spec, "taints"), f"{kind} {path}.taints", KUBERNETES_EFFECTS)
     return Owner(
         machine=_named(at(spec, "infrastructureRef"), namespace),
         bootstrap=_named(at(spec, "bootstrap.configRef"), namespace),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupools.planned.node_objects import HeldList, HeldPool
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
-from gpupools.read.inputs import at, is_list, items, mapping, relocated, text
+from gpupools.read.inputs import at, is_list, items, mapping, relocated, steps, text
 
 if TYPE_CHECKING:
     from gpupools.planned.cloud import Cloud
@@ -97,7 +97,6 @@ def _as_resource(value: Any, ours: Mapping[str, str], held: HeldPool) -> Any:
     return found
 
 
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 # The path that a sentence begins with; a key in brackets may hold anything but the closing one.
 _PATH = re.compile(r"[A-Za-z][\w.]*(?:\[[^\]]*\][\w.]*)*")
 
@@ -116,13 +115,11 @@ class _Places:
         """Return the path in the object, as `gpupools.read.inputs.with_taint` takes it."""
         written = ""
         value: Any = None
-        for match in _STEP.finditer(path):
-            if match[2]:
-                written += f"[{match[2]}]"
-                number = int(match[2])
-                value = value[number] if is_list(value) and number < len(value) else None
+        for name in steps(path):
+            if isinstance(name, int):
+                written += f"[{name}]"
+                value = value[name] if is_list(value) and name < len(value) else None
                 continue
-            name = match[1]
             key = self.held.names.get(name, name)
             if not written:
                 written = self.places.get(key, self.first)

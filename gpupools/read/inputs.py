@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 
 NOTHING: Mapping[str, Any] = {}
 
-_AMD_GPU = re.compile(r"AMD\b.*\b(?:Radeon|Instinct)\b.*")
 # Taints that something takes off again once a node is ready, by their documented keys: Cilium's agent
 # (https://docs.cilium.io/en/stable/installation/taints/), the EBS and EFS drivers (kubernetes-sigs/aws-ebs-csi-driver
 # docs/install.md), Karpenter (https://karpenter.sh/docs/concepts/nodepools/), Cluster API, the cluster autoscaler's
 # prefixes (kubernetes/autoscaler cluster-autoscaler/FAQ.md), and Kubernetes' own for nodes that are not ready yet
 # (https://kubernetes.io/docs/reference/labels-annotations-taints/).
-_START_UP = re.compile(
-    r"node\.cilium\.io/agent-not-ready|[a-z0-9.-]+\.csi\.aws\.com/agent-not-ready|karpenter\.sh/unregistered"
-    r"|node\.cluster\.x-k8s\.io/uninitialized|(?:startup|ignore)-taint\.cluster-autoscaler\.kubernetes\.io/.*"
-    r"|node\.cloudprovider\.kubernetes\.io/.*|node\.kubernetes\.io/.*"
+_START_UP = (
+    *("node.cilium.io/agent-not-ready", "karpenter.sh/unregistered", "node.cluster.x-k8s.io/uninitialized"),
+    *("startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/"),
+    *("node.cloudprovider.kubernetes.io/", "node.kubernetes.io/"),
 )
+_START_UP_DRIVER = ".csi.aws.com/agent-not-ready"
 _MOST_NOTES = 8  # of what looks like a taint and is none; a reader mends these first
 
 
@@ -50,7 +50,7 @@ def other_accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator |
     what = catalogue.other_accelerator(instance_type)
     if what is None:
         return None
-    if _AMD_GPU.fullmatch(what):
+    if what.startswith("AMD ") and not {"Radeon", "Instinct"}.isdisjoint(what.split()):
         return Accelerator("amd", None, what)
     return Accelerator("other", None, what)
 
@@ -83,6 +83,13 @@ def with_name(pool: PoolFacts, properties: Mapping[str, Any], logical: str = "")
         logical if all(each is None for each in given) else ""
     )
     return replace(pool, name=name) if name and not pool.pool else pool
+
+
+def kubernetes_type(type_token: object) -> tuple[str, str] | None:
+    """Return API version and kind of the type `kubernetes:<apiVersion>:<Kind>`; None for any other."""
+    package, _, rest = type_token.partition(":") if isinstance(type_token, str) else ("", "", "")
+    version, colon, kind = rest.partition(":")
+    return (version, kind) if package == "kubernetes" and colon and kind and ":" not in kind else None
 
 
 def is_list(value: object) -> bool:
@@ -194,7 +201,7 @@ class TaintsRead:
         if key is not UNKNOWN and (not isinstance(key, str) or not key):
             self.note(f"{where}: a taint needs a key")
             return
-        if isinstance(key, str) and _START_UP.fullmatch(key):
+        if isinstance(key, str) and _is_removed(key):
             self.note(f"{where}: {key} is removed after the start of a node, so it keeps nobody off")
         elif isinstance(key, str) and isinstance(effect, str):
             self.taints.append(Taint(key, text(value), effects[effect]))  # whatever the value, if it is not known yet
@@ -220,6 +227,12 @@ class TaintsRead:
         """Remember what looks like a taint and is none."""
         if len(self.not_counted) < _MOST_NOTES:
             self.not_counted.append(sentence)
+
+
+def _is_removed(key: str) -> bool:
+    """Say whether something takes a taint with this key off once a node is ready."""
+    whole = any(key == one or (one.endswith("/") and key.startswith(one)) for one in _START_UP)
+    return whole or key.endswith(_START_UP_DRIVER)
 
 
 def _same_word(theirs: str, given: object) -> bool:
@@ -311,7 +324,17 @@ def as_text(taint: Taint) -> MissingTaint:
     return MissingTaint(f'"{taint}"', str(taint))
 
 
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+def steps(path: str) -> list[str | int]:
+    """Split a path into keys and list positions: `agentPoolProfiles[1].nodeTaints`."""
+    found: list[str | int] = []
+    for part in path.replace("]", "").split("."):
+        name, *places = part.split("[")
+        found += [name] if name else []
+        found += [int(one) if one.isdecimal() and len(one) < _LONGEST_POSITION else one for one in places if one]
+    return found
+
+
+_LONGEST_POSITION = 10
 
 
 def with_taint(properties: Mapping[str, Any], pool: PoolFacts) -> dict[str, Any] | None:
@@ -326,8 +349,7 @@ def with_taint(properties: Mapping[str, Any], pool: PoolFacts) -> dict[str, Any]
     """
     if pool.missing_taint.value is None or pool.no_taint_field or not pool.where:
         return None
-    steps = [match[1] or int(match[2]) for match in _STEP.finditer(pool.where)]
-    changed = _added(properties, steps, pool.missing_taint.value)
+    changed = _added(properties, steps(pool.where), pool.missing_taint.value)
     return dict(changed) if isinstance(changed, Mapping) else None
 
 

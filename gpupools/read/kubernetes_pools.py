@@ -6,7 +6,6 @@ one cloud's alone its folder reads (`KubernetesObjects`). As Pulumi resources (`
 manifests they are the same.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
@@ -16,10 +15,8 @@ from gpupools.planned.cloud import Cloud
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.read import cluster_api, embedded_manifests, node_groups
 from gpupools.read.embedded_pools import held_by, read_held
-from gpupools.read.inputs import mapping, relocated, text
+from gpupools.read.inputs import kubernetes_type, mapping, relocated, text
 from gpupools.read.karpenter import providers_of, read_karpenter
-
-_TOKEN = re.compile(r"kubernetes:(?P<version>[^:]+):(?P<kind>[A-Za-z0-9]+)")
 
 _KARPENTER = frozenset(("karpenter.sh", kind) for kind in ("NodePool", "Provisioner", "NodeClaim"))
 
@@ -39,13 +36,13 @@ def read_kubernetes_pools(type_token: str, properties: Mapping[str, Any], clouds
 
 def each_kubernetes_pool(type_token: str, properties: Mapping[str, Any], clouds: Clouds) -> Iterator[PoolFacts]:
     """Read what `read_kubernetes_pools` does one by one, since one object may hold any number."""
-    match = _TOKEN.fullmatch(type_token) if isinstance(type_token, str) else None
-    if match is None or not isinstance(properties, Mapping):
+    named = kubernetes_type(type_token)
+    if named is None or not isinstance(properties, Mapping):
         return iter(())
     version, kind = properties.get("apiVersion"), properties.get("kind")
     return _read(
-        version if isinstance(version, str) else match["version"],
-        kind if isinstance(kind, str) else match["kind"],
+        version if isinstance(version, str) else named[0],
+        kind if isinstance(kind, str) else named[1],
         properties,
         clouds,
     )
@@ -74,16 +71,16 @@ def read_template(type_token: str, properties: Mapping[str, Any], clouds: Clouds
         properties: The object.
         clouds: Read their own classes, and know what of one runs on nodes or opens them.
     """
-    match = _TOKEN.fullmatch(type_token) if isinstance(type_token, str) else None
-    if match is None or not isinstance(properties, Mapping):
+    named = kubernetes_type(type_token)
+    if named is None or not isinstance(properties, Mapping):
         return None
+    version, kind = named
     spec = mapping(properties.get("spec"))
     for name, provider in providers_of(clouds):
-        if match["kind"] in provider.classes:
-            found = provider.classes[match["kind"]](spec)
-            return replace(found, customised=tuple(clouds[name].reading().overridden(match["kind"], spec)))
-    group = match["version"].rpartition("/")[0]
-    cluster = node_groups.read_cluster(group, match["kind"], properties)
+        if kind in provider.classes:
+            found = provider.classes[kind](spec)
+            return replace(found, customised=tuple(clouds[name].reading().overridden(kind, spec)))
+    cluster = node_groups.read_cluster(version.rpartition("/")[0], kind, properties)
     return cluster or cluster_api.read_bootstrap(type_token, properties, clouds)
 
 

@@ -7,12 +7,9 @@ So the component is reported, and of its children only what it does not show: a 
 and with PULUMI_NODEJS_SKIP_COMPONENT_INPUTS a component has no inputs at all.
 """
 
-import re
 from collections.abc import Collection
 
 from gpupools.policies.finding import Finding
-
-_CONTROL = re.compile(r"([a-z-]+): ")
 
 Said = tuple[str, str]
 """A rule's name, and the control where one rule has several."""
@@ -20,8 +17,8 @@ Said = tuple[str, str]
 
 def said(rule: str, finding: Finding) -> Said:
     """Return what a finding is about."""
-    control = _CONTROL.match(finding.what)
-    return rule, control[1] if control else ""
+    control, colon, _ = finding.what.partition(": ")
+    return rule, control if colon and control.replace("-", "").isalpha() and control.islower() else ""
 
 
 def repeats(rule: str, finding: Finding, component: Collection[Said]) -> bool:

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.read.inputs import kubernetes_type
 from gpupools.runtime.charts import CONTROLLERS, value_seen
 
 DRIVER, TOOLKIT, PLUGIN, CLAIMS = "driver", "container toolkit", "device plugin", "DRA driver"
@@ -129,12 +130,18 @@ IMAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
         "cos-cloud/cos-gpu-installer": ("", DRIVER),
     }
 )
-_STAYS = re.compile(
-    r"kubernetes:(?:apps|extensions)/v1(?:beta[12])?:(?:DaemonSet|Deployment|StatefulSet|ReplicaSet)(?:Patch)?"
-    r"|kubernetes:(?:core/)?v1:ReplicationController(?:Patch)?"
+_STAYS = frozenset(
+    {
+        *((group, kind) for group in ("apps", "extensions") for kind in ("DaemonSet", "Deployment")),
+        *((group, kind) for group in ("apps", "extensions") for kind in ("StatefulSet", "ReplicaSet")),
+        *((group, "ReplicationController") for group in ("core", "")),
+    }
 )
-_RUNS_ONCE = re.compile(
-    r"kubernetes:batch/v1(?:beta1)?:(?:Job|CronJob)(?:Patch)?|kubernetes:(?:core/)?v1:Pod(?:Template)?(?:Patch)?"
+_RUNS_ONCE = frozenset(
+    {
+        *(("batch", kind) for kind in ("Job", "CronJob")),
+        *((group, kind) for group in ("core", "") for kind in ("Pod", "PodTemplate")),
+    }
 )
 """Workloads whose images are judged, but that own no piece of a node's software."""
 _POD_AT = {
@@ -142,7 +149,7 @@ _POD_AT = {
     "PodTemplate": ("template", "spec"),
     "CronJob": ("spec", "jobTemplate", "spec", "template", "spec"),
 }
-_HELM = re.compile(r"kubernetes:helm\.sh/v[34]:(?:Release|Chart)")
+_HELM = frozenset({("helm.sh", "Release"), ("helm.sh", "Chart")})
 
 
 @dataclass(frozen=True)
@@ -208,9 +215,12 @@ class DeclaredSoftware:
 
 def is_software(type_token: str) -> bool:
     """Say whether a type can bring GPU software, without a look at its inputs."""
-    return type_token.startswith("kubernetes:") and bool(
-        _HELM.fullmatch(type_token) or _STAYS.fullmatch(type_token) or _RUNS_ONCE.fullmatch(type_token)
-    )
+    return _group_and_kind(type_token) in _HELM | _STAYS | _RUNS_ONCE
+
+
+def _group_and_kind(type_token: str) -> tuple[str, str]:
+    version, kind = kubernetes_type(type_token) or ("", "")
+    return version.rpartition("/")[0], kind.removesuffix("Patch")
 
 
 def read_software(type_token: str, properties: Mapping[str, Any]) -> DeclaredSoftware | None:
@@ -222,7 +232,7 @@ def read_software(type_token: str, properties: Mapping[str, Any]) -> DeclaredSof
     """
     if not is_software(type_token) or not isinstance(properties, Mapping):
         return None
-    if _HELM.fullmatch(type_token):
+    if _group_and_kind(type_token) in _HELM:
         return _chart(properties)
     return _workload(type_token, properties)
 
@@ -315,7 +325,7 @@ def _workload(type_token: str, properties: Mapping[str, Any]) -> DeclaredSoftwar
         kind=known_image(images[0][1]),
         is_chart=False,
         images=tuple(images),
-        brings=tuple(pieces) if _STAYS.fullmatch(type_token) else (),
+        brings=tuple(pieces) if _group_and_kind(type_token) in _STAYS else (),
         placement=_placement(pod),
     )
 

@@ -12,6 +12,7 @@ from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.waivers import KEY, SCHEMA, Waiver
+from gpupools.read.inputs import steps as steps
 
 DOCS = "docs/reference/policies.md"
 """The page with a section for every rule, by the rule's name."""
@@ -169,14 +170,6 @@ def told(finding: Finding, props: Mapping[str, Any], rule: Rule | None = None) -
     text += f"; {finding.fix}"
     see = [place for place in (finding.source, rule.docs if rule else "") if place]
     return f"{text} (see {', '.join(see)})" if see else text
-
-
-_STEP = re.compile(r"([^.\[\]]+)|\[(\d{1,9})\]")
-
-
-def steps(path: str) -> list[str | int]:
-    """Split a path into keys and list positions: `agentPoolProfiles[1].nodeTaints`."""
-    return [int(index) if index else key for key, index in _STEP.findall(path)]
 
 
 def _at(value: Any, path: str) -> Any:

@@ -23,6 +23,7 @@ from gpupools.base.patterns import FirstOf
 from gpupools.planned.cloud import Reading
 from gpupools.providers import clouds
 from gpupools.read import embedded_manifests
+from gpupools.read.inputs import kubernetes_type
 from gpupools.read.kubernetes_pools import kinds_read
 
 MOST_TYPES = 200_000
@@ -98,9 +99,9 @@ def read_kinds() -> frozenset[tuple[str, str]]:
 @lru_cache(maxsize=MOST_TYPES)
 def is_read(type_token: str) -> bool:
     """Say whether a reader of pools looks inside resources of a type."""
-    match = KUBERNETES.fullmatch(type_token)
-    if match is not None:
-        return (match["version"].rpartition("/")[0], match["kind"]) in read_kinds()
+    named = kubernetes_type(type_token)
+    if named is not None:
+        return (named[0].rpartition("/")[0], named[1]) in read_kinds()
     probe = _Probe()
     for reading in readings():
         reading.read_pools(type_token, probe)
@@ -108,17 +109,16 @@ def is_read(type_token: str) -> bool:
     return probe.looked
 
 
-KUBERNETES = re.compile(r"kubernetes:(?P<version>[^:]*):(?P<kind>[^:]+)")
 _OF_TERRAFORM = frozenset({"kubernetes", "helm", "kubectl"})
 
 
 @lru_cache(maxsize=MOST_TYPES)
 def key_of(type_token: str) -> tuple[str, str]:
     """Return what `kinds.csv` calls a type, and what people call it."""
-    match = KUBERNETES.fullmatch(type_token)
-    if match is None:
+    named = kubernetes_type(type_token)
+    if named is None:
         return plain_key(type_token), type_token.removeprefix("terraform:")
-    version, kind = match["version"], match["kind"]
+    version, kind = named
     group = version.rpartition("/")[0]
     if "/" not in version and version and not re.fullmatch(r"v\d\w*", version):
         group = version  # Pulumi's own, such as `kubernetes:yaml:ConfigFile`

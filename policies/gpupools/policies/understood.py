@@ -13,7 +13,6 @@ from gpupools.base.errors import shown
 from gpupools.planned.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, chart_name
 from gpupools.policies.kinds import (
-    KUBERNETES,
     is_read,
     key_of,
     names_nodes,
@@ -24,7 +23,7 @@ from gpupools.policies.kinds import (
     row_of,
 )
 from gpupools.read import embedded_manifests
-from gpupools.read.inputs import at, is_list, items, mapping, text
+from gpupools.read.inputs import at, is_list, items, kubernetes_type, mapping, text
 from gpupools.runtime.charts import charts
 
 
@@ -123,8 +122,7 @@ def _patched_pool(type_token: str) -> str:
 
     https://www.pulumi.com/registry/packages/kubernetes/how-to-guides/managing-resources-with-server-side-apply/
     """
-    match = KUBERNETES.fullmatch(type_token)
-    kind = match["kind"] if match else ""
+    _, kind = kubernetes_type(type_token) or ("", "")
     return kind.removesuffix("Patch") if kind.endswith("Patch") and kind.removesuffix("Patch") in pool_kinds() else ""
 
 
@@ -176,8 +174,8 @@ def _types_held(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unread]:
 
 def _objects_in(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unread]:
     """Classify each object inside a wrapper as if it stood alone."""
-    match = KUBERNETES.fullmatch(type_token)
-    wrapper = (match["version"].rpartition("/")[0], match["kind"]) if match else ("", "")
+    version, kind = kubernetes_type(type_token) or ("", "")
+    wrapper = (version.rpartition("/")[0], kind)
     if wrapper not in embedded_manifests.WRAPPERS:
         return
     for found in embedded_manifests.embedded(inputs, *wrapper):
