@@ -73,18 +73,6 @@ class Gap:
     fix: str
 
 
-def cut_short(left: int, held: str) -> Gap:
-    """Return what is said where more was declared than is looked through.
-
-    Args:
-        left: Resources that were not looked at.
-        held: What those before them hold.
-    """
-    beyond = f"{left} more resources, which were not judged: those before them hold {held}"
-    last = f"the end of the last resource, which was not judged: all together hold {held}"
-    return Gap("too-many-resources", f"and {beyond if left else last}", "judge the parts of it one by one")
-
-
 @dataclass(frozen=True)
 class Cluster:
     """What tells the cluster of a pool."""
