@@ -79,8 +79,8 @@ AT_MOST_S = 600
 """Seconds on the clock, however busy the machine is."""
 JOBS = os.cpu_count() or 1
 SHOWN_S = 90.0
-WHOLE = "tests/decided/"
-"""Tests that compare everything that is decided, which is what a changed table comes to."""
+WHOLE = "tests/golden/"
+"""Tests that compare everything that is planned and declared, which is what a changed table comes to."""
 FILES_AT_FIRST = 3
 OURS = ("gpupools", "providers", "components", "policies", "preview", "stacks", "tests")
 
