@@ -12,6 +12,7 @@ from gpupools.base.errors import Problem, Rejected
 from gpupools.commands.cli import main
 from gpupools.environment.stack import plan_config
 from gpupools.providers import clouds
+from tests.rows import each_row
 
 Keys = Mapping[str, Any]
 
@@ -401,7 +402,7 @@ def refused(pools: Mapping[str, Keys]) -> tuple[Problem, ...]:
     return caught.value.problems
 
 
-@pytest.mark.parametrize("bad", BAD, ids=lambda bad: f"{bad.cluster} {bad.name}")
+@each_row("bad", BAD, ids=lambda bad: f"{bad.cluster} {bad.name}")
 def test_a_pool_that_cannot_be_is_refused_with_both_fields_named(bad: Bad) -> None:
     problems = {problem.key: f"{problem.what}; {problem.fix}" for problem in refused({"a": bad.pool()})}
 
@@ -410,7 +411,7 @@ def test_a_pool_that_cannot_be_is_refused_with_both_fields_named(bad: Bad) -> No
         assert [each for each in words if each not in problems[f"pools.a.{key}"]] == []
 
 
-@pytest.mark.parametrize("bad", BAD, ids=lambda bad: f"{bad.cluster} {bad.name}")
+@each_row("bad", BAD, ids=lambda bad: f"{bad.cluster} {bad.name}")
 def test_it_is_that_alone_for_which_it_is_refused(bad: Bad) -> None:
     plan = plan_config(stack({"a": {**bad.pool(), **bad.good}}), clouds())
 

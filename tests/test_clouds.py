@@ -28,6 +28,7 @@ from gpupools.policies.rules import RULES, judge_pool
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
 from tests.cloud_parts import SOFTWARE, folders, missing
+from tests.rows import each_row
 
 NAMES = sorted({*clouds(), *folders()})
 CLOUDS = [clouds()[name] for name in NAMES if not missing(name)]  # of any other the first test says what it lacks
@@ -105,7 +106,7 @@ def test_the_matrix_is_total(cloud: Cloud) -> None:
     assert set(cloud.software) == set(SOFTWARE)
 
 
-@pytest.mark.parametrize(("cloud", "key"), CELLS)
+@each_row(("cloud", "key"), CELLS)
 def test_every_cell_has_a_sentence_and_a_source(cloud: Cloud, key: tuple[str, str]) -> None:
     cell = cloud.capabilities[key]
 
@@ -114,7 +115,7 @@ def test_every_cell_has_a_sentence_and_a_source(cloud: Cloud, key: tuple[str, st
     assert source_is_public(cell.source), cell.source
 
 
-@pytest.mark.parametrize(("cloud", "key"), CELLS)
+@each_row(("cloud", "key"), CELLS)
 def test_a_refusal_says_what_works_instead(cloud: Cloud, key: tuple[str, str]) -> None:
     cell = cloud.capabilities[key]
 
@@ -147,7 +148,7 @@ def test_the_default_software_is_total_and_never_refused_where_another_works(clo
 # --- the catalogue ---
 
 
-@pytest.mark.parametrize(("cloud", "row"), ROWS)
+@each_row(("cloud", "row"), ROWS)
 def test_a_row_is_sane(cloud: Cloud, row: InstanceType) -> None:
     model = gpu_models()[row.gpu_model]
 
@@ -194,7 +195,7 @@ def test_other_accelerators_are_none_of_the_catalogue(cloud: Cloud) -> None:
     assert [name for name in cloud.instance_types if cloud.instance_types.other_accelerator(name)] == []
 
 
-@pytest.mark.parametrize(("cloud", "row"), ROWS)
+@each_row(("cloud", "row"), ROWS)
 def test_a_machine_is_known_by_its_name(cloud: Cloud, row: InstanceType) -> None:
     assert cloud.find_instance_type(cloud.instance_types, row.name) == row
     found = cloud.reading().accelerator(row.name)
@@ -217,7 +218,7 @@ def _lines(cloud: Cloud, file: str) -> list[str]:
 # --- planning ---
 
 
-@pytest.mark.parametrize(("cloud", "row"), ROWS)
+@each_row(("cloud", "row"), ROWS)
 def test_every_machine_is_planned_with_whole_gpus_or_refused_with_a_reason(cloud: Cloud, row: InstanceType) -> None:
     cluster = parse_cluster((), dict(cloud.example_cluster), {cloud.name: cloud})
     spec = parse_pool(("pools", "a"), {"instance_type": row.name, "nodes": {"max": 1}})
@@ -377,9 +378,7 @@ def test_every_declared_pool_passes_our_own_rules(cloud: Cloud, programs: Path) 
 
 
 @each_cloud
-@pytest.mark.parametrize(
-    "value", [None, UNKNOWN, True, 3, 0.5, "", "x", [], {}, [UNKNOWN], {"": UNKNOWN}, [[{}]]], ids=repr
-)
+@each_row("value", [None, UNKNOWN, True, 3, 0.5, "", "x", [], {}, [UNKNOWN], {"": UNKNOWN}, [[{}]]], ids=repr)
 def test_reading_survives_any_input(cloud: Cloud, value: object, programs: Path) -> None:
     pools = [r for r in declared(cloud.name, programs).resources if cloud.reading().read_pools(r.type, r.inputs)]
 

@@ -38,6 +38,7 @@ from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PL
 from gpupools.providers.azure import pool_settings as azure_pool_settings
 from gpupools.providers.gcp import pool_settings as gcp_pool_settings
 from tests.declared_pools import DeclaredPools, declare, sent, stack
+from tests.rows import each_row
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parent
@@ -221,7 +222,7 @@ def test_every_pair_is_what_the_sdk_takes(cloud: str, programs: Path) -> None:
     assert {each.reaches for each in edits(cloud)} <= {*table(cloud), "nothing", "provider"}
 
 
-@pytest.mark.parametrize(("cloud", "name"), ROWS)
+@each_row(("cloud", "name"), ROWS)
 def test_a_row_is_reached_by_an_edit_that_has_its_effect(cloud: str, name: str, programs: Path) -> None:
     unreachable = written()[cloud]["unreachable"]
     mine = [edit for edit in edits(cloud) if edit.reaches == name]
@@ -277,7 +278,7 @@ def still(cloud: str, row: str, why: Any, folder: Path) -> None:
         plan_config(stack({"cloud": cloud, **table["cluster"]}, pool), clouds())
 
 
-@pytest.mark.parametrize("edit", EDITS)
+@each_row("edit", EDITS)
 def test_an_edit_has_the_effect_of_the_inputs_it_changes(edit: Edit, programs: Path) -> None:
     change, fields = said(edit.cloud, edit.key)
     rows = changed(edit, programs)
@@ -309,7 +310,7 @@ PLAN_ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("on", "row"), PLAN_ROWS)
+@each_row(("on", "row"), PLAN_ROWS)
 def test_a_row_of_the_plans_is_met_by_an_edit(on: Sequence[str], row: PlanEdit, programs: Path) -> None:
     met = [
         (edit, inputs)
@@ -414,7 +415,7 @@ def test_every_row_says_why_and_where_from(cloud: str) -> None:
 # --- the new pool comes first ---
 
 
-@pytest.mark.parametrize("edit", [each for each in EDITS if each.values[0].cloud != "aws"])  # type: ignore[union-attr]
+@each_row("edit", [each for each in EDITS if each.values[0].cloud != "aws"])  # type: ignore[union-attr]
 def test_the_pools_name_changes_exactly_when_the_pool_is_replaced(edit: Edit, programs: Path) -> None:
     old, new = (wire(edit.cloud, key, programs)[NAME[edit.cloud]] for key in (edit.base, edit.key))
     replaced = {row for row in changed(edit, programs) if effect(edit.cloud, row) is EditEffect.REPLACE}
@@ -469,7 +470,7 @@ SAME_TEMPLATE = {"NodeGroup.launchTemplate.id"}
 (https://docs.aws.amazon.com/eks/latest/APIReference/API_LaunchTemplateSpecification.html)."""
 
 
-@pytest.mark.parametrize("row", [name for name in table("aws") if name.startswith("NodeGroup.")])
+@each_row("row", [name for name in table("aws") if name.startswith("NodeGroup.")])
 def test_eks_has_a_call_for_what_stays_and_none_for_what_is_replaced(row: str) -> None:
     name = row.split(".")[1]
     rolls = members("eks", "UpdateNodegroupVersion") - {"force", "clusterName", "nodegroupName"}
@@ -487,7 +488,7 @@ TEMPLATE_MEMBERS = {
 }
 
 
-@pytest.mark.parametrize("row", [name for name in table("aws") if name.startswith("LaunchTemplate.")])
+@each_row("row", [name for name in table("aws") if name.startswith("LaunchTemplate.")])
 def test_a_launch_template_takes_what_rolls_as_a_new_version(row: str) -> None:
     name = row.split(".")[1]
     wire = name[0].upper() + name[1:]
@@ -528,7 +529,7 @@ NEVER_SENT = {"maintenancePolicies"}
 """Inputs the provider tells GKE when it makes the pool and never again, whose edit it yet calls an update."""
 
 
-@pytest.mark.parametrize("row", [name for name in table("gcp") if effect("gcp", name) is not EditEffect.REPLACE])
+@each_row("row", [name for name in table("gcp") if effect("gcp", name) is not EditEffect.REPLACE])
 def test_gke_has_a_call_for_what_is_not_replaced(row: str) -> None:
     first, *rest = row.split(".")
     if first in {*PROVIDERS_OWN, *GKE_CALLS}:
@@ -600,7 +601,7 @@ FORCED_BY_THE_PROVIDER = frozenset(
 https://github.com/hashicorp/terraform-provider-google-beta/blob/main/google-beta/services/container/node_config.go."""
 
 
-@pytest.mark.parametrize("row", [name for name in table("gcp") if effect("gcp", name) is EditEffect.REPLACE])
+@each_row("row", [name for name in table("gcp") if effect("gcp", name) is EditEffect.REPLACE])
 def test_gke_has_no_call_for_what_is_replaced_unless_the_provider_does_not_make_it(row: str) -> None:
     first, *rest = row.split(".")
     name = rest[0] if first == "nodeConfig" else first

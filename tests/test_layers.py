@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from gpupools.commands.cli import COMMANDS
+from tests.rows import each_row
 from tests.source_roots import FOLDERS, python_path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -89,7 +90,7 @@ def said_of_all(tmp_path_factory: pytest.TempPathFactory) -> str:
     return said
 
 
-@pytest.mark.parametrize(("file", "imported"), AGAINST_THE_FLOW)
+@each_row(("file", "imported"), AGAINST_THE_FLOW)
 def test_an_import_against_the_flow_is_refused(file: str, imported: str, said_of_all: str) -> None:
     importer = f"gpupools.{file.removesuffix('.py').rpartition('gpupools/')[2].replace('/', '.')}"
 

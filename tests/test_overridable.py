@@ -23,6 +23,7 @@ from gpupools.providers import clouds
 from gpupools.providers.aws import boot
 from gpupools.providers.gcp.pool_settings import RESERVED_METADATA
 from gpupools.providers.sdk_internals import wire_names
+from tests.rows import each_row
 
 Keys = Mapping[str, Any]
 CLOUDS = ("aws", "azure", "gcp")
@@ -70,8 +71,8 @@ FREE = [
 ]
 
 
-@pytest.mark.parametrize(("cloud", "resource", "path"), KEPT)
-@pytest.mark.parametrize("value", [7, None, {"a": 1}], ids=["a value", "null", "a map"])
+@each_row(("cloud", "resource", "path"), KEPT)
+@each_row("value", [7, None, {"a": 1}], ids=["a value", "null", "a map"])
 def test_what_stays_the_plans_is_refused_in_every_spelling(
     cloud: str, resource: str, path: tuple[str, ...], value: Any
 ) -> None:
@@ -83,8 +84,8 @@ def test_what_stays_the_plans_is_refused_in_every_spelling(
     assert any(problem.startswith(where) and instead in problem for problem in found), found
 
 
-@pytest.mark.parametrize(("cloud", "resource", "path"), [each for each in KEPT if len(each[2]) > 1])
-@pytest.mark.parametrize("value", [None, [], "text"], ids=["null", "a list", "text"])
+@each_row(("cloud", "resource", "path"), [each for each in KEPT if len(each[2]) > 1])
+@each_row("value", [None, [], "text"], ids=["null", "a list", "text"])
 def test_nothing_above_it_can_be_taken_away_either(
     cloud: str, resource: str, path: tuple[str, ...], value: Any
 ) -> None:
@@ -117,7 +118,7 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-@pytest.mark.parametrize(("cloud", "resource", "key"), FREE)
+@each_row(("cloud", "resource", "key"), FREE)
 def test_everything_else_is_taken(cloud: str, resource: str, key: str) -> None:
     assert said(cloud, **by_hand(cloud, resource, (key,), example(cloud, resource, key))) == []
 
@@ -143,7 +144,7 @@ def test_what_stands_beside_it_is_taken(cloud: str, resource: str, path: tuple[s
     assert said(cloud, **by_hand(cloud, resource, path, value)) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cloud", "keys", "where", "words"),
     [
         # More nodes than the plan has, or a pool that the plan is not.
@@ -243,7 +244,7 @@ TAGS: Mapping[str, list[tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cloud", "key", "value", "words"),
     [
         # https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/Using_Tags.html#tag-restrictions
@@ -414,7 +415,7 @@ TOKENS = {
 }
 
 
-@pytest.mark.parametrize(("cloud", "resource", "path"), KEPT)
+@each_row(("cloud", "resource", "path"), KEPT)
 def test_what_stays_the_plans_is_an_input_that_the_resource_has(
     cloud: str, resource: str, path: tuple[str, ...]
 ) -> None:

@@ -20,6 +20,7 @@ from gpupools.planned.cloud import Setting
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.providers import clouds
 from tests.declared_pools import DeclaredPools, declare, sent, stack
+from tests.rows import each_row
 
 Keys = Mapping[str, Any]
 
@@ -220,7 +221,7 @@ def test_every_setting_has_an_answer(cloud: str) -> None:
     assert sorted(clouds()[cloud].node_pools.settings) == sorted(SETTINGS)
 
 
-@pytest.mark.parametrize(("cloud", "name"), EACH)
+@each_row(("cloud", "name"), EACH)
 def test_an_answer_has_a_reason_and_a_source(cloud: str, name: str) -> None:
     found = setting(cloud, name)
 
@@ -228,7 +229,7 @@ def test_an_answer_has_a_reason_and_a_source(cloud: str, name: str) -> None:
     assert found.source.startswith("https://") or "/" in found.source.split()[0]
 
 
-@pytest.mark.parametrize(("cloud", "name"), EACH)
+@each_row(("cloud", "name"), EACH)
 def test_a_case_gives_the_setting_a_value_and_nothing_else(cloud: str, name: str) -> None:
     before, after = (given_settings(parse_pool((), pool)) for pool in pair(cloud, name))
     together = {"image.family": {"image.id"}, "image.id": {"image.family"}, "network.gpu_networks": {"network.rdma"}}
@@ -286,7 +287,7 @@ def test_every_pool_is_what_the_sdk_takes(cloud: str, programs: Path) -> None:
     assert [str(problem) for problem in (*found.problems, *found.warnings)] == []
 
 
-@pytest.mark.parametrize(("cloud", "name"), TAKEN)
+@each_row(("cloud", "name"), TAKEN)
 def test_a_setting_that_is_taken_changes_what_is_declared(cloud: str, name: str, programs: Path) -> None:
     before, after = (everything(cloud, pool, programs) for pool in pair(cloud, name))
 
@@ -321,7 +322,7 @@ def told(found: Mapping[str, Any]) -> dict[str, Any]:
 # --- refused ---
 
 
-@pytest.mark.parametrize(("cloud", "name"), REFUSED)
+@each_row(("cloud", "name"), REFUSED)
 def test_a_setting_that_is_refused_is_refused_with_its_reason(cloud: str, name: str) -> None:
     _, pool = pair(cloud, name)
     path = given_settings(parse_pool((), pool))[name]

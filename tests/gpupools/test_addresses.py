@@ -11,9 +11,10 @@ from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import parse_cluster
 from gpupools.environment.stackfile import is_in_checkout
 from gpupools.providers import clouds
+from tests.rows import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "endpoint",
     [
         "http://10.0.0.2",
@@ -37,7 +38,7 @@ from gpupools.providers import clouds
         "--server=x",
     ],
 )
-@pytest.mark.parametrize("cloud", clouds())
+@each_row("cloud", clouds())
 def test_an_endpoint_that_is_no_api_is_refused_without_being_repeated(cloud: str, endpoint: str) -> None:
     given = {**clouds()[cloud].example_cluster, "endpoint": endpoint, "certificate_authority": "Q0E="}
     given.pop("kubeconfig", None)

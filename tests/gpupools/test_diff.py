@@ -33,6 +33,7 @@ from gpupools.providers import clouds
 from tests.cloud_parts import fields_of
 from tests.declared_pools import declare, sent
 from tests.declared_pools import stack as one_pool
+from tests.rows import each_row
 
 CLUSTERS: dict[str, dict[str, Any]] = {
     "train": {
@@ -122,7 +123,7 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize(("cloud", "row"), ROWS)
+@each_row(("cloud", "row"), ROWS)
 def test_a_row_says_what_the_table_of_its_cloud_says_of_its_inputs(cloud: str, row: PlanEdit) -> None:
     if not row.inputs:
         assert row.effect is EditEffect.NONE

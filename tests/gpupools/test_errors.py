@@ -3,6 +3,7 @@
 import pytest
 
 from gpupools.base.errors import Path, Problem, Rejected, dotted, nearest, shown
+from tests.rows import each_row
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_a_value_is_shown_on_one_short_line(value: object, text: str) -> None:
     assert len(shown(value)) <= 60
 
 
-@pytest.mark.parametrize(
+@each_row(
     "key",
     [
         "kubeconfig",
@@ -117,7 +118,7 @@ def test_a_value_is_shown_on_one_short_line(value: object, text: str) -> None:
         "secure",
     ],
 )
-@pytest.mark.parametrize(
+@each_row(
     "what",
     ["got 'hunter2'", "got hunter2", "'hunter2' is no text", 'has "hunter2", which is wrong', r"got 'a\'hunter2'"],
 )

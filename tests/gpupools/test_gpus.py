@@ -7,6 +7,7 @@ import pytest
 
 import gpupools.known.gpus
 from gpupools.known.gpus import gpu_models, match_gpu_model
+from tests.rows import each_row
 
 CANONICAL = set(
     """
@@ -42,14 +43,14 @@ def test_the_file_has_no_double_names_and_no_empty_sources() -> None:
     assert [row["name"] for row in rows if None in row or None in row.values()] == []
 
 
-@pytest.mark.parametrize("name", sorted(CANONICAL))
+@each_row("name", sorted(CANONICAL))
 def test_mps_clients_follow_the_plugins_rule_on_compute_capability(name: str) -> None:
     model = gpu_models()[name]
 
     assert model.mps_max_clients == (48 if model.compute_capability >= (7, 5) else 16)
 
 
-@pytest.mark.parametrize("name", sorted(CANONICAL))
+@each_row("name", sorted(CANONICAL))
 def test_only_old_architectures_have_a_last_driver_branch(name: str) -> None:
     model = gpu_models()[name]
 
@@ -58,7 +59,7 @@ def test_only_old_architectures_have_a_last_driver_branch(name: str) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wish", "meant"),
     [
         ("A100-40GB", ("A100-40GB",)),

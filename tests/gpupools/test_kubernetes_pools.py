@@ -11,6 +11,7 @@ from gpupools.providers import clouds
 from gpupools.read.cluster_api import Named, bootstrapped, read_bootstrap, read_owner
 from gpupools.read.inputs import joined, with_taint
 from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_manifest, read_template
+from tests.rows import each_row
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 AWS = "karpenter.k8s.aws"
@@ -64,7 +65,7 @@ def _late(pool: PoolFacts) -> bool:
 TYPE = "node.kubernetes.io/instance-type"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("manifest", "expected"),
     [
         pytest.param(node_pool(), "cpu", id="no requirement shows a GPU"),

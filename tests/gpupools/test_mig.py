@@ -29,6 +29,7 @@ from gpupools.known.mig import (
     profile,
     profiles,
 )
+from tests.rows import each_row
 
 MODELS = [name for name, model in gpu_models().items() if model.mig_profiles]
 SEVEN_SLICES = [gpu for gpu in MODELS if geometry(gpu).compute_slices == 7]
@@ -152,7 +153,7 @@ def test_no_profile_is_listed_twice_and_every_set_belongs_to_a_model() -> None:
     assert {name for name, _ in keys} == {model.mig_profiles for model in gpu_models().values() if model.mig_profiles}
 
 
-@pytest.mark.parametrize("gpu", MODELS)
+@each_row("gpu", MODELS)
 def test_every_name_follows_nvidias_rule_from_slices_and_memory(gpu: str) -> None:
     whole = max(profiles(gpu), key=lambda each: each.compute_slices)
     total_gb = int(whole.name.split(".")[1].split("gb")[0])
@@ -166,7 +167,7 @@ def test_every_name_follows_nvidias_rule_from_slices_and_memory(gpu: str) -> Non
         assert each.gpu == gpu
 
 
-@pytest.mark.parametrize("gpu", MODELS)
+@each_row("gpu", MODELS)
 def test_the_rows_of_a_model_agree_with_each_other(gpu: str) -> None:
     units, compute, memory = geometry(gpu)
 
@@ -183,7 +184,7 @@ def test_the_rows_of_a_model_agree_with_each_other(gpu: str) -> None:
             assert 0.85 * label <= each.usable_gib <= label
 
 
-@pytest.mark.parametrize("gpu", [gpu for gpu in MODELS if gpu != "B200"])  # its published counts do not add up
+@each_row("gpu", [gpu for gpu in MODELS if gpu != "B200"])  # its published counts do not add up
 def test_no_layout_hands_out_more_engines_than_the_gpu_has(gpu: str) -> None:
     table = profiles(gpu)
     if gpu in NO_PLACEMENTS or table[0].decoders is None:
@@ -202,7 +203,7 @@ def _names(gpu: str) -> list[str]:
     return [each.name for each in profiles(gpu)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "gpu", "count"),
     [
         ("1g.10gb", "A100-40GB", 4),
@@ -241,7 +242,7 @@ def test_resource_names_are_those_of_the_device_plugin(gpu: str, name: str, reso
     assert profile(gpu, name).resource_name == resource
 
 
-@pytest.mark.parametrize("gpu", MODELS)
+@each_row("gpu", MODELS)
 def test_every_name_finds_its_profile_and_resource_names_do_not_collide(gpu: str) -> None:
     assert [profile(gpu, name).name for name in _names(gpu)] == _names(gpu)
     assert len({each.resource_name for each in profiles(gpu)}) == len(profiles(gpu))
@@ -350,7 +351,7 @@ def test_random_words_raise_only_the_documented_errors() -> None:
 # --- one GPU ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gpu", MODELS)
+@each_row("gpu", MODELS)
 def test_fit_answers_as_brute_force_does(gpu: str) -> None:
     draw = random.Random(f"fit {gpu}")
     names = _names(gpu)
@@ -374,7 +375,7 @@ def test_fit_answers_as_brute_force_does(gpu: str) -> None:
             assert sorted([*names_in(answer.largest), *answer.left_over]) == sorted(wished)
 
 
-@pytest.mark.parametrize("gpu", MODELS)
+@each_row("gpu", MODELS)
 def test_the_largest_part_is_the_largest(gpu: str) -> None:
     draw = random.Random(f"part {gpu}")
 
@@ -615,7 +616,7 @@ def test_a_list_of_a_hundred_thousand_names_is_answered() -> None:
 # --- several GPUs -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("gpu", MODELS)
+@each_row("gpu", MODELS)
 def test_pack_takes_as_few_gpus_as_brute_force(gpu: str) -> None:
     draw = random.Random(f"pack {gpu}")
     names = _names(gpu)
@@ -848,7 +849,7 @@ def test_the_mig_managers_configuration_follows_the_layout(
     assert_mig_parted_accepts(made.document)
 
 
-@pytest.mark.parametrize("gpu", MODELS)
+@each_row("gpu", MODELS)
 def test_configuration_names_are_label_values_and_differ_with_the_layout(gpu: str) -> None:
     draw = random.Random(f"names {gpu}")
     label = r"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"

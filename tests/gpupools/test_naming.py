@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from gpupools.base.naming import replacement_name
+from tests.rows import each_row
 
 GOLDEN: dict[str, Any] = {"machine": "a2-ultragpu-8g", "disk_gib": 200, "zones": ["a", "b"], "spot": False}
 
@@ -64,9 +65,9 @@ def test_pools_whose_keys_are_cut_alike_keep_different_names() -> None:
     assert len(names) == 500
 
 
-@pytest.mark.parametrize("limit", [6, 12, 40, 63])
-@pytest.mark.parametrize("separator", ["-", ""])
-@pytest.mark.parametrize("base", ["a", "ab-c", "a-b-c-d-e-f-g-h", "abcdefghij-klmnopqrs", "a" * 20])
+@each_row("limit", [6, 12, 40, 63])
+@each_row("separator", ["-", ""])
+@each_row("base", ["a", "ab-c", "a-b-c-d-e-f-g-h", "abcdefghij-klmnopqrs", "a" * 20])
 def test_a_name_fits_the_cloud(base: str, separator: str, limit: int) -> None:
     name = replacement_name(base, GOLDEN, limit=limit, separator=separator)
 

@@ -10,6 +10,7 @@ from gpupools.environment.stack import parse_pool
 from gpupools.known.catalogue import Catalogue
 from gpupools.known.mig import UnknownProfile
 from gpupools.planned.node_resources import node_resources, slice_shares
+from tests.rows import each_row
 
 GPU = "nvidia.com/gpu"
 
@@ -23,7 +24,7 @@ def mig(**keys: Any) -> dict[str, Any]:
     return {"mode": "mig", **keys}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("machine", "text", "counts"),
     [
         pytest.param("a100-40.8", {"mode": "none"}, {GPU: 8}, id="whole GPUs"),

@@ -14,6 +14,7 @@ from gpupools.policies.stack_rules import STACK_RULES
 from gpupools.providers import clouds
 from gpupools.read.inputs import relocated
 from gpupools.read.kubernetes_pools import read_manifest, read_template
+from tests.rows import each_row
 
 (RULE,) = (rule for rule in STACK_RULES if rule.name == "gpu-machines-kept-out")
 AWS, AUTO, AZURE, GCP = "karpenter.k8s.aws", "eks.amazonaws.com", "karpenter.azure.com", "karpenter.k8s.gcp"
@@ -87,7 +88,7 @@ OPEN = [
 ]
 
 
-@pytest.mark.parametrize(("group", "machine", "needs"), OPEN, ids=str)
+@each_row(("group", "machine", "needs"), OPEN, ids=str)
 def test_a_pool_that_keeps_no_gpus_out_is_told(group: str, machine: str, needs: list[tuple[Any, ...]]) -> None:
     manifest = pool(group, *needs)
     said = found(manifest)
@@ -140,7 +141,7 @@ KEPT_OUT = [
 ]
 
 
-@pytest.mark.parametrize(("group", "needs"), KEPT_OUT, ids=str)
+@each_row(("group", "needs"), KEPT_OUT, ids=str)
 def test_a_pool_that_keeps_gpus_out_is_not_told(group: str, needs: list[tuple[Any, ...]]) -> None:
     assert found(pool(group, *needs)) is None
     assert found(pool(group, *needs[:-1])) is not None, "without its last requirement it is open"

@@ -14,6 +14,7 @@ from gpupools.base.errors import Rejected
 from gpupools.environment.stack import parse_stack
 from gpupools.known.other_keys import OtherKey, known_elsewhere, other_keys
 from gpupools.providers import clouds
+from tests.rows import each_row
 
 MAPS: tuple[type[BaseModel], ...] = (
     *(StackPool, Nodes, Mig, Mps, Spot, NodeImage, Network),
@@ -31,7 +32,7 @@ def named(row: OtherKey) -> str:
     return f"{row.key} for {row.in_place}"
 
 
-@pytest.mark.parametrize("row", other_keys(), ids=named)
+@each_row("row", other_keys(), ids=named)
 def test_a_key_of_another_tool_is_none_of_ours_and_leads_to_one(row: OtherKey) -> None:
     takers = [model for model in MAPS if row.in_place in model.model_fields]
     assert takers, f"no map has {row.in_place}"
@@ -41,7 +42,7 @@ def test_a_key_of_another_tool_is_none_of_ours_and_leads_to_one(row: OtherKey) -
     assert words & {key for model in MAPS for key in model.model_fields}
 
 
-@pytest.mark.parametrize("row", [row for row in other_keys() if row.used_by in ("GKE", "AKS")], ids=named)
+@each_row("row", [row for row in other_keys() if row.used_by in ("GKE", "AKS")], ids=named)
 def test_the_cloud_has_the_key(row: OtherKey) -> None:
     keys = GKE_KEYS if row.used_by == "GKE" else set(aks.AgentPool._attribute_map)
 
@@ -80,7 +81,7 @@ def test_the_same_word_means_something_else_in_another_map() -> None:
     assert known_elsewhere("spot", ["min", "max", "fixed"]) == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     "row",
     [row for row in other_keys() if row.in_place == row.write.partition(":")[0] and "…" not in row.write],
     ids=named,

@@ -16,6 +16,7 @@ import yaml
 from markdown_it import MarkdownIt
 
 from gpupools.base.output import annotation, html_text, line, markdown_code, printable, sarif_text
+from tests.rows import each_row
 
 pytestmark = pytest.mark.slow
 
@@ -231,7 +232,7 @@ class Texts(HTMLParser):
         self.lasttag = ""
 
 
-@pytest.mark.parametrize("given", MARKED_UP.values(), ids=MARKED_UP)
+@each_row("given", MARKED_UP.values(), ids=MARKED_UP)
 def test_a_code_span_of_markdown_is_the_text_and_nothing_else(given: str) -> None:
     page = Texts(MarkdownIt("commonmark").render(f"- {markdown_code(given)}"))
 
@@ -239,7 +240,7 @@ def test_a_code_span_of_markdown_is_the_text_and_nothing_else(given: str) -> Non
     assert page.code[0].strip() == line(given).strip()
 
 
-@pytest.mark.parametrize("given", MARKED_UP.values(), ids=MARKED_UP)
+@each_row("given", MARKED_UP.values(), ids=MARKED_UP)
 def test_a_text_of_html_is_the_text_and_nothing_else(given: str) -> None:
     page = Texts(f'<p title="{html_text(given)}"><code>{html_text(given)}</code></p>')
 

@@ -36,11 +36,12 @@ from gpupools.read.inputs import (
     with_name,
     with_taint,
 )
+from tests.rows import each_row
 
 SHOUTED = {"NO_SCHEDULE": Effect.NO_SCHEDULE, "NO_EXECUTE": Effect.NO_EXECUTE}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "read"),
     [
         (3, 3), (3.0, 3), (2.9, 2), ("3", 3), ("03", 3), ("-3", None), ("3.0", None), ("", None), ("³", None),
@@ -91,7 +92,7 @@ def test_entries_of_a_map_that_are_no_text_are_left_out() -> None:
     assert string_map([("a", "b")]) == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("taint", "taints", "unknown", "note"),
     [
         ({"key": "a", "value": "b", "effect": "NO_SCHEDULE"}, ["a=b:NoSchedule"], [], ""),
@@ -224,7 +225,7 @@ def lacking(where: str, value: Any = ITEM, **more: Any) -> PoolFacts:
     return PoolFacts("aws", (), Fraction(1), (), where=where, missing_taint=MissingTaint("t", value), **more)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("properties", "pool", "changed"),
     [
         ({}, lacking("taints"), {"taints": [ITEM]}),

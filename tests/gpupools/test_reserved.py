@@ -9,6 +9,7 @@ from gpupools.base.errors import Rejected
 from gpupools.environment.stack import plan_config
 from gpupools.known.reserved import first_rule
 from gpupools.providers import clouds
+from tests.rows import each_row
 
 CLOUDS = ("aws", "azure", "gcp")
 
@@ -27,7 +28,7 @@ def said(cloud: str, **keys: Any) -> list[str]:
 KUBELET = "takes no label of kubernetes.io and k8s.io but node.kubernetes.io and kubelet.kubernetes.io"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cloud", "key", "words"),
     [
         # AKS: https://github.com/Azure/AKS/issues/2866 quotes the API.
@@ -78,7 +79,7 @@ def test_a_label_that_the_cloud_or_its_kubelet_refuses_is_refused(cloud: str, ke
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cloud", "key"),
     [
         *(

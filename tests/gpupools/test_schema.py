@@ -21,6 +21,7 @@ from gpupools.known.mig import profiles
 from gpupools.planned.cloud import Cloud
 from gpupools.providers import clouds
 from tests.docs.test_docs import BLOCK, PAGES
+from tests.rows import each_row
 from tooling import write_schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +75,7 @@ def test_it_takes_every_stack_file_of_the_repository(file: Path, validator: json
     validator.validate(yaml.safe_load(file.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("text", ON_PAGES)
+@each_row("text", ON_PAGES)
 def test_it_takes_every_stack_file_of_the_documentation(text: str, validator: jsonschema.Draft7Validator) -> None:
     document = yaml.safe_load(text)
     if is_taken(document):
@@ -195,7 +196,7 @@ def test_it_refuses_nothing_that_check_takes(validator: jsonschema.Draft7Validat
     assert seen > 0.85 * refused
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wrong", "at"),
     [
         (stack({**POOL, "gpu": "L5"}), "gpu"),

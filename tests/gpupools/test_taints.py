@@ -4,6 +4,7 @@ import pytest
 
 from gpupools.base.errors import shown
 from gpupools.base.taints import GPU_TAINT, HARD_EFFECTS, Effect, Taint, parse_taint, repels_cpu_pods
+from tests.rows import each_row
 
 NO_SCHEDULE, PREFER, NO_EXECUTE = Effect.NO_SCHEDULE, Effect.PREFER_NO_SCHEDULE, Effect.NO_EXECUTE
 LONG = "x" * 63
@@ -41,7 +42,7 @@ KEY = "a taint's key is a qualified name such as 'example.com/team'"
 VALUE = "a taint's value has at most 63 letters, digits, '-', '_' and '.'"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         pytest.param("", f"got ''; {FORM}", id="empty"),

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from gpupools.base.taints import parse_taint
 from gpupools.planned.tolerations import node_affinity, selects, tolerates, untolerated
+from tests.rows import each_row
 
 # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
 TOLERATIONS = [
@@ -31,7 +30,7 @@ TOLERATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("toleration", "taint", "lets"), TOLERATIONS)
+@each_row(("toleration", "taint", "lets"), TOLERATIONS)
 def test_a_toleration_lets_onto_a_node_what_the_scheduler_lets(
     toleration: Mapping[str, Any], taint: str, lets: bool
 ) -> None:
@@ -87,7 +86,7 @@ SELECTING = [
 ]
 
 
-@pytest.mark.parametrize(("selector", "affinity", "fits"), SELECTING)
+@each_row(("selector", "affinity", "fits"), SELECTING)
 def test_a_pod_goes_to_the_nodes_that_it_selects(
     selector: Mapping[str, str], affinity: Mapping[str, Any], fits: bool
 ) -> None:

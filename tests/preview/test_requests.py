@@ -10,6 +10,7 @@ from pulumi.runtime.proto import alias_pb2, callback_pb2, resource_pb2
 
 from gpupools.preview.monitor import Refused, StrictMonitor, plain_struct
 from gpupools.preview.sdk_schema import UNKNOWN
+from tests.rows import each_row
 
 SDKS = (pulumi_gcp.container,)
 Request = resource_pb2.RegisterResourceRequest
@@ -40,7 +41,7 @@ DEPENDENCIES = {"size": Request.PropertyDependencies(urns=["urn:z", "urn:b"]), "
 SPEC = alias_pb2.Alias.Spec
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("given", "option"),
     [
         ({}, {}),

@@ -8,6 +8,7 @@ from pulumi.runtime import rpc
 from gpupools.preview.sdk_schema import RESOURCE, SECRET, SIGNATURE, UNKNOWN, check_inputs, check_property_path, knows
 from tests.preview import made_up_sdk
 from tests.preview.made_up_sdk import THING, registered
+from tests.rows import each_row
 
 ASSET = {SIGNATURE: "c44067f5952c0a294b673a41bacd8c17", "text": "a"}
 OTHER = {SIGNATURE: RESOURCE, "urn": "u"}
@@ -26,7 +27,7 @@ def secret(value: Any) -> dict[str, Any]:
     return {SIGNATURE: SECRET, "value": value}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "values"),
     [
         ("word", ["a", "", UNKNOWN, secret("a"), secret(secret("a")), secret(UNKNOWN), secret(None)]),
@@ -59,7 +60,7 @@ def test_a_value_of_its_inputs_type_is_right(name: str, values: list[Any]) -> No
     assert told == {}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "told"),
     [
         ("word", 3, 'word: got 3; write it as text: "3"'),
@@ -145,7 +146,7 @@ def test_an_input_that_is_required_is_missed() -> None:
     assert [str(each) for each in check_inputs(THING, {})] == [f"word: is missing; {THING} requires it"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "outputs", "told"),
     [
         ("word", False, None),

@@ -10,6 +10,7 @@ import pulumi_kubernetes.helm.v3
 import pytest
 
 from gpupools.preview.sdk_schema import SECRET, SIGNATURE, UNKNOWN, check_inputs, check_property_path, knows
+from tests.rows import each_row
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 AGENT_POOL = "azure-native:containerservice:AgentPool"
@@ -137,7 +138,7 @@ WRONG: list[tuple[str, str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("token", "change", "expected"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
+@each_row(("token", "change", "expected"), [row[1:] for row in WRONG], ids=[row[0] for row in WRONG])
 def test_a_wrong_input_is_named(token: str, change: Mapping[str, Any], expected: str) -> None:
     problems = check_inputs(token, {**GOOD[token], **change})
 

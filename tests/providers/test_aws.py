@@ -31,6 +31,7 @@ from gpupools.providers.aws.boot import BOTTLEROCKET_MIG
 from gpupools.providers.aws.choices import EksChoices, accelerator_name
 from gpupools.providers.aws.node_images import IMAGES, ULTRASERVER_FAMILIES, family
 from gpupools.providers.aws.resources import _refuse_beside, create_pool, create_provider
+from tests.rows import each_row
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -464,9 +465,7 @@ def test_every_refusal_of_eks_names_its_source(wish: dict[str, Any]) -> None:
     assert all(problem.source.startswith("https://") for problem in error.value.problems)
 
 
-@pytest.mark.parametrize(
-    "name", sorted(name for name, row in CLOUD.instance_types.items() if row.lifecycle != "retired")
-)
+@each_row("name", sorted(name for name, row in CLOUD.instance_types.items() if row.lifecycle != "retired"))
 def test_every_type_on_sale_is_planned_or_refused_for_a_reason_in_the_data(name: str) -> None:
     kind = family(name)
     if kind == "g7" or kind in ULTRASERVER_FAMILIES:
@@ -969,7 +968,7 @@ def test_a_declared_pool_reads_back_as_planned(wish: dict[str, Any]) -> None:
     assert found.unknown == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("properties", "gpus", "evidence", "unknown"),
     [
         pytest.param({"instanceTypes": ["m7i.large"]}, 0, "", (), id="no GPU"),

@@ -46,6 +46,7 @@ from tests.providers.aws_pools import (
     refused,
     settings,
 )
+from tests.rows import each_row
 
 BLOCK: Mapping[str, Any] = {"mode": "capacity-block", "name": "cr-02168da1478b509e0"}
 KEY = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd"
@@ -999,7 +1000,7 @@ REFUSED: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("wish", "problems"), REFUSED)
+@each_row(("wish", "problems"), REFUSED)
 def test_what_does_not_go_together_is_refused_with_both_names(wish: dict[str, Any], problems: list[str]) -> None:
     assert refused(**wish) == problems
 
@@ -1123,7 +1124,7 @@ RESOURCES: Mapping[str, str] = {
 }
 
 
-@pytest.mark.parametrize("name", edits())
+@each_row("name", edits())
 def test_every_row_of_the_edit_table_is_an_input_with_a_known_effect_and_a_source(name: str) -> None:
     resource, _, path = name.partition(".")
     row = edits()[name]

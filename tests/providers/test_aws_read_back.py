@@ -11,6 +11,7 @@ from gpupools.base.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
 from gpupools.planned.pool_facts import UNKNOWN, By, PoolFacts, SharingFacts
 from gpupools.providers.aws import CLOUD
 from gpupools.read.inputs import joined, with_taint
+from tests.rows import each_row
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -68,7 +69,7 @@ def _concerns(unknown: str, where: str) -> bool:
     return unknown.startswith(where) or where.startswith(unknown)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("token", "properties", "expected"),
     [
         pytest.param(GROUP, {"instanceTypes": ["p4d.24xlarge"]}, "open", id="no taint"),
@@ -903,7 +904,7 @@ def test_a_key_for_ssh_is_worse_without_the_groups_that_may_use_it(remote: Any, 
 STATE = '{"InstanceTypes": ["g5.xlarge"]}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("token", "inputs", "why"),
     [
         ("aws:cloudformation/stack:Stack", {"templateBody": UNKNOWN}, "its template is not known yet"),

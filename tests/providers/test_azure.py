@@ -23,6 +23,7 @@ from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool, create_provider
 from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, settings, wire
 from tests.providers.declaring import run
+from tests.rows import each_row
 
 SIZES = CLOUD.instance_types
 PREFER = Taint("x", "", Effect.PREFER_NO_SCHEDULE)
@@ -63,7 +64,7 @@ def test_a_size_with_infiniband_has_the_letter_for_it_in_its_name() -> None:
     assert [name for name in with_rdma if "r" not in name.split("_")[1].lstrip("NCD")] == []
 
 
-@pytest.mark.parametrize("name", SIZES)
+@each_row("name", SIZES)
 def test_no_nvidia_size_is_taken_for_another_vendors(name: str) -> None:
     assert SIZES.other_accelerator(name) is None
 

@@ -32,6 +32,7 @@ from gpupools.read.inputs import with_taint
 from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, settings
 from tests.providers.declaring import run
 from tests.providers.test_azure_api_model import wrong
+from tests.rows import each_row
 
 GENERIC = "azure-native:resources:Resource"
 ADDRESS = {
@@ -343,7 +344,7 @@ def test_what_later_versions_of_the_api_have_is_taken_for_no_slip(name: str) -> 
 GOOD = {"driver": "Install", "nvidia": {"managementMode": "Managed"}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("properties", "version", "said"),
     [
         ({"vmSize": "Standard_NC4as_T4_v3", "gpuProfile": GOOD}, "2026-08-01", ""),

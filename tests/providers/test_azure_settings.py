@@ -34,6 +34,7 @@ from tests.providers.azure_pools import (
     wire,
 )
 from tests.providers.declaring import run
+from tests.rows import each_row
 
 GROUP = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/capacityReservationGroups/a100"
 PLACEMENT_GROUP = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/proximityPlacementGroups/fabric"
@@ -45,7 +46,7 @@ FABRIC: dict[str, Any] = {"instance_type": "Standard_ND96isr_H100_v5"}
 # --- on the wire ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "inputs"),
     [
         (
@@ -171,7 +172,7 @@ def test_pulumi_waits_as_long_as_the_size_of_the_pool_calls_for(
 # --- the name ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("changed", "renames"),
     [
         ({"capacity": {"mode": "spot"}}, True),
@@ -225,7 +226,7 @@ def test_a_renamed_pool_keeps_its_name_in_aks() -> None:
 # --- refused ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "words"),
     [
         (
@@ -476,7 +477,7 @@ def edits() -> Mapping[str, Mapping[str, str]]:
         return {row["input"]: row for row in csv.DictReader(file)}
 
 
-@pytest.mark.parametrize("name", edits())
+@each_row("name", edits())
 def test_every_row_of_the_edit_table_is_an_input_with_a_known_effect_and_a_source(name: str) -> None:
     row = edits()[name]
 

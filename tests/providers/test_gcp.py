@@ -34,6 +34,7 @@ from gpupools.providers.gcp.read_back import NODE_POOL
 from gpupools.providers.gcp.resources import create_pool, create_provider
 from tests.conftest import FakeCluster
 from tests.providers.declaring import run
+from tests.rows import each_row
 
 CLUSTER = dict(gcp.CLOUD.example_cluster)
 
@@ -153,7 +154,7 @@ def test_the_slices_gke_cuts_are_those_the_gpu_has_room_for() -> None:
         assert dict(partitions) == {name: profile(model, name).max_instances for name in partitions}, model
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "machine"),
     [
         ({"gpu": "L4"}, "g2-standard-4"),

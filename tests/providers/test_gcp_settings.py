@@ -15,6 +15,7 @@ from gpupools.providers import gcp
 from gpupools.providers.gcp.edits import edits, replacing
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE
 from tests.providers.gcp_pools import ZONES, gke, options, plan, refusals, settings, wire
+from tests.rows import each_row
 
 KEY = "projects/ml-dev/locations/europe-west4/keyRings/nodes/cryptoKeys/boot"
 RESERVATION = {"mode": "reservation", "name": "a100-2026"}
@@ -65,7 +66,7 @@ def test_what_gke_has_no_field_for_is_refused_with_a_cure(keys: dict[str, Any], 
 # --- translation ---
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "expected"),
     [
         (
@@ -304,7 +305,7 @@ def test_the_plan_and_the_preview_show_what_is_set_by_hand() -> None:
 # --- what GKE does not take together ---
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("keys", "message"),
     [
         (
@@ -798,7 +799,7 @@ def test_the_table_of_edits_is_sorted_and_has_a_source_in_every_row() -> None:
     assert [row["input"] for row in rows if not row["detail"] or not row["source"].startswith("https://")] == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "replaced"),
     [
         ({"capacity": {"mode": "spot"}}, True),

@@ -12,6 +12,7 @@ from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers import clouds
 from gpupools.read.inputs import at, joined, with_taint
 from gpupools.read.kubernetes_pools import read_kubernetes_pools
+from tests.rows import each_row
 
 TOKENS = {
     "aws": (
@@ -151,7 +152,7 @@ def check(owner: str, token: str, properties: Any, pools: tuple[PoolFacts, ...])
             assert any(repels_cpu_pods(one.taints) for one in again)
 
 
-@pytest.mark.parametrize(("owner", "token"), ALL, ids=[token for _, token in ALL])
+@each_row(("owner", "token"), ALL, ids=[token for _, token in ALL])
 def test_no_input_makes_reading_fail(owner: str, token: str) -> None:
     dice = random.Random(f"20261121 {token}")
     for _ in range(60):
@@ -329,8 +330,8 @@ def test_no_disturbed_resource_makes_reading_fail(owner: str, token: str, sample
         check(owner, token, properties, read(owner, token, properties))
 
 
-@pytest.mark.parametrize(("owner", "token"), ALL, ids=[token for _, token in ALL])
-@pytest.mark.parametrize("properties", [None, [], "text", 7, UNKNOWN, {}], ids=repr)
+@each_row(("owner", "token"), ALL, ids=[token for _, token in ALL])
+@each_row("properties", [None, [], "text", 7, UNKNOWN, {}], ids=repr)
 def test_no_properties_hold_no_gpu(owner: str, token: str, properties: Any) -> None:
     assert all(not pool.evidence for pool in read(owner, token, properties))
 

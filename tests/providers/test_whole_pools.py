@@ -7,12 +7,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from gpupools.planned.pool_facts import UNKNOWN, Customisation, PoolFacts, Weakness
 from gpupools.providers import clouds
 from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
+from tests.rows import each_row
 
 POOLS = Path(__file__).with_name("whole_pools.yaml")
 
@@ -81,6 +81,6 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-@pytest.mark.parametrize("case", cases(), ids=lambda case: case["id"])
+@each_row("case", cases(), ids=lambda case: case["id"])
 def test_every_fact_of_a_pool_is_read(case: Mapping[str, Any]) -> None:
     assert told(case["type"], wire(case["inputs"])) == case["expected"]
