@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from pulumi.runtime import rpc
 
 from gpupools.asked.spec import PoolSpec
@@ -28,6 +27,7 @@ from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
+from tests.compact_yaml import compact_yaml
 
 HERE = Path(__file__).parent
 FILES = sorted(HERE.glob("*/*.yaml"))
@@ -40,7 +40,6 @@ ABOUT_OPTIONS = ("access", "adopted", "names", "production", "upgrades")
 FOLLOWS = {"provider", "providers", "propertyDependencies", "dependsOn", "version", "pluginDownloadURL", "aliases"}
 FOLLOWS |= {"replaceOnChanges"}
 """Options that tests of the edit tables, `tests/urns.txt` and the SDK have."""
-LINE = 118
 LONGEST = 400
 """Characters of a text that is written down whole; of a longer one stands the first line."""
 
@@ -157,22 +156,8 @@ def shortened(value: Any) -> Any:
     return value
 
 
-class Compact(yaml.SafeDumper):
-    """Writes what fits into a line in one."""
-
-    def represent_data(self, data: Any) -> yaml.Node:
-        node = super().represent_data(data)
-        if isinstance(node, yaml.CollectionNode):
-            node.flow_style = len(json.dumps(data)) <= LINE
-        return node
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
 def written(value: Mapping[str, Any]) -> str:
-    plain = json.loads(json.dumps(value, default=str).replace(rpc.UNKNOWN, "<unknown>"))
-    return yaml.dump(plain, Dumper=Compact, sort_keys=False, width=LINE, allow_unicode=True)
+    return compact_yaml(json.loads(json.dumps(value, default=str).replace(rpc.UNKNOWN, "<unknown>")))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")

@@ -29,7 +29,7 @@ from gpupools.providers.azure.arm import NEWER, aks_kind, nvidia_problems
 from gpupools.providers.azure.choices import MANAGED_API_VERSION, MANAGED_MIG_API_VERSION
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool
 from gpupools.read.inputs import with_taint
-from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, settings
+from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, settings
 from tests.providers.declaring import run
 from tests.providers.test_azure_api_model import wrong
 from tests.rows import each_row
@@ -114,51 +114,6 @@ def test_the_matrix_has_whole_gpus_and_slices_and_says_what_works_for_the_rest(k
     else:
         assert cell.verdict is Verdict.REFUSED
         assert cell.instead
-
-
-@pytest.mark.parametrize(
-    ("keys", "where", "cure"),
-    [
-        ({"nodes": {"max": 4}}, "nodes: ", "write nodes: {fixed: …}, or use software: device-plugin"),
-        ({"nodes": {"min": 2, "max": 2}}, "nodes: ", "write nodes: {fixed: …}"),
-        ({"capacity": {"mode": "spot"}}, "capacity.mode: ", "use software: device-plugin, or leave capacity out"),
-        ({"nodes": {"max": 4}, "capacity": {"mode": "spot"}}, "capacity.mode: ", "software: device-plugin"),
-        (
-            {"sharing": {"mode": "time-slicing", "replicas": 2}, "trust": {"team": "a"}},
-            "sharing.mode: ",
-            "device-plugin",
-        ),
-        ({"sharing": {"mode": "mps", "replicas": 2}, "trust": {"team": "a"}}, "sharing.mode: ", "device-plugin"),
-        ({"gpu": None, "instance_type": "Standard_NCC40ads_H100_v5"}, "instance_type: ", "gpu-operator"),
-        ({"sharing": {"mode": "mig", "profile": "1g.20gb"}}, "sharing.profile: ", "use one of"),
-        ({"sharing": {"mode": "mig", "layout": ["3g.40gb", "1g.10gb"]}}, "sharing.layout: ", "give a profile instead"),
-        ({"security": {"secure_boot": True}}, "security.secure_boot: ", "azure-linux"),
-        ({"tags": {"EnableManagedGPUExperience": "true"}}, "tags.EnableManagedGPUExperience: ", "leave it out"),
-        ({"overrides": {"azure": {"AgentPool": {"gpuProfile": {"driver": "None"}}}}}, "gpuProfile: ", "software"),
-    ],
-    ids=[
-        "range",
-        "equal-bounds",
-        "spot",
-        "spot-and-range",
-        "time-slicing",
-        "mps",
-        "no-driver",
-        "double-memory",
-        "several-sizes",
-        "secure-boot",
-        "tag",
-        "by-hand",
-    ],
-)
-def test_what_managed_nodes_do_not_have_is_refused_with_the_field_and_the_cure(
-    keys: dict[str, Any], where: str, cure: str
-) -> None:
-    said = refused(**(MANAGED | keys)).splitlines()
-
-    assert len(said) == 1
-    assert where in said[0]
-    assert cure in said[0]
 
 
 # --- the resource -----------------------------------------------------------------------------------------------------

@@ -1,0 +1,45 @@
+"""Pools that a cloud cannot carry out: each is refused with every reason, its cure and its source.
+
+`refused.yaml` has the clusters and the pools, the answer as `gpupools check` tells it, and of some pools the keys with
+which they are taken. Where another answer is meant,
+write it anew and read the difference:
+
+    GPUPOOLS_WRITE_GOLDEN=1 python -m pytest tests/providers/test_refused.py
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpupools.base.errors import Rejected
+from gpupools.environment.stack import parse_cluster, parse_pool
+from gpupools.planned.plan import plan_pool
+from gpupools.providers import clouds
+from tests.compact_yaml import compact_yaml
+
+FILE = Path(__file__).with_name("refused.yaml")
+HEAD = f"# Pools that a cloud cannot carry out, and what is said of each; see {Path(__file__).name}.\n"
+
+
+def answer(cluster: Mapping[str, Any], pool: Mapping[str, Any]) -> list[str]:
+    known = parse_cluster(("clusters", "c"), cluster, clouds())
+    try:
+        plan_pool("a", parse_pool(("pools", "a"), pool), "c", known, clouds()[known.cloud])
+    except Rejected as rejected:
+        return [str(problem).removeprefix("pools.a.") for problem in rejected.problems]
+    return []
+
+
+def test_each_is_refused_with_every_reason_its_cure_and_its_source() -> None:
+    table = yaml.load(FILE.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    found = [{**row, "refused": answer(table["clusters"][row["cluster"]], row["pool"])} for row in table["pools"]]
+    if os.environ.get("GPUPOOLS_WRITE_GOLDEN"):
+        FILE.write_text(HEAD + compact_yaml({**table, "pools": found}), encoding="utf-8")
+
+    cured = [answer(table["clusters"][row["cluster"]], {**row["pool"], **row.get("but_not_with", {})}) for row in found]
+
+    assert [row for row, old in zip(found, table["pools"], strict=True) if row != old or not row["refused"]] == []
+    assert [row for row, after in zip(found, cured, strict=True) if bool(after) is ("but_not_with" in row)] == []
