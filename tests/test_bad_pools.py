@@ -64,7 +64,6 @@ AWS, AZURE, GCP = ("overrides.aws.LaunchTemplate", "overrides.azure.AgentPool", 
 SPOT = {"mode": "spot"}
 BLOCK = "cr-0123456789abcdef0"
 TWO = {"aws": ["us-east-1a", "us-east-1b"], "azure": ["1", "2"], "gcp": ["europe-west4-a", "europe-west4-b"]}
-COMPACT = {"network": {"placement": "compact"}}
 LONG = "a" * 21
 
 
