@@ -117,18 +117,6 @@ def test_every_image_type_is_one_eks_knows() -> None:
     assert {name for image in IMAGES.values() for name in image.ami_types.values()} == known
 
 
-def test_bottlerocket_keeps_images_on_its_second_disk() -> None:
-    disks = settings(gpu="L4", disk_gib=300).volumes
-
-    assert [(disk.device, disk.gib) for disk in disks] == [("/dev/xvda", None), ("/dev/xvdb", 300)]
-
-
-def test_amazon_linux_has_one_disk() -> None:
-    disks = settings(gpu="L4", software="device-plugin", disk_gib=300).volumes
-
-    assert [(disk.device, disk.gib) for disk in disks] == [("/dev/xvda", 300)]
-
-
 @pytest.mark.parametrize(
     ("model", "name"),
     [
@@ -282,27 +270,6 @@ def test_sharing_that_a_gpu_cannot_do_hides_no_other_refusal(keys: dict[str, Any
 
     assert [sharing] == alone  # the GPUs that can be cut are named whatever else is wrong
     assert [each[: len(start)] for each, start in zip(rest, others, strict=True)] == others
-
-
-def test_slices_may_be_shared_on_bottlerocket() -> None:
-    wish: dict[str, Any] = {
-        "instance_type": "p4d.24xlarge",
-        "software": "cloud-managed",
-        "sharing": {"mode": "mig", "profile": "1g.5gb", "share": {"mode": "time-slicing", "replicas": 4}},
-        "trust": {"team": "vision"},
-    }
-    made = plan(**wish)
-    read = tomllib.loads(settings(**wish).user_data)["settings"]["kubelet-device-plugins"]["nvidia"]
-
-    assert made.node_resources == {"nvidia.com/gpu": 8 * 7 * 4}
-    assert read == {
-        "device-partitioning-strategy": "mig",
-        "device-sharing-strategy": "time-slicing",
-        "mig": {"profile": {"a100.40gb": "1g.5gb"}},
-        "time-slicing": {"replicas": 4, "rename-by-default": False, "fail-requests-greater-than-one": True},
-    }
-    assert "4418" in made.capability.source
-    assert "device-management-nvidia-mig" in made.capability.why
 
 
 @pytest.mark.parametrize("machine", ["g6f.large", "gr6f.4xlarge"])
@@ -488,51 +455,6 @@ def test_a_pool_is_a_template_a_node_group_and_tags() -> None:
         (TAG, "train-a-resources/nvidia.com/gpu"),
     } <= set(resources[2:])
     assert {kind for kind, _ in resources[2:]} == {TAG}
-
-
-def test_the_node_group_goes_over_the_wire_whole() -> None:
-    wish = {"gpu": "L4", "nodes": {"min": 1, "max": 4}, "taints": ["team=vision:NoExecute"]}
-
-    made = declared(**wish).inputs(NODE_GROUP)
-
-    assert made == {
-        "region": "eu-central-1",
-        "clusterName": "train-dev",
-        "nodeRoleArn": "arn:aws:iam::111122223333:role/nodes",
-        "subnetIds": ["subnet-1", "subnet-2"],
-        "amiType": "BOTTLEROCKET_x86_64_NVIDIA",
-        "instanceTypes": ["g6.xlarge"],
-        "launchTemplate": {"id": "train-a-template-id", "version": "3"},
-        "scalingConfig": {"minSize": 1, "desiredSize": 1, "maxSize": 4},
-        "labels": dict(plan(**wish).labels),
-        "taints": [
-            {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"},
-            {"key": "team", "value": "vision", "effect": "NO_EXECUTE"},
-        ],
-        "updateConfig": {"maxUnavailable": 1, "updateStrategy": "MINIMAL"},
-        "nodeRepairConfig": {"enabled": True},
-        "tags": {"gpupools:cluster": "train-dev", "gpupools:pool": "a"},
-    }
-
-
-def test_the_launch_template_goes_over_the_wire_whole() -> None:
-    made = declared(gpu="L4").inputs(TEMPLATE)
-
-    tags = {"Name": "train-a", "gpupools:cluster": "train-dev", "gpupools:pool": "a"}
-    disk = {"encrypted": "true", "volumeType": "gp3", "deleteOnTermination": "true"}
-    assert made == {
-        "region": "eu-central-1",
-        "description": "Nodes of the GPU pool train-a",
-        "metadataOptions": {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1},
-        "blockDeviceMappings": [
-            {"deviceName": "/dev/xvda", "ebs": disk},
-            {"deviceName": "/dev/xvdb", "ebs": disk | {"volumeSize": 200}},
-        ],
-        "tagSpecifications": [
-            {"resourceType": kind, "tags": tags} for kind in ("instance", "volume", "network-interface")
-        ],
-        "tags": {"gpupools:cluster": "train-dev", "gpupools:pool": "a"},
-    }
 
 
 @pytest.mark.parametrize(

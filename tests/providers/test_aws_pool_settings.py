@@ -49,7 +49,6 @@ from tests.providers.aws_pools import (
 from tests.rows import each_row
 
 BLOCK: Mapping[str, Any] = {"mode": "capacity-block", "name": "cr-02168da1478b509e0"}
-KEY = "arn:aws:kms:eu-central-1:111122223333:key/1234abcd"
 ONE_ZONE: Mapping[str, Any] = {"zones": ["eu-central-1a"]}
 
 
@@ -59,51 +58,6 @@ def test_every_setting_has_an_entry_with_a_source() -> None:
 
 
 # Capacity
-
-
-def test_spot_is_the_groups_capacity_type_and_the_autoscaler_knows() -> None:
-    pool = declared(capacity={"mode": "spot"})
-
-    assert pool.group["capacityType"] == "SPOT"
-    assert pool.tags["label/eks.amazonaws.com/capacityType"] == "SPOT"
-    assert "instanceMarketOptions" not in pool.template
-
-
-def test_on_demand_names_no_capacity_type() -> None:
-    pool = declared()
-
-    assert "capacityType" not in pool.group
-    assert "capacityReservationSpecification" not in pool.template
-
-
-def test_a_reservation_is_targeted_by_its_id() -> None:
-    pool = declared(capacity={"mode": "reservation", "name": "cr-0123456789abcdef0"}, **ONE_ZONE)
-
-    target = pool.template["capacityReservationSpecification"]
-    assert target == {"capacityReservationTarget": {"capacityReservationId": "cr-0123456789abcdef0"}}
-    assert pool.group["instanceTypes"] == ["g6.xlarge"]
-
-
-def test_a_group_of_reservations_is_targeted_by_its_arn_in_every_zone() -> None:
-    arn = "arn:aws:resource-groups:eu-central-1:111122223333:group/training"
-
-    pool = declared(capacity={"mode": "reservation", "name": arn})
-
-    target = pool.template["capacityReservationSpecification"]
-    assert target == {"capacityReservationTarget": {"capacityReservationResourceGroupArn": arn}}
-
-
-def test_a_capacity_block_says_its_type_in_the_template_only() -> None:
-    pool = declared(instance_type="p5.48xlarge", capacity=BLOCK, **ONE_ZONE)
-
-    assert pool.group["capacityType"] == "CAPACITY_BLOCK"
-    assert "instanceTypes" not in pool.group
-    assert pool.template["instanceType"] == "p5.48xlarge"
-    assert pool.template["instanceMarketOptions"] == {"marketType": "capacity-block"}
-    assert pool.template["capacityReservationSpecification"] == {
-        "capacityReservationTarget": {"capacityReservationId": BLOCK["name"]}
-    }
-    assert pool.group["scalingConfig"]["desiredSize"] == 0
 
 
 def test_an_ultraserver_comes_in_a_capacity_block() -> None:
@@ -186,20 +140,6 @@ def test_a_cluster_names_its_subnets_in_one_way_and_subnets_alone(change: dict[s
 # Images
 
 
-@pytest.mark.parametrize(
-    ("wish", "ami_type"),
-    [
-        ({"image": {"family": "bottlerocket"}}, "BOTTLEROCKET_x86_64_NVIDIA"),
-        ({"image": {"family": "al2023"}, "software": "gpu-operator"}, "AL2023_x86_64_NVIDIA"),
-        ({"image": {"fips": True}}, "BOTTLEROCKET_x86_64_NVIDIA_FIPS"),
-        ({"image": {"fips": True}, "instance_type": "g5g.xlarge"}, "BOTTLEROCKET_ARM_64_NVIDIA_FIPS"),
-    ],
-    ids=["bottlerocket", "al2023", "fips", "fips on arm64"],
-)
-def test_the_image_is_an_ami_type(wish: dict[str, Any], ami_type: str) -> None:
-    assert declared(**wish).group["amiType"] == ami_type
-
-
 def test_every_fips_type_is_the_variant_of_an_ordinary_one() -> None:
     assert {f"{name}_FIPS" for name in BOTTLEROCKET.ami_types.values()} == set(BOTTLEROCKET.fips_ami_types.values())
 
@@ -219,15 +159,6 @@ BY_HAND: Mapping[str, Any] = {
 }
 
 
-def test_an_image_of_ones_own_is_in_the_template_and_has_no_type() -> None:
-    pool = declared(**OWN, overrides={"aws": {"LaunchTemplate": BY_HAND}})
-
-    assert "amiType" not in pool.group
-    assert pool.template["imageId"] == "ami-0a1b2c3d4e5f60718"
-    assert pool.template["userData"] == BY_HAND["userData"]
-    assert pool.template["blockDeviceMappings"] == BY_HAND["blockDeviceMappings"]
-
-
 def test_the_operator_brings_everything_to_an_image_of_ones_own() -> None:
     made = plan(**OWN, overrides={"aws": {"LaunchTemplate": BY_HAND}})
 
@@ -238,61 +169,10 @@ def test_the_operator_brings_everything_to_an_image_of_ones_own() -> None:
 # Disks
 
 
-def test_the_type_of_disk_is_that_of_the_images_and_pods() -> None:
-    system, data = declared(disk={"type": "io2"}).template["blockDeviceMappings"]
-
-    assert system["ebs"]["volumeType"] == "gp3"
-    assert (data["ebs"]["volumeType"], data["ebs"]["iops"]) == ("io2", 3000)
-
-
-def test_a_type_without_provisioned_rate_gets_none() -> None:
-    (root,) = declared(software="device-plugin", disk={"type": "gp2"}).template["blockDeviceMappings"]
-
-    assert root["ebs"]["volumeType"] == "gp2"
-    assert "iops" not in root["ebs"]
-
-
-def test_a_key_encrypts_every_disk() -> None:
-    disks = declared(disk={"encryption_key": KEY}).template["blockDeviceMappings"]
-
-    assert [disk["ebs"]["kmsKeyId"] for disk in disks] == [KEY, KEY]
-    assert [disk["ebs"]["encrypted"] for disk in disks] == ["true", "true"]
-
-
 def mime(text: str) -> dict[str, str]:
     parts = email.message_from_string(text).get_payload()
     assert isinstance(parts, list)
     return {part.get_content_type(): str(part.get_payload()) for part in parts if not isinstance(part, str)}
-
-
-def test_local_disks_become_one_array_on_amazon_linux() -> None:
-    parts = mime(declared(software="device-plugin", disk={"local_nvme": "raid0"}).user_data)
-
-    assert json.loads(parts["application/node.eks.aws"]) == {
-        "apiVersion": "node.eks.aws/v1alpha1",
-        "kind": "NodeConfig",
-        "spec": {"instance": {"localStorage": {"strategy": "RAID0"}}},
-    }
-
-
-def test_local_disks_become_one_array_on_bottlerocket() -> None:
-    found = tomllib.loads(declared(disk={"local_nvme": "raid0"}).user_data)["settings"]["bootstrap-commands"]
-
-    assert found["local-nvme"] == {
-        "commands": [
-            ["apiclient", "ephemeral-storage", "init"],
-            [
-                *("apiclient", "ephemeral-storage", "bind", "--dirs"),
-                *("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods"),
-            ],
-        ],
-        "essential": True,
-        "mode": "always",
-    }
-
-
-def test_local_disks_left_alone_need_no_user_data() -> None:
-    assert "userData" not in declared(disk={"local_nvme": "none"}).template
 
 
 # Network
@@ -335,13 +215,6 @@ def test_every_type_with_efa_gets_as_many_interfaces_as_it_has() -> None:
     assert counts == {row.name: {"vpc.amazonaws.com/efa": str(row.rdma_interfaces)} for row in types}
 
 
-def test_security_groups_without_efa_are_the_machines() -> None:
-    pool = declared(network={"security_group_ids": [GROUP]})
-
-    assert pool.template["vpcSecurityGroupIds"] == [GROUP]
-    assert "networkInterfaces" not in pool.template
-
-
 def test_a_compact_pool_has_a_placement_group_of_its_own() -> None:
     pool = declared(network={"placement": "compact"}, **ONE_ZONE)
 
@@ -349,12 +222,6 @@ def test_a_compact_pool_has_a_placement_group_of_its_own() -> None:
     assert group.inputs["strategy"] == "cluster"
     by_property = pool.one(aws_pools.TEMPLATE).options["propertyDependencies"]
     assert by_property["placement"] == [group.urn]
-
-
-def test_a_limit_of_pods_is_bottlerockets_setting() -> None:
-    found = tomllib.loads(declared(network={"max_pods": 40}).user_data)
-
-    assert found == {"settings": {"kubernetes": {"max-pods": 40}}}
 
 
 def test_a_limit_of_pods_on_amazon_linux_wins_over_the_one_of_eks() -> None:
@@ -390,62 +257,8 @@ def test_the_autoscaler_knows_the_huge_pages_of_efa_on_amazon_linux() -> None:
 # The rest
 
 
-@pytest.mark.parametrize(
-    ("wish", "kind", "path", "value"),
-    [
-        pytest.param(
-            {"security": {"imds_hop_limit": 2}},
-            aws_pools.TEMPLATE,
-            ("metadataOptions", "httpPutResponseHopLimit"),
-            2,
-            id="hop limit",
-        ),
-        pytest.param(
-            {"upgrade": {"max_unavailable": 3}},
-            aws_pools.NODE_GROUP,
-            ("updateConfig",),
-            {"maxUnavailable": 3, "updateStrategy": "MINIMAL"},
-            id="unavailable",
-        ),
-        pytest.param(
-            {"auto_repair": False}, aws_pools.NODE_GROUP, ("nodeRepairConfig",), {"enabled": False}, id="repair"
-        ),
-        pytest.param(
-            {"overrides": {"aws": {"NodeGroup": {"updateConfig": {"updateStrategy": "DEFAULT"}}}}},
-            aws_pools.NODE_GROUP,
-            ("updateConfig",),
-            {"maxUnavailable": 1, "updateStrategy": "DEFAULT"},
-            id="set by hand, merged",
-        ),
-        pytest.param(
-            {"overrides": {"aws": {"LaunchTemplate": {"ebsOptimized": "true"}}}},
-            aws_pools.TEMPLATE,
-            ("ebsOptimized",),
-            "true",
-            id="set by hand, added",
-        ),
-    ],
-)
-def test_a_setting_is_one_field(wish: dict[str, Any], kind: str, path: tuple[str, ...], value: object) -> None:
-    found: Any = declared(**wish).one(kind).inputs
-    for key in path:
-        found = found[key]
-
-    assert found == value
-
-
 def test_what_is_set_by_hand_on_another_cloud_is_not_for_this_one() -> None:
     assert declared(overrides={"gcp": {"NodePool": {"version": "1"}}}).group == declared().group
-
-
-def test_tags_reach_group_template_machines_and_disks() -> None:
-    pool = declared(tags={"cost-centre": "4711", "Name": "trainers"})
-
-    assert pool.group["tags"]["cost-centre"] == "4711"
-    assert pool.template["tags"]["cost-centre"] == "4711"
-    each = pool.template["tagSpecifications"]
-    assert [tags["tags"]["cost-centre"] for tags in each] == ["4711", "4711", "4711"]
-    assert [tags["tags"]["Name"] for tags in each] == ["trainers", "trainers", "trainers"]
 
 
 def test_a_protected_pool_keeps_what_holds_its_nodes() -> None:
@@ -458,24 +271,10 @@ def test_a_protected_pool_keeps_what_holds_its_nodes() -> None:
     }
 
 
-def test_time_outs_are_the_groups() -> None:
-    wanted = {"create_min": 30, "update_min": 200, "delete_min": 45}
-
-    timeouts = declared(timeouts=wanted).one(aws_pools.NODE_GROUP).options["customTimeouts"]
-
-    assert timeouts == {"create": "30m", "update": "200m", "delete": "45m"}
-
-
 def test_more_nodes_at_a_time_need_less_time() -> None:
     found = settings(nodes={"max": 10}, upgrade={"max_unavailable": 5})
 
     assert found.update_timeout_minutes == 60 + 30 * 2
-
-
-def test_a_large_pool_has_longer_to_start_and_to_go() -> None:
-    found = settings(nodes={"min": 200, "max": 300})
-
-    assert (found.create_timeout_minutes, found.delete_timeout_minutes) == (120, 180)
 
 
 def test_a_renamed_pool_keeps_its_launch_template() -> None:

@@ -14,7 +14,6 @@ from gpupools.base.taints import GPU_TAINT, Effect, Taint
 from gpupools.known.gpus import gpu_models
 from gpupools.known.mig import profile, profiles
 from gpupools.planned.cloud import Choices, Verdict
-from gpupools.planned.plan import POOL_LABEL
 from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.preview.sdk_schema import check_inputs, check_property_path
 from gpupools.providers.azure import CLOUD
@@ -337,38 +336,6 @@ def test_reading_never_raises_whatever_the_input() -> None:
 
 
 # --- over the wire ----------------------------------------------------------------------------------------------------
-
-
-def test_a_pool_of_whole_gpus_goes_over_the_wire_complete() -> None:
-    made = plan(gpu="A100-80GB", nodes={"min": 1, "max": 4}, taints=["team=vision:NoSchedule"], labels={"a.b/c": "d"})
-
-    inputs = wire(made)
-
-    name = inputs.pop("agentPoolName")
-    assert inputs == {
-        "resourceName": "serve-dev",
-        "resourceGroupName": "ml-dev",
-        "mode": "User",
-        "type": "VirtualMachineScaleSets",
-        "vmSize": "Standard_NC24ads_A100_v4",
-        "enableAutoScaling": True,
-        "count": 1,
-        "minCount": 1,
-        "maxCount": 4,
-        "scaleDownMode": "Delete",
-        "osType": "Linux",
-        "osSKU": "Ubuntu",
-        "osDiskSizeGB": 200,
-        "osDiskType": "Managed",
-        "gpuProfile": {"driver": "Install"},
-        "nodeTaints": ["nvidia.com/gpu=present:NoSchedule", "team=vision:NoSchedule"],
-        "nodeLabels": dict(made.labels),
-        "enableNodePublicIP": False,
-        "enableEncryptionAtHost": False,
-        "upgradeSettings": {"maxSurge": "0", "maxUnavailable": "1"},
-    }
-    assert made.labels.items() >= {POOL_LABEL: "train", "nvidia.com/gpu.present": "true", "a.b/c": "d"}.items()
-    assert name.startswith("train")
 
 
 def test_a_mig_pool_carries_its_profile_and_akss_driver() -> None:

@@ -17,7 +17,7 @@ from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import parse_pool
 from gpupools.planned.plan import POOL_LABEL
 from gpupools.planned.tolerations import tolerations_for
-from gpupools.preview.sdk_schema import check_inputs, check_property_path
+from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers import azure, clouds
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool
@@ -44,56 +44,6 @@ FABRIC: dict[str, Any] = {"instance_type": "Standard_ND96isr_H100_v5"}
 
 
 # --- on the wire ------------------------------------------------------------------------------------------------------
-
-
-@each_row(
-    ("keys", "inputs"),
-    [
-        (
-            {"capacity": {"mode": "spot"}},
-            {"scaleSetPriority": "Spot", "scaleSetEvictionPolicy": "Delete", "spotMaxPrice": -1},
-        ),
-        ({"capacity": {"mode": "spot", "max_price_usd_per_hour": 0.98765}}, {"spotMaxPrice": 0.98765}),
-        ({"capacity": {"mode": "spot"}}, {"nodeTaints": [str(GPU_TAINT), SPOT_TAINT], "upgradeSettings": None}),
-        ({"capacity": {"mode": "reservation", "name": GROUP}}, {"capacityReservationGroupID": GROUP}),
-        ({"zones": ["3", "1"]}, {"availabilityZones": ["1", "3"]}),
-        ({"nodes": {"fixed": 3}}, {"enableAutoScaling": False, "count": 3, "minCount": None, "maxCount": None}),
-        ({"image": {"family": "ubuntu"}}, {"osSKU": "Ubuntu", "enableFIPS": None}),
-        ({"image": {"family": "azure-linux"}}, {"osSKU": "AzureLinux"}),
-        ({"image": {"fips": True}}, {"osSKU": "Ubuntu", "enableFIPS": True}),
-        ({"disk": {"type": "Ephemeral"}}, {"osDiskType": "Ephemeral", "scaleDownMode": "Delete"}),
-        ({"disk": {"type": "Managed"}}, {"osDiskType": "Managed"}),
-        ({"network": {"max_pods": 60}}, {"maxPods": 60}),
-        ({}, {"maxPods": None, "availabilityZones": None, "tags": None, "securityProfile": None}),
-        (
-            {"image": {"family": "azure-linux"}, "security": {"secure_boot": True}},
-            {"securityProfile": {"enableSecureBoot": True, "enableVTPM": True}},
-        ),
-        ({}, {"upgradeSettings": {"maxSurge": "0", "maxUnavailable": "1"}}),
-        ({"upgrade": {"max_surge": 2}}, {"upgradeSettings": {"maxSurge": "2", "maxUnavailable": "0"}}),
-        ({"upgrade": {"max_unavailable": 3}}, {"upgradeSettings": {"maxSurge": "0", "maxUnavailable": "3"}}),
-        (
-            {"upgrade": {"drain_timeout_min": 90}},
-            {"upgradeSettings": {"maxSurge": "0", "maxUnavailable": "1", "drainTimeoutInMinutes": 90}},
-        ),
-        ({"tags": {"owner": "research"}}, {"tags": {"owner": "research"}}),
-        (
-            {"overrides": {"azure": {"AgentPool": {"upgradeSettings": {"nodeSoakDurationInMinutes": 5}}}}},
-            {"upgradeSettings": {"maxSurge": "0", "maxUnavailable": "1", "nodeSoakDurationInMinutes": 5}},
-        ),
-        (
-            {"overrides": {"azure": {"AgentPool": {"kubeletConfig": {"podMaxPids": 4096}}}}},
-            {"kubeletConfig": {"podMaxPids": 4096}, "nodeTaints": [str(GPU_TAINT)]},
-        ),
-        ({"overrides": {"aws": {"NodeGroup": {"version": "1.34"}}}}, {"version": None}),
-    ],
-    ids=lambda value: str(value)[:60],
-)
-def test_a_setting_becomes_the_agent_pools_input(keys: dict[str, Any], inputs: dict[str, Any]) -> None:
-    made = wire(plan(gpu="T4", **keys))
-
-    assert {key: made.get(key) for key in inputs} == inputs
-    assert check_inputs(TOKEN, made) == []
 
 
 def test_nodes_on_infiniband_carry_a_label_to_select_them_by() -> None:
