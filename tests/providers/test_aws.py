@@ -9,7 +9,6 @@ import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from fractions import Fraction
 from typing import Any
 
 import pulumi
@@ -20,7 +19,7 @@ from pulumi.runtime.mocks import MockMonitor
 
 from gpupools.asked.spec import SHARING_KINDS, Cluster
 from gpupools.base.errors import Rejected
-from gpupools.base.taints import GPU_TAINT, Effect, Taint
+from gpupools.base.taints import Taint
 from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.known.mig import profile
 from gpupools.planned.cloud import Choices, Verdict
@@ -718,8 +717,6 @@ def test_a_plan_for_another_cloud_is_a_programming_error() -> None:
 
 # How it is read back
 
-GPU_ON_EKS = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
-
 
 def facts(**properties: Any) -> PoolFacts:
     (found,) = CLOUD.reading().read_pools(NODE_GROUP, properties)
@@ -744,103 +741,6 @@ def test_a_declared_pool_reads_back_as_planned(wish: dict[str, Any]) -> None:
     assert (found.gpus_per_node, found.taints) == (wanted.instance.gpus, wanted.taints)
     assert found.evidence == f"instanceTypes {wanted.instance.name}"
     assert found.unknown == ()
-
-
-@each_row(
-    ("properties", "gpus", "evidence", "unknown"),
-    [
-        pytest.param({"instanceTypes": ["m7i.large"]}, 0, "", (), id="no GPU"),
-        pytest.param({}, 0, "", (), id="EKS's own default type"),
-        pytest.param({"instanceTypes": ["g4ad.xlarge"]}, None, "instanceTypes g4ad.xlarge", (), id="an AMD GPU"),
-        pytest.param({"instanceTypes": ["trn2.48xlarge"]}, 0, "", (), id="Trainium"),
-        pytest.param({"instanceTypes": ["p3.2xlarge"]}, 1, "instanceTypes p3.2xlarge", (), id="a retired type"),
-        pytest.param(
-            {"instanceTypes": ["m7i.large", "g6.12xlarge"]},
-            4,
-            "instanceTypes g6.12xlarge",
-            (),
-            id="the most of several",
-        ),
-        pytest.param({"instanceTypes": ["p9.48xlarge"]}, None, "instanceTypes p9.48xlarge", (), id="a newer p family"),
-        pytest.param({"instanceTypes": ["g9e-x.2xlarge"]}, None, "instanceTypes g9e-x.2xlarge", (), id="a newer g"),
-        pytest.param(
-            {"instanceTypes": ["m7i.large"], "amiType": "AL2023_x86_64_NVIDIA"},
-            None,
-            "amiType AL2023_x86_64_NVIDIA",
-            (),
-            id="an NVIDIA image",
-        ),
-        pytest.param(
-            {"launchTemplate": {"id": "lt-1"}, "amiType": "BOTTLEROCKET_x86_64_NVIDIA_FIPS"},
-            None,
-            "amiType BOTTLEROCKET_x86_64_NVIDIA_FIPS",
-            ("launchTemplate",),
-            id="an NVIDIA image with the type in the template",
-        ),
-        pytest.param({"amiType": "AL2_x86_64_GPU"}, None, "amiType AL2_x86_64_GPU", (), id="the old GPU image"),
-        pytest.param(
-            {"launchTemplate": {"id": "lt-1"}, "amiType": "AL2023_x86_64_STANDARD"},
-            None,
-            "",
-            ("launchTemplate",),
-            id="a plain image, which starts on a GPU machine too",
-        ),
-        pytest.param({"launchTemplate": {"id": "lt-1"}}, None, "", ("launchTemplate",), id="all in the template"),
-        pytest.param(
-            {"launchTemplate": UNKNOWN, "amiType": UNKNOWN},
-            None,
-            "",
-            ("launchTemplate", "amiType"),
-            id="template and image unknown",
-        ),
-        pytest.param({"instanceTypes": UNKNOWN}, None, "", ("instanceTypes",), id="types unknown"),
-        pytest.param({"instanceTypes": ["m7i.large", UNKNOWN]}, None, "", ("instanceTypes[1]",), id="one type unknown"),
-        pytest.param(
-            {"instanceTypes": ["g6.xlarge", UNKNOWN]},
-            1,
-            "instanceTypes g6.xlarge",
-            ("instanceTypes[1]",),
-            id="a GPU beside an unknown type",
-        ),
-    ],
-)
-def test_gpus_are_recognised(
-    properties: dict[str, Any], gpus: int | None, evidence: str, unknown: tuple[str, ...]
-) -> None:
-    found = facts(**properties)
-
-    assert (found.gpus_per_node, found.evidence, found.unknown) == (
-        None if gpus is None else Fraction(gpus),
-        evidence,
-        unknown,
-    )
-
-
-@pytest.mark.parametrize(
-    ("taints", "expected", "unknown"),
-    [
-        pytest.param([GPU_ON_EKS], (GPU_TAINT,), (), id="the GPU taint"),
-        pytest.param([{"key": "a", "effect": "NO_EXECUTE"}], (Taint("a", "", Effect.NO_EXECUTE),), (), id="no value"),
-        pytest.param([GPU_ON_EKS | {"effect": "NoSchedule"}], (), (), id="Kubernetes' spelling, which EKS refuses"),
-        pytest.param([{"value": "present", "effect": "NO_SCHEDULE"}], (), (), id="no key"),
-        pytest.param(UNKNOWN, (), ("taints",), id="all unknown"),
-        pytest.param([UNKNOWN, GPU_ON_EKS], (GPU_TAINT,), ("taints[0]",), id="one unknown"),
-        pytest.param([GPU_ON_EKS | {"effect": UNKNOWN}], (), ("taints[0].effect",), id="an effect unknown"),
-        pytest.param(
-            [GPU_ON_EKS | {"value": UNKNOWN}],
-            (Taint("nvidia.com/gpu", "", Effect.NO_SCHEDULE),),
-            (),
-            id="a value unknown, whatever it is",
-        ),
-        pytest.param("nvidia.com/gpu=present:NoSchedule", (), (), id="not a list"),
-    ],
-)
-def test_taints_are_read_in_the_spelling_of_eks(
-    taints: Any, expected: tuple[Taint, ...], unknown: tuple[str, ...]
-) -> None:
-    found = facts(instanceTypes=["g6.xlarge"], taints=taints)
-
-    assert (found.taints, found.unknown) == (expected, unknown)
 
 
 def test_other_resources_are_no_pools() -> None:

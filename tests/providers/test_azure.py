@@ -10,7 +10,6 @@ import pytest
 
 from gpupools.asked.spec import LATE, SHARING_KINDS
 from gpupools.base.errors import Rejected
-from gpupools.base.taints import GPU_TAINT, Effect, Taint
 from gpupools.known.gpus import gpu_models
 from gpupools.known.mig import profile, profiles
 from gpupools.planned.cloud import Choices, Verdict
@@ -25,7 +24,6 @@ from tests.providers.declaring import run
 from tests.rows import each_row
 
 SIZES = CLOUD.instance_types
-PREFER = Taint("x", "", Effect.PREFER_NO_SCHEDULE)
 SLICES_PER_GPU = {"MIG1g": 7, "MIG2g": 3, "MIG3g": 2, "MIG4g": 1, "MIG7g": 1}
 
 
@@ -208,102 +206,6 @@ def test_the_example_cluster_is_a_cluster() -> None:
 def facts(token: str = TOKEN, **properties: Any) -> PoolFacts:
     (read,) = CLOUD.reading().read_pools(token, properties)
     return read
-
-
-@pytest.mark.parametrize(
-    ("token", "is_pool"),
-    [
-        (TOKEN, True),
-        ("azure-native:containerservice/v20250901:AgentPool", True),
-        ("azure-native_containerservice_v20260102preview:containerservice:AgentPool", True),
-        ("azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool", True),
-        ("azure-native:containerservice:ManagedCluster", False),
-        ("", False),
-    ],
-    ids=["default", "versioned", "generated-sdk", "classic", "cluster", "empty"],
-)
-def test_agent_pools_of_every_api_version_are_read(token: str, is_pool: bool) -> None:
-    assert (len(CLOUD.reading().read_pools(token, {"vmSize": "Standard_NC4as_T4_v3"})) == 1) is is_pool
-
-
-@pytest.mark.parametrize(
-    ("properties", "types", "gpus", "evidence"),
-    [
-        ({"vmSize": "Standard_NC64as_T4_v3"}, ("Standard_NC64as_T4_v3",), 4, "vmSize Standard_NC64as_T4_v3"),
-        (
-            {"vmSize": "STANDARD_NV6ADS_A10_V5"},
-            ("Standard_NV6ads_A10_v5",),
-            Fraction(1, 6),
-            "vmSize Standard_NV6ads_A10_v5",
-        ),
-        ({"vmSize": "Standard_D4s_v5"}, ("Standard_D4s_v5",), 0, ""),
-        ({"vmSize": "standard_nd96isr_mi300x_v5"}, ("standard_nd96isr_mi300x_v5",), None, None),
-        ({"vmSize": "Standard_NP10s"}, ("Standard_NP10s",), 0, ""),
-        ({"vmSize": "Standard_ND192isr_VR300_v7"}, ("Standard_ND192isr_VR300_v7",), None, None),
-        ({"gpuInstanceProfile": "MIG1g"}, (), None, "gpuInstanceProfile MIG1g"),
-        ({}, (), 0, ""),
-        (
-            {"virtualMachinesProfile": {"scale": {"manual": [{"count": 1, "size": "Standard_NC4as_T4_v3"}]}}},
-            ("Standard_NC4as_T4_v3",),
-            1,
-            "virtualMachinesProfile Standard_NC4as_T4_v3",
-        ),
-        (
-            {"virtualMachinesProfile": {"scale": {"autoscale": {"size": "Standard_D4s_v5", "maxCount": 3}}}},
-            ("Standard_D4s_v5",),
-            0,
-            "",
-        ),
-    ],
-    ids=["t4", "any-case", "cpu", "amd", "fpga", "newer", "mig-only", "no-size", "vms", "vms-autoscale"],
-)
-def test_a_pool_says_how_many_gpus_its_nodes_have(
-    properties: dict[str, Any], types: tuple[str, ...], gpus: Fraction | int | None, evidence: str | None
-) -> None:
-    read = facts(**properties)
-
-    assert (read.cloud, read.instance_types, read.gpus_per_node) == ("azure", types, gpus)
-    assert read.evidence == (f"vmSize {properties['vmSize']}" if evidence is None else evidence)
-    assert read.unknown == ()
-
-
-@pytest.mark.parametrize(
-    ("properties", "unknown"),
-    [
-        ({"vmSize": UNKNOWN}, ("vmSize",)),
-        ({"vmSize": 3.0}, ("vmSize",)),
-        ({"virtualMachinesProfile": UNKNOWN}, ("virtualMachinesProfile",)),
-        ({"virtualMachinesProfile": {"scale": {"manual": [{"size": UNKNOWN}]}}}, ("virtualMachinesProfile",)),
-    ],
-    ids=["size", "no-text", "machines", "one-machine"],
-)
-def test_a_size_that_is_not_known_yet_leaves_the_number_of_gpus_open(
-    properties: dict[str, Any], unknown: tuple[str, ...]
-) -> None:
-    read = facts(**properties)
-
-    assert (read.gpus_per_node, read.unknown) == (None, unknown)
-
-
-@pytest.mark.parametrize(
-    ("written", "taints", "unknown"),
-    [
-        (["nvidia.com/gpu=present:NoSchedule"], (GPU_TAINT,), ()),
-        (["sku=gpu:NoExecute", "x:PreferNoSchedule"], (Taint("sku", "gpu", Effect.NO_EXECUTE), PREFER), ()),
-        (["nvidia.com/gpu=present:NO_SCHEDULE", "nonsense", 7, None], (), ()),
-        ([UNKNOWN, "nvidia.com/gpu=present:NoSchedule"], (GPU_TAINT,), ("nodeTaints[0]",)),
-        (UNKNOWN, (), ("nodeTaints",)),
-        ("nvidia.com/gpu=present:NoSchedule", (), ()),
-        (None, (), ()),
-    ],
-    ids=["ours", "others", "misspelt", "one-unknown", "unknown", "no-list", "none"],
-)
-def test_only_taints_in_akss_spelling_count(
-    written: object, taints: tuple[Taint, ...], unknown: tuple[str, ...]
-) -> None:
-    read = facts(vmSize="Standard_NC4as_T4_v3", nodeTaints=written)
-
-    assert (read.taints, read.unknown) == (taints, unknown)
 
 
 def test_a_taint_that_is_removed_after_start_does_not_count() -> None:

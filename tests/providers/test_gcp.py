@@ -14,7 +14,7 @@ import pytest
 
 from gpupools.asked.spec import LATE, SHARING_KINDS, Cluster, PoolSpec
 from gpupools.base.errors import Problem, Rejected
-from gpupools.base.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
+from gpupools.base.taints import repels_cpu_pods
 from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.known.gpus import gpu_models
 from gpupools.known.mig import profile
@@ -334,113 +334,11 @@ def node_pool(**config: Any) -> dict[str, Any]:
 GPU_TAINT_HERE = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
 
 
-@pytest.mark.parametrize(
-    ("config", "names", "gpus"),
-    [
-        ({"machineType": "e2-medium"}, ("e2-medium",), 0),
-        ({}, (), 0),
-        ({"machineType": "ct6e-standard-4t"}, ("ct6e-standard-4t",), 0),
-        ({"machineType": "g1-small"}, ("g1-small",), 0),
-        ({"machineType": "a2-ultragpu-8g"}, ("a2-ultragpu-8g",), 8),
-        ({"machineType": "g4-standard-12"}, ("g4-standard-12",), Fraction(1, 4)),
-        ({"machineType": "a9-hugegpu-32g"}, ("a9-hugegpu-32g",), 32),
-        ({"machineType": "g7-standard-8"}, ("g7-standard-8",), 1),
-        (
-            {"machineType": "n1-standard-8", "guestAccelerators": [{"type": "nvidia-tesla-t4", "count": 1.0}]},
-            ("n1+nvidia-tesla-t4:1",),
-            1,
-        ),
-        (
-            {"machineType": "n1-standard-32", "guestAccelerators": [{"type": "nvidia-tesla-t4", "count": 2}]},
-            ("n1-standard-32+nvidia-tesla-t4:2",),
-            2,
-        ),
-        (
-            {"machineType": "n9-standard-8", "guestAccelerators": [{"type": "p/z/nvidia-new", "count": "3"}]},
-            ("n9-standard-8",),
-            3,
-        ),
-        ({"guestAccelerators": [{"type": "", "count": "", "gpuPartitionSize": "1g.5gb"}]}, (), 1),
-        ({"machineType": "e2-medium", "guestAccelerators": [{"type": "nvidia-l4", "count": 0}]}, ("e2-medium",), 0),
-        ({"machineType": "e2-medium", "guestAccelerators": [{"type": "ct6e", "count": 4}]}, ("e2-medium",), 0),
-    ],
-    ids=[
-        "cpu",
-        "default-machine",
-        "tpu",
-        "shared-core",
-        "a2",
-        "fraction",
-        "newer-a",
-        "newer-g",
-        "n1",
-        "n1-other-machine",
-        "unknown-gpu",
-        "mig-alone",
-        "count-0",
-        "tpu-accelerator",
-    ],
-)
-def test_gpus_are_recognised(config: dict[str, Any], names: tuple[str, ...], gpus: Fraction | int) -> None:
-    (facts,) = gcp.CLOUD.reading().read_pools(NODE_POOL, node_pool(**config))
-
-    assert (facts.instance_types, facts.gpus_per_node, facts.unknown) == (names, gpus, ())
-    assert bool(facts.evidence) == bool(gpus)
-
-
-@pytest.mark.parametrize(
-    ("taint", "read"),
-    [
-        (GPU_TAINT_HERE, (GPU_TAINT,)),
-        ({"key": "a", "value": "b", "effect": "NO_EXECUTE"}, (Taint("a", "b", Effect.NO_EXECUTE),)),
-        ({"key": "a", "value": "", "effect": "PREFER_NO_SCHEDULE"}, (Taint("a", "", Effect.PREFER_NO_SCHEDULE),)),
-        ({"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}, ()),
-        ({"key": "", "value": "present", "effect": "NO_SCHEDULE"}, ()),
-        ({"effect": "NO_SCHEDULE"}, ()),
-        ("nvidia.com/gpu=present:NoSchedule", ()),
-    ],
-    ids=["gpu", "no-execute", "prefer", "kubernetes-spelling", "empty-key", "no-key", "text"],
-)
-def test_only_taints_in_gke_spelling_count(taint: object, read: tuple[Taint, ...]) -> None:
-    (facts,) = gcp.CLOUD.reading().read_pools(NODE_POOL, node_pool(machineType="g2-standard-4", taints=[taint]))
-
-    assert facts.taints == read
-
-
 def test_taints_that_others_set_do_not_count() -> None:
     config = {"machineType": "g2-standard-4", "effectiveTaints": [GPU_TAINT_HERE]}
     (facts,) = gcp.CLOUD.reading().read_pools(NODE_POOL, node_pool(**config))
 
     assert facts.taints == ()
-
-
-@pytest.mark.parametrize(
-    ("properties", "gpus", "unknown"),
-    [
-        ({"nodeConfig": UNKNOWN}, None, ("nodeConfig",)),
-        (node_pool(machineType=UNKNOWN), None, ("nodeConfig.machineType",)),
-        (node_pool(machineType="g2-standard-4", taints=UNKNOWN), 1, ("nodeConfig.taints",)),
-        (
-            node_pool(machineType="g2-standard-4", taints=[GPU_TAINT_HERE | {"effect": UNKNOWN}]),
-            1,
-            ("nodeConfig.taints[0].effect",),
-        ),
-        (node_pool(machineType="e2-medium", taints=UNKNOWN), 0, ()),
-        (node_pool(machineType="a2-highgpu-1g", guestAccelerators=UNKNOWN), 1, ()),
-        (node_pool(machineType="n1-standard-8", guestAccelerators=UNKNOWN), None, ("nodeConfig.guestAccelerators",)),
-        (
-            node_pool(machineType="n1-standard-8", guestAccelerators=[{"type": "nvidia-tesla-t4", "count": UNKNOWN}]),
-            None,
-            ("nodeConfig.guestAccelerators[0].count",),
-        ),
-        (node_pool(machineType=UNKNOWN, guestAccelerators=[{"type": "nvidia-l4", "count": 2}]), 2, ()),
-    ],
-    ids=["config", "machine", "taints", "effect", "cpu", "a2", "n1", "count", "machine-with-gpus"],
-)
-def test_what_is_not_known_yet_is_said(properties: dict[str, Any], gpus: int | None, unknown: tuple[str, ...]) -> None:
-    (facts,) = gcp.CLOUD.reading().read_pools(NODE_POOL, properties)
-
-    assert (facts.gpus_per_node, facts.unknown) == (gpus, unknown)
 
 
 def test_other_resources_are_no_pools() -> None:

@@ -1,9 +1,12 @@
-"""Every fact that is read of pools that say much, compared with `whole_pools.yaml`."""
+"""What is read of resources: every fact of pools that say much (`whole_pools.yaml`), some of others (`read_back.yaml`).
 
+Where other facts are meant, GPUPOOLS_WRITE_GOLDEN=1 writes the second file anew; read the difference.
+"""
+
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from fractions import Fraction
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +15,15 @@ import yaml
 from gpupools.planned.pool_facts import UNKNOWN, Customisation, PoolFacts, Weakness
 from gpupools.providers import clouds
 from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
+from tests.compact_yaml import compact_yaml
 from tests.rows import each_row
 
 POOLS = Path(__file__).with_name("whole_pools.yaml")
+ASKED = Path(__file__).with_name("read_back.yaml")
 
 
-@cache
-def cases() -> Sequence[Mapping[str, Any]]:
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return tuple(yaml.load(POOLS.read_text(encoding="utf-8"), loader))
+def loaded(file: Path) -> Sequence[Mapping[str, Any]]:
+    return tuple(yaml.load(file.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
 def wire(value: Any) -> Any:
@@ -81,6 +84,20 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-@each_row("case", cases(), ids=lambda case: case["id"])
+@each_row("case", loaded(POOLS), ids=lambda case: case["id"])
 def test_every_fact_of_a_pool_is_read(case: Mapping[str, Any]) -> None:
     assert told(case["type"], wire(case["inputs"])) == case["expected"]
+
+
+def test_facts_that_are_asked_of_a_resource_are_read() -> None:
+    table = loaded(ASKED)
+    found = []
+    for row in table:
+        pools = told(row["type"], wire(row["of"]))
+        asked = [{key: value for key, value in pool.items() if key in row["asked"]} for pool in pools]
+        found.append({**row, "pools": asked})
+    if os.environ.get("GPUPOOLS_WRITE_GOLDEN"):
+        head = "# Facts that are asked of what is read of single resources; see test_whole_pools.py.\n"
+        ASKED.write_text(head + compact_yaml(found), encoding="utf-8")
+
+    assert [new for new, old in zip(found, table, strict=True) if new != old] == []
