@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpupools.commands.cli import main
+from tests.rows import each_row
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +68,7 @@ LOCALES = {
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("content", FILES.values(), ids=list(FILES))
+@each_row("content", FILES.values(), ids=list(FILES))
 def test_every_command_answers_on_every_file(
     command: list[str],
     content: bytes,

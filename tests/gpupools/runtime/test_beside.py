@@ -22,14 +22,6 @@ def about(notes: tuple[str, ...], word: str) -> list[str]:
 # --- nodes without GPUs ---
 
 
-@pytest.mark.parametrize("cloud", ["aws", "azure", "gcp"])
-def test_the_operators_need_of_a_plain_node_is_said(cloud: str, plan: Planner) -> None:
-    (note,) = about(plan(cloud, OPERATOR).notes, "without GPUs and without taints")
-
-    assert note.startswith("chart gpu-operator needs a node")
-    assert note.endswith("clusters.c.runtime.cpu_taints names taints that are tolerated there")
-
-
 @pytest.mark.parametrize("pools", [PLUGIN, MANAGED])
 def test_daemons_alone_need_no_other_node(pools: Mapping[str, Any], plan: Planner) -> None:
     assert about(plan("aws", pools).notes, "without GPUs") == []
@@ -69,14 +61,6 @@ def test_taints_that_are_none_or_for_nothing_are_refused(
 
 
 # --- who starts nodes ---
-
-
-def test_the_autoscaler_of_eks_is_asked_for_until_it_is_named(plan: Planner) -> None:
-    pools = {**PLUGIN, "b": {"gpu": "T4", "nodes": {"fixed": 2}}}
-    (note,) = about(plan("aws", pools).notes, "cluster-autoscaler")
-
-    assert note.startswith("Amazon EKS starts no node of a by itself: a cluster-autoscaler has to run")
-    assert about(plan("aws", pools, existing={"cluster_autoscaler": "kube-system/ca"}).notes, "autoscaler has") == []
 
 
 @pytest.mark.parametrize("cloud", ["azure", "gcp"])

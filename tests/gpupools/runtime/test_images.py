@@ -111,33 +111,6 @@ def test_what_others_install_takes_no_mirror_of_ours(key: str, refused: Callable
     assert f"{key}: asks for software of ours, but management is external" in said
 
 
-def test_charts_come_from_where_they_are_said_to_be(plan: Planner) -> None:
-    sources = {
-        "nvidia-device-plugin": "oci://m.example.com:5000/charts/nvidia-device-plugin",
-        "dcgm-exporter": "https://m.example.com/helm",
-    }
-    made = plan("azure", PLUGIN, chart_sources=sources)
-
-    assert {each.chart: each.repository for each in made.releases} == sources
-    assert {each.chart: each.is_oci for each in made.releases} == {"nvidia-device-plugin": True, "dcgm-exporter": False}
-
-
-def test_it_is_said_where_secrets_have_to_be_and_what_still_comes_from_outside(plan: Planner) -> None:
-    made = plan(
-        "azure",
-        PLUGIN,
-        registry="mirror.example.com",
-        pull_secrets=["login"],
-        smoke_test=True,
-        chart_sources={"dcgm-exporter": "https://m.example.com/helm"},
-    )
-
-    secret, source = (note for note in made.notes if "Secret" in note or "publishers" in note)
-
-    assert secret.startswith("Secret login is needed in dcgm-exporter, gpupools-smoke-test, nvidia-device-plugin;")
-    assert "the packages of charts nvidia-device-plugin from their publishers; clusters.c.runtime.chart" in source
-
-
 def test_without_a_mirror_nothing_is_sent_about_images(plan: Planner) -> None:
     pools = {"a": {"gpu": "T4", "software": "gpu-operator"}}
     (release,) = plan("azure", pools).releases

@@ -139,13 +139,6 @@ def test_an_entrys_name_says_all_that_stands_in_it(software: str, cloud: str, pl
     assert {name: texts for name, texts in found.items() if len(texts) > 1} == {}
 
 
-def test_namespaces_of_daemons_admit_privileged_pods(plan: Planner) -> None:
-    made = plan("aws", {"a": PLUGIN})
-    labels = [each.manifest["metadata"]["labels"] for each in made.objects if each.kind == "Namespace"]
-
-    assert [each["pod-security.kubernetes.io/enforce"] for each in labels] == ["privileged", "privileged"]
-
-
 @pytest.mark.parametrize(("nodes", "given", "pods"), [(4, None, "100"), (200, None, "2020"), (4, 333, "333")])
 def test_gke_gets_a_quota_for_critical_pods(nodes: int, given: int | None, pods: str, plan: Planner) -> None:
     pool = {"gpu": "L4", "software": "gpu-operator", "nodes": {"max": nodes}}
@@ -186,15 +179,6 @@ def test_googles_installer_brings_the_driver_where_gke_does_not(software: str, p
     assert "driver-installer" in made.depends[release]
 
 
-def test_gke_cos_gets_the_operators_paths(plan: Planner) -> None:
-    values = plan("gcp", {"a": {"gpu": "L4", "software": "gpu-operator"}}).releases[0].values
-
-    assert at(values, "hostPaths.driverInstallDir") == "/home/kubernetes/bin/nvidia"
-    assert at(values, "toolkit.installDir") == "/home/kubernetes/bin/nvidia"
-    assert at(values, "toolkit.env") == [{"name": "RUNTIME_CONFIG_SOURCE", "value": "file"}]
-    assert at(values, "driver.enabled") is False
-
-
 GKE_MIG = COMBINATIONS["gke-operator-mig"].pool
 
 
@@ -209,19 +193,6 @@ def test_the_mig_manager_reboots_where_the_cloud_needs_it_or_when_asked(
     values = plan(cloud, {"a": {**A100, "software": "gpu-operator", **GKE_MIG}}, **runtime).releases[0].values
 
     assert (at(values, "migManager.env") == [{"name": "WITH_REBOOT", "value": "true"}]) is reboots
-
-
-def test_eks_nodes_with_the_plugin_get_the_runtime_class_others_bring_elsewhere(plan: Planner) -> None:
-    kinds = {
-        name: {each.kind for each in plan(cloud, {"a": pool}).objects}
-        for name, cloud, pool in (
-            ("eks plugin", "aws", PLUGIN),
-            ("eks operator", "aws", {**PLUGIN, "software": "gpu-operator"}),
-            ("aks plugin", "azure", {**PLUGIN, "gpu": "T4"}),
-        )
-    }
-
-    assert {name for name, found in kinds.items() if "RuntimeClass" in found} == {"eks plugin"}
 
 
 @EVERY
@@ -368,47 +339,6 @@ def test_pods_mount_googles_driver_themselves_where_nobody_does_it_for_them(soft
 
 
 @pytest.mark.parametrize(
-    ("cloud", "pool", "said"),
-    [
-        pytest.param(
-            "azure",
-            {"gpu": "A100-80GB", "sharing": {"mode": "mig", "profile": "1g.10gb", "strategy": "mixed"}},
-            "pool a: while it is empty, pods that ask for nvidia.com/mig-1g.10gb start no node",
-            id="AKS, slices by profile",
-        ),
-        pytest.param(
-            "azure",
-            {"gpu": "A100-80GB", "sharing": {"mode": "mig", "profile": "1g.10gb"}},
-            "pool a: the autoscaler takes a node of an empty pool for 1 nvidia.com/gpu, not 7",
-            id="AKS, slices",
-        ),
-        pytest.param(
-            "gcp",
-            {"gpu": "L4", "software": "gpu-operator", **TIME_SLICING},
-            "pool a: the autoscaler takes a node of an empty pool for 1 nvidia.com/gpu, not 4",
-            id="GKE, shared by the operator",
-        ),
-        pytest.param(
-            "gcp",
-            {"gpu": "L4", "software": "gpu-operator", **RENAMED},
-            (
-                "pool a: while it is empty, pods that ask for nvidia.com/gpu.shared start no node; "
-                "keep nodes.min at 1, or leave rename out"
-            ),
-            id="GKE, shared by another name",
-        ),
-    ],
-)
-def test_what_the_autoscaler_does_not_know_of_an_empty_pool_is_said(
-    cloud: str, pool: dict[str, Any], said: str, plan: Planner
-) -> None:
-    empty, kept = (plan(cloud, {"a": {**pool, "nodes": {"min": least, "max": 2}}}) for least in (0, 1))
-
-    assert [note.startswith(said) for note in empty.notes].count(True) == 1
-    assert not any("empty" in note for note in kept.notes)
-
-
-@pytest.mark.parametrize(
     ("cloud", "pool"),
     [
         pytest.param("aws", {"gpu": "L4", **TIME_SLICING}, id="EKS, by tags"),
@@ -477,16 +407,6 @@ def test_without_being_asked_nothing_is_run_measured_twice_or_guarded(plan: Plan
 
     assert kinds == {"Namespace", "ConfigMap", "RuntimeClass"}
     assert any("trust_policy: true makes it a rule" in note for note in made.notes)
-
-
-@pytest.mark.parametrize("crds", [True, False])
-def test_service_monitors_only_where_the_crd_is_said_to_be(crds: bool, plan: Planner) -> None:
-    pools = {"a": PLUGIN, "b": {**PLUGIN, "software": "gpu-operator"}}
-    made = plan("aws", pools, service_monitors=crds)
-    values = {each.chart: each.values for each in made.releases}
-
-    assert at(values["dcgm-exporter"], "serviceMonitor.enabled") is crds
-    assert at(values["gpu-operator"], "dcgmExporter.serviceMonitor.enabled") is crds
 
 
 @pytest.mark.parametrize(
@@ -588,23 +508,6 @@ def test_a_shared_pool_must_say_who_may_use_it(
     assert problem.startswith("pools.a.trust: ")
     assert "write trust: {team: …} or {namespaces: […]}, or {waiver: …} with the reason" in problem
     assert cure in problem
-
-
-@pytest.mark.parametrize(
-    ("trust", "mark"),
-    [
-        ({"team": "vision"}, "vision"),
-        ({"namespaces": ["vision", "vision-dev"]}, "pool.a"),
-        ({"waiver": "one team owns the cluster"}, None),
-    ],
-)
-def test_trust_marks_and_taints_the_nodes(trust: Mapping[str, Any], mark: str | None) -> None:
-    (pool,) = pools_of("aws", {"a": shared(trust)})
-    taints = [str(taint) for taint in pool.taints]
-
-    assert pool.labels.get("gpupools/trust") == mark
-    assert pool.labels.get("gpupools/trust-waiver") == (None if mark else "one-team-owns-the-cluster")
-    assert taints == ["nvidia.com/gpu=present:NoSchedule", *([f"gpupools/trust={mark}:NoSchedule"] if mark else [])]
 
 
 @pytest.mark.parametrize(
