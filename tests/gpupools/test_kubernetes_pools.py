@@ -23,9 +23,6 @@ def need(key: str, operator: str, *values: Any) -> dict[str, Any]:
     return {"key": key, "operator": operator, "values": list(values)}
 
 
-AKS_CLASS = {"group": AZURE, "kind": "AKSNodeClass", "name": "default"}
-
-
 def node_pool(*requirements: Any, **spec: Any) -> dict[str, Any]:
     limits = {"limits": spec.pop("limits")} if "limits" in spec else {}
     inner = {"requirements": list(requirements), "nodeClassRef": EC2_CLASS, **spec}
@@ -110,27 +107,6 @@ def test_the_missing_taint_can_be_added_in_the_objects_own_spelling(
     assert read(mended)[0].taints == (GPU_TAINT,)
 
 
-def test_start_up_taints_are_named_as_not_counted() -> None:
-    (pool,) = read(node_pool(need(TYPE, "In", "g6.xlarge"), startupTaints=[TAINT]))
-
-    assert [note.partition(":")[0] for note in pool.not_counted] == ["spec.template.spec.startupTaints"]
-
-
-def test_other_accelerators_are_named() -> None:
-    (pool,) = read(node_pool(need(f"{AWS}/instance-family", "In", "trn2")))
-
-    assert (pool.accelerator, pool.gpus_per_node) == ("other", Fraction(0))
-    assert "Trainium2" in pool.other_accelerator
-
-
-def test_bounds_and_the_class_are_read() -> None:
-    (pool,) = read(node_pool(need(TYPE, "In", "g6.12xlarge"), limits={"nodes": "5"}))
-    (reference,) = pool.elsewhere
-
-    assert (pool.gpus_per_node, pool.min_nodes, pool.max_nodes) == (Fraction(4), 0, 5)
-    assert (reference.id, reference.types[0]) == ("default", f"kubernetes:{AWS}/v1:EC2NodeClass")
-
-
 @pytest.mark.parametrize(
     ("token", "spec", "names", "plugin"),
     [
@@ -166,183 +142,8 @@ def test_a_node_class_adds_software_and_weaknesses(
     assert (both.gpus_per_node, both.elsewhere) == (Fraction(1), ())
 
 
-@pytest.mark.parametrize(
-    ("kind", "spec", "names"),
-    [
-        ("AzureManagedMachinePool", {"enableNodePublicIP": True}, ["public-address"]),
-        ("AzureManagedMachinePool", {"enableNodePublicIP": "false"}, []),
-        ("AWSManagedMachinePool", {"remoteAccess": {"sshKeyName": "admin"}}, ["remote-access"]),
-        ("AWSManagedMachinePool", {"remoteAccess": {"sshKeyName": ""}}, []),
-        ("GCPManagedMachinePool", {"enableNodePublicIP": True}, []),
-    ],
-)
-def test_what_opens_machines_is_a_weakness(kind: str, spec: dict[str, Any], names: list[str]) -> None:
-    (pool,) = read({"apiVersion": CLUSTER_API, "kind": kind, "spec": spec})
-
-    assert [one.name for one in pool.weaknesses] == names
-
-
 def test_only_node_classes_are_node_classes() -> None:
     assert read_template("kubernetes:karpenter.sh/v1:NodePool", node_pool(), clouds()) is None
-
-
-@pytest.mark.parametrize(
-    ("kind", "spec", "evidence", "bounds"),
-    [
-        (
-            "AWSManagedMachinePool",
-            {"instanceType": "g5.xlarge", "scaling": {"minSize": 1, "maxSize": 3}},
-            "spec.instanceType g5.xlarge",
-            (1, 3),
-        ),
-        (
-            "AWSMachinePool",
-            {"awsLaunchTemplate": {"instanceType": "g5.xlarge"}, "minSize": 1, "maxSize": 3},
-            "spec.awsLaunchTemplate.instanceType g5.xlarge",
-            (1, 3),
-        ),
-        (
-            "AWSMachinePool",
-            {"mixedInstancesPolicy": {"overrides": [{"instanceType": "g5.xlarge"}]}},
-            "spec.mixedInstancesPolicy.overrides[0].instanceType g5.xlarge",
-            (None, None),
-        ),
-        (
-            "AWSMachineTemplate",
-            {"template": {"spec": {"instanceType": "g5.xlarge"}}},
-            "spec.template.spec.instanceType g5.xlarge",
-            (None, None),
-        ),
-        (
-            "AzureManagedMachinePool",
-            {"sku": "Standard_NC4as_T4_v3", "scaling": {"minSize": 0, "maxSize": 2}},
-            "spec.sku Standard_NC4as_T4_v3",
-            (0, 2),
-        ),
-        (
-            "AzureMachinePool",
-            {"template": {"vmSize": "Standard_NC4as_T4_v3"}},
-            "spec.template.vmSize Standard_NC4as_T4_v3",
-            (None, None),
-        ),
-        (
-            "AzureMachineTemplate",
-            {"template": {"spec": {"vmSize": "Standard_NC4as_T4_v3"}}},
-            "spec.template.spec.vmSize Standard_NC4as_T4_v3",
-            (None, None),
-        ),
-        (
-            "GCPManagedMachinePool",
-            {"instanceType": "g2-standard-4", "scaling": {"minCount": 0, "maxCount": 2}},
-            "spec.instanceType g2-standard-4",
-            (0, 2),
-        ),
-        (
-            "GCPMachineTemplate",
-            {"template": {"spec": {"instanceType": "g2-standard-4"}}},
-            "spec.template.spec.instanceType g2-standard-4",
-            (None, None),
-        ),
-    ],
-)
-def test_every_kind_of_cluster_api_names_its_machine_and_bounds(
-    kind: str, spec: dict[str, Any], evidence: str, bounds: tuple[int | None, int | None]
-) -> None:
-    (pool,) = read({"apiVersion": CLUSTER_API, "kind": kind, "spec": spec})
-
-    assert (pool.evidence, pool.min_nodes, pool.max_nodes) == (evidence, *bounds)
-    assert bool(pool.elsewhere) == (pool.where == "bootstrap configuration")
-    assert all(one.property == "bootstrap configuration" and "taints" in one.decides for one in pool.elsewhere)
-
-
-def test_a_late_machine_of_cluster_api_is_named() -> None:
-    (pool,) = read({"apiVersion": CLUSTER_API, "kind": "AzureManagedMachinePool", "spec": {"sku": UNKNOWN}})
-
-    assert (pool.gpus_per_node, pool.unknown) == (None, ("spec.sku",))
-
-
-@pytest.mark.parametrize(
-    ("requirement", "evidence", "accelerator"),
-    [
-        (need(f"{AWS}/instance-category", "In", "p"), f"{AWS}/instance-category p", "nvidia"),
-        (need(f"{AWS}/instance-category", "In", "dl"), "", "other"),
-        (need(f"{AWS}/instance-family", "In", "g4ad"), f"{AWS}/instance-family g4ad", "amd"),
-        (need(f"{AWS}/instance-gpu-manufacturer", "In", "amd"), f"{AWS}/instance-gpu-manufacturer amd", "amd"),
-        (
-            need(f"{AWS}/instance-gpu-manufacturer", "In", "amd", "nvidia"),
-            f"{AWS}/instance-gpu-manufacturer amd, nvidia",
-            "nvidia",
-        ),
-        (need(f"{AWS}/instance-gpu-name", "Exists"), f"{AWS}/instance-gpu-name", "nvidia"),
-        (need(f"{AWS}/instance-gpu-memory", "Gte", "16384"), f"{AWS}/instance-gpu-memory 16384", "nvidia"),
-        (need(f"{AWS}/instance-accelerator-count", "Gt", "0"), "", "other"),
-        (need(f"{AZURE}/sku-series", "In", "NCads_A100_v4"), f"{AZURE}/sku-series NCads_A100_v4", "nvidia"),
-        (need(f"{AZURE}/sku-gpu-manufacturer", "In", "nvidia"), f"{AZURE}/sku-gpu-manufacturer nvidia", "nvidia"),
-    ],
-    ids=lambda value: value["key"].partition("/")[2] if isinstance(value, dict) else "",
-)
-def test_the_requirement_that_selects_an_accelerator_is_named(
-    requirement: dict[str, Any], evidence: str, accelerator: str
-) -> None:
-    (pool,) = read(node_pool(requirement))
-
-    assert pool.accelerator == accelerator
-    assert pool.evidence == (f"spec.template.spec.requirements[0] {evidence}" if evidence else "")
-
-
-@pytest.mark.parametrize(
-    ("reference", "cloud"),
-    [
-        (EC2_CLASS, "aws"),
-        ({"group": "eks.amazonaws.com", "kind": "NodeClass", "name": "x"}, "aws"),
-        ({"group": AZURE, "kind": "AKSNodeClass", "name": "x"}, "azure"),
-        ({"apiVersion": "karpenter.k8s.gcp/v1alpha1", "kind": "GCENodeClass", "name": "x"}, "gcp"),
-        ({}, "kubernetes"),
-    ],
-    ids=["EC2", "Auto Mode", "AKS", "GCE", "none"],
-)
-def test_the_node_class_says_the_cloud(reference: dict[str, Any], cloud: str) -> None:
-    (pool,) = read(node_pool(nodeClassRef=reference))
-
-    assert pool.cloud == cloud
-    assert bool(pool.elsewhere) == bool(reference)
-
-
-def test_a_node_claim_is_a_node() -> None:
-    spec = {"requirements": [need(TYPE, "In", "g6.xlarge")], "taints": [TAINT]}
-
-    assert verdict(read({"apiVersion": "karpenter.sh/v1", "kind": "NodeClaim", "spec": spec})) == "kept"
-
-
-def test_a_fixed_number_of_nodes_is_both_bounds() -> None:
-    pool = node_pool(need(TYPE, "In", "g6.xlarge"))
-    pool["spec"]["replicas"] = 3
-
-    assert [(one.min_nodes, one.max_nodes) for one in read(pool)] == [(3, 3)]
-
-
-@pytest.mark.parametrize(
-    ("operator", "value", "expected"),
-    [("Gt", "0", "open"), ("Gte", "1", "open"), ("Lt", "1", "cpu"), ("Lte", "0", "cpu"), ("Lte", "1", "open")],
-)
-def test_a_bound_on_the_count_of_gpus_decides(operator: str, value: str, expected: str) -> None:
-    category = need(f"{AWS}/instance-category", "In", "g")
-
-    assert verdict(read(node_pool(category, need(f"{AWS}/instance-gpu-count", operator, value)))) == expected
-
-
-@pytest.mark.parametrize(("key", "expected"), [("sku-gpu-count", "cpu"), ("sku-gpu-memory", "open")])
-def test_a_label_that_machines_with_gpus_lack_anyway_keeps_none_out(key: str, expected: str) -> None:
-    family = need(f"{AZURE}/sku-series", "In", "NCads_A100_v4")
-
-    pool = node_pool(family, need(f"{AZURE}/{key}", "DoesNotExist"), nodeClassRef=AKS_CLASS)
-    assert verdict(read(pool)) == expected
-
-
-def test_a_late_template_is_named() -> None:
-    (pool,) = read({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "spec": {"template": {"spec": UNKNOWN}}})
-
-    assert (pool.gpus_per_node, pool.unknown) == (None, ("spec.template.spec",))
 
 
 JOINS = {

@@ -228,111 +228,6 @@ class TestJoiningATemplate:
         assert CLOUD.reading().read_template(GROUP, {"instanceTypes": ["g6.xlarge"]}) is None
 
 
-@pytest.mark.parametrize(
-    ("properties", "owners"),
-    [
-        ({"amiType": "AL2023_x86_64_NVIDIA"}, (By.CLOUD, By.CLOUD, By.NOBODY)),
-        ({"amiType": "BOTTLEROCKET_ARM_64_NVIDIA_FIPS"}, (By.CLOUD, By.CLOUD, By.CLOUD)),
-        ({"amiType": "AL2023_x86_64_STANDARD"}, (By.NOBODY, By.NOBODY, By.NOBODY)),
-        ({}, (By.NOBODY, By.NOBODY, By.NOBODY)),
-        ({"amiType": "CUSTOM", "launchTemplate": {"id": "lt-1"}}, (By.UNSAID, By.UNSAID, By.UNSAID)),
-        ({"amiType": UNKNOWN}, (By.UNSAID, By.UNSAID, By.UNSAID)),
-    ],
-    ids=["AL2023", "Bottlerocket", "standard", "unset", "custom", "unknown"],
-)
-def test_the_image_says_who_owns_driver_toolkit_and_plugin(
-    properties: dict[str, Any], owners: tuple[By, By, By]
-) -> None:
-    (pool,) = read(GROUP, {"instanceTypes": ["g6.xlarge"], **properties})
-
-    assert (pool.software.driver, pool.software.container_toolkit, pool.software.device_plugin) == owners
-
-
-HARDENED = {
-    "metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 1},
-    "blockDeviceMappings": [{"deviceName": "/dev/xvda", "ebs": {"encrypted": "true"}}],
-}
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        ({}, set()),
-        ({"metadataOptions": {}}, {("metadata-service", True, False), ("metadata-hop-limit", False, False)}),
-        ({"metadataOptions": {"httpEndpoint": "disabled"}}, set()),
-        (
-            {"metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 2.0}},
-            {("metadata-hop-limit", False, False)},
-        ),
-        (
-            {"metadataOptions": {"httpTokens": "required", "httpPutResponseHopLimit": 3}},
-            {("metadata-hop-limit", True, False)},
-        ),
-        (
-            {"metadataOptions": {"httpTokens": UNKNOWN, "httpPutResponseHopLimit": 1}},
-            {("metadata-service", True, True)},
-        ),
-        ({"blockDeviceMappings": [{"ebs": {"encrypted": "false"}}]}, {("disk-encryption", True, False)}),
-        ({"blockDeviceMappings": None}, {("disk-encryption", True, False)}),
-        ({"keyName": "mine"}, {("remote-access", True, False)}),
-        ({"networkInterfaces": [{"associatePublicIpAddress": "true"}]}, {("public-address", True, False)}),
-        ({"networkInterfaces": [{"associatePublicIpAddress": "false"}]}, set()),
-        ({"instanceType": "p3.2xlarge"}, {("retired-machine", False, False)}),
-    ],
-    ids=[
-        "hardened",
-        "metadata unset",
-        "no metadata service",
-        "two hops",
-        "three hops",
-        "tokens unknown",
-        "plain disk",
-        "no disk",
-        "key",
-        "public",
-        "private",
-        "retired machine",
-    ],
-)
-def test_a_template_shows_its_weaknesses(change: dict[str, Any], expected: set[tuple[str, bool, bool]]) -> None:
-    found = CLOUD.reading().read_template(TEMPLATE, {**HARDENED, "instanceType": "g6.xlarge", **change})
-    assert found is not None
-
-    assert {(one.name, one.mandatory, one.unverified) for one in found.weaknesses} == expected
-    assert all(one.source.startswith("https://") and one.why and one.wanted for one in found.weaknesses)
-
-
-@pytest.mark.parametrize(
-    ("properties", "name", "mandatory"),
-    [
-        ({"remoteAccess": {"ec2SshKey": "mine"}}, "remote-access", True),
-        ({"amiType": "AL2_x86_64_GPU"}, "retired-image", True),
-        (
-            {"amiType": "AL2023_x86_64_NVIDIA", "releaseVersion": "1.33.5-20250620"},
-            "image-release",
-            False,
-        ),
-        ({"launchTemplate": None}, "disk-encryption", False),
-    ],
-    ids=["ssh", "retired image", "old release", "no template"],
-)
-def test_a_group_shows_its_weaknesses(properties: dict[str, Any], name: str, mandatory: bool) -> None:
-    base = {"instanceTypes": ["g6.xlarge"], "amiType": "AL2023_x86_64_NVIDIA", "launchTemplate": {"id": "lt-1"}}
-    (fine,) = read(GROUP, base)
-    (weak,) = read(GROUP, base | properties)
-
-    assert fine.weaknesses == ()
-    assert (name, mandatory) in {(one.name, one.mandatory) for one in weak.weaknesses}
-
-
-def test_bounds_labels_and_tags_are_read() -> None:
-    scaling = {"minSize": 1.0, "maxSize": "4", "desiredSize": float("nan")}
-    properties = {"instanceTypes": ["g6.xlarge"], "scalingConfig": scaling, "labels": {"a": "b", "c": UNKNOWN}}
-    (pool,) = read(GROUP, properties | {"tags": {"owner": "vision"}})
-
-    assert (pool.min_nodes, pool.max_nodes, pool.labels, pool.tags) == (1, 4, {"a": "b"}, {"owner": "vision"})
-
-
 @pytest.mark.parametrize("size", [40_000])
 def test_thousands_of_taints_are_read(size: int) -> None:
     taints = [ON_EKS | {"effect": "PREFER_NO_SCHEDULE", "key": f"k{index}"} for index in range(size)]
@@ -362,25 +257,6 @@ def test_no_user_data_makes_reading_fail(user_data: str) -> None:
     assert all(isinstance(pool, PoolFacts) for pool in read(TEMPLATE, properties))
 
 
-def test_a_group_that_overrides_says_where_the_rest_is() -> None:
-    policy = {
-        "launchTemplate": {
-            "launchTemplateSpecification": {"launchTemplateName": "gpu"},
-            "overrides": [{"instanceType": UNKNOWN}, {"instanceType": "g5.xlarge"}],
-        }
-    }
-    tags = [{"key": "k8s.io/cluster-autoscaler/train", "value": "owned"}]
-    (pool,) = read(ASG, {"mixedInstancesPolicy": policy, "minSize": 1, "maxSize": 5, "tags": tags})
-    path = "mixedInstancesPolicy.launchTemplate"
-    (reference,) = pool.elsewhere
-
-    assert pool.evidence == f"{path}.overrides[1].instanceType g5.xlarge"
-    assert pool.unknown == (f"{path}.overrides[0].instanceType",)
-    assert pool.open_taints == (f"{path}.launchTemplateSpecification",)
-    assert (reference.property, reference.id) == (f"{path}.launchTemplateSpecification", "gpu")
-    assert (pool.in_cluster, pool.min_nodes, pool.max_nodes) == (True, 1, 5)
-
-
 @pytest.mark.parametrize(
     ("tags", "user_data", "in_cluster"),
     [
@@ -404,87 +280,6 @@ def test_tags_mark_a_node_whose_user_data_is_not_seen(
         assert (pool.in_cluster, pool.tags) == (in_cluster, tags)
 
 
-@pytest.mark.parametrize(
-    ("requirements", "accelerator"),
-    [
-        ({"acceleratorManufacturers": ["nvidia"]}, "nvidia"),
-        ({"acceleratorManufacturers": ["amd"]}, "amd"),
-        ({"acceleratorManufacturers": ["amd"], "acceleratorTypes": ["fpga"]}, "other"),
-        ({"acceleratorManufacturers": ["amd", "nvidia"]}, "nvidia"),
-        ({"acceleratorNames": ["l4"]}, "nvidia"),
-        ({"acceleratorNames": ["radeon-pro-v520"]}, "amd"),
-        ({"acceleratorNames": ["inferentia"]}, "other"),
-        ({"acceleratorTypes": ["inference"]}, "other"),
-        ({"acceleratorCount": {"min": 1}}, "nvidia"),
-        ({"acceleratorCount": {"min": 0}}, ""),
-        ({"allowedInstanceTypes": ["m*", "p5.*"]}, "nvidia"),
-        ({"allowedInstanceTypes": ["m*"]}, ""),
-        ({"vcpuCount": {"min": 4}}, ""),
-    ],
-    ids=str,
-)
-def test_requirements_select_an_accelerator(requirements: dict[str, Any], accelerator: str) -> None:
-    found = CLOUD.reading().read_template(TEMPLATE, {"instanceRequirements": requirements})
-    assert found is not None
-
-    assert found.accelerator == accelerator
-    assert bool(found.evidence) == (accelerator in ("nvidia", "amd"))
-
-
-def test_requirements_not_known_yet_are_named() -> None:
-    found = CLOUD.reading().read_template(TEMPLATE, {"instanceRequirements": {"acceleratorTypes": UNKNOWN}})
-    whole = CLOUD.reading().read_template(TEMPLATE, {"instanceRequirements": UNKNOWN})
-    assert found is not None
-    assert whole is not None
-
-    assert (found.unknown, found.gpus_per_node) == (("instanceRequirements.acceleratorTypes",), None)
-    assert (whole.unknown, whole.gpus_per_node) == (("instanceRequirements",), None)
-
-
-def test_findings_of_a_native_template_name_the_path_inside() -> None:
-    data = {"keyName": "mine", "networkInterfaces": [{"associatePublicIpAddress": True}]}
-    found = CLOUD.reading().read_template("aws-native:ec2:LaunchTemplate", {"launchTemplateData": data})
-    assert found is not None
-
-    assert {one.property for one in found.weaknesses} == {
-        "launchTemplateData.keyName",
-        "launchTemplateData.networkInterfaces[0].associatePublicIpAddress",
-        "launchTemplateData.metadataOptions.httpTokens",
-        "launchTemplateData.metadataOptions.httpPutResponseHopLimit",
-        "launchTemplateData.blockDeviceMappings",
-    }
-
-
-@pytest.mark.parametrize(
-    ("change", "names"),
-    [
-        ({}, set()),
-        ({"keyName": "mine"}, {"remote-access"}),
-        ({"nodePublicKey": "ssh-rsa x"}, {"remote-access"}),
-        ({"nodeAssociatePublicIpAddress": True}, {"public-address"}),
-        ({"nodeAssociatePublicIpAddress": None}, {"public-address"}),
-        ({"nodeRootVolumeEncrypted": None}, {"disk-encryption"}),
-        ({"nodeRootVolumeEncrypted": None, "encryptRootBlockDevice": True}, set()),
-    ],
-    ids=["hardened", "key", "public key", "public", "public unset", "plain disk", "the other name"],
-)
-def test_a_group_of_pulumi_eks_shows_its_weaknesses(change: dict[str, Any], names: set[str]) -> None:
-    hardened = {"instanceType": "g6.xlarge", "nodeAssociatePublicIpAddress": False, "nodeRootVolumeEncrypted": True}
-    (pool,) = read("eks:index:NodeGroupV2", hardened | change)
-
-    assert {one.name for one in pool.weaknesses} == names
-
-
-@pytest.mark.parametrize("key", ["rootBlockDevice", "ebsBlockDevices"])
-@pytest.mark.parametrize("encrypted", [True, False])
-def test_disks_of_an_instance_are_judged(key: str, encrypted: bool) -> None:
-    disk: Any = {"encrypted": encrypted}
-    properties = {"instanceType": "g5.xlarge", "userData": BOOTSTRAP}
-    (pool,) = read("aws:ec2/instance:Instance", properties | {key: disk if key == "rootBlockDevice" else [disk]})
-
-    assert ("disk-encryption" in {one.name for one in pool.weaknesses}) is not encrypted
-
-
 @pytest.mark.parametrize(("key", "counts"), [("nodeUserDataOverride", True), ("nodeUserData", False)])
 def test_only_user_data_that_replaces_pulumi_eks_own_boots_the_node(key: str, counts: bool) -> None:
     script = BOOTSTRAP.replace("ARGS", "--register-with-taints=a=b:NoSchedule")
@@ -503,18 +298,6 @@ def test_only_user_data_that_replaces_pulumi_eks_own_boots_the_node(key: str, co
 )
 def test_whatever_starts_one_machine_that_joins_is_a_pool(token: str) -> None:
     assert verdict(read(token, {"instanceType": "g5.xlarge", "userData": BOOTSTRAP})) == "open"
-
-
-def test_a_soft_taint_in_the_right_spelling_is_read_as_one() -> None:
-    (found,) = read(GROUP, {"taints": [{"key": "a", "value": "b", "effect": "PREFER_NO_SCHEDULE"}]})
-
-    assert (found.taints, found.not_counted) == ((Taint("a", "b", Effect.PREFER_NO_SCHEDULE),), ())
-
-
-def test_a_taint_whose_key_is_no_text_is_told() -> None:
-    (found,) = read(GROUP, {"taints": [{"key": 7.0, "effect": "NO_SCHEDULE"}]})
-
-    assert found.not_counted == ("taints[0]: a taint needs a key",)
 
 
 @pytest.mark.parametrize(
@@ -540,19 +323,6 @@ def test_a_weakness_shows_the_value_and_how_much_it_matters(
     assert weak.mandatory is mandatory
 
 
-def test_the_release_of_an_image_without_gpu_software_does_not_matter() -> None:
-    (found,) = read(GROUP, {"amiType": "AL2023_x86_64_STANDARD", "releaseVersion": "1.33.5-20250620"})
-
-    assert "image-release" not in {one.name for one in found.weaknesses}
-
-
-def test_tags_of_a_group_of_pulumi_eks_are_read_from_both_places() -> None:
-    tags = {"cloudFormationTags": {"team": "a"}, "autoScalingGroupTags": {"owner": "b"}}
-    (found,) = read("eks:index:NodeGroup", {"instanceType": "g5.xlarge", **tags})
-
-    assert found.tags == {"team": "a", "owner": "b"}
-
-
 @pytest.mark.parametrize(
     "given",
     [
@@ -568,24 +338,6 @@ def test_every_text_that_ends_as_kubelet_arguments_can_hold_the_taint(given: dic
     assert repels_cpu_pods(found.taints)
 
 
-@pytest.mark.parametrize(
-    "key", ["acceleratorManufacturers", "acceleratorTypes", "acceleratorNames", "acceleratorCount"]
-)
-def test_each_requirement_on_accelerators_can_leave_the_machine_open(key: str) -> None:
-    found = CLOUD.reading().read_template(TEMPLATE, {"instanceRequirements": {key: UNKNOWN}})
-    assert found is not None
-
-    assert found.unknown == (f"instanceRequirements.{key}",)
-
-
-@pytest.mark.parametrize("name", ["inferentia", "inferentia2", "trainium", "trainium2", "u30", "vu9p", "gaudi-hl-205"])
-def test_accelerators_that_are_no_gpus_are_known_by_name(name: str) -> None:
-    found = CLOUD.reading().read_template(TEMPLATE, {"instanceRequirements": {"acceleratorNames": [name]}})
-    assert found is not None
-
-    assert found.gpus_per_node == 0
-
-
 def test_user_data_that_says_nothing_of_the_device_plugin_is_no_evidence_of_one() -> None:
     found = CLOUD.reading().read_template(TEMPLATE, {"instanceType": "g5.xlarge", "userData": b64(BOOTSTRAP)})
     assert found is not None
@@ -597,25 +349,6 @@ def test_a_template_without_properties_is_none() -> None:
     broken: Any = None
 
     assert CLOUD.reading().read_template(TEMPLATE, broken) is None
-
-
-@pytest.mark.parametrize(
-    ("remote", "why"),
-    [
-        (None, None),
-        ({}, None),
-        ({"sourceSecurityGroupIds": ["sg-1"]}, None),
-        ({"ec2SshKey": "k"}, "a key without source security groups opens port 22 to 0.0.0.0/0"),
-        ({"ec2SshKey": "k", "sourceSecurityGroupIds": []}, "a key without source security groups opens port 22"),
-        ({"ec2SshKey": "k", "sourceSecurityGroupIds": ["sg-1"]}, "nodes need no SSH"),
-        ({"ec2SshKey": "k", "sourceSecurityGroups": ["sg-1"]}, "nodes need no SSH"),
-        (UNKNOWN, "nodes need no SSH"),
-    ],
-)
-def test_a_key_for_ssh_is_worse_without_the_groups_that_may_use_it(remote: Any, why: str | None) -> None:
-    (pool,) = read(GROUP, {"instanceTypes": ["g6.xlarge"], "launchTemplate": {"id": "lt-1"}, "remoteAccess": remote})
-
-    assert [one.why.startswith(why or "?") for one in pool.weaknesses] == ([True] if why else [])
 
 
 STATE = '{"InstanceTypes": ["g5.xlarge"]}'
@@ -659,26 +392,6 @@ def test_what_is_held_and_not_read_is_named() -> None:
         "cloudformation:AWS::ECS::Cluster",
     ]
     assert [*held(GROUP, {"templateBody": {"Resources": types}})] == []
-
-
-@pytest.mark.parametrize(
-    ("name", "accelerator"),
-    [
-        *(
-            (name, "other")
-            for name in ("inferentia", "inferentia2", "trainium", "trainium2", "u30", "vu9p", "gaudi-hl-205")
-        ),
-        *((name, "nvidia") for name in ("a100", "h100", "k520", "m60", "t4", "v100")),
-        ("radeon-pro-v520", "amd"),
-    ],
-)
-def test_an_accelerator_that_is_asked_for_by_name_is_a_gpu_or_none(name: str, accelerator: str) -> None:
-    wanted = {"vcpuCount": {"min": 4}, "acceleratorNames": [name]}
-    found = {"instanceRequirements": wanted, "iamInstanceProfile": {"name": "n"}, "userData": b64(BOOTSTRAP)}
-    pool = CLOUD.reading().read_template("aws:ec2/launchTemplate:LaunchTemplate", found)
-
-    assert pool is not None
-    assert pool.accelerator == accelerator
 
 
 @pytest.mark.parametrize("options", [UNKNOWN, {"instanceType": UNKNOWN}, {"instanceType": "g5.xlarge"}, 3])
