@@ -40,7 +40,7 @@ from tests.forked import forking
 def pytest_collection() -> Iterator[None]:
     """Collect without a garbage collector, and keep what is collected out of its sight: it stays to the end.
 
-    Modules of three SDKs and some 15,000 tests: looking through them again and again takes a tenth of a run.
+    Modules of three SDKs and some 10,000 tests: looking through them again and again takes a tenth of a run.
     """
     gc.disable()
     yield
