@@ -16,7 +16,7 @@ from gpupools.environment.stack import plan_config
 from gpupools.planned.cloud import Cloud
 from tests.spoiling import spoilt_text
 
-CASES = 3000
+CASES = 600
 
 RIGHT: Mapping[str, Any] = {
     "clusters": {
