@@ -25,7 +25,6 @@ from gpupools.read.inputs import at, is_list, items, mapping, text
 _Found = Iterator[tuple[str, Any]]
 _Reader = Callable[[Mapping[str, Any]], _Found]
 
-_MOST_VALUES = 20_000
 _DEEPEST = 4
 """Of wrappers inside wrappers; what is deeper is `UNKNOWN`."""
 
@@ -95,7 +94,7 @@ def _listed_in(found: Embedded, deep: int = _DEEPEST) -> Iterator[Embedded]:
         yield from _listed_in(item, deep - 1)
 
 
-_PLACEHOLDER = re.compile(r"\$\{[^{}]*\}|\$\(\w[^()]*\)|\{\{.*\}\}")
+_VARIABLE = re.compile(r"\$\{[^{}]*\}|\$\(\w[^()]*\)")
 _NAMES = frozenset(
     {"metadata", "name", "namespace", "clusterName", "apiVersion", "kind", "infrastructureRef", "configRef"}
     | {"nodeClassRef", "status"}
@@ -113,7 +112,8 @@ def placeholders(value: Any, own: bool = False) -> Any:
         own: Whether it is part of a name.
     """
     if isinstance(value, str):
-        return UNKNOWN if not own and "\n" not in value and _PLACEHOLDER.search(value) else value
+        late = not own and "\n" not in value and ("}}" in value.partition("{{")[2] or _VARIABLE.search(value))
+        return UNKNOWN if late else value
     if isinstance(value, Mapping):
         if "?" in value and len(value) == 1:
             return UNKNOWN  # `{{ x }}` without quotes is a map with a map as key
@@ -185,7 +185,7 @@ def _parsed(path: str, body: str, deep: int = _DEEPEST) -> list[tuple[str, Any]]
     if "apiVersion" not in body and "\\u" not in body and "\\x" not in body:
         return []
     try:
-        documents = parse_yaml(body, _MOST_VALUES, unique=True) if deep else None
+        documents = parse_yaml(body, 20_000, unique=True) if deep else None
     except Rejected:
         documents = None
     if documents is None:
