@@ -73,9 +73,9 @@ def run(work: Path, *arguments: str) -> str:
 
 
 def without_circumstances(shown: dict[str, Any]) -> dict[str, Any]:
-    """Leave out when, by which Terraform and with which provider settings a plan was made."""
-    # Relevant attributes come in another order each time.
-    circumstances = ("timestamp", "terraform_version", "relevant_attributes")
+    """Leave out when, by which Terraform and with which provider settings a plan was made, and what nobody reads."""
+    # Relevant attributes come in another order each time; the planned values say again what the changes say.
+    circumstances = ("timestamp", "terraform_version", "relevant_attributes", "planned_values")
     kept = {key: value for key, value in shown.items() if key not in circumstances}
     kept["configuration"] = {"root_module": shown["configuration"]["root_module"]}
     return kept
