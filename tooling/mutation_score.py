@@ -46,7 +46,6 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.dont_write_bytecode = True
 os.environ["GPUPOOLS_FUZZ_POOLS"] = "400"
-os.environ["GPUPOOLS_FUZZ_STACKS"] = "400"
 
 import pytest  # noqa: E402 - after the path
 
