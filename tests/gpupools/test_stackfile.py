@@ -1,10 +1,7 @@
 """Reading stack files: what YAML may hold, what is refused, and on which line."""
 
-import contextlib
-import gc
 import os
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -618,68 +615,3 @@ def test_a_date_in_an_environment_is_refused_too(tmp_path: Path) -> None:
 
 
 # --- growth ---
-
-GROWN: dict[str, Callable[[int], str]] = {
-    "scalars": lambda n: "[" + "1.5, " * n + "]",
-    "texts": lambda n: "[" + "abc, " * n + "]",
-    "a map": lambda n: "{" + ", ".join(f"k{each}: 1" for each in range(n)) + "}",
-    "base 60": lambda n: ":".join(["59"] * n),
-    "digits": lambda n: "9" * n,
-    "hexadecimal digits": lambda n: "0x" + "f" * n,
-    "underscores": lambda n: "1" + "_" * n,
-    "a fraction": lambda n: "0." + "1" * n,
-    "an exponent": lambda n: "1e" + "9" * n,
-    "a date": lambda n: "2026-12-31 1:" + "0" * n,
-    "dashes": lambda n: "-" * n + "1",
-    "merge keys": lambda n: "[&m {a: 1}, " + "{<<: *m}, " * n + "]",
-    "a merge of many": lambda n: "[&m {a: 1}, {<<: [" + "*m, " * n + "]}]",
-    "aliases": lambda n: "[&m [a, b], " + "*m, " * n + "]",
-    "anchors": lambda n: "[" + ", ".join(f"&m{each} 1" for each in range(n)) + "]",
-    "a key again and again": lambda n: "{" + "k: 1, " * n + "}",
-    "encrypted values": lambda n: "[" + "{secure: AAA}, " * n + "]",
-    "blank lines": lambda n: "'" + "\n" * n + "'",
-    "a quoted text": lambda n: '"' + "\\n" * n + '"',
-    "an unclosed text": lambda n: '"' + "a\n    " * n,
-    "JSON text": lambda n: "'[" + "1.5," * n + "1]'",
-    "JSON text that is none": lambda n: "'[" + "1.5," * n + "'",
-    "JSON with a long number": lambda n: "'[" + "9" * n + "]'",
-    "JSON with a long decimal": lambda n: "'[0." + "9" * n + "]'",
-    "open brackets in JSON": lambda n: "'" + "[" * n + "'",
-    "comments": lambda n: "[1,\n" + "    # a\n" * n + "    ]",
-    "wrong tags": lambda n: "[" + "!a b, " * n + "]",
-    "a key in many maps": lambda n: "[" + "{a: {b: 1}}, " * n + "]",
-}
-
-
-def seconds_to_read(file: Path) -> float:
-    started = time.process_time()
-    with contextlib.suppress(Rejected):
-        read_stack_file(file)
-    return time.process_time() - started
-
-
-@pytest.fixture
-def no_collecting() -> Iterator[None]:
-    """Leave garbage where it is: what a collection costs depends on everything else in this process."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", GROWN)
-@pytest.mark.usefixtures("no_collecting")
-def test_four_times_the_text_takes_no_more_than_five_times_as_long(name: str, tmp_path: Path) -> None:
-    files = []
-    for n in (4_000, 16_000):
-        files.append(tmp_path / f"Pulumi.{n}.yaml")
-        files[-1].write_text(f"config:\n  gpupools:pools:\n    a: {GROWN[name](n)}\n", encoding="utf-8")
-    # The shortest of several is the one that a busy machine disturbed least; below 10 ms there is nothing to compare.
-    short, long = [], []
-    for _ in range(8):
-        short.append(seconds_to_read(files[0]))
-        long.append(seconds_to_read(files[1]))
-        if min(long) <= 5 * max(min(short), 0.01):
-            return
-    assert min(long) <= 5 * max(min(short), 0.01)

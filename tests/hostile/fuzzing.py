@@ -295,7 +295,18 @@ def _eks() -> dict[str, Any]:
 
 def _documents() -> list[Any]:
     plans = sorted((ROOT / "tests/policies/documents/plans").glob("*/plan.json"))
-    made = [write(2) for write, _ in stacks.STACKS.values()]
+    several = (
+        stacks.clusters_of_their_own(2),
+        stacks.templates(2),
+        stacks.one_wide_template(2),
+        stacks.nested(2),
+        stacks.inline_pools(2),
+    )
+    made = [
+        stacks.objects([stacks.daemon_set(0), stacks.daemon_set(1, {"pool": "p1"}), *stacks.machines(0, "m")]),
+        stacks.preview(several[0]),
+        *map(stacks.state, several),
+    ]
     read = [json.loads(text) for text in made]
     whole = [json.loads(path.read_text(encoding="utf-8")) for path in plans]
     manifest = yaml.safe_dump_all([stacks.karpenter(0), stacks.node_class(0), *stacks.machines(0, "m")])

@@ -1,7 +1,7 @@
 """Stacks of many resources, as the tools that write them would: what a few lines of a program make of them."""
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 EKS = "aws:eks/nodeGroup:NodeGroup"
@@ -163,109 +163,3 @@ def inline_pools(n: int) -> list[dict[str, Any]]:
     ]
     made = [resource("gcp:container/cluster:Cluster", "c", {"name": "c", "nodePools": pools})]
     return made + [resource(DAEMON_SET, f"d{i}", daemon_set(i)) for i in range(n)]
-
-
-# --- Terraform ---
-
-
-def instance(
-    type_: str, name: str, after: dict[str, Any], unknown: dict[str, Any], index: int | None = None, module: str = ""
-) -> dict[str, Any]:
-    key = f"[{index}]" if index is not None else ""
-    return {
-        "address": f"{module}{'.' if module else ''}{type_}.{name}{key}",
-        "module_address": module,
-        "mode": "managed",
-        "type": type_,
-        "name": name,
-        "index": index,
-        "change": {"actions": ["create"], "before": None, "after": after, "after_unknown": unknown},
-    }
-
-
-def group(name: str, index: int | None = None, module: str = "") -> dict[str, Any]:
-    after = {"cluster_name": "train", "ami_type": "AL2023_x86_64_NVIDIA", "launch_template": [{}]}
-    return instance("aws_eks_node_group", name, after, {"launch_template": [{"id": True}]}, index, module)
-
-
-def template(name: str, index: int | None = None) -> dict[str, Any]:
-    return instance("aws_launch_template", name, {"instance_type": "g6.xlarge"}, {"id": True}, index)
-
-
-def configured(name: str, references: list[str]) -> dict[str, Any]:
-    expressions = {"launch_template": [{"id": {"references": references}}]}
-    return {"type": "aws_eks_node_group", "name": name, "expressions": expressions}
-
-
-def plan(changes: list[dict[str, Any]], root: dict[str, Any] | None = None) -> str:
-    return json.dumps(
-        {"format_version": "1.2", "resource_changes": changes, "configuration": {"root_module": root or {}}}, indent=1
-    )
-
-
-def counted(n: int) -> str:
-    changes = [each for i in range(n) for each in (template("t", i), group("n", i))]
-    return plan(changes, {"resources": [configured("n", ["aws_launch_template.t"])]})
-
-
-def neighbours(n: int) -> str:
-    """Write node groups whose launch template is a local, which plans do not show."""
-    changes = [each for i in range(n) for each in (template(f"t{i}"), group(f"n{i}"))]
-    return plan(changes, {"resources": [configured(f"n{i}", ["local.x"]) for i in range(n)]})
-
-
-def many_references(n: int) -> str:
-    changes = [group("n", i) for i in range(n)]
-    return plan(changes, {"resources": [configured("n", [f"aws_launch_template.t{i}" for i in range(n)])]})
-
-
-def outputs_of_outputs(n: int) -> str:
-    """Write modules in modules whose outputs name that of the inner one, twice."""
-    inner: dict[str, Any] = {"outputs": {"o": {"expression": {"references": ["aws_launch_template.t"]}}}}
-    for _ in range(n):
-        twice = {"expression": {"references": ["module.a.o", "module.a.o[0]"]}}
-        inner = {"outputs": {"o": twice}, "module_calls": {"a": {"module": inner}}}
-    return plan(
-        [group("n")], {"resources": [configured("n", ["module.a.o"])], "module_calls": {"a": {"module": inner}}}
-    )
-
-
-def modules_of_a_state(n: int) -> str:
-    values = {"cluster_name": "train", "ami_type": "AL2023_x86_64_NVIDIA"}
-    found = {"mode": "managed", "type": "aws_eks_node_group", "name": "n", "values": values}
-    modules = [
-        {"address": f"module.m{i}", "resources": [{**found, "address": f"module.m{i}.aws_eks_node_group.n"}]}
-        for i in range(n)
-    ]
-    return json.dumps({"format_version": "1.0", "values": {"root_module": {"child_modules": modules}}})
-
-
-STACKS: dict[str, tuple[Callable[[int], str], int]] = {
-    "DaemonSets": (lambda n: objects(map(daemon_set, range(n))), 500),
-    "DaemonSets for nodes of their own": (
-        lambda n: objects(daemon_set(i, {"pool": f"p{i}"}) for i in range(n)),
-        500,
-    ),
-    "pools and DaemonSets": (
-        lambda n: objects(each for i in range(n) for each in (karpenter(i), node_class(i), daemon_set(i))),
-        200,
-    ),
-    "pools and DaemonSets for each": (
-        lambda n: objects(each for i in range(n) for each in (karpenter(i), daemon_set(i, {"pool": f"p{i}"}))),
-        400,
-    ),
-    "Cluster API": (lambda n: objects(each for i in range(n) for each in machines(i, f"m{i}")), 150),
-    "Cluster API, all of one name": (lambda n: objects(each for i in range(n) for each in machines(i, "m")), 75),
-    "clusters in a state": (lambda n: state(clusters_of_their_own(n)), 75),
-    "clusters in a preview": (lambda n: preview(clusters_of_their_own(n)), 75),
-    "launch templates": (lambda n: state(templates(n)), 80),
-    "one launch template of many interfaces": (lambda n: state(one_wide_template(n)), 120),
-    "components in components": (lambda n: state(nested(n)), 100),
-    "pools inside a cluster": (lambda n: state(inline_pools(n)), 100),
-    "instances of a plan": (counted, 80),
-    "neighbours in a plan": (neighbours, 100),
-    "references of a plan": (many_references, 200),
-    "outputs of outputs in a plan": (outputs_of_outputs, 4),
-    "modules of a state": (modules_of_a_state, 150),
-}
-"""How to write each for a size, and a size."""

@@ -4,7 +4,6 @@ Processor time, with the garbage collector off, of the same reader in the same p
 """
 
 import gc
-import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -21,14 +20,12 @@ from gpupools.policies.declared_stack import MOST_OWNERS
 from gpupools.policies.documents.judging import Config, judge_file
 from gpupools.policies.meetings import MOST_PAIRS
 from gpupools.providers import clouds
-from gpupools.providers.aws.user_data import read_user_data
 from tests.hostile.growth import ratio
 from tests.hostile.stacks import (
     CLUSTER,
     COMPONENT,
     DAEMON_SET,
     PROVIDER,
-    STACKS,
     daemon_set,
     machines,
     node_group,
@@ -40,63 +37,11 @@ from tests.hostile.stacks import (
 
 measured = pytest.mark.slow
 
-CONFIG_MAP = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: %s}\n"
-POOL = """\
-apiVersion: karpenter.sh/v1
-kind: NodePool
-metadata: {name: %s}
-spec: {template: {spec: {requirements: [{key: node.kubernetes.io/instance-type, operator: In, values: [g6.xlarge]}]}}}
-"""
-LIST = "apiVersion: v1\nkind: List\nitems:\n"
-ITEM = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a%d}}"
-
 
 def several_lines(one: str, times: int) -> str:
     return "".join(one.replace("%d", str(number)) for number in range(times))
 
 
-def several(one: str, times: int) -> str:
-    return "---\n".join(one % number if "%" in one else one for number in range(times))
-
-
-def typed(kind: str) -> str:
-    return state([{"urn": "urn:pulumi:d::p::a::a", "custom": True, "type": kind, "inputs": {}}])
-
-
-FILES: dict[str, tuple[Callable[[int], str], int]] = {
-    "a long type": (lambda n: typed("_" * n), 30_000),
-    "a long type of versions": (lambda n: typed("_v" * n + "-:a:A"), 15_000),
-    "objects of one name": (lambda n: several(CONFIG_MAP.replace("%s", "same"), n), 500),
-    "pools of one name": (lambda n: several(POOL.replace("%s", "same"), n), 100),
-    "pools": (lambda n: several(POOL.replace("%s", "p%d"), n), 100),
-    "items of a list": (lambda n: LIST + "".join(f"- {ITEM % i}\n" for i in range(n)), 500),
-    "lists of a list": (
-        lambda n: LIST + "".join(f"- {{apiVersion: v1, kind: List, items: [{ITEM % i}]}}\n" for i in range(n)),
-        300,
-    ),
-    "items of a list in JSON": (
-        lambda n: json.dumps(
-            {
-                "apiVersion": "v1",
-                "kind": "List",
-                "items": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": f"a{i}"}} for i in range(n)],
-            },
-            indent=1,
-        ),
-        1000,
-    ),
-    "JSON values one after the other": (lambda n: '{"apiVersion":"v1","kind":"ConfigMap"}\n' * n, 500),
-    "JSON text without an end": (lambda n: '["' + '\\"' * n, 30_000),
-    "JSON names without an end": (lambda n: '["' + '"name": "\\' * n, 10_000),
-    "brackets": (lambda n: "[]" * n, 30_000),
-    "quotes": (lambda n: '{"a": ' + '"x' * n, 30_000),
-    "YAML text without an end": (lambda n: 'a: "' + "x\n" * n, 30_000),
-    "comments": (lambda n: "#\n" * n + "a: 1", 30_000),
-    "keys": (lambda n: "".join(f"a{i}: 1\n" for i in range(n)), 3000),
-    "a number to base 60": (lambda n: "a: 1" + ":1" * n, 30_000),
-    "a number": (lambda n: "a: " + "1" * n, 100_000),
-    "a block": (lambda n: "a: |\n" + " x\n" * n, 30_000),
-}
 CLUSTERS = "config:\n  gpupools:clusters:\n"
 CLUSTER_OF = (
     "    %s: {cloud: aws, name: %s, region: eu-central-1, subnet_ids: [subnet-0a1b2c3d4e5f60718], "
@@ -120,34 +65,6 @@ STACK_FILES: dict[str, tuple[Callable[[int], str], int]] = {
     "a number": (lambda n: POOLS + "    p: {clusters: [train], gpus_per_node: " + "1" * n + "}", 50_000),
     "a name": (lambda n: POOLS + "    " + "p" * n + ": {clusters: [train]}", 50_000),
 }
-BOOTSTRAP = "#!/bin/sh\n/etc/eks/bootstrap.sh x --kubelet-extra-args '--register-with-taints=a=b:NoSchedule'\n"
-USER_DATA: dict[str, tuple[Callable[[int], str], int]] = {
-    "blank lines": (lambda n: BOOTSTRAP + "\n" * n, 4000),
-    "blanks": (lambda n: BOOTSTRAP + "a" + " " * n + "b\n", 4000),
-    "slashes": (lambda n: BOOTSTRAP + "/" * n + "\n", 4000),
-    "commands": (lambda n: BOOTSTRAP + "echo a\n" * n, 500),
-    "quotes": (lambda n: BOOTSTRAP + "'" * n, 4000),
-    "calls": (lambda n: BOOTSTRAP * n, 40),
-    "options": (lambda n: BOOTSTRAP.replace(" x ", " x " + "--a b " * n), 600),
-    "taints": (lambda n: BOOTSTRAP.replace("a=b", "a=b:NoSchedule," * n + "a=b"), 250),
-    "brackets": (lambda n: "[settings]\n" + "[" * n, 4000),
-    "settings": (lambda n: "[settings.kubernetes]\n" + "".join(f"a{i}=1\n" for i in range(n)), 400),
-    "parts of a key": (lambda n: "[settings.kubernetes]\na" + ".a" * n + "=1", 1900),
-    "values in brackets": (lambda n: "apiVersion: node.eks.aws/v1alpha1\nspec: " + "[" * n, 4000),
-    "documents": (lambda n: "apiVersion: node.eks.aws/v1alpha1\n" + "---\na: b\n" * n, 400),
-    "parts": (
-        lambda n: (
-            "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=B\n\n"
-            + "--B\nContent-Type: text/x-shellscript\n\n#!/bin/sh\nls\n" * n
-            + "--B--\n"
-        ),
-        80,
-    ),
-    "parts inside parts": (
-        lambda n: "".join(f"Content-Type: multipart/mixed; boundary=B{i}\n\n--B{i}\n" for i in range(n)),
-        20,
-    ),
-}
 
 
 @pytest.fixture
@@ -156,32 +73,6 @@ def collected_later() -> Iterator[None]:
     gc.disable()
     yield
     gc.enable()
-
-
-@measured
-@pytest.mark.usefixtures("collected_later")
-@pytest.mark.parametrize("name", FILES | STACKS)
-def test_judging_a_file_takes_time_in_proportion_to_it(name: str, tmp_path: Path) -> None:
-    write, size = (FILES | STACKS)[name]
-
-    def judge(n: int) -> Callable[[], Any]:
-        file = tmp_path / f"{n}.yaml"
-        file.write_text(write(n), encoding="utf-8")
-        return lambda: judge_file(file, Config())
-
-    assert ratio(judge, size) <= 5
-
-
-@measured
-@pytest.mark.usefixtures("collected_later")
-@pytest.mark.parametrize("name", USER_DATA)
-def test_reading_user_data_takes_time_in_proportion_to_it(name: str) -> None:
-    write, size = USER_DATA[name]
-
-    def read(n: int) -> Callable[[], Any]:
-        return lambda: read_user_data(write(n))
-
-    assert ratio(read, size) <= 5
 
 
 @measured
