@@ -6,7 +6,6 @@ import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -267,109 +266,6 @@ def test_an_edit_in_words(cluster: str, old: dict[str, Any], new: dict[str, Any]
     found = changes(tmp_path, stack({"a": pool(cluster, **old)}), stack({"a": pool(cluster, **new)}))
 
     assert [str(change) for change in found] == [f"{cluster}/a: {words}"]
-
-
-SETTINGS: dict[str, list[dict[str, Any]]] = {
-    "train": [
-        {"instance_type": "p5.48xlarge"},
-        {"nodes": {"fixed": 3}},
-        {"nodes": {"max": 4, "min": 2}},
-        {"taints": ["a=b:NoSchedule"]},
-        {"tags": {"team": "vision"}},
-        {"capacity": {"mode": "spot"}},
-        {"zones": ["us-east-1a"]},
-        {"image": {"fips": True}},
-        {"software": "gpu-operator"},
-        {"sharing": {"mode": "time-slicing", "replicas": 4}, "trust": {"team": "vision"}},
-        {"disk": {"type": "io2"}},
-        {"disk": {"local_nvme": "raid0"}},
-        {"network": {"max_pods": 64}},
-        {"network": {"placement": "compact"}, "zones": ["us-east-1a"]},
-        {"security": {"imds_hop_limit": 2}},
-        {"upgrade": {"max_unavailable": 2}},
-        {"auto_repair": False},
-        {"protect": True},
-        {"timeouts": {"update_min": 90}},
-    ],
-    "serve": [
-        {"instance_type": "Standard_NC4as_T4_v3"},
-        {"nodes": {"fixed": 3}},
-        {"taints": ["a=b:NoSchedule"]},
-        {"tags": {"team": "vision"}},
-        {"capacity": {"mode": "spot"}},
-        {"zones": ["1"]},
-        {"image": {"family": "azure-linux"}},
-        {"sharing": {"mode": "mig", "profile": "1g.10gb"}},
-        {"disk": {"type": "Ephemeral"}},
-        {"network": {"max_pods": 64}},
-        {"upgrade": {"drain_timeout_min": 30}},
-        {"protect": True},
-        {"timeouts": {"update_min": 90}},
-    ],
-    "lab": [
-        {"instance_type": "a2-highgpu-1g"},
-        {"taints": ["a=b:NoSchedule"]},
-        {"tags": {"team": "vision"}},
-        {"capacity": {"mode": "spot"}},
-        {"capacity": {"mode": "flex-start"}},
-        {"capacity": {"mode": "queued"}},
-        {"zones": ["europe-west4-a"]},
-        {"software": "gpu-operator"},
-        {"sharing": {"mode": "time-slicing", "replicas": 4}, "trust": {"team": "vision"}},
-        {"disk": {"type": "pd-ssd"}},
-        {"disk": {"local_nvme": "none"}},
-        {"network": {"max_pods": 64}},
-        {"network": {"placement": "compact"}, "zones": ["europe-west4-a"]},
-        {"security": {"secure_boot": True}},
-        {"upgrade": {"strategy": "blue-green"}},
-        {"auto_repair": False},
-        {"protect": True},
-        {"timeouts": {"update_min": 90}},
-    ],
-}
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder for the programs."""
-    return tmp_path_factory.mktemp("settings")
-
-
-@pytest.mark.parametrize(
-    ("cluster", "keys"),
-    [pytest.param(cluster, keys, id=f"{cluster} {keys}") for cluster, each in SETTINGS.items() for keys in each],
-)
-def test_the_effect_is_that_of_the_inputs_the_program_then_declares_otherwise(
-    cluster: str, keys: dict[str, Any], programs: Path, tmp_path: Path
-) -> None:
-    here = {cluster: CLUSTERS[cluster]}
-    old, new = stack({"a": pool(cluster)}, here), stack({"a": pool(cluster, **keys)}, here)
-    inputs = declared(cluster, programs)
-    before, after = inputs["none"], inputs[f"set{SETTINGS[cluster].index(keys)}"]
-    # The names of pools follow from the rest, and the program ignores the number of nodes a pool began with.
-    told = {name for name in {**before, **after} if before.get(name) != after.get(name)}
-    told -= {"agentPoolName", "name", "initialNodeCount"}
-    known = clouds()[CLUSTERS[cluster]["cloud"]].node_pools.edits().inputs
-    effects = [known[next(start for start in starts(name) if start in known)].effect for name in told]
-    strength = list(EditEffect)
-
-    assert changes(tmp_path, old, new)[0].effect is max(effects, key=strength.index, default=EditEffect.NONE)
-
-
-@cache
-def declared(cluster: str, folder: Path) -> dict[str, dict[str, Any]]:
-    """Declare a pool without and with each of the settings in one program; return its inputs by path."""
-    settings: dict[str, dict[str, Any]] = {"none": {}}
-    settings |= {f"set{index}": keys for index, keys in enumerate(SETTINGS[cluster])}
-    pools = {key: {"instance_type": MACHINES[cluster], "nodes": {"max": 4}, **keys} for key, keys in settings.items()}
-    found = declare({key: one_pool(CLUSTERS[cluster], each) for key, each in pools.items()}, folder / cluster)
-    assert not found.preview.problems
-    return {key: sent(CLUSTERS[cluster]["cloud"], key, resources) for key, resources in found.pools.items()}
-
-
-def starts(name: str) -> list[str]:
-    parts = name.split(".")
-    return [".".join(parts[:count]) for count in range(len(parts), 0, -1)]
 
 
 def test_the_order_of_pools_clusters_keys_and_taints_changes_nothing(tmp_path: Path) -> None:

@@ -2,9 +2,6 @@
 
 import asyncio
 import base64
-import random
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
@@ -17,20 +14,17 @@ import pytest
 from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockMonitor
 
-from gpupools.asked.spec import SHARING_KINDS, Cluster
+from gpupools.asked.spec import Cluster
 from gpupools.base.errors import Rejected
-from gpupools.base.taints import Taint
 from gpupools.environment.stack import parse_cluster, parse_pool
 from gpupools.known.mig import profile
-from gpupools.planned.cloud import Choices, Verdict
+from gpupools.planned.cloud import Choices
 from gpupools.planned.plan import PoolPlan, plan_pool
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers.aws import CLOUD
 from gpupools.providers.aws.boot import BOTTLEROCKET_MIG
 from gpupools.providers.aws.choices import EksChoices, accelerator_name
-from gpupools.providers.aws.node_images import IMAGES, ULTRASERVER_FAMILIES, family
+from gpupools.providers.aws.node_images import IMAGES, family
 from gpupools.providers.aws.resources import _refuse_beside, create_pool, create_provider
-from tests.rows import each_row
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -287,34 +281,9 @@ def test_an_ultraserver_cannot_be_cut_on_the_images_of_eks() -> None:
     ) in found
 
 
-@each_row("name", sorted(name for name, row in CLOUD.instance_types.items() if row.lifecycle != "retired"))
-def test_every_type_on_sale_is_planned_or_refused_for_a_reason_in_the_data(name: str) -> None:
-    kind = family(name)
-    if kind == "g7" or kind in ULTRASERVER_FAMILIES:
-        assert rejected(instance_type=name)
-    else:
-        assert plan(instance_type=name).node_resources == {"nvidia.com/gpu": CLOUD.instance_types[name].devices}
-
-
-@pytest.mark.parametrize(
-    "name", sorted(name for name, row in CLOUD.instance_types.items() if row.lifecycle == "retired")
-)
-def test_retired_types_are_refused(name: str) -> None:
-    assert rejected(instance_type=name)[0].startswith(f"pools.a.instance_type: aws retired {name}")
-
-
 def test_profiles_that_bottlerocket_cuts_are_profiles_of_the_gpu() -> None:
     for model, (_, names) in BOTTLEROCKET_MIG.items():
         assert [profile(model, name).name for name in names] == list(names)
-
-
-def test_the_matrix_has_every_cell_with_a_reason_and_a_source() -> None:
-    cells = CLOUD.capabilities
-
-    assert set(cells) == {(software, kind) for software in CLOUD.software for kind in SHARING_KINDS}
-    assert all(cell.why and cell.source.startswith("https://") for cell in cells.values())
-    assert all(cell.instead for cell in cells.values() if cell.verdict is Verdict.REFUSED)
-    assert set(CLOUD.default_software) == set(SHARING_KINDS)
 
 
 # What is declared
@@ -718,58 +687,6 @@ def test_a_plan_for_another_cloud_is_a_programming_error() -> None:
 # How it is read back
 
 
-def facts(**properties: Any) -> PoolFacts:
-    (found,) = CLOUD.reading().read_pools(NODE_GROUP, properties)
-    return found
-
-
-@pytest.mark.parametrize(
-    "wish",
-    [
-        {"gpu": "L4"},
-        {"gpu": "L4", "gpus_per_node": "1/8"},
-        {"gpu": "A100-40GB", "gpus_per_node": 8, "taints": ["team=vision:PreferNoSchedule"]},
-    ],
-    ids=["one GPU", "an eighth", "eight and another taint"],
-)
-def test_a_declared_pool_reads_back_as_planned(wish: dict[str, Any]) -> None:
-    wanted = plan(**wish)
-
-    found = facts(**declared(**wish).inputs(NODE_GROUP))
-
-    assert (found.cloud, found.instance_types) == ("aws", (wanted.instance.name,))
-    assert (found.gpus_per_node, found.taints) == (wanted.instance.gpus, wanted.taints)
-    assert found.evidence == f"instanceTypes {wanted.instance.name}"
-    assert found.unknown == ()
-
-
-def test_other_resources_are_no_pools() -> None:
-    assert CLOUD.reading().read_pools(TEMPLATE, {"instanceType": "g6.xlarge"}) == ()
-
-
-def test_no_input_makes_reading_fail() -> None:
-    chance = random.Random(20261121)
-    keys = ["instanceTypes", "amiType", "taints", "launchTemplate", "key", "value", "effect", "id"]
-    atoms = [None, True, 0, 1.5, "", "g6.xlarge", "NO_SCHEDULE", "AL2023_x86_64_NVIDIA", UNKNOWN, float("nan")]
-
-    def anything(depth: int) -> Any:
-        kind = chance.randrange(4) if depth else 0
-        if kind == 1:
-            return [anything(depth - 1) for _ in range(chance.randrange(4))]
-        if kind == 2:
-            return {chance.choice(keys): anything(depth - 1) for _ in range(chance.randrange(5))}
-        return chance.choice(atoms)
-
-    for _ in range(3000):
-        (found,) = CLOUD.reading().read_pools(
-            NODE_GROUP, {key: anything(3) for key in chance.sample(keys[:4], chance.randrange(5))}
-        )
-
-        assert isinstance(found, PoolFacts)
-        assert all(isinstance(name, str) for name in found.instance_types)
-        assert all(isinstance(taint, Taint) for taint in found.taints)
-
-
 # The data
 
 
@@ -794,9 +711,3 @@ def test_the_image_table_and_the_catalogue_know_the_same_families() -> None:
 
 def test_no_nvidia_type_is_listed_as_another_accelerator() -> None:
     assert [name for name in CLOUD.instance_types if CLOUD.instance_types.other_accelerator(name)] == []
-
-
-def test_the_pure_part_imports_no_sdk() -> None:
-    code = "import sys, gpupools.providers.aws; sys.exit(any(name.startswith('pulumi') for name in sys.modules))"
-
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

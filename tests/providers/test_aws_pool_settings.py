@@ -14,7 +14,6 @@ import pulumi_aws as aws
 import pytest
 
 from gpupools.asked.overrides import Overridable
-from gpupools.asked.pool_parts import SETTINGS as NAMES
 from gpupools.asked.pool_parts import given_settings
 from gpupools.base.errors import Rejected
 from gpupools.environment.check import check_stack_file
@@ -50,11 +49,6 @@ from tests.rows import each_row
 
 BLOCK: Mapping[str, Any] = {"mode": "capacity-block", "name": "cr-02168da1478b509e0"}
 ONE_ZONE: Mapping[str, Any] = {"zones": ["eu-central-1a"]}
-
-
-def test_every_setting_has_an_entry_with_a_source() -> None:
-    assert set(SETTINGS) == set(NAMES)
-    assert all(setting.why and setting.source.startswith("https://") for setting in SETTINGS.values())
 
 
 # Capacity

@@ -1,10 +1,7 @@
 """AKS-managed GPU nodes: pools that only a newer version of AKS's API knows, as generic resources."""
 
-import csv
 from collections.abc import Mapping
 from dataclasses import replace
-from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pulumi
@@ -210,48 +207,10 @@ def test_the_options_are_those_of_the_typed_pool_below_properties() -> None:
     assert merged.custom_timeouts.create == "70m"
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"sharing": SLICES["single"]},
-        {"disk_gib": 400},
-        {"gpus_per_node": 2},
-        {"zones": ["1"]},
-        {"disk": {"type": "Ephemeral"}},
-        {"overrides": {"azure": {"AgentPool": {"kubeletConfig": {"podMaxPids": 4096}}}}},
-        {"software": "device-plugin"},
-    ],
-    ids=["slices", "disk", "size", "zone", "disk-type", "by-hand", "software"],
-)
-def test_whatever_replaces_the_pool_renames_it(keys: dict[str, Any]) -> None:
-    other = managed(**keys)
-    (made,) = run(lambda: (create_pool("serve-train", other, ADDRESSES, pulumi.ResourceOptions()), None)[1])
-    name = made.inputs["resourceName" if made.typ == GENERIC else "agentPoolName"]
-
-    assert name != declared(managed())["resourceName"]
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [{"nodes": {"fixed": 5}}, {"labels": {"a": "b"}}, {"tags": {"a": "b"}}, {"upgrade": {"max_surge": 1}}],
-    ids=["count", "labels", "tags", "upgrade"],
-)
-def test_what_aks_changes_in_place_keeps_the_name(keys: dict[str, Any]) -> None:
-    assert declared(managed(**keys))["resourceName"] == declared(managed())["resourceName"]
-
-
 def test_the_two_ways_to_name_the_slices_are_two_pools() -> None:
     names = {declared(managed(sharing=sharing))["resourceName"] for sharing in SLICES.values()}
 
     assert len(names) == 2
-
-
-def test_every_input_has_a_row_in_the_edit_table() -> None:
-    with Path(str(files("gpupools.providers") / "azure" / "edits.csv")).open(encoding="utf-8", newline="") as file:
-        rows = {row["input"].partition(".")[0] for row in csv.DictReader(file)}
-
-    properties = declared(full("cloud-managed"), {**ADDRESSES, **CLUSTER})["properties"]
-    assert set(properties) - {"kubeletConfig"} <= rows
 
 
 # --- what the API takes -----------------------------------------------------------------------------------------------

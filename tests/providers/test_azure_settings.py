@@ -11,13 +11,12 @@ import pytest
 from pulumi._types import input_type_py_to_pulumi_names
 from pulumi_azure_native.containerservice import AgentPoolArgs
 
-from gpupools.asked.pool_parts import SETTINGS, given_settings
+from gpupools.asked.pool_parts import given_settings
 from gpupools.base.taints import GPU_TAINT
 from gpupools.environment.check import check_stack_file
 from gpupools.environment.stack import parse_pool
 from gpupools.planned.plan import POOL_LABEL
 from gpupools.planned.tolerations import tolerations_for
-from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers import azure, clouds
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool
@@ -34,9 +33,7 @@ from tests.providers.azure_pools import (
     wire,
 )
 from tests.providers.declaring import run
-from tests.rows import each_row
 
-GROUP = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/capacityReservationGroups/a100"
 PLACEMENT_GROUP = "/subscriptions/s/resourceGroups/g/providers/Microsoft.Compute/proximityPlacementGroups/fabric"
 SPOT_TAINT = "kubernetes.azure.com/scalesetpriority=spot:NoSchedule"
 IN_GROUP = {"proximity_placement_group_id": PLACEMENT_GROUP}
@@ -122,37 +119,6 @@ def test_pulumi_waits_as_long_as_the_size_of_the_pool_calls_for(
 # --- the name ---------------------------------------------------------------------------------------------------------
 
 
-@each_row(
-    ("changed", "renames"),
-    [
-        ({"capacity": {"mode": "spot"}}, True),
-        ({"capacity": {"mode": "reservation", "name": GROUP}}, True),
-        ({"zones": ["1"]}, True),
-        ({"disk": {"type": "Ephemeral"}}, True),
-        ({"network": {"max_pods": 60}}, True),
-        ({"network": {"placement": "compact"}}, True),
-        ({"overrides": {"azure": {"AgentPool": {"kubeletConfig": {"podMaxPids": 4096}}}}}, True),
-        ({"overrides": {"azure": {"AgentPool": {"kubeletDiskType": "OS"}}}}, True),
-        ({"overrides": {"azure": {"AgentPool": {"orchestratorVersion": "1.35"}}}}, False),
-        ({"disk": {"type": "Managed"}}, False),
-        ({"image": {"fips": True}}, False),
-        ({"image": {"family": "azure-linux"}}, False),
-        ({"nodes": {"fixed": 3}}, False),
-        ({"upgrade": {"max_surge": 1}}, False),
-        ({"tags": {"owner": "research"}}, False),
-        ({"protect": True}, False),
-        ({"timeouts": {"create_min": 90}}, False),
-    ],
-    ids=lambda value: str(value)[:60],
-)
-def test_the_name_changes_exactly_with_the_settings_aks_never_changes(changed: dict[str, Any], renames: bool) -> None:
-    before = wire(plan(gpu="T4"))["agentPoolName"]
-
-    after = wire(plan(aks(**IN_GROUP), gpu="T4", **changed), {**ADDRESSES, **IN_GROUP})["agentPoolName"]
-
-    assert (after != before) is renames
-
-
 def test_a_placement_group_from_another_resource_is_part_of_the_name() -> None:
     compact = plan(aks(**IN_GROUP), gpu="T4", network={"placement": "compact"})
 
@@ -194,10 +160,6 @@ def test_a_price_of_five_decimals_is_taken_however_it_is_written() -> None:
 # --- the lists --------------------------------------------------------------------------------------------------------
 
 
-def test_every_setting_has_an_answer() -> None:
-    assert set(azure.CLOUD.node_pools.settings) == set(SETTINGS)
-
-
 def test_what_can_be_set_by_hand_are_the_sdks_inputs() -> None:
     inputs = OVERRIDABLE["AgentPool"].inputs
 
@@ -208,15 +170,6 @@ def test_what_can_be_set_by_hand_are_the_sdks_inputs() -> None:
 def edits() -> Mapping[str, Mapping[str, str]]:
     with Path(str(files("gpupools.providers") / "azure" / "edits.csv")).open(encoding="utf-8", newline="") as file:
         return {row["input"]: row for row in csv.DictReader(file)}
-
-
-@each_row("name", edits())
-def test_every_row_of_the_edit_table_is_an_input_with_a_known_effect_and_a_source(name: str) -> None:
-    row = edits()[name]
-
-    assert check_property_path(TOKEN, name) is None
-    assert row["effect"] in ("in-place", "rolling", "replace", "refused", "unknown")
-    assert row["source"]
 
 
 def test_the_edit_table_replaces_what_the_program_asks_to_replace() -> None:

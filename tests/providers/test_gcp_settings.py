@@ -8,26 +8,16 @@ import pulumi_gcp
 import pytest
 from pulumi._types import input_type_py_to_pulumi_names, input_type_types
 
-from gpupools.asked.pool_parts import SETTINGS
 from gpupools.base.taints import GPU_TAINT, Effect, Taint
 from gpupools.preview.printed import by_hand_lines
 from gpupools.providers import gcp
 from gpupools.providers.gcp.edits import edits, replacing
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE
 from tests.providers.gcp_pools import ZONES, gke, options, plan, refusals, settings, wire
-from tests.rows import each_row
 
-KEY = "projects/ml-dev/locations/europe-west4/keyRings/nodes/cryptoKeys/boot"
 RESERVATION = {"mode": "reservation", "name": "a100-2026"}
 TCPX = [{"network": f"gpu-{number}", "subnetwork": f"gpu-{number}"} for number in range(4)]
 QUEUED_TAINT = Taint("cloud.google.com/gke-queued", "true", Effect.NO_SCHEDULE)
-
-
-def at(inputs: Any, path: str) -> Any:
-    """Follow a dotted path; None where it ends early."""
-    for key in path.split("."):
-        inputs = inputs.get(key) if isinstance(inputs, dict) else None
-    return inputs
 
 
 def by_hand(**inputs: Any) -> dict[str, Any]:
@@ -35,13 +25,6 @@ def by_hand(**inputs: Any) -> dict[str, Any]:
 
 
 # --- what is said of every setting ---
-
-
-def test_every_setting_but_the_rename_has_an_answer() -> None:
-    assert set(SETTINGS) == set(gcp.CLOUD.node_pools.settings)
-    assert set(gcp.CLOUD.node_pools.settings) <= set(SETTINGS)
-    told = gcp.CLOUD.node_pools.settings.items()
-    assert [name for name, each in told if not each.source.startswith("https://")] == []
 
 
 # --- translation ---
@@ -185,59 +168,6 @@ def test_the_table_of_edits_is_sorted_and_has_a_source_in_every_row() -> None:
     assert [row["input"] for row in rows] == sorted(row["input"] for row in rows)
     assert {row["effect"] for row in rows} <= {"in-place", "rolling", "replace", "refused"}
     assert [row["input"] for row in rows if not row["detail"] or not row["source"].startswith("https://")] == []
-
-
-@each_row(
-    ("change", "replaced"),
-    [
-        ({"capacity": {"mode": "spot"}}, True),
-        ({"capacity": {"mode": "flex-start"}}, True),
-        ({"capacity": {"mode": "flex-start", "max_run_s": 7200}}, True),
-        ({"capacity": {"mode": "queued"}}, True),
-        ({"capacity": RESERVATION, "zones": ZONES[:1]}, True),
-        ({"disk": {"encryption_key": KEY}}, True),
-        ({"zones": ZONES[:1], "network": {"placement": "compact"}}, True),
-        ({"network": {"max_pods": 32}}, True),
-        ({"security": {"secure_boot": True}}, True),
-        (by_hand(nodeConfig={"minCpuPlatform": "Intel Ice Lake"}), True),
-        (by_hand(networkConfig={"podRange": "pods"}), True),
-        (by_hand(nodeConfig={"tags": ["gpu"]}), False),
-        (by_hand(version="1.34"), False),
-        ({"zones": ZONES[:2]}, False),
-        ({"nodes": {"fixed": 6}, "zones": ZONES}, False),
-        ({"image": {"family": "ubuntu"}}, False),
-        ({"disk": {"type": "pd-ssd"}}, False),
-        ({"upgrade": {"strategy": "blue-green", "drain_timeout_min": 5}}, False),
-        ({"auto_repair": False, "tags": {"owner": "x"}, "protect": True, "timeouts": {"create_min": 30}}, False),
-    ],
-    ids=[
-        "spot",
-        "flex-start",
-        "run-time",
-        "queued",
-        "reservation",
-        "disk-key",
-        "placement",
-        "max-pods",
-        "secure-boot",
-        "by-hand-replacing",
-        "by-hand-network",
-        "by-hand-in-place",
-        "by-hand-version",
-        "zones",
-        "fixed",
-        "image",
-        "disk-type",
-        "upgrade",
-        "the-rest",
-    ],
-)
-def test_the_name_changes_exactly_when_the_provider_replaces_the_pool(change: dict[str, Any], replaced: bool) -> None:
-    before, after = wire(), wire(**change)
-    changed = {path for path in edits().inputs if at(before, path) != at(after, path) and path != "initialNodeCount"}
-
-    assert (before["name"] != after["name"]) is replaced
-    assert any(edits().inputs[path].effect == "replace" for path in changed - {"name"}) is replaced
 
 
 def test_the_inputs_that_replace_are_found_at_any_depth() -> None:
