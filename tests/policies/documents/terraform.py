@@ -78,6 +78,8 @@ def without_circumstances(shown: dict[str, Any]) -> dict[str, Any]:
     circumstances = ("timestamp", "terraform_version", "relevant_attributes", "planned_values")
     kept = {key: value for key, value in shown.items() if key not in circumstances}
     kept["configuration"] = {"root_module": shown["configuration"]["root_module"]}
+    for each in kept["resource_changes"]:
+        each["change"] = {key: value for key, value in each["change"].items() if not key.endswith("_sensitive")}
     return kept
 
 
