@@ -1,8 +1,8 @@
 """Pools that a cloud cannot carry out: each is refused with every reason, its cure and its source.
 
-`refused.yaml` has the clusters and the pools, the answer as `gpupools check` tells it, and of some pools the keys with
-which they are taken. Where another answer is meant,
-write it anew and read the difference:
+`refused.yaml` has the clusters, the pools on each (of `NODES` where they name none), the answer as `gpupools check`
+tells it, and of some pools the keys with which they are taken. Where another answer is meant, write it anew and read
+the difference:
 
     GPUPOOLS_WRITE_GOLDEN=1 python -m pytest tests/providers/test_refused.py
 """
@@ -21,6 +21,7 @@ from gpupools.providers import clouds
 from tests.compact_yaml import compact_yaml
 
 FILE = Path(__file__).with_name("refused.yaml")
+NODES = {"nodes": {"max": 4}}
 HEAD = f"# Pools that a cloud cannot carry out, and what is said of each; see {Path(__file__).name}.\n"
 
 
@@ -35,11 +36,14 @@ def answer(cluster: Mapping[str, Any], pool: Mapping[str, Any]) -> list[str]:
 
 def test_each_is_refused_with_every_reason_its_cure_and_its_source() -> None:
     table = yaml.load(FILE.read_text(encoding="utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader))
-    found = [{**row, "refused": answer(table["clusters"][row["cluster"]], row["pool"])} for row in table["pools"]]
+    rows = [(table["clusters"][name], row) for name, each in table["pools"].items() for row in each]
+    found = [{**row, "refused": answer(cluster, NODES | row["pool"])} for cluster, row in rows]
     if os.environ.get("GPUPOOLS_WRITE_GOLDEN"):
-        FILE.write_text(HEAD + compact_yaml({**table, "pools": found}), encoding="utf-8")
+        left = iter(found)
+        pools = {name: [next(left) for _ in each] for name, each in table["pools"].items()}
+        FILE.write_text(HEAD + compact_yaml({**table, "pools": pools}), encoding="utf-8")
 
-    cured = [answer(table["clusters"][row["cluster"]], {**row["pool"], **row.get("but_not_with", {})}) for row in found]
+    cured = [answer(cluster, NODES | row["pool"] | row.get("but_not_with", {})) for cluster, row in rows]
 
-    assert [row for row, old in zip(found, table["pools"], strict=True) if row != old or not row["refused"]] == []
+    assert [row for row, (_, old) in zip(found, rows, strict=True) if row != old or not row["refused"]] == []
     assert [row for row, after in zip(found, cured, strict=True) if bool(after) is ("but_not_with" in row)] == []
