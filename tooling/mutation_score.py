@@ -45,7 +45,6 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.dont_write_bytecode = True
-os.environ["GPUPOOLS_FUZZ_POOLS"] = "400"
 
 import pytest  # noqa: E402 - after the path
 

@@ -337,7 +337,8 @@ def _configurations() -> list[Any]:
 
 
 @cache
-def _cases() -> list[Any]:
+def cases() -> list[Any]:
+    """Return the resources of the corpus that is judged by hand."""
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     listed = yaml.load((ROOT / "tests/policies/corpus.yaml").read_text(encoding="utf-8"), loader)
     return [{"type": each["type"], "inputs": _marked(each["inputs"])} for each in listed]
@@ -364,7 +365,7 @@ def _properties() -> list[Any]:
     ]
     objects = [stacks.karpenter(0), stacks.node_class(0), stacks.daemon_set(0), *stacks.machines(0, "m")]
     joined = [{"type": f"kubernetes:{each['apiVersion']}:{each['kind']}", "inputs": each} for each in objects]
-    return [*made, joined, *_cases()]
+    return [*made, joined, *cases()]
 
 
 def _records() -> list[Any]:
