@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
@@ -139,87 +138,6 @@ def test_nodes_for_the_device_plugin_chart_say_that_they_have_gpus() -> None:
 @pytest.mark.parametrize(("nodes", "minutes"), [(1, 90), (10, 360), (1000, 1440)])
 def test_a_rolling_update_has_time_for_every_node(nodes: int, minutes: int) -> None:
     assert settings(gpu="L4", nodes={"max": nodes}).update_timeout_minutes == minutes
-
-
-PLUGIN = "settings.kubelet-device-plugins.nvidia"
-
-
-@pytest.mark.parametrize(
-    ("instance_type", "sharing", "expected"),
-    [
-        pytest.param(
-            "g6.xlarge",
-            {"mode": "time-slicing", "replicas": 4},
-            {
-                "device-sharing-strategy": "time-slicing",
-                "time-slicing": {
-                    "replicas": 4,
-                    "rename-by-default": False,
-                    "fail-requests-greater-than-one": True,
-                },
-            },
-            id="time-slicing",
-        ),
-        pytest.param(
-            "g6.xlarge",
-            {"mode": "mps", "replicas": 48},
-            {"device-sharing-strategy": "mps", "mps": {"replicas": 48, "rename-by-default": False}},
-            id="mps",
-        ),
-        pytest.param(
-            "g6.xlarge",
-            {"mode": "time-slicing", "replicas": 4, "rename": True},
-            {
-                "device-sharing-strategy": "time-slicing",
-                "time-slicing": {
-                    "replicas": 4,
-                    "rename-by-default": True,
-                    "fail-requests-greater-than-one": True,
-                },
-            },
-            id="time-slicing by another name",
-        ),
-        pytest.param(
-            "g6.xlarge",
-            {"mode": "mps", "replicas": 2, "rename": True},
-            {"device-sharing-strategy": "mps", "mps": {"replicas": 2, "rename-by-default": True}},
-            id="mps by another name",
-        ),
-        pytest.param(
-            "p4d.24xlarge",
-            {"mode": "mig", "profile": "2g.10gb"},
-            {"device-partitioning-strategy": "mig", "mig": {"profile": {"a100.40gb": "2g.10gb"}}},
-            id="mig on A100 40 GB",
-        ),
-        pytest.param(
-            "p5en.48xlarge",
-            {"mode": "mig", "profile": "1g.35gb"},
-            {"device-partitioning-strategy": "mig", "mig": {"profile": {"h200.141gb": "1g.35gb"}}},
-            id="mig on H200",
-        ),
-        pytest.param(
-            "p6-b300.48xlarge",
-            {"mode": "mig", "profile": "4g.135gb"},
-            {"device-partitioning-strategy": "mig", "mig": {"profile": {"b300.269gb": "4g.135gb"}}},
-            id="mig on B300",
-        ),
-        pytest.param(
-            "g7e.2xlarge",
-            {"mode": "mig", "profile": "1g.24gb"},
-            {"device-partitioning-strategy": "mig", "mig": {"profile": {"rtxpro6000.96gb": "1g.24gb"}}},
-            id="mig on RTX PRO 6000",
-        ),
-    ],
-)
-def test_bottlerocket_gets_the_sharing_as_settings(
-    instance_type: str, sharing: dict[str, Any], expected: dict[str, Any]
-) -> None:
-    text = settings(instance_type=instance_type, sharing=sharing).user_data
-
-    assert tomllib.loads(text) == {"settings": {"kubelet-device-plugins": {"nvidia": expected}}}
-    headers = [line for line in text.splitlines() if line.startswith("[")]
-    assert headers[0] == f"[{PLUGIN}]"
-    assert not any('"' in header for header in headers), "EKS refuses quoted keys in a header"
 
 
 def test_whole_gpus_need_no_user_data() -> None:

@@ -33,7 +33,6 @@ spec:
       registerWithTaints: [TAINTS]
 --//--
 """
-KUBERNETES_TAINT = "{key: nvidia.com/gpu, value: present, effect: NoSchedule}"
 BOOTSTRAP = "#!/bin/bash\n/etc/eks/bootstrap.sh train --kubelet-extra-args '--node-labels=a=b ARGS'\n"
 TOML = '[settings.kubernetes]\ncluster-name = "train"\napi-server = "https://example.com"\n'
 
@@ -136,20 +135,6 @@ def test_the_missing_taint_can_be_added(token: str, properties: dict[str, Any]) 
     )
 
 
-@pytest.mark.parametrize(
-    "properties",
-    [
-        {"instanceTypes": ["g6.xlarge"], "taints": UNKNOWN},
-        {"instanceTypes": ["g6.xlarge"], "taints": "nvidia.com/gpu=present:NoSchedule"},
-    ],
-    ids=["not known yet", "another type"],
-)
-def test_the_missing_taint_is_not_added_where_that_would_be_a_guess(properties: dict[str, Any]) -> None:
-    (pool,) = read(GROUP, properties)
-
-    assert with_taint(properties, pool) is None
-
-
 def test_what_looks_like_a_taint_is_named_with_the_cure() -> None:
     (pool,) = read(GROUP, {"instanceTypes": ["g6.xlarge"], "taints": [ON_EKS | {"effect": "NoSchedule"}]})
 
@@ -226,35 +211,6 @@ class TestJoiningATemplate:
 
     def test_only_templates_are_templates(self) -> None:
         assert CLOUD.reading().read_template(GROUP, {"instanceTypes": ["g6.xlarge"]}) is None
-
-
-@pytest.mark.parametrize("size", [40_000])
-def test_thousands_of_taints_are_read(size: int) -> None:
-    taints = [ON_EKS | {"effect": "PREFER_NO_SCHEDULE", "key": f"k{index}"} for index in range(size)]
-    (pool,) = read(GROUP, {"instanceTypes": ["g6.xlarge"], "taints": [*taints, ON_EKS]})
-
-    assert verdict((pool,)) == "kept"
-
-
-@pytest.mark.parametrize(
-    "user_data",
-    [
-        "a" * 300_000,
-        b64("nodeadm apiVersion: node.eks.aws/v1\n" + "[" * 20_000),
-        b64("[settings\n" + "[" * 5_000),
-        b64("MIME-Version: 1.0\nContent-Type: multipart/mixed\n\nbootstrap"),
-        b64("apiVersion: node.eks.aws/v1alpha1\n? {a: b}\n: c\nkubelet: x\n"),
-        base64.b64encode(b"\x1f\x8bkubelet").decode(),
-        base64.b64encode(bytes(range(256))).decode(),
-        "\ud800 kubelet",
-        "--register-with-taints=",
-    ],
-    ids=["long", "deep YAML", "deep TOML", "no boundary", "map as key", "broken gzip", "no text", "surrogate", "empty"],
-)
-def test_no_user_data_makes_reading_fail(user_data: str) -> None:
-    properties = PROFILE | {"instanceType": "g6.xlarge", "userData": user_data}
-
-    assert all(isinstance(pool, PoolFacts) for pool in read(TEMPLATE, properties))
 
 
 @pytest.mark.parametrize(

@@ -88,27 +88,11 @@ def test_one_party_brings_the_driver(software: str, driver: str, labels: dict[st
     assert (settings(made).gpu_driver, made.choices.labels) == (driver, {**labels, **known_to_skypilot})
 
 
-@pytest.mark.parametrize(
-    ("gpu", "gpus", "sharing", "gpu_instance", "capacity"),
-    [
-        ("A100-80GB", 1, mig(profile="1g.10gb"), "MIG1g", {"nvidia.com/gpu": 7}),
-        ("A100-80GB", 4, mig(profile="2g.20gb"), "MIG2g", {"nvidia.com/gpu": 12}),
-        ("A100-40GB", 8, mig(profile="3g.20gb", strategy="mixed"), "MIG3g", {"nvidia.com/mig-3g.20gb": 16}),
-        ("H100-80GB", 8, mig(profile="4g.40gb"), "MIG4g", {"nvidia.com/gpu": 8}),
-        ("H100-NVL-94GB", 2, mig(profile="1g.12gb"), "MIG1g", {"nvidia.com/gpu": 14}),
-        ("H200-141GB", 8, mig(profile="7g.141gb"), "MIG7g", {"nvidia.com/gpu": 8}),
-        ("A100-80GB", 1, mig(layout=["3g.40gb", "3g.40gb"]), "MIG3g", {"nvidia.com/mig-3g.40gb": 2}),
-    ],
-    ids=["a100-80", "four-a100-80", "a100-40", "h100", "h100-nvl", "h200", "full-layout"],
-)
-def test_a_mig_wish_becomes_the_pools_gpu_instance_profile(
-    gpu: str, gpus: int, sharing: dict[str, Any], gpu_instance: str, capacity: dict[str, int]
-) -> None:
-    made = plan(gpu=gpu, gpus_per_node=gpus, sharing=sharing)
+def test_a_full_layout_of_one_size_is_the_pools_gpu_instance_profile() -> None:
+    made = plan(gpu="A100-80GB", sharing=mig(layout=["3g.40gb", "3g.40gb"]))
 
-    assert settings(made).gpu_instance_profile == gpu_instance
-    assert settings(made).gpu_driver == "Install"
-    assert made.node_resources == capacity
+    assert settings(made).gpu_instance_profile == "MIG3g"
+    assert made.node_resources == {"nvidia.com/mig-3g.40gb": 2}
 
 
 @pytest.mark.parametrize("gpu", sorted(MIG_MODELS))

@@ -205,36 +205,12 @@ def test_the_default_software_is_the_best_that_gke_has() -> None:
         assert cells[software, kind].verdict is best, kind
 
 
-@pytest.mark.parametrize(
-    ("sharing", "strategy", "clients", "partition", "capacity"),
-    [
-        ({"mode": "none"}, None, None, None, 1),
-        ({"mode": "time-slicing", "replicas": 48}, "TIME_SHARING", 48, None, 48),
-        ({"mode": "mps", "replicas": 2}, "MPS", 2, None, 2),
-        ({"mode": "mig", "profile": "1g.5gb"}, None, None, "1g.5gb", 7),
-        ({"mode": "mig", "layout": ["3g.20gb"] * 2, "strategy": "single"}, None, None, "3g.20gb", 2),
-        (
-            {"mode": "mig", "profile": "1g.5gb", "share": {"mode": "time-slicing", "replicas": 3}},
-            "TIME_SHARING",
-            3,
-            "1g.5gb",
-            21,
-        ),
-        ({"mode": "mig", "profile": "2g.10gb", "share": {"mode": "mps", "replicas": 2}}, "MPS", 2, "2g.10gb", 6),
-    ],
-    ids=["whole", "time-sharing", "mps", "mig", "uniform-layout", "mig+time-sharing", "mig+mps"],
-)
-def test_sharing_becomes_fields_of_the_node_pool(
-    sharing: dict[str, Any], strategy: str | None, clients: int | None, partition: str | None, capacity: int
-) -> None:
-    made = plan(gpu="A100-40GB", sharing=sharing)
-    chosen = settings(gpu="A100-40GB", sharing=sharing)
+def test_a_layout_of_one_size_is_the_partition_of_the_pool() -> None:
+    wish: dict[str, Any] = {"gpu": "A100-40GB", "sharing": {"mode": "mig", "layout": ["3g.20gb"] * 2}}
+    wish["sharing"]["strategy"] = "single"
 
-    assert (chosen.gpu_sharing_strategy, chosen.max_shared_clients_per_gpu) == (strategy, clients)
-    assert chosen.gpu_partition_size == partition
-    assert dict(made.node_resources) == {"nvidia.com/gpu": capacity}
-    assert chosen.gpu_driver_version == "DEFAULT"
-    assert dict(chosen.labels) == {}
+    assert settings(**wish).gpu_partition_size == "3g.20gb"
+    assert dict(plan(**wish).node_resources) == {"nvidia.com/gpu": 2}
 
 
 @pytest.mark.parametrize("software", ["device-plugin", "gpu-operator"])
