@@ -28,28 +28,14 @@ TAINTED = node_config("{config: {registerWithTaints: [{key: nvidia.com/gpu, effe
 SETTINGS = '[settings.kubernetes]\ncluster-name = "x"\n[settings.kubernetes.node-taints]\n'
 UNTAINTED = {
     "nodeadm, tainted": (TAINTED, False),
-    "nodeadm, not": (node_config("{}"), True),
-    "nodeadm, a later part takes them": (
-        parts(TAINTED, node_config("{config: {registerWithTaints: []}}")),
-        True,
-    ),
-    "nodeadm, the last flag": (
-        node_config("{flags: [--register-with-taints=a:NoSchedule, --register-with-taints=b:PreferNoSchedule]}"),
-        True,
-    ),
+    "nodeadm, a later part takes them": (parts(TAINTED, node_config("{config: {registerWithTaints: []}}")), True),
     "Bottlerocket, tainted": (f'{SETTINGS}"nvidia.com/gpu" = ":NoSchedule"\n', False),
-    "Bottlerocket, one is wrong": (f'{SETTINGS}"nvidia.com/gpu" = [":NoSchedule", "-:NoSchedule"]\n', True),
 }
 """Whether a node with this user data has no taint that lasts."""
+MACHINE = {"ami": "ami-1", "instance_type": "g5.xlarge", "iam_instance_profile": "node"}
 HOLDERS: Mapping[str, tuple[Mapping[str, Any], Sequence[str]]] = {
-    "aws_instance": (
-        {"ami": "ami-1", "instance_type": "g5.xlarge", "iam_instance_profile": "node"},
-        ("plain", "base64"),
-    ),
-    "aws_spot_instance_request": (
-        {"ami": "ami-1", "instance_type": "g5.xlarge", "iam_instance_profile": "node"},
-        ("plain", "base64"),
-    ),
+    "aws_instance": (MACHINE, ("plain", "base64")),
+    "aws_spot_instance_request": (MACHINE, ("plain", "base64")),
     "aws_launch_configuration": (
         {"image_id": "ami-1", "instance_type": "g5.xlarge", "iam_instance_profile": "node"},
         ("plain", "base64"),
