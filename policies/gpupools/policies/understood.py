@@ -65,6 +65,8 @@ def _by_kind(type_token: str, inputs: Mapping[str, Any], opaque: str = "", *, co
         return Unread(kind, opaque, nodes=True)
     if patched := _patched_pool(type_token):
         return Unread(kind, f"it changes part of a {patched} that is not in this resource", nodes=True)
+    if key in ("kubernetes:core/NodePatch", "kubernetes:/NodePatch") and _removes_taints(inputs):
+        return Unread(kind, "it replaces the taints of a node at spec.taints", nodes=True)
     if key.startswith(("kubernetes:yaml", "kubernetes:kustomize/")) and any(
         inputs.get(name) is UNKNOWN for name in _OF_FILES
     ):
@@ -124,6 +126,16 @@ def _patched_pool(type_token: str) -> str:
     """
     _, kind = kubernetes_type(type_token) or ("", "")
     return kind.removesuffix("Patch") if kind.endswith("Patch") and kind.removesuffix("Patch") in pool_kinds() else ""
+
+
+def _removes_taints(inputs: Mapping[str, Any]) -> bool:
+    """Say whether a patch of a Node leaves no taint that keeps pods away: it replaces the whole list.
+
+    https://github.com/kubernetes/api/blob/master/core/v1/types.go, `NodeSpec.Taints` (`listType=atomic`)
+    """
+    spec = mapping(inputs.get("spec"))
+    effects = [text(at(one, "effect")) for _, one in items(spec.get("taints"), "", [])]
+    return inputs.get("spec") is UNKNOWN or ("taints" in spec and not {"NoSchedule", "NoExecute"} & {*effects})
 
 
 # https://www.pulumi.com/registry/packages/kubernetes/api-docs/yaml/v2/

@@ -97,6 +97,8 @@ def test_every_row_of_kubernetes_decides_by_the_kind_alone(row: Row) -> None:
         ("random:index/randomPet:RandomPet", {}, None),
         ("kubernetes:karpenter.sh/v1:NodePoolPatch", {}, True),
         ("kubernetes:core/v1:NodePatch", {}, False),
+        ("kubernetes:core/v1:NodePatch", {"spec": {"taints": []}}, True),
+        ("kubernetes:core/v1:NodePatch", {"spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}, False),
         ("kubernetes:yaml:ConfigGroup", {"yaml": UNKNOWN}, True),
         ("kubernetes:yaml:ConfigGroup", {"yaml": "a: 1"}, None),
         ("kubernetes:batch/v1:Job", {"spec": {"script": "kubectl apply -f -"}}, None),
