@@ -4,8 +4,15 @@ Prints the median CPU seconds of each command and its ratio to the empty interpr
 that a slow or busy machine changes all figures alike.
 
     python benchmarks/command_cost.py [RUNS]
+
+With a second checkout that has its own `.venv`, compares both instead: `check` of 3 and of 1,000 pools and `preview` of
+3 pools, in turn, as the median of the ratios of this checkout to the other.
+
+    python benchmarks/command_cost.py [RUNS] --against CHECKOUT
 """
 
+import argparse
+import os
 import resource
 import statistics
 import subprocess
@@ -13,24 +20,78 @@ import sys
 import tempfile
 from pathlib import Path
 
+import yaml
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests import one_pool
 
+HERE = Path(__file__).resolve().parents[1]
 ONE_POOL = {"EKS": one_pool.EKS, "AKS": one_pool.AKS, "GKE": one_pool.GKE}
 
 
-def cpu_seconds(command: list[str]) -> float:
-    """Run a command to its end and return the CPU time the operating system charged it with."""
+def cpu_seconds(command: list[str], folder: Path | None = None) -> float:
+    """Run a command to its end and return the CPU time the operating system charged it with.
+
+    Compiled code is kept, as it is for most users, so that only the first run compiles.
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, env=environment)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def main() -> None:
-    """Measure and print."""
-    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 9
+def stack_file(pools: int) -> str:
+    """Return a stack file with one cluster on each service and this many pools spread over them."""
+    clusters, kinds = {}, []
+    for text in ONE_POOL.values():
+        config = yaml.safe_load(text)["config"]
+        clusters |= config["gpupools:clusters"]
+        kinds += config["gpupools:pools"].values()
+    named = {f"p{number}": kinds[number % len(kinds)] for number in range(pools)}
+    return yaml.dump({"config": {"gpupools:clusters": clusters, "gpupools:pools": named}}, Dumper=WithoutAliases)
+
+
+class WithoutAliases(yaml.SafeDumper):
+    """Writes each pool in full: stack files take no aliases."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        """Write every value in full."""
+        return True
+
+
+def gpupools_of(checkout: Path) -> list[str]:
+    """Return the command that runs a checkout's own gpupools; the working directory has to be the checkout."""
+    module = "gpupools.cli" if (checkout / "gpupools/cli.py").exists() else "gpupools.commands.cli"
+    python = sys.executable if checkout == HERE else str(checkout / ".venv/bin/python")
+    return [python, "-c", f"from {module} import program; program()"]
+
+
+def against(other: Path, runs: int) -> None:
+    """Measure this checkout and another in turn, and print the ratios."""
+    with tempfile.TemporaryDirectory() as folder:
+        few, many = Path(folder) / "Pulumi.few.yaml", Path(folder) / "Pulumi.many.yaml"
+        few.write_text(stack_file(3), encoding="utf-8")
+        many.write_text(stack_file(1000), encoding="utf-8")
+        for name, arguments in {
+            "check of 3 pools": ["check", str(few)],
+            "check of 1,000 pools": ["check", str(many)],
+            "preview of 3 pools": ["preview", str(few)],
+        }.items():
+            figures: dict[Path, list[float]] = {HERE: [], other: []}
+            for run in range(runs + 1):
+                for checkout, seconds in figures.items():
+                    spent = cpu_seconds([*gpupools_of(checkout), *arguments], checkout)
+                    if run:  # The first run compiles.
+                        seconds.append(spent)
+            ratios = [mine / its for mine, its in zip(figures[HERE], figures[other], strict=True)]
+            mine, its = (statistics.median(seconds) for seconds in figures.values())
+            print(f"{name:22} {mine:6.3f} s CPU, other {its:6.3f} s; ratio of pairs {statistics.median(ratios):.2f}")
+
+
+def alone(runs: int) -> None:
+    """Measure this checkout's commands and an empty interpreter in turn, and print both."""
     python = [sys.executable]
     gpupools = [str(Path(sys.executable).with_name("gpupools"))]
     with tempfile.TemporaryDirectory() as folder:
@@ -66,6 +127,18 @@ def main() -> None:
         print(
             f"{name:28} {median:6.3f} s CPU (lowest {min(seconds):.3f})  {median / floor:5.1f} × an empty interpreter"
         )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("runs", nargs="?", type=int, default=9)
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT")
+    given = parser.parse_args()
+    if given.against:
+        against(given.against.resolve(), given.runs)
+    else:
+        alone(given.runs)
 
 
 if __name__ == "__main__":
