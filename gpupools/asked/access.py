@@ -5,8 +5,7 @@ Only software inside the cluster needs them; a pool is declared through the clou
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 from pydantic import AfterValidator, BeforeValidator, Discriminator, Tag
 
@@ -18,8 +17,7 @@ ACCESS_KEYS = ("kubeconfig", "endpoint", "certificate_authority")
 """The keys of a cluster that say how its API is reached; no pool needs them."""
 
 
-@dataclass(frozen=True)
-class ExecPlugin:
+class ExecPlugin(NamedTuple):
     """A program that gets a token for a cluster's API when one is needed, so that none is stored.
 
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#client-go-credential-plugins

@@ -5,7 +5,7 @@ the inputs of the cloud's own resources that the field becomes. What an edit of 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cache
 from pathlib import Path
@@ -402,12 +402,12 @@ def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Return what a value is made of, by dotted name, in JSON types."""
     if isinstance(value, BaseModel):
         value = value.model_dump(mode="json", exclude_none=True)
-    elif is_dataclass(value) and not isinstance(value, type | Taint):
-        value = {each.name: getattr(value, each.name) for each in fields(value)}
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
     if isinstance(value, Mapping) and (value or not name):
         for key, inner in value.items():
             yield from leaves(f"{name}.{key}" if name else str(key), inner)
-    elif isinstance(value, list | tuple) and any(is_dataclass(each) for each in value):
+    elif isinstance(value, list | tuple) and any(hasattr(each, "_asdict") for each in value):
         for index, inner in enumerate(value):
             yield from leaves(f"{name}.{index}", inner)
     elif isinstance(value, list | tuple):
@@ -497,7 +497,7 @@ def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
         and isinstance(new := getattr(plan.choices, name, None), tuple)
         and _same(old, list(new), unordered=True)
     }
-    return replace(plan, choices=replace(plan.choices, **kept)) if kept else plan
+    return plan._replace(choices=replace(plan.choices, **kept)) if kept else plan
 
 
 def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, tables: EditTables) -> FieldChange:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -514,7 +513,7 @@ def _left_to_the_team(key: str, cluster: Cluster, cloud: Cloud, pools: Sequence[
     note = (
         f"nothing is installed in {key}: its pools offer GPUs once a {software} of yours runs there, or give its access"
     )
-    return replace(runtime, notes=(*runtime.notes, note))
+    return runtime._replace(notes=(*runtime.notes, note))
 
 
 def _installed(runtime: RuntimePlan) -> list[str]:

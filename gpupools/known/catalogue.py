@@ -1,11 +1,11 @@
 """Instance types of a cloud, one row each, from the CSV files in its folder."""
 
 from collections.abc import Iterator, Mapping, ValuesView
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import NamedTuple
 
 from gpupools.base.csv_rows import csv_rows
 from gpupools.base.patterns import FirstOf
@@ -30,8 +30,7 @@ COLUMNS = (
 """Of a cloud's `instance_types.csv`; a cloud may have more."""
 
 
-@dataclass(frozen=True)
-class InstanceType:
+class InstanceType(NamedTuple):
     """One machine that carries NVIDIA GPUs."""
 
     name: str
@@ -161,7 +160,7 @@ def smallest(machines: tuple[InstanceType, ...]) -> tuple[InstanceType, ...]:
     return tuple(row for row in machines if row.lifecycle == first.lifecycle and _size(row) == _size(first))
 
 
-def _instance_type(row: dict[str, str]) -> InstanceType:
+def _instance_type(row: Mapping[str, str]) -> InstanceType:
     return InstanceType(
         name=row["instance_type"],
         gpu_model=row["gpu_model"],

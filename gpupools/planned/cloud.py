@@ -10,20 +10,20 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from gpupools.asked.access import ExecPlugin
 from gpupools.asked.overrides import Overridable
 from gpupools.asked.spec import Cluster, PoolSpec
 from gpupools.base.errors import Problem, close, nearest
 from gpupools.base.taints import Taint
 from gpupools.known.catalogue import Catalogue, InstanceType
 from gpupools.known.reserved import KeyRule
-from gpupools.planned.described import NOT_DESCRIBED, Described
 from gpupools.planned.fabric import Fabric
 from gpupools.planned.node_runtime import NodeRuntime
 
 if TYPE_CHECKING:  # planning a pool reads none back and declares none
     import pulumi  # noqa: TID251 - names of types; nothing here is imported when the program runs
 
+    from gpupools.asked.access import ExecPlugin
+    from gpupools.planned.described import Described
     from gpupools.planned.edit_tables import EditTables
     from gpupools.planned.node_objects import Bootstrap, HeldKinds, KarpenterProvider, MachineKind
     from gpupools.planned.outside import Outside
@@ -62,8 +62,7 @@ class Setting(NamedTuple):
     source: str
 
 
-@dataclass(frozen=True)
-class Owners:
+class Owners(NamedTuple):
     """Who brings each piece between the bare node and an allocatable GPU; exactly one for each."""
 
     driver: str
@@ -101,8 +100,7 @@ class WaitsForEver(NamedTuple):
     source: str
 
 
-@dataclass(frozen=True)
-class Adopted:
+class Adopted(NamedTuple):
     """A pool that was made by other means and is taken over as it is."""
 
     name: str
@@ -318,13 +316,19 @@ def _cloud_of_service(word: object, clouds: Mapping[str, "Cloud"]) -> str | None
     return next((each.name for each in clouds.values() if said[-1] in each.service.casefold().split()), None)
 
 
+def not_described() -> "Described":
+    """Look nothing up, for a cloud whose own command nobody knows."""
+    from gpupools.planned.described import Described
+
+    return Described()
+
+
 def no_registry(cluster: Cluster) -> str:
     """Name none, for a cloud whose own images no chart asks for."""
     return ""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Cloud:
+class Cloud(NamedTuple):
     """Everything a cloud's folder brings. What has no default every cloud must have."""
 
     name: str
@@ -333,16 +337,12 @@ class Cloud:
     """The Kubernetes service's name, for people."""
 
     instance_types: Catalogue
-    find_instance_type: Callable[[Catalogue, str], InstanceType | None] = field(
-        default=lambda catalogue, name: catalogue.get(name)
-    )
-    """Look a written instance type up; a cloud with composed names brings its own."""
 
     cluster: type[Cluster]
     """The keys a stack file gives for a cluster on this cloud."""
     example_cluster: Mapping[str, Any]
     """A cluster as a stack file gives it, for documentation, the capability matrix and the contract tests."""
-    access: Callable[[Mapping[str, Any]], ExecPlugin]
+    access: "Callable[[Mapping[str, Any]], ExecPlugin]"
     """Say which program gets a token for the API of a cluster, from the cluster's keys."""
     provider_settings: Mapping[str, Mapping[str, str]]
     """Namespaces of Pulumi configuration that belong to this cloud's providers → setting → what to use instead.
@@ -373,19 +373,21 @@ class Cloud:
     """Which keys of node labels a pool may not set."""
     reserved_taints: tuple[KeyRule, ...]
     """Which keys of taints a pool may not set."""
-    helpers: Mapping[str, str] = field(default_factory=dict)
+    node_pools: NodePools
+    reading: Callable[[], Reading]
+
+    find_instance_type: Callable[[Catalogue, str], InstanceType | None] = Catalogue.get
+    """Look a written instance type up; a cloud with composed names brings its own."""
+    helpers: Mapping[str, str] = MappingProxyType({})
     """Software beside the GPUs that only clusters of this cloud may have, by its key in `runtime.existing`, with the
     public page about it: what starts nodes, what calls them broken."""
-    described: Described = NOT_DESCRIBED
-    """How a cluster is looked up for a new stack file."""
+    described: "Callable[[], Described]" = not_described
+    """Say how a cluster is looked up for a new stack file."""
     own_registry: Callable[[Cluster], str] = no_registry
     """Name the registry with the cloud's own images for a cluster, where charts name that of another region."""
     registry_login: Callable[[str], str] = no_login
     """Return the command that logs `crane` in to a registry of this cloud; empty for any other host."""
     component_name_limit: int | None = None
     """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
-
-    node_pools: NodePools
-    reading: Callable[[], Reading]
     free_form: Callable[[str], FreeForms | None] = no_free_form
     """Return what says of resources of a type whose class takes any properties what they are; None for other types."""

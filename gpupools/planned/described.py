@@ -25,10 +25,6 @@ class Described(NamedTuple):
     """Keys that a file needs besides those every cluster must have."""
 
 
-NOT_DESCRIBED = Described()
-"""Of a cloud whose own command nobody knows."""
-
-
 def inner(told: Any, *keys: str) -> Any:
     """Return what stands below some keys, None where that is not there."""
     for key in keys:

@@ -5,8 +5,7 @@ cluster (EFA, InfiniBand) or devices that the cloud's own network driver lets po
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 COMPUTE_DOMAINS_LABEL = "gpupools/compute-domains"
 """Node label, at `true`, of a pool with `network.compute_domains`: what the DRA driver for compute domains selects."""
@@ -21,8 +20,7 @@ _DOMAIN_API = "resource.nvidia.com/v1beta1"
 _MIB_PER_PAGE = 2
 
 
-@dataclass(frozen=True, kw_only=True)
-class Fabric:
+class Fabric(NamedTuple):
     """The RDMA interfaces of each node, and how pods get them."""
 
     devices: int

@@ -1,9 +1,10 @@
 """The decision: what a pool becomes on one cluster, or every reason why it cannot be. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from gpupools.asked.overrides import flattened, tellable
 from gpupools.asked.pool_parts import CapacityBlock, Queued, given_settings
@@ -34,8 +35,7 @@ POOL_LABEL = "gpupools/pool"
 """Node label with the pool's name, for node selectors; the same on every cloud."""
 
 
-@dataclass(frozen=True)
-class PoolPlan:
+class PoolPlan(NamedTuple):
     """What one cloud must create for one pool on one cluster: plain data, nothing late."""
 
     cluster: str
@@ -68,9 +68,9 @@ class PoolPlan:
     """Where pods mount the driver themselves; None where that is done for them."""
     compute_domains: bool = False
     """Whether pods reach GPUs of other nodes over NVLink."""
-    set_by_hand: Mapping[str, Any] = field(default_factory=dict)
+    set_by_hand: Mapping[str, Any] = MappingProxyType({})
     """Inputs of the cloud's own resources that the reader overrides: `NodePool.version` to its value."""
-    customised: Mapping[str, str] = field(default_factory=dict)
+    customised: Mapping[str, str] = MappingProxyType({})
     """Those of them that run on the nodes, open them or decide whom they run as: input to what it does to the nodes."""
 
     @property
@@ -278,23 +278,7 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
     if instance is None or problems:
         raise Rejected(problems)
     choices = cloud.decide(wished(instance))
-    problems += [
-        Problem(where, f"{key} is set to {choices.labels[key]!r} on this pool", "leave it out")
-        for where, key in (
-            *(((*at, "labels", key), key) for key in spec.labels),
-            *((where, key) for where, key, _ in _labels_by_hand(at, spec, cloud)),
-        )
-        if key in choices.labels and choices.labels[key] != spec.labels.get(key)
-    ]
-    problems += [
-        Problem((*at, "taints", index), f"{taint} stands against {own}, which is on this pool", "leave it out")
-        for index, taint in enumerate(spec.taints)
-        for own in choices.taints
-        if (taint.key, taint.effect) == (own.key, own.effect) and taint != own
-    ]
-    for index, taint in enumerate(spec.taints):
-        if not any(taint.key == own.key for own in choices.taints):  # those of the pool itself are met above
-            problems += _reserved((*at, "taints", index), taint.key, cloud.reserved_taints)
+    problems += _against_choices(at, spec, choices, cloud)
     problems += _too_few_interfaces(at, spec, instance, choices)
     if problems:
         raise Rejected(problems)
@@ -330,6 +314,25 @@ def _planned(name: str, spec: PoolSpec, cluster_key: str, cluster: Cluster, clou
             for each in cloud.reading().overridden(resource, inputs)
         },
     )
+
+
+def _against_choices(at: Path, spec: PoolSpec, choices: Choices, cloud: Cloud) -> Iterator[Problem]:
+    """Refuse labels and taints that stand against those the cloud's part of the plan needs."""
+    for where, key in (
+        *(((*at, "labels", key), key) for key in spec.labels),
+        *((where, key) for where, key, _ in _labels_by_hand(at, spec, cloud)),
+    ):
+        if key in choices.labels and choices.labels[key] != spec.labels.get(key):
+            yield Problem(where, f"{key} is set to {choices.labels[key]!r} on this pool", "leave it out")
+    for index, taint in enumerate(spec.taints):
+        own = [each for each in choices.taints if each.key == taint.key]
+        for each in own:
+            if taint.effect == each.effect and taint != each:
+                yield Problem(
+                    (*at, "taints", index), f"{taint} stands against {each}, which is on this pool", "leave it out"
+                )
+        if not own:
+            yield from _reserved((*at, "taints", index), taint.key, cloud.reserved_taints)
 
 
 def refusals(wish: Wish, cloud: Cloud) -> list[Problem]:

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -114,8 +113,7 @@ class KubernetesObject(NamedTuple):
         return str(self.manifest["kind"])
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuntimePlan:
+class RuntimePlan(NamedTuple):
     """Everything one cluster needs in Kubernetes for its GPU pools."""
 
     cluster: str
@@ -127,15 +125,15 @@ class RuntimePlan:
     objects: tuple[KubernetesObject, ...]
     pods: Mapping[str, Mapping[str, Any]]
     """By pool: the part of a pod's spec that lands on it (`PoolPlan.pod()`)."""
-    claim_templates: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By pool whose pods claim GPUs: the ResourceClaimTemplate their namespace needs."""
-    node_pods: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By pool with RDMA or compute domains: the part of a spec of a pod that takes a whole node."""
-    namespace_objects: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
-    """By such a pool: everything the namespace of its pods needs first, claim templates and a ComputeDomain."""
     depends: Mapping[str, tuple[str, ...]]
     """Step to the steps that come before it; steps are releases, objects and `pool/<key>`. Acyclic, and complete:
     every step has an entry, in an order in which they can be declared."""
+    claim_templates: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    """By pool whose pods claim GPUs: the ResourceClaimTemplate their namespace needs."""
+    node_pods: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    """By pool with RDMA or compute domains: the part of a spec of a pod that takes a whole node."""
+    namespace_objects: Mapping[str, tuple[Mapping[str, Any], ...]] = MappingProxyType({})
+    """By such a pool: everything the namespace of its pods needs first, claim templates and a ComputeDomain."""
     images: tuple[ContainerImage, ...] = ()
     """What its pods pull, once for each that runs it."""
     notes: tuple[str, ...] = ()

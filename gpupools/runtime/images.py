@@ -7,7 +7,6 @@ pull secrets from) and `data/digests.csv` (digests that their publishers state).
 
 from collections.abc import Iterable, Mapping
 from functools import cache
-from shlex import quote
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -101,6 +100,8 @@ def image_digest_command(image: str, clouds: Iterable[Cloud]) -> str:
 
     https://github.com/google/go-containerregistry/blob/main/cmd/crane/doc/crane_digest.md
     """
+    from shlex import quote
+
     host = image.partition("/")[0]
     logins = [login for cloud in clouds if (login := cloud.registry_login(host))]
     return " && ".join([*logins, f"crane digest {quote(image)}"])
@@ -108,6 +109,8 @@ def image_digest_command(image: str, clouds: Iterable[Cloud]) -> str:
 
 def chart_digest_command(chart: str, version: str, repository: str) -> str:
     """Return the command for the digest of a chart: of an `oci://` one its manifest's, else that of its package."""
+    from shlex import quote
+
     if repository.startswith("oci://"):
         return f"crane digest {quote(repository.removeprefix('oci://') + ':' + version)}"
     file = quote(f"{chart}-{version}.tgz")

@@ -354,7 +354,7 @@ def test_an_input_set_by_hand_that_no_table_has_is_not_guessed(tmp_path: Path) -
     by_hand = {"azure": {"AgentPool": {"messageOfTheDay": "aGVsbG8="}}}
     azure = clouds()["azure"]
     tables = EditTables((), {"vmSize": InputEdit(EditEffect.REPLACE)})
-    known = {"azure": replace(azure, node_pools=azure.node_pools._replace(edits=lambda: tables))}
+    known = {"azure": azure._replace(node_pools=azure.node_pools._replace(edits=lambda: tables))}
     found = changes(tmp_path, stack({"a": pool("serve")}), stack({"a": pool("serve", overrides=by_hand)}), known)[0]
 
     assert found.effect is EditEffect.UNKNOWN

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -179,7 +178,7 @@ def test_a_family_is_its_only_model_on_a_cloud_that_has_one(
     rows = [row for row in file.read_text(encoding="utf-8").splitlines() if "A100-80GB" not in row]
     file.write_text("\n".join(rows), encoding="utf-8")
 
-    assert plan_on(replace(fake_cloud, instance_types=catalogue), gpu="A100").instance.name == "a100-40.1"
+    assert plan_on(fake_cloud._replace(instance_types=catalogue), gpu="A100").instance.name == "a100-40.1"
 
 
 # --- software and sharing ---
@@ -321,7 +320,7 @@ def test_the_cloud_is_not_asked_about_what_the_gpu_cannot_do(fake_cloud: Cloud) 
         raise AssertionError("the cloud was asked")
 
     found = reasons(
-        lambda **keys: plan_on(replace(fake_cloud, refusals=ask, decide=ask), **keys),
+        lambda **keys: plan_on(fake_cloud._replace(refusals=ask, decide=ask), **keys),
         sharing={"mode": "mps", "replicas": 49},
         trust={"team": "a"},
     )
@@ -341,7 +340,7 @@ def test_the_models_that_can_be_cut_are_found_whichever_profile_the_cloud_takes(
             return []
         return [Problem(("pools", wish.name, "sharing", "profile"), "is too small", "take a larger one")]
 
-    cloud = replace(fake_cloud, refusals=refusals)
+    cloud = fake_cloud._replace(refusals=refusals)
     (reason,) = reasons(partial(plan_on, cloud), instance_type="l4.large", sharing={"mode": "mig", "profile": "1g.5gb"})
 
     assert "cloud-managed on fake cuts: A100-40GB; or" in reason
@@ -405,7 +404,7 @@ def test_the_gpu_taint_is_always_there_and_first(taints: list[str], made: list[s
 
 
 def test_a_label_the_cloud_needs_on_this_pool_cannot_be_changed(fake_cloud: Cloud) -> None:
-    open_cloud = replace(fake_cloud, reserved_labels=())
+    open_cloud = fake_cloud._replace(reserved_labels=())
 
     found = reasons(lambda **keys: plan_on(open_cloud, **keys), labels={"fake.example.com/accelerator": "x", "a": "b"})
 
@@ -448,7 +447,7 @@ def test_the_pod_asks_for_a_slice_by_its_name(fake_cloud: Cloud) -> None:
     native = {key: cell._replace(verdict=Verdict.NATIVE) for key, cell in fake_cloud.capabilities.items()}
 
     made = plan_on(
-        replace(fake_cloud, capabilities=native), sharing={"mode": "mig", "profile": "2g.10gb", "strategy": "mixed"}
+        fake_cloud._replace(capabilities=native), sharing={"mode": "mig", "profile": "2g.10gb", "strategy": "mixed"}
     )
 
     assert made.pod()["containers"][0]["resources"]["limits"] == {"nvidia.com/mig-2g.10gb": 1}

@@ -80,7 +80,7 @@ def refused(was: StackPlan, now: StackPlan) -> list[str]:
 @pytest.mark.parametrize("file", STACKS, ids=lambda file: file.name)
 def test_every_step_of_a_stack_has_words_when_it_comes_goes_and_changes(file: Path) -> None:
     plan = check_stack_file(file, clouds()).plan
-    nothing = plan._replace(runtimes=tuple(replace(each, releases=(), objects=()) for each in plan.runtimes))
+    nothing = plan._replace(runtimes=tuple(each._replace(releases=(), objects=()) for each in plan.runtimes))
 
     steps = {(each.cluster, step) for each in plan.runtimes for step in each.depends if not step.startswith("pool/")}
     for old, new, change in ((plan, nothing, "removed"), (nothing, plan, "added")):

@@ -1,6 +1,5 @@
 """How inputs reach the rules: proxies and wire form to plain data, every cloud asked, nothing raised."""
 
-import dataclasses
 import subprocess
 import sys
 import tomllib
@@ -67,7 +66,7 @@ def test_what_only_the_policy_sdk_makes_becomes_plain_data() -> None:
 def _reading_by(read_pools: Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]], name: str = "aws") -> Cloud:
     aws = clouds()["aws"]
     reading = aws.reading()._replace(read_pools=read_pools)
-    return dataclasses.replace(aws, name=name, reading=lambda: reading)
+    return aws._replace(name=name, reading=lambda: reading)
 
 
 def test_every_cloud_is_asked_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:

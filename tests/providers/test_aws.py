@@ -596,7 +596,7 @@ def test_the_provider_acts_for_the_cluster_alone(keys: dict[str, str], more: dic
 
 
 def test_a_plan_for_another_cloud_is_a_programming_error() -> None:
-    foreign = replace(plan(gpu="L4"), cloud="gcp", choices=Choices())
+    foreign = plan(gpu="L4")._replace(cloud="gcp", choices=Choices())
 
     with pytest.raises(TypeError, match="the plan of pool 'a' is for gcp, not for aws"):
         create_pool("train-a", foreign, ADDRESS, pulumi.ResourceOptions())

@@ -1,6 +1,5 @@
 """AKS: which size a wish becomes and what is refused, reading pools back, and what goes over the wire."""
 
-from dataclasses import replace
 from typing import Any
 
 import pulumi
@@ -246,7 +245,7 @@ def test_the_inputs_are_what_the_sdk_says_an_agent_pool_takes(software: str) -> 
 
 
 def test_a_plan_of_another_cloud_is_not_translated() -> None:
-    made = replace(plan(gpu="T4"), cloud="gcp", choices=Choices())
+    made = plan(gpu="T4")._replace(cloud="gcp", choices=Choices())
 
     with pytest.raises(TypeError, match="serve/train was planned for gcp, not for azure"):
         create_pool("serve-train", made, ADDRESSES, pulumi.ResourceOptions())

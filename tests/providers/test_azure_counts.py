@@ -110,7 +110,7 @@ def test_a_pool_that_is_taken_over_keeps_the_number_that_runs(
 ) -> None:
     made = plan(gpu="T4")
     choices = replace(settings(made), adopted=Adopted("theirs", "/subscriptions/x/agentPools/theirs", ()))
-    inputs, options = declare(replace(made, choices=choices), {}, {GET: answer})
+    inputs, options = declare(made._replace(choices=choices), {}, {GET: answer})
 
     assert (inputs["count"], "count" in (options.ignore_changes or ())) == (count, ignored)
 

@@ -1,6 +1,5 @@
 """GKE: resolutions and refusals, reading pools back, and what the adapter sends over the wire."""
 
-import dataclasses
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import Any
@@ -374,7 +373,7 @@ def test_the_provider_is_bound_to_the_project_of_the_cluster(account: str | None
 
 
 def test_a_plan_for_another_cloud_is_not_translated() -> None:
-    foreign = dataclasses.replace(plan(gpu="L4"), cloud="aws", choices=Choices())
+    foreign = plan(gpu="L4")._replace(cloud="aws", choices=Choices())
     with pytest.raises(TypeError, match="pool train was planned for aws, not for gcp"):
         create_pool("train", foreign, CLUSTER, pulumi.ResourceOptions())
 

@@ -1,7 +1,6 @@
 """What a change of a release does to the pods that run, and that every value ever sent has a row which says so."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +27,7 @@ def with_release(plan: RuntimePlan, version: str = "", values: Mapping[str, Any]
     """Return the plan with its first release in another version, or with other values."""
     first, *rest = plan.releases
     changed = first._replace(version=version or first.version, values=merged(first.values, nested(values or {})))
-    return replace(plan, releases=(changed, *rest))
+    return plan._replace(releases=(changed, *rest))
 
 
 def changes(cloud: str, pool: Mapping[str, Any], version: str = "", **values: Any) -> list[ReleaseChange]:

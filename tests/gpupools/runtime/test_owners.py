@@ -159,14 +159,14 @@ def test_a_second_owner_of_any_piece_is_caught(combination: Combination, plan: P
     made = plan(combination.cloud, combination.pools)
     (pool,) = pools_of(combination.cloud, combination.pools)
     cloud = clouds()[combination.cloud]
-    bare = replace(pool, labels={key: value for key, value in pool.labels.items() if key != OPERANDS_LABEL})
+    bare = pool._replace(labels={key: value for key, value in pool.labels.items() if key != OPERANDS_LABEL})
     unseen = []
     for piece, owner in made.owners[0].owners.items():
         node, releases = cloud.node_runtime(pool.software, pool.choices), made.releases
         if piece is Piece.DRA_DRIVER or owner == "chart gpu-operator":  # then the node brings it as well
             node = node._replace(brings={**node.brings, piece: "another node image"})
             if piece is Piece.MIG_MANAGER:  # which cuts only where the pool itself does
-                bare = replace(bare, capability=bare.capability._replace(verdict=Verdict.NATIVE))
+                bare = bare._replace(capability=bare.capability._replace(verdict=Verdict.NATIVE))
         else:  # then an operator comes along that no label keeps off; its validator brings the runtime class
             values = nested({f"{switch}.enabled": key is piece for key, switch in SWITCHES.items()})
             discovery = {"node-feature-discovery": {"worker": {"tolerations": [{"operator": "Exists"}]}}}
@@ -419,7 +419,7 @@ def test_the_teams_operator_leaves_nodes_alone_that_turn_it_away(plan: Planner) 
 def test_a_node_that_nobody_discovers_loses_the_label_of_its_gpus(plan: Planner) -> None:
     pools = {"a": {"gpu": "L4", "software": "gpu-operator"}}
     (pool,), (release,) = pools_of("aws", pools), plan("aws", pools).releases
-    labelled = replace(pool, labels={**pool.labels, GPU_PRESENT_LABEL: "true"})
+    labelled = pool._replace(labels={**pool.labels, GPU_PRESENT_LABEL: "true"})
     nowhere = changed(release, "node-feature-discovery.worker.tolerations", [])
 
     assert labels_left(labelled, [release], RuntimeSpec())[GPU_PRESENT_LABEL] == "true"
@@ -430,7 +430,7 @@ def test_a_node_that_nobody_discovers_loses_the_label_of_its_gpus(plan: Planner)
 def test_the_teams_operator_finds_the_gpus_of_nodes_it_serves(operands: Mapping[str, str], left: str) -> None:
     (pool,) = pools_of("aws", {"a": {"gpu": "L4", "software": "device-plugin"}})
     bare = {key: value for key, value in pool.labels.items() if key != OPERANDS_LABEL}
-    labelled = replace(pool, labels={**bare, GPU_PRESENT_LABEL: "true", **operands})
+    labelled = pool._replace(labels={**bare, GPU_PRESENT_LABEL: "true", **operands})
     spec = stack_of("aws", {"a": {"gpu": "L4"}}, {"existing": {"gpu_operator": "ops/operator"}}).clusters["c"].runtime
 
     assert labels_left(labelled, (), spec)[GPU_PRESENT_LABEL] == left
@@ -517,7 +517,7 @@ def test_gkes_default_driver_beside_another_owner_is_refused(software: str) -> N
     (pool,) = pools_of("gcp", {"a": {"gpu": "L4", "software": software}})
     settings: Any = replace(pool.choices, gpu_driver_version="DEFAULT")  # type: ignore[call-arg]
     with pytest.raises(Rejected) as caught:
-        plan_runtime("c", stack.clusters["c"], clouds()["gcp"], [replace(pool, choices=settings)])
+        plan_runtime("c", stack.clusters["c"], clouds()["gcp"], [pool._replace(choices=settings)])
 
     assert str(caught.value).startswith(
         f"pools.a.software: GKE's default driver and software {software}, which needs it off, would both own the driver"

@@ -3,15 +3,14 @@
 Owns the AWS facts. `resources.py` beside it is the only place that imports the AWS SDK.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from gpupools.planned.cloud import Cloud, Declaring, NodePools, Reading
-from gpupools.providers.aws.access import exec_plugin
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.aws.choices import decide, refusals
 from gpupools.providers.aws.cluster import EksCluster
 from gpupools.providers.aws.conflicts import conflicts
-from gpupools.providers.aws.described import DESCRIBED
 from gpupools.providers.aws.machines import INSTANCE_TYPES
 from gpupools.providers.aws.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.aws.registries import own_registry, registry_login
@@ -19,6 +18,8 @@ from gpupools.providers.aws.reserved import LABELS, TAINTS
 from gpupools.providers.aws.runtime import node_runtime
 
 if TYPE_CHECKING:
+    from gpupools.asked.access import ExecPlugin
+    from gpupools.planned.described import Described
     from gpupools.planned.edit_tables import EditTables
     from gpupools.planned.outside import Outside
 
@@ -38,6 +39,18 @@ _PROVIDER_SETTINGS = {
     **dict.fromkeys(("accessKey", "secretKey", "token"), _KEYS),
     "defaultTags": "write tags of the cluster, which all its pools get",
 }
+
+
+def _access(cluster: Mapping[str, Any]) -> "ExecPlugin":
+    from gpupools.providers.aws.access import exec_plugin
+
+    return exec_plugin(cluster)
+
+
+def _described() -> "Described":
+    from gpupools.providers.aws.described import DESCRIBED
+
+    return DESCRIBED
 
 
 def _edits() -> "EditTables":
@@ -83,8 +96,8 @@ CLOUD = Cloud(
     refusals=refusals,
     conflicts=conflicts,
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
-    access=exec_plugin,
-    described=DESCRIBED,
+    access=_access,
+    described=_described,
     node_runtime=node_runtime,
     models_claims=False,
     own_registry=own_registry,

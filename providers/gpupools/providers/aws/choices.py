@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 from types import MappingProxyType
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, NamedTuple, TypedDict
 
 from gpupools.asked.pool_parts import CapacityBlock, Reservation
 from gpupools.base.errors import Path, Problem
@@ -42,8 +42,7 @@ processors/customresources/gpu_processor.go and cloudprovider/gce/dynamicresourc
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Volume:
+class Volume(NamedTuple):
     """An EBS volume of every node, encrypted."""
 
     device: str
@@ -56,8 +55,7 @@ class Volume:
     """None for the account's default key of EBS."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Interface:
+class Interface(NamedTuple):
     """A network interface of every node."""
 
     card: int

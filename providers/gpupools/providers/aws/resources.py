@@ -6,7 +6,6 @@ Translates only: which image, disks and settings a pool gets is decided in `choi
 import base64
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from itertools import chain
@@ -155,7 +154,7 @@ def _adopting(choices: EksChoices, declared: Mapping[str, Any]) -> pulumi.Resour
     own = {path.removeprefix(GROUP): edit for path, edit in edits().inputs.items() if path.startswith(GROUP)}
     kept = tuple(path.removeprefix(GROUP) for path in choices.adopted.kept)
     return adopting(
-        replace(choices.adopted, kept=kept),
+        choices.adopted._replace(kept=kept),
         wire_inputs(declared, choices.overrides.get("NodeGroup", {})),
         EditTables((), own),
         NODE_GROUP.inputs,

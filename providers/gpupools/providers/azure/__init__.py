@@ -1,20 +1,21 @@
 """Azure: GPU node pools on Azure Kubernetes Service (AKS). Pure; the SDK is only in `resources.py`."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from gpupools.planned.cloud import Cloud, Declaring, FreeForms, NodePools, Reading
-from gpupools.providers.azure.access import exec_plugin
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.azure.choices import decide, refusals
 from gpupools.providers.azure.cluster import AksCluster
 from gpupools.providers.azure.conflicts import conflicts
-from gpupools.providers.azure.described import DESCRIBED
 from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.azure.reserved import LABELS, TAINTS
 from gpupools.providers.azure.runtime import node_runtime
 
 if TYPE_CHECKING:
+    from gpupools.asked.access import ExecPlugin
+    from gpupools.planned.described import Described
     from gpupools.planned.edit_tables import EditTables
     from gpupools.planned.outside import Outside
 
@@ -31,6 +32,18 @@ _PROVIDER_SETTINGS = {
     "useOidc": _ENVIRONMENT.format("ARM_USE_OIDC"),
     "useMsi": _ENVIRONMENT.format("ARM_USE_MSI"),
 }
+
+
+def _access(cluster: Mapping[str, Any]) -> "ExecPlugin":
+    from gpupools.providers.azure.access import exec_plugin
+
+    return exec_plugin(cluster)
+
+
+def _described() -> "Described":
+    from gpupools.providers.azure.described import DESCRIBED
+
+    return DESCRIBED
 
 
 def _edits() -> "EditTables":
@@ -87,8 +100,8 @@ CLOUD = Cloud(
     node_runtime=node_runtime,
     models_claims=False,
     find_instance_type=find_instance_type,
-    access=exec_plugin,
-    described=DESCRIBED,
+    access=_access,
+    described=_described,
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(

@@ -3,21 +3,22 @@
 Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the only file that imports the SDK.
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from gpupools.planned.cloud import Cloud, Declaring, NodePools, Reading
-from gpupools.providers.gcp.access import exec_plugin
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.gcp.choices import decide, refusals
 from gpupools.providers.gcp.cluster import GkeCluster
 from gpupools.providers.gcp.conflicts import conflicts
-from gpupools.providers.gcp.described import DESCRIBED
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.gcp.reserved import LABELS, TAINTS
 from gpupools.providers.gcp.runtime import node_runtime
 
 if TYPE_CHECKING:
+    from gpupools.asked.access import ExecPlugin
+    from gpupools.planned.described import Described
     from gpupools.planned.edit_tables import EditTables
     from gpupools.planned.outside import Outside
 
@@ -35,6 +36,18 @@ _PROVIDER_SETTINGS = {
     "userProjectOverride": _ENVIRONMENT.format("USER_PROJECT_OVERRIDE"),
     "defaultLabels": "write tags of the cluster, which all its pools get",
 }
+
+
+def _access(cluster: Mapping[str, Any]) -> "ExecPlugin":
+    from gpupools.providers.gcp.access import exec_plugin
+
+    return exec_plugin(cluster)
+
+
+def _described() -> "Described":
+    from gpupools.providers.gcp.described import DESCRIBED
+
+    return DESCRIBED
 
 
 def _edits() -> "EditTables":
@@ -80,8 +93,8 @@ CLOUD = Cloud(
     refusals=refusals,
     conflicts=conflicts,
     provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),
-    access=exec_plugin,
-    described=DESCRIBED,
+    access=_access,
+    described=_described,
     node_runtime=node_runtime,
     models_claims=True,
     find_instance_type=find_instance_type,

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, NamedTuple, TypedDict
 
 from gpupools.asked.pool_parts import Capacity, FlexStart, Queued, Reservation, Spot, Upgrade
 from gpupools.asked.spec import Mig
@@ -118,8 +118,7 @@ _OPERATOR_ON_UBUNTU = Owners(driver=_OPERATOR, container_toolkit=_OPERATOR, devi
 # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/google-gke.html.
 
 
-@dataclass(frozen=True, kw_only=True)
-class GkeUpgrade:
+class GkeUpgrade(NamedTuple):
     """How GKE replaces the pool's nodes."""
 
     strategy: str

@@ -7,7 +7,6 @@ https://docs.cloud.google.com/ai-hypercomputer/docs/create/gke-ai-hypercompute f
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
@@ -78,7 +77,7 @@ def find_instance_type(catalogue: Catalogue, name: str) -> InstanceType | None:
         return row
     vcpus, memory_gib = N1_MACHINES[machine]
     extra = MappingProxyType({**row.extra, "machine_type": machine})
-    return replace(row, name=name, vcpus=vcpus, memory_gib=memory_gib, extra=extra)
+    return row._replace(name=name, vcpus=vcpus, memory_gib=memory_gib, extra=extra)
 
 
 def n1_most_vcpus(instance: InstanceType) -> int | None:
