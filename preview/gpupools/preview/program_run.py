@@ -17,7 +17,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -221,14 +221,16 @@ def _keep_handler(number: int, handler: object) -> object:
     return signal.getsignal(number)
 
 
-def _forget_modules_beside(program: Path, new: Iterable[str]) -> None:
+def _forget_modules_beside(program: Path, new: Collection[str]) -> None:
     """Forget modules that were importable only because they lie beside the program: another has its own."""
     folder = program.parent.resolve()
     if any(Path(entry).resolve() == folder for entry in sys.path):
         return
-    origins = {name: getattr(sys.modules.get(name.partition(".")[0]), "__file__", None) for name in new}
-    for name, origin in origins.items():  # a package is looked up before it goes, for the modules inside it
-        if origin is not None and folder in (Path(origin).parent, Path(origin).parent.parent):
+    packages = {name.partition(".")[0] for name in new}
+    files = {package: getattr(sys.modules.get(package), "__file__", None) for package in packages}
+    beside = {package for package, file in files.items() if file is not None and folder in Path(file).parents[:2]}
+    for name in new:
+        if name.partition(".")[0] in beside:
             sys.modules.pop(name, None)
 
 
