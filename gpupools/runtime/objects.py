@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from string import Template
 from typing import Any
 
 import yaml
@@ -296,6 +295,8 @@ def _filled(value: Any, words: Mapping[str, str]) -> Any:
         return {key: _filled(inner, words) for key, inner in value.items()}
     if isinstance(value, list):
         return [_filled(each, words) for each in value]
+    from string import Template  # only trust policies are templates
+
     return Template(value).substitute(words)
 
 
