@@ -63,7 +63,7 @@ class WithoutAliases(yaml.SafeDumper):
 
 def gpupools_of(checkout: Path) -> list[str]:
     """Return the command that runs a checkout's own gpupools; the working directory has to be the checkout."""
-    module = "gpupools.cli" if (checkout / "gpupools/cli.py").exists() else "gpupools.commands.cli"
+    module = "gpupools.cli" if (checkout / "gpupools/cli.py").exists() else "gpupools.cli.main"
     python = sys.executable if checkout == HERE else str(checkout / ".venv/bin/python")
     return [python, "-c", f"from {module} import program; program()"]
 

@@ -5,7 +5,7 @@ turn with a `json.loads` of the same text. The ratio is the median of the rounds
 greatest; it says how much dearer judging is than reading, whatever the machine. Beyond 10,000 node pools the rest is
 counted, so the third line has all of them in one file that is refused for that. The fourth is of mixed resources: a
 hundred thousand of 20,000 types that nobody knows, objects and scripts among them. With `big`, the files of fifty
-megabytes of `tests/hostile/big_files.py` follow, each full of one sort of thing, in turn with a `json.loads` of fifty
+megabytes of `tests/security/big_files.py` follow, each full of one sort of thing, in turn with a `json.loads` of fifty
 megabytes.
 
     python benchmarks/document_cost.py [ROUNDS] [big]
@@ -114,7 +114,7 @@ def main() -> None:
 
 def _print_big(file: Path, rounds: int) -> None:
     sys.path.insert(0, str(Path(__file__).parents[1]))
-    from tests.hostile.big_files import BIG_FILES
+    from tests.security.big_files import BIG_FILES
 
     json_file = BIG_FILES["plan of pools"]()
     for name, write in BIG_FILES.items():

@@ -26,9 +26,9 @@ KINDS = (
 POOLS = 1000
 OWN_TIME = """
 import sys
-from gpupools.commands.cli import main
-from gpupools.preview import at_once
-at_once.gone = lambda: ["left out"]
+from gpupools.cli.main import main
+from gpupools.preview import sync_registration
+sync_registration.gone = lambda: ["left out"]
 raise SystemExit(main(sys.argv[1:]))
 """
 

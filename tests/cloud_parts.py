@@ -7,35 +7,35 @@ from dataclasses import fields
 from pathlib import Path
 from typing import get_type_hints
 
-from gpupools.asked.pool_parts import SETTINGS
-from gpupools.asked.spec import SHARING_KINDS
-from gpupools.base.errors import Rejected
-from gpupools.edits.diff import PLAN_FIELDS, common_plan_edits
-from gpupools.environment.stack import parse_cluster
-from gpupools.planned.cloud import Cloud
+from gpupools.common.errors import Rejected
+from gpupools.diff.pool_diff import PLAN_FIELDS, common_plan_edits
+from gpupools.plan.cloud import Cloud
 from gpupools.providers import clouds
+from gpupools.spec.models import SHARING_KINDS
+from gpupools.spec.pool_options import SETTINGS
+from gpupools.stackfile.stack import parse_cluster
 
 PACKAGE = clouds.__module__
 SOFTWARE = ("cloud-managed", "device-plugin", "gpu-operator", "dra-driver")
 
 FILES: Mapping[str, str] = {
     "access.py": "which program gets a token for a cluster's API",
-    "by_hand.py": "which inputs set by hand run on nodes or open them",
+    "node_customization.py": "which inputs set by hand run on nodes or open them",
     "capabilities.py": "the capability matrix and who brings what",
     "cluster.py": "the keys of a cluster",
-    "conflicts.py": "which settings exclude each other",
+    "constraints.py": "which settings exclude each other",
     "edits.csv": "what an edit of each input does",
-    "edits.py": "the tables of edits",
+    "edit_effects.py": "the tables of edits",
     "instance_types.csv": "the machines with NVIDIA GPUs",
     "machines.py": "the catalogue",
     "other_accelerators.csv": "the machines with another accelerator",
     "plan_edits.csv": "what an edit of each field of a plan becomes",
     "pool_settings.py": "which settings a pool takes",
-    "read_back.py": "reading back what was declared",
+    "readback.py": "reading back what was declared",
     "reserved.py": "the keys of labels and taints that the cloud keeps",
     "resources.py": "declaring",
-    "runtime.py": "what nodes bring of the GPU software",
-    "choices.py": "the cloud's part of a plan",
+    "node_software.py": "what nodes bring of the GPU software",
+    "pool_plan.py": "the cloud's part of a plan",
 }
 """What is in every cloud's folder, by the same name everywhere."""
 

@@ -12,27 +12,27 @@ from typing import Any, Literal
 
 import pytest
 
-from gpupools.asked.access import ExecPlugin
-from gpupools.asked.spec import SHARING_KINDS, Address, Addresses, Cluster
-from gpupools.base.errors import Problem
-from gpupools.known.catalogue import COLUMNS, Catalogue
-from gpupools.known.reserved import KeyRule
-from gpupools.planned.cloud import (
+from gpupools.catalog.instance_types import COLUMNS, Catalogue
+from gpupools.catalog.reserved_keys import KeyRule
+from gpupools.common.errors import Problem
+from gpupools.plan.cloud import (
     Capability,
-    Choices,
     Cloud,
     Declaring,
     NodePools,
     Owners,
+    PoolRequest,
+    ProviderPlan,
     Reading,
     SoftwareOption,
     Verdict,
-    Wish,
 )
-from gpupools.planned.edit_tables import EditTables
-from gpupools.planned.node_runtime import NodeRuntime
-from gpupools.planned.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
-from gpupools.planned.runtime_plan import Piece
+from gpupools.plan.edit_tables import EditTables
+from gpupools.plan.node_software import NodeRuntime
+from gpupools.plan.pool_facts import NO_ACCELERATOR, Accelerator, PoolFacts
+from gpupools.plan.software_plan import Piece
+from gpupools.spec.cluster_access import ExecPlugin
+from gpupools.spec.models import SHARING_KINDS, Address, Addresses, Cluster
 from tests.forked import forking
 
 
@@ -95,14 +95,16 @@ def _capability(software: str, kind: str) -> Capability:
     return Capability(Verdict.IN_CLUSTER, "a chart brings it", "https://example.com/in-cluster")
 
 
-def _decide(wish: Wish) -> Choices:
-    return Choices(labels={"fake.example.com/accelerator": wish.instance.gpu_model})
+def _decide(request: PoolRequest) -> ProviderPlan:
+    return ProviderPlan(labels={"fake.example.com/accelerator": request.instance.gpu_model})
 
 
-def _refusals(wish: Wish) -> list[Problem]:
+def _refusals(request: PoolRequest) -> list[Problem]:
     # The small L4 machine has no room for the cloud's own plugin.
-    if wish.instance.name in ("l4.small", "l4.old") and wish.sharing == "time-slicing":
-        return [Problem(("pools", wish.name, "sharing", "mode"), f"{wish.instance.name} is too small", "take another")]
+    if request.instance.name in ("l4.small", "l4.old") and request.sharing == "time-slicing":
+        return [
+            Problem(("pools", request.name, "sharing", "mode"), f"{request.instance.name} is too small", "take another")
+        ]
     return []
 
 
@@ -116,7 +118,7 @@ def _accelerator(name: str) -> Accelerator:
     return Accelerator("nvidia", None) if name.partition(".")[0] in ("a10", "a100", "l4") else NO_ACCELERATOR
 
 
-def _node_runtime(software: str, choices: Choices) -> NodeRuntime:
+def _node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
     pieces = [Piece.DRIVER, Piece.CONTAINER_TOOLKIT, Piece.MIG_MANAGER]
     if software == "cloud-managed":
         pieces.append(Piece.DEVICE_PLUGIN)
@@ -182,8 +184,8 @@ def fake_cloud(fake_catalogue: Catalogue) -> Cloud:
         },
         capabilities={(software, kind): _capability(software, kind) for software in kinds for kind in SHARING_KINDS},
         decide=_decide,
-        refusals=_refusals,
-        conflicts=lambda wish: [],
+        check_pool=_refusals,
+        check_settings=lambda request: [],
         node_runtime=_node_runtime,
         models_claims=False,
         reserved_labels=(KeyRule(pattern="fake.example.com/*", why="is the cloud's own"),),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpupools.asked.overrides import flattened
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import Preview, preview_program
+from gpupools.spec.overrides import flattened
 
 PROGRAM = """
 import json

@@ -20,8 +20,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from gpupools.base.errors import Rejected
-from gpupools.environment.check import check_stack_file
+from gpupools.common.errors import Rejected
+from gpupools.stackfile.check import check_stack_file
 
 ROOT = Path(__file__).resolve().parents[1]
 _STREAMS = 3
@@ -63,7 +63,7 @@ def forking() -> Iterator[Path]:
 
 
 def _serve(listening: socket.socket) -> None:
-    cli = import_module("gpupools.commands.cli")
+    cli = import_module("gpupools.cli.main")
     cli.parser(cli.COMMANDS)
     clouds = import_module("gpupools.providers").clouds().values()
     for cloud in clouds:
@@ -81,7 +81,7 @@ def _serve(listening: socket.socket) -> None:
         words, environment, folder = marshal.loads(said)
         if not has_sdks and words and words[0] in _WITH_SDKS:
             has_sdks = True
-            for name in ("command", "pack_process", "program_run", "printed"):
+            for name in ("command", "pack_process", "program_run", "format_preview"):
                 import_module(f"gpupools.preview.{name}")
             for cloud in clouds:
                 cloud.node_pools.declaring()

@@ -1,6 +1,6 @@
 """Which steps of the software of a cluster come before others."""
 
-from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.plan.software_plan import RuntimePlan
 
 
 def before_pools(plan: RuntimePlan) -> frozenset[str]:

@@ -14,19 +14,19 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.spec import SHARING_KINDS, Cluster, PoolSpec
-from gpupools.base.errors import Rejected
-from gpupools.base.taints import GPU_TAINT
-from gpupools.environment.stack import parse_cluster, parse_pool
-from gpupools.known.catalogue import InstanceType
-from gpupools.known.gpus import gpu_models
-from gpupools.planned.cloud import Choices, Cloud, Verdict
-from gpupools.planned.matrix import representatives
-from gpupools.planned.plan import POOL_LABEL, PoolPlan, plan_pool
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.catalog.gpus import gpu_models
+from gpupools.catalog.instance_types import InstanceType
+from gpupools.common.errors import Rejected
+from gpupools.common.taints import GPU_TAINT
+from gpupools.plan.cloud import Cloud, ProviderPlan, Verdict
+from gpupools.plan.matrix import representatives
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
+from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, plan_pool
 from gpupools.policies.rules import RULES, judge_pool
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
+from gpupools.spec.models import SHARING_KINDS, Cluster, PoolSpec
+from gpupools.stackfile.stack import parse_cluster, parse_pool
 from tests.cloud_parts import SOFTWARE, folders, missing
 from tests.rows import each_row
 
@@ -245,7 +245,7 @@ def test_every_plan_keeps_what_the_domain_promises(cloud: Cloud) -> None:
         assert plan.taints[0] == GPU_TAINT
         assert [taint.key for taint in plan.taints[1:]] == (["gpupools/trust"] if "trust" in pool else [])
         assert plan.labels[POOL_LABEL] == plan.name
-        assert isinstance(plan.choices, Choices)
+        assert isinstance(plan.choices, ProviderPlan)
         assert plan.owners == cloud.software[plan.software].owners
         assert all(count > 0 for count in plan.node_resources.values())
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.asked.spec import LATE
-from gpupools.commands.cli import main
-from gpupools.environment.stack import plan_config
-from gpupools.planned.plan import plan_pool
+from gpupools.cli.main import main
+from gpupools.plan.pool_plan import plan_pool
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
-from gpupools.runtime.planning import plan_runtime
+from gpupools.software.planning import plan_runtime
+from gpupools.spec.models import LATE
+from gpupools.stackfile.stack import plan_config
 
 STACKS = Path(__file__).resolve().parents[1] / "stacks"
 DEV, MATRIX = STACKS / "Pulumi.dev.yaml", STACKS / "Pulumi.matrix.yaml"

@@ -24,11 +24,9 @@ from botocore.model import ServiceModel  # type: ignore[import-untyped]
 from google.cloud import container_v1, container_v1beta1
 from pulumi import _types
 
-from gpupools.asked.overrides import Overridable, apply_overrides
-from gpupools.base.errors import Rejected
-from gpupools.edits.diff import FieldChange, PoolChange, common_plan_edits, diff, edit_of
-from gpupools.environment.stack import plan_config
-from gpupools.planned.edit_tables import EditEffect, PlanEdit
+from gpupools.common.errors import Rejected
+from gpupools.diff.pool_diff import FieldChange, PoolChange, common_plan_edits, diff, edit_of
+from gpupools.plan.edit_tables import EditEffect, PlanEdit
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import Preview, preview_program
@@ -37,6 +35,8 @@ from gpupools.providers import clouds
 from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP, PLACEMENT_GROUP
 from gpupools.providers.azure import pool_settings as azure_pool_settings
 from gpupools.providers.gcp import pool_settings as gcp_pool_settings
+from gpupools.spec.overrides import Overridable, apply_overrides
+from gpupools.stackfile.stack import plan_config
 from tests.declared_pools import DeclaredPools, declare, sent, stack
 from tests.rows import each_row
 

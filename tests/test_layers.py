@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.commands.cli import COMMANDS
+from gpupools.cli.main import COMMANDS
 from tests.rows import each_row
 from tests.source_roots import FOLDERS, python_path
 
@@ -55,26 +55,26 @@ def test_the_contracts_hold(copy: Path) -> None:
 
 
 AGAINST_THE_FLOW = (
-    ("gpupools/planned/plan.py", "gpupools.policies.rules"),
-    ("gpupools/planned/plan.py", "gpupools.preview.printed"),
-    ("gpupools/planned/plan.py", "gpupools.providers.aws"),
-    ("gpupools/planned/plan.py", "gpupools.environment.stack"),
-    ("gpupools/known/gpus.py", "gpupools.asked.spec"),
-    ("gpupools/base/errors.py", "gpupools.known.gpus"),
-    ("gpupools/read/inputs.py", "gpupools.runtime.owners"),
-    ("gpupools/environment/stack.py", "gpupools.edits.diff"),
-    ("gpupools/edits/guard.py", "gpupools.commands.check"),
-    ("gpupools/runtime/planning.py", "pulumi"),
-    ("providers/gpupools/providers/aws/choices.py", "gpupools.policies.rules"),
-    ("providers/gpupools/providers/gcp/choices.py", "pulumi_gcp"),
-    ("providers/gpupools/providers/aws/read_back.py", "pulumi_aws"),
-    ("providers/gpupools/providers/aws/edits.py", "gpupools.providers.gcp.edits"),
+    ("gpupools/plan/pool_plan.py", "gpupools.policies.rules"),
+    ("gpupools/plan/pool_plan.py", "gpupools.preview.format_preview"),
+    ("gpupools/plan/pool_plan.py", "gpupools.providers.aws"),
+    ("gpupools/plan/pool_plan.py", "gpupools.stackfile.stack"),
+    ("gpupools/catalog/gpus.py", "gpupools.spec.models"),
+    ("gpupools/common/errors.py", "gpupools.catalog.gpus"),
+    ("gpupools/readback/inputs.py", "gpupools.software.owners"),
+    ("gpupools/stackfile/stack.py", "gpupools.diff.pool_diff"),
+    ("gpupools/diff/guard.py", "gpupools.cli.check"),
+    ("gpupools/software/planning.py", "pulumi"),
+    ("providers/gpupools/providers/aws/pool_plan.py", "gpupools.policies.rules"),
+    ("providers/gpupools/providers/gcp/pool_plan.py", "pulumi_gcp"),
+    ("providers/gpupools/providers/aws/readback.py", "pulumi_aws"),
+    ("providers/gpupools/providers/aws/edit_effects.py", "gpupools.providers.gcp.edit_effects"),
     ("preview/gpupools/preview/sdk_schema.py", "gpupools.providers.azure.arm"),
     ("components/gpupools/components/clusters.py", "gpupools.providers.aws.resources"),
     ("policies/gpupools/policies/rules.py", "gpupools.components.clusters"),
     ("components/gpupools/components/clusters.py", "gpupools.policies.rules"),
-    ("policies/gpupools/policies/rules.py", "gpupools.preview.printed"),
-    ("preview/gpupools/preview/printed.py", "gpupools.commands.check"),
+    ("policies/gpupools/policies/rules.py", "gpupools.preview.format_preview"),
+    ("preview/gpupools/preview/format_preview.py", "gpupools.cli.check"),
 )
 
 
@@ -95,20 +95,20 @@ def test_an_import_against_the_flow_is_refused(file: str, imported: str, said_of
     importer = f"gpupools.{file.removesuffix('.py').rpartition('gpupools/')[2].replace('/', '.')}"
 
     # Alone: a longer chain that is refused may have links that are not.
-    assert re.search(rf"^- +{re.escape(importer)} -> {re.escape(imported)} \(l\.\d+\)\n\n", said_of_all, re.MULTILINE)
+    assert re.search(rf"^- +{re.escape(importer)} -> {re.escape(imported)}\s+\(l\.\d+\)\n\n", said_of_all, re.MULTILINE)
 
 
 def test_an_import_for_the_type_checker_alone_is_refused_too(copy: Path) -> None:
-    contract = copy / "gpupools" / "planned" / "cloud.py"
-    catalogue = copy / "gpupools" / "known" / "catalogue.py"
-    for file, imported in ((contract, "gpupools.read.karpenter"), (catalogue, "pulumi")):
+    contract = copy / "gpupools" / "plan" / "cloud.py"
+    catalogue = copy / "gpupools" / "catalog" / "instance_types.py"
+    for file, imported in ((contract, "gpupools.readback.karpenter"), (catalogue, "pulumi")):
         with file.open("a", encoding="utf-8") as out:
             out.write(f"\nfrom typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    import {imported} as other\n")
     code, said = lint(copy)
 
     assert code == 1
-    assert "gpupools.planned.cloud -> gpupools.read.karpenter" in said
-    assert "gpupools.known.catalogue -> pulumi" in said
+    assert "gpupools.plan.cloud -> gpupools.readback.karpenter" in said
+    assert "gpupools.catalog.instance_types -> pulumi" in said
 
 
 def test_a_folder_without_a_place_among_the_layers_is_refused(copy: Path) -> None:
@@ -135,18 +135,20 @@ ONE_NAME_FOR_SEVERAL = {
     "__main__.py": "Python's own",
     "serve.py": "gpupools.components.serve and gpupools.policies.serve are what a plugin of one's own imports",
     # What every cloud fills in, each in a file of the name of the one that says what there is to fill in.
-    "access.py": "gpupools/asked says how a cluster's API is reached, each cloud with which program",
-    "described.py": "gpupools/planned says how a cluster is looked up, each cloud with which command",
-    "karpenter.py": "gpupools/read reads the objects, each cloud its provider's part of them",
-    "outside.py": "gpupools/planned says what is read of pools made by other means, each cloud reads them",
-    "reserved.py": "gpupools/known has the form of the rules, each cloud its own rules",
+    "constraints.py": "gpupools/software checks the software of a cluster, each cloud the settings of a pool",
+    "discovery.py": "gpupools/plan says how a cluster is looked up, each cloud with which command",
+    "existing_pools.py": "gpupools/plan has the form of pools that exist already, each cloud reads them",
+    "karpenter.py": "gpupools/readback reads the objects, each cloud its provider's part of them",
+    "node_customization.py": "gpupools/readback has the form of the rows, each cloud its rows",
+    "node_software.py": "gpupools/plan has the form, each cloud its rows",
+    "pool_plan.py": "gpupools/plan plans a pool, each cloud its own part of the plan",
 }
 """Names of files that may stand more than once, and why a reader can tell them apart."""
 
 
 def test_no_two_files_have_one_name() -> None:
     clouds = {path.parent for path in ROOT.glob("providers/gpupools/providers/*/resources.py")}
-    commands = ROOT / "gpupools" / "commands"  # each named after its command, whatever it shows
+    commands = ROOT / "gpupools" / "cli"  # each named after its command, whatever it shows
     found: dict[str, set[str]] = defaultdict(set)
     for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
         if path.parent != commands or path.stem not in COMMANDS:

@@ -14,15 +14,15 @@ import pulumi_azure_native
 import pulumi_gcp
 import pytest
 
-from gpupools.asked.overrides import Overridable
-from gpupools.base.errors import Rejected
-from gpupools.environment.stack import plan_config
-from gpupools.planned.cloud import Cloud
+from gpupools.common.errors import Rejected
+from gpupools.plan.cloud import Cloud
 from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers import clouds
-from gpupools.providers.aws import boot
+from gpupools.providers.aws import bootstrap
 from gpupools.providers.gcp.pool_settings import RESERVED_METADATA
 from gpupools.providers.sdk_internals import wire_names
+from gpupools.spec.overrides import Overridable
+from gpupools.stackfile.stack import plan_config
 from tests.rows import each_row
 
 Keys = Mapping[str, Any]
@@ -314,7 +314,7 @@ def test_the_limit_is_on_the_bytes_before_base64(size: int, taken: bool) -> None
 def test_what_we_write_ourselves_is_measured_too(keys: Keys, key: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert said("aws", **keys) == []
 
-    monkeypatch.setattr(boot, "MOST_USER_DATA", 20)
+    monkeypatch.setattr(bootstrap, "MOST_USER_DATA", 20)
     (problem,) = said("aws", **keys)
 
     assert problem.startswith(f"pools.p.{key}: is ")

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.pool_parts import SETTINGS, given_settings
-from gpupools.base.errors import Problem, Rejected
-from gpupools.environment.stack import parse_pool, plan_config
-from gpupools.planned.cloud import Setting
+from gpupools.common.errors import Problem, Rejected
+from gpupools.plan.cloud import Setting
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.providers import clouds
+from gpupools.spec.pool_options import SETTINGS, given_settings
+from gpupools.stackfile.stack import parse_pool, plan_config
 from tests.declared_pools import DeclaredPools, declare, sent, stack
 from tests.rows import each_row
 

@@ -2,8 +2,8 @@
 
     python tooling/fuzz.py MINUTES [READER...]    MINUTES for each; all readers where none is named
 
-First each value of `tests/hostile/fuzzing.py` in each place of the corpus, in an order of chance, then places and bytes
-at random. What crashes is kept in `tests/hostile/crashers`, which the tests read from then on.
+First each value of `tests/security/fuzzing.py` in each place of the corpus in random order, then random places and
+bytes. What crashes is kept in `tests/security/crashers`, which the tests read from then on.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Iterator
 from typing import Any
 
-from tests.hostile.fuzzing import CRASHERS, READERS, ROOT, Reader, at_random, crashes, kept, thoroughly
+from tests.security.fuzzing import CRASHERS, READERS, ROOT, Reader, at_random, crashes, kept, thoroughly
 
 
 def cases(reader: Reader, chance: random.Random) -> Iterator[Any]:

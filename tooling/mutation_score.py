@@ -50,25 +50,25 @@ import pytest  # noqa: E402 - after the path
 
 RULES_AND_READERS = (
     "policies/gpupools/policies/rules.py",
-    "gpupools/planned/pool_facts.py",
-    "gpupools/read/*.py",
+    "gpupools/plan/pool_facts.py",
+    "gpupools/readback/*.py",
     "providers/gpupools/providers/aws/user_data*.py",
     "providers/gpupools/providers/aws/bottlerocket.py",
     "providers/gpupools/providers/aws/cloudformation.py",
-    "providers/gpupools/providers/*/read_back.py",
+    "providers/gpupools/providers/*/readback.py",
 )
 AREAS: Mapping[str, tuple[str, ...]] = {
     "policies": RULES_AND_READERS,
     "providers": ("providers/gpupools/providers/**/*.py",),
-    "runtime": ("gpupools/runtime/*.py",),
-    "planned": ("gpupools/planned/*.py",),
+    "runtime": ("gpupools/software/*.py",),
+    "planned": ("gpupools/plan/*.py",),
     "components": ("components/gpupools/components/*.py",),
     "preview": ("preview/gpupools/preview/*.py",),
 }
 """The files of each; what is among the rules and readers is in no other."""
 
 LEFT_OUT = (
-    *("tests/engine/", "tests/charts/", "tests/apiserver/", "tests/docs/", "tests/hostile/", "tests/wheel/"),
+    *("tests/engine/", "tests/charts/", "tests/apiserver/", "tests/docs/", "tests/security/", "tests/wheel/"),
     *("tests/release/", "test_makefile.py"),
 )
 LONGEST_S = 8.0
@@ -85,7 +85,7 @@ OURS = ("gpupools", "providers", "components", "policies", "preview", "stacks", 
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
     (
         "policies/gpupools/policies/rules.py",
-        'wish = Wish("pool", spec, _example_cluster(cloud_name), instance, software, sharing.kind, capability)',
+        'wish = PoolRequest("pool", spec, _example_cluster(cloud_name), instance, software, sharing.kind, capability)',
         "'pool' -> 'pool-mutant'",
     ): "the name of an imagined pool is in no finding",
     (
@@ -102,17 +102,17 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "'cloud' -> 'cloud-mutant'",
     ): "both places that are compared get the key",
     (
-        "gpupools/read/inputs.py",
+        "gpupools/readback/inputs.py",
         'taint = parse_taint(item if isinstance(item, str) else "")',
         "'' -> '-mutant'",
     ): "both are no taint, and what is no text gets a sentence of its own",
     (
-        "providers/gpupools/providers/aws/conflicts.py",
+        "providers/gpupools/providers/aws/constraints.py",
         r'pinned = re.match(r"v?(\d+)\.(\d+)\.", str(given or ""))',
         "given or '' -> given",
     ): "None as text is no release either",
     (
-        "providers/gpupools/providers/gcp/conflicts.py",
+        "providers/gpupools/providers/gcp/constraints.py",
         (
             'surge = [key for key in ("maxSurge", "maxUnavailable") '
             "if given.get(key, None if planned else 0) is not None]"
@@ -120,12 +120,12 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "0 -> 1",
     ): "only whether there is a number counts",
     (
-        "gpupools/runtime/objects.py",
+        "gpupools/software/objects.py",
         "for space in trust.namespaces or []:",
         "trust.namespaces or [] -> trust.namespaces",
     ): "a quota, which is asked for above, stands beside namespaces alone",
     (
-        "gpupools/runtime/objections.py",
+        "gpupools/software/constraints.py",
         "for space in pool.trust.namespaces or []:",
         "pool.trust.namespaces or [] -> pool.trust.namespaces",
     ): "a quota, which is asked for above, stands beside namespaces alone",
@@ -135,7 +135,7 @@ EQUIVALENT: Mapping[tuple[str, str, str], str] = {
         "True -> False",
     ): "the process is ended whatever happens, and the thread with it",
     (
-        "preview/gpupools/preview/printed.py",
+        "preview/gpupools/preview/format_preview.py",
         "width = max((len(verdict.policy) for verdict in verdicts), default=0)",
         "0 -> 1",
     ): "without verdicts no line has a width",

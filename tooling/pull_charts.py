@@ -12,8 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gpupools.runtime.charts import Chart, charts
-from gpupools.runtime.images import digest_of
+from gpupools.software.charts import Chart, charts
+from gpupools.software.images import digest_of
 
 INSIDE = "node-feature-discovery"
 """In the package of the operator's chart, and never installed by itself."""

@@ -35,9 +35,9 @@ FOLDER = "GPUPOOLS_CHARTS"
 JUDGES = (
     "tests/charts",
     "--ignore=tests/charts/test_raising.py",  # this command itself, which wants a checkout of git
-    "tests/gpupools/runtime/test_charts.py::test_every_pinned_chart_is_above_its_floor",
-    "tests/gpupools/runtime/test_charts.py::test_nothing_the_pinned_charts_install_is_below_a_floor_once_our_values_are_sent",
-    "tests/gpupools/runtime/test_changes.py::test_every_value_that_is_ever_sent_has_a_row",
+    "tests/gpupools/software/test_charts.py::test_every_pinned_chart_is_above_its_floor",
+    "tests/gpupools/software/test_charts.py::test_nothing_the_pinned_charts_install_is_below_a_floor_once_our_values_are_sent",
+    "tests/gpupools/software/test_changes.py::test_every_value_that_is_ever_sent_has_a_row",
 )
 TABLES = ("charts", "chart_values", "chart_versions", "chart_values_of_versions", "chart_installs", "chart_images")
 _NAMES_THE_VERSION = ("helm.sh/chart", "app.kubernetes.io/version", "chart")
@@ -213,8 +213,8 @@ def _write(file: Path, rows: Sequence[Row]) -> None:
 
 def render(chart: str) -> dict[str, Any]:
     """Render every release of a chart in this tree, and say what raising it does to pods that run."""
-    from gpupools.runtime.changes import release_changes
-    from gpupools.runtime.charts import charts, versions_installed
+    from gpupools.software.charts import charts, versions_installed
+    from gpupools.software.release_changes import release_changes
     from tests.charts.clusters import CASES, planned
     from tests.charts.rendering import ChartRefused, rendered
 

@@ -28,19 +28,16 @@ from annotated_types import Ge, Le
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from gpupools.asked.pool_parts import SETTING_MODELS, SETTINGS, Capacity
-from gpupools.asked.runtime_spec import RuntimeSpec, Trust
-from gpupools.asked.spec import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
-from gpupools.base.taints import Taint
-from gpupools.commands import cli
-from gpupools.known.catalogue import InstanceType
-from gpupools.known.glossary import NEEDS_HEADERS, sharing_needs, words
-from gpupools.known.gpus import gpu_models
-from gpupools.known.mig import profiles
-from gpupools.planned.cloud import Cloud, Verdict, Wish
-from gpupools.planned.edit_tables import EditTables
-from gpupools.planned.matrix import MatrixRow, matrix
-from gpupools.planned.plan import refusals
+from gpupools.catalog.glossary import NEEDS_HEADERS, sharing_needs, words
+from gpupools.catalog.gpus import gpu_models
+from gpupools.catalog.instance_types import InstanceType
+from gpupools.catalog.mig import profiles
+from gpupools.cli.main import COMMANDS, parser
+from gpupools.common.taints import Taint
+from gpupools.plan.cloud import Cloud, PoolRequest, Verdict
+from gpupools.plan.edit_tables import EditTables
+from gpupools.plan.matrix import MatrixRow, matrix
+from gpupools.plan.pool_plan import check_pool
 from gpupools.policies.documents.terraform_names import terraform_names
 from gpupools.policies.documents.terraform_resources import types_read as terraform_types
 from gpupools.policies.finding import Rule
@@ -50,8 +47,11 @@ from gpupools.policies.stack_rules import ALL_RULES
 from gpupools.providers import clouds
 from gpupools.providers.aws.cloudformation import TYPES as CLOUDFORMATION_TYPES
 from gpupools.providers.azure.templates import POOLS as ARM_TYPES
-from gpupools.read.kubernetes_pools import kinds_read
-from gpupools.runtime.charts import charts
+from gpupools.readback.kubernetes_pools import kinds_read
+from gpupools.software.charts import charts
+from gpupools.spec.models import SHARING_KINDS, Late, Mig, Nodes, PoolSpec, Sharing, StackOutput, StackPool
+from gpupools.spec.pool_options import SETTING_MODELS, SETTINGS, Capacity
+from gpupools.spec.software_spec import RuntimeSpec, Trust
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -551,8 +551,8 @@ def _cuts(cloud: Cloud, machine: InstanceType, name: str) -> bool:
     cell = cloud.capabilities[software, "mig-single"]
     spec = PoolSpec(instance_type=machine.name, nodes=Nodes(max=1), sharing=Mig(mode="mig", profile=name))
     cluster = cloud.cluster.model_validate(dict(cloud.example_cluster))
-    wish = Wish("pool", spec, cluster, machine, software, "mig-single", cell)
-    return cell.verdict is Verdict.NATIVE and not refusals(wish, cloud)
+    request = PoolRequest("pool", spec, cluster, machine, software, "mig-single", cell)
+    return cell.verdict is Verdict.NATIVE and not check_pool(request, cloud)
 
 
 # --- the matrix -------------------------------------------------------------------------------------------------------
@@ -656,10 +656,10 @@ def _matrix_of(cloud: Cloud) -> str:
 
 def _cli() -> str:
     """List the commands with their options, as their parsers have them."""
-    whole = cli.parser(cli.COMMANDS)
+    whole = parser(COMMANDS)
     (commands,) = (action for action in whole._actions if isinstance(action, argparse._SubParsersAction))
     rows = []
-    for name, text in cli.COMMANDS.items():
+    for name, text in COMMANDS.items():
         options = list(dict.fromkeys(_long_options(commands.choices[name])))
         shown = [option for option in options if option not in ("--help", "--json")]
         has_json = "yes" if "--json" in options else "no"

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from inspect import get_annotations
 from typing import Any, get_args, get_origin
 
-from gpupools.asked.access import ReachableCluster
-from gpupools.asked.spec import Cluster
 from gpupools.components.gpu_node_pool import GpuNodePool, GpuNodePoolArgs
 from gpupools.components.gpu_runtime import GpuRuntime, GpuRuntimeArgs
 from gpupools.components.package import FILE, camel
 from gpupools.providers import clouds
+from gpupools.spec.cluster_access import ReachableCluster
+from gpupools.spec.models import Cluster
 from tooling import write_schema
 from tooling.write_docs import field_texts
 

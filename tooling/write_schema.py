@@ -19,11 +19,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from gpupools.asked import spec
-from gpupools.base.taints import LABEL_VALUE, QUALIFIED_NAME, Effect
-from gpupools.known.gpus import gpu_models, match_gpu_model
-from gpupools.known.mig import profiles
+from gpupools.catalog.gpus import gpu_models, match_gpu_model
+from gpupools.catalog.mig import profiles
+from gpupools.common.taints import LABEL_VALUE, QUALIFIED_NAME, Effect
 from gpupools.providers import clouds
+from gpupools.spec.models import Late, StackPool
 from tooling.write_docs import meaning
 
 SCHEMA = Path(__file__).resolve().parent.parent / "gpupools" / "data" / "stack-file.schema.json"
@@ -36,7 +36,7 @@ _ENCRYPTED = {
     "additionalProperties": False,
 }
 _KEY = r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$"
-"""A key of clusters or pools; `gpupools.environment.stack.bad_key`."""
+"""A key of clusters or pools; `gpupools.stackfile.stack.bad_key`."""
 
 _EXACTLY_ONE: Mapping[str, Sequence[Sequence[str]]] = {
     "StackPool": [("gpu", "instance_type")],
@@ -77,7 +77,7 @@ class _Schema(GenerateJsonSchema):
     """The models' schema, with what pydantic cannot know of functions that check, and the docstrings below fields."""
 
     def is_instance_schema(self, schema: core_schema.IsInstanceSchema) -> JsonSchemaValue:
-        assert schema["cls"] is spec.Late
+        assert schema["cls"] is Late
         return dict(_ENCRYPTED)
 
     def dataclass_schema(self, schema: core_schema.DataclassSchema) -> JsonSchemaValue:
@@ -207,8 +207,8 @@ def _or_json(schema: JsonSchemaValue, bracket: str) -> JsonSchemaValue:
 
 def schema() -> JsonSchemaValue:
     """Return the schema of a whole stack file."""
-    models = {name: cloud.cluster for name, cloud in clouds().items()}
-    wanted: list[type[BaseModel]] = [spec.StackPool, *models.values()]
+    clusters = {name: cloud.cluster for name, cloud in clouds().items()}
+    wanted: list[type[BaseModel]] = [StackPool, *clusters.values()]
     for model in wanted:
         model.model_rebuild()
     core: list[Any] = [(model, "validation", model.__pydantic_core_schema__) for model in wanted]
@@ -233,12 +233,12 @@ def schema() -> JsonSchemaValue:
     for name, cloud in clouds().items():
         for key, value in cloud.example_cluster.items():
             if key != "cloud":
-                definitions[models[name].__name__]["properties"][key]["examples"] = [value]
+                definitions[clusters[name].__name__]["properties"][key]["examples"] = [value]
     one = {"clusters": ["train"], "gpu": "L4", "nodes": {"max": 4}}
     shared = {**one, "sharing": {"mode": "time-slicing", "replicas": 4}, "trust": {"team": "research"}}
     definitions["StackPool"]["examples"] = [one, shared]
     definitions["Cluster"] = {
-        **_chosen("cloud", {name: {"$ref": f"#/definitions/{model.__name__}"} for name, model in models.items()}),
+        **_chosen("cloud", {name: {"$ref": f"#/definitions/{model.__name__}"} for name, model in clusters.items()}),
         "description": "An existing Kubernetes cluster.",
         "examples": [dict(cloud.example_cluster) for cloud in clouds().values()],
     }

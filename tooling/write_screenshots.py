@@ -21,7 +21,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Literal
 
-from gpupools.commands.cli import main as gpupools
+from gpupools.cli.main import main as gpupools
 
 ROOT = Path(__file__).resolve().parent.parent
 Scheme = Literal["light", "dark"]

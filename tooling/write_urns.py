@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from gpupools.environment.stackfile import NAMESPACE, read_stack_file
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.program_run import Preview, preview_program
+from gpupools.stackfile.reader import NAMESPACE, read_stack_file
 
 ROOT = Path(__file__).resolve().parent.parent
 URNS = ROOT / "tests" / "urns.txt"

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 
-from gpupools.base.output import mermaid_text
-from gpupools.edits.comparison import FATES, counted, fate
-from gpupools.planned.plan import PoolPlan
+from gpupools.console.output import mermaid_text
+from gpupools.diff.comparison import FATES, counted, fate
+from gpupools.plan.pool_plan import PoolPlan
 from gpupools.report.facts import STAYS, StackReport, nodes_in_words
+from gpupools.report.markdown_budget import LIMIT, MarkdownBudget, code, touched
 from gpupools.report.page import finding_text
-from gpupools.report.room import LIMIT, Room, code, touched
 
 MARKER = "<!-- gpupools report -->"
 """The first line, by which the comment is found again to be updated in place."""
@@ -24,7 +24,7 @@ def comment(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
     title = _summary(reports, counted(compared) if compared else None)
     if gone:
         title += f"; {len(gone)} stack {'file is' if len(gone) == 1 else 'files are'} gone"
-    room = Room(LIMIT - 400)
+    room = MarkdownBudget(LIMIT - 400)
     room.put(MARKER, f"### {title}", "")
     room.many(0.1, ([f"- {code(each)} is gone: {STAYS}"] for each in gone))
     for index, report in enumerate(reports):
@@ -32,7 +32,7 @@ def comment(reports: Sequence[StackReport], gone: Sequence[str] = ()) -> str:
         if room.left < _LEAST * 2:
             room.put("", f"and {left} more stack files")
             break
-        part = Room(room.left // left)
+        part = MarkdownBudget(room.left // left)
         _stack(part, report)
         room.put(*part.lines)
     return "\n".join(room.lines) + "\n"
@@ -51,7 +51,7 @@ def _summary(reports: Sequence[StackReport], counts: dict[str, int] | None) -> s
     return f"GPU pools: {'; '.join(said)}"
 
 
-def _stack(room: Room, report: StackReport) -> None:
+def _stack(room: MarkdownBudget, report: StackReport) -> None:
     since = f" since {code(report.since)}" if report.since is not None else ""
     room.put(f"#### {code(report.file)}{since}", "", f"**{report.summary()}**", "")
     if report.refused:
@@ -104,7 +104,7 @@ def _owners(report: StackReport) -> Iterator[list[str]]:
             yield [f"- {code(runtime.cluster)}, {code(', '.join(pools))}: {code(f'{software}; {who}')}"]
 
 
-def _picture(room: Room, report: StackReport) -> None:
+def _picture(room: MarkdownBudget, report: StackReport) -> None:
     """Draw the pools that are touched, else all, in their clusters."""
     changes = {each.key: each for each in report.comparison.pools} if report.comparison is not None else {}
     marks = {

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from gpupools.planned.node_resources import slice_shares
-from gpupools.planned.plan import PoolPlan
+from gpupools.plan.node_resources import slice_shares
+from gpupools.plan.pool_plan import PoolPlan
 from gpupools.report.facts import nodes_in_words
 from gpupools.report.html import Html, element, html
 

@@ -3,16 +3,16 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gpupools.base.errors import Problem
-from gpupools.base.taints import HARD_EFFECTS, Taint
-from gpupools.edits.comparison import Comparison, counted, in_words
-from gpupools.environment.check import Located
-from gpupools.environment.stack import StackPlan
-from gpupools.planned.plan import PoolPlan
-from gpupools.planned.runtime_plan import RuntimePlan
-from gpupools.planned.tolerations import tolerates
-from gpupools.preview.printed import PolicyVerdict
-from gpupools.runtime.owners import tolerations_of
+from gpupools.common.errors import Problem
+from gpupools.common.taints import HARD_EFFECTS, Taint
+from gpupools.diff.comparison import Comparison, counted, in_words
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.software_plan import RuntimePlan
+from gpupools.plan.tolerations import tolerates
+from gpupools.preview.format_preview import PolicyVerdict
+from gpupools.software.owners import tolerations_of
+from gpupools.stackfile.check import Located
+from gpupools.stackfile.stack import StackPlan
 
 STAYS = "its pools stay until pulumi destroy, and no update sees them"
 """Of a stack file that is gone."""

@@ -1,6 +1,6 @@
 """HTML that cannot be left unescaped: a part is text, and escaped, unless it is an element already."""
 
-from gpupools.base.output import html_text
+from gpupools.console.output import html_text
 
 
 class Html(str):

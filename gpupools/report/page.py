@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from gpupools.edits.comparison import FATES, fate
-from gpupools.edits.diff import PoolChange
-from gpupools.planned.labels import TRUST_LABEL
-from gpupools.planned.plan import PoolPlan
-from gpupools.planned.runtime_plan import RuntimePlan
-from gpupools.preview.printed import PolicyVerdict
-from gpupools.preview.printed import offers as offers_of
+from gpupools.diff.comparison import FATES, fate
+from gpupools.diff.pool_diff import PoolChange
+from gpupools.plan.node_labels import TRUST_LABEL
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.software_plan import RuntimePlan
+from gpupools.preview.format_preview import PolicyVerdict
+from gpupools.preview.format_preview import offers as offers_of
 from gpupools.report.drawing import Drawings
 from gpupools.report.facts import STAYS, StackReport, Tolerations, nodes_in_words
 from gpupools.report.html import Html, element, html

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.environment.stack import plan_stack
-from gpupools.planned.plan import PoolPlan
-from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
-from gpupools.runtime.planning import plan_runtimes
+from gpupools.software.planning import plan_runtimes
+from gpupools.stackfile.stack import plan_stack
 from tests.apiserver.control_plane import ControlPlane, User
-from tests.gpupools.runtime.combinations import COMBINATIONS, Combination
-from tests.gpupools.runtime.conftest import pools_of, stack_of
+from tests.gpupools.software.combinations import COMBINATIONS, Combination
+from tests.gpupools.software.conftest import pools_of, stack_of
 
 pytestmark = pytest.mark.apiserver
 

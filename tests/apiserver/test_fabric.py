@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.planned.fabric import compute_domain
-from gpupools.planned.plan import PoolPlan
-from gpupools.runtime.charts import charts
+from gpupools.plan.fabric import compute_domain
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.software.charts import charts
 from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.test_apiserver import bare_node, namespace, placed, pod, unschedulable
-from tests.gpupools.runtime.fabrics import FABRICS, pool_with
+from tests.gpupools.software.fabrics import FABRICS, pool_with
 
 pytestmark = pytest.mark.apiserver
 

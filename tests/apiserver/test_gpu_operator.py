@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from gpupools.asked.runtime_spec import RuntimeSpec
-from gpupools.planned.plan import PoolPlan
-from gpupools.planned.runtime_plan import Piece
-from gpupools.runtime.owners import labels_left
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.software_plan import Piece
+from gpupools.software.owners import labels_left
+from gpupools.spec.software_spec import RuntimeSpec
 from tests.apiserver.control_plane import ControlPlane
 from tests.charts.clusters import MIRROR, SECRETS, Planned, mirrored, planned
 from tests.charts.nodes import labels_at_first, taints

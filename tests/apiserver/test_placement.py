@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
-from gpupools.planned.runtime_plan import Piece
-from gpupools.runtime.objects import SMOKE_NAMESPACE
+from gpupools.plan.software_plan import Piece
+from gpupools.software.objects import SMOKE_NAMESPACE
 from tests.apiserver.control_plane import ControlPlane
 from tests.apiserver.test_gpu_operator import node
 from tests.charts.clusters import Planned, planned

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.commands.cli import main
+from gpupools.cli.main import main
 from tests.apiserver.control_plane import Answer, ControlPlane
 from tests.gpupools.test_stacks import repository
 

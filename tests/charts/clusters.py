@@ -6,17 +6,17 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from gpupools.asked.runtime_spec import RuntimeSpec
-from gpupools.environment.check import check_stack_file
-from gpupools.environment.stack import Stack, plan_stack
-from gpupools.planned.plan import PoolPlan
-from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
-from gpupools.runtime.planning import plan_runtimes
+from gpupools.software.planning import plan_runtimes
+from gpupools.spec.software_spec import RuntimeSpec
+from gpupools.stackfile.check import check_stack_file
+from gpupools.stackfile.stack import Stack, plan_stack
 from tests.charts.rendering import of_kind, rendered
-from tests.gpupools.runtime.combinations import A100, COMBINATIONS
-from tests.gpupools.runtime.conftest import stack_of
-from tests.gpupools.runtime.fabrics import FABRICS, stack_with
+from tests.gpupools.software.combinations import A100, COMBINATIONS
+from tests.gpupools.software.conftest import stack_of
+from tests.gpupools.software.fabrics import FABRICS, stack_with
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = sorted([*ROOT.glob("stacks/Pulumi.*.yaml"), *ROOT.glob("tests/stacks/Pulumi.*.yaml")])

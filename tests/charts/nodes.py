@@ -1,6 +1,6 @@
 """The nodes of a pool as they join the cluster, before any controller has been at them."""
 
-from gpupools.planned.plan import PoolPlan
+from gpupools.plan.pool_plan import PoolPlan
 
 
 def taints(pool: PoolPlan) -> list[dict[str, str]]:

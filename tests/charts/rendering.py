@@ -11,8 +11,8 @@ from typing import Any
 
 import yaml
 
-from gpupools.planned.runtime_plan import Release
-from gpupools.runtime.charts import charts
+from gpupools.plan.software_plan import Release
+from gpupools.software.charts import charts
 
 FOLDER = "GPUPOOLS_CHARTS"
 """Environment variable with the folder of the packaged charts, `<chart>-<version>.tgz` as `helm pull` names them."""
@@ -99,7 +99,7 @@ def containers(pod: Object) -> list[Object]:
     return [*pod.get("initContainers", ()), *pod["containers"]]
 
 
-# --- scheduling, in Kubernetes' own words: a second opinion beside gpupools.planned.tolerations -----------------------
+# --- scheduling, in Kubernetes' own words: a second opinion beside gpupools.plan.tolerations -----------------------
 
 
 def lands(pod: Object, labels: Mapping[str, str], taints: Sequence[Mapping[str, str]]) -> bool:

@@ -11,8 +11,8 @@ from shutil import copyfile
 
 import pytest
 
-from gpupools.runtime.charts import Chart, charts
-from gpupools.runtime.images import Digest
+from gpupools.software.charts import Chart, charts
+from gpupools.software.images import Digest
 from tests.charts.rendering import archive
 from tooling import pull_charts
 

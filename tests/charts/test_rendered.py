@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.asked.spec import SHARING_KINDS
-from gpupools.base.taints import parse_taint
-from gpupools.environment.stack import plan_stack
-from gpupools.planned.cloud import Verdict
-from gpupools.planned.plan import PoolPlan
-from gpupools.planned.runtime_plan import Piece, Release
+from gpupools.common.taints import parse_taint
+from gpupools.plan.cloud import Verdict
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.software_plan import Piece, Release
 from gpupools.providers import clouds
-from gpupools.runtime import objects
-from gpupools.runtime.charts import at, default_values, nested, value_paths
-from gpupools.runtime.planning import plan_runtimes
+from gpupools.software import objects
+from gpupools.software.charts import at, default_values, nested, value_paths
+from gpupools.software.planning import plan_runtimes
+from gpupools.spec.models import SHARING_KINDS
+from gpupools.stackfile.stack import plan_stack
 from tests.charts.clusters import CASES, CPU_TAINTS, Planned, on_tainted_nodes, planned
 from tests.charts.nodes import labels_at_first, taints
 from tests.charts.rendering import (
@@ -33,8 +33,8 @@ from tests.charts.rendering import (
     template,
     written,
 )
-from tests.gpupools.runtime.conftest import stack_of
-from tests.gpupools.runtime.fabrics import stack_with
+from tests.gpupools.software.conftest import stack_of
+from tests.gpupools.software.fabrics import stack_with
 
 pytestmark = pytest.mark.charts
 

@@ -6,8 +6,7 @@ from typing import Any, TypedDict
 import pulumi
 import pytest
 
-from gpupools.asked.spec import LATE
-from gpupools.base.errors import Problem, Rejected
+from gpupools.common.errors import Problem, Rejected
 from gpupools.components.arguments import (
     Refused,
     known_values,
@@ -16,6 +15,7 @@ from gpupools.components.arguments import (
     unknown_arguments,
 )
 from gpupools.providers import clouds
+from gpupools.spec.models import LATE
 
 
 class Given(TypedDict):

@@ -13,9 +13,9 @@ from pulumi.runtime import mocks
 from pulumi.runtime.stack import run_pulumi_func
 
 from gpupools.components.clusters import addresses, declaring, told_apart
-from gpupools.environment.stack import parse_cluster
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
+from gpupools.stackfile.stack import parse_cluster
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -23,7 +23,7 @@ from pulumi.runtime.proto import (
     resource_pb2_grpc,
 )
 
-from gpupools.base.version import version
+from gpupools.common.version import version
 from gpupools.components import declared_components, package
 from gpupools.preview.monitor import DeclaredResource, StrictMonitor, plain_struct
 

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.asked.spec import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
-from gpupools.base.errors import Rejected
+from gpupools.common.errors import Rejected
 from gpupools.components import declared_components, package
 from gpupools.components.gpu_node_pool import GpuNodePoolArgs, NodesArgs, PoolArgs, SharingArgs, plan_args
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.providers import clouds
+from gpupools.spec.models import Mig, Mps, Nodes, PoolSpec, TimeSlicing, WholeGpu
 
 RunProgram = Callable[[str], Preview]
 COMPONENT = "gpupools:index:GpuNodePool"
@@ -29,7 +29,7 @@ def args(on: str = "gcp", **changes: Any) -> GpuNodePoolArgs:
     return keys | changes  # type: ignore[no-any-return]
 
 
-def refusals(**changes: Any) -> list[str]:
+def check_pool(**changes: Any) -> list[str]:
     with pytest.raises(Rejected) as rejected:
         plan_args("train", args(**changes))
     return [str(problem) for problem in rejected.value.problems]
@@ -272,14 +272,14 @@ def test_floats_as_another_language_sends_them_make_the_same_pool(preview: RunPr
     ],
 )
 def test_every_reason_is_given_with_the_argument_it_is_about(changes: dict[str, Any], reasons: list[str]) -> None:
-    assert refusals(**changes) == reasons
+    assert check_pool(**changes) == reasons
 
 
 def test_a_plan_that_cannot_be_is_refused_under_the_components_own_arguments() -> None:
     pool = {"gpu": "L9", "nodes": {"max": 2}, "labels": {"gpupools/pool": "mine"}}
 
-    assert {reason.partition(": ")[0] for reason in refusals(pool=pool)} >= {"pool.gpu"}
-    assert [reason for reason in refusals(pool=pool) if not reason.startswith("pool.")] == []
+    assert {reason.partition(": ")[0] for reason in check_pool(pool=pool)} >= {"pool.gpu"}
+    assert [reason for reason in check_pool(pool=pool) if not reason.startswith("pool.")] == []
 
 
 INFINIBAND = {"instance_type": "Standard_ND96isr_H100_v5", "nodes": {"max": 2}, "network": {"rdma": True}}
@@ -295,7 +295,7 @@ def test_rdma_that_no_runtime_of_the_cluster_would_bring_is_refused(
     on: str, pool: dict[str, Any], runtime: dict[str, Any]
 ) -> None:
     cluster = {key: value for key, value in clouds()[on].example_cluster.items() if key != "cloud"}
-    (said,) = refusals(on=on, pool=pool, cluster={**cluster, "runtime": runtime})
+    (said,) = check_pool(on=on, pool=pool, cluster={**cluster, "runtime": runtime})
 
     assert said.startswith("pool.network.rdma: nothing brings the RDMA interfaces to the nodes of this pool; install a")
     assert "name it under cluster.runtime.existing.rdma_plugin, or leave rdma out" in said
@@ -308,7 +308,7 @@ def test_rdma_that_a_runtime_brings_may_be_declared_before_it() -> None:
 
 
 def test_a_reason_keeps_its_source_under_the_components_own_arguments() -> None:
-    (reason,) = refusals(pool={"gpu": "T4", "nodes": {"max": 2}, "sharing": {"mode": "time-slicing", "replicas": 2}})
+    (reason,) = check_pool(pool={"gpu": "T4", "nodes": {"max": 2}, "sharing": {"mode": "time-slicing", "replicas": 2}})
 
     assert reason.startswith("pool.trust: ")
     assert reason.endswith("(see https://github.com/NVIDIA/k8s-device-plugin#shared-access-to-gpus)")
@@ -331,7 +331,7 @@ def test_an_output_of_a_stack_file_is_no_address_in_a_program() -> None:
     cluster = {**clouds()["gcp"].example_cluster, **late}
 
     cure = "goes into a stack file only; give the output itself, from a StackReference of the program"
-    assert refusals(cluster=cluster) == [f"cluster.name: {cure}", f"cluster.stack: {cure}"]
+    assert check_pool(cluster=cluster) == [f"cluster.name: {cure}", f"cluster.stack: {cure}"]
 
 
 def test_a_program_that_catches_the_error_sees_every_reason_in_text_and_details(preview: RunProgram) -> None:
@@ -554,7 +554,7 @@ def test_two_programs_of_one_process_know_nothing_of_each_other(preview: RunProg
 
 
 def test_unknown_arguments_are_refused() -> None:
-    assert refusals(pol_name="a") == ["pol_name: unknown argument; did you mean 'pool_name'?"]
+    assert check_pool(pol_name="a") == ["pol_name: unknown argument; did you mean 'pool_name'?"]
 
 
 @pytest.mark.parametrize(("configured", "region"), [("us-west-2", "us-east-1"), ("us-east-1", "us-east-1")])

@@ -9,23 +9,23 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.asked.runtime_spec import Trust
-from gpupools.asked.spec import LATE, SHARING_KINDS
-from gpupools.base.errors import Rejected
+from gpupools.catalog.requirements import requirement
+from gpupools.common.errors import Rejected
 from gpupools.components.gpu_node_pool import TrustArgs
 from gpupools.components.gpu_runtime import GpuRuntimeArgs, plan_args
-from gpupools.edits.software import protected_steps
-from gpupools.environment.check import check_stack_file
-from gpupools.environment.stack import plan_config
-from gpupools.known.requirements import requirement
-from gpupools.planned.cloud import Verdict
-from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.diff.software_diff import protected_steps
+from gpupools.plan.cloud import Verdict
+from gpupools.plan.software_plan import RuntimePlan
 from gpupools.preview.command import preview_file
+from gpupools.preview.format_preview import Report
 from gpupools.preview.monitor import DeclaredResource
-from gpupools.preview.printed import Report
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.providers import clouds
+from gpupools.spec.models import LATE, SHARING_KINDS
+from gpupools.spec.software_spec import Trust
+from gpupools.stackfile.check import check_stack_file
+from gpupools.stackfile.stack import plan_config
 
 RunProgram = Callable[[str], Preview]
 STACKS = Path(__file__).resolve().parents[2] / "stacks"

@@ -15,17 +15,17 @@ import pytest
 import yaml
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
-from gpupools.asked.pool_parts import Capacity
-from gpupools.asked.spec import MODES, PoolSpec
-from gpupools.base.errors import Rejected
-from gpupools.base.version import version
+from gpupools.catalog.gpus import gpu_models
+from gpupools.common.errors import Rejected
+from gpupools.common.version import version
 from gpupools.components import gpu_node_pool, package
 from gpupools.components.arguments import Refused
 from gpupools.components.gpu_node_pool import GpuNodePoolArgs, PoolArgs
 from gpupools.components.gpu_runtime import GpuRuntimeArgs
 from gpupools.components.package import arguments, camel, snake, spelled
-from gpupools.known.gpus import gpu_models
 from gpupools.providers import clouds
+from gpupools.spec.models import MODES, PoolSpec
+from gpupools.spec.pool_options import Capacity
 
 ROOT = Path(__file__).resolve().parents[2]
 POOL = "gpupools:index:GpuNodePool"

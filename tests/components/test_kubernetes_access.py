@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.spec import LATE
-from gpupools.base.errors import Rejected
-from gpupools.environment.stack import parse_cluster
+from gpupools.common.errors import Rejected
 from gpupools.preview.program_run import Preview
 from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.providers import clouds
+from gpupools.spec.models import LATE
+from gpupools.stackfile.stack import parse_cluster
 
 RunProgram = Callable[[str], Preview]
 HIDDEN = "got a value that is not shown"
@@ -19,7 +19,7 @@ SECRET = "1b47061264138c4ac30d75fd1eb44270"
 
 PROVIDER = """
 from gpupools.components.kubernetes_access import create_kubernetes_provider
-from gpupools.asked.access import KubeconfigFile, KubeconfigSecret
+from gpupools.spec.cluster_access import KubeconfigFile, KubeconfigSecret
 cluster = {"name": "lab", "region": "eu-west-1", "endpoint": "https://10.0.0.2", "certificate_authority": "Q0E="}
 """
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.planned.runtime_plan import KubernetesObject, Release
+from gpupools.plan.software_plan import KubernetesObject, Release
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import Preview
 
@@ -102,7 +102,7 @@ def declared(preview: RunProgram, call: str) -> tuple[DeclaredResource, Preview]
     shown = preview(
         f"""
         from gpupools.components.kubernetes_resources import declare_object, declare_release
-        from gpupools.planned.runtime_plan import KubernetesObject, Release
+        from gpupools.plan.software_plan import KubernetesObject, Release
         {call}
         """
     )

@@ -10,10 +10,10 @@ import pulumi
 import pytest
 from pulumi.runtime.config import set_all_config
 
-from gpupools.asked.spec import LATE
-from gpupools.base.errors import Problem, Rejected
+from gpupools.common.errors import Problem, Rejected
 from gpupools.components.stack_config import FILE, StackConfig, decrypted, read_stack_config
 from gpupools.preview.sdk_schema import UNKNOWN
+from gpupools.spec.models import LATE
 
 PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
 

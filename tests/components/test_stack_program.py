@@ -10,7 +10,7 @@ import pulumi
 import pytest
 from pulumi.runtime.proto import resource_pb2
 
-from gpupools.base.errors import Problem, Rejected
+from gpupools.common.errors import Problem, Rejected
 from gpupools.providers.sdk_aliases import make_no_urns_of_aliases
 from gpupools.stacks import program
 

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.environment.stackfile import read_stack_file
-from gpupools.planned.cloud import Cloud
-from gpupools.planned.matrix import matrix
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.matrix import matrix
 from gpupools.providers import clouds
+from gpupools.stackfile.reader import read_stack_file
 from tooling import write_docs
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.environment.check import CheckedFile, check_stack_file
-from gpupools.environment.stackfile import NAMESPACE
-from gpupools.policies.understood import classify
+from gpupools.policies.classify import classify
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
+from gpupools.stackfile.check import CheckedFile, check_stack_file
+from gpupools.stackfile.reader import NAMESPACE
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 FILES = sorted((EXAMPLES / "stacks").glob("*.yaml"))

@@ -83,7 +83,7 @@ class Engine:
 
     def gpupools(self, *arguments: str) -> Ran:
         """Run `gpupools` of the copy."""
-        command = [sys.executable, "-m", "gpupools.commands.cli", *arguments]
+        command = [sys.executable, "-m", "gpupools.cli.main", *arguments]
         ended = subprocess.run(
             command,
             cwd=self.repository,

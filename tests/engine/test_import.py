@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tests.engine.cli import Engine, Ran
-from tests.engine.outside_pools import OutsidePool, aks_pool, eks_pool, gke_pool
+from tests.engine.existing_pools import OutsidePool, aks_pool, eks_pool, gke_pool
 
 pytestmark = pytest.mark.engine
 

@@ -60,7 +60,7 @@ def test_zones_in_another_order_are_the_same_pool(stack: Callable[[str], Stack])
 def test_a_pool_made_with_unsorted_zones_keeps_them(stack: Callable[[str], Stack]) -> None:
     shop = stack("unsorted")
     pools, turned = ({"b": POOLS["b"] | {"zones": zones}} for zones in (["2", "1"], ["1", "2"]))
-    settings = shop.engine.repository / "providers" / "gpupools" / "providers" / "azure" / "choices.py"
+    settings = shop.engine.repository / "providers" / "gpupools" / "providers" / "azure" / "pool_plan.py"
     text = settings.read_text(encoding="utf-8")
     settings.write_text(text.replace("tuple(sorted(spec.zones))", "tuple(spec.zones)"), encoding="utf-8")
     assert settings.read_text(encoding="utf-8") != text  # as it was before zones were sorted

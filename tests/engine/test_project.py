@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpupools.commands.project import make_project
+from gpupools.cli.project import make_project
 from tests.engine.cli import ROOT, Engine, Ran
 from tests.engine.stand_in import NODE_GROUP
 from tests.gpupools.test_new import EKS

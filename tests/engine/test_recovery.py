@@ -109,7 +109,7 @@ def test_a_repaired_state_lacks_only_what_the_tool_names(killed: Breaking, missi
 def leftovers(state: Path) -> str:
     """Return what the tool says of a state."""
     ended = subprocess.run(
-        [sys.executable, "-m", "gpupools.commands.cli", "leftovers", str(state)],
+        [sys.executable, "-m", "gpupools.cli.main", "leftovers", str(state)],
         capture_output=True,
         text=True,
         check=False,

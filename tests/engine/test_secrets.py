@@ -205,42 +205,42 @@ def test_secret_outputs_of_another_stack_stay_secrets(engine: Engine) -> None:
 
 
 @pytest.fixture(scope="module")
-def refusals(engine: Engine) -> Stack:
+def check_pool(engine: Engine) -> Stack:
     return laid(engine, "refusals")
 
 
 @pytest.mark.parametrize("planted", [REFUSED, *WHOLE], ids=lambda each: ", ".join(each)[:40])
 def test_secrets_that_a_plan_depends_on_are_refused_as_check_refuses_them(
-    refusals: Stack, planted: Mapping[str, str]
+    check_pool: Stack, planted: Mapping[str, str]
 ) -> None:
     content = {"config": {"gpupools:clusters": CLUSTERS, "gpupools:pools": POOLS}}
-    refusals.file.write_text(yaml.safe_dump(content), encoding="utf-8")
-    refusals.plant(planted)
-    up = refusals.engine.up("refusals", "--logtostderr", "-v=1").badly()
-    check = refusals.engine.gpupools("check", str(refusals.file)).badly()
+    check_pool.file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    check_pool.plant(planted)
+    up = check_pool.engine.up("refusals", "--logtostderr", "-v=1").badly()
+    check = check_pool.engine.gpupools("check", str(check_pool.file)).badly()
     said = [line.partition(".yaml:")[2].partition(": ")[2] for line in check.output.splitlines() if ".yaml:" in line]
 
     assert "nothing was declared:" in up.output
     assert [path for path in planted if not any(line.startswith(f"{path}: ") for line in said)] == []
     assert [line for line in said if line not in up.output] == []
-    assert [each for each in FORBIDDEN if each in shown(refusals, up, check)] == []
+    assert [each for each in FORBIDDEN if each in shown(check_pool, up, check)] == []
 
 
-def test_a_secret_whose_place_no_file_tells_is_refused(refusals: Stack, tmp_path: Path) -> None:
+def test_a_secret_whose_place_no_file_tells_is_refused(check_pool: Stack, tmp_path: Path) -> None:
     content = {"config": {"gpupools:clusters": CLUSTERS, "gpupools:pools": POOLS}}
-    refusals.file.write_text(yaml.safe_dump(content), encoding="utf-8")
-    refusals.plant({"clusters.lab.service_account": "hunter@ml.iam.gserviceaccount.com"})
+    check_pool.file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    check_pool.plant({"clusters.lab.service_account": "hunter@ml.iam.gserviceaccount.com"})
     elsewhere = tmp_path / "other.yaml"
-    refusals.file.rename(elsewhere)
-    up = refusals.engine.up("refusals", "--config-file", str(elsewhere)).badly()
+    check_pool.file.rename(elsewhere)
+    up = check_pool.engine.up("refusals", "--config-file", str(elsewhere)).badly()
 
     assert (
         "clusters: holds encrypted values, and Pulumi does not say which; "
         "keep this key in Pulumi.refusals.yaml, or name its file in GPUPOOLS_STACK_FILE"
     ) in up.output
-    assert not any(each in shown(refusals, up) for each in FORBIDDEN)
-    named = refusals.engine.up("refusals", "--config-file", str(elsewhere), GPUPOOLS_STACK_FILE=str(elsewhere))
-    assert not any(each in shown(refusals, named.well()) for each in FORBIDDEN)
+    assert not any(each in shown(check_pool, up) for each in FORBIDDEN)
+    named = check_pool.engine.up("refusals", "--config-file", str(elsewhere), GPUPOOLS_STACK_FILE=str(elsewhere))
+    assert not any(each in shown(check_pool, named.well()) for each in FORBIDDEN)
 
 
 DATED = """

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.environment.config_values import from_text
-from gpupools.environment.stackfile import read_stack_file
+from gpupools.stackfile.config_values import from_text
+from gpupools.stackfile.reader import read_stack_file
 from tests.engine.cli import Engine
 from tests.gpupools.cli_readings import READINGS
 

@@ -18,15 +18,15 @@ from typing import Any
 import pytest
 from pulumi.runtime import rpc
 
-from gpupools.asked.spec import PoolSpec
-from gpupools.base.errors import Rejected
-from gpupools.environment.check import CheckedFile, check_stack_file
-from gpupools.environment.stack import planned
-from gpupools.planned.cloud import Choices, Verdict
+from gpupools.common.errors import Rejected
+from gpupools.plan.cloud import ProviderPlan, Verdict
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
+from gpupools.spec.models import PoolSpec
+from gpupools.stackfile.check import CheckedFile, check_stack_file
+from gpupools.stackfile.stack import planned
 from tests.compact_yaml import compact_yaml
 
 HERE = Path(__file__).parent
@@ -180,7 +180,7 @@ def test_every_choice_of_a_cloud_is_made_in_more_than_one_way(cloud: str) -> Non
     ways = {each.name: {str(getattr(pool.choices, each.name)) for pool in pools} for each in fields(pools[0].choices)}
     works = {kind for (_, kind), cell in clouds()[cloud].capabilities.items() if cell.verdict is not Verdict.REFUSED}
 
-    assert {name for name, values in ways.items() if len(values) < 2} <= {each.name for each in fields(Choices)}
+    assert {name for name, values in ways.items() if len(values) < 2} <= {each.name for each in fields(ProviderPlan)}
     assert {pool.software for pool in pools} == set(clouds()[cloud].software)
     assert {pool.as_json()["sharing_kind"] for pool in pools} == works
 

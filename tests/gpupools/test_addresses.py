@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.access import api_url
-from gpupools.base.errors import Rejected
-from gpupools.environment.check import check_stack_file
-from gpupools.environment.stack import parse_cluster
-from gpupools.environment.stackfile import is_in_checkout
+from gpupools.common.errors import Rejected
 from gpupools.providers import clouds
+from gpupools.spec.cluster_access import api_url
+from gpupools.stackfile.check import check_stack_file
+from gpupools.stackfile.reader import is_in_checkout
+from gpupools.stackfile.stack import parse_cluster
 from tests.rows import each_row
 
 

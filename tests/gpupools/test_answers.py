@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.commands.cli import COMMANDS, main
-from tests.engine.outside_pools import gke_pool
+from gpupools.cli.main import COMMANDS, main
+from tests.engine.existing_pools import gke_pool
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "json.md").read_text(encoding="utf-8")
 OWN = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.commands.cli import main
+from gpupools.cli.main import main
 from tests.rows import each_row
 
 pytestmark = pytest.mark.slow
@@ -102,7 +102,7 @@ def test_every_command_answers_on_every_file(
 def test_every_locale_gets_an_answer(variables: dict[str, str], arguments: list[bytes], tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"Pulumi.\xff \xc3\xbc.yaml")).write_text(STACK, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "gpupools.commands.cli", *arguments],
+        [sys.executable, "-m", "gpupools.cli.main", *arguments],
         cwd=tmp_path,
         env={**os.environ, **variables},
         capture_output=True,

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from pathlib import Path
 
-from gpupools.known.catalogue import Catalogue, smallest
+from gpupools.catalog.instance_types import Catalogue, smallest
 
 
 def test_a_row_becomes_a_machine(fake_catalogue: Catalogue) -> None:

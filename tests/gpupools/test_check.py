@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from gpupools.base.errors import Rejected
-from gpupools.commands import check as command
-from gpupools.commands.cli import COMMANDS, main
-from gpupools.environment.check import check_stack_file, locate
-from gpupools.environment.stack import plan_config
-from gpupools.environment.stackfile import FileRejected
-from gpupools.planned.cloud import Cloud
+from gpupools.cli import check as command
+from gpupools.cli.main import COMMANDS, main
+from gpupools.common.errors import Rejected
+from gpupools.plan.cloud import Cloud
 from gpupools.providers import clouds
+from gpupools.stackfile.check import check_stack_file, locate
+from gpupools.stackfile.reader import FileRejected
+from gpupools.stackfile.stack import plan_config
 
 GOOD = """\
 config:
@@ -256,7 +256,7 @@ config:
 def test_check_never_imports_pulumi(tmp_path: Path) -> None:
     (name,) = write(tmp_path, dev=STACK)
     program = (
-        "import sys; from gpupools.commands.cli import main; code = main(sys.argv[1:]); "
+        "import sys; from gpupools.cli.main import main; code = main(sys.argv[1:]); "
         "print(*sorted(name for name in sys.modules if name.split('.')[0].startswith(('pulumi', 'grpc', 'google'))));"
         "sys.exit(code)"
     )
@@ -277,7 +277,7 @@ def test_check_never_imports_pulumi(tmp_path: Path) -> None:
     ],
 )
 def test_output_that_cannot_be_written_is_no_traceback(arguments: str, code: int, said: str) -> None:
-    command = f"{sys.executable} -m gpupools.commands.cli {arguments}"
+    command = f"{sys.executable} -m gpupools.cli.main {arguments}"
 
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
 
@@ -287,7 +287,7 @@ def test_output_that_cannot_be_written_is_no_traceback(arguments: str, code: int
 @pytest.mark.parametrize("text", [STACK, STACK.replace("L4", "L5")], ids=["a right file", "a wrong file"])
 def test_a_reader_that_has_gone_is_no_traceback(text: str, tmp_path: Path) -> None:
     (name,) = write(tmp_path, dev=text)
-    program = "import sys; from gpupools.commands.cli import main; sys.exit(main(sys.argv[1:]))"
+    program = "import sys; from gpupools.cli.main import main; sys.exit(main(sys.argv[1:]))"
     read_end, write_end = os.pipe()
     os.close(read_end)
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.spec import SHARING_KINDS
-from gpupools.commands.cli import main
-from gpupools.known.gpus import gpu_models
+from gpupools.catalog.gpus import gpu_models
+from gpupools.cli.main import main
 from gpupools.providers import clouds
+from gpupools.spec.models import SHARING_KINDS
 
 
 def asked(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> Any:
@@ -257,7 +257,7 @@ def test_a_cloud_without_the_gpu_says_so(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize("command", [("catalog",), ("mig", "profiles", "--gpu", "A30"), ("matrix", "--gpu", "L4")])
 def test_none_of_these_needs_pulumi(command: tuple[str, ...]) -> None:
     program = (
-        "import sys; from gpupools.commands.cli import main; "
+        "import sys; from gpupools.cli.main import main; "
         f"main({list(command)!r}); print(sorted(m for m in sys.modules if m.startswith('pulumi')), file=sys.stderr)"
     )
 

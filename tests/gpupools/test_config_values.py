@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.spec import LATE
-from gpupools.base.errors import Rejected
-from gpupools.environment.config_values import Unlike, from_text, marked
+from gpupools.common.errors import Rejected
+from gpupools.spec.models import LATE
+from gpupools.stackfile.config_values import ValueMismatchError, from_text, marked
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_what_the_file_has_encrypted_is_late() -> None:
     ],
 )
 def test_a_file_that_says_something_else_tells_nothing_of_the_value(written: Any, path: tuple[str, ...]) -> None:
-    with pytest.raises(Unlike) as unlike:
+    with pytest.raises(ValueMismatchError) as unlike:
         marked({"a": {"b": 1}}, written, ("clusters",))
 
     assert unlike.value.path == path

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.commands.cli import main
-from gpupools.edits.diff import (
+from gpupools.cli.main import main
+from gpupools.diff.pool_diff import (
     PoolChange,
     PoolRecord,
     common_plan_edits,
@@ -25,10 +25,10 @@ from gpupools.edits.diff import (
     planned_values,
     record,
 )
-from gpupools.environment.check import check_stack_file
-from gpupools.planned.cloud import Cloud
-from gpupools.planned.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit
 from gpupools.providers import clouds
+from gpupools.stackfile.check import check_stack_file
 from tests.cloud_parts import fields_of
 from tests.declared_pools import declare, sent
 from tests.declared_pools import stack as one_pool

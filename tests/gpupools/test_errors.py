@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpupools.base.errors import Path, Problem, Rejected, dotted, nearest, shown
+from gpupools.common.errors import Path, Problem, Rejected, dotted, nearest, shown
 from tests.rows import each_row
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.spec import MODES, StackPool
-from gpupools.commands.cli import main
-from gpupools.commands.explain import _found
-from gpupools.known.glossary import NEEDS_HEADERS, sharing_needs, words
-from gpupools.known.other_keys import other_keys
-from gpupools.planned.cloud import Verdict
-from gpupools.planned.matrix import matrix
+from gpupools.catalog.glossary import NEEDS_HEADERS, sharing_needs, words
+from gpupools.catalog.key_synonyms import other_keys
+from gpupools.cli.explain import _found
+from gpupools.cli.main import main
+from gpupools.plan.cloud import Verdict
+from gpupools.plan.matrix import matrix
 from gpupools.policies.stack_rules import ALL_RULES
 from gpupools.providers import clouds
+from gpupools.spec.models import MODES, StackPool
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -177,7 +177,7 @@ _SOURCES = [
     *(ROOT / "gpupools" / "asked").glob("*.py"),
     *(ROOT / "gpupools" / "planned").glob("*.py"),
     *(ROOT / "providers" / "gpupools" / "providers").glob("*/*.py"),
-    ROOT / "gpupools" / "commands" / "import_pools.py",
+    ROOT / "gpupools" / "cli" / "import_pools.py",
 ]
 
 
@@ -192,7 +192,7 @@ def _said(node: ast.expr | None, named: Mapping[str, str]) -> str:
     return str(node.value) if isinstance(node, ast.Constant) else "x"
 
 
-def refusals(source: Path, call: str) -> Iterator[str]:
+def check_pool(source: Path, call: str) -> Iterator[str]:
     """Yield what and cure of every refusal that a file of the code makes."""
     for function in ast.walk(ast.parse(source.read_text(encoding="utf-8"))):
         if not isinstance(function, ast.FunctionDef):
@@ -209,7 +209,7 @@ def refusals(source: Path, call: str) -> Iterator[str]:
 
 
 def test_every_refusal_of_an_import_is_explained() -> None:
-    said = [each for source in _SOURCES for each in refusals(source, "refuse")]
+    said = [each for source in _SOURCES for each in check_pool(source, "refuse")]
 
     assert len(said) > 20
     assert [each for each in said if not _found(f"x: {each}")] == []

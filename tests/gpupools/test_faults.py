@@ -8,9 +8,9 @@ from tempfile import TemporaryDirectory
 import pytest
 import yaml
 
-from gpupools.base.errors import Problem, Rejected
-from gpupools.environment.check import check_stack_file
+from gpupools.common.errors import Problem, Rejected
 from gpupools.providers import clouds
+from gpupools.stackfile.check import check_stack_file
 from tests.gpupools.faults import FAULTS, Fault, apply, good, written
 
 CLOUDS = tuple(clouds())

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.base.errors import Rejected
-from gpupools.commands.cli import main
-from gpupools.environment.check import check_stack_file
+from gpupools.cli.main import main
+from gpupools.common.errors import Rejected
 from gpupools.providers import clouds
+from gpupools.stackfile.check import check_stack_file
 
 SUBNET = "subnet-0a1b2c3d4e5f60718"
 MACHINES = clouds()["aws"].instance_types.values()

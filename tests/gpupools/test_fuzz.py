@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.spec import LATE
-from gpupools.base.errors import Rejected
-from gpupools.environment.check import check_stack_file, locate
-from gpupools.environment.stack import plan_config
-from gpupools.planned.cloud import Cloud
+from gpupools.common.errors import Rejected
+from gpupools.plan.cloud import Cloud
+from gpupools.spec.models import LATE
+from gpupools.stackfile.check import check_stack_file, locate
+from gpupools.stackfile.stack import plan_config
 from tests.spoiling import spoilt_text
 
 CASES = 600
@@ -109,7 +109,7 @@ def test_the_configuration_to_spoil_is_right(fake_clouds: Mapping[str, Cloud]) -
 @pytest.mark.parametrize("cases", [150, pytest.param(CASES, marks=pytest.mark.slow)])
 def test_a_spoilt_configuration_is_planned_or_rejected(cases: int, fake_clouds: Mapping[str, Cloud]) -> None:
     chance = random.Random(20261121)
-    refusals: list[Rejected] = []
+    check_pool: list[Rejected] = []
 
     for _ in range(cases):
         pools = chance.sample(sorted(RIGHT["pools"]), chance.choice((1, 1, 2)))
@@ -121,11 +121,11 @@ def test_a_spoilt_configuration_is_planned_or_rejected(cases: int, fake_clouds: 
         try:
             json.dumps([pool.as_json() for pool in plan_config(given, fake_clouds).pools])
         except Rejected as refusal:
-            refusals.append(refusal)
+            check_pool.append(refusal)
 
-    assert cases * 0.5 < len(refusals) < cases  # most changes spoil something, some do not
-    assert all(refusal.problems for refusal in refusals)
-    problems = [problem for refusal in refusals for problem in refusal.problems]
+    assert cases * 0.5 < len(check_pool) < cases  # most changes spoil something, some do not
+    assert all(refusal.problems for refusal in check_pool)
+    problems = [problem for refusal in check_pool for problem in refusal.problems]
     assert all(problem.what and problem.key.isprintable() for problem in problems)
     assert max(len(str(problem)) for problem in problems) < 1500
 

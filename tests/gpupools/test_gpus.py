@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-import gpupools.known.gpus
-from gpupools.known.gpus import gpu_models, match_gpu_model
+import gpupools.catalog.gpus
+from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from tests.rows import each_row
 
 CANONICAL = set(
@@ -33,7 +33,7 @@ def test_the_table_cannot_be_changed_by_a_reader() -> None:
 
 
 def test_the_file_has_no_double_names_and_no_empty_sources() -> None:
-    path = Path(gpupools.known.gpus.__file__).parents[1] / "data" / "gpu_models.csv"
+    path = Path(gpupools.catalog.gpus.__file__).parents[1] / "data" / "gpu_models.csv"
     with path.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
 
@@ -60,7 +60,7 @@ def test_only_old_architectures_have_a_last_driver_branch(name: str) -> None:
 
 
 @each_row(
-    ("wish", "meant"),
+    ("wanted", "meant"),
     [
         ("A100-40GB", ("A100-40GB",)),
         ("a100-40gb", ("A100-40GB",)),
@@ -80,5 +80,5 @@ def test_only_old_architectures_have_a_last_driver_branch(name: str) -> None:
         ("A100-", ()),
     ],
 )
-def test_a_wish_means_the_model_of_that_name_or_its_sizes(wish: str, meant: tuple[str, ...]) -> None:
-    assert match_gpu_model(wish) == meant
+def test_a_wish_means_the_model_of_that_name_or_its_sizes(wanted: str, meant: tuple[str, ...]) -> None:
+    assert match_gpu_model(wanted) == meant

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from gpupools.base.errors import Rejected
-from gpupools.commands.cli import main
-from gpupools.edits.diff import PoolRecord, record
-from gpupools.edits.guard import Earlier, Judged, judge, read_earlier
-from gpupools.environment.check import check_stack_file
-from gpupools.environment.stack import StackPlan
-from gpupools.planned.edit_tables import EditEffect
+from gpupools.cli.main import main
+from gpupools.common.errors import Rejected
+from gpupools.diff.guard import Earlier, Judged, judge, read_earlier
+from gpupools.diff.pool_diff import PoolRecord, record
+from gpupools.plan.edit_tables import EditEffect
 from gpupools.providers import clouds
+from gpupools.stackfile.check import check_stack_file
+from gpupools.stackfile.stack import StackPlan
 from tests.gpupools.test_diff import CLUSTERS, pool, written
 
 Folder = Path

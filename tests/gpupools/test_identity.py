@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.base.errors import Rejected
-from gpupools.environment.check import check_stack_file, warnings
+from gpupools.common.errors import Rejected
 from gpupools.providers import clouds
+from gpupools.stackfile.check import check_stack_file, warnings
 
 ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"
 EKS = {"cloud": "aws", "name": "a", "region": "us-east-1", "subnet_ids": ["subnet-1"], "node_role_arn": ROLE}

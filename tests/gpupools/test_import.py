@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.base.errors import Problem, Rejected
-from gpupools.commands import import_pools
-from gpupools.commands.cli import main
-from gpupools.edits.diff import diff, record
-from gpupools.edits.guard import Earlier, judge
-from gpupools.environment.check import check_stack_file
+from gpupools.cli import import_pools
+from gpupools.cli.main import main
+from gpupools.common.errors import Problem, Rejected
+from gpupools.diff.guard import Earlier, judge
+from gpupools.diff.pool_diff import diff, record
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
-from tests.engine.outside_pools import OutsidePool, aks_pool, eks_pool, gke_pool
+from gpupools.stackfile.check import check_stack_file
+from tests.engine.existing_pools import OutsidePool, aks_pool, eks_pool, gke_pool
 
 SERVED = ("--device-plugin", "kube-system/plugin", "--gpu-operator", "gpu-operator/operator", "--team", "vision")
 
@@ -539,10 +539,10 @@ def test_an_edit_that_an_adopted_pool_cannot_take_is_refused(
 
     was = planned(before)
     earlier = Earlier(tuple(record(each, was.stack) for each in was.pools))
-    refusals = [str(each.problem) for each in judge(earlier, planned(after), clouds()).forbidden.values()]
+    check_pool = [str(each.problem) for each in judge(earlier, planned(after), clouds()).forbidden.values()]
 
-    assert bool(refusals) is bool(reason)
-    assert reason in "".join(refusals)
+    assert bool(check_pool) is bool(reason)
+    assert reason in "".join(check_pool)
 
 
 def theirs(version: int = 3, identifier: str = "lt-0a1b2c3d4e5f60718") -> dict[str, Any]:
@@ -587,9 +587,9 @@ def test_what_an_edit_does_to_an_adopted_node_group(
     was, now = planned(before), planned({**before, **after})
     (change,) = diff(was, now, clouds())
     earlier = Earlier(tuple(record(each, was.stack) for each in was.pools))
-    refusals = [str(each.problem) for each in judge(earlier, now, clouds()).forbidden.values()]
+    check_pool = [str(each.problem) for each in judge(earlier, now, clouds()).forbidden.values()]
 
     assert change.effect == effect
     assert reason in str(change)
-    assert bool(refusals) is (effect == "refused")
-    assert reason in "".join(refusals)
+    assert bool(check_pool) is (effect == "refused")
+    assert reason in "".join(check_pool)

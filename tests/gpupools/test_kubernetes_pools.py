@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from gpupools.base.taints import GPU_TAINT, repels_cpu_pods
-from gpupools.planned.pool_facts import UNKNOWN, By, PoolFacts
+from gpupools.common.taints import GPU_TAINT, repels_cpu_pods
+from gpupools.plan.pool_facts import UNKNOWN, By, PoolFacts
 from gpupools.providers import clouds
-from gpupools.read.cluster_api import Named, bootstrapped, read_bootstrap, read_owner
-from gpupools.read.inputs import joined, with_taint
-from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_manifest, read_template
+from gpupools.readback.cluster_api import Named, bootstrapped, read_bootstrap, read_owner
+from gpupools.readback.inputs import joined, with_taint
+from gpupools.readback.kubernetes_pools import read_kubernetes_pools, read_manifest, read_template
 
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 AWS = "karpenter.k8s.aws"

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-import gpupools.known.mig
-from gpupools.known.gpus import gpu_models
-from gpupools.known.mig import (
+import gpupools.catalog.mig
+from gpupools.catalog.gpus import gpu_models
+from gpupools.catalog.mig import (
     BadLayout,
     MigError,
     NoMig,
@@ -127,7 +127,7 @@ def names_in(layout: Iterable[Placed]) -> list[str]:
 
 
 def rows() -> list[dict[str, str]]:
-    path = Path(gpupools.known.mig.__file__).parents[1] / "data" / "mig_profiles.csv"
+    path = Path(gpupools.catalog.mig.__file__).parents[1] / "data" / "mig_profiles.csv"
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -530,10 +530,10 @@ def test_without_known_placements_only_equal_slices_count_as_fitting(gpu: str) -
 def test_where_sums_allow_but_starts_do_not_the_placement_is_named() -> None:
     middle = Profile(**{**_fields("A30", "2g.12gb"), "name": "2g.middle", "starts": (1,)})
     table = (middle, *(profile("A30", name) for name in ("2g.12gb", "4g.24gb")))
-    board = gpupools.known.mig._Board("A30", table)
+    board = gpupools.catalog.mig._Board("A30", table)
 
     assert (1, 1, 0) not in board.feasible
-    assert "no choice of starts" in gpupools.known.mig._obstacle(board, (1, 1, 0))
+    assert "no choice of starts" in gpupools.catalog.mig._obstacle(board, (1, 1, 0))
 
 
 def _fields(gpu: str, name: str) -> dict[str, Any]:
@@ -543,9 +543,9 @@ def _fields(gpu: str, name: str) -> dict[str, Any]:
 
 def test_28_sms_and_10_gb_on_an_a100_40gb_fit_three_times() -> None:
     """The worked example of the documentation: 14 SMs per slice, so 28 SMs are 2g.10gb, and 3 of them fit."""
-    wish = [each for each in profiles(A100) if each.sm_count == 28 and "10gb" in each.name]
+    request = [each for each in profiles(A100) if each.sm_count == 28 and "10gb" in each.name]
 
-    (found,) = wish
+    (found,) = request
     answer = fit(A100, [found.name] * 4)
     rest = fit(A100, [found.name] * 3 + ["1g.10gb"])
 

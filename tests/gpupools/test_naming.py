@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.base.naming import replacement_name
+from gpupools.common.naming import replacement_name
 from tests.rows import each_row
 
 GOLDEN: dict[str, Any] = {"machine": "a2-ultragpu-8g", "disk_gib": 200, "zones": ["a", "b"], "spot": False}

@@ -16,10 +16,10 @@ import pytest
 import yaml
 from google.cloud import container_v1
 
-from gpupools.commands.cli import main
-from gpupools.environment.stackfile import read_stack_file
-from gpupools.planned.described import inner
+from gpupools.cli.main import main
+from gpupools.plan.discovery import inner
 from gpupools.providers import clouds
+from gpupools.stackfile.reader import read_stack_file
 from tests.gpupools.test_schema import SCHEMA
 
 PROJECT = "name: gpus\nruntime: python\nstackConfigDir: stacks\n"
@@ -402,7 +402,7 @@ def test_a_broken_project_file_is_named(
 
 # --- at a terminal ----------------------------------------------------------------------------------------------------
 
-COMMAND = [sys.executable, "-m", "gpupools.commands.cli", "new", "dev"]
+COMMAND = [sys.executable, "-m", "gpupools.cli.main", "new", "dev"]
 
 
 def at_a_terminal(project: Path, typed: bytes, *arguments: str, term: str = "xterm") -> tuple[int, str]:

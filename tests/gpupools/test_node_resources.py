@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.spec import PoolSpec
-from gpupools.environment.stack import parse_pool
-from gpupools.known.catalogue import Catalogue
-from gpupools.known.mig import UnknownProfile
-from gpupools.planned.node_resources import node_resources, slice_shares
+from gpupools.catalog.instance_types import Catalogue
+from gpupools.catalog.mig import UnknownProfile
+from gpupools.plan.node_resources import node_resources, slice_shares
+from gpupools.spec.models import PoolSpec
+from gpupools.stackfile.stack import parse_pool
 from tests.rows import each_row
 
 GPU = "nvidia.com/gpu"

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from gpupools.base.taints import GPU_TAINT
-from gpupools.planned.pool_facts import UNKNOWN, Open
+from gpupools.common.taints import GPU_TAINT
+from gpupools.plan.pool_facts import UNKNOWN, Open
 from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.finding import Context
 from gpupools.policies.stack_rules import STACK_RULES
 from gpupools.providers import clouds
-from gpupools.read.inputs import relocated
-from gpupools.read.kubernetes_pools import read_manifest, read_template
+from gpupools.readback.inputs import relocated
+from gpupools.readback.kubernetes_pools import read_manifest, read_template
 from tests.rows import each_row
 
 (RULE,) = (rule for rule in STACK_RULES if rule.name == "gpu-machines-kept-out")

@@ -15,7 +15,7 @@ import pytest
 import yaml
 from markdown_it import MarkdownIt
 
-from gpupools.base.output import annotation, html_text, line, markdown_code, printable, sarif_text
+from gpupools.console.output import annotation, html_text, line, markdown_code, printable, sarif_text
 from tests.rows import each_row
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,7 @@ Run = Callable[..., "subprocess.CompletedProcess[bytes]"]
 
 def run(folder: Path, *arguments: str | bytes, **variables: str) -> "subprocess.CompletedProcess[bytes]":
     return subprocess.run(
-        [sys.executable, "-m", "gpupools.commands.cli", *arguments],
+        [sys.executable, "-m", "gpupools.cli.main", *arguments],
         cwd=folder,
         env={**os.environ, **variables},
         capture_output=True,

@@ -5,7 +5,10 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.overrides import (
+from gpupools.common.errors import Rejected
+from gpupools.providers import clouds
+from gpupools.spec.models import LATE
+from gpupools.spec.overrides import (
     Overridable,
     apply_overrides,
     flattened,
@@ -14,10 +17,7 @@ from gpupools.asked.overrides import (
     tellable,
     without_hidden,
 )
-from gpupools.asked.spec import LATE
-from gpupools.base.errors import Rejected
-from gpupools.environment.stack import parse_stack
-from gpupools.providers import clouds
+from gpupools.stackfile.stack import parse_stack
 
 RESOURCES = {
     "NodePool": Overridable(

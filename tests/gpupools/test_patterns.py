@@ -4,7 +4,7 @@ from fnmatch import fnmatchcase
 
 import pytest
 
-from gpupools.base.patterns import FirstOf
+from gpupools.common.patterns import FirstOf
 
 PATTERNS = ("karpenter.sh/NodeOverlay", "karpenter*/*", "*.sh/*", "a[bc]?", "*:*", "")
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.spec import LATE, Mig
-from gpupools.base.errors import Problem, Rejected
-from gpupools.base.taints import GPU_TAINT
-from gpupools.environment.stack import parse_cluster, parse_pool
-from gpupools.known.catalogue import Catalogue
-from gpupools.planned.cloud import Choices, Cloud, Verdict, Wish
-from gpupools.planned.plan import POOL_LABEL, PoolPlan, gpus_as_json, plan_pool
+from gpupools.catalog.instance_types import Catalogue
+from gpupools.common.errors import Problem, Rejected
+from gpupools.common.taints import GPU_TAINT
+from gpupools.plan.cloud import Cloud, PoolRequest, ProviderPlan, Verdict
+from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, gpus_as_json, plan_pool
+from gpupools.spec.models import LATE, Mig
+from gpupools.stackfile.stack import parse_cluster, parse_pool
 
 Plan = Callable[..., PoolPlan]
 
@@ -320,7 +320,7 @@ def test_the_cloud_is_not_asked_about_what_the_gpu_cannot_do(fake_cloud: Cloud) 
         raise AssertionError("the cloud was asked")
 
     found = reasons(
-        lambda **keys: plan_on(fake_cloud._replace(refusals=ask, decide=ask), **keys),
+        lambda **keys: plan_on(fake_cloud._replace(check_pool=ask, decide=ask), **keys),
         sharing={"mode": "mps", "replicas": 49},
         trust={"team": "a"},
     )
@@ -331,16 +331,16 @@ def test_the_cloud_is_not_asked_about_what_the_gpu_cannot_do(fake_cloud: Cloud) 
 def test_the_models_that_can_be_cut_are_found_whichever_profile_the_cloud_takes(fake_cloud: Cloud) -> None:
     asked = []
 
-    def refusals(wish: Wish) -> list[Problem]:
-        assert isinstance(wish.spec.sharing, Mig)
-        asked.append(wish.instance.name)
-        if wish.instance.gpu_model == "B200":
-            return [Problem(("pools", wish.name, "instance_type"), "is not sold with MIG", "take another")]
-        if wish.spec.sharing.profile == "7g.40gb":
+    def check_pool(request: PoolRequest) -> list[Problem]:
+        assert isinstance(request.spec.sharing, Mig)
+        asked.append(request.instance.name)
+        if request.instance.gpu_model == "B200":
+            return [Problem(("pools", request.name, "instance_type"), "is not sold with MIG", "take another")]
+        if request.spec.sharing.profile == "7g.40gb":
             return []
-        return [Problem(("pools", wish.name, "sharing", "profile"), "is too small", "take a larger one")]
+        return [Problem(("pools", request.name, "sharing", "profile"), "is too small", "take a larger one")]
 
-    cloud = fake_cloud._replace(refusals=refusals)
+    cloud = fake_cloud._replace(check_pool=check_pool)
     (reason,) = reasons(partial(plan_on, cloud), instance_type="l4.large", sharing={"mode": "mig", "profile": "1g.5gb"})
 
     assert "cloud-managed on fake cuts: A100-40GB; or" in reason
@@ -426,7 +426,7 @@ def test_a_plan_says_everything_about_a_pool(plan: Plan) -> None:
     assert (made.min_nodes, made.max_nodes, made.disk_gib) == (1, 3, 500)
     assert made.sharing_kind == "time-slicing"
     assert made.node_resources == {"nvidia.com/gpu": 4}
-    assert made.choices == Choices(labels={"fake.example.com/accelerator": "A100-40GB"})
+    assert made.choices == ProviderPlan(labels={"fake.example.com/accelerator": "A100-40GB"})
 
 
 def test_the_pod_lands_on_the_pool_and_tolerates_its_taints(plan: Plan) -> None:

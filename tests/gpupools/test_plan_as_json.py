@@ -1,8 +1,8 @@
 """What a plan says as JSON of who brings each piece, and why."""
 
-from gpupools.environment.stack import parse_cluster, parse_pool
-from gpupools.planned.cloud import Cloud
-from gpupools.planned.plan import plan_pool
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_plan import plan_pool
+from gpupools.stackfile.stack import parse_cluster, parse_pool
 
 
 def test_a_plan_as_json_names_who_brings_each_piece(fake_cloud: Cloud) -> None:

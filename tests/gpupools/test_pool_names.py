@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
-from gpupools.read.inputs import with_name
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
+from gpupools.readback.inputs import with_name
 
 
 @pytest.mark.parametrize(

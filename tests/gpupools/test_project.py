@@ -11,10 +11,10 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 
-from gpupools.commands import project
-from gpupools.commands.cli import main
-from gpupools.commands.git import published
-from gpupools.commands.project import template
+from gpupools.cli import project
+from gpupools.cli.git import published
+from gpupools.cli.main import main
+from gpupools.cli.project import template
 
 ROOT = Path(__file__).resolve().parents[2]
 

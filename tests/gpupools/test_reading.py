@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.base.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect, Taint
-from gpupools.planned.pool_facts import (
+from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect, Taint
+from gpupools.plan.pool_facts import (
     UNKNOWN,
     Accelerator,
     By,
@@ -18,8 +18,8 @@ from gpupools.planned.pool_facts import (
     Weakness,
 )
 from gpupools.providers import clouds
-from gpupools.read.embedded_manifests import placeholders
-from gpupools.read.inputs import (
+from gpupools.readback.embedded_manifests import placeholders
+from gpupools.readback.inputs import (
     Hardening,
     Machines,
     TaintsRead,

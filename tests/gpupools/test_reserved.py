@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from gpupools.base.errors import Rejected
-from gpupools.environment.stack import plan_config
-from gpupools.known.reserved import first_rule
+from gpupools.catalog.reserved_keys import first_rule
+from gpupools.common.errors import Rejected
 from gpupools.providers import clouds
+from gpupools.stackfile.stack import plan_config
 from tests.rows import each_row
 
 CLOUDS = ("aws", "azure", "gcp")

@@ -13,13 +13,13 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 import yaml
 
-from gpupools.base.errors import Rejected
-from gpupools.commands.cli import main
-from gpupools.environment.stack import parse_stack, plan_config
-from gpupools.known.gpus import gpu_models
-from gpupools.known.mig import profiles
-from gpupools.planned.cloud import Cloud
+from gpupools.catalog.gpus import gpu_models
+from gpupools.catalog.mig import profiles
+from gpupools.cli.main import main
+from gpupools.common.errors import Rejected
+from gpupools.plan.cloud import Cloud
 from gpupools.providers import clouds
+from gpupools.stackfile.stack import parse_stack, plan_config
 from tests.docs.test_docs import BLOCK, PAGES
 from tests.rows import each_row
 from tooling import write_schema

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.commands.cli import main
-from gpupools.commands.git import NotInGit, file_at
+from gpupools.cli.git import NotInGit, file_at
+from gpupools.cli.main import main
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH")
 
@@ -139,7 +139,7 @@ def test_variables_of_a_hook_do_not_lead_elsewhere(
 def test_a_real_hook_compares(checkout: Path, tmp_path: Path) -> None:
     (checkout / ".git" / "hooks").mkdir(exist_ok=True)
     hook = checkout / ".git" / "hooks" / "pre-commit"
-    program = f"{sys.executable} -m gpupools.commands.cli diff --since HEAD stacks/{NAME} > {tmp_path / 'said'} 2>&1"
+    program = f"{sys.executable} -m gpupools.cli.main diff --since HEAD stacks/{NAME} > {tmp_path / 'said'} 2>&1"
     hook.write_text(f"#!/bin/sh\nenv | grep -q GIT_INDEX_FILE && {program}\n", encoding="utf-8")
     hook.chmod(0o755)
     commit(checkout)

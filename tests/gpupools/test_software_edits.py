@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from gpupools.commands.cli import main
-from gpupools.edits.diff import diff, record
-from gpupools.edits.guard import Earlier, Judged, judge, read_earlier
-from gpupools.edits.software import (
+from gpupools.cli.main import main
+from gpupools.diff.guard import Earlier, Judged, judge, read_earlier
+from gpupools.diff.pool_diff import diff, record
+from gpupools.diff.software_diff import (
     ACCESS,
     IDENTITY,
     SoftwareChange,
@@ -23,10 +23,10 @@ from gpupools.edits.software import (
     software_edit,
     software_edits,
 )
-from gpupools.environment.check import check_stack_file
-from gpupools.environment.stack import StackPlan
-from gpupools.planned.edit_tables import EditEffect
+from gpupools.plan.edit_tables import EditEffect
 from gpupools.providers import clouds
+from gpupools.stackfile.check import check_stack_file
+from gpupools.stackfile.stack import StackPlan
 from tests.gpupools.test_diff import CLUSTERS as BARE
 from tests.gpupools.test_diff import MACHINES, written
 

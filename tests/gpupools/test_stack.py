@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.spec import (
+from gpupools.common.errors import Rejected, nearest
+from gpupools.common.taints import GPU_TAINT, Effect, Taint
+from gpupools.plan.cloud import Cloud
+from gpupools.spec.models import (
     LATE,
     Cluster,
     Mig,
@@ -18,10 +21,7 @@ from gpupools.asked.spec import (
     TimeSlicing,
     WholeGpu,
 )
-from gpupools.base.errors import Rejected, nearest
-from gpupools.base.taints import GPU_TAINT, Effect, Taint
-from gpupools.environment.stack import Stack, parse_cluster, parse_pool, parse_stack, plan_config, plan_stack, planned
-from gpupools.planned.cloud import Cloud
+from gpupools.stackfile.stack import Stack, parse_cluster, parse_pool, parse_stack, plan_config, plan_stack, planned
 
 Clouds = Mapping[str, Cloud]
 

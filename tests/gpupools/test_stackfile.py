@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.spec import LATE
-from gpupools.base.errors import Rejected
-from gpupools.environment.config_values import MAX_BYTES, from_text
-from gpupools.environment.stackfile import FileRejected, NotYaml, StackFile, read_stack_file, stack_name
+from gpupools.common.errors import Rejected
+from gpupools.spec.models import LATE
+from gpupools.stackfile.config_values import MAX_BYTES, from_text
+from gpupools.stackfile.reader import FileRejected, NotYaml, StackFile, read_stack_file, stack_name
 from tests.gpupools.cli_readings import READINGS, Reading
 
 GOOD = """\

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.commands.cli import main
+from gpupools.cli.main import main
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "environments.md").read_text(encoding="utf-8")
 STACK = """\

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.base.startup import MANY
+from gpupools.console.startup import MANY
 from tests.one_pool import EKS
 
 CHECK = """
 import sys
-from gpupools.base.startup import start_lightly
+from gpupools.console.startup import start_lightly
 start_lightly()
-from gpupools.commands.cli import main
+from gpupools.cli.main import main
 code = main(["check", sys.argv[1]])
 print(*sorted(sys.modules))
 """
@@ -40,12 +40,12 @@ def run(program: str, *arguments: str) -> str:
         "grpc",
         "gpupools.providers.azure",
         "gpupools.providers.gcp",
-        "gpupools.providers.aws.read_back",
+        "gpupools.providers.aws.readback",
         "gpupools.providers.aws.resources",
-        "gpupools.read.inputs",
-        "gpupools.planned.pool_facts",
-        "gpupools.known.mig",
-        "gpupools.edits.diff",
+        "gpupools.readback.inputs",
+        "gpupools.plan.pool_facts",
+        "gpupools.catalog.mig",
+        "gpupools.diff.pool_diff",
         "gpupools.policies",
         "gpupools.preview",
         "importlib.metadata._meta",
@@ -56,7 +56,7 @@ def run(program: str, *arguments: str) -> str:
     ],
 )
 def test_a_check_of_one_whole_gpu_pool_does_not_load(module: str, loaded: set[str]) -> None:
-    assert "gpupools.planned.plan" in loaded
+    assert "gpupools.plan.pool_plan" in loaded
 
     assert module not in loaded
 
@@ -74,7 +74,7 @@ def test_a_check_of_one_whole_gpu_pool_does_not_load(module: str, loaded: set[st
 def test_package_metadata_is_there_for_whoever_asks(use: str) -> None:
     import pydantic
 
-    printed = run(f"from gpupools.base.startup import start_lightly\nstart_lightly()\n{use}")
+    printed = run(f"from gpupools.console.startup import start_lightly\nstart_lightly()\n{use}")
 
     assert printed.strip() == pydantic.__version__
 
@@ -83,7 +83,7 @@ def test_a_plugin_of_pydantic_the_reader_asked_for_is_not_switched_off(monkeypat
     monkeypatch.setenv("PYDANTIC_DISABLE_PLUGINS", "some-plugin")
 
     printed = run(
-        "from gpupools.base.startup import start_lightly\nstart_lightly()\n"
+        "from gpupools.console.startup import start_lightly\nstart_lightly()\n"
         "import os; print(os.environ['PYDANTIC_DISABLE_PLUGINS'])"
     )
 
@@ -92,7 +92,7 @@ def test_a_plugin_of_pydantic_the_reader_asked_for_is_not_switched_off(monkeypat
 
 def test_garbage_is_still_collected() -> None:
     printed = run(
-        "from gpupools.base.startup import start_lightly\nstart_lightly()\n"
+        "from gpupools.console.startup import start_lightly\nstart_lightly()\n"
         "import gc, weakref\n"
         "class Ring: pass\n"
         "first = Ring(); first.itself = first; gone = weakref.ref(first); del first\n"
@@ -106,7 +106,7 @@ def test_garbage_is_still_collected() -> None:
 def test_the_process_ends_with_the_code_and_all_output_of_the_command(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.one.yaml"
     file.write_text(EKS.replace("gpu: L4", "gpu: L5"), encoding="utf-8")
-    command = [sys.executable, "-m", "gpupools.commands.cli", "check", str(file)]
+    command = [sys.executable, "-m", "gpupools.cli.main", "check", str(file)]
 
     done = subprocess.run(command, capture_output=True, text=True, check=False)
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from gpupools.base.errors import shown
-from gpupools.base.taints import GPU_TAINT, HARD_EFFECTS, Effect, Taint, parse_taint, repels_cpu_pods
+from gpupools.common.errors import shown
+from gpupools.common.taints import GPU_TAINT, HARD_EFFECTS, Effect, Taint, parse_taint, repels_cpu_pods
 from tests.rows import each_row
 
 NO_SCHEDULE, PREFER, NO_EXECUTE = Effect.NO_SCHEDULE, Effect.PREFER_NO_SCHEDULE, Effect.NO_EXECUTE

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gpupools.base.taints import parse_taint
-from gpupools.planned.tolerations import node_affinity, selects, tolerates, untolerated
+from gpupools.common.taints import parse_taint
+from gpupools.plan.tolerations import node_affinity, selects, tolerates, untolerated
 from tests.rows import each_row
 
 # https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/

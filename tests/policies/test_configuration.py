@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.commands.cli import main
+from gpupools.cli.main import main
 from gpupools.policies.configuration import ADVISORY_ONLY, config_problems, read_config, schema
 from gpupools.policies.finding import Level
 from gpupools.policies.stack_rules import ALL_RULES

@@ -18,8 +18,8 @@ from pulumi_policy.policy import PolicyCustomTimeouts
 from pulumi_policy.proxy import UNKNOWN_ARRAY_VALUE, UNKNOWN_STRING_VALUE, unknown_checking_proxy
 from pulumi_policy.secret import Secret
 
-from gpupools.planned.cloud import Cloud
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import pack
 from gpupools.policies.pack import UNVERIFIED, UNVERIFIED_IN_STACK, WAIVED, complaints, judge_once, plain, policies
 from gpupools.policies.rules import RULES

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from gpupools.base.taints import GPU_TAINT, Effect, Taint
-from gpupools.planned.pool_facts import (
+from gpupools.common.taints import GPU_TAINT, Effect, Taint
+from gpupools.plan.pool_facts import (
     CUSTOMISATIONS,
     UNKNOWN,
     By,
-    Customisation,
     MissingTaint,
+    NodeCustomization,
     PoolFacts,
     Reference,
     SharingFacts,
@@ -753,13 +753,15 @@ def test_the_words_for_what_is_set_by_hand_stay_since_reasons_are_given_by_them(
     ],
 )
 def test_a_reason_is_asked_for_by_the_pools_own_name(given: dict[str, Any], asked: str) -> None:
-    by_hand = (Customisation("user-data", "userData", "runs at boot", "https://a"),)
-    (finding,) = found(pool(8, GPU_TAINT, customised=by_hand, **given), "gpu-node-customised")
+    by_hand = (NodeCustomization("user-data", "userData", "runs at boot", "https://a"),)
+    (finding,) = found(pool(8, GPU_TAINT, node_customizations=by_hand, **given), "gpu-node-customised")
 
     assert finding.fix.endswith(f"{{reasons: {{'{asked}': …}}}}")
     assert finding.found == "set"
-    assert found(pool(8, customised=by_hand, **given), "gpu-node-customised", reasons={asked: "agreed"}) == []
-    assert found(pool(8, customised=by_hand, **given), "gpu-node-customised", reasons={asked: " "}) == [finding]
+    assert found(pool(8, node_customizations=by_hand, **given), "gpu-node-customised", reasons={asked: "agreed"}) == []
+    assert found(pool(8, node_customizations=by_hand, **given), "gpu-node-customised", reasons={asked: " "}) == [
+        finding
+    ]
 
 
 def test_every_option_of_a_rule_has_its_type_and_says_what_it_is() -> None:

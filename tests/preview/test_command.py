@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from gpupools.base.errors import Problem
-from gpupools.environment.check import CheckedFile, check_stack_file
+from gpupools.common.errors import Problem
 from gpupools.preview import command
 from gpupools.preview.command import PROGRAM, preview_file, run
-from gpupools.preview.printed import Report
+from gpupools.preview.format_preview import Report
 from gpupools.providers import clouds
+from gpupools.stackfile.check import CheckedFile, check_stack_file
 
 ROOT = Path(__file__).resolve().parents[2]
 DEV = ROOT / "stacks" / "Pulumi.dev.yaml"

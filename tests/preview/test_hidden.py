@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gpupools.commands.cli import main
+from gpupools.cli.main import main
 
 STACK = """\
 config:

@@ -1,7 +1,7 @@
 """The table of who brings which piece of GPU software."""
 
-from gpupools.planned.runtime_plan import Piece, PoolOwners, RuntimePlan
-from gpupools.preview.printed import owner_table
+from gpupools.plan.software_plan import Piece, PoolOwners, RuntimePlan
+from gpupools.preview.format_preview import owner_table
 
 
 def runtime(*owners: PoolOwners) -> RuntimePlan:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from gpupools.commands.cli import main
-from gpupools.environment.check import check_stack_file
+from gpupools.cli.main import main
 from gpupools.preview.command import preview_file
 from gpupools.providers import clouds
+from gpupools.stackfile.check import check_stack_file
 
 ROOT = Path(__file__).resolve().parents[2]
 PROD = ROOT / "stacks" / "Pulumi.prod.yaml"

@@ -8,10 +8,10 @@ from typing import Any
 import grpc
 import pytest
 
-from gpupools.asked.spec import LATE
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import StrictMonitor
 from gpupools.preview.program_run import Preview, preview_program
+from gpupools.spec.models import LATE
 
 CONFIG: dict[str, Any] = {
     "gpupools:production": True,

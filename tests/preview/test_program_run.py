@@ -14,10 +14,10 @@ import pulumi
 import pytest
 from pulumi.runtime import resource as registration
 
-from gpupools.asked.spec import LATE
-from gpupools.preview.lighter_sdk import without_what_only_an_engine_reads
 from gpupools.preview.program_run import preview_program
 from gpupools.preview.sdk_schema import UNKNOWN
+from gpupools.preview.sdk_stubs import without_what_only_an_engine_reads
+from gpupools.spec.models import LATE
 from tests.preview.conftest import RunProgram
 
 FAILURES = {

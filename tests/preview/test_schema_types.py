@@ -6,8 +6,8 @@ import pytest
 from pulumi.runtime import rpc
 
 from gpupools.preview.sdk_schema import RESOURCE, SECRET, SIGNATURE, UNKNOWN, check_inputs, check_property_path, knows
-from tests.preview import made_up_sdk
-from tests.preview.made_up_sdk import THING, registered
+from tests.preview import fake_sdk
+from tests.preview.fake_sdk import THING, registered
 from tests.rows import each_row
 
 ASSET = {SIGNATURE: "c44067f5952c0a294b673a41bacd8c17", "text": "a"}
@@ -20,7 +20,7 @@ A_PLACE = "a map with roomName, floor, lampColours"
 def sdk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register the SDK as an import of it would."""
     monkeypatch.setitem(rpc._RESOURCE_MODULES, "madeup:index/thing", [registered()])
-    monkeypatch.setitem(rpc._RESOURCE_PACKAGES, "madeup", [made_up_sdk.package()])
+    monkeypatch.setitem(rpc._RESOURCE_PACKAGES, "madeup", [fake_sdk.package()])
 
 
 def secret(value: Any) -> dict[str, Any]:
@@ -199,10 +199,10 @@ def test_a_path_of_a_type_that_no_sdk_knows_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("classes", "fqn", "known"),
     [
-        ({THING: "Thing"}, made_up_sdk.__name__, True),
-        ({THING: "thing"}, made_up_sdk.__name__, False),
-        ({THING: "THING"}, made_up_sdk.__name__, False),
-        ({}, made_up_sdk.__name__, False),
+        ({THING: "Thing"}, fake_sdk.__name__, True),
+        ({THING: "thing"}, fake_sdk.__name__, False),
+        ({THING: "THING"}, fake_sdk.__name__, False),
+        ({}, fake_sdk.__name__, False),
         ({THING: "Thing"}, "", False),
     ],
     ids=["a class", "another name", "what is no class", "nothing", "no module"],
@@ -210,7 +210,7 @@ def test_a_path_of_a_type_that_no_sdk_knows_is_left_alone() -> None:
 def test_a_type_is_known_by_the_class_that_an_sdk_registered(
     monkeypatch: pytest.MonkeyPatch, classes: dict[str, str], fqn: str, known: bool
 ) -> None:
-    monkeypatch.setattr(made_up_sdk, "INFO", {"fqn": fqn, "classes": classes})
+    monkeypatch.setattr(fake_sdk, "INFO", {"fqn": fqn, "classes": classes})
     monkeypatch.setitem(rpc._RESOURCE_MODULES, "madeup:index/thing", [object(), registered()])
 
     assert knows(THING) is known

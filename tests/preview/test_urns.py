@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from gpupools.environment.stackfile import NAMESPACE, read_stack_file
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.program_run import Preview, preview_program
+from gpupools.stackfile.reader import NAMESPACE, read_stack_file
 from tooling.write_urns import STACK_FILES, URNS, declared, urns
 
 shown = pytest.mark.parametrize("file", STACK_FILES, ids=lambda file: file.name)

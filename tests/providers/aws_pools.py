@@ -13,18 +13,18 @@ import pulumi.runtime
 import pytest
 from pulumi.runtime.stack import run_pulumi_func
 
-from gpupools.asked.spec import Cluster
-from gpupools.base.errors import Rejected
-from gpupools.environment.check import check_stack_file
-from gpupools.environment.stack import parse_cluster, parse_pool
-from gpupools.planned.plan import PoolPlan, plan_pool
+from gpupools.common.errors import Rejected
+from gpupools.plan.pool_plan import PoolPlan, plan_pool
 from gpupools.preview.command import PROGRAM
 from gpupools.preview.monitor import DeclaredResource, StrictMonitor
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
-from gpupools.providers.aws.choices import EksChoices
+from gpupools.providers.aws.pool_plan import EksPoolPlan
 from gpupools.providers.aws.resources import create_pool
+from gpupools.spec.models import Cluster
+from gpupools.stackfile.check import check_stack_file
+from gpupools.stackfile.stack import parse_cluster, parse_pool
 
 EVERYTHING = Path(__file__).resolve().parents[1] / "stacks" / "Pulumi.everything-aws.yaml"
 
@@ -53,21 +53,21 @@ def eks(address: Mapping[str, Any] = BY_ZONE) -> Cluster:
     return parse_cluster(("clusters", "train"), {"cloud": "aws", **address}, {"aws": CLOUD})
 
 
-def plan(address: Mapping[str, Any] = BY_ZONE, name: str = "a", **wish: Any) -> PoolPlan:
-    machine = {} if "instance_type" in wish else {"gpu": "L4"}
-    pool = parse_pool(("pools", name), {"nodes": {"max": 4}, **machine, **wish})
+def plan(address: Mapping[str, Any] = BY_ZONE, name: str = "a", **request: Any) -> PoolPlan:
+    machine = {} if "instance_type" in request else {"gpu": "L4"}
+    pool = parse_pool(("pools", name), {"nodes": {"max": 4}, **machine, **request})
     return plan_pool(name, pool, "train", eks(address), CLOUD)
 
 
-def settings(address: Mapping[str, Any] = BY_ZONE, **wish: Any) -> EksChoices:
-    found = plan(address, **wish).choices
-    assert isinstance(found, EksChoices)
+def settings(address: Mapping[str, Any] = BY_ZONE, **request: Any) -> EksPoolPlan:
+    found = plan(address, **request).choices
+    assert isinstance(found, EksPoolPlan)
     return found
 
 
-def refused(address: Mapping[str, Any] = BY_ZONE, **wish: Any) -> list[str]:
+def refused(address: Mapping[str, Any] = BY_ZONE, **request: Any) -> list[str]:
     with pytest.raises(Rejected) as error:
-        plan(address, **wish)
+        plan(address, **request)
     return [str(replace(problem, source="")) for problem in error.value.problems]
 
 
@@ -124,5 +124,5 @@ def everything() -> Preview:
     return preview_program(PROGRAM, checked.file.stack, "gpupools", config)
 
 
-def declared(address: Mapping[str, Any] = BY_ZONE, **wish: Any) -> Pool:
-    return Pool(strictly(plan(address, **wish), address))
+def declared(address: Mapping[str, Any] = BY_ZONE, **request: Any) -> Pool:
+    return Pool(strictly(plan(address, **request), address))

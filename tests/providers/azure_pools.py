@@ -8,16 +8,16 @@ from typing import Any
 import pulumi
 import pytest
 
-from gpupools.asked.spec import Cluster
-from gpupools.base.errors import Rejected
-from gpupools.environment.check import check_stack_file
-from gpupools.environment.stack import parse_cluster, parse_pool
-from gpupools.planned.plan import PoolPlan, plan_pool
+from gpupools.common.errors import Rejected
+from gpupools.plan.pool_plan import PoolPlan, plan_pool
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
 from gpupools.providers.azure import CLOUD
-from gpupools.providers.azure.choices import AksChoices
+from gpupools.providers.azure.pool_plan import AksPoolPlan
 from gpupools.providers.azure.resources import create_pool
+from gpupools.spec.models import Cluster
+from gpupools.stackfile.check import check_stack_file
+from gpupools.stackfile.stack import parse_cluster, parse_pool
 from tests.providers.declaring import run
 
 REPOSITORY = Path(__file__).parents[2]
@@ -36,8 +36,8 @@ def plan(cluster: Cluster | None = None, name: str = "train", **keys: Any) -> Po
     return plan_pool(name, spec, "serve", cluster or aks(), CLOUD)
 
 
-def settings(made: PoolPlan) -> AksChoices:
-    assert isinstance(made.choices, AksChoices)
+def settings(made: PoolPlan) -> AksPoolPlan:
+    assert isinstance(made.choices, AksPoolPlan)
     return made.choices
 
 

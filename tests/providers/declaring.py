@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime.stack import run_pulumi_func
 
-from gpupools.preview.lighter_sdk import without_what_only_an_engine_reads
+from gpupools.preview.sdk_stubs import without_what_only_an_engine_reads
 
 
 class _Recorder(pulumi.runtime.Mocks):

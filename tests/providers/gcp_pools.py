@@ -6,13 +6,13 @@ from typing import Any
 import pulumi
 import pytest
 
-from gpupools.asked.spec import Cluster
-from gpupools.base.errors import Problem, Rejected
-from gpupools.environment.stack import parse_cluster, parse_pool
-from gpupools.planned.plan import PoolPlan, plan_pool
+from gpupools.common.errors import Problem, Rejected
+from gpupools.plan.pool_plan import PoolPlan, plan_pool
 from gpupools.providers.gcp import CLOUD
-from gpupools.providers.gcp.choices import GkeChoices
+from gpupools.providers.gcp.pool_plan import GkePoolPlan
 from gpupools.providers.gcp.resources import create_pool
+from gpupools.spec.models import Cluster
+from gpupools.stackfile.stack import parse_cluster, parse_pool
 from tests.providers.declaring import run
 
 ADDRESSES: Mapping[str, Any] = {key: value for key, value in CLOUD.example_cluster.items() if key != "cloud"}
@@ -29,13 +29,13 @@ def plan(cluster: Cluster | None = None, **keys: Any) -> PoolPlan:
     return plan_pool("train", spec, "lab", cluster or gke(), CLOUD)
 
 
-def settings(cluster: Cluster | None = None, **keys: Any) -> GkeChoices:
+def settings(cluster: Cluster | None = None, **keys: Any) -> GkePoolPlan:
     made = plan(cluster, **keys).choices
-    assert isinstance(made, GkeChoices)
+    assert isinstance(made, GkePoolPlan)
     return made
 
 
-def refusals(cluster: Cluster | None = None, **keys: Any) -> tuple[Problem, ...]:
+def check_pool(cluster: Cluster | None = None, **keys: Any) -> tuple[Problem, ...]:
     with pytest.raises(Rejected) as error:
         plan(cluster, **keys)
     return error.value.problems

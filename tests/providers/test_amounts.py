@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from gpupools.base.taints import repels_cpu_pods
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.common.taints import repels_cpu_pods
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers import clouds
-from gpupools.read.kubernetes_pools import read_manifest
+from gpupools.readback.kubernetes_pools import read_manifest
 from tests.compact_yaml import compact_yaml
 
 FILE = Path(__file__).with_name("amounts.yaml")

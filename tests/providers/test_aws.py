@@ -13,17 +13,17 @@ import pytest
 from pulumi.runtime import rpc
 from pulumi.runtime.mocks import MockMonitor
 
-from gpupools.asked.spec import Cluster
-from gpupools.base.errors import Rejected
-from gpupools.environment.stack import parse_cluster, parse_pool
-from gpupools.known.mig import profile
-from gpupools.planned.cloud import Choices
-from gpupools.planned.plan import PoolPlan, plan_pool
+from gpupools.catalog.mig import profile
+from gpupools.common.errors import Rejected
+from gpupools.plan.cloud import ProviderPlan
+from gpupools.plan.pool_plan import PoolPlan, plan_pool
 from gpupools.providers.aws import CLOUD
-from gpupools.providers.aws.boot import BOTTLEROCKET_MIG
-from gpupools.providers.aws.choices import EksChoices, accelerator_name
+from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG
 from gpupools.providers.aws.node_images import IMAGES, family
+from gpupools.providers.aws.pool_plan import EksPoolPlan, accelerator_name
 from gpupools.providers.aws.resources import _refuse_beside, create_pool, create_provider
+from gpupools.spec.models import Cluster
+from gpupools.stackfile.stack import parse_cluster, parse_pool
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
@@ -43,22 +43,22 @@ def cluster() -> Cluster:
     return parse_cluster(("clusters", "train"), ADDRESS, {"aws": CLOUD})
 
 
-def plan(**wish: Any) -> PoolPlan:
-    shared = wish.get("sharing", {}).get("mode") in ("time-slicing", "mps")
+def plan(**wanted: Any) -> PoolPlan:
+    shared = wanted.get("sharing", {}).get("mode") in ("time-slicing", "mps")
     trust = {"trust": {"waiver": "one person uses the pool"}} if shared else {}
-    pool = parse_pool(("pools", "a"), {"nodes": {"max": 4}, **trust, **wish})
+    pool = parse_pool(("pools", "a"), {"nodes": {"max": 4}, **trust, **wanted})
     return plan_pool("a", pool, "train", cluster(), CLOUD)
 
 
-def settings(**wish: Any) -> EksChoices:
-    found = plan(**wish).choices
-    assert isinstance(found, EksChoices)
+def settings(**wanted: Any) -> EksPoolPlan:
+    found = plan(**wanted).choices
+    assert isinstance(found, EksPoolPlan)
     return found
 
 
-def rejected(**wish: Any) -> list[str]:
+def rejected(**wanted: Any) -> list[str]:
     with pytest.raises(Rejected) as error:
-        plan(**wish)
+        plan(**wanted)
     problems = error.value.problems
     return [str(replace(problem, source="")) for problem in problems]
 
@@ -67,7 +67,7 @@ def rejected(**wish: Any) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("wish", "instance_type"),
+    ("wanted", "instance_type"),
     [
         pytest.param({"gpu": "L4"}, "g6.xlarge", id="smallest of several sizes"),
         pytest.param({"gpu": "L4", "gpus_per_node": 4}, "g6.12xlarge", id="more than one GPU"),
@@ -81,8 +81,8 @@ def rejected(**wish: Any) -> list[str]:
         pytest.param({"gpu": "A10G"}, "g5.xlarge", id="previous generation where there is no other"),
     ],
 )
-def test_a_gpu_resolves_to_the_smallest_instance_type(wish: dict[str, Any], instance_type: str) -> None:
-    assert plan(**wish).instance.name == instance_type
+def test_a_gpu_resolves_to_the_smallest_instance_type(wanted: dict[str, Any], instance_type: str) -> None:
+    assert plan(**wanted).instance.name == instance_type
 
 
 @pytest.mark.parametrize(
@@ -145,15 +145,15 @@ def test_whole_gpus_need_no_user_data() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "capacity"),
+    ("wanted", "capacity"),
     [
         ({"instance_type": "p4d.24xlarge", "sharing": {"mode": "mig", "profile": "2g.10gb"}}, {"nvidia.com/gpu": 24}),
         ({"instance_type": "g6.12xlarge", "sharing": {"mode": "mps", "replicas": 8}}, {"nvidia.com/gpu": 32}),
         ({"instance_type": "g6f.large"}, {"nvidia.com/gpu": 1}),
     ],
 )
-def test_the_plan_says_what_every_node_advertises(wish: dict[str, Any], capacity: dict[str, int]) -> None:
-    assert plan(**wish).node_resources == capacity
+def test_the_plan_says_what_every_node_advertises(wanted: dict[str, Any], capacity: dict[str, int]) -> None:
+    assert plan(**wanted).node_resources == capacity
 
 
 # What is refused
@@ -161,9 +161,9 @@ def test_the_plan_says_what_every_node_advertises(wish: dict[str, Any], capacity
 
 @pytest.mark.parametrize("software", ["device-plugin", "gpu-operator", "dra-driver"])
 def test_g7_runs_on_the_amazon_linux_image(software: str) -> None:
-    wish: dict[str, Any] = {"gpu": "RTX-PRO-4500", "software": software, "nodes": {"min": 1, "max": 2}}
+    wanted: dict[str, Any] = {"gpu": "RTX-PRO-4500", "software": software, "nodes": {"min": 1, "max": 2}}
 
-    assert (plan(**wish).instance.name, settings(**wish).ami_type) == ("g7.2xlarge", "AL2023_x86_64_NVIDIA")
+    assert (plan(**wanted).instance.name, settings(**wanted).ami_type) == ("g7.2xlarge", "AL2023_x86_64_NVIDIA")
 
 
 @pytest.mark.parametrize(
@@ -235,10 +235,10 @@ class Monitor(MockMonitor):
         super().__init__(engine)
         self.requests: list[Any] = []
 
-    def RegisterResource(self, request: Any) -> Any:  # noqa: N802
-        if request.type != "pulumi:pulumi:Stack":
-            self.requests.append(request)
-        return super().RegisterResource(request)  # type: ignore[no-untyped-call]  # the SDK leaves it untyped
+    def RegisterResource(self, wanted: Any) -> Any:  # noqa: N802
+        if wanted.type != "pulumi:pulumi:Stack":
+            self.requests.append(wanted)
+        return super().RegisterResource(wanted)  # type: ignore[no-untyped-call]  # the SDK leaves it untyped
 
 
 class Declared:
@@ -247,17 +247,17 @@ class Declared:
     def __init__(self, requests: list[Any]) -> None:
         self.requests = requests
 
-    def request(self, type_token: str) -> Any:
-        (found,) = [request for request in self.requests if request.type == type_token]
+    def wanted(self, type_token: str) -> Any:
+        (found,) = [wanted for wanted in self.requests if wanted.type == type_token]
         return found
 
     def inputs(self, type_token: str) -> dict[str, Any]:
-        found = rpc.deserialize_properties(self.request(type_token).object)
+        found = rpc.deserialize_properties(self.wanted(type_token).object)
         assert isinstance(found, dict)
         return found
 
     def tags(self) -> dict[str, str]:
-        tags = [rpc.deserialize_properties(request.object) for request in self.requests if request.type == TAG]
+        tags = [rpc.deserialize_properties(wanted.object) for wanted in self.requests if wanted.type == TAG]
         assert all(tag["autoscalingGroupName"] == "eks-asg" for tag in tags)
         assert all(tag["tag"]["propagateAtLaunch"] is False for tag in tags)
         return {tag["tag"]["key"]: tag["tag"]["value"] for tag in tags}
@@ -324,15 +324,15 @@ def test_no_group_is_made_beside_one_that_a_broken_update_left(
     assert bool(warned) is not groups.allowed, warned
 
 
-def declared(**wish: Any) -> Declared:
-    made = plan(**wish)
+def declared(**wanted: Any) -> Declared:
+    made = plan(**wanted)
     return run(lambda: create_pool("train-a", made, ADDRESS, pulumi.ResourceOptions()))
 
 
 def test_a_pool_is_a_template_a_node_group_and_tags() -> None:
     made = declared(gpu="L4")
 
-    resources = [(request.type, request.name) for request in made.requests]
+    resources = [(wanted.type, wanted.name) for wanted in made.requests]
     assert resources[:2] == [(TEMPLATE, "train-a-template"), (NODE_GROUP, "train-a-nodes")]
     assert {
         (TAG, "train-a-label/gpupools/pool"),
@@ -344,7 +344,7 @@ def test_a_pool_is_a_template_a_node_group_and_tags() -> None:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "wanted",
     [
         {"gpu": "L4"},
         {"gpu": "L4", "software": "device-plugin"},
@@ -352,8 +352,8 @@ def test_a_pool_is_a_template_a_node_group_and_tags() -> None:
     ],
     ids=["bottlerocket", "al2023", "shared"],
 )
-def test_nothing_is_set_in_both_template_and_group(wish: dict[str, Any]) -> None:
-    made = declared(**wish)
+def test_nothing_is_set_in_both_template_and_group(wanted: dict[str, Any]) -> None:
+    made = declared(**wanted)
 
     template, group = made.inputs(TEMPLATE), made.inputs(NODE_GROUP)
     assert not {"instanceType", "imageId", "keyName", "iamInstanceProfile", "networkInterfaces"} & set(template)
@@ -369,7 +369,7 @@ def test_user_data_is_base64() -> None:
 
 
 def test_the_autoscaler_keeps_its_number_of_nodes() -> None:
-    made = declared(gpu="L4", nodes={"min": 0, "max": 4}).request(NODE_GROUP)
+    made = declared(gpu="L4", nodes={"min": 0, "max": 4}).wanted(NODE_GROUP)
 
     assert list(made.ignoreChanges) == ["scalingConfig.desiredSize"]
 
@@ -399,7 +399,7 @@ def asked_for(nodes: Mapping[str, int], engine: Engine) -> tuple[int, bool, bool
     """Return the number that is declared, whether it is left alone, and what asks before an update and a creation."""
     made = plan(gpu="L4", nodes=nodes)
     found = run(lambda: create_pool("train-a", made, ADDRESS, pulumi.ResourceOptions()), engine)
-    group = found.request(NODE_GROUP)
+    group = found.wanted(NODE_GROUP)
     number = found.inputs(NODE_GROUP)["scalingConfig"]["desiredSize"]
     hooks = group.hooks
     return int(number), bool(group.ignoreChanges), bool(hooks.before_update), bool(hooks.before_create)
@@ -434,13 +434,13 @@ def test_a_preview_without_an_engine_asks_nothing_before_a_group_is_made() -> No
 
 
 def test_a_pool_of_fixed_size_follows_the_stack_file() -> None:
-    made = declared(gpu="L4", nodes={"min": 4, "max": 4}).request(NODE_GROUP)
+    made = declared(gpu="L4", nodes={"min": 4, "max": 4}).wanted(NODE_GROUP)
 
     assert list(made.ignoreChanges) == []
 
 
 def test_time_outs_match_a_pool_that_rolls_node_by_node() -> None:
-    made = declared(gpu="L4", nodes={"max": 10}).request(NODE_GROUP)
+    made = declared(gpu="L4", nodes={"max": 10}).wanted(NODE_GROUP)
 
     assert (made.customTimeouts.create, made.customTimeouts.update, made.customTimeouts.delete) == (
         "60m",
@@ -450,17 +450,17 @@ def test_time_outs_match_a_pool_that_rolls_node_by_node() -> None:
 
 
 def test_an_empty_group_describes_its_nodes_to_the_autoscaler() -> None:
-    wish = {
+    wanted = {
         "gpu": "L4",
         "sharing": {"mode": "time-slicing", "replicas": 4},
         "labels": {"example.com/team": "vision"},
         "taints": ["dedicated:NoSchedule"],
     }
 
-    made = declared(**wish)
+    made = declared(**wanted)
 
     assert made.tags() == {
-        **{f"{AUTOSCALER}/label/{key}": value for key, value in plan(**wish).labels.items()},
+        **{f"{AUTOSCALER}/label/{key}": value for key, value in plan(**wanted).labels.items()},
         f"{AUTOSCALER}/taint/nvidia.com/gpu": "present:NoSchedule",
         f"{AUTOSCALER}/taint/dedicated": ":NoSchedule",
         f"{AUTOSCALER}/resources/nvidia.com/gpu": "4",
@@ -468,7 +468,7 @@ def test_an_empty_group_describes_its_nodes_to_the_autoscaler() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "offered"),
+    ("wanted", "offered"),
     [
         pytest.param(
             {"gpu": "L4", "sharing": {"mode": "mps", "replicas": 4, "rename": True}},
@@ -492,13 +492,13 @@ def test_an_empty_group_describes_its_nodes_to_the_autoscaler() -> None:
     ],
 )
 def test_the_autoscaler_does_not_wait_for_a_name_that_no_node_offers(
-    wish: dict[str, Any], offered: dict[str, str]
+    wanted: dict[str, Any], offered: dict[str, str]
 ) -> None:
-    tags = declared(**wish).tags()
+    tags = declared(**wanted).tags()
     resources = f"{AUTOSCALER}/resources/"
 
     assert {tag.removeprefix(resources): tags[tag] for tag in tags if tag.startswith(resources)} == offered
-    assert not any("k8s.amazonaws.com/accelerator" in text for text in (*tags, *plan(**wish).labels))
+    assert not any("k8s.amazonaws.com/accelerator" in text for text in (*tags, *plan(**wanted).labels))
 
 
 def test_the_pools_name_is_the_node_groups() -> None:
@@ -550,11 +550,9 @@ def test_an_engine_that_adds_no_autoscaling_group_does_not_stop_a_users_own_test
     made = plan(gpu="L4")
 
     tags = [
-        rpc.deserialize_properties(request.object)
-        for request in run(
-            lambda: create_pool("a", made, ADDRESS, pulumi.ResourceOptions()), Engine(bare=True)
-        ).requests
-        if request.type == TAG
+        rpc.deserialize_properties(wanted.object)
+        for wanted in run(lambda: create_pool("a", made, ADDRESS, pulumi.ResourceOptions()), Engine(bare=True)).requests
+        if wanted.type == TAG
     ]
 
     assert {tag["autoscalingGroupName"] for tag in tags} == {""}
@@ -570,9 +568,9 @@ def test_every_resource_gets_the_options_of_its_caller() -> None:
     declared = run(program)
 
     assert declared.inputs("pulumi:providers:aws")["region"] == "eu-central-1"
-    pool = [request for request in declared.requests if request.type != "pulumi:providers:aws"]
+    pool = [wanted for wanted in declared.requests if wanted.type != "pulumi:providers:aws"]
     assert len(pool) > 2
-    assert all(request.protect and "pulumi:providers:aws::train::" in request.provider for request in pool)
+    assert all(wanted.protect and "pulumi:providers:aws::train::" in wanted.provider for wanted in pool)
 
 
 @pytest.mark.parametrize(
@@ -596,7 +594,7 @@ def test_the_provider_acts_for_the_cluster_alone(keys: dict[str, str], more: dic
 
 
 def test_a_plan_for_another_cloud_is_a_programming_error() -> None:
-    foreign = plan(gpu="L4")._replace(cloud="gcp", choices=Choices())
+    foreign = plan(gpu="L4")._replace(cloud="gcp", choices=ProviderPlan())
 
     with pytest.raises(TypeError, match="the plan of pool 'a' is for gcp, not for aws"):
         create_pool("train-a", foreign, ADDRESS, pulumi.ResourceOptions())

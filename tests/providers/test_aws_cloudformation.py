@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers import clouds
 from gpupools.providers.aws.cloudformation import in_pulumis_names, unread_resource
 

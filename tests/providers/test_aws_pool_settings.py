@@ -13,15 +13,12 @@ from typing import Any
 import pulumi_aws as aws
 import pytest
 
-from gpupools.asked.overrides import Overridable
-from gpupools.asked.pool_parts import given_settings
-from gpupools.base.errors import Rejected
-from gpupools.environment.check import check_stack_file
+from gpupools.common.errors import Rejected
 from gpupools.preview.sdk_schema import check_property_path
 from gpupools.providers import aws as aws_provider
 from gpupools.providers import clouds
 from gpupools.providers.aws import CLOUD
-from gpupools.providers.aws.conflicts import CAPACITY_BLOCK_FAMILIES
+from gpupools.providers.aws.constraints import CAPACITY_BLOCK_FAMILIES
 from gpupools.providers.aws.node_images import BOTTLEROCKET, ULTRASERVER_FAMILIES, family
 from gpupools.providers.aws.pool_settings import (
     LAUNCH_TEMPLATE,
@@ -32,6 +29,9 @@ from gpupools.providers.aws.pool_settings import (
     VOLUME_TYPES,
 )
 from gpupools.providers.sdk_internals import wire_names
+from gpupools.spec.overrides import Overridable
+from gpupools.spec.pool_options import given_settings
+from gpupools.stackfile.check import check_stack_file
 from tests.providers import aws_pools
 from tests.providers.aws_pools import (
     BY_SUBNET,
@@ -75,13 +75,13 @@ def test_a_fixed_pool_has_its_size_and_nothing_for_the_autoscaler() -> None:
 
 
 def test_gpus_that_go_by_another_name_are_not_counted_by_the_autoscaler() -> None:
-    wish: dict[str, Any] = {
+    wanted: dict[str, Any] = {
         "instance_type": "p4d.24xlarge",
         "software": "gpu-operator",
         "sharing": {"mode": "mig", "layout": ["3g.20gb", "3g.20gb"], "strategy": "mixed"},
     }
 
-    pool = declared(**wish)
+    pool = declared(**wanted)
 
     assert pool.tags["resources/nvidia.com/mig-3g.20gb"] == "16"
     assert pool.tags["resources/nvidia.com/gpu"] == "0"
@@ -229,14 +229,14 @@ def test_a_limit_of_pods_on_amazon_linux_wins_over_the_one_of_eks() -> None:
 
 
 def test_settings_of_one_node_go_into_one_text() -> None:
-    wish: dict[str, Any] = {
+    wanted: dict[str, Any] = {
         "disk": {"local_nvme": "raid0"},
         "network": {"max_pods": 40},
         "instance_type": "p4d.24xlarge",
     }
 
-    bottlerocket = tomllib.loads(declared(**wish, sharing={"mode": "mig", "profile": "2g.10gb"}).user_data)
-    amazon_linux = mime(declared(**wish, software="device-plugin").user_data)
+    bottlerocket = tomllib.loads(declared(**wanted, sharing={"mode": "mig", "profile": "2g.10gb"}).user_data)
+    amazon_linux = mime(declared(**wanted, software="device-plugin").user_data)
 
     assert set(bottlerocket["settings"]) == {"bootstrap-commands", "kubernetes", "kubelet-device-plugins"}
     assert set(amazon_linux) == {"application/node.eks.aws", "text/cloud-config"}
@@ -287,7 +287,7 @@ def by_hand(resource: str, **inputs: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "wanted",
     [
         {"network": {"placement": "compact"}},
         {"instance_type": "g6.8xlarge", "network": EFA},
@@ -295,13 +295,13 @@ def by_hand(resource: str, **inputs: Any) -> dict[str, Any]:
     ],
     ids=["placement", "EFA", "reservation"],
 )
-def test_one_zone_is_sure_with_one_subnet_only(wish: dict[str, Any]) -> None:
+def test_one_zone_is_sure_with_one_subnet_only(wanted: dict[str, Any]) -> None:
     one = {**BY_SUBNET, "subnet_ids": ["subnet-1"]}
 
-    (problem,) = refused(BY_SUBNET, **wish)
+    (problem,) = refused(BY_SUBNET, **wanted)
 
     assert "is in one zone, and the cluster's subnet_ids do not say which zones they are in" in problem
-    assert plan(one, **wish).choices
+    assert plan(one, **wanted).choices
 
 
 def test_zones_need_subnets_by_zone() -> None:
@@ -314,14 +314,14 @@ def test_zones_need_subnets_by_zone() -> None:
 
 
 def test_an_ultraserver_without_published_network_cards_gets_no_efa() -> None:
-    wish: dict[str, Any] = {
+    wanted: dict[str, Any] = {
         "instance_type": "p6e-gb300.36xlarge",
         "software": "device-plugin",
         "capacity": BLOCK,
         "network": EFA,
     }
 
-    assert refused(**wish, **ONE_ZONE) == [
+    assert refused(**wanted, **ONE_ZONE) == [
         (
             "pools.a.network.rdma: rdma needs to know which network cards of p6e-gb300.36xlarge take EFA, and EC2's"
             " page has no word on it; leave it out and write overrides: {aws: {LaunchTemplate:"
@@ -454,7 +454,7 @@ def test_the_edit_table_says_what_becomes_a_new_version_of_the_template() -> Non
 
 
 @pytest.mark.parametrize(
-    ("key", "minor", "wish"),
+    ("key", "minor", "wanted"),
     [
         (
             "sharing.mode: time-slicing",
@@ -467,8 +467,8 @@ def test_the_edit_table_says_what_becomes_a_new_version_of_the_template() -> Non
     ],
     ids=str,
 )
-def test_bottlerocket_has_each_setting_since_a_release(key: str, minor: int, wish: dict[str, Any]) -> None:
-    since = {**wish, "software": "cloud-managed", **by_hand("NodeGroup", releaseVersion=f"1.{minor}.0-4fe8a8b3")}
+def test_bottlerocket_has_each_setting_since_a_release(key: str, minor: int, wanted: dict[str, Any]) -> None:
+    since = {**wanted, "software": "cloud-managed", **by_hand("NodeGroup", releaseVersion=f"1.{minor}.0-4fe8a8b3")}
     before = {**since, **by_hand("NodeGroup", releaseVersion=f"1.{minor - 1}.9-4fe8a8b3")}
 
     assert settings(**since).ami_type.startswith("BOTTLEROCKET")
@@ -479,7 +479,7 @@ def test_bottlerocket_has_each_setting_since_a_release(key: str, minor: int, wis
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "wanted",
     [
         {"software": "device-plugin", **by_hand("NodeGroup", releaseVersion="1.34.1-20260801")},
         {
@@ -498,5 +498,5 @@ def test_bottlerocket_has_each_setting_since_a_release(key: str, minor: int, wis
     ],
     ids=["older machine", "that release", "no settings", "that Bottlerocket", "all nodes at once"],
 )
-def test_what_is_pinned_late_enough_passes(wish: dict[str, Any]) -> None:
-    assert settings(**wish).ami_type
+def test_what_is_pinned_late_enough_passes(wanted: dict[str, Any]) -> None:
+    assert settings(**wanted).ami_type

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from gpupools.base.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
-from gpupools.planned.pool_facts import UNKNOWN, By, PoolFacts, SharingFacts
+from gpupools.common.taints import GPU_TAINT, Effect, Taint, repels_cpu_pods
+from gpupools.plan.pool_facts import UNKNOWN, By, PoolFacts, SharingFacts
 from gpupools.providers.aws import CLOUD
-from gpupools.read.inputs import joined, with_taint
+from gpupools.readback.inputs import joined, with_taint
 from tests.rows import each_row
 
 GROUP = "aws:eks/nodeGroup:NodeGroup"

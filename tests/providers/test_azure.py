@@ -5,16 +5,16 @@ from typing import Any
 import pulumi
 import pytest
 
-from gpupools.asked.spec import LATE
-from gpupools.base.errors import Rejected
-from gpupools.known.mig import profile, profiles
-from gpupools.planned.cloud import Choices, Verdict
-from gpupools.planned.pool_facts import PoolFacts
+from gpupools.catalog.mig import profile, profiles
+from gpupools.common.errors import Rejected
+from gpupools.plan.cloud import ProviderPlan, Verdict
+from gpupools.plan.pool_facts import PoolFacts
 from gpupools.preview.sdk_schema import check_inputs, check_property_path
 from gpupools.providers.azure import CLOUD
-from gpupools.providers.azure.choices import MIG_MODELS, WITHOUT_AKS_DRIVER, gpu_instance_profile
 from gpupools.providers.azure.cluster import AksCluster
+from gpupools.providers.azure.pool_plan import MIG_MODELS, WITHOUT_AKS_DRIVER, gpu_instance_profile
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool, create_provider
+from gpupools.spec.models import LATE
 from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, refused, settings, wire
 from tests.providers.declaring import run
 
@@ -42,7 +42,7 @@ def test_a_size_with_infiniband_has_the_letter_for_it_in_its_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "size"),
+    ("wanted", "size"),
     [
         ({"gpu": "T4"}, "Standard_NC4as_T4_v3"),
         ({"gpu": "T4", "gpus_per_node": 4}, "Standard_NC64as_T4_v3"),
@@ -61,8 +61,8 @@ def test_a_size_with_infiniband_has_the_letter_for_it_in_its_name() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(map(str, value.values())),
 )
-def test_a_wish_becomes_the_size_that_has_it(wish: dict[str, Any], size: str) -> None:
-    assert plan(**wish).instance.name == size
+def test_a_wish_becomes_the_size_that_has_it(wanted: dict[str, Any], size: str) -> None:
+    assert plan(**wanted).instance.name == size
 
 
 # --- the matrix and the settings --------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def test_the_inputs_are_what_the_sdk_says_an_agent_pool_takes(software: str) -> 
 
 
 def test_a_plan_of_another_cloud_is_not_translated() -> None:
-    made = plan(gpu="T4")._replace(cloud="gcp", choices=Choices())
+    made = plan(gpu="T4")._replace(cloud="gcp", choices=ProviderPlan())
 
     with pytest.raises(TypeError, match="serve/train was planned for gcp, not for azure"):
         create_pool("serve-train", made, ADDRESSES, pulumi.ResourceOptions())

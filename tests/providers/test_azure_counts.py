@@ -7,8 +7,8 @@ from typing import Any
 import pulumi
 import pytest
 
-from gpupools.planned.cloud import Adopted
-from gpupools.planned.plan import PoolPlan
+from gpupools.plan.cloud import Adopted
+from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.azure.resources import create_pool
 from tests.providers.azure_pools import ADDRESSES, TOKEN, plan, settings
 from tests.providers.declaring import run

@@ -8,12 +8,11 @@ import pulumi
 import pytest
 from azure.mgmt.containerservice import models
 
-from gpupools.asked.spec import SHARING_KINDS
-from gpupools.base.taints import GPU_TAINT
-from gpupools.planned.cloud import Verdict
-from gpupools.planned.labels import GPU_PRESENT_LABEL
-from gpupools.planned.plan import PoolPlan
-from gpupools.planned.pool_facts import UNKNOWN, By
+from gpupools.common.taints import GPU_TAINT
+from gpupools.plan.cloud import Verdict
+from gpupools.plan.node_labels import GPU_PRESENT_LABEL
+from gpupools.plan.pool_facts import UNKNOWN, By
+from gpupools.plan.pool_plan import PoolPlan
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.finding import Context
@@ -23,9 +22,10 @@ from gpupools.preview.sdk_schema import SECRET, SIGNATURE, check_inputs, check_p
 from gpupools.preview.sdk_schema import UNKNOWN as LATE
 from gpupools.providers.azure import CLOUD
 from gpupools.providers.azure.arm import NEWER, aks_kind, nvidia_problems
-from gpupools.providers.azure.choices import MANAGED_API_VERSION, MANAGED_MIG_API_VERSION
+from gpupools.providers.azure.pool_plan import MANAGED_API_VERSION, MANAGED_MIG_API_VERSION
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool
-from gpupools.read.inputs import with_taint
+from gpupools.readback.inputs import with_taint
+from gpupools.spec.models import SHARING_KINDS
 from tests.providers.azure_pools import ADDRESSES, TOKEN, aks, options, plan, settings
 from tests.providers.declaring import run
 from tests.providers.test_azure_api_model import wrong
@@ -66,7 +66,7 @@ def declared(made: PoolPlan, addresses: Mapping[str, pulumi.Input[Any]] = ADDRES
 def test_aks_owns_every_piece_of_a_managed_pool() -> None:
     made = managed()
 
-    assert set(vars(made.owners).values()) == {"AKS"}
+    assert set(made.owners) == {"AKS"}
     assert made.capability.verdict is Verdict.NATIVE
     assert GPU_PRESENT_LABEL not in made.labels
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from gpupools.planned.pool_facts import PoolFacts
+from gpupools.plan.pool_facts import PoolFacts
 from gpupools.providers.azure import CLOUD
-from gpupools.read.inputs import with_taint
+from gpupools.readback.inputs import with_taint
 
 CLUSTER = "azure-native:containerservice:ManagedCluster"
 T4 = "Standard_NC4as_T4_v3"

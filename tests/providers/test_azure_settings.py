@@ -11,15 +11,15 @@ import pytest
 from pulumi._types import input_type_py_to_pulumi_names
 from pulumi_azure_native.containerservice import AgentPoolArgs
 
-from gpupools.asked.pool_parts import given_settings
-from gpupools.base.taints import GPU_TAINT
-from gpupools.environment.check import check_stack_file
-from gpupools.environment.stack import parse_pool
-from gpupools.planned.plan import POOL_LABEL
-from gpupools.planned.tolerations import tolerations_for
+from gpupools.common.taints import GPU_TAINT
+from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.plan.tolerations import tolerations_for
 from gpupools.providers import azure, clouds
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
 from gpupools.providers.azure.resources import FIXED_AT_CREATION, create_pool
+from gpupools.spec.pool_options import given_settings
+from gpupools.stackfile.check import check_stack_file
+from gpupools.stackfile.stack import parse_pool
 from tests.providers.azure_pools import (
     ADDRESSES,
     EVERYTHING,
@@ -49,9 +49,9 @@ def test_nodes_on_infiniband_carry_a_label_to_select_them_by() -> None:
 
 
 def test_a_wish_for_rdma_takes_the_size_that_has_it() -> None:
-    wish: dict[str, Any] = {"gpu": "A100-80GB", "gpus_per_node": 8}
+    request: dict[str, Any] = {"gpu": "A100-80GB", "gpus_per_node": 8}
 
-    assert plan(**wish, network={"rdma": True}).instance.name == "Standard_ND96amsr_A100_v4"
+    assert plan(**request, network={"rdma": True}).instance.name == "Standard_ND96amsr_A100_v4"
 
 
 def test_a_compact_pool_goes_into_the_clusters_proximity_placement_group() -> None:
@@ -233,13 +233,13 @@ def test_an_ephemeral_disk_fits_the_machines_own(keys: dict[str, Any], most: int
 
 @pytest.mark.parametrize("size", ["Standard_ND128isr_NDR_GB200_v6", "Standard_ND128isr_GB300_v6"])
 def test_gpus_with_coherent_memory_are_not_cut(size: str) -> None:
-    wish: dict[str, Any] = {"gpu": None, "instance_type": size, "software": "gpu-operator"}
-    said = refused(**wish, sharing={"mode": "mig", "profile": "1g.23gb" if "GB200" in size else "1g.35gb"})
+    request: dict[str, Any] = {"gpu": None, "instance_type": size, "software": "gpu-operator"}
+    said = refused(**request, sharing={"mode": "mig", "profile": "1g.23gb" if "GB200" in size else "1g.35gb"})
 
     assert said.startswith("pools.train.sharing.mode: ")
     assert "coherently" in said
     assert "https://github.com/NVIDIA/gpu-driver-container/pull/390" in said
-    assert plan(**wish).node_resources == {"nvidia.com/gpu": 4}
+    assert plan(**request).node_resources == {"nvidia.com/gpu": 4}
 
 
 def test_sharing_that_a_gpu_cannot_do_hides_no_other_refusal() -> None:

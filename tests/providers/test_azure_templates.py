@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.providers import clouds
 from gpupools.providers.azure.templates import closed_part, known, parts
 

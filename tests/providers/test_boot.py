@@ -7,8 +7,8 @@ from itertools import product
 
 import pytest
 
-from gpupools.asked.spec import Mig, Mps, SharedMode, SharingMode, TimeSlicing, WholeGpu
-from gpupools.providers.aws.boot import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
+from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
+from gpupools.spec.models import Mig, Mps, SharedMode, SharingMode, TimeSlicing, WholeGpu
 
 BOTTLEROCKET = """\
 [settings.kubelet-device-plugins.nvidia]

@@ -7,16 +7,13 @@ from typing import Any
 import pulumi
 import pytest
 
-from gpupools.asked.spec import LATE, Cluster, PoolSpec
-from gpupools.base.errors import Problem, Rejected
-from gpupools.base.taints import repels_cpu_pods
-from gpupools.environment.stack import parse_cluster, parse_pool
-from gpupools.known.gpus import gpu_models
-from gpupools.known.mig import profile
-from gpupools.planned.cloud import Choices, Verdict
-from gpupools.planned.plan import PoolPlan, plan_pool
+from gpupools.catalog.gpus import gpu_models
+from gpupools.catalog.mig import profile
+from gpupools.common.errors import Problem, Rejected
+from gpupools.common.taints import repels_cpu_pods
+from gpupools.plan.cloud import ProviderPlan, Verdict
+from gpupools.plan.pool_plan import PoolPlan, plan_pool
 from gpupools.providers import gcp
-from gpupools.providers.gcp.choices import COHERENT_MEMORY, MIG_PARTITIONS, GkeChoices
 from gpupools.providers.gcp.machines import (
     N1_MACHINES,
     N1_MOST_VCPUS,
@@ -24,8 +21,11 @@ from gpupools.providers.gcp.machines import (
     find_instance_type,
     n1_most_vcpus,
 )
-from gpupools.providers.gcp.read_back import NODE_POOL
+from gpupools.providers.gcp.pool_plan import COHERENT_MEMORY, MIG_PARTITIONS, GkePoolPlan
+from gpupools.providers.gcp.readback import NODE_POOL
 from gpupools.providers.gcp.resources import create_pool, create_provider
+from gpupools.spec.models import LATE, Cluster, PoolSpec
+from gpupools.stackfile.stack import parse_cluster, parse_pool
 from tests.conftest import FakeCluster
 from tests.providers.declaring import run
 from tests.rows import each_row
@@ -60,9 +60,9 @@ def plan(on: Cluster | None = None, **keys: Any) -> PoolPlan:
     return plan_pool("train", spec(**keys), "lab", on or cluster(), gcp.CLOUD)
 
 
-def settings(on: Cluster | None = None, **keys: Any) -> GkeChoices:
+def settings(on: Cluster | None = None, **keys: Any) -> GkePoolPlan:
     found = plan(on, **keys).choices
-    assert isinstance(found, GkeChoices)
+    assert isinstance(found, GkePoolPlan)
     return found
 
 
@@ -205,11 +205,11 @@ def test_the_default_software_is_the_best_that_gke_has() -> None:
 
 
 def test_a_layout_of_one_size_is_the_partition_of_the_pool() -> None:
-    wish: dict[str, Any] = {"gpu": "A100-40GB", "sharing": {"mode": "mig", "layout": ["3g.20gb"] * 2}}
-    wish["sharing"]["strategy"] = "single"
+    request: dict[str, Any] = {"gpu": "A100-40GB", "sharing": {"mode": "mig", "layout": ["3g.20gb"] * 2}}
+    request["sharing"]["strategy"] = "single"
 
-    assert settings(**wish).gpu_partition_size == "3g.20gb"
-    assert dict(plan(**wish).node_resources) == {"nvidia.com/gpu": 2}
+    assert settings(**request).gpu_partition_size == "3g.20gb"
+    assert dict(plan(**request).node_resources) == {"nvidia.com/gpu": 2}
 
 
 @pytest.mark.parametrize("software", ["device-plugin", "gpu-operator"])
@@ -373,7 +373,7 @@ def test_the_provider_is_bound_to_the_project_of_the_cluster(account: str | None
 
 
 def test_a_plan_for_another_cloud_is_not_translated() -> None:
-    foreign = plan(gpu="L4")._replace(cloud="aws", choices=Choices())
+    foreign = plan(gpu="L4")._replace(cloud="aws", choices=ProviderPlan())
     with pytest.raises(TypeError, match="pool train was planned for aws, not for gcp"):
         create_pool("train", foreign, CLUSTER, pulumi.ResourceOptions())
 

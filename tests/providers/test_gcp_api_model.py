@@ -8,13 +8,13 @@ import pytest
 from google.cloud import container_v1
 from google.protobuf import json_format
 
-from gpupools.asked.pool_parts import given_settings
-from gpupools.environment.check import check_stack_file
 from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
 from gpupools.providers.gcp import CLOUD
-from gpupools.providers.gcp.read_back import NODE_POOL
+from gpupools.providers.gcp.readback import NODE_POOL
+from gpupools.spec.pool_options import given_settings
+from gpupools.stackfile.check import check_stack_file
 
 REPOSITORY = Path(__file__).parents[2]
 EVERYTHING = REPOSITORY / "tests" / "stacks" / "Pulumi.everything-gcp.yaml"

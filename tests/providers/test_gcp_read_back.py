@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers.gcp import CLOUD
-from gpupools.read.inputs import with_taint
+from gpupools.readback.inputs import with_taint
 
 POOL = "gcp:container/nodePool:NodePool"
 CLUSTER = "gcp:container/cluster:Cluster"

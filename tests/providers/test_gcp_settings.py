@@ -8,12 +8,12 @@ import pulumi_gcp
 import pytest
 from pulumi._types import input_type_py_to_pulumi_names, input_type_types
 
-from gpupools.base.taints import GPU_TAINT, Effect, Taint
-from gpupools.preview.printed import by_hand_lines
+from gpupools.common.taints import GPU_TAINT, Effect, Taint
+from gpupools.preview.format_preview import by_hand_lines
 from gpupools.providers import gcp
-from gpupools.providers.gcp.edits import edits, replacing
+from gpupools.providers.gcp.edit_effects import edits, replacing
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE
-from tests.providers.gcp_pools import ZONES, gke, options, plan, refusals, settings, wire
+from tests.providers.gcp_pools import ZONES, check_pool, gke, options, plan, settings, wire
 
 RESERVATION = {"mode": "reservation", "name": "a100-2026"}
 TCPX = [{"network": f"gpu-{number}", "subnetwork": f"gpu-{number}"} for number in range(4)]
@@ -193,7 +193,7 @@ def test_the_inputs_that_replace_are_found_at_any_depth() -> None:
     ],
 )
 def test_machines_without_virtio_need_the_image_with_gvnic(machine: str, keys: dict[str, Any]) -> None:
-    (problem,) = refusals(instance_type=machine, image={"family": "ubuntu"}, **keys)
+    (problem,) = check_pool(instance_type=machine, image={"family": "ubuntu"}, **keys)
 
     assert problem.path[2:] == ("image", "family")
     assert "gVNIC" in problem.what

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.base.errors import Rejected
-from gpupools.environment.check import check_stack_file
+from gpupools.common.errors import Rejected
 from gpupools.providers import clouds
 from gpupools.providers.aws.access import exec_plugin as eks_token
 from gpupools.providers.azure.access import exec_plugin as aks_token
 from gpupools.providers.gcp.access import exec_plugin as gke_token
+from gpupools.stackfile.check import check_stack_file
 
 ROLE = "arn:aws:iam::123456789012:role/gpu-nodes"
 DEPLOYER = "arn:aws:iam::123456789012:role/deployer"

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from gpupools.asked.spec import SHARING_KINDS
-from gpupools.base.taints import repels_cpu_pods
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.common.taints import repels_cpu_pods
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers import clouds
-from gpupools.read.inputs import at, with_taint
-from gpupools.read.kubernetes_pools import read_kubernetes_pools
-from tests.hostile.fuzzing import READERS, at_random, cases
+from gpupools.readback.inputs import at, with_taint
+from gpupools.readback.kubernetes_pools import read_kubernetes_pools
+from gpupools.spec.models import SHARING_KINDS
 from tests.rows import each_row
+from tests.security.fuzzing import READERS, at_random, cases
 
 TOKENS = sorted({case["type"] for case in cases()})
 

@@ -14,10 +14,10 @@ from typing import Any
 
 import yaml
 
-from gpupools.base.errors import Rejected
-from gpupools.environment.stack import parse_cluster, parse_pool
-from gpupools.planned.plan import plan_pool
+from gpupools.common.errors import Rejected
+from gpupools.plan.pool_plan import plan_pool
 from gpupools.providers import clouds
+from gpupools.stackfile.stack import parse_cluster, parse_pool
 from tests.compact_yaml import compact_yaml
 
 FILE = Path(__file__).with_name("refused.yaml")

@@ -11,7 +11,7 @@ import pulumi
 import pytest
 from pulumi.runtime.stack import run_pulumi_func, wait_for_rpcs
 
-from gpupools.planned.plan import PoolPlan
+from gpupools.plan.pool_plan import PoolPlan
 from gpupools.providers.aws import resources as eks
 from gpupools.providers.azure import resources as aks
 from tests.providers import aws_pools, azure_pools
@@ -136,9 +136,9 @@ def test_no_update_of_an_agent_pool_sends_another_number_than_runs(running: int,
     assert cloud.asked == [{"agentPoolName": "gpu", "resourceGroupName": "ml-dev", "resourceName": "serve-dev"}]
 
 
-def widened(cloud: Cloud, name: str = "a", **wish: Any) -> None:
+def widened(cloud: Cloud, name: str = "a", **request: Any) -> None:
     """Declare a node group that may have more nodes than the last update left it."""
-    made = aws_pools.plan(name=name, nodes={"min": 1, "max": 9}, **wish)
+    made = aws_pools.plan(name=name, nodes={"min": 1, "max": 9}, **request)
     address = {**aws_pools.BY_SUBNET, "name": "train-dev"}
     at(cloud, lambda: eks.create_pool(f"train-{name}", made, address, pulumi.ResourceOptions()))
 

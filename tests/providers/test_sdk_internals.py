@@ -11,21 +11,21 @@ from pathlib import Path
 import pytest
 
 from gpupools.policies import pack
-from gpupools.preview import at_once, lighter_sdk, sdk_schema
+from gpupools.preview import sdk_schema, sdk_stubs, sync_registration
 from gpupools.providers import sdk_aliases, sdk_internals
 from tests.one_pool import GKE
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("gpupools", "providers", "components", "policies", "preview", "stacks")
-PLACES = {each.__file__ for each in (sdk_internals, sdk_aliases, lighter_sdk, at_once, pack)}
+PLACES = {each.__file__ for each in (sdk_internals, sdk_aliases, sdk_stubs, sync_registration, pack)}
 """The modules that may use such names: the first says so in one sentence without them, the others go on without."""
 
 
 def test_the_installed_sdk_has_every_name_we_use() -> None:
-    names = [*(path.split(":") for path in sdk_internals.NAMES), *lighter_sdk.REPLACED]
+    names = [*(path.split(":") for path in sdk_internals.NAMES), *sdk_stubs.REPLACED]
     missing = [f"{module}.{name}" for module, name in names if not hasattr(import_module(module), name)]
 
-    assert missing + pack.gone() + at_once.gone() == [], (
+    assert missing + pack.gone() + sync_registration.gone() == [], (
         f"pulumi {version('pulumi')}, pulumi-policy {version('pulumi_policy')}"
     )
 
@@ -88,7 +88,7 @@ def test_an_sdk_without_a_name_is_told_in_one_sentence(name: str, tmp_path: Path
     attribute = name.rpartition(":")[2]
     done = run(f"""
         from types import SimpleNamespace
-        from gpupools.commands.cli import main
+        from gpupools.cli.main import main
         from gpupools.providers import sdk_aliases, sdk_internals
         real = sdk_internals.import_module
         def without(module):
@@ -113,7 +113,7 @@ def test_a_preview_goes_on_without_what_only_saves_time(name: str) -> None:
         del module.{attribute}
         from gpupools.policies import pack
         pack.judge_once()
-        from gpupools.preview.lighter_sdk import without_what_only_an_engine_reads
+        from gpupools.preview.sdk_stubs import without_what_only_an_engine_reads
         with without_what_only_an_engine_reads():
             print("on")
     """)

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.base.taints import GPU_TAINT
-from gpupools.planned.pool_facts import UNKNOWN
-from gpupools.providers.aws.boot import MOST_USER_DATA
+from gpupools.common.taints import GPU_TAINT
+from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.providers.aws.bootstrap import MOST_USER_DATA
 from gpupools.providers.aws.bottlerocket import read_settings
 from gpupools.providers.aws.user_data import UserData, read_user_data
 from gpupools.providers.aws.user_data_checks import decoded, is_mime, names_gpu_taint, toml_fault
-from gpupools.read.inputs import TaintsRead
+from gpupools.readback.inputs import TaintsRead
 
 HERE = Path(__file__).parent
 SCRIPT = "#!/bin/sh\n/etc/eks/bootstrap.sh lab --kubelet-extra-args '--register-with-taints=a=b:NoSchedule'\n"
@@ -37,7 +37,7 @@ def table() -> Sequence[Mapping[str, Any]]:
 @cache
 def recorded(program: str) -> Sequence[Mapping[str, Any]]:
     """Return what the program of a node made of user data; the first line of the file names its version."""
-    _, *lines = (HERE / f"said/{program}.jsonl").read_text(encoding="utf-8").splitlines()
+    _, *lines = (HERE / f"recorded/{program}.jsonl").read_text(encoding="utf-8").splitlines()
     return tuple(json.loads(line) for line in lines)
 
 
@@ -183,10 +183,10 @@ def test_only_text_is_decoded() -> None:
 
 def test_declaring_pools_imports_no_reader() -> None:
     program = (
-        "import sys; import gpupools.providers.aws.conflicts, gpupools.providers.aws.resources; "
-        "print(*(name for name in sys.modules if name.startswith(('gpupools.providers.aws.', 'gpupools.read.'))))"
+        "import sys; import gpupools.providers.aws.constraints, gpupools.providers.aws.resources; "
+        "print(*(name for name in sys.modules if name.startswith(('gpupools.providers.aws.', 'gpupools.readback.'))))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=True)
 
-    assert "gpupools.providers.aws.boot" in done.stdout
+    assert "gpupools.providers.aws.bootstrap" in done.stdout
     assert not [name for name in ("user_data", "bottlerocket", "read_back", "read.kubelet") if name in done.stdout]

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from gpupools.planned.pool_facts import UNKNOWN, Customisation, PoolFacts, Weakness
+from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization, PoolFacts, Weakness
 from gpupools.providers import clouds
-from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
+from gpupools.readback.kubernetes_pools import read_kubernetes_pools, read_template
 from tests.compact_yaml import compact_yaml
 from tests.rows import each_row
 
@@ -77,7 +77,7 @@ def _plain(value: Any) -> Any:
         return sorted(value)
     if value is None or isinstance(value, bool | int):
         return value
-    if isinstance(value, Customisation):
+    if isinstance(value, NodeCustomization):
         return f"{value.kind}: {value.property}" + (" (unknown)" if value.unverified else "")
     if type(value).__name__ in ("MissingTaint", "SoftwareHints", "SharingFacts", "Reference"):
         return {each.name: _plain(getattr(value, each.name)) for each in fields(value) if getattr(value, each.name)}

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.base.output import mermaid_text
-from gpupools.commands.cli import main
+from gpupools.cli.main import main
+from gpupools.console.output import mermaid_text
 from gpupools.report.comment import comment
 from gpupools.report.page import page
 from tests.report.conftest import STACK, Write

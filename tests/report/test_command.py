@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from gpupools.commands.cli import main
-from gpupools.commands.files import write_whole
+from gpupools.cli.files import write_whole
+from gpupools.cli.main import main
 from tests.report.conftest import STACK, Write
 
 HAS_GIT = pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH")

@@ -8,17 +8,17 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from gpupools.base.errors import Problem
-from gpupools.base.output import mermaid_text
-from gpupools.commands.cli import main
-from gpupools.edits.comparison import Comparison, compare_files
-from gpupools.environment.check import Located, check_stack_file
-from gpupools.preview.printed import PolicyVerdict, Violation
+from gpupools.cli.main import main
+from gpupools.common.errors import Problem
+from gpupools.console.output import mermaid_text
+from gpupools.diff.comparison import Comparison, compare_files
+from gpupools.preview.format_preview import PolicyVerdict, Violation
 from gpupools.providers import clouds
 from gpupools.report.comment import MARKER, comment
 from gpupools.report.facts import StackReport
+from gpupools.report.markdown_budget import LIMIT
 from gpupools.report.page import page
-from gpupools.report.room import LIMIT
+from gpupools.stackfile.check import Located, check_stack_file
 from tests.report.conftest import STACK, Write
 from tests.report.test_page import HOSTILE, hostile_report
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from gpupools.base.errors import Problem
-from gpupools.commands.cli import main
-from gpupools.environment.check import Located, check_stack_file
-from gpupools.preview.printed import PolicyVerdict, Violation
+from gpupools.cli.main import main
+from gpupools.common.errors import Problem
+from gpupools.preview.format_preview import PolicyVerdict, Violation
 from gpupools.providers import clouds
 from gpupools.report.facts import StackReport
 from gpupools.report.page import MOST_FINDINGS, page
+from gpupools.stackfile.check import Located, check_stack_file
 from tests.report.conftest import STACK, Write
 
 ROOT = Path(__file__).resolve().parents[2]

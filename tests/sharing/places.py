@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpupools.asked.spec import SHARED_MODES, SHARING_KINDS
-from gpupools.planned.cloud import Verdict
-from gpupools.planned.configs import PluginSharing
+from gpupools.plan.cloud import Verdict
+from gpupools.plan.plugin_configs import PluginSharing
 from gpupools.providers import clouds
-from gpupools.providers.aws.boot import BOTTLEROCKET_SHARING
+from gpupools.providers.aws.bootstrap import BOTTLEROCKET_SHARING
 from gpupools.providers.gcp.pool_settings import SHARING_STRATEGIES
+from gpupools.spec.models import SHARED_MODES, SHARING_KINDS
 
 OWN_WORDS = {
     "gcp": (SHARING_STRATEGIES, "providers/gpupools/providers/gcp/pool_settings.py SHARING_STRATEGIES"),
-    "aws": (BOTTLEROCKET_SHARING, "providers/gpupools/providers/aws/boot.py BOTTLEROCKET_SHARING"),
+    "aws": (BOTTLEROCKET_SHARING, "providers/gpupools/providers/aws/bootstrap.py BOTTLEROCKET_SHARING"),
 }
 """How the node pools of a cloud call the ways in which they share a GPU themselves; AKS's share none."""
 
@@ -25,7 +25,7 @@ def lacking() -> list[str]:
     found = []
     for mode, model in SHARED_MODES.items():
         if model.facts.plugin_block not in PluginSharing.model_fields:
-            found.append(f"gpupools/planned/configs.py PluginSharing: {model.facts.plugin_block}")
+            found.append(f"gpupools/plan/plugin_configs.py PluginSharing: {model.facts.plugin_block}")
         for name, (words, place) in OWN_WORDS.items():
             its_own = clouds()[name].capabilities.get(("cloud-managed", mode))
             if mode not in words and (its_own is None or its_own.verdict is Verdict.NATIVE):

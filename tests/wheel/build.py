@@ -36,7 +36,7 @@ def lay_environment(folder: Path, wheel: Path) -> None:
     for name in ("python", "python3"):
         (folder / "bin" / name).symlink_to(Path(sys.executable).resolve())
     command = folder / "bin" / "gpupools"
-    program = "from gpupools.commands.cli import program\n\nraise SystemExit(program())\n"
+    program = "from gpupools.cli.main import program\n\nraise SystemExit(program())\n"
     command.write_text(f"#!{folder}/bin/python\n{program}", encoding="utf-8")
     command.chmod(0o755)
     with zipfile.ZipFile(wheel) as archive:

@@ -60,7 +60,7 @@ def repository(tmp_path: Path) -> Path:
 def gpupools(installed: Path, repository: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command of the wheel, with the repository first on the import path."""
     # -S leaves out this environment's packages, -I would leave out PYTHONPATH.
-    program = "from gpupools.commands.cli import program; raise SystemExit(program())"
+    program = "from gpupools.cli.main import program; raise SystemExit(program())"
     path = os.pathsep.join([str(repository), str(installed)])
     return subprocess.run(
         [sys.executable, "-S", "-c", program, *arguments],

@@ -5,11 +5,11 @@ from typing import Any
 
 import pulumi
 
-from gpupools.asked.spec import LATE, Cluster
-from gpupools.base.errors import Problem, Rejected, dotted, nearest
-from gpupools.environment.stack import parse_cluster
-from gpupools.planned.cloud import Cloud, nearest_cloud
+from gpupools.common.errors import Problem, Rejected, dotted, nearest
+from gpupools.plan.cloud import Cloud, nearest_cloud
 from gpupools.providers import clouds
+from gpupools.spec.models import LATE, Cluster
+from gpupools.stackfile.stack import parse_cluster
 
 
 def parse_cloud(name: object) -> Cloud:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pulumi
 
-from gpupools.asked.identity import place, same_place, second_key
-from gpupools.asked.spec import Cluster, StackOutput
-from gpupools.planned.cloud import Declaring
+from gpupools.plan.cloud import Declaring
 from gpupools.providers import clouds
+from gpupools.spec.identity import place, same_place, second_key
+from gpupools.spec.models import Cluster, StackOutput
 
 
 def addresses(

@@ -9,10 +9,10 @@ from weakref import WeakKeyDictionary
 import pulumi
 from pulumi.runtime.settings import SETTINGS
 
-from gpupools.asked.identity import same_place
-from gpupools.base.errors import Problem, shown
-from gpupools.planned.cloud import Cloud
-from gpupools.planned.plan import POOL_LABEL
+from gpupools.common.errors import Problem, shown
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.spec.identity import same_place
 
 
 @dataclass

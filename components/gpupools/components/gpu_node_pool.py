@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import pulumi
 
-from gpupools.base.errors import Path, Problem, Rejected, shown
+from gpupools.common.errors import Path, Problem, Rejected, shown
 from gpupools.components.arguments import (
     Refused,
     known_values,
@@ -16,10 +16,10 @@ from gpupools.components.arguments import (
 )
 from gpupools.components.clusters import declaring
 from gpupools.components.declared_components import apart, place_of, pool_problems
-from gpupools.edits.guard import RECORD
-from gpupools.environment.stack import bad_key, never_a_key, parse_pool
-from gpupools.planned.plan import PoolPlan, plan_pool
-from gpupools.runtime.owners import without_rdma
+from gpupools.diff.guard import RECORD
+from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.software.owners import without_rdma
+from gpupools.stackfile.stack import bad_key, never_a_key, parse_pool
 
 
 class NodesArgs(TypedDict):

@@ -1,6 +1,6 @@
 """The component `GpuRuntime`: the GPU software one existing cluster needs in Kubernetes, for all its pools at once.
 
-Translates only: which charts, versions, values, objects and which order is decided in `gpupools.runtime`.
+Translates only: which charts, versions, values, objects and which order is decided in `gpupools.software`.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 
 import pulumi
 
-from gpupools.base.errors import Path, Problem, Rejected
+from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.components.arguments import (
     Refused,
     known_values,
@@ -20,11 +20,11 @@ from gpupools.components.arguments import (
 from gpupools.components.declared_components import place_of, runtime_problems
 from gpupools.components.gpu_node_pool import PoolArgs
 from gpupools.components.kubernetes_resources import declare_object, declare_release
-from gpupools.edits.guard import RECORD
-from gpupools.environment.stack import bad_key, parse_pool
-from gpupools.planned.plan import PoolPlan, plan_pool
-from gpupools.planned.runtime_plan import RuntimePlan
-from gpupools.runtime.planning import plan_runtime
+from gpupools.diff.guard import RECORD
+from gpupools.plan.pool_plan import PoolPlan, plan_pool
+from gpupools.plan.software_plan import RuntimePlan
+from gpupools.software.planning import plan_runtime
+from gpupools.stackfile.stack import bad_key, parse_pool
 
 Resources = Sequence[pulumi.Input[pulumi.Resource]]
 """What the SDK takes as `depends_on`."""

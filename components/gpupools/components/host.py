@@ -11,8 +11,8 @@ from pulumi.provider import ConstructResult, Provider
 from pulumi.provider.server import ProviderServicer
 from pulumi.runtime import proto
 
-from gpupools.base.errors import Rejected
-from gpupools.base.version import version
+from gpupools.common.errors import Rejected
+from gpupools.common.version import version
 from gpupools.components.gpu_node_pool import GpuNodePool
 from gpupools.components.gpu_runtime import GpuRuntime
 from gpupools.components.package import arguments, schema, snake, spelled

@@ -10,8 +10,8 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from gpupools.asked.access import ExecPlugin, KubeconfigFile, KubeconfigSecret, api_url
 from gpupools.providers import clouds
+from gpupools.spec.cluster_access import ExecPlugin, KubeconfigFile, KubeconfigSecret, api_url
 
 _EXEC_API = "client.authentication.k8s.io/v1beta1"
 """The version all three clouds' plugins write; `v1` would need a newer `gke-gcloud-auth-plugin`.

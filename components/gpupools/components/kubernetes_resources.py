@@ -8,7 +8,7 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as kubernetes
 
-from gpupools.planned.runtime_plan import KubernetesObject, Release
+from gpupools.plan.software_plan import KubernetesObject, Release
 
 SKIP_AWAIT = "pulumi.com/skipAwait"
 """Annotation with which the provider does not wait for readiness.

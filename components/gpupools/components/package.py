@@ -13,8 +13,8 @@ from typing import Any
 
 import pulumi
 
-from gpupools.base.errors import Problem, Rejected, nearest
-from gpupools.base.version import version
+from gpupools.common.errors import Problem, Rejected, nearest
+from gpupools.common.version import version
 
 FILE = Path(__file__).with_name("package.schema.json")
 """Written by `tooling/write_package_schema.py`."""

@@ -10,10 +10,10 @@ import pulumi
 from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
 from pulumi.runtime.rpc import UNKNOWN
 
-from gpupools.asked.spec import LATE
-from gpupools.base.errors import Problem, Rejected, dotted
-from gpupools.environment.config_values import Unlike, from_text, marked, rewritten_dates
-from gpupools.environment.stackfile import NAMESPACE, StackFile, read_values
+from gpupools.common.errors import Problem, Rejected, dotted
+from gpupools.spec.models import LATE
+from gpupools.stackfile.config_values import ValueMismatchError, from_text, marked, rewritten_dates
+from gpupools.stackfile.reader import NAMESPACE, StackFile, read_values
 
 FILE = "GPUPOOLS_STACK_FILE"
 """Environment variable with the path of the stack file, where it is not beside the program (`--config-file`)."""
@@ -68,12 +68,12 @@ def read_stack_config() -> StackConfig:
     for key, value in values.items():
         try:
             known[key] = _offline(value) if _HANDED_OVER not in os.environ else marked(value, written[key], (key,))
-        except (KeyError, Unlike) as found:
+        except (KeyError, ValueMismatchError) as found:
             if key in encrypted:
                 what = "holds encrypted values, and Pulumi does not say which"
                 fix = f"keep this key in Pulumi.{pulumi.get_stack()}.yaml, or name its file in {FILE}"
                 problems.append(Problem((key,), what, fix))
-            elif isinstance(found, Unlike):
+            elif isinstance(found, ValueMismatchError):
                 assert file is not None, "it is unlike what a file has"
                 if not file.environments:
                     # The value itself may be nobody's to show.

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpupools.base.errors import Problem, nearest, shown
+from gpupools.common.errors import Problem, nearest, shown
 from gpupools.policies import waivers
 from gpupools.policies.finding import Level
 from gpupools.policies.stack_rules import ALL_RULES

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.planned.pool_facts import UNKNOWN
-from gpupools.read.inputs import kubernetes_type
-from gpupools.runtime.charts import CONTROLLERS, value_seen
+from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.readback.inputs import kubernetes_type
+from gpupools.software.charts import CONTROLLERS, value_seen
 
 DRIVER, TOOLKIT, PLUGIN, CLAIMS = "driver", "container toolkit", "device plugin", "DRA driver"
 """The pieces that must have one owner on a node; of the last two, which both hand out GPUs, a node has one at all."""

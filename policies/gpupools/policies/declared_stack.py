@@ -9,15 +9,15 @@ from heapq import merge
 from itertools import islice
 from typing import Any
 
-from gpupools.base.bounded_yaml import parse_yaml
-from gpupools.base.errors import Rejected
-from gpupools.base.taints import repels_cpu_pods
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts, Reference
+from gpupools.common.bounded_yaml import parse_yaml
+from gpupools.common.errors import Rejected
+from gpupools.common.taints import repels_cpu_pods
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts, Reference
+from gpupools.policies.classify import Unclassified, is_harmless, missing_resources
 from gpupools.policies.declared_software import DeclaredSoftware
-from gpupools.policies.reach import reached
-from gpupools.policies.understood import Unread, is_harmless, missing_resources
-from gpupools.read.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
-from gpupools.read.inputs import at, joined, mapping
+from gpupools.policies.dependency_graph import reached
+from gpupools.readback.cluster_api import BOOTSTRAP, Named, Owner, bootstrapped, read_owner
+from gpupools.readback.inputs import at, joined, mapping
 
 # Inputs that name a pool's cluster: aws.eks.NodeGroup and pulumi-eks, azure-native AgentPool, gcp.container.NodePool.
 _CLUSTER_INPUTS = ("clusterName", "cluster", "resourceName", "clusterIdentifier", "kubernetesClusterId")
@@ -52,7 +52,7 @@ class Declared:
     template: PoolFacts | None = None
     """What the resource decides for pools that refer to it."""
     software: DeclaredSoftware | None = None
-    unread: Unread | None = None
+    unread: Unclassified | None = None
     """Why nobody here understands it."""
     parent: str = ""
     provider: str = ""
@@ -93,7 +93,9 @@ def _as_understood(given: Declared) -> Declared:
     why = f"{unknown.pool}: " if unknown.pool else ""
     why += "whether these machines have GPUs is not known here, and no taint of the pool keeps other pods off"
     found = (
-        given.unread if given.unread is not None and given.unread.nodes else Unread(unknown.foreign, why, nodes=True)
+        given.unread
+        if given.unread is not None and given.unread.nodes
+        else Unclassified(unknown.foreign, why, nodes=True)
     )
     return replace(given, pools=tuple(pool for pool in given.pools if not pool.of_unknown_machines), unread=found)
 
@@ -123,7 +125,7 @@ class DeclaredStack:
         self.gaps = tuple(gaps)
 
     @cached_property
-    def unread(self) -> Mapping[str, Unread]:
+    def unread(self) -> Mapping[str, Unclassified]:
         """What nobody here understands, by URN."""
         found = {each.urn: each.unread for each in self.resources if each.unread is not None}
         found = {urn: each for urn, each in found.items() if not self._is_of_stacks_without_pools(urn)}
@@ -147,7 +149,7 @@ class DeclaredStack:
     def _stack_sets(self) -> tuple[Declared, ...]:
         return tuple(each for each in self.resources if each.type.endswith(":StackSet"))
 
-    def _without_machines(self) -> Iterator[tuple[str, Unread]]:
+    def _without_machines(self) -> Iterator[tuple[str, Unclassified]]:
         """Yield what makes nodes of machines of Cluster API that are not among the resources, so judged elsewhere."""
         named = {
             (each.type.rpartition(":")[2], name)
@@ -162,7 +164,7 @@ class DeclaredStack:
             if (machine.kind, machine.name) not in named and not repels_cpu_pods(owner.facts.taints if owner else ()):
                 kind = each.type.rpartition(":")[2]
                 why = f"its machines are {machine.kind}/{machine.name}, which is not in this file"
-                yield each.urn, Unread(f"cluster.x-k8s.io/{kind}", why, nodes=False, elsewhere=True)
+                yield each.urn, Unclassified(f"cluster.x-k8s.io/{kind}", why, nodes=False, elsewhere=True)
 
     @property
     def answers(self) -> Mapping[str, int]:
@@ -256,7 +258,7 @@ class DeclaredStack:
             if len(template.unknown) > MOST_NAMES:
                 unknown += (f"{len(template.unknown) - MOST_NAMES} more",)
             tags = dict(islice(template.tags.items(), MOST_NAMES))
-            said = replace(template, weaknesses=(), customised=(), unknown=unknown, tags=tags)
+            said = replace(template, weaknesses=(), node_customizations=(), unknown=unknown, tags=tags)
             self._templates_said[urn] = said
         return self._templates_said[urn]
 

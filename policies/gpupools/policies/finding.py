@@ -7,12 +7,12 @@ from datetime import date
 from enum import StrEnum
 from typing import Any
 
-from gpupools.base.errors import shown
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.common.errors import shown
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.waivers import KEY, SCHEMA, Waiver
-from gpupools.read.inputs import steps as steps
+from gpupools.readback.inputs import steps as steps
 
 DOCS = "docs/reference/policies.md"
 """The page with a section for every rule, by the rule's name."""

@@ -19,12 +19,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gpupools.base.patterns import FirstOf
-from gpupools.planned.cloud import Reading
+from gpupools.common.patterns import FirstOf
+from gpupools.plan.cloud import Reading
 from gpupools.providers import clouds
-from gpupools.read import embedded_manifests
-from gpupools.read.inputs import kubernetes_type
-from gpupools.read.kubernetes_pools import kinds_read
+from gpupools.readback import embedded_manifests
+from gpupools.readback.inputs import kubernetes_type
+from gpupools.readback.kubernetes_pools import kinds_read
 
 MOST_TYPES = 200_000
 """Of which the answer is kept; a file of the greatest size may have as many."""

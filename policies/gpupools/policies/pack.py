@@ -35,21 +35,21 @@ from pulumi_policy.deserialize import serialize_properties
 from pulumi_policy.proxy import UnknownValueError
 from pulumi_policy.secret import Secret
 
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import waivers
+from gpupools.policies.classify import classify
 from gpupools.policies.components import Said, repeats, said
 from gpupools.policies.declared_software import DeclaredSoftware, is_software, read_software
 from gpupools.policies.declared_stack import Declared, DeclaredStack, shows_gpus
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
 from gpupools.policies.rules import RULES, TAINTED, taint_can_be_added
 from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, STACK_RULES, UNDERSTOOD
-from gpupools.policies.understood import classify
 from gpupools.policies.waivers import Waiver
 from gpupools.policies.wire import SECRET, SIGNATURE, decoded
 from gpupools.policies.wire import plain as plain_wire
 from gpupools.providers import clouds
-from gpupools.read.inputs import with_name, with_taint
-from gpupools.read.kubernetes_pools import read_kubernetes_pools, read_template
+from gpupools.readback.inputs import with_name, with_taint
+from gpupools.readback.kubernetes_pools import read_kubernetes_pools, read_template
 
 NAME = "gpupools"
 """The pack's name, as the engine shows it."""

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gpupools.known.version_floors import Floor, below_floor
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.catalog.minimum_versions import Floor, below_floor
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, IMAGES, DeclaredSoftware, known_image, split_image, value_at
 from gpupools.policies.finding import Context, Finding
-from gpupools.runtime.charts import charts
+from gpupools.software.charts import charts
 
 # A range as Helm takes it: https://github.com/Masterminds/semver#checking-version-constraints
 _EXACT = re.compile(r"v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")

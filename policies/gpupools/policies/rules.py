@@ -12,28 +12,28 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from gpupools.asked.spec import Mig, Nodes, PoolSpec, SharingMode, shared_mode
-from gpupools.base.errors import shown
-from gpupools.base.taints import GPU_TAINT, repels_cpu_pods
-from gpupools.known.catalogue import InstanceType
-from gpupools.known.mig import profiles
-from gpupools.planned.cloud import Cloud, Verdict, Wish
-from gpupools.planned.dra import DRA_DRIVER
-from gpupools.planned.labels import SOFTWARE_LABEL, TRUST_LABEL, WAIVER_LABEL
-from gpupools.planned.matrix import representatives
-from gpupools.planned.plan import POOL_LABEL, refusals
-from gpupools.planned.pool_facts import (
+from gpupools.catalog.instance_types import InstanceType
+from gpupools.catalog.mig import profiles
+from gpupools.common.errors import shown
+from gpupools.common.taints import GPU_TAINT, repels_cpu_pods
+from gpupools.plan.cloud import Cloud, PoolRequest, Verdict
+from gpupools.plan.dra import DRA_DRIVER
+from gpupools.plan.matrix import representatives
+from gpupools.plan.node_labels import SOFTWARE_LABEL, TRUST_LABEL, WAIVER_LABEL
+from gpupools.plan.pool_facts import (
     CUSTOMISATIONS,
     ZONES_OF_A_REGION,
     By,
-    Customisation,
+    NodeCustomization,
     PoolFacts,
     Reference,
     SharingFacts,
 )
+from gpupools.plan.pool_plan import POOL_LABEL, check_pool
 from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, told, unknown_at_preview
 from gpupools.policies.pinning import pinned
 from gpupools.providers import clouds
+from gpupools.spec.models import Mig, Nodes, PoolSpec, SharingMode, shared_mode
 
 __all__ = ["RULES", "Context", "Finding", "Level", "Rule", "judge_pool", "told"]
 
@@ -241,8 +241,10 @@ def _refused(
                 taints=[],
                 disk_gib=200,
             )
-            wish = Wish("pool", spec, _example_cluster(cloud_name), instance, software, sharing.kind, capability)
-            problems = refusals(wish, cloud)
+            request = PoolRequest(
+                "pool", spec, _example_cluster(cloud_name), instance, software, sharing.kind, capability
+            )
+            problems = check_pool(request, cloud)
             if problems:
                 first = first or (problems[0].what, problems[0].fix, problems[0].source or capability.source)
             elif capability.verdict is Verdict.REFUSED:
@@ -348,13 +350,13 @@ def by_hand(pool: PoolFacts, rule: Rule, context: Context) -> Iterator[Finding]:
     reasons = {each: why for each, why in rule.option(context, "reasons").items() if why.strip()}
     named = [pool.labels.get(POOL_LABEL), pool.tags.get(_POOL_TAG), pool.pool, pool.name]
     names = [name for name in named if name] or [""]
-    found = [*pool.customised]
+    found = [*pool.node_customizations]
     allowed = rule.option(context, "identities") if "identities" in rule.config else []
     if allowed and pool.identity is not None:
         path, identity = pool.identity
         late = not isinstance(identity, str)
         if late or not any(fnmatchcase(identity, pattern) for pattern in allowed):
-            found.append(Customisation("node-identity", path, "nodes run as none of identities", rule.url, late))
+            found.append(NodeCustomization("node-identity", path, "nodes run as none of identities", rule.url, late))
     for each in found:
         if not any(fnmatchcase(f"{name}/{each.kind}", pattern) for name in names for pattern in reasons):
             yield Finding(

@@ -1,6 +1,6 @@
 """Serves the policy pack to Pulumi's engine."""
 
-from gpupools.base.startup import start_lightly
+from gpupools.console.startup import start_lightly
 
 
 def serve() -> None:

@@ -5,14 +5,14 @@ from dataclasses import replace
 from datetime import date
 from fnmatch import fnmatchcase
 
-from gpupools.base.errors import shown
-from gpupools.base.taints import repels_cpu_pods
-from gpupools.planned.pool_facts import UNKNOWN, By
+from gpupools.common.errors import shown
+from gpupools.common.taints import repels_cpu_pods
+from gpupools.plan.pool_facts import UNKNOWN, By
 from gpupools.policies import waivers
+from gpupools.policies.classify import Unclassified
 from gpupools.policies.declared_software import CLAIMS, PLUGIN
 from gpupools.policies.declared_stack import DeclaredStack
 from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Framework, Level, Rule, unknown_at_preview
-from gpupools.policies.meetings import MOST_PAIRS, PIECES, Meetings, TooMany
 from gpupools.policies.rules import (
     HARDENING,
     REASONS,
@@ -23,7 +23,7 @@ from gpupools.policies.rules import (
     untainted,
     weaknesses,
 )
-from gpupools.policies.understood import Unread
+from gpupools.policies.software_conflicts import MOST_PAIRS, PIECES, SoftwareConflicts, TooMany
 from gpupools.policies.waivers import Waiver, scope
 
 # --- the rules ---
@@ -102,7 +102,7 @@ def _customised_elsewhere(stack: DeclaredStack, context: Context) -> Iterator[tu
                 # A template has no labels; the pool that is made from it says what it is called.
                 template = replace(other.template, labels={**other.template.labels, **pool.labels})
                 found = list(by_hand(template, CUSTOMISED_ELSEWHERE, context))
-                if len(found) == len(template.customised):
+                if len(found) == len(template.node_customizations):
                     whole.add(other.urn)
                 for finding in found:
                     if (other.urn, finding.property) not in told:
@@ -111,10 +111,10 @@ def _customised_elsewhere(stack: DeclaredStack, context: Context) -> Iterator[tu
 
 
 def _one_owner(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
-    meetings = Meetings(stack)
+    software_conflicts = SoftwareConflicts(stack)
     try:
-        yield from _charts_against_pools(stack, meetings)
-        yield from _charts_against_charts(stack, meetings)
+        yield from _charts_against_pools(stack, software_conflicts)
+        yield from _charts_against_charts(stack, software_conflicts)
     except TooMany as too_many:
         yield "", _not_compared(too_many, "whether a piece has two owners")
 
@@ -127,10 +127,10 @@ def _not_compared(too_many: TooMany, question: str) -> Finding:
     )
 
 
-def _charts_against_pools(stack: DeclaredStack, meetings: Meetings) -> Iterator[tuple[str, Finding]]:
+def _charts_against_pools(stack: DeclaredStack, software_conflicts: SoftwareConflicts) -> Iterator[tuple[str, Finding]]:
     for place, (resource, software) in enumerate(stack.software):
         for piece, _ in PIECES:
-            count, first = meetings.with_pools(place, piece)
+            count, first = software_conflicts.with_pools(place, piece)
             if first:
                 names = ", ".join(declared.name + (f" ({pool.pool})" if pool.pool else "") for declared, pool in first)
                 names += f" and {count - len(first)} more" if count > len(first) else ""
@@ -152,8 +152,10 @@ def _charts_against_pools(stack: DeclaredStack, meetings: Meetings) -> Iterator[
                 )
 
 
-def _charts_against_charts(stack: DeclaredStack, meetings: Meetings) -> Iterator[tuple[str, Finding]]:
-    for place, earlier_place, count, one, other in meetings.with_software():
+def _charts_against_charts(
+    stack: DeclaredStack, software_conflicts: SoftwareConflicts
+) -> Iterator[tuple[str, Finding]]:
+    for place, earlier_place, count, one, other in software_conflicts.with_software():
         (earlier, first), (later, second) = stack.software[earlier_place], stack.software[place]
         switch = second.switch(other) or first.switch(one)
         several = "one" if count == 1 else "all but one"
@@ -167,13 +169,13 @@ def _charts_against_charts(stack: DeclaredStack, meetings: Meetings) -> Iterator
 
 
 def _driver_installed(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
-    meetings = Meetings(stack)
-    yield from _nowhere_to_start(meetings)
+    software_conflicts = SoftwareConflicts(stack)
+    yield from _nowhere_to_start(software_conflicts)
     for resource, pool in stack.gpu_pools:
         if pool.software.driver is not By.NOBODY or pool.accelerator == "amd":
             continue
         try:
-            kinds, installs = meetings.on(resource)
+            kinds, installs = software_conflicts.on(resource)
         except TooMany as too_many:
             yield "", _not_compared(too_many, "whether something installs a GPU driver")
             return
@@ -193,13 +195,13 @@ def _driver_installed(stack: DeclaredStack, context: Context) -> Iterator[tuple[
         )
 
 
-def _nowhere_to_start(meetings: Meetings) -> Iterator[tuple[str, Finding]]:
+def _nowhere_to_start(software_conflicts: SoftwareConflicts) -> Iterator[tuple[str, Finding]]:
     """Find GPU Operators that bring a driver to a cluster all of whose pools keep them off, such as AKS's system pools.
 
     Other pools may come from outside the stack, so that it is never sure.
     """
     try:
-        found = list(meetings.nowhere_to_start())
+        found = list(software_conflicts.nowhere_to_start())
     except TooMany as too_many:
         yield "", _not_compared(too_many, "whether GPU Operators have a node to start on")
         return
@@ -262,7 +264,7 @@ def _understood(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, F
         why = reason(gap.name)
         what = f"{gap.what}{f'; left so: {why}' if why else ''}"
         yield "", Finding(what=what, fix=gap.fix, unverified=True, advice=bool(why))
-    alike: dict[tuple[str, str], list[tuple[str, Unread]]] = {}
+    alike: dict[tuple[str, str], list[tuple[str, Unclassified]]] = {}
     for urn, unread in stack.unread.items():
         why = reason(unread.kind)
         if why or not unread.nodes:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from gpupools.base.bounded_yaml import parse_yaml
-from gpupools.base.errors import Rejected, shown
+from gpupools.common.bounded_yaml import parse_yaml
+from gpupools.common.errors import Rejected, shown
 
 KEY = "waivers"
 """The key of a rule's configuration that holds its waivers."""

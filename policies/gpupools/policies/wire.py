@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.plan.pool_facts import UNKNOWN
 
 if TYPE_CHECKING:  # whoever reads files needs no wire format and none of Pulumi's packages
     from google.protobuf import struct_pb2

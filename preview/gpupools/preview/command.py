@@ -15,18 +15,18 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gpupools.asked.identity import not_compared
-from gpupools.base.errors import Problem, Rejected
-from gpupools.base.output import Style, answer, tell, tell_parts
-from gpupools.base.progress import progress
-from gpupools.base.screen import columns
-from gpupools.environment.check import CheckedFile, check_stack_file, locate
-from gpupools.environment.repository import is_read, project_file, read_project
-from gpupools.environment.stack import StackPlan, planned
-from gpupools.environment.stackfile import NAMESPACE, stack_name
-from gpupools.environment.told import tell_located
-from gpupools.preview.printed import PolicyVerdict, Report, Violation, no_report
+from gpupools.common.errors import Problem, Rejected
+from gpupools.console.output import Style, answer, tell, tell_parts
+from gpupools.console.progress import progress
+from gpupools.console.terminal import columns
+from gpupools.preview.format_preview import PolicyVerdict, Report, Violation, no_report
 from gpupools.providers import clouds
+from gpupools.spec.identity import not_compared
+from gpupools.stackfile.check import CheckedFile, check_stack_file, locate
+from gpupools.stackfile.format_problem import tell_located
+from gpupools.stackfile.reader import NAMESPACE, stack_name
+from gpupools.stackfile.repository import is_read, project_file, read_project
+from gpupools.stackfile.stack import StackPlan, planned
 
 if TYPE_CHECKING:
     from gpupools.preview.monitor import DeclaredResource

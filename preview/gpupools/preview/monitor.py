@@ -14,7 +14,7 @@ from pulumi.runtime import mocks
 from pulumi.runtime.proto import resource_pb2
 from pulumi.runtime.settings import get_organization, get_project, get_stack
 
-from gpupools.base.errors import Path, Problem
+from gpupools.common.errors import Path, Problem
 from gpupools.preview.sdk_schema import UNKNOWN, InputProblem, check_inputs, check_property_path, knows
 
 STACK = "pulumi:pulumi:Stack"

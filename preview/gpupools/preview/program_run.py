@@ -27,12 +27,12 @@ import pulumi
 from pulumi.runtime.proto import engine_pb2
 from pulumi.runtime.settings import SETTINGS
 
-from gpupools.asked.spec import Late
-from gpupools.base.errors import Problem
-from gpupools.preview.at_once import registering_at_once
-from gpupools.preview.lighter_sdk import without_what_only_an_engine_reads
+from gpupools.common.errors import Problem
 from gpupools.preview.monitor import DeclaredResource, Refused, StrictMonitor
 from gpupools.preview.sdk_schema import UNKNOWN
+from gpupools.preview.sdk_stubs import without_what_only_an_engine_reads
+from gpupools.preview.sync_registration import registering_at_once
+from gpupools.spec.models import Late
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 import pulumi
 from pulumi.runtime import rpc
 
-from gpupools.base.errors import Path, Problem, nearest, shown
-from gpupools.planned import pool_facts
+from gpupools.common.errors import Path, Problem, nearest, shown
+from gpupools.plan import pool_facts
 from gpupools.providers import clouds
 from gpupools.providers.sdk_internals import (
     input_types,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
-from gpupools.planned.cloud import Cloud
+from gpupools.plan.cloud import Cloud
 
 
 def _aws() -> Cloud:

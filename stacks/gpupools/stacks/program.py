@@ -10,23 +10,23 @@ from typing import Any, cast
 
 import pulumi
 
-from gpupools.asked.access import ACCESS_KEYS
-from gpupools.base.errors import Problem, Rejected
+from gpupools.common.errors import Problem, Rejected
 from gpupools.components.clusters import addresses, provider, told_apart
 from gpupools.components.gpu_node_pool import DecidedPool, GpuNodePool, PoolArgs
 from gpupools.components.gpu_runtime import DecidedRuntime, GpuRuntime, Resources
 from gpupools.components.kubernetes_access import create_kubernetes_provider
 from gpupools.components.protection import Protection
 from gpupools.components.stack_config import StackConfig, decrypted, read_stack_config
-from gpupools.edits.diff import in_recorded_order, record
-from gpupools.edits.guard import Earlier, Judged, judge, read_earlier
-from gpupools.edits.software import protected_steps, record_software
-from gpupools.environment.check import never_in_a_file
-from gpupools.environment.stack import StackPlan, parse_stack, plan_config
-from gpupools.planned.runtime_plan import RuntimePlan
+from gpupools.diff.guard import Earlier, Judged, judge, read_earlier
+from gpupools.diff.pool_diff import in_recorded_order, record
+from gpupools.diff.software_diff import protected_steps, record_software
+from gpupools.plan.software_plan import RuntimePlan
 from gpupools.providers import clouds
-from gpupools.providers.last_update import last_update
+from gpupools.providers.previous_state import last_update
 from gpupools.providers.sdk_aliases import make_no_urns_of_aliases
+from gpupools.spec.cluster_access import ACCESS_KEYS
+from gpupools.stackfile.check import never_in_a_file
+from gpupools.stackfile.stack import StackPlan, parse_stack, plan_config
 from gpupools.stacks.debug_messages import send_debug_messages_beside
 
 SHOWN = 32

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.commands.cli import main
+from gpupools.cli.main import main
 from gpupools.policies.documents.judging import Config, Judged, judge_file
 
 Write = Callable[..., Path]

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.policies.classify import Unclassified, classify
 from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.documents.judging import Config, Judged, judge_file
-from gpupools.policies.understood import Unread, classify
 from gpupools.providers import clouds
-from gpupools.read.kubernetes_pools import read_manifest
+from gpupools.readback.kubernetes_pools import read_manifest
 
 UNDERSTOOD = "node-pools-understood"
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
@@ -169,7 +169,7 @@ def test_what_is_only_advised_of_a_resource_hides_no_such_pool(tmp_path: Path) -
                 name="a",
                 inputs={},
                 pools=read_manifest({**karpenter(IBM), "metadata": {"name": "a"}}, clouds()),
-                unread=Unread("a/B", "", nodes=False),
+                unread=Unclassified("a/B", "", nodes=False),
             )
         ]
     )

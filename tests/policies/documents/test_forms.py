@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.documents import text
 from gpupools.policies.documents.forms import read_document

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.policies.classify import classify
 from gpupools.policies.documents.judging import Judged
 from gpupools.policies.kinds import Row, row_of, rows
-from gpupools.policies.understood import classify
 
 Judge = Callable[..., Judged]
 ANSWERS = {"none", "nodes", "elsewhere", "resources", "where"}

@@ -102,7 +102,7 @@ def test_github_gets_one_annotation_on_the_line(bad: Path, run: Run) -> None:
 
 
 def test_github_annotations_keep_lines_and_properties_apart() -> None:
-    from gpupools.base.output import annotation
+    from gpupools.console.output import annotation
 
     assert (
         annotation("error", "a,b:c.yaml", 3, "100%", "one\ntwo: 5%\r")
@@ -192,7 +192,7 @@ def test_a_configuration_that_weakens_a_mandatory_rule_or_means_nothing_is_refus
 
 def test_neither_pulumi_nor_a_clouds_sdk_is_imported() -> None:
     program = (
-        "import sys; from gpupools.commands.cli import main; code = main(['policy', sys.argv[1]]); "
+        "import sys; from gpupools.cli.main import main; code = main(['policy', sys.argv[1]]); "
         "print([name for name in sys.modules if name.startswith('pulumi')], code)"
     )
     done = subprocess.run(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.documents.forms import read_document
 from gpupools.policies.documents.judging import Config, Judged, judge_file
 from gpupools.policies.documents.terraform_names import terraform_names

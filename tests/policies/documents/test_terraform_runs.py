@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.documents.judging import Judged
 
 Judge = Callable[..., Judged]

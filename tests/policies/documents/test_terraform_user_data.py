@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from gpupools.policies.documents.judging import Judged
-from gpupools.providers.aws.read_back import READING
+from gpupools.providers.aws.readback import READING
 from tooling.write_terraform_names import TOKENS
 
 Judge = Callable[..., Judged]

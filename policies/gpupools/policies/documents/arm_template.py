@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.text import Text
 from gpupools.providers.azure import templates
-from gpupools.read.inputs import mapping
+from gpupools.readback.inputs import mapping
 
 FORM = "ARM template"
 

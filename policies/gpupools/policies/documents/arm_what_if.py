@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gpupools.base.errors import Problem, Rejected
+from gpupools.common.errors import Problem, Rejected
 from gpupools.policies.documents import arm_template
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.text import Text, all_maps

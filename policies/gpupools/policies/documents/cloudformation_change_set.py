@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from gpupools.base.bounded_yaml import Value, is_deep
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.common.bounded_yaml import Value, is_deep
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.documents import cloudformation_template
 from gpupools.policies.documents.document import Document
 from gpupools.policies.documents.text import Text, all_maps, damaged, one_map

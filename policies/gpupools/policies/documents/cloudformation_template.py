@@ -11,14 +11,14 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpupools.base.bounded_yaml import Value, parse_yaml
-from gpupools.base.errors import Path, shown
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.common.bounded_yaml import Value, parse_yaml
+from gpupools.common.errors import Path, shown
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.documents import kubernetes
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.text import Text
 from gpupools.providers.aws import cloudformation
-from gpupools.read.inputs import is_list, mapping
+from gpupools.readback.inputs import is_list, mapping
 
 FORM = "CloudFormation template"
 

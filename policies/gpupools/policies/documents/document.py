@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpupools.base.errors import Path
+from gpupools.common.errors import Path
 from gpupools.policies.declared_stack import Gap
 
 
@@ -19,7 +19,7 @@ class Resource:
     type: str
     """Pulumi type token."""
     inputs: Mapping[str, Any]
-    """Wire form, with `gpupools.planned.cloud.UNKNOWN` for what is not known yet."""
+    """Wire form, with `gpupools.plan.cloud.UNKNOWN` for what is not known yet."""
     line: int | None = None
     """Where it stands in the file, from 1."""
     lines: Mapping[Path, int] = field(default_factory=dict)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path as FilePath
 from typing import Any, Protocol, cast
 
-from gpupools.base.errors import Problem, Rejected
+from gpupools.common.errors import Problem, Rejected
 from gpupools.policies.documents import (
     arm_template,
     arm_what_if,

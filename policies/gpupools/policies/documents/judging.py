@@ -9,10 +9,11 @@ from datetime import date
 from pathlib import Path as FilePath
 from typing import Any
 
-from gpupools.base.errors import Path, Problem, Rejected
-from gpupools.planned.cloud import Cloud
-from gpupools.planned.pool_facts import PoolFacts
+from gpupools.common.errors import Path, Problem, Rejected
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import configuration, waivers
+from gpupools.policies.classify import classify
 from gpupools.policies.components import Said, repeats, said
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import ANSWERS, Declared, DeclaredStack
@@ -25,11 +26,10 @@ from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Leve
 from gpupools.policies.kinds import is_read, readings
 from gpupools.policies.rules import TAINTED
 from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, unfit
-from gpupools.policies.understood import classify
 from gpupools.policies.waivers import Waiver
 from gpupools.providers import clouds
-from gpupools.read.inputs import with_name
-from gpupools.read.kubernetes_pools import each_kubernetes_pool, read_template
+from gpupools.readback.inputs import with_name
+from gpupools.readback.kubernetes_pools import each_kubernetes_pool, read_template
 
 MOST_TOLD = 200
 """Findings of one rule that are told; of the rest the number is."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree as Xml
 
-from gpupools.base.output import printable
+from gpupools.console.output import printable
 from gpupools.policies.documents.judging import Found, Judged
 from gpupools.policies.finding import Level
 

@@ -11,14 +11,14 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from gpupools.base.bounded_yaml import Value
-from gpupools.base.errors import Path, Problem, Rejected, shown
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.common.bounded_yaml import Value
+from gpupools.common.errors import Path, Problem, Rejected, shown
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.text import Text
 from gpupools.providers import clouds
-from gpupools.read import embedded_manifests
-from gpupools.read.kubernetes_pools import kinds_read
+from gpupools.readback import embedded_manifests
+from gpupools.readback.kubernetes_pools import kinds_read
 
 FORM = "Kubernetes manifest"
 

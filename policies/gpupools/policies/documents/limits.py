@@ -19,8 +19,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from gpupools.base.errors import Problem
-from gpupools.base.progress import progress
+from gpupools.common.errors import Problem
+from gpupools.console.progress import progress
 from gpupools.policies.documents.judging import Config, Judged, judge_file
 from gpupools.policies.finding import Rule
 from gpupools.policies.stack_rules import ALL_RULES

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpupools.base.errors import Path, Problem, Rejected
+from gpupools.common.errors import Path, Problem, Rejected
 from gpupools.policies.declared_stack import Gap
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.text import Text, all_maps, damaged, one_map

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
-from gpupools.base.errors import Problem
-from gpupools.base.output import printable, sarif_text, uri
+from gpupools.common.errors import Problem
+from gpupools.console.output import printable, sarif_text, uri
 from gpupools.policies.documents.judging import Found, Judged
 from gpupools.policies.finding import Level, Rule
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gpupools.base.errors import Problem, Rejected
+from gpupools.common.errors import Problem, Rejected
 from gpupools.policies.documents.document import Document
 from gpupools.policies.documents.text import Text
 

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.plan.pool_facts import UNKNOWN
 
 
 @dataclass(frozen=True)

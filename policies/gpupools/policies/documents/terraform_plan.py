@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from gpupools.base.errors import Problem, Rejected, shown
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.common.errors import Problem, Rejected, shown
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_stack import Gap
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.terraform_names import terraform_names

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpupools.base.bounded_yaml import MAX_DEPTH, Value, parse_yaml
-from gpupools.base.errors import Rejected
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.common.bounded_yaml import MAX_DEPTH, Value, parse_yaml
+from gpupools.common.errors import Rejected
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.documents import kubernetes
 from gpupools.policies.documents.document import Resource
 from gpupools.policies.documents.terraform_names import Names, terraform_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from gpupools.base.errors import Path
+from gpupools.common.errors import Path
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.terraform_plan import check_version
 from gpupools.policies.documents.terraform_resources import Found, resources_of

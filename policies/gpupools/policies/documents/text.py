@@ -17,8 +17,8 @@ from functools import cached_property
 from pathlib import Path as FilePath
 from typing import Any
 
-from gpupools.base.bounded_yaml import MAX_DEPTH, Value, is_deep, parse_yaml
-from gpupools.base.errors import Path, Problem, Rejected, shown
+from gpupools.common.bounded_yaml import MAX_DEPTH, Value, is_deep, parse_yaml
+from gpupools.common.errors import Path, Problem, Rejected, shown
 
 MAX_BYTES = 64 * 1024 * 1024
 """A plan of ten thousand resources has about 40 MB."""

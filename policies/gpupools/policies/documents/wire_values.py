@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from gpupools.planned.pool_facts import UNKNOWN
+from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.wire import OUTPUT_VALUE, SECRET, SIGNATURE, UNKNOWN_VALUES
 
 _HIDDEN = "[secret]"

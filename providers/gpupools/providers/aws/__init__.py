@@ -6,22 +6,22 @@ Owns the AWS facts. `resources.py` beside it is the only place that imports the 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpupools.planned.cloud import Cloud, Declaring, NodePools, Reading
+from gpupools.plan.cloud import Cloud, Declaring, NodePools, Reading
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
-from gpupools.providers.aws.choices import decide, refusals
 from gpupools.providers.aws.cluster import EksCluster
-from gpupools.providers.aws.conflicts import conflicts
+from gpupools.providers.aws.constraints import check_settings
 from gpupools.providers.aws.machines import INSTANCE_TYPES
+from gpupools.providers.aws.node_software import node_runtime
+from gpupools.providers.aws.pool_plan import check_pool, decide
 from gpupools.providers.aws.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.aws.registries import own_registry, registry_login
 from gpupools.providers.aws.reserved import LABELS, TAINTS
-from gpupools.providers.aws.runtime import node_runtime
 
 if TYPE_CHECKING:
-    from gpupools.asked.access import ExecPlugin
-    from gpupools.planned.described import Described
-    from gpupools.planned.edit_tables import EditTables
-    from gpupools.planned.outside import Outside
+    from gpupools.plan.discovery import Discovery
+    from gpupools.plan.edit_tables import EditTables
+    from gpupools.plan.existing_pools import ExistingPools
+    from gpupools.spec.cluster_access import ExecPlugin
 
 _ONE_ACCOUNT = "write account of the cluster, or take it out: the account in node_role_arn is the only one allowed"
 _ASSUMED = "write assume_role of the cluster"
@@ -47,20 +47,20 @@ def _access(cluster: Mapping[str, Any]) -> "ExecPlugin":
     return exec_plugin(cluster)
 
 
-def _described() -> "Described":
-    from gpupools.providers.aws.described import DESCRIBED
+def _described() -> "Discovery":
+    from gpupools.providers.aws.discovery import DISCOVERY
 
-    return DESCRIBED
+    return DISCOVERY
 
 
 def _edits() -> "EditTables":
-    from gpupools.providers.aws.edits import edits
+    from gpupools.providers.aws.edit_effects import edits
 
     return edits()
 
 
 def _reading() -> Reading:
-    from gpupools.providers.aws.read_back import READING
+    from gpupools.providers.aws.readback import READING
 
     return READING
 
@@ -71,10 +71,10 @@ def _declaring() -> Declaring:
     return DECLARING
 
 
-def _outside() -> "Outside":
-    from gpupools.providers.aws.outside import OUTSIDE
+def _existing_pools() -> "ExistingPools":
+    from gpupools.providers.aws.existing_pools import EXISTING_POOLS
 
-    return OUTSIDE
+    return EXISTING_POOLS
 
 
 CLOUD = Cloud(
@@ -93,8 +93,8 @@ CLOUD = Cloud(
     default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,
     decide=decide,
-    refusals=refusals,
-    conflicts=conflicts,
+    check_pool=check_pool,
+    check_settings=check_settings,
     provider_settings=dict.fromkeys(("aws", "aws-native"), _PROVIDER_SETTINGS),
     access=_access,
     described=_described,
@@ -116,7 +116,7 @@ CLOUD = Cloud(
         overridable=OVERRIDABLE,
         edits=_edits,
         declaring=_declaring,
-        outside=_outside,
+        outside=_existing_pools,
     ),
     reading=_reading,
 )

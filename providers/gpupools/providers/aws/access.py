@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gpupools.asked.access import ExecPlugin
+from gpupools.spec.cluster_access import ExecPlugin
 
 
 def exec_plugin(cluster: Mapping[str, Any]) -> ExecPlugin:

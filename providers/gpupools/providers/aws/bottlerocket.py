@@ -10,11 +10,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpupools.base.errors import shown
-from gpupools.planned.pool_facts import UNKNOWN, SharingFacts
-from gpupools.providers.aws.boot import BOTTLEROCKET_SHARING
-from gpupools.read import kubelet
-from gpupools.read.inputs import TaintsRead, at, flag, is_list, mapping, number, string_map, text
+from gpupools.common.errors import shown
+from gpupools.plan.pool_facts import UNKNOWN, SharingFacts
+from gpupools.providers.aws.bootstrap import BOTTLEROCKET_SHARING
+from gpupools.readback import kubelet
+from gpupools.readback.inputs import TaintsRead, at, flag, is_list, mapping, number, string_map, text
 
 _MOST_DOTS = 200  # in a line of TOML: tomllib needs the square of a key's parts
 _NVIDIA = "settings.kubelet-device-plugins.nvidia"

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from gpupools.base.bounded_yaml import MAX_DEPTH, is_deep, parse_yaml
-from gpupools.base.errors import Rejected, shown
-from gpupools.planned.pool_facts import UNKNOWN, MissingTaint, PoolFacts, Reference
-from gpupools.read.inputs import is_list, joined, mapping, relocated, text
+from gpupools.common.bounded_yaml import MAX_DEPTH, is_deep, parse_yaml
+from gpupools.common.errors import Rejected, shown
+from gpupools.plan.pool_facts import UNKNOWN, MissingTaint, PoolFacts, Reference
+from gpupools.readback.inputs import is_list, joined, mapping, relocated, text
 
 CLOUD_CONTROL = "aws:cloudcontrol/resource:Resource"
 EXTENSION = "aws-native:index:ExtensionResource"
@@ -243,8 +243,8 @@ def _own_pools(
             told |= its.keys() if pool.has_gpus else set()
             pool = replace(_moved(pool, each.path), pool=name)
             weak = (*pool.weaknesses, *(one for template in once for one in template.weaknesses))
-            custom = (*pool.customised, *(one for template in once for one in template.customised))
-            found.append(replace(pool, weaknesses=weak, customised=custom))
+            custom = (*pool.node_customizations, *(one for template in once for one in template.node_customizations))
+            found.append(replace(pool, weaknesses=weak, node_customizations=custom))
     # A template of the stack's own groups is judged with each of them; how it is hardened is told with the first.
     return (pool for pool in found if pool.pool not in used)
 
@@ -263,7 +263,7 @@ def _with_templates(
         template = template_of(resources[named].token, resources[named].inputs) if named else None
         if named and template is not None:
             templates[named] = _moved(template, resources[named].path)
-            pool = joined(pool, replace(template, weaknesses=(), customised=()), reference.property)
+            pool = joined(pool, replace(template, weaknesses=(), node_customizations=()), reference.property)
     return pool, templates
 
 

@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, field_validator
 
-from gpupools.asked.access import ReachableCluster
-from gpupools.asked.spec import Address, Addresses
-from gpupools.base.errors import Path, shown
+from gpupools.common.errors import Path, shown
+from gpupools.spec.cluster_access import ReachableCluster
+from gpupools.spec.models import Address, Addresses
 
 _ROLE = re.compile(r"arn:aws(?:-[a-z]+)*:iam::([0-9]{12}):role/.+")
 """https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_identifiers.html"""
@@ -118,9 +118,9 @@ class EksCluster(ReachableCluster):
             raise ValueError(f"got {shown(account)}; write the 12 digits of an AWS account")
         return account
 
-    def contradictions(self) -> Iterator[tuple[Path, str]]:
+    def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
         """Refuse two accounts, and subnets that are named in two ways or lie in another region."""
-        yield from super().contradictions()
+        yield from super().conflicting_keys()
         role = self.node_role_arn
         account = self.account or (account_of(role) if isinstance(role, str) else None)
         for key in ("node_role_arn", "assume_role"):

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from gpupools.base.taints import KUBERNETES_EFFECTS
-from gpupools.planned.cloud import Cloud
-from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts
+from gpupools.common.taints import KUBERNETES_EFFECTS
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts
 from gpupools.providers.aws.user_data import read_user_data
-from gpupools.read.inputs import Hardening, TaintsRead, at, flag, items, number, text
-from gpupools.read.node_groups import NodeGroup, read_group, told
+from gpupools.readback.inputs import Hardening, TaintsRead, at, flag, items, number, text
+from gpupools.readback.node_groups import NodeGroup, read_group, told
 
 _Clouds = Mapping[str, Cloud]
 

@@ -13,12 +13,12 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from gpupools.known.catalogue import InstanceType
-from gpupools.planned.node_objects import KarpenterProvider, Requirements
-from gpupools.planned.pool_facts import Accelerator, By, PoolFacts, SoftwareHints
+from gpupools.catalog.instance_types import InstanceType
+from gpupools.plan.kubernetes_kinds import KarpenterProvider, Requirements
+from gpupools.plan.pool_facts import Accelerator, By, PoolFacts, SoftwareHints
 from gpupools.providers.aws.machines import INSTANCE_TYPES
-from gpupools.read.inputs import Hardening, at, flag, items, mapping, number, string_map, text
-from gpupools.read.karpenter import ARCHITECTURE, TYPE
+from gpupools.readback.inputs import Hardening, at, flag, items, mapping, number, string_map, text
+from gpupools.readback.karpenter import ARCHITECTURE, TYPE
 
 _GROUPS = ("karpenter.k8s.aws", "eks.amazonaws.com")
 _DOMAINS = tuple(f"{group}/" for group in _GROUPS)

@@ -11,16 +11,16 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.base.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect
-from gpupools.planned.cloud import KubernetesObjects
-from gpupools.planned.node_objects import HeldKinds, HeldPool, MachineKind
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect
+from gpupools.plan.cloud import KubernetesObjects
+from gpupools.plan.kubernetes_kinds import HeldKinds, HeldPool, MachineKind
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers.aws.eksctl import read_cluster_config
 from gpupools.providers.aws.karpenter import KARPENTER
-from gpupools.read import kubelet
-from gpupools.read.cluster_api import INFRASTRUCTURE, TEMPLATE, kubelet_argument, registered, taints_alone
-from gpupools.read.embedded_pools import CROSSPLANE, TERRAFORM, upbound
-from gpupools.read.inputs import TaintsRead, as_object, at, is_list
+from gpupools.readback import kubelet
+from gpupools.readback.cluster_api import INFRASTRUCTURE, TEMPLATE, kubelet_argument, registered, taints_alone
+from gpupools.readback.embedded_pools import CROSSPLANE, TERRAFORM, upbound
+from gpupools.readback.inputs import TaintsRead, as_object, at, is_list
 
 _NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"

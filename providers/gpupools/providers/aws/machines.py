@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpupools.known.catalogue import Catalogue
+from gpupools.catalog.instance_types import Catalogue
 
 INSTANCE_TYPES = Catalogue(Path(__file__).parent)
 """Every current type, and those that a pool may still have; `instance_types.csv` names the source of each."""

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from gpupools.planned.cloud import Wish
+from gpupools.plan.cloud import PoolRequest
 
 
 class EksImage(NamedTuple):
@@ -74,10 +74,10 @@ def family(instance_type: str) -> str:
     return instance_type.partition(".")[0]
 
 
-def image_of(wish: Wish) -> EksImage:
+def image_of(request: PoolRequest) -> EksImage:
     """Return the image the pool names, else the one that fits its software."""
-    named = wish.spec.image.family
-    return BY_FAMILY.get(named or "", IMAGES[wish.software])
+    named = request.spec.image.family
+    return BY_FAMILY.get(named or "", IMAGES[request.software])
 
 
 RELEASE_OF_FAMILY: Mapping[str, int] = MappingProxyType({"g7": 20260917})

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpupools.planned.cloud_tables import read_overridable, read_settings
+from gpupools.plan.cloud_tables import read_overridable, read_settings
 
 _HERE = Path(__file__).parent
 SETTINGS = read_settings(_HERE)

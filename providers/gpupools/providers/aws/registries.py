@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from gpupools.asked.spec import Cluster
-from gpupools.base.csv_rows import csv_rows
+from gpupools.common.csv_rows import csv_rows
 from gpupools.providers.aws.cluster import EksCluster
+from gpupools.spec.models import Cluster
 
 _DATA = Path(__file__).parent / "registries.csv"
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpupools.base.taints import Effect
-from gpupools.known.reserved import CONDITION_TAINTS, OPERATOR_LABELS, key_rules, kubelet_labels
+from gpupools.catalog.reserved_keys import CONDITION_TAINTS, OPERATOR_LABELS, key_rules, kubelet_labels
+from gpupools.common.taints import Effect
 
 EFFECTS: Mapping[str, Effect] = {
     "NO_SCHEDULE": Effect.NO_SCHEDULE,

@@ -1,6 +1,6 @@
 """Declares a planned pool on EKS: a launch template, a managed node group and the tags that let it scale from zero.
 
-Translates only: which image, disks and settings a pool gets is decided in `choices.py`.
+Translates only: which image, disks and settings a pool gets is decided in `pool_plan.py`.
 """
 
 import base64
@@ -14,18 +14,18 @@ from typing import Any, TypeVar
 import pulumi
 import pulumi_aws as aws
 
-from gpupools.planned.cloud import Declaring
-from gpupools.planned.edit_tables import EditTables
-from gpupools.planned.node_resources import GPU_RESOURCE
-from gpupools.planned.plan import PoolPlan
-from gpupools.providers.adopted import adopting, timeouts
-from gpupools.providers.aws.choices import EksChoices, Interface, Volume
+from gpupools.plan.cloud import Declaring
+from gpupools.plan.edit_tables import EditTables
+from gpupools.plan.node_resources import GPU_RESOURCE
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.providers.adoption import adopting, timeouts
+from gpupools.providers.apply_overrides import by_python_name, wire_inputs
 from gpupools.providers.aws.cluster import account_of
-from gpupools.providers.aws.edits import edits
+from gpupools.providers.aws.edit_effects import edits
+from gpupools.providers.aws.pool_plan import EksPoolPlan, Interface, Volume
 from gpupools.providers.aws.pool_settings import GROUP, NODE_GROUP
 from gpupools.providers.aws.reserved import EFFECTS
-from gpupools.providers.last_update import asked, asked_late, before_create, last_update, left_of, unmoved
-from gpupools.providers.set_by_hand import by_python_name, wire_inputs
+from gpupools.providers.previous_state import asked, asked_late, before_create, last_update, left_of, unmoved
 
 with warnings.catch_warnings():
     # The SDK warns of a renamed resource of its own (EncryptionControl) when the module is first touched.
@@ -95,7 +95,7 @@ def create_pool(
         TypeError: The plan is for another cloud.
     """
     choices = plan.choices
-    if not isinstance(choices, EksChoices):
+    if not isinstance(choices, EksPoolPlan):
         raise TypeError(f"the plan of pool {plan.name!r} is for {plan.cloud}, not for aws")
     kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if choices.protect else None))
     tags = {**choices.tags, "gpupools:cluster": cluster["name"], "gpupools:pool": plan.name}
@@ -147,7 +147,7 @@ def create_pool(
     return group.node_group_name
 
 
-def _adopting(choices: EksChoices, declared: Mapping[str, Any]) -> pulumi.ResourceOptions | None:
+def _adopting(choices: EksPoolPlan, declared: Mapping[str, Any]) -> pulumi.ResourceOptions | None:
     """Return the options of a group that is taken over: without the launch template, which stays with who made it."""
     if choices.adopted is None:
         return None
@@ -165,7 +165,7 @@ def _adopting(choices: EksChoices, declared: Mapping[str, Any]) -> pulumi.Resour
 def _template_of(
     name: str,
     plan: PoolPlan,
-    choices: EksChoices,
+    choices: EksPoolPlan,
     cluster: Mapping[str, pulumi.Input[Any]],
     opts: pulumi.ResourceOptions,
 ) -> dict[str, pulumi.Input[str]] | None:
@@ -188,7 +188,7 @@ def _where(cluster: Mapping[str, pulumi.Input[Any]]) -> dict[str, Any]:
 
 
 def _desired_size(
-    name: str, plan: PoolPlan, choices: EksChoices, region: pulumi.Input[str], opts: pulumi.ResourceOptions
+    name: str, plan: PoolPlan, choices: EksPoolPlan, region: pulumi.Input[str], opts: pulumi.ResourceOptions
 ) -> tuple[int, pulumi.ResourceOptions]:
     """Return the number of nodes to declare, and the options that leave it to the autoscaler.
 
@@ -278,7 +278,7 @@ def _declare(
     args: type,
     name: str,
     inputs: Mapping[str, Any],
-    choices: EksChoices,
+    choices: EksPoolPlan,
     opts: pulumi.ResourceOptions,
 ) -> RESOURCE:
     """Declare a resource from its inputs by wire name, with what was set by hand merged in; None means left out."""
@@ -297,7 +297,7 @@ def _subnets(cluster: Mapping[str, pulumi.Input[Any]], zones: Sequence[str]) -> 
 def _launch_template(
     name: str,
     plan: PoolPlan,
-    choices: EksChoices,
+    choices: EksPoolPlan,
     cluster: Mapping[str, pulumi.Input[Any]],
     opts: pulumi.ResourceOptions,
 ) -> LaunchTemplate:
@@ -352,7 +352,7 @@ def _launch_template(
     return _declare(LaunchTemplate, aws.ec2.LaunchTemplateArgs, f"{name}-template", inputs, choices, opts)
 
 
-def _reservation(choices: EksChoices) -> dict[str, Any] | None:
+def _reservation(choices: EksPoolPlan) -> dict[str, Any] | None:
     if choices.reservation_group_arn is not None:
         return {"capacityReservationTarget": {"capacityReservationResourceGroupArn": choices.reservation_group_arn}}
     if choices.reservation_id is not None:
@@ -372,7 +372,7 @@ def _block_device(volume: Volume) -> dict[str, Any]:
     return {"deviceName": volume.device, "ebs": ebs}
 
 
-def _interface(interface: Interface, choices: EksChoices) -> dict[str, Any]:
+def _interface(interface: Interface, choices: EksPoolPlan) -> dict[str, Any]:
     return {
         "networkCardIndex": interface.card,
         "deviceIndex": interface.device,
@@ -383,7 +383,7 @@ def _interface(interface: Interface, choices: EksChoices) -> dict[str, Any]:
     }
 
 
-def _scale_from_zero(plan: PoolPlan, choices: EksChoices) -> dict[str, str]:
+def _scale_from_zero(plan: PoolPlan, choices: EksPoolPlan) -> dict[str, str]:
     """Return the tags that describe a node of the pool; taints in Kubernetes' own spelling."""
     if not choices.autoscaled:
         return {}

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
-from gpupools.base.bounded_yaml import parse_yaml
-from gpupools.base.errors import Rejected
-from gpupools.base.taints import Taint, repels_cpu_pods
-from gpupools.planned.pool_facts import SharingFacts
+from gpupools.common.bounded_yaml import parse_yaml
+from gpupools.common.errors import Rejected
+from gpupools.common.taints import Taint, repels_cpu_pods
+from gpupools.plan.pool_facts import SharingFacts
 from gpupools.providers.aws.bottlerocket import Settings, parsed, read_settings
 from gpupools.providers.aws.user_data_checks import decoded
-from gpupools.read import kubelet
-from gpupools.read.inputs import TaintsRead, at, is_list, text
+from gpupools.readback import kubelet
+from gpupools.readback.inputs import TaintsRead, at, is_list, text
 
 _MIME = re.compile(r"\s*(?:mime-version|content-type)\s*:", re.IGNORECASE)
 # https://github.com/canonical/cloud-init/blob/main/cloudinit/handlers/__init__.py, `INCLUSION_TYPES_MAP`

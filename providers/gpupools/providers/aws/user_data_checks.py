@@ -6,8 +6,8 @@ import tomllib
 import zlib
 from contextlib import suppress
 
-from gpupools.base.taints import GPU_TAINT
-from gpupools.providers.aws.boot import MOST_USER_DATA
+from gpupools.common.taints import GPU_TAINT
+from gpupools.providers.aws.bootstrap import MOST_USER_DATA
 
 _MOST_UNPACKED = 262_144
 _QUOTED_HEADER = re.compile(r"(?m)^[ \t]*\[+[^\]\n\"']*[\"']")

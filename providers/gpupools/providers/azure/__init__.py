@@ -3,21 +3,21 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpupools.planned.cloud import Cloud, Declaring, FreeForms, NodePools, Reading
+from gpupools.plan.cloud import Cloud, Declaring, FreeForms, NodePools, Reading
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
-from gpupools.providers.azure.choices import decide, refusals
 from gpupools.providers.azure.cluster import AksCluster
-from gpupools.providers.azure.conflicts import conflicts
+from gpupools.providers.azure.constraints import check_settings
 from gpupools.providers.azure.machines import INSTANCE_TYPES, find_instance_type
+from gpupools.providers.azure.node_software import node_runtime
+from gpupools.providers.azure.pool_plan import check_pool, decide
 from gpupools.providers.azure.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.azure.reserved import LABELS, TAINTS
-from gpupools.providers.azure.runtime import node_runtime
 
 if TYPE_CHECKING:
-    from gpupools.asked.access import ExecPlugin
-    from gpupools.planned.described import Described
-    from gpupools.planned.edit_tables import EditTables
-    from gpupools.planned.outside import Outside
+    from gpupools.plan.discovery import Discovery
+    from gpupools.plan.edit_tables import EditTables
+    from gpupools.plan.existing_pools import ExistingPools
+    from gpupools.spec.cluster_access import ExecPlugin
 
 _ENVIRONMENT = "set {} where Pulumi runs"
 
@@ -40,20 +40,20 @@ def _access(cluster: Mapping[str, Any]) -> "ExecPlugin":
     return exec_plugin(cluster)
 
 
-def _described() -> "Described":
-    from gpupools.providers.azure.described import DESCRIBED
+def _described() -> "Discovery":
+    from gpupools.providers.azure.discovery import DISCOVERY
 
-    return DESCRIBED
+    return DISCOVERY
 
 
 def _edits() -> "EditTables":
-    from gpupools.providers.azure.edits import edits
+    from gpupools.providers.azure.edit_effects import edits
 
     return edits()
 
 
 def _reading() -> Reading:
-    from gpupools.providers.azure.read_back import READING
+    from gpupools.providers.azure.readback import READING
 
     return READING
 
@@ -70,10 +70,10 @@ def _free_form(type_token: str) -> FreeForms | None:
     return free_form(type_token)
 
 
-def _outside() -> "Outside":
-    from gpupools.providers.azure.outside import OUTSIDE
+def _existing_pools() -> "ExistingPools":
+    from gpupools.providers.azure.existing_pools import EXISTING_POOLS
 
-    return OUTSIDE
+    return EXISTING_POOLS
 
 
 CLOUD = Cloud(
@@ -94,8 +94,8 @@ CLOUD = Cloud(
     default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,
     decide=decide,
-    refusals=refusals,
-    conflicts=conflicts,
+    check_pool=check_pool,
+    check_settings=check_settings,
     provider_settings=dict.fromkeys(("azure-native", "azure"), _PROVIDER_SETTINGS),
     node_runtime=node_runtime,
     models_claims=False,
@@ -105,7 +105,7 @@ CLOUD = Cloud(
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(
-        settings=SETTINGS, overridable=OVERRIDABLE, edits=_edits, declaring=_declaring, outside=_outside
+        settings=SETTINGS, overridable=OVERRIDABLE, edits=_edits, declaring=_declaring, outside=_existing_pools
     ),
     reading=_reading,
     free_form=_free_form,

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from gpupools.asked.access import ExecPlugin
+from gpupools.spec.cluster_access import ExecPlugin
 
 _AKS_SERVER = "6dae42f8-4368-4678-94ff-3960e28e3630"
 """The application that every AKS cluster with Entra ID sign-in is (https://azure.github.io/kubelogin/concepts/aks.html)."""

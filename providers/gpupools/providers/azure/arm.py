@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.base.errors import shown
-from gpupools.planned.cloud import FreeForm, FreeForms
-from gpupools.planned.pool_facts import UNKNOWN
-from gpupools.read.inputs import at
+from gpupools.common.errors import shown
+from gpupools.plan.cloud import FreeForm, FreeForms
+from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.readback.inputs import at
 
 GENERIC = re.compile(r"azure-native(?:_resources_v\w+)?:resources(?:/v\w+)?:Resource")
 """Type tokens, of every version of the Resource Manager's own API and of SDKs made for one."""

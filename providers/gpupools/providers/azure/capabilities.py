@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from gpupools.asked.spec import SHARING_KINDS
-from gpupools.planned.cloud import Capability
-from gpupools.planned.cloud_tables import read_capabilities, read_software
-from gpupools.planned.dra import DRA_DRIVER, dra_capabilities
+from gpupools.plan.cloud import Capability
+from gpupools.plan.cloud_tables import read_capabilities, read_software
+from gpupools.plan.dra import DRA_DRIVER, dra_capabilities
+from gpupools.spec.models import SHARING_KINDS
 
 _HERE = Path(__file__).parent
 SOFTWARE = read_software(_HERE)

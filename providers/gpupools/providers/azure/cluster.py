@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import field_validator
 
-from gpupools.asked.access import ReachableCluster
-from gpupools.asked.spec import Address
-from gpupools.base.errors import shown
+from gpupools.common.errors import shown
+from gpupools.spec.cluster_access import ReachableCluster
+from gpupools.spec.models import Address
 
 
 class AksCluster(ReachableCluster):

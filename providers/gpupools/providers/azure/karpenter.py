@@ -9,12 +9,12 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from gpupools.known.catalogue import InstanceType
-from gpupools.planned.node_objects import KarpenterProvider, Requirements
-from gpupools.planned.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, SoftwareHints
+from gpupools.catalog.instance_types import InstanceType
+from gpupools.plan.kubernetes_kinds import KarpenterProvider, Requirements
+from gpupools.plan.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, SoftwareHints
 from gpupools.providers.azure.machines import INSTANCE_TYPES
-from gpupools.read.inputs import Hardening, at, flag, string_map, text
-from gpupools.read.karpenter import ARCHITECTURE, SYSTEM, TYPE
+from gpupools.readback.inputs import Hardening, at, flag, string_map, text
+from gpupools.readback.karpenter import ARCHITECTURE, SYSTEM, TYPE
 
 _GROUP = "karpenter.azure.com"
 _FAMILIES = (f"{_GROUP}/sku-family", f"{_GROUP}/sku-series")

@@ -10,11 +10,11 @@ import re
 from dataclasses import replace
 from types import MappingProxyType
 
-from gpupools.planned.cloud import KubernetesObjects
-from gpupools.planned.node_objects import HeldKinds, HeldList, HeldPool, MachineKind
+from gpupools.plan.cloud import KubernetesObjects
+from gpupools.plan.kubernetes_kinds import HeldKinds, HeldList, HeldPool, MachineKind
 from gpupools.providers.azure.karpenter import KARPENTER
-from gpupools.read.cluster_api import INFRASTRUCTURE, TEMPLATE
-from gpupools.read.embedded_pools import TERRAFORM, upbound
+from gpupools.readback.cluster_api import INFRASTRUCTURE, TEMPLATE
+from gpupools.readback.embedded_pools import TERRAFORM, upbound
 
 _AGENT_POOL = "azure-native:containerservice:AgentPool"
 _CLUSTER = "azure-native:containerservice:ManagedCluster"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpupools.known.catalogue import Catalogue, InstanceType
+from gpupools.catalog.instance_types import Catalogue, InstanceType
 
 INSTANCE_TYPES = Catalogue(Path(__file__).parent)
 

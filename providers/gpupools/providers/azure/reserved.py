@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from gpupools.known.reserved import CONDITION_TAINTS, OPERATOR_LABELS, key_rules, kubelet_labels
+from gpupools.catalog.reserved_keys import CONDITION_TAINTS, OPERATOR_LABELS, key_rules, kubelet_labels
 
 _TABLE = Path(__file__).with_name("reserved.csv")
 

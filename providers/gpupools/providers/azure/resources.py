@@ -10,17 +10,17 @@ import pulumi
 import pulumi_azure_native as azure_native
 from pulumi_azure_native import containerservice
 
-from gpupools.base.naming import replacement_name
-from gpupools.planned.cloud import Declaring
-from gpupools.planned.plan import PoolPlan
-from gpupools.providers.adopted import adopting, timeouts
-from gpupools.providers.azure.choices import AksChoices
-from gpupools.providers.azure.conflicts import POOL_NAME_LIMIT
-from gpupools.providers.azure.edits import edits
+from gpupools.common.naming import replacement_name
+from gpupools.plan.cloud import Declaring
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.providers.adoption import adopting, timeouts
+from gpupools.providers.apply_overrides import keyword_arguments, wire_inputs
+from gpupools.providers.azure.constraints import POOL_NAME_LIMIT
+from gpupools.providers.azure.edit_effects import edits
+from gpupools.providers.azure.pool_plan import AksPoolPlan
 from gpupools.providers.azure.pool_settings import OVERRIDABLE
-from gpupools.providers.last_update import asked, last_update, left_of, unmoved
+from gpupools.providers.previous_state import asked, last_update, left_of, unmoved
 from gpupools.providers.sdk_internals import wire_names
-from gpupools.providers.set_by_hand import keyword_arguments, wire_inputs
 
 _AGENT_POOL = "azure-native:containerservice:AgentPool"
 
@@ -81,7 +81,7 @@ def create_pool(
         TypeError: The plan was made for another cloud.
     """
     choices = plan.choices
-    if not isinstance(choices, AksChoices):
+    if not isinstance(choices, AksPoolPlan):
         raise TypeError(f"{plan.cluster}/{plan.name} was planned for {plan.cloud}, not for azure")
     cluster = _in_its_subscription(cluster, opts)
     declare = _typed if choices.api_version is None else _untyped
@@ -125,7 +125,7 @@ def _in_its_subscription(
 
 def _typed(
     names: tuple[str, ...],
-    choices: AksChoices,
+    choices: AksPoolPlan,
     arguments: containerservice.AgentPoolArgs,
     opts: pulumi.ResourceOptions,
 ) -> tuple[pulumi.Resource, pulumi.Input[str]]:
@@ -152,7 +152,7 @@ def _typed(
 
 def _untyped(
     names: tuple[str, ...],
-    choices: AksChoices,
+    choices: AksPoolPlan,
     arguments: containerservice.AgentPoolArgs,
     opts: pulumi.ResourceOptions,
 ) -> tuple[pulumi.Resource, pulumi.Input[str]]:
@@ -161,7 +161,7 @@ def _untyped(
     The provider sends `properties` as they are to that version, compares them leaf by leaf, and replaces the resource
     when its address changes (pulumi/pulumi-azure-native provider/pkg/provider/{provider,diff}.go,
     https://github.com/pulumi/pulumi-azure-native/pull/3985 and 4692). No autoscaler moves the number of its nodes
-    (`_without_autoscaler` in conflicts.py), so the plan's is sent.
+    (`_without_autoscaler` in constraints.py), so the plan's is sent.
     """
     properties = wire_inputs(arguments, choices.overrides)
     cluster, group = properties.pop("resourceName"), properties.pop("resourceGroupName")
@@ -183,7 +183,7 @@ def _untyped(
     return pool, pool_name
 
 
-def _options(choices: AksChoices, below: str = "") -> pulumi.ResourceOptions:
+def _options(choices: AksPoolPlan, below: str = "") -> pulumi.ResourceOptions:
     """Return the pool's options; its inputs are `below` this path."""
     leaves = _FIXED_LEAVES if below else {}
     fixed = [path for name in FIXED_AT_CREATION for path in leaves.get(name, (name,))]
@@ -209,7 +209,7 @@ class _Counted:
 
 def _counted(
     names: tuple[str, ...],
-    choices: AksChoices,
+    choices: AksPoolPlan,
     inputs: Mapping[str, Any],
     pool_name: pulumi.Input[str],
     opts: pulumi.ResourceOptions,
@@ -263,14 +263,14 @@ def _contains(has: Any, wanted: Any) -> bool:
     return bool(has == wanted)
 
 
-def _nvidia(choices: AksChoices) -> dict[str, str]:
+def _nvidia(choices: AksPoolPlan) -> dict[str, str]:
     """Translate what the SDK's GPU profile has no field for."""
     given = {"managementMode": choices.management_mode, "migStrategy": choices.mig_strategy}
     return {key: value for key, value in given.items() if value is not None}
 
 
 def _arguments(
-    plan: PoolPlan, choices: AksChoices, cluster: Mapping[str, pulumi.Input[Any]]
+    plan: PoolPlan, choices: AksPoolPlan, cluster: Mapping[str, pulumi.Input[Any]]
 ) -> containerservice.AgentPoolArgs:
     """Translate a plan, all but the pool's name."""
     spot = choices.spot_max_price is not None
@@ -316,7 +316,7 @@ def _arguments(
     )
 
 
-def _security(choices: AksChoices) -> containerservice.AgentPoolSecurityProfileArgs | None:
+def _security(choices: AksPoolPlan) -> containerservice.AgentPoolSecurityProfileArgs | None:
     if choices.ssh_access == "LocalUser" and not choices.secure_boot:
         return None
     return containerservice.AgentPoolSecurityProfileArgs(
@@ -327,7 +327,7 @@ def _security(choices: AksChoices) -> containerservice.AgentPoolSecurityProfileA
     )
 
 
-def _upgrades(choices: AksChoices) -> containerservice.AgentPoolUpgradeSettingsArgs | None:
+def _upgrades(choices: AksPoolPlan) -> containerservice.AgentPoolUpgradeSettingsArgs | None:
     if choices.max_surge is None and choices.max_unavailable is None:
         return None
     return containerservice.AgentPoolUpgradeSettingsArgs(
@@ -337,7 +337,7 @@ def _upgrades(choices: AksChoices) -> containerservice.AgentPoolUpgradeSettingsA
     )
 
 
-def _pool_name(choices: AksChoices, inputs: Mapping[str, Any]) -> pulumi.Input[str]:
+def _pool_name(choices: AksPoolPlan, inputs: Mapping[str, Any]) -> pulumi.Input[str]:
     """Name the pool after everything that forces its replacement, so that the new one can come before the old goes."""
     if choices.adopted is not None:
         return choices.adopted.name

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpupools.base.bounded_yaml import MAX_DEPTH, is_deep
-from gpupools.planned.pool_facts import UNKNOWN, PoolFacts
+from gpupools.common.bounded_yaml import MAX_DEPTH, is_deep
+from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers.azure.arm import GENERIC, aks_kind
-from gpupools.read.inputs import at, flag, is_list, mapping, relocated, text
+from gpupools.readback.inputs import at, flag, is_list, mapping, relocated, text
 
 DEPLOYMENT = re.compile(
     r"azure-native(?:_resources_v\w+)?:resources(?:/v\w+)?:(?:Deployment(?:At\w+Scope|StackAt\w+)?|TemplateSpecVersion)"

@@ -6,21 +6,21 @@ Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from gpupools.planned.cloud import Cloud, Declaring, NodePools, Reading
+from gpupools.plan.cloud import Cloud, Declaring, NodePools, Reading
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
-from gpupools.providers.gcp.choices import decide, refusals
 from gpupools.providers.gcp.cluster import GkeCluster
-from gpupools.providers.gcp.conflicts import conflicts
+from gpupools.providers.gcp.constraints import check_settings
 from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
+from gpupools.providers.gcp.node_software import node_runtime
+from gpupools.providers.gcp.pool_plan import check_pool, decide
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE, SETTINGS
 from gpupools.providers.gcp.reserved import LABELS, TAINTS
-from gpupools.providers.gcp.runtime import node_runtime
 
 if TYPE_CHECKING:
-    from gpupools.asked.access import ExecPlugin
-    from gpupools.planned.described import Described
-    from gpupools.planned.edit_tables import EditTables
-    from gpupools.planned.outside import Outside
+    from gpupools.plan.discovery import Discovery
+    from gpupools.plan.edit_tables import EditTables
+    from gpupools.plan.existing_pools import ExistingPools
+    from gpupools.spec.cluster_access import ExecPlugin
 
 _ENVIRONMENT = "set {} where Pulumi runs"
 
@@ -44,20 +44,20 @@ def _access(cluster: Mapping[str, Any]) -> "ExecPlugin":
     return exec_plugin(cluster)
 
 
-def _described() -> "Described":
-    from gpupools.providers.gcp.described import DESCRIBED
+def _described() -> "Discovery":
+    from gpupools.providers.gcp.discovery import DISCOVERY
 
-    return DESCRIBED
+    return DISCOVERY
 
 
 def _edits() -> "EditTables":
-    from gpupools.providers.gcp.edits import edits
+    from gpupools.providers.gcp.edit_effects import edits
 
     return edits()
 
 
 def _reading() -> Reading:
-    from gpupools.providers.gcp.read_back import READING
+    from gpupools.providers.gcp.readback import READING
 
     return READING
 
@@ -68,10 +68,10 @@ def _declaring() -> Declaring:
     return DECLARING
 
 
-def _outside() -> "Outside":
-    from gpupools.providers.gcp.outside import OUTSIDE
+def _existing_pools() -> "ExistingPools":
+    from gpupools.providers.gcp.existing_pools import EXISTING_POOLS
 
-    return OUTSIDE
+    return EXISTING_POOLS
 
 
 CLOUD = Cloud(
@@ -90,8 +90,8 @@ CLOUD = Cloud(
     default_software=DEFAULT_SOFTWARE,
     capabilities=CAPABILITIES,
     decide=decide,
-    refusals=refusals,
-    conflicts=conflicts,
+    check_pool=check_pool,
+    check_settings=check_settings,
     provider_settings=dict.fromkeys(("gcp", "google-native"), _PROVIDER_SETTINGS),
     access=_access,
     described=_described,
@@ -101,7 +101,7 @@ CLOUD = Cloud(
     reserved_labels=LABELS,
     reserved_taints=TAINTS,
     node_pools=NodePools(
-        settings=SETTINGS, overridable=OVERRIDABLE, edits=_edits, declaring=_declaring, outside=_outside
+        settings=SETTINGS, overridable=OVERRIDABLE, edits=_edits, declaring=_declaring, outside=_existing_pools
     ),
     reading=_reading,
 )

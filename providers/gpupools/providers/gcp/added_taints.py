@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from gpupools.base.taints import Effect, Taint
+from gpupools.common.taints import Effect, Taint
 
 
 class AddedTaint(NamedTuple):

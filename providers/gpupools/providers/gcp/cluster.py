@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import field_validator
 
-from gpupools.asked.access import ReachableCluster
-from gpupools.asked.spec import Address
-from gpupools.base.errors import Path, Problem, shown
+from gpupools.common.errors import Path, Problem, shown
+from gpupools.spec.cluster_access import ReachableCluster
+from gpupools.spec.models import Address
 
 _HARDENING = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster"
 _DIRECTIONS = "north|south|east|west|central|northeast|northwest|southeast|southwest"
@@ -90,9 +90,9 @@ class GkeCluster(ReachableCluster):
             raise ValueError(f"got {shown(location)}; write a region such as europe-west4, or a zone of it")
         return location
 
-    def contradictions(self) -> Iterator[tuple[Path, str]]:
+    def conflicting_keys(self) -> Iterator[tuple[Path, str]]:
         """Refuse nodes that are far from their control plane."""
-        yield from super().contradictions()
+        yield from super().conflicting_keys()
         # https://docs.cloud.google.com/kubernetes-engine/docs/concepts/regional-clusters
         region = "-".join(self.location.split("-")[:2])
         zones = self.node_locations or []

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
-from gpupools.base.taints import KUBERNETES_EFFECTS, repels_cpu_pods
-from gpupools.planned.cloud import Cloud
-from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts, SharingFacts
+from gpupools.common.taints import KUBERNETES_EFFECTS, repels_cpu_pods
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts, SharingFacts
 from gpupools.providers.gcp.cluster import is_default_account
-from gpupools.read.inputs import (
+from gpupools.readback.inputs import (
     Hardening,
     Machines,
     TaintsRead,

@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
-from gpupools.planned.labels import SOFTWARE_LABEL
-from gpupools.planned.plan import PoolPlan
-from gpupools.planned.runtime_plan import Installs, KubernetesObject, Piece
-from gpupools.planned.tolerations import node_affinity, tolerations_for
+from gpupools.plan.node_labels import SOFTWARE_LABEL
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.software_plan import Installs, KubernetesObject, Piece
+from gpupools.plan.tolerations import node_affinity, tolerations_for
 from gpupools.providers.gcp.capabilities import INSTALLER_OWNER
-from gpupools.runtime.objects import MANAGED_BY, NOBODY, RESTRICTED, SECURITY_NOTE
+from gpupools.software.objects import MANAGED_BY, NOBODY, RESTRICTED, SECURITY_NOTE
 
 _NAME = "gpupools-driver-installer"
 _ACCELERATOR = "cloud.google.com/gke-accelerator"

@@ -9,13 +9,13 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from gpupools.base.taints import GPU_TAINT
-from gpupools.known.catalogue import InstanceType
-from gpupools.planned.node_objects import KarpenterProvider, Requirements
-from gpupools.planned.pool_facts import UNKNOWN, Accelerator, PoolFacts
+from gpupools.catalog.instance_types import InstanceType
+from gpupools.common.taints import GPU_TAINT
+from gpupools.plan.kubernetes_kinds import KarpenterProvider, Requirements
+from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts
 from gpupools.providers.gcp.machines import INSTANCE_TYPES
-from gpupools.read.inputs import at, flag
-from gpupools.read.karpenter import ARCHITECTURE, SYSTEM, TYPE
+from gpupools.readback.inputs import at, flag
+from gpupools.readback.karpenter import ARCHITECTURE, SYSTEM, TYPE
 
 _GROUP = "karpenter.k8s.gcp"
 _ACCELERATOR = "cloud.google.com/gke-accelerator"

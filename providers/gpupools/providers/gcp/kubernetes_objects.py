@@ -12,13 +12,13 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from gpupools.planned.cloud import KubernetesObjects
-from gpupools.planned.node_objects import HeldKinds, HeldPool, MachineKind
+from gpupools.plan.cloud import KubernetesObjects
+from gpupools.plan.kubernetes_kinds import HeldKinds, HeldPool, MachineKind
 from gpupools.providers.gcp.compute_class import read_compute_class
 from gpupools.providers.gcp.karpenter import KARPENTER
-from gpupools.read.cluster_api import INFRASTRUCTURE, TEMPLATE
-from gpupools.read.embedded_pools import CROSSPLANE, TERRAFORM, upbound
-from gpupools.read.inputs import at, flag, mapping
+from gpupools.readback.cluster_api import INFRASTRUCTURE, TEMPLATE
+from gpupools.readback.embedded_pools import CROSSPLANE, TERRAFORM, upbound
+from gpupools.readback.inputs import at, flag, mapping
 
 _NODE_POOL = "gcp:container/nodePool:NodePool"
 _CLUSTER = "gcp:container/cluster:Cluster"

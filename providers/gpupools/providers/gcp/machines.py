@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 
-from gpupools.known.catalogue import Catalogue, InstanceType
+from gpupools.catalog.instance_types import Catalogue, InstanceType
 
 # GiB per vCPU and sizes of the predefined N1 machines,
 # https://docs.cloud.google.com/compute/docs/general-purpose-machines#n1_machines.

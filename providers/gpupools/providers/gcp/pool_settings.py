@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from gpupools.planned.cloud_tables import read_overridable, read_settings
+from gpupools.plan.cloud_tables import read_overridable, read_settings
 
 _HERE = Path(__file__).parent
 SETTINGS = read_settings(_HERE)

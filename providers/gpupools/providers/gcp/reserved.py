@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from gpupools.base.taints import Effect
-from gpupools.known.reserved import CONDITION_TAINTS, OPERATOR_LABELS, key_rules
+from gpupools.catalog.reserved_keys import CONDITION_TAINTS, OPERATOR_LABELS, key_rules
+from gpupools.common.taints import Effect
 
 _TABLE = Path(__file__).with_name("reserved.csv")
 

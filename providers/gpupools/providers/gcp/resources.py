@@ -7,16 +7,16 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
-from gpupools.base.naming import replacement_name
-from gpupools.planned.cloud import Declaring
-from gpupools.planned.plan import PoolPlan
-from gpupools.providers.adopted import adopting, timeouts
-from gpupools.providers.gcp.choices import GkeChoices
-from gpupools.providers.gcp.conflicts import NAME_LIMIT
-from gpupools.providers.gcp.edits import edits, replacing
+from gpupools.common.naming import replacement_name
+from gpupools.plan.cloud import Declaring
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.providers.adoption import adopting, timeouts
+from gpupools.providers.apply_overrides import by_python_name, wire_inputs
+from gpupools.providers.gcp.constraints import NAME_LIMIT
+from gpupools.providers.gcp.edit_effects import edits, replacing
+from gpupools.providers.gcp.pool_plan import GkePoolPlan
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE
 from gpupools.providers.gcp.reserved import EFFECTS
-from gpupools.providers.set_by_hand import by_python_name, wire_inputs
 
 # Nodes read images, logs and drivers with it; what they may do is limited by the roles of their own service account.
 # Narrower scopes break the driver download: https://docs.cloud.google.com/kubernetes-engine/docs/how-to/gpus.
@@ -40,7 +40,7 @@ def create_pool(
         TypeError: The plan was made for another cloud.
     """
     choices = plan.choices
-    if not isinstance(choices, GkeChoices):
+    if not isinstance(choices, GkePoolPlan):
         raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for gcp")
     protect = pulumi.ResourceOptions(protect=True) if choices.protect else None
     policy = _workload_policy(name, choices, cluster, opts)
@@ -68,7 +68,7 @@ def create_pool(
 
 
 def _workload_policy(
-    name: str, choices: GkeChoices, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
+    name: str, choices: GkePoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
 ) -> pulumi.Output[str] | None:
     """Declare the policy that puts all nodes into one NVLink domain; return its name, None where none is asked for.
 
@@ -96,7 +96,7 @@ _COUNTED = ("autoscaling", "nodeCount", "ignoreNodeCountChanges")
 
 def _node_pool(
     plan: PoolPlan,
-    choices: GkeChoices,
+    choices: GkePoolPlan,
     cluster: Mapping[str, pulumi.Input[Any]],
     policy: pulumi.Output[str] | None,
 ) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def _sorted(zones: Any) -> Any:
     return sorted(zones) if isinstance(zones, list) and all(isinstance(zone, str) for zone in zones) else zones
 
 
-def _node_config(plan: PoolPlan, choices: GkeChoices, service_account: pulumi.Input[str]) -> dict[str, Any]:
+def _node_config(plan: PoolPlan, choices: GkePoolPlan, service_account: pulumi.Input[str]) -> dict[str, Any]:
     # GKE attaches a machine's own Local SSDs whether asked or not; left out, the next preview would plan a replacement.
     disks = {"localSsdCount": choices.local_ssd_count} if choices.local_ssd_count else None
     return {
@@ -184,7 +184,7 @@ def _node_config(plan: PoolPlan, choices: GkeChoices, service_account: pulumi.In
     }
 
 
-def _accelerator(choices: GkeChoices) -> dict[str, Any]:
+def _accelerator(choices: GkePoolPlan) -> dict[str, Any]:
     strategy, clients = choices.gpu_sharing_strategy, choices.max_shared_clients_per_gpu
     return {
         "type": choices.accelerator_type,
@@ -195,7 +195,7 @@ def _accelerator(choices: GkeChoices) -> dict[str, Any]:
     }
 
 
-def _reservation_affinity(choices: GkeChoices) -> dict[str, Any] | None:
+def _reservation_affinity(choices: GkePoolPlan) -> dict[str, Any] | None:
     if choices.reservation is not None:
         return {
             "consumeReservationType": "SPECIFIC_RESERVATION",
@@ -205,7 +205,7 @@ def _reservation_affinity(choices: GkeChoices) -> dict[str, Any] | None:
     return {"consumeReservationType": "NO_RESERVATION"} if choices.no_reservation else None
 
 
-def _pool_name(plan: PoolPlan, choices: GkeChoices, service_account: pulumi.Input[str]) -> pulumi.Input[str]:
+def _pool_name(plan: PoolPlan, choices: GkePoolPlan, service_account: pulumi.Input[str]) -> pulumi.Input[str]:
     """Name the pool after everything that makes the provider replace it, so that the new one can be made first.
 
     The list is the provider's: google/services/container/node_config.go of

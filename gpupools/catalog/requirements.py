@@ -1,0 +1,45 @@
+"""What a piece of software in the cluster needs beside it, as data: `data/requirements.csv`."""
+
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from gpupools.common.csv_rows import csv_rows
+
+_DATA = Path(__file__).parents[1] / "data" / "requirements.csv"
+
+
+class Requirement(NamedTuple):
+    """One row."""
+
+    of: str
+    """A chart, or a kind of Kubernetes."""
+    needs: str
+    """`kubernetes` or `driver`."""
+    at_least: str
+    """Version of Kubernetes, or branch of the driver."""
+    what: str
+    """Of what, for people."""
+    source: str
+    checked: str
+    """ISO date on which the row was compared with its source."""
+
+    def fails(self, version: str) -> bool:
+        """Say whether a version is too old; one without the last number counts as the newest of its kind."""
+        here, least = ([int(part) for part in text.split(".")] for text in (version, self.at_least))
+        return here < least[: len(here)]
+
+
+@cache
+def requirements() -> tuple[Requirement, ...]:
+    """Return the rows in the file's order."""
+    return tuple(Requirement(**row) for row in csv_rows(_DATA))
+
+
+def requirement(of: str, needs: str) -> Requirement:
+    """Return the row of these two.
+
+    Raises:
+        StopIteration: The data has no such row.
+    """
+    return next(row for row in requirements() if (row.of, row.needs) == (of, needs))

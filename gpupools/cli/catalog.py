@@ -1,0 +1,88 @@
+"""`gpupools catalog`: every NVIDIA instance type of the clouds, with its source."""
+
+import argparse
+from collections.abc import Iterable
+from typing import Any
+
+from gpupools.catalog.gpus import gpu_models, match_gpu_model
+from gpupools.catalog.instance_types import InstanceType
+from gpupools.cli.help_texts import add_filters, examples, filters_are_wrong
+from gpupools.console.output import answer, tell
+from gpupools.console.tables import tell_table
+from gpupools.plan.pool_plan import gpus_as_json
+from gpupools.providers import clouds
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = examples("gpupools catalog --cloud aws --gpu H100")
+    add_filters(parser)
+    parser.add_argument("--json", action="store_true", help="every column, as JSON")
+    parser.set_defaults(run=_run)
+
+
+def _run(given: argparse.Namespace) -> int:
+    """Print the rows of one cloud or all, of one GPU model or all; return 2 when one is unknown."""
+    if filters_are_wrong("catalog", given, {"instance_types": []}):
+        return 2
+    cloud, gpu = given.cloud, given.gpu
+    models = match_gpu_model(gpu) if gpu is not None else tuple(gpu_models())
+    rows = [
+        (name, row)
+        for name, found in clouds().items()
+        if cloud in (None, name)
+        for row in found.instance_types.values()
+        if row.gpu_model in models
+    ]
+    if given.json:
+        answer("catalog", "accepted", [], {"instance_types": [row_as_json(name, row) for name, row in rows]})
+    else:
+        _print_table(rows)
+        without = [name for name in clouds() if cloud in (None, name) and name not in {found for found, _ in rows}]
+        for name in without:
+            tell(f"{name} offers no {' or '.join(models)}")
+    return 0
+
+
+def row_as_json(cloud: str, row: InstanceType) -> dict[str, Any]:
+    """Return a row with every column; a part of a GPU is a number below 1, and `gpus_exact` says which."""
+    return {
+        "cloud": cloud,
+        "instance_type": row.name,
+        "gpu_model": row.gpu_model,
+        "gpus": gpus_as_json(row.gpus),
+        "gpus_exact": str(row.gpus),
+        "gpu_memory_gib": row.gpu_memory_gib,
+        "vcpus": row.vcpus,
+        "memory_gib": row.memory_gib,
+        "architecture": row.architecture,
+        "rdma": row.rdma or None,
+        "rdma_interfaces": row.rdma_interfaces,
+        "local_disk_gb": row.local_disk_gb,
+        "lifecycle": row.lifecycle,
+        "lifecycle_date": row.lifecycle_date or None,
+        "kubernetes": row.kubernetes,
+        "source": row.source,
+        "checked": row.checked,
+        **row.extra,
+    }
+
+
+def _print_table(rows: Iterable[tuple[str, InstanceType]]) -> None:
+    table = [
+        (
+            name,
+            row.name,
+            row.gpu_model,
+            str(row.gpus),
+            f"{row.gpu_memory_gib:g}",
+            row.vcpus if row.vcpus is not None else "?",
+            f"{row.memory_gib:g}" if row.memory_gib is not None else "?",
+            row.architecture,
+            f"{row.rdma} ×{row.rdma_interfaces}" if row.rdma and row.rdma_interfaces else row.rdma,
+            f"{row.lifecycle} {row.lifecycle_date}".strip(),
+        )
+        for name, row in rows
+    ]
+    headers = ["cloud", "instance type", "GPU", "GPUs", "GiB/GPU", "vCPUs", "GiB", "arch", "RDMA", "lifecycle"]
+    tell_table(table, headers)

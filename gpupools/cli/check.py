@@ -1,0 +1,89 @@
+"""`gpupools check FILE...`: validate stack files without Pulumi and without a cloud."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from gpupools.cli.files import add_within, links_out
+from gpupools.cli.help_texts import examples
+from gpupools.common.errors import Problem, Rejected
+from gpupools.console.output import Style, annotate, answer, tell_parts
+from gpupools.providers import clouds
+from gpupools.stackfile.check import Located, check_stack_file, locate, warnings
+from gpupools.stackfile.format_problem import tell_located
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = examples("gpupools check stacks/*.yaml", "gpupools check - < stacks/Pulumi.dev.yaml")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="Pulumi.<stack>.yaml; - is standard input")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "github"),
+        default="text",
+        help="github: annotations for a step of GitHub Actions",
+    )
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    add_within(parser)
+    parser.set_defaults(run=lambda given: check_files(given.files, given.format, given.within))
+
+
+def check_files(files: Sequence[Path], form: str = "text", within: Path | None = None) -> int:
+    """Print every problem and warning of every file, in one of the formats; return 1 when there is a problem."""
+    checked: list[_Checked] = []
+    for each in _checked(files, within):
+        checked.append(each)
+        if form != "json":
+            _tell(each, form)
+    problems = [located for each in checked for located in each.problems]
+    if form == "json":
+        files_json = [
+            {"file": str(each.file), "result": "refused" if each.problems else "accepted", "pools": each.pools}
+            for each in checked
+        ]
+        warned = [located.as_json() for each in checked for located in each.warnings]
+        holds = {"files": files_json, "warnings": warned}
+        answer("check", "refused" if problems else "accepted", [located.as_json() for located in problems], holds)
+    return 1 if problems else 0
+
+
+class _Checked(NamedTuple):
+    """What there is to say about one file."""
+
+    file: Path
+    problems: Sequence[Located]
+    warnings: Sequence[Located] = ()
+    pools: Sequence[str] = ()
+    """As `<cluster>/<pool>`."""
+
+
+def _checked(files: Sequence[Path], within: Path | None) -> Iterator[_Checked]:
+    """Check each file; where a link leads out of the checkout, none is read."""
+    outside = links_out(files, within)
+    if outside:
+        yield from (_Checked(path, [Located(path, None, problem)]) for path, problem in outside)
+        return
+    for path in files:
+        try:
+            checked = check_stack_file(path, clouds())
+        except Rejected as rejected:
+            yield _Checked(path, locate(path, rejected))
+        else:
+            yield _Checked(path, (), warnings(checked), [f"{pool.cluster}/{pool.name}" for pool in checked.plan.pools])
+
+
+def _tell(checked: _Checked, form: str) -> None:
+    for kind, found in (("error", checked.problems), ("warning", checked.warnings)):
+        for located in found:
+            if form == "github":
+                problem = located.problem
+                bare = Problem((), problem.what, problem.fix, problem.source)
+                annotate(kind, located.file, located.line, problem.key or "gpupools check", bare)
+            else:
+                tell_located(located, warning=kind == "warning")
+    if not checked.problems:
+        pools = len(checked.pools)
+        tell_parts(
+            (f"{checked.file}: ", None), ("ok", Style.GOOD), (f", {pools} {'pool' if pools == 1 else 'pools'}", None)
+        )

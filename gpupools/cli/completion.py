@@ -1,0 +1,47 @@
+"""`gpupools completion SHELL`: a script that completes commands, options and their words."""
+
+import argparse
+from collections.abc import Iterator
+from importlib import import_module
+
+from gpupools.cli.help_texts import examples
+from gpupools.console.output import tell, tell_lines
+
+SHELLS = ("bash", "fish", "zsh", "tcsh")
+_FILES, _FOLDERS = frozenset({"FILE", "OUT", "PATH"}), frozenset({"DIR"})
+"""What arguments are called that a shell completes by what is on disk."""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = examples("gpupools completion bash > gpupools.bash") + (
+        "\nbash, tcsh: source the file in ~/.bashrc or ~/.tcshrc;\n"
+        "fish: write it as ~/.config/fish/completions/gpupools.fish;\n"
+        "zsh: write it as _gpupools in a folder of $fpath\n"
+    )
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help=", ".join(SHELLS))
+    parser.set_defaults(run=lambda given: show(given.shell))
+
+
+def show(shell: str) -> int:
+    """Print the script."""
+    cli = import_module("gpupools.cli.main")  # which imports the commands
+    try:
+        shtab = import_module("shtab")
+    except ModuleNotFoundError:  # an environment of before it was needed
+        tell("gpupools completion needs shtab: install gpupools anew", error=True)
+        return 2
+    parser = cli.parser(cli.COMMANDS)
+    for argument in _arguments(parser):
+        if argument.metavar in _FILES | _FOLDERS:
+            argument.complete = shtab.FILE if argument.metavar in _FILES else shtab.DIRECTORY  # type: ignore[attr-defined]
+    tell_lines(shtab.complete(parser, shell=shell))
+    return 0
+
+
+def _arguments(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
+    for argument in parser._actions:
+        yield argument
+        if isinstance(argument, argparse._SubParsersAction):
+            for command in argument.choices.values():
+                yield from _arguments(command)

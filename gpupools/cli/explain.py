@@ -1,0 +1,226 @@
+"""`gpupools explain WORD|PROBLEM`: what a word, a policy rule or a refusal means, with its source."""
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from textwrap import wrap
+from typing import NamedTuple
+
+from gpupools.catalog.glossary import NEEDS_HEADERS, sharing_needs, words
+from gpupools.catalog.gpus import match_gpu_model
+from gpupools.catalog.key_synonyms import known_elsewhere, other_keys
+from gpupools.cli.help_texts import examples
+from gpupools.cli.schema import stack_schema
+from gpupools.cli.stack_text import cluster_schema
+from gpupools.common.errors import Problem, nearest
+from gpupools.console.output import Style, answer, tell, tell_parts
+from gpupools.console.tables import tell_table
+from gpupools.console.terminal import columns
+from gpupools.plan.cloud import Verdict, nearest_cloud
+from gpupools.plan.matrix import matrix
+from gpupools.providers import clouds
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = examples(
+        "gpupools explain MIG",
+        "gpupools explain sharing",
+        "gpupools explain gpu-pool-tainted",
+        "gpupools explain 'pools.l4.sharing.mode: L4 cannot be cut into MIG instances'",
+    )
+    parser.add_argument("text", nargs="*", metavar="WORD|PROBLEM", help="left out: every word there is")
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(run=lambda given: explain(" ".join(given.text), given.json))
+
+
+class Entry(NamedTuple):
+    """One thing that can be explained."""
+
+    name: str
+    kind: str
+    """`word`, `rule`, `key` of another tool, or `refusal`."""
+    what: str
+    source: str
+    page: str
+
+
+def explain(text: str, as_json: bool) -> int:
+    """Print what a text is about, all words for none; return 2 when nothing is known of it."""
+    # As pasted from a terminal, with its colours and line breaks.
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*[mK]", "", text).split())
+    found = _found(text) if text else [*_words().values(), *_rules().values()]
+    unknown = [] if found else [Problem((), f"{text[:200]!r} is not known here", _instead(text))]
+    needs = sharing_needs() if [each.name for each in found] == ["sharing"] else ()
+    if as_json:
+        holds = {"entries": [each._asdict() for each in found], "needs": [each._asdict() for each in needs]}
+        answer("explain", "failed" if unknown else "accepted", [each.as_json() for each in unknown], holds)
+        return 2 if unknown else 0
+    for problem in unknown:
+        tell(problem, error=True)
+    if not text:
+        tell_table([(each.name, each.kind, each.what) for each in found], ("word", "kind", "what"), widths=(28, 6, 90))
+        return 0
+    for number, entry in enumerate(found):
+        if number:
+            tell("")
+        _tell(entry)
+    if needs:
+        tell("")
+        tell_table([each[:-1] for each in needs], NEEDS_HEADERS, widths=(12, 24, 24, 24, 24))
+        for source in dict.fromkeys(part for each in needs for part in each.source.split(" and ")):
+            _tell_below(f"source: {source}")
+    return 2 if unknown else 0
+
+
+def _instead(text: str) -> str:
+    """Say where that is told of which nothing is explained here, or name the nearest word."""
+    if match_gpu_model(text):
+        return f"gpupools catalog --gpu {text.strip()} lists the machines that have it"
+    if machines := [cloud for cloud in clouds().values() if cloud.instance_types.get(text.strip()) is not None]:
+        return f"gpupools catalog --cloud {machines[0].name} lists it with its GPUs"
+    if re.fullmatch(r"[1-9]g\.[0-9]+gb\S*", text.strip()):
+        return "gpupools mig profiles --gpu MODEL lists the MIG profiles of a GPU"
+    cloud = nearest_cloud(text, clouds())
+    if cloud.startswith("write "):
+        return f"as the cloud of a cluster {cloud}"
+    return nearest(text, [*_words(), *_rules()])
+
+
+def _tell(entry: Entry) -> None:
+    tell_parts((entry.name, Style.PLACE), (f" ({entry.kind})" if entry.kind != "word" else "", None))
+    _tell_below(entry.what)
+    if entry.source:
+        _tell_below(f"source: {entry.source}")
+    if entry.page:
+        _tell_below(f"more: {entry.page}")
+
+
+def _tell_below(text: str) -> None:
+    """Print a sentence below a word: at a terminal in lines of its width, but for addresses, which are copied."""
+    width = columns(sys.stdout)
+    lines = [text] if width is None else wrap(text, max(width - 2, 1), break_long_words=False, break_on_hyphens=False)
+    for each in lines:
+        tell(f"  {each}")
+
+
+def _words() -> Mapping[str, Entry]:
+    return {each.word: Entry(each.word, "word", each.what, each.source, each.page) for each in words()}
+
+
+def _rules() -> Mapping[str, Entry]:
+    rules = import_module("gpupools.policies.stack_rules").ALL_RULES  # only here: they take a while
+    return {
+        rule.name: Entry(rule.name, "rule", f"{rule.level.value}: {rule.why} {rule.fix}", rule.url, rule.docs)
+        for rule in rules
+    }
+
+
+def _found(text: str) -> list[Entry]:
+    """Return what a text names as a whole, else what it speaks of: rules, refusals, keys of other tools, words."""
+    whole = _plain(text)
+    named = next((each for each in words() if whole in (_plain(each.word), _plain(f"{each.word}s"))), None)
+    named = named or next((each for each in words() if whole in map(_plain, (each.also, *each.also.split()))), None)
+    if named is not None:
+        return [_words()[named.word]]
+    if len(text.split()) == 1 and ":" not in text and (keys := list(_keys(text))):
+        return keys
+    rule = next((each for name, each in _rules().items() if _plain(name) == _plain(text.strip("[]()'\"`.,"))), None)
+    if rule is not None:
+        return [rule]
+    if len(text.split()) == 1 and ":" not in text:
+        return []
+    said = re.sub(r"\bpools\.[\w-]+\S*: ", "", text)  # where it stands is not what it is about
+    found = [*_rules_in(text), *_refusals_in(text), *_unknown_key(text), *_words_in(said)]
+    return list(dict.fromkeys(found or _keys_in(text)))
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[\s_-]+", "", text).casefold()
+
+
+def _keys(key: str) -> Iterator[Entry]:
+    for row in other_keys():
+        if _plain(row.key) == _plain(key):
+            what = f"Here, where {row.in_place} stands: {row.write}. The key of {row.used_by}."
+            if row.used_by == "common":
+                what = f"Here, where {row.in_place} stands: {row.write}."
+            yield Entry(row.key, "key", what, row.source, "docs/reference/stack-file.md")
+
+
+def _rules_in(text: str) -> Iterator[Entry]:
+    named = set(re.findall(r"[a-z]+(?:-[a-z]+)+", text))
+    if named:
+        yield from (rule for name, rule in _rules().items() if name in named)
+
+
+def _refusals_in(text: str) -> Iterator[Entry]:
+    """Find the refused cells of the matrix whose reason a text gives."""
+    for reasons in _refusals():
+        yield from (entry for why, entry in reasons.items() if why in text)
+
+
+@cache
+def _refusals() -> tuple[Mapping[str, Entry], ...]:
+    """Return the refused cells of each cloud's matrix by their reason, of those with the same one the first."""
+    found = []
+    for cloud in clouds().values():
+        told: dict[str, Entry] = {}
+        for row in matrix(cloud):
+            if row.verdict is Verdict.REFUSED and row.why not in told:
+                what = f"{row.why}; instead: {row.instead}" if row.instead else row.why
+                name = f"{row.sharing} on {cloud.service}"
+                told[row.why] = Entry(name, "refusal", what, row.source, "docs/reference/matrix.md")
+        found.append(told)
+    return tuple(found)
+
+
+def _unknown_key(text: str) -> Iterator[Entry]:
+    match = re.search(r"([\w-]+): unknown key", text)
+    if match is not None and known_elsewhere(match[1], [row.in_place for row in other_keys()]):
+        yield from _keys(match[1])
+
+
+def _keys_in(text: str) -> Iterator[Entry]:
+    """Say what the keys of a pool or cluster are of which a refusal speaks, that of its path first."""
+    pool = re.search(r"\bpools\.[\w-]+\.([a-z_]+)", text)
+    described = stack_schema()["definitions"]["StackPool"]["properties"].get(pool[1]) if pool is not None else None
+    if pool is not None and described is not None:
+        source = re.search(r"\(see (https://[^\s)]+)", text)
+        what = described.get("description") or f"{pool[1]} of a pool"
+        yield Entry(
+            pool[1], "key", f"{what.strip()} (of a pool)", source[1] if source else "", "docs/reference/stack-file.md"
+        )
+        return
+    match = re.search(r"\bclusters?\b.*", text)
+    named = re.findall(r"[a-z_]+", match[0]) if match is not None else []
+    for cloud in clouds().values():
+        keys = cluster_schema(cloud)["properties"]
+        key = next((each for each in named if "description" in keys.get(each, ())), None)
+        if key is not None:
+            what = f"{keys[key]['description'].strip()} (of a cluster of {cloud.service})"
+            yield Entry(key, "key", what, "", "docs/reference/stack-file.md")
+
+
+_MOST = 6
+"""Words of a text that are explained; more would bury the one that matters."""
+
+
+def _words_in(text: str) -> Sequence[Entry]:
+    """Return the words of the glossary that a text has, in its order."""
+    found: dict[str, int] = {}
+    for each in words():
+        names = [each.word, *each.also.split()]
+        places = [
+            match.start()
+            for name in names
+            if len(name) > 3 or name.isupper()
+            for match in re.finditer(rf"(?<![a-z]){re.escape(name)}(?:s|es)?(?![a-z])", text, re.IGNORECASE)
+        ]
+        if places:
+            found[each.word] = min(places)
+    known = _words()
+    return [known[name] for name in sorted(found, key=found.__getitem__)[:_MOST]]

@@ -1,0 +1,60 @@
+"""The files a command reads and writes: none through a link out of the folder that `--within` names."""
+
+import argparse
+import errno
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gpupools.common.errors import Problem
+
+
+def add_within(parser: argparse.ArgumentParser) -> None:
+    """Declare `--within`."""
+    parser.add_argument(
+        "--within",
+        type=Path,
+        metavar="DIR",
+        help="refuse files of DIR that links lead out of it: for the checkout of somebody else's change",
+    )
+
+
+def links_out(files: Iterable[Path | None], folder: Path | None) -> list[tuple[Path, Problem]]:
+    """Return the files that are named inside a folder and lie outside it.
+
+    What is named outside it is no concern: whoever calls the command says so.
+    """
+    if folder is None:
+        return []
+    return list(_links_out((file for file in files if file is not None), folder))
+
+
+def _links_out(files: Iterable[Path], folder: Path) -> Iterator[tuple[Path, Problem]]:
+    root = Path(os.path.realpath(folder))
+    for file in files:
+        named = Path(os.path.abspath(file))  # noqa: PTH100 - resolve() would follow the links
+        inside = any(named.is_relative_to(each) for each in (root, os.path.abspath(folder)))  # noqa: PTH100
+        if inside and not Path(os.path.realpath(file)).is_relative_to(root):
+            yield file, Problem((), f"a link leads out of {folder}", "commit the file itself")
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Write a file whole or not at all; a link of its name is replaced, and not followed.
+
+    Raises:
+        OSError: The folder is not there or takes no file, or what is there is none: root would replace `/dev/null`.
+    """
+    if file.exists() and not file.is_file():
+        raise OSError(errno.EEXIST, "is no file that could be replaced", str(file))
+    from tempfile import mkstemp  # slow to import, and most commands write no file
+
+    handle, name = mkstemp(dir=file.parent, prefix=f".{file.name}.")
+    written = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as out:
+            out.write(text)
+        written.chmod(0o644)
+        written.replace(file)
+    except BaseException:
+        written.unlink(missing_ok=True)
+        raise

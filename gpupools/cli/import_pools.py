@@ -1,0 +1,577 @@
+"""`gpupools import FILE... --out FILE`: write the stack file that takes over pools made by other means."""
+
+import argparse
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpupools.cli.files import add_within, links_out
+from gpupools.cli.help_texts import examples
+from gpupools.common.errors import Problem, Rejected
+from gpupools.console.output import answer, tell
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.edit_tables import EditEffect
+from gpupools.plan.existing_pools import ExistingPools, Found
+from gpupools.plan.pool_plan import POOL_LABEL, SERVED_BY
+from gpupools.providers import clouds
+from gpupools.spec.models import SHARED_MODES
+from gpupools.spec.overrides import override_problems, tellable, value_at
+from gpupools.stackfile.check import check_stack_file
+from gpupools.stackfile.reader import NAMESPACE
+from gpupools.stackfile.repository import says_ours
+from gpupools.stackfile.stack import StackPlan, adopted_pools, bad_key, plan_config, planned
+
+_TAKEN = (
+    "give it what gcloud container node-pools describe, az aks nodepool show, aws eks describe-nodegroup, terraform"
+    " show -json or pulumi stack export prints as JSON"
+)
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="a pool as its cloud's command line describes it, or a state",
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="Pulumi.<stack>.yaml to write; it must not be there yet"
+    )
+    parser.add_argument("--cloud", choices=tuple(clouds()), help="refuse pools of any other cloud")
+    parser.add_argument("--device-plugin", metavar="NAME", help="who serves the pools, e.g. kube-system/nvidia-plugin")
+    parser.add_argument("--gpu-operator", metavar="NAME", help="the GPU Operator that serves pools without a driver")
+    parser.add_argument("--team", metavar="NAME", help="who may use pools whose containers share a GPU")
+    parser.epilog = examples("gpupools import examples/import/node-pool.yaml --out Pulumi.moved.yaml")
+    parser.add_argument("--json", action="store_true", help="the pools, what stays and what changes as JSON")
+    add_within(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(given: argparse.Namespace) -> int:
+    outside = dict(links_out([*given.files, given.out], given.within))
+    try:
+        problems = [replace(problem, path=(str(path),)) for path, problem in outside.items()]
+        problems += _unwritable(given.out) if given.out not in outside else ()
+        pools = _read([path for path in given.files if path not in outside], given.cloud, problems)
+        served = {"device_plugin": given.device_plugin, "gpu_operator": given.gpu_operator}
+        config = _config(pools, {key: value for key, value in served.items() if value}, given.team)
+        if problems:
+            raise Rejected([*problems, *_refused(pools, config)])
+        _fit(pools, config)
+        _refuse_pools_of_another_stack(pools, config, given.out, given.within)
+        _write(given.out, config)
+    except Rejected as rejected:
+        if given.json:
+            answer("import", "refused", [each.as_json() for each in rejected.problems], {"file": None, "pools": []})
+            return 1
+        for each in rejected.problems:
+            tell(each, error=True)
+        tell(f"{given.out}: not written", error=True)
+        return 1
+    if given.json:
+        answer("import", "accepted", [], {"file": str(given.out), "pools": [pool.as_json() for pool in pools]})
+    else:
+        for pool in pools:
+            for line in pool.as_text():
+                tell(line)
+        tell(f"{given.out}: {len(pools)} {'pool' if len(pools) == 1 else 'pools'} to take over, nothing was asked")
+    return 0
+
+
+@dataclass
+class _Pool:
+    """One pool on its way into the stack file."""
+
+    source: str
+    """The file it was found in."""
+    cloud: Cloud
+    outside: ExistingPools
+    found: Found
+    own: Mapping[str, Any] = field(default_factory=dict)
+    """The keys of its cluster that the pool says."""
+    keys: dict[str, Any] = field(default_factory=dict)
+    cluster: str = ""
+    name: str = ""
+    id: str = ""
+    notes: list[str] = field(default_factory=list)
+    stays: list[tuple[str, Any]] = field(default_factory=list)
+    """Inputs that stay as they are, whatever the pool's keys say, or since no key says them."""
+    changes: list[tuple[str, Any, Any]] = field(default_factory=list)
+    """Inputs that the adopting update changes in place: from, to."""
+    makes: dict[str, int] = field(default_factory=dict)
+    """Resources without nodes that the adopting update makes for it, by type."""
+
+    def path(self, inner: str) -> str:
+        """Name an input of the pool's resource as `adopt.keep` does."""
+        return f"{self.outside.resource}.{inner}" if self.outside.prefixed else inner
+
+    def edits(self) -> Iterator[tuple[str, EditEffect]]:
+        """Yield what an edit of each input of the pool's resource does."""
+        start = self.path("")
+        for path, edit in self.cloud.node_pools.edits().inputs.items():
+            if path.startswith(start):
+                yield path.removeprefix(start), edit.effect
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "pool": f"{self.cluster}/{self.name}",
+            "cloud": self.cloud.name,
+            "name": self.found.name,
+            "id": self.id,
+            "stays": [{"input": path, "value": _told(path, value)} for path, value in self.stays],
+            "changes": [
+                {"input": path, "old": _told(path, old), "new": _told(path, new)} for path, old, new in self.changes
+            ],
+            "makes": self.makes,
+            "notes": self.notes,
+        }
+
+    def as_text(self) -> Iterator[str]:
+        yield f"{self.cluster}/{self.name}: {self.found.name} on {self.cloud.service}, import id {self.id}"
+        yield from (f"  note: {note}" for note in self.notes)
+        for path, value in self.stays:
+            yield f"  stays: {path} = {_word(path, value)}"
+        for path, old, new in self.changes:
+            yield f"  changes in place: {path} {_word(path, old)} → {_word(path, new)}"
+        yield from (f"  makes beside it: {count} × {kind}" for kind, count in self.makes.items())
+
+
+def _told(path: str, value: Any) -> Any:
+    """Return a value as it may be printed: whole however long it is, unless it may be a secret."""
+    public = path.rpartition(".")[2] in _PUBLIC
+    inner = [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+    secret = [path, *(key for each in inner for key, _ in _flat(each))]
+    hides = not public and any(tellable(each, "text") != "text" for each in secret)
+    return tellable(path, value) if hides else value
+
+
+_PUBLIC = ("guestAccelerators", "oauthScopes", "httpTokens")
+"""Inputs that are no secret though a word in them sounds like one."""
+
+
+def _word(path: str, value: Any) -> str:
+    told = _told(path, value)
+    return "(not set)" if value is None else told if told is not value else json.dumps(value, ensure_ascii=False)
+
+
+def _unwritable(out: Path) -> Iterator[Problem]:
+    if out.exists() or out.is_symlink():
+        yield Problem((str(out),), "is there already", "name a file that is not")
+    if not out.parent.is_dir():
+        yield Problem((str(out),), "is in no folder that is there", "make the folder first")
+    if not re.fullmatch(r"Pulumi\.[A-Za-z0-9_.-]+\.yaml", out.name):
+        yield Problem((str(out),), "is no name of a stack file", "write Pulumi.<stack>.yaml")
+
+
+def _refused(pools: Sequence[_Pool], config: dict[str, Any]) -> Sequence[Problem]:
+    """Return why the pools that can be read cannot be said by the keys of one, where something else is wrong too."""
+    try:
+        if pools:
+            _accepted(pools, config)
+    except Rejected as rejected:
+        return rejected.problems
+    return ()
+
+
+def _refuse_pools_of_another_stack(
+    pools: Sequence[_Pool], config: Mapping[str, Any], out: Path, within: Path | None
+) -> None:
+    """Refuse what a stack file beside the new one takes over; a file behind a link out of the checkout is not read."""
+    theirs: dict[tuple[Any, ...], str] = {}
+    for file in sorted(out.parent.glob("Pulumi.*.yaml")):
+        if not links_out([file], within) and says_ours(file):
+            with suppress(Rejected):  # what is wrong with it is for gpupools check to tell
+                found = adopted_pools(check_stack_file(file, clouds()).plan)
+                theirs |= {which: f"{key} of {file}" for which, key in found}
+    ours = {key: which for which, key in adopted_pools(plan_config(config, clouds()))}
+    taken = [(pool, theirs.get(ours.get(f"{pool.cluster}/{pool.name}", ()))) for pool in pools]
+    problems = [
+        Problem((pool.source, pool.found.name), f"is {which} already", "leave it there; a pool has one stack")
+        for pool, which in taken
+        if which is not None
+    ]
+    if problems:
+        raise Rejected(problems)
+
+
+# --- reading ---
+
+
+def _read(files: Iterable[Path], only: str | None, problems: list[Problem]) -> list[_Pool]:
+    """Read every pool of every file; `problems` takes every reason why one cannot be taken over."""
+    before = len(problems)
+    pools: list[_Pool] = []
+    others: dict[str, Mapping[str, Any]] = {}
+    for path in files:
+        told = len(others)
+        try:
+            found = list(_found(path, others))
+        except Rejected as rejected:
+            problems += [
+                replace(each, path=(str(path), *each.path), fix=each.fix or _TAKEN) for each in rejected.problems
+            ]
+            continue
+        if not found and len(others) == told:
+            problems.append(Problem((str(path),), "holds no node pool of a cloud that is known here", _TAKEN))
+        for cloud, outside, one in found:
+            if only is None or cloud.name == only:
+                pools.append(_Pool(str(path), cloud, outside, one))
+            else:
+                what = f"is a pool of {cloud.service}, not of {clouds()[only].service}"
+                problems.append(Problem((str(path), one.name), what, "leave the file out, or --cloud"))
+    pools = list(_with_what_they_refer_to(pools, others, problems))
+    if not pools and len(problems) == before:
+        problems.append(Problem((), "none of the files holds a node pool with GPUs", _TAKEN))
+    seen: dict[tuple[Any, ...], str] = {}
+    for pool in pools:
+        at = (*sorted(pool.found.cluster.items()), pool.found.name)
+        if at in seen:
+            problems.append(Problem((pool.source, pool.found.name), f"stands in {seen[at]} too", "name it once"))
+        seen[at] = pool.source
+    return pools
+
+
+def _with_what_they_refer_to(
+    pools: Sequence[_Pool], others: Mapping[str, Mapping[str, Any]], problems: list[Problem]
+) -> Iterator[_Pool]:
+    """Yield the pools that have GPUs, with their keys, once every file has been read."""
+    for pool in pools:
+        found = pool.outside.joined(pool.found, others)
+        if found is None:
+            continue
+        try:
+            own, keys = pool.outside.keys(found)
+            managed = dict(keys.get("labels", {})).get(POOL_LABEL)
+            if managed is not None:
+                raise _managed(found, f"is the pool {managed} of a stack of this tool already")
+            keys["adopt"] = {"name": found.name, **pool.outside.adopt(found)}
+        except Rejected as rejected:
+            problems += [replace(each, path=(pool.source, *each.path)) for each in rejected.problems]
+            continue
+        yield replace(pool, found=found, own=own, keys=keys, notes=list(found.notes))
+
+
+def _found(path: Path, others: dict[str, Mapping[str, Any]]) -> Iterator[tuple[Cloud, ExistingPools, Found]]:
+    """Yield the pools of a file; `others` takes what pools may refer to, by what it is found by."""
+    text = import_module("gpupools.policies.documents.text").read_text(path)
+    data = text.values[0].data if text.values else None
+    described = [each for each in (data if isinstance(data, list) else [data]) if isinstance(each, Mapping)]
+    known = [(cloud, read()) for cloud in clouds().values() if (read := cloud.node_pools.outside) is not None]
+    found = [
+        (cloud, outside, one)
+        for each in described
+        for cloud, outside in known
+        if (one := outside.described(each)) is not None
+    ]
+    told = {key: value for each in described for _, outside in known for key, value in outside.referred(each).items()}
+    others |= told
+    if found or told or isinstance(data, list):
+        yield from found
+        return
+    forms = [import_module(f"gpupools.policies.documents.{each}") for each in ("terraform_state", "pulumi_state")]
+    form = next((each for each in forms if each.recognises(data)), None)
+    yield from _in_state(form.read(text).resources if form is not None else (), path, known, others)
+
+
+def _in_state(
+    resources: Sequence[Any],
+    path: Path,
+    known: Sequence[tuple[Cloud, ExistingPools]],
+    others: dict[str, Mapping[str, Any]],
+) -> Iterator[tuple[Cloud, ExistingPools, Found]]:
+    ours = {resource.address for resource in resources if resource.type.startswith("gpupools:")}
+    for resource in resources:
+        for cloud, outside in known:
+            others |= outside.referred_in_state(resource.type, resource.inputs, resource.id)
+            one = outside.declared(resource.type, resource.inputs, resource.id)
+            if one is not None and resource.parent in ours:
+                raise _managed(one, "is a pool of a stack of this tool already")
+            if one is not None:
+                note = f"{resource.address} of {path} manages it too: take it out of that state before pulumi up"
+                yield cloud, outside, replace(one, notes=(*one.notes, note))
+
+
+def _managed(found: Found, what: str) -> Rejected:
+    return Rejected([Problem((found.name,), what, "leave it there; a pool has one stack")])
+
+
+# --- the stack file ---
+
+
+def _config(pools: Sequence[_Pool], served: Mapping[str, str], team: str | None) -> dict[str, Any]:
+    """Name clusters and pools, and return what the stack file says before anything is compared."""
+    clusters: dict[str, dict[str, Any]] = {}
+    keys: dict[tuple[Any, ...], str] = {}
+    names: dict[str, Any] = {}
+    for pool in pools:
+        place = tuple(sorted(pool.found.cluster.items()))
+        if place not in keys:
+            keys[place] = _free(pool.found.cluster["name"], clusters)
+            runtime: dict[str, Any] = {"management": "external"}
+            clusters[keys[place]] = {**pool.found.cluster, **pool.own, "runtime": runtime}
+        pool.cluster, pool.name = keys[place], _free(pool.found.name, names)
+        existing = SERVED_BY.get(pool.keys.get("software", ""), "")
+        if existing in served:
+            clusters[pool.cluster]["runtime"].setdefault("existing", {})[existing] = served[existing]
+        way = pool.keys.get("sharing", {})
+        if team is not None and (way.get("mode") in SHARED_MODES or way.get("share")):
+            pool.keys["trust"] = {"team": team}
+        disk = pool.keys.get("disk_gib", _LEAST_DISK)
+        if isinstance(disk, int) and disk < _LEAST_DISK:
+            pool.keys["disk_gib"] = _LEAST_DISK
+        names[pool.name] = {"clusters": [pool.cluster], **pool.keys}
+    for cluster in clusters.values():
+        for key in [key for key, value in cluster.items() if value is None]:
+            del cluster[key]
+    return {"clusters": clusters, "pools": names}
+
+
+_LEAST_DISK = 100
+"""The smallest `disk_gib`; a smaller disk stays, as every other that a pool's keys do not say."""
+
+
+def _free(name: str, taken: Mapping[str, Any]) -> str:
+    """Make a key of a name: one that no other has."""
+    bare = re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
+    bare = bare if bare[:1].isalpha() else f"p{bare}"
+    key = bare
+    for number in range(1, len(taken) + 2):
+        key = (
+            f"{bare[: 20 - len(end)].rstrip('-')}{end}"
+            if (end := f"-{number}" if number > 1 else "")
+            else bare[:20].rstrip("-")
+        )
+        if key not in taken and bad_key((), key) is None:
+            return key
+    return key
+
+
+_OPTIONAL = ("labels", "taints", "tags", "zones", "image", "disk", "network", "security", "upgrade", "auto_repair")
+"""Keys that a pool can do without: what they would say stays as it is."""
+
+
+def _fit(pools: Sequence[_Pool], config: dict[str, Any]) -> None:
+    """Let the pools say what they are as far as their keys can, and keep the rest."""
+    plan = _accepted(pools, config)
+    for pool, inputs in _declared(pools, config, plan):
+        adopt = config["pools"][pool.name]["adopt"]
+        adopt["keep"] = sorted(_kept(pool, inputs))
+        overrides = _overrides(pool, inputs)
+        if overrides:
+            config["pools"][pool.name]["overrides"] = {pool.cloud.name: {pool.outside.resource: overrides}}
+        if not adopt["keep"]:
+            del adopt["keep"]
+    plan = _accepted(pools, config)
+    for pool, inputs in _declared(pools, config, plan):
+        _tell_apart(pool, inputs, frozenset(config["pools"][pool.name]["adopt"].get("keep", ())))
+
+
+def _accepted(pools: Sequence[_Pool], config: dict[str, Any]) -> StackPlan:
+    """Plan the stack; leave out what a pool has and no pool of this tool may ask for."""
+    by_name = {pool.name: pool for pool in pools}
+    while True:
+        try:
+            return plan_config(config, clouds())
+        except Rejected as rejected:
+            dropped = [_dropped(config, each) for each in rejected.problems]
+            if not any(dropped):
+                problems = [_with_cure(each, by_name) for each in rejected.problems]
+                raise Rejected(problems) from None
+            for each, problem in zip(dropped, rejected.problems, strict=True):
+                if each:
+                    by_name[str(problem.path[1])].notes.append(f"{each} is not said: {problem.what}")
+
+
+def _dropped(config: dict[str, Any], problem: Problem) -> str:
+    """Take the key that a problem is about out of a pool, if the pool can do without it; return what it was."""
+    path = problem.path
+    if path[:1] != ("pools",) or len(path) < 3 or path[2] not in (*_OPTIONAL, "overrides"):
+        return ""
+    pool: Any = config["pools"].get(path[1], {})
+    above = pool
+    for depth, key in enumerate(path[2:], 2):
+        if isinstance(above, Mapping) and key in above and isinstance(above[key], dict) and depth + 1 < len(path):
+            above = above[key]
+            continue
+        if isinstance(above, dict) and key in above:
+            if isinstance(above[key], list) and depth + 1 < len(path) and isinstance(path[depth + 1], int):
+                with suppress(IndexError):
+                    return f"{'.'.join(map(str, path[2 : depth + 1]))} {above[key].pop(path[depth + 1])}"
+            return f"{'.'.join(map(str, path[2 : depth + 1]))} {json.dumps(above.pop(key))}"
+        break
+    return f"{path[2]} {json.dumps(pool.pop(path[2]))}" if path[2] in pool else ""
+
+
+def _with_cure(problem: Problem, pools: Mapping[str, _Pool]) -> Problem:
+    """Name the option that says what no file tells."""
+    if problem.path[:1] != ("pools",) or str(problem.path[1]) not in pools:
+        return problem
+    pool = pools[str(problem.path[1])]
+    at = (pool.source, pool.found.name, *problem.path[2:])
+    if problem.path[2:3] == ("trust",):
+        return replace(problem, path=at, fix="say who may use it: --team NAME")
+    served = SERVED_BY.get(str(pool.keys.get("software")))
+    if served and problem.fix and f"existing.{served}" in problem.fix:
+        return replace(problem, path=at, fix=f"say who serves its GPUs: --{served.replace('_', '-')} NAME")
+    return replace(problem, path=at)
+
+
+def _declared(
+    pools: Sequence[_Pool], config: Mapping[str, Any], plan: StackPlan
+) -> Iterator[tuple[_Pool, Mapping[str, Any]]]:
+    """Run the stack program offline, and return what it would declare for each pool."""
+    program = import_module("gpupools.preview.command").PROGRAM
+    run: Callable[..., Any] = import_module("gpupools.preview.program_run").preview_program
+    with planned(plan, config, clouds()):
+        preview = run(program, "import", NAMESPACE, {f"{NAMESPACE}:{key}": value for key, value in config.items()})
+    if preview.problems:
+        raise Rejected(preview.problems)
+    names = {each.urn: each.name for each in preview.resources}
+    by_name = {names.get(each.parent or ""): each for each in preview.resources if each.options.get("import")}
+    ids = {(each.cluster, each.name): each.choices.takes_over() for each in plan.pools}
+    for pool in pools:
+        adopted = ids[pool.cluster, pool.name]
+        assert adopted is not None  # every pool of this file adopts one
+        pool.id = adopted.id
+        taken = by_name[f"{pool.cluster}-{pool.name}"]
+        beside = [each for each in preview.resources if each.custom and each.parent == taken.parent]
+        pool.makes = dict(sorted(Counter(each.type for each in beside if each is not taken).items()))
+        yield pool, taken.inputs
+
+
+# --- comparing ---
+
+
+def _kept(pool: _Pool, inputs: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the inputs that would cost the pool its nodes, where what is declared is not what it is."""
+    for path, effect in pool.edits():
+        if effect is EditEffect.IN_PLACE or path in _PLACE:
+            continue
+        wanted = value_at(inputs, *path.split("."))
+        # In the order in which they are, too: azure-native compares lists in order, and some are made of it.
+        if wanted is not None and wanted != value_at(pool.found.inputs, *path.split(".")):
+            yield pool.path(path)
+
+
+_PLACE = frozenset(
+    {"name", "cluster", "project", "location", "initialNodeCount"}
+    | {"agentPoolName", "resourceName", "resourceGroupName", "nodeGroupName", "clusterName", "region"}
+)
+"""Inputs that say which pool it is, and one that counts when a pool is made and never again."""
+
+_RUNNING = (("count",), ("scalingConfig", "desiredSize"))
+"""Inputs with the number of nodes that run, which an update leaves to the autoscaler."""
+
+_PLANS = ("autoscaling", "nodeCount")
+"""Inputs that are told as a whole."""
+
+
+def _overrides(pool: _Pool, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what changes without replacing nodes and has no key: set by hand to what it is."""
+    found: dict[str, Any] = {}
+    resources = pool.cloud.node_pools.overridable
+    for path, effect in pool.edits():
+        if effect is not EditEffect.IN_PLACE:
+            continue
+        wanted, has = value_at(inputs, *path.split(".")), value_at(pool.found.inputs, *path.split("."))
+        if wanted is None:
+            continue
+        if tuple(path.split(".")) == resources[pool.outside.resource].labels:
+            continue  # the pool's own key says them
+        for leaf, _, now in _differences(wanted, has, tuple(path.split("."))):
+            nested: Any = now
+            for key in reversed(leaf):
+                nested = {key: nested}
+            given = {pool.outside.resource: nested}
+            if not override_problems(("pools", pool.name), given, pool.cloud.name, resources):
+                _merge(found, nested)
+    return found
+
+
+def _merge(into: dict[str, Any], given: Mapping[str, Any]) -> None:
+    for key, value in given.items():
+        if isinstance(value, Mapping) and isinstance(into.get(key), dict):
+            _merge(into[key], value)
+        else:
+            into[key] = value
+
+
+def _tell_apart(pool: _Pool, inputs: Mapping[str, Any], kept: frozenset[str]) -> None:
+    """Say what stays as it is, with its value, and what the adopting update changes."""
+    kept = frozenset(each.removeprefix(pool.path("")) for each in kept)
+    for path in sorted(kept):
+        pool.stays.append((pool.path(path), value_at(pool.found.inputs, *path.split("."))))
+    for path, old in sorted(_flat(pool.found.inputs)):
+        if value_at(inputs, *path.split(".")) is None and not any(f"{path}.".startswith(f"{each}.") for each in kept):
+            if path.partition(".")[0] in _PLANS:
+                continue  # told below, with the rest of it
+            pool.stays.append((pool.path(path), old))
+    for path, old in sorted(_flat(pool.found.beside or {})):
+        pool.stays.append((f"{pool.outside.beside}.{path}", old))
+    for path in _PLANS:
+        wanted, has = inputs.get(path), pool.found.inputs.get(path)
+        if isinstance(wanted, Mapping) or isinstance(has, Mapping):
+            wanted, has = wanted or {}, has or {}
+        for leaf, new, old in _differences(wanted, has, (path,)):
+            pool.changes.append((pool.path(".".join(leaf)), old, new))
+    for path, effect in pool.edits():
+        wanted = value_at(inputs, *path.split("."))
+        if path.partition(".")[0] in _PLANS or wanted is None or effect is not EditEffect.IN_PLACE or path in _PLACE:
+            continue
+        for leaf, new, old in _differences(
+            wanted, value_at(pool.found.inputs, *path.split(".")), tuple(path.split("."))
+        ):
+            if leaf not in _RUNNING:
+                pool.changes.append((pool.path(".".join(leaf)), old, new))
+
+
+def _differences(wanted: Any, has: Any, at: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
+    """Yield every path at which the two differ, with both values; None is not there."""
+    if isinstance(wanted, Mapping) and isinstance(has, Mapping):
+        for key in sorted({*wanted, *has}):
+            yield from _differences(wanted.get(key), has.get(key), (*at, key))
+    elif not _same(wanted, has):
+        yield at, wanted, has
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Say whether two inputs are the same; lists of a node pool are sets."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        return one.keys() == other.keys() and all(_same(value, other[key]) for key, value in one.items())
+    if isinstance(one, list) and isinstance(other, list):
+        return sorted(map(_text, one)) == sorted(map(_text, other))
+    return bool(one == other)
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def _flat(inputs: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in inputs.items():
+        path = f"{above}.{key}" if above else key
+        if isinstance(value, Mapping):
+            yield from _flat(value, path)
+        else:
+            yield path, value
+
+
+# --- writing ---
+
+
+def _write(out: Path, config: Mapping[str, Any]) -> None:
+    text = yaml.safe_dump(
+        {"config": {f"{NAMESPACE}:{key}": value for key, value in config.items()}}, sort_keys=False, allow_unicode=True
+    )
+    with out.open("x", encoding="utf-8") as file:  # never over a file that has come meanwhile
+        file.write(text)

@@ -1,0 +1,187 @@
+"""The command `gpupools`.
+
+This package is the only one here that know the folders around the domain.
+Exit codes: 0 all is well, 1 the configuration or a policy refuses or the answer cannot be written, 2 the command was
+called wrongly.
+"""
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Collection, Sequence
+from importlib import import_module
+from typing import Any, NoReturn
+
+from gpupools.common.errors import nearest, shown
+from gpupools.common.sdk import NEED, is_missing
+from gpupools.console.output import printable, tell, tell_lines
+from gpupools.console.startup import end_lightly, start_lightly
+from gpupools.console.terminal import USUAL, columns, columns_asked
+
+COMMANDS = {
+    "new": "write the stack file of an environment, from flags and a few questions; or a whole project",
+    "check": "validate stack files, without Pulumi and without a cloud",
+    "preview": "show what a stack file would create, offline",
+    "import": "write the stack file that takes over node pools made by other means",
+    "leftovers": "say what a broken update left in the clouds, and how a state gets it back",
+    "diff": "say what an edit of a stack file does to the nodes that run",
+    "report": "draw what stack files would create as one page, or as a comment for a pull request",
+    "stacks": "list the stacks of a repository with accounts, pools, changes and order",
+    "images": "list the images and charts a stack file needs, with digests, for a registry of your own",
+    "policy": "judge Terraform plans, Pulumi previews and states, and Kubernetes manifests by the policy pack's rules",
+    "schema": "print the JSON schema of a stack file, for editors",
+    "catalog": "list the instance types with NVIDIA GPUs",
+    "mig": "MIG profiles of a GPU, what fits on it, the fewest GPUs for a wish",
+    "matrix": "what each cloud can share on which GPU, and by which software",
+    "explain": "say what a word, a policy rule or a refusal means, and where that is from",
+    "completion": "print a script that completes commands and options in your shell",
+}
+"""Each command and its line of help; its module in `commands/` is imported only when it is called."""
+
+
+_MODULES = {"import": "import_pools", "leftovers": "orphans"}
+"""Commands whose module has another name: `import` is a keyword of Python."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    _make_writable()
+    called = next((word for word in words if word in COMMANDS), None)
+    if (file := _option_that_is_a_file(words)) is not None:
+        tell(f"gpupools: {file} is an option and a file here; put -- before the files, or write ./{file}", error=True)
+        return 2
+    try:
+        whole = parser([called] if called else [], alone=words[:1] == [called])
+        if not words:
+            whole.print_help(sys.stderr)
+            return 2
+        given = whole.parse_args(words)
+        code: int = given.run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader has gone: `gpupools … | head`
+        _discard_output()
+        return 1
+    except OSError as error:  # a full disk below standard output, no folder for temporary files
+        _discard_output()
+        about = f"{error.filename}: " if error.filename is not None else ""
+        tell(f"gpupools {called}: {about}{error.strerror or error}", error=True)
+        return 1
+    except ModuleNotFoundError as error:
+        if not is_missing(error):
+            raise
+        tell(f"gpupools {called} needs {NEED}", error=True)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def parser(commands: Collection[str], *, alone: bool = False) -> argparse.ArgumentParser:
+    """Return the parser of the command line, with the arguments of some commands: each is imported for them.
+
+    Args:
+        commands: Those commands.
+        alone: Leave out all other commands, for a command line that begins with one of them.
+    """
+    whole = _Parser(
+        prog="gpupools",
+        description="GPU node pools as code on EKS, AKS and GKE.",
+        epilog="gpupools COMMAND --help shows examples.",
+        formatter_class=_Help,
+    )
+    whole.add_argument("--version", action=_Version)
+    # With `prog` given, argparse does not lay out a usage text to find it.
+    each = whole.add_subparsers(dest="command", required=True, metavar="COMMAND", prog=whole.prog)
+    for name, text in COMMANDS.items():
+        if alone and name not in commands:
+            continue
+        description = f"{text[0].upper()}{text[1:]}."
+        command = each.add_parser(name, help=text, description=description, formatter_class=_Help)
+        if name in commands:
+            import_module(f"gpupools.cli.{_MODULES.get(name, name)}").add(command)
+    return whole
+
+
+def _option_that_is_a_file(words: Sequence[str]) -> str | None:
+    """Return the first option that is also the name of a file here, None when there is none.
+
+    A hook or a pattern of the shell hands over the names a checkout has, and one may be `--config=weak.json`. Whoever
+    writes -- has told the two apart.
+    """
+    if "--" in words:
+        return None
+    return next((word for word in words if word.startswith("-") and word != "-" and os.path.lexists(word)), None)
+
+
+def _make_writable() -> None:
+    """Let every text be printed: a stream may be closed (`>&-`), or know no character beyond ASCII or Latin-1."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+        elif isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="replace")
+
+
+def _discard_output() -> None:
+    """Send what is left in the buffer nowhere: Python would complain once more when it closes the stream."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class _Parser(argparse.ArgumentParser):
+    """Prints what it repeats of the words it was given the way every command prints."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(printable(message))
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Offer the nearest word in place of every word there is."""
+        if action.choices is not None and value not in action.choices:
+            what = "is no command" if isinstance(action, argparse._SubParsersAction) else "is not one of its words"
+            raise argparse.ArgumentError(action, f"{shown(value)} {what}; {nearest(value, action.choices)}")
+
+    def _print_message(self, message: str, file: object = None) -> None:
+        if message:
+            tell_lines(message, error=file is not sys.stdout)
+
+
+class _Version(argparse.Action):
+    """Prints the installed version, which is looked up only then."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str) -> None:
+        super().__init__(option_strings, dest, nargs=0, help="show the version and exit")
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        version = import_module("gpupools.common.version").version()
+        tell(f"gpupools {version}")
+        parser.exit()
+
+
+class _Help(argparse.HelpFormatter):
+    """As wide as the terminal, like argparse's own, which imports `shutil` to ask for every argument declared."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=max((columns_asked() or columns(sys.stdout) or USUAL) - 2, _NARROWEST))
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Keep examples and lists as they are laid out."""
+        return text if "\n" in text else super()._fill_text(text, width, indent)
+
+
+_NARROWEST = 20
+
+
+def program() -> int:
+    """Run the command as a process of its own, which ends with it."""
+    start_lightly()
+    # What an interrupt leaves half-made complains when it is thrown away, which tells the reader nothing.
+    sys.unraisablehook = lambda _: None
+    code = main()
+    end_lightly()
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(program())

@@ -1,0 +1,60 @@
+"""`gpupools matrix`: what each cloud can do with each GPU, by which software, and why not."""
+
+import argparse
+
+from gpupools.catalog.gpus import match_gpu_model
+from gpupools.cli.help_texts import add_filters, examples, filters_are_wrong
+from gpupools.console.output import answer, tell
+from gpupools.console.tables import tell_table
+from gpupools.plan.cloud import Verdict
+from gpupools.plan.matrix import grouped, matrix
+from gpupools.providers import clouds
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = examples("gpupools matrix --cloud gcp --gpu L4")
+    add_filters(parser)
+    parser.add_argument("--json", action="store_true", help="one row per cloud, software, sharing and GPU model")
+    parser.set_defaults(run=_run)
+
+
+def _run(given: argparse.Namespace) -> int:
+    """Print the matrix; return 2 when the cloud or the GPU is unknown."""
+    if filters_are_wrong("matrix", given, {"rows": []}):
+        return 2
+    cloud, gpu = given.cloud, given.gpu
+    known = clouds()
+    models = frozenset(match_gpu_model(gpu)) if gpu is not None else None
+    chosen = [known[name] for name in known if cloud in (None, name)]
+    if given.json:
+        answer("matrix", "accepted", [], {"rows": [row.as_json() for each in chosen for row in matrix(each, models)]})
+        return 0
+    for each in chosen:
+        tell(f"{each.service} ({each.name})")
+        offered = {
+            row.gpu_model
+            for row in each.instance_types.values()
+            if row.lifecycle != "retired" and (models is None or row.gpu_model in models)
+        }
+        if not offered:
+            tell(f"offers no {gpu}")
+            tell("")
+            continue
+        table = [
+            (software, sharing, verdict, _models(found, offered), _sentence(verdict, why, instead), source)
+            for (_, software, sharing, verdict, why, source, instead), found in grouped(matrix(each, models)).items()
+        ]
+        headers = ["software", "sharing", "verdict", "GPUs", "why", "source"]
+        widths = [None, None, None, 24, 70, 50]
+        tell_table(table, headers, widths=widths)
+        tell("")
+    return 0
+
+
+def _models(found: tuple[str, ...], offered: set[str]) -> str:
+    return "all" if len(found) == len(offered) else ", ".join(found)
+
+
+def _sentence(verdict: Verdict, why: str, instead: str) -> str:
+    return f"{why}; instead: {instead}" if verdict is Verdict.REFUSED and instead else why

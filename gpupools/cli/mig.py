@@ -1,0 +1,189 @@
+"""`gpupools mig profiles|fit|pack`: what a GPU can be cut into, offline."""
+
+import argparse
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpupools.catalog.gpus import gpu_models, match_gpu_model
+from gpupools.catalog.mig import Layout, MigError, fit, geometry, pack, profiles
+from gpupools.cli.help_texts import examples, whole_number
+from gpupools.common.errors import Problem, nearest
+from gpupools.console.output import answer, tell, tell_lines
+from gpupools.console.tables import tell_table
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of the three verbs."""
+    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    form = parser.formatter_class
+    listing = verbs.add_parser("profiles", help="list the profiles of a GPU", formatter_class=form)
+    what = "say whether these slices fit on one GPU, and where"
+    fitting = verbs.add_parser("fit", help=what, formatter_class=form)
+    fitting.add_argument("names", nargs="+", metavar="PROFILE", help="e.g. 3g.20gb 2g.10gb 1g.5gb")
+    packing = verbs.add_parser("pack", help="find the fewest GPUs that hold these slices", formatter_class=form)
+    packing.add_argument("wished", nargs="+", metavar="PROFILE=COUNT", help="e.g. 1g.5gb=10 3g.20gb=2")
+    packing.add_argument(
+        "--max-gpus", type=whole_number, default=16, metavar="N", help="at most this many, 1 to 16 (default)"
+    )
+    listing.epilog = examples("gpupools mig profiles --gpu A100-40GB")
+    fitting.epilog = examples("gpupools mig fit --gpu A100-40GB 3g.20gb 2g.10gb 1g.5gb")
+    packing.epilog = examples("gpupools mig pack --gpu H100-80GB 1g.10gb=10 3g.40gb=2")
+    parser.epilog = examples("gpupools mig profiles --gpu A100-40GB")
+    for verb, run in ((listing, _profiles), (fitting, _fit), (packing, _pack)):
+        verb.add_argument("--gpu", required=True, metavar="MODEL", help="e.g. A100-40GB or H100-80GB")
+        verb.add_argument("--json", action="store_true")
+        verb.set_defaults(run=lambda given, run=run: _answer(run, given))
+
+
+_HOLDS: Mapping[str, Mapping[str, Any]] = {
+    "profiles": {"profiles": []},
+    "fit": {"gpu": None, "fits": False, "layout": [], "largest": [], "left_over": [], "why": "", "status": None},
+    "pack": {"gpu": None, "fits": False, "gpus": None, "layouts": [], "why": "", "status": None},
+}
+"""The keys of each verb's answer as JSON, with what they hold when nothing could be computed."""
+
+
+class _WrongCall(Exception):
+    """The words of the call mean nothing."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def _answer(run: Any, given: argparse.Namespace) -> int:
+    try:
+        given.gpu = _model(given.gpu)
+        code: int = run(given)
+    except _WrongCall as error:
+        return _without(given, "failed", error.problem, 2)
+    except MigError as error:
+        return _without(given, "refused", Problem((), str(error)), 1)
+    return code
+
+
+def _model(named: str) -> str:
+    models = match_gpu_model(named)
+    if len(models) == 1:
+        return models[0]
+    if models:
+        raise _WrongCall(Problem(("--gpu",), f"{named!r} may mean {' or '.join(models)}", "name one"))
+    raise _WrongCall(Problem(("--gpu",), f"{named!r} is unknown", nearest(named, gpu_models())))
+
+
+def _without(given: argparse.Namespace, result: str, problem: Problem, code: int) -> int:
+    if given.json:
+        answer(f"mig {given.verb}", result, [problem.as_json()], _HOLDS[given.verb])
+    else:
+        tell(problem, error=True)
+    return code
+
+
+def _answer_json(given: argparse.Namespace, holds: Mapping[str, Any]) -> None:
+    """Answer with what was computed; a wish that does not fit is refused, for the reason in `why`."""
+    fits = holds.get("fits", True)
+    problems = [] if fits else [Problem((), holds["why"]).as_json()]
+    answer(f"mig {given.verb}", "accepted" if fits else "refused", problems, holds)
+
+
+_COUNTS = (
+    *("compute_slices", "memory_slices", "usable_gib", "sm_count", "copy_engines", "decoders", "jpeg", "ofa"),
+    "max_instances",
+)
+_FACTS = ("resource_name", "gi_profile_id", "min_driver_branch", "status", "source")
+
+
+def _profiles(given: argparse.Namespace) -> int:
+    found = profiles(given.gpu)
+    if not found:
+        geometry(given.gpu)  # says why there are none
+    rows: list[dict[str, Any]] = [
+        {
+            "gpu": each.gpu,
+            "profile": each.name,
+            **{key: getattr(each, key) for key in _COUNTS},
+            "placements": {"starts": list(each.starts), "size": each.size},
+            **{key: getattr(each, key) for key in _FACTS},
+        }
+        for each in found
+    ]
+    if given.json:
+        _answer_json(given, {"profiles": rows})
+        return 0
+    table = [
+        (
+            row["profile"],
+            row["max_instances"],
+            row["compute_slices"],
+            row["memory_slices"],
+            *("?" if row[key] is None else row[key] for key in ("usable_gib", "sm_count", "copy_engines", "decoders")),
+            ",".join(map(str, row["placements"]["starts"])) or "?",
+            "?" if row["placements"]["size"] is None else row["placements"]["size"],
+            row["resource_name"],
+        )
+        for row in rows
+    ]
+    headers = ["profile", "max", "compute", "memory", "GiB", "SMs", "copy", "decoders", "starts", "size"]
+    tell_table(table, [*headers, "resource (strategy mixed)"])
+    tell("")
+    tell("compute and memory are slices; ? was not found in a public source")
+    return 0
+
+
+def _fit(given: argparse.Namespace) -> int:
+    result = fit(given.gpu, given.names)
+    if given.json:
+        holds = {
+            "gpu": result.gpu,
+            "fits": result.fits,
+            "layout": _layout(result.layout),
+            "largest": _layout(result.largest),
+            "left_over": list(result.left_over),
+            "why": result.why,
+            "status": result.status,
+        }
+        _answer_json(given, holds)
+    else:
+        tell(f"{'fits' if result.fits else 'does not fit'}: {result.why}")
+        if not result.fits:
+            tell(f"the largest part that fits leaves out {_counted(result.left_over)}:")
+        tell_lines(result.diagram)
+    return 0 if result.fits else 1
+
+
+def _pack(given: argparse.Namespace) -> int:
+    wished: dict[str, int] = {}
+    for text in given.wished:
+        match = re.fullmatch(r"([^=\s]+)=([0-9]{1,6})", text)
+        if match is None:
+            raise _WrongCall(Problem((), f"{text!r} is no wish", "write PROFILE=COUNT, e.g. 1g.5gb=10"))
+        wished[match[1]] = wished.get(match[1], 0) + int(match[2])
+    result = pack(given.gpu, wished, given.max_gpus)
+    if given.json:
+        holds = {
+            "gpu": result.gpu,
+            "fits": result.fits,
+            "gpus": result.gpus,
+            "layouts": [_layout(layout) for layout in result.layouts],
+            "why": result.why,
+            "status": result.status,
+        }
+        _answer_json(given, holds)
+    else:
+        verdict = f"{result.gpus} × {result.gpu}" if result.fits else f"does not fit on {given.max_gpus} × {result.gpu}"
+        tell(f"{verdict}: {result.why}")
+        if result.diagram:
+            tell_lines(result.diagram)
+    return 0 if result.fits else 1
+
+
+def _counted(names: Sequence[str]) -> str:
+    counts = dict.fromkeys(names, 0)
+    for name in names:
+        counts[name] += 1
+    return ", ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
+
+
+def _layout(layout: Layout) -> Sequence[dict[str, Any]]:
+    return [{"profile": placed.profile.name, "start": placed.start, "size": placed.size} for placed in layout]

@@ -1,0 +1,593 @@
+"""`gpupools new`: write a stack file from flags, and ask for what is missing; or make a whole project."""
+
+import argparse
+import errno
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpupools.catalog.gpus import match_gpu_model, nearest_gpu_model
+from gpupools.catalog.mig import profiles
+from gpupools.cli.help_texts import examples, whole_number, wrong_words
+from gpupools.cli.project import PULUMI_NAME, make_project
+from gpupools.cli.schema import stack_schema
+from gpupools.cli.stack_text import cluster_schema, stack_text
+from gpupools.common.errors import Problem, Rejected, nearest, shown
+from gpupools.console.output import line, tell
+from gpupools.plan.cloud import Cloud, close_clouds
+from gpupools.providers import clouds
+from gpupools.spec.models import MODES, SHARED_MODES
+from gpupools.stackfile.check import CheckedFile, check_stack_file
+from gpupools.stackfile.stack import bad_key, parse_cluster, plan_config
+
+_MOST = 8 * 1024 * 1024
+"""Bytes that are read of a cluster's description; one with many node pools has some hundred thousand."""
+_BESIDE = "stack-file.schema.json"
+
+Given = argparse.Namespace
+Wrong = Callable[[str], Problem | None]
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = examples(
+        "gpupools new lab --cloud azure --cluster lab --set resource_group=ml --gpu T4 -o Pulumi.lab.yaml"
+    )
+    parser.add_argument(
+        "env", metavar="ENV", nargs="?", help="the environment, as in Pulumi.<ENV>.yaml; with --project, the folder"
+    )
+    parser.add_argument("--project", action="store_true", help="make a repository that depends on this one")
+    parser.add_argument("--cloud", metavar="CLOUD", help=", ".join(clouds()))
+    parser.add_argument(
+        "--describe",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="what the cloud's own command prints of the cluster, as JSON; - reads it here; may be given again",
+    )
+    parser.add_argument("--cluster", metavar="NAME", help="name of the cluster")
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        dest="keys",
+        help="another key of the cluster, e.g. region=eu-central-1; several values with commas",
+    )
+    parser.add_argument("--kubeconfig", metavar="PATH", help="kubeconfig, where software is installed in the cluster")
+    parser.add_argument("--gpu", metavar="MODEL", help="GPU model, e.g. L4 or A100-80GB")
+    parser.add_argument("--instance-type", metavar="TYPE", help="the cloud's own machine, instead of --gpu")
+    parser.add_argument(
+        "--gpus-per-node", type=whole_number, metavar="N", help="left out: the fewest that a machine has"
+    )
+    parser.add_argument("--max-nodes", type=whole_number, default=2, metavar="N", help="left out: 2")
+    parser.add_argument("--sharing", metavar="MODE", help=f"{', '.join(MODES)}; left out: none")
+    parser.add_argument("--replicas", type=whole_number, metavar="N", help="containers that share one GPU")
+    parser.add_argument("--profile", metavar="PROFILE", help="MIG profile, e.g. 1g.10gb")
+    parser.add_argument("--team", metavar="TEAM", help="whose pods share a GPU by time-slicing or MPS")
+    parser.add_argument("--zones", type=_listed, metavar="ZONES", help="zones of the nodes, with commas")
+    parser.add_argument("--capacity", metavar="MODE", help="e.g. spot; left out: on-demand")
+    parser.add_argument("--capacity-name", metavar="NAME", help="the reservation or capacity block")
+    parser.add_argument("--software", metavar="NAME", help="who brings driver and device plugin, e.g. gpu-operator")
+    parser.add_argument("--pool", metavar="NAME", help="key of the pool; left out: the GPU model, or gpus")
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="left out: among the project's stack files")
+    parser.set_defaults(run=lambda given: _run(parser, given), described=[])
+
+
+def _listed(text: str) -> list[str]:
+    return [each.strip() for each in text.split(",") if each.strip()]
+
+
+def _run(parser: argparse.ArgumentParser, given: Given) -> int:
+    answers = _Answers()
+    try:
+        if given.project:
+            others = (key for key in vars(given) if key not in ("env", "project", "run", "command", "described"))
+            if given.env == "" or any(getattr(given, key) != parser.get_default(key) for key in others):
+                parser.error("--project takes a folder and nothing else")
+            make_project(Path(given.env if given.env is not None else "."))
+            return 0
+        if given.env is None:
+            parser.error("the following arguments are required: ENV")
+        file, nowhere = _placed(given, answers)
+        try:
+            asked = _asked(given, answers)
+        except Rejected as rejected:
+            told = [*nowhere, *rejected.problems]
+            raise Rejected([*told, *(() if answers.can_ask else _besides(given, told))]) from None
+        if file is None:
+            raise Rejected([*nowhere, *_besides(given, nowhere)])
+        checked = _written(given.env, file, *asked)
+    except Rejected as rejected:
+        for problem in rejected.problems:
+            tell(f"gpupools new: {problem}", error=True)
+        tell("gpupools new: nothing was written", error=True)
+        if answers.typed:
+            tell(f"Typed so far, as flags: {shlex.join(answers.typed)}", error=True)
+        return 1
+    for pool in checked.plan.pools:
+        tell(f"{file}: written; {pool.name} is {pool.instance.name} on {pool.cluster}")
+    tell(f"Next: gpupools check {file}, then gpupools preview {file}")
+    return 0
+
+
+# --- where it goes ----------------------------------------------------------------------------------------------------
+
+
+def _placed(given: Given, answers: "_Answers") -> tuple[Path | None, Sequence[Problem]]:
+    """Return the file to write, or why there is none: whoever is asked nothing is told the rest in the same round."""
+    try:
+        return _place(given.env, given.output), ()
+    except Rejected as rejected:
+        if answers.can_ask:
+            raise
+        return None, rejected.problems
+
+
+def _place(env: str, output: Path | None) -> Path:
+    """Return the file to write: the one named, or that of the environment in the project around this folder."""
+    if not re.fullmatch(PULUMI_NAME, env):
+        fix = "use at most 100 letters, digits, '-', '_' and '.', a letter or digit first"
+        raise Rejected([Problem(("ENV",), f"{shown(env)} is no name of a stack", fix)])
+    if whole := re.fullmatch(r"(?i)Pulumi\.(.+)\.ya?ml", env):
+        raise Rejected([Problem(("ENV",), f"{shown(env)} is a file", f"write its environment alone: {whole[1]}")])
+    if output is not None and output.name in ("", "-"):
+        raise Rejected([Problem(("--output",), f"{shown(str(output))} is no file", "name one")])
+    file = output or _stacks() / f"Pulumi.{env}.yaml"
+    if os.path.lexists(file):
+        fix = "edit it, or name another environment"
+        raise Rejected([Problem((str(file),), "is there already, and nothing is overwritten", fix)])
+    if output is not None and not output.parent.is_dir():
+        raise Rejected([Problem((str(output),), "is in no folder that is there", "make the folder first")])
+    return file
+
+
+def _stacks() -> Path:
+    """Return the folder of the stack files of the project that this folder is in.
+
+    https://www.pulumi.com/docs/iac/concepts/projects/project-file/
+    """
+    here = Path.cwd()
+    found = next((each / "Pulumi.yaml" for each in (here, *here.parents) if (each / "Pulumi.yaml").is_file()), None)
+    if found is None:
+        fix = "go to the project's folder, make one with gpupools new --project, or name a file with --output"
+        raise Rejected([Problem((), "there is no Pulumi.yaml here or above", fix)])
+    try:
+        project = yaml.safe_load(found.read_bytes())
+    except (yaml.YAMLError, RecursionError):
+        raise Rejected([Problem((str(found),), "is not YAML", "correct it first")]) from None
+    folder = project.get("stackConfigDir", ".") if isinstance(project, dict) else None
+    if not isinstance(folder, str):
+        raise Rejected([Problem((str(found),), "is no project file of Pulumi", "correct it first")])
+    return Path(os.path.relpath(found.parent / folder, here))
+
+
+# --- what is asked ----------------------------------------------------------------------------------------------------
+
+
+class _Answers:
+    """Flags first, then whoever sits at the terminal; without one, what is missing is told all at once."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+        self.typed: list[str] = []
+        """The answers at the terminal, as the flags that give them."""
+        self.can_ask = sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def text(
+        self, flag: str, given: str | None, question: str, wrong: Wrong = lambda _: None, default: str | None = None
+    ) -> str:
+        """Return what a flag says, or the answer to a question; note what is wrong or missing."""
+        if given is None and self.can_ask:
+            answer = self._answer(question, wrong, default)
+            word, _, key = flag.partition(" ")
+            self.typed += [word, key.replace("…", answer) if key else answer]
+            return answer
+        if given is None and default is None:
+            self.problems.append(Problem((flag,), "is missing", f"give it ({question})"))
+        found = given if given is not None else default or ""
+        problem = wrong(found) if found else None
+        if problem is not None:
+            self.problems.append(Problem((flag,), problem.what, problem.fix))
+        return found
+
+    def _answer(self, question: str, wrong: Wrong, default: str | None) -> str:
+        while True:
+            sys.stderr.write(line(f"{question}{f' [{default}]' if default else ''}: "))
+            sys.stderr.flush()
+            try:
+                typed = sys.stdin.readline()
+            except UnicodeDecodeError:
+                tell("  is not text", error=True)
+                continue
+            if not typed:
+                sys.stderr.write("\n")
+                raise Rejected([Problem((), "the answers ended", "give the rest as flags, see --help")])
+            found = typed.strip() or default
+            problem = wrong(found) if found else Problem((), "is needed")
+            if found and problem is None:
+                return found
+            tell(f"  {problem}", error=True)
+
+    def stop_if_wrong(self) -> None:
+        """Go no further when an answer on which the others depend is wrong or missing."""
+        if self.problems:
+            raise Rejected(self.problems)
+
+
+def _asked(given: Given, answers: _Answers) -> tuple[Cloud, Mapping[str, Any], str, Mapping[str, Any]]:
+    """Return the cloud, the keys of the cluster, and key and keys of the pool."""
+    answers.problems += [
+        Problem((f"--{flag.replace('_', '-')}",), "is empty", "leave it out, or say what")
+        for flag, value in vars(given).items()
+        if value == ""
+    ]
+    answers.stop_if_wrong()
+    described = [_described(name) for name in given.describe]
+    given.described = [item for _, keys in described for item in keys.items()]
+    named = {cloud for cloud, _ in described}
+    if len(named) > 1:
+        what = f"are clusters of {' and '.join(sorted(named))}"
+        raise Rejected([Problem(("--describe",), what, "describe one cluster")])
+    if given.cloud is None and len(named) == 1:
+        given.cloud = named.pop()
+    choices = ", ".join(clouds())
+    name = answers.text("--cloud", given.cloud, f"Cloud: {choices}", lambda word: wrong_words(word, None))
+    if answers.problems:  # what else is needed on every cloud is told in the same round
+        for flag, missing, question in (
+            ("--cluster", given.cluster is None and not described, "Name of the cluster"),
+            ("--gpu", given.gpu is None and given.instance_type is None, "GPU model, e.g. L4"),
+        ):
+            if missing:
+                answers.text(flag, None, question)
+        _rest(given, given.gpu or "", answers)
+    answers.stop_if_wrong()
+    if named - {name}:
+        raise Rejected([Problem(("--describe",), f"is a cluster of {named.pop()}, not of {name}", "give its own")])
+    cloud = clouds()[name]
+    cluster = {"cloud": name, **dict(_cluster(given, cloud, [keys for _, keys in described], answers))}
+    answers.problems += _wrong_keys(cluster)
+    pool = _pool(given, cloud, answers)
+    answers.stop_if_wrong()
+    named_after = re.sub(r"-[0-9]+gb$", "", pool["gpu"].casefold()) if "gpu" in pool else "gpus"
+    key = given.pool or named_after
+    return cloud, cluster, key, pool
+
+
+def _besides(given: Given, told: Sequence[Problem]) -> Iterator[Problem]:
+    """Yield what else is wrong with the flags: what a stack file made of them is refused for."""
+    flags = {str(problem.path[0]) for problem in told if problem.path}
+    near = [given.cloud] if given.cloud in clouds() else close_clouds(given.cloud, clouds())
+    cloud = clouds()[near[0]] if len(near) == 1 else None
+    cluster = _cluster_of_flags(given, cloud)
+    if cloud is not None and not given.describe:
+        for key in _asked_keys(cloud):
+            flag = _cluster_flag(key)
+            if key not in cluster and flag not in flags:
+                flags.add(flag)
+                yield Problem((flag,), "is missing", f"give it ({_meaning(cloud, key)})")
+    pools = {given.pool or "gpus": {"clusters": ["new"], **_pool_of_flags(given)}}
+    config = {"clusters": {"new": _given(cluster)}, "pools": pools}
+    try:
+        plan_config(config, clouds())
+    except Rejected as rejected:
+        unread = cloud is None or (given.describe and not given.described)
+        for problem in rejected.problems:
+            flagged = _with_flag(problem)
+            flag = str(flagged.path[0]) if flagged.path else ""
+            if flag.startswith("--") and flag not in flags and not (unread and problem.path[0] == "clusters"):
+                yield flagged
+
+
+def _asked_keys(cloud: Cloud) -> list[str]:
+    """Return the keys of a cluster that have to be given."""
+    fields = cloud.cluster.model_fields.items()
+    return [key for key, field in fields if key != "cloud" and (field.is_required() or key in cloud.described().asked)]
+
+
+def _cluster_of_flags(given: Given, cloud: Cloud | None) -> dict[str, Any]:
+    """Return the keys of the cluster that flags and descriptions say, as far as the cloud knows them."""
+    sets: dict[str, Any] = dict(pair.split("=", 1) for pair in given.keys if "=" in pair)
+    if cloud is not None:
+        known = cloud.cluster.model_fields.keys() - {"cloud"}
+        sets = {key: _value(cloud, key, value) for key, value in sets.items() if key in known}
+    own = {"name": given.cluster} if given.cluster is not None else {}
+    return {**dict(given.described), **sets, "cloud": given.cloud, **own, **_kubeconfig(given)}
+
+
+def _kubeconfig(given: Given) -> dict[str, Any]:
+    return {"kubeconfig": {"path": given.kubeconfig}} if given.kubeconfig is not None else {}
+
+
+def _pool_of_flags(given: Given) -> dict[str, Any]:
+    return _given(
+        {
+            "gpu": given.gpu,
+            "instance_type": given.instance_type,
+            "gpus_per_node": given.gpus_per_node,
+            "nodes": {"max": given.max_nodes},
+            "zones": given.zones,
+            "capacity": {"mode": given.capacity, "name": given.capacity_name},
+            "software": given.software,
+            "sharing": {"mode": given.sharing, "replicas": given.replicas, "profile": given.profile},
+            "trust": {"team": given.team},
+        }
+    )
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys that have a value, and those with a value inside."""
+    inner = {key: _given(value) if isinstance(value, dict) else value for key, value in values.items()}
+    return {key: value for key, value in inner.items() if value is not None and value not in ({}, "")}
+
+
+def _read(name: str) -> bytes:
+    if name != "-":
+        with Path(name).open("rb") as file:
+            return file.read(_MOST + 1)
+    if sys.stdin is None:
+        raise OSError(errno.EBADF, "standard input is closed")
+    return sys.stdin.buffer.read(_MOST + 1)
+
+
+def _described(name: str) -> tuple[str, Mapping[str, Any]]:
+    """Return the cloud of a described cluster, and its keys."""
+    try:
+        content = _read(name)
+        told = json.loads(content) if len(content) <= _MOST else None
+    except OSError as error:
+        what = f"{name} cannot be read: {error.strerror}"
+        raise Rejected([Problem(("--describe",), what, "name a file, or - for what is piped in")]) from None
+    except (ValueError, RecursionError):
+        raise Rejected([Problem(("--describe",), f"{name} is not JSON", "ask the command for JSON")]) from None
+    try:
+        for cloud in clouds().values():
+            if isinstance(told, dict) and (keys := cloud.described().read(told)) is not None:
+                return cloud.name, keys
+    except Rejected as rejected:
+        raise Rejected(replace(problem, path=("--describe",)) for problem in rejected.problems) from None
+    commands = "; ".join(command for cloud in clouds().values() for command in cloud.described().commands)
+    raise Rejected([Problem(("--describe",), f"{name} describes no cluster", f"write it with one of: {commands}")])
+
+
+def _cluster(
+    given: Given, cloud: Cloud, described: Sequence[Mapping[str, Any]], answers: _Answers
+) -> Iterator[tuple[str, Any]]:
+    told = _told_keys(given, cloud, answers)
+    for key in cloud.described().which:
+        said = [keys[key] for keys in (*described, told) if key in keys]
+        if len({str(each).casefold() for each in said}) > 1:
+            what = f"{key} is {' and '.join(dict.fromkeys(map(shown, said)))}, so these are several clusters"
+            answers.problems.append(Problem(("--describe",), what, "describe one, and leave the flag out"))
+    known: dict[str, Any] = {key: value for keys in (*described, told) for key, value in keys.items()}
+    if given.kubeconfig is not None:
+        known = {key: value for key, value in known.items() if key not in ("endpoint", "certificate_authority")}
+    asked = _asked_keys(cloud)
+    for key in cloud.cluster.model_fields:
+        if key in asked and key not in known:
+            known[key] = _value(cloud, key, answers.text(_cluster_flag(key), None, _meaning(cloud, key)))
+        if key in known and key != "cloud":
+            yield key, known[key]
+
+
+def _told_keys(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
+    """Return the keys of the cluster that flags say; note what is wrong with `--set`."""
+    fields = cloud.cluster.model_fields
+    told: dict[str, Any] = {"name": given.cluster} if given.cluster is not None else {}
+    told |= _kubeconfig(given)
+    for pair in given.keys:
+        key, equals, value = pair.partition("=")
+        if not equals or key not in fields or key == "cloud":
+            fix = nearest(key, fields) if equals else "write KEY=VALUE"
+            fix = "write --cloud for it" if equals and key == "cloud" else fix
+            answers.problems.append(Problem(("--set",), f"{shown(pair)} sets no key of a cluster", fix))
+        elif key in told:
+            answers.problems.append(Problem((f"--set {key}=…",), "is given twice", "leave one of them out"))
+        else:
+            told[key] = _value(cloud, key, value)
+    return told
+
+
+def _wrong_keys(cluster: Mapping[str, Any]) -> Iterator[Problem]:
+    """Say what is wrong with the keys that a cluster was given; of those that are missing it was said."""
+    try:
+        parse_cluster((), cluster, clouds())
+    except Rejected as rejected:
+        for problem in rejected.problems:
+            key = str(problem.path[0]) if problem.path else ""
+            if cluster.get(key) not in (None, "", []):
+                yield Problem((_cluster_flag(key),), problem.what, problem.fix)
+
+
+def _value(cloud: Cloud, key: str, text: str) -> Any:
+    """Return what a text means for a key: a list where the key takes one, else true, false or the text itself."""
+    form = json.dumps(cluster_schema(cloud)["properties"][key])
+    if '"array"' in form:
+        return _listed(text)
+    return text == "true" if '"boolean"' in form and text in ("true", "false") else text
+
+
+def _meaning(cloud: Cloud, key: str) -> str:
+    """Say in the first sentence of the schema what a key of a cluster is, with an example."""
+    found = cluster_schema(cloud)["properties"][key]
+    examples = found.get("examples", [])
+    example = examples[0] if examples else ""
+    shows = ",".join(example) if isinstance(example, list) else example
+    said = re.split(r"[;:] | \(|, e\.g\. ", found["description"].rstrip("."))[0]
+    return f"{said}, e.g. {shows}" if shows else said
+
+
+def _pool(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
+    offered = {row.gpu_model: row for row in cloud.instance_types.values() if row.lifecycle != "retired"}
+
+    def wrong_gpu(word: str) -> Problem | None:
+        found = [model for model in match_gpu_model(word) if model in offered]
+        if len(found) == 1:
+            return None
+        if found:
+            return Problem((), f"{shown(word)} may mean {' or '.join(found)}", "name the one with its memory")
+        return Problem((), f"{cloud.name} offers no GPU {shown(word)}", nearest_gpu_model(word, offered))
+
+    pool: dict[str, Any] = {}
+    machines = cloud.instance_types
+    if given.instance_type is not None:
+        machine = cloud.find_instance_type(machines, given.instance_type)
+        pool["instance_type"], model = given.instance_type, machine.gpu_model if machine is not None else ""
+        for flag, value in (("--gpu", given.gpu), ("--gpus-per-node", given.gpus_per_node)):
+            if value is not None:
+                answers.problems.append(Problem((flag,), "goes without --instance-type", "leave one of them out"))
+    else:
+        gpu = answers.text("--gpu", given.gpu, f"GPU: {', '.join(offered)}", wrong_gpu)
+        if wrong_gpu(gpu) is not None:
+            _rest(given, gpu, answers)  # what is wrong with it is told in the same round
+        answers.stop_if_wrong()
+        pool["gpu"] = model = next(each for each in match_gpu_model(gpu) if each in offered)
+        sizes = {row.gpus for row in machines.values() if row.gpu_model == model}
+        counts = sorted({each for each in sizes if machines.with_gpus(model, each)} or sizes)
+        if given.gpus_per_node is not None:
+            pool["gpus_per_node"] = given.gpus_per_node
+        elif counts and 1 not in counts:
+            pool["gpus_per_node"] = int(counts[0]) if counts[0].denominator == 1 else str(counts[0])
+    pool["nodes"] = {"max": given.max_nodes}
+    return {**pool, **_rest(given, model, answers)}
+
+
+def _rest(given: Given, model: str, answers: _Answers) -> dict[str, Any]:
+    """Return the keys of the pool that need no machine: how it is bought and shared, and by which software."""
+    pool: dict[str, Any] = {}
+    if given.zones is not None:
+        pool["zones"] = given.zones
+    if given.capacity is not None:
+        name = given.capacity_name
+        if given.capacity in _NAMED_CAPACITY:
+            name = answers.text("--capacity-name", name, "The reservation or capacity block")
+        pool["capacity"] = {"mode": given.capacity, **({"name": name} if name is not None else {})}
+    elif given.capacity_name is not None:
+        answers.problems.append(Problem(("--capacity-name",), "goes with --capacity", "give that too"))
+    if given.software is not None:
+        pool["software"] = given.software
+    sharing = _sharing(given, model, answers)
+    if sharing:
+        pool["sharing"] = sharing
+        if sharing["mode"] in SHARED_MODES:
+            pool["trust"] = {"team": answers.text("--team", given.team, "Team whose pods may share a GPU, a DNS label")}
+    return pool
+
+
+_NAMED_CAPACITY = ("reservation", "capacity-block")
+"""Modes of capacity that are somebody's, bought beforehand."""
+
+
+def _sharing(given: Given, model: str, answers: _Answers) -> dict[str, Any]:
+    """Return how containers share GPUs; empty where they do not."""
+
+    def wrong_mode(word: str) -> Problem | None:
+        return None if word in MODES else Problem((), f"{shown(word)} is no way of sharing", nearest(word, MODES))
+
+    def wrong_number(word: str) -> Problem | None:
+        return None if word.isascii() and word.isdigit() else Problem((), f"{shown(word)} is no number", "write digits")
+
+    mode = answers.text("--sharing", given.sharing, f"Sharing of one GPU: {', '.join(MODES)}", wrong_mode, "none")
+    found: dict[str, Any] = {"mode": mode}
+    for flag, value, modes in (
+        ("--replicas", given.replicas, SHARED_MODES),
+        ("--profile", given.profile, ("mig",)),
+        ("--team", given.team, SHARED_MODES),
+    ):
+        if value is not None and mode in MODES and mode not in modes:
+            fix = f"leave it out, or write --sharing {' or '.join(modes)}"
+            answers.problems.append(Problem((flag,), f"goes with {' and '.join(modes)}, and sharing is {mode}", fix))
+    if mode in SHARED_MODES:
+        number = None if given.replicas is None else str(given.replicas)
+        replicas = answers.text("--replicas", number, "Containers that share one GPU", wrong_number)
+        found["replicas"] = int(replicas) if replicas.isdigit() else replicas
+    elif mode == "mig":
+        meant = match_gpu_model(model)  # several where a word names both sizes, none where it names no GPU
+        names = ", ".join(dict.fromkeys(each.name for one in meant for each in profiles(one)))
+        if names or not meant:
+            names = names or "e.g. 1g.10gb"
+            found["profile"] = answers.text("--profile", given.profile, f"MIG profile: {names}")
+        else:
+            answers.problems.append(Problem(("--sharing",), f"{model} cannot be cut by MIG", "share it otherwise"))
+    return found if mode != "none" else {}
+
+
+# --- what is written --------------------------------------------------------------------------------------------------
+
+
+def _written(
+    env: str, file: Path, cloud: Cloud, cluster: Mapping[str, Any], key: str, pool: Mapping[str, Any]
+) -> CheckedFile:
+    """Write the file and check it; take it away again where it is refused."""
+    is_new = not file.parent.exists()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    schema = _schema(file)
+    text = stack_text(env, cloud, cluster, key, pool, os.path.relpath(schema, file.parent))
+    try:
+        with file.open("x", encoding="utf-8") as out:
+            out.write(text)
+    except FileExistsError:
+        raise Rejected([Problem((str(file),), "is there already, and nothing is overwritten")]) from None
+    try:
+        checked = check_stack_file(file, clouds())
+    except BaseException as error:
+        file.unlink()
+        if is_new:
+            file.parent.rmdir()
+        if isinstance(error, Rejected):
+            raise Rejected(map(_with_flag, error.problems)) from None
+        raise
+    if not os.path.lexists(schema):
+        schema.write_text(json.dumps(stack_schema(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        tell(f"{schema}: written, by which an editor completes and checks the file")
+    return checked
+
+
+def _schema(file: Path) -> Path:
+    """Return where the schema is that the file names: the checkout's, or one beside the file."""
+    projects = [each for each in file.absolute().parents if (each / "Pulumi.yaml").is_file()]
+    own = [each / "gpupools" / "data" / _BESIDE for each in projects[:1]]
+    return next((each for each in own if each.is_file()), file.parent / _BESIDE)
+
+
+_FLAGS = {
+    "gpu": "--gpu",
+    "instance_type": "--instance-type",
+    "gpus_per_node": "--gpus-per-node",
+    "nodes.max": "--max-nodes",
+    "zones": "--zones",
+    "capacity.mode": "--capacity",
+    "capacity.name": "--capacity-name",
+    "software": "--software",
+    "sharing.mode": "--sharing",
+    "sharing.replicas": "--replicas",
+    "sharing.profile": "--profile",
+    "trust.team": "--team",
+}
+"""The flag of each key of the pool."""
+
+
+def _with_flag(problem: Problem) -> Problem:
+    """Say what is wrong of the flag that says it, and of access that is missing how it is given here."""
+    if "nothing says how its API is reached" in problem.what:
+        fix = "give --kubeconfig PATH, or --describe where that tells the endpoint"
+        return replace(problem, path=("--kubeconfig",), fix=fix)
+    kind, key = problem.path[:1], ".".join(str(part) for part in problem.path[2:] if isinstance(part, str))
+    if kind == ("clusters",) and key:
+        return replace(problem, path=(_cluster_flag(key.partition(".")[0]),))
+    if kind == ("pools",) and not key:
+        return replace(problem, path=("--gpu" if bad_key((), str(problem.path[1])) is None else "--pool",))
+    fix = problem.fix.replace("write zones: […]", "give --zones")
+    return replace(problem, path=(_FLAGS[key],), fix=fix) if kind == ("pools",) and key in _FLAGS else problem
+
+
+def _cluster_flag(key: str) -> str:
+    return {"name": "--cluster", "kubeconfig": "--kubeconfig", "cloud": "--cloud"}.get(key, f"--set {key}=…")

@@ -1,0 +1,379 @@
+"""`gpupools leftovers STATE FILE...`: say what a broken update left in the clouds, and how a state gets it back."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpupools.cli.files import add_within, links_out
+from gpupools.cli.help_texts import examples
+from gpupools.common.errors import Problem, Rejected
+from gpupools.console.output import answer, tell
+from gpupools.diff.guard import POOL_TYPE
+from gpupools.plan.existing_pools import There
+from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.providers import clouds
+from gpupools.stackfile.reader import stack_name
+from gpupools.stackfile.repository import STACK_FILE
+
+if TYPE_CHECKING:
+    from gpupools.policies.documents.document import Resource
+
+_TAKEN = (
+    "give it pulumi stack export, pulumi preview --json, or as JSON what aws eks describe-nodegroup, aws ec2"
+    " describe-launch-templates, az aks nodepool list, gcloud container node-pools list, kubectl get or helm list print"
+)
+_CREATES = ("create", "create-replacement")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument(
+        "files",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="pulumi stack export of every stack with pools in these clusters, and what the clouds list",
+    )
+    parser.add_argument("--json", action="store_true", help="what is left, with its commands, as JSON")
+    parser.epilog = (
+        f"{examples('gpupools leftovers examples/recovery/state.json examples/recovery/node-pools.json')}\n"
+        "Add what pulumi preview --json prints. It asks no cloud and changes nothing; docs/how-to/recover.md has the\n"
+        "commands that list what there is. Exit code 3: something is left."
+    )
+    add_within(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(given: argparse.Namespace) -> int:
+    outside = [(path, problem) for path, problem in links_out(given.files, given.within)]
+    try:
+        if outside:
+            raise Rejected(replace(problem, path=(str(path),)) for path, problem in outside)
+        read = _read(given.files)
+        pending, left = _compared(read)
+    except Rejected as rejected:
+        if given.json:
+            problems = [each.as_json() for each in rejected.problems]
+            answer("leftovers", "refused", problems, {"pending": [], "left": [], "without_component": []})
+            return 1
+        for each in rejected.problems:
+            tell(each, error=True)
+        return 1
+    if given.json:
+        told = {"pending": [each.as_json() for each in pending], "left": [each.as_json() for each in left]}
+        told["without_component"] = [{"urn": each.address, "type": each.type} for each in read.torn]
+        answer("leftovers", "accepted", [], told)
+    else:
+        for line in _lines(pending, left, read):
+            tell(line)
+    return 3 if pending or left or read.torn else 0
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """An operation in the middle of which the engine ended."""
+
+    resource: Resource
+    operation: str
+    """`creating`, `updating`, `deleting`, …"""
+    found: bool = False
+    """Whether what was being created is in one of the files."""
+
+    def as_json(self) -> dict[str, Any]:
+        return {"urn": self.resource.address, "operation": self.operation, "found": self.found}
+
+
+@dataclass(frozen=True)
+class _Left:
+    """Something in a cloud that no state has."""
+
+    there: There
+    type: str
+    imports: tuple[str, ...]
+    """The command for each resource that it can be: one, or of several clusters the one it is in."""
+    note: str
+    known: bool = True
+    """Whether one of the stacks has begun to make it, or wants it."""
+    elsewhere: bool = False
+    """Whether it may be that of another cluster: no list of objects says which cluster it is of."""
+
+    def as_json(self) -> dict[str, Any]:
+        there = self.there
+        place = {"name": there.name, "type": self.type, "id": there.id, "cluster": there.cluster, "pool": there.pool}
+        return {**place, "import": list(self.imports), "delete": there.delete, "note": self.note}
+
+
+@dataclass
+class _Read:
+    """What the files say."""
+
+    stacks: list[str] = field(default_factory=list)
+    has: list[Resource] = field(default_factory=list)
+    urns: set[str] = field(default_factory=set)
+    pending: list[_Pending] = field(default_factory=list)
+    torn: list[Resource] = field(default_factory=list)
+    """Pools without their component."""
+    next: list[Resource] = field(default_factory=list)
+    """What the next update creates."""
+    there: list[There] = field(default_factory=list)
+    objects: list[There] = field(default_factory=list)
+    """Those in a cluster that the file does not name."""
+
+
+def _not_known(path: Path) -> Problem:
+    if STACK_FILE.fullmatch(path.name):
+        export = f"pulumi stack export --stack {shlex.quote(stack_name(path))} > state.json"
+        return Problem((), "is a stack file, which says what is wanted, not what there is", f"give its state: {export}")
+    return Problem((), "is nothing that is known here", _TAKEN)
+
+
+def _read(files: Iterable[Path]) -> _Read:
+    """Read every file; refuse one that is nothing known here, and files without a state."""
+    read, problems = _Read(), []
+    text = import_module("gpupools.policies.documents.text")
+    states = 0
+    for path in files:
+        try:
+            parsed = text.read_text(path)
+            data: Any = parsed.values[0].data if parsed.values else None
+            if _is("pulumi_state", data):
+                states += 1
+                _read_state(data, parsed, read)
+            elif _is("pulumi_preview", data):
+                _read_preview(data, parsed, read)
+            elif not _read_list(data, read):
+                raise Rejected([_not_known(path)])
+        except Rejected as rejected:
+            problems += [replace(each, path=(str(path), *each.path)) for each in rejected.problems]
+    if not states and not problems:
+        what = "no file is a state, so what the clouds have cannot be compared with it"
+        problems.append(Problem((), what, "give it pulumi stack export of the stack too"))
+    if problems:
+        raise Rejected(problems)
+    return read
+
+
+def _is(form: str, data: Any) -> bool:
+    return bool(import_module(f"gpupools.policies.documents.{form}").recognises(data))
+
+
+def _read_state(data: Mapping[str, Any], text: Any, read: _Read) -> None:
+    at = ("deployment", "resources")
+    states = import_module("gpupools.policies.documents.text").all_maps(data["deployment"].get("resources"), at)
+    found = [_wanted(state, (*at, index), text) for index, state in enumerate(states)]
+    stacks = sorted({each.stack for each in found})
+    if len(stacks) > 1:
+        what = f"holds resources of the stacks {' and '.join(stacks)}: one has been imported into the other"
+        raise Rejected([Problem((), what, "export the stack's own state again, or import its last good one")])
+    read.stacks += stacks
+    urns = {each.address for each in found}
+    read.has += [each for each in found if each.id]
+    read.urns |= urns
+    read.torn += [each for each in found if _is_pool(each) and not _is_in_component(each, urns)]
+    at = ("deployment", "pending_operations")
+    operations = import_module("gpupools.policies.documents.text").all_maps(data["deployment"].get(at[1]), at)
+    for index, each in enumerate(operations):
+        resource = _wanted(each.get("resource"), (*at, index, "resource"), text)
+        read.pending.append(_Pending(resource, str(each.get("type"))))
+
+
+def _is_pool(resource: Resource) -> bool:
+    """Say whether it is a pool of this tool, which has its key among the labels of its nodes."""
+
+    def names_it(value: Any, below: int) -> bool:
+        return isinstance(value, Mapping) and (
+            POOL_LABEL in value or (below > 0 and any(names_it(each, below - 1) for each in value.values()))
+        )
+
+    return bool(resource.id) and not resource.type.startswith("kubernetes:") and names_it(resource.inputs, 2)
+
+
+def _is_in_component(resource: Resource, urns: Collection[str]) -> bool:
+    """Say whether the component of a pool is there; a URN names the types that a resource is part of."""
+    return POOL_TYPE in resource.address and (not resource.parent or resource.parent in urns)
+
+
+def _read_preview(data: Mapping[str, Any], text: Any, read: _Read) -> None:
+    for index, step in enumerate(data.get("steps") or []):
+        if step["op"] in _CREATES and step.get("newState"):
+            read.next.append(_wanted(step["newState"], ("steps", index, "newState"), text))
+
+
+def _wanted(state: Any, at: tuple[str | int, ...], text: Any) -> Resource:
+    """Read a resource that a stack has, was about to have, or is going to have."""
+    one_map = import_module("gpupools.policies.documents.text").one_map
+    made: Resource = import_module("gpupools.policies.documents.pulumi_preview").resource(one_map(state, at), at, text)
+    return made
+
+
+def _name(resource: Resource) -> str:
+    return resource.address.rpartition("::")[2]
+
+
+def _read_list(data: Any, read: _Read) -> bool:
+    """Read what a cloud's or a cluster's own command lists; say whether it was that."""
+    if data == []:
+        return True  # of an empty list nobody can say what it lists
+    objects = _objects(data)
+    if objects is not None:
+        read.objects += objects
+        return True
+    known = [outside() for cloud in clouds().values() if (outside := cloud.node_pools.outside) is not None]
+    found = [
+        there
+        for each in (data if isinstance(data, list) else [data])
+        if isinstance(each, Mapping)
+        for outside in known
+        for there in outside.there(each)
+    ]
+    read.there += found
+    empty = isinstance(data, Mapping) and bool(data) and all(value == [] for value in data.values())
+    return bool(found) or empty
+
+
+def _objects(data: Any) -> list[There] | None:
+    """Read `kubectl get … --output json` and `helm list --output json`; None for anything else."""
+    if isinstance(data, Mapping) and "apiVersion" in data and "kind" in data:
+        items = data.get("items") if data["kind"] == "List" else [data]
+        return [_object(each) for each in items or [] if isinstance(each, Mapping) and "kind" in each]
+    if isinstance(data, list) and all(isinstance(each, Mapping) and {"name", "chart"} <= each.keys() for each in data):
+        return [_release(each) for each in data]
+    return None
+
+
+def _object(item: Mapping[str, Any]) -> There:
+    metadata = item.get("metadata")
+    said = metadata if isinstance(metadata, Mapping) else {}
+    where = {key: str(said[key]) for key in ("namespace", "name") if key in said}
+    version = str(item.get("apiVersion"))
+    token = f"kubernetes:{version if '/' in version else f'core/{version}'}:{item['kind']}"
+    place = ["--namespace", where["namespace"]] if "namespace" in where else []
+    delete = shlex.join(["kubectl", "delete", str(item["kind"]).lower(), where.get("name", ""), *place])
+    path = "/".join(where.values())
+    return There(name=path, id=path, forms=((token, {"metadata": where}),), tags={}, delete=delete)
+
+
+def _release(item: Mapping[str, Any]) -> There:
+    name, namespace = str(item["name"]), str(item.get("namespace"))
+    return There(
+        name=f"{namespace}/{name}",
+        id=f"{namespace}/{name}",
+        forms=(("kubernetes:helm.sh/v3:Release", {"name": name, "namespace": namespace}),),
+        tags={},
+        delete=shlex.join(["helm", "uninstall", name, "--namespace", namespace]),
+    )
+
+
+# --- comparing ---
+
+
+def _compared(read: _Read) -> tuple[list[_Pending], list[_Left]]:
+    creating = [each.resource for each in read.pending if each.operation == "creating"]
+    left: list[_Left] = []
+    found: set[str] = set()
+    for there in read.there:
+        if any(_same(there, each) for each in read.has):
+            continue
+        known = [each for each in creating if _named(there, each)] or [
+            each for each in read.next if _named(there, each) or _tagged(there, each)
+        ]
+        found |= {each.address for each in known}
+        if known or there.pool:
+            left.append(_made(there, known[:1], read))
+    for there in read.objects:
+        known = [each for each in (*creating, *read.next) if _named(there, each) and each.address not in found]
+        # Only the same object of another cluster has another URN.
+        known = list({each.address: each for each in known}.values())
+        found |= {each.address for each in known}
+        if known:
+            elsewhere = len(known) > 1 or any(_named(there, each) for each in read.has)
+            left.append(replace(_made(there, known, read), elsewhere=elsewhere))
+    pending = [replace(each, found=each.resource.address in found) for each in read.pending]
+    return pending, left
+
+
+def _same(there: There, has: Resource) -> bool:
+    kinds = {kind for kind, _ in there.forms}
+    return has.type in kinds and (has.id.casefold() == there.id.casefold() or _named(there, has))
+
+
+def _named(there: There, wanted: Resource) -> bool:
+    """Say whether a resource is it by its place and name."""
+    return any(kind == wanted.type and _within(inputs, wanted.inputs) for kind, inputs in there.forms)
+
+
+def _tagged(there: There, wanted: Resource) -> bool:
+    """Say whether it was made for a resource whose name is made up anew at every attempt."""
+    kinds = {kind for kind, _ in there.forms}
+    return bool(there.tags) and wanted.type in kinds and _within({"tags": there.tags}, wanted.inputs)
+
+
+def _within(part: Any, whole: Any) -> bool:
+    if isinstance(part, Mapping):
+        return isinstance(whole, Mapping) and all(_within(each, whole.get(key)) for key, each in part.items())
+    return str(part).casefold() == str(whole).casefold()
+
+
+def _made(there: There, known: Sequence[Resource], read: _Read) -> _Left:
+    kind = known[0].type if known else there.forms[0][0]
+    held = [each for each in known if each.address in {has.address for has in read.has}]
+    if held:
+        note = f"the state has {next(has.id for has in read.has if has.address == held[0].address)} in its place"
+        return _Left(there, kind, (), note)
+    above = [each.parent for each in known if each.parent and each.parent not in read.urns]
+    if above:
+        note = "the state lacks what it is part of: run pulumi up, which stops at this one, then export the state again"
+        return _Left(there, kind, (), note)
+    if not known:
+        taken = "no pending operation and no creation of a preview is it"
+        return _Left(there, kind, (), f"{taken}; give the other stacks' states, and pulumi preview --json", known=False)
+    return _Left(there, kind, tuple(map(partial(_import, there), known)), "")
+
+
+def _import(there: There, wanted: Resource) -> str:
+    above = ["--parent", f"parent={wanted.parent}"] if wanted.parent else []
+    provider = ["--provider", f"provider={wanted.provider}"] if wanted.provider else []
+    # A pool under `protect` is protected by the update that follows.
+    how = ["--protect=false", "--generate-code=false", "--stack", wanted.stack]
+    return shlex.join(["pulumi", "import", wanted.type, _name(wanted), there.id, *above, *provider, *how])
+
+
+# --- telling ---
+
+
+def _lines(pending: Sequence[_Pending], left: Sequence[_Left], read: _Read) -> Iterator[str]:
+    for torn in read.torn:
+        what = f"{_name(torn)} ({torn.type}) lacks the component it is part of, as after pulumi state repair"
+        yield f"{torn.stack}: {what}"
+        yield "  do not run pulumi up, which would make the pool anew and delete this one: take a state that was whole"
+        yield "  (docs/how-to/recover.md#a-state-that-contradicts-itself)"
+    for each in pending:
+        resource = each.resource
+        what = f"{resource.stack}: an update ended while it was {each.operation} {_name(resource)} ({resource.type})"
+        unseen = each.operation == "creating" and not each.found
+        yield what + ("; it is in none of these files" if unseen else "")
+    for one in left:
+        there = one.there
+        where = f" in {there.cluster}" if there.cluster else ""
+        pool = f", pool {there.pool}" if there.pool else ""
+        yield f"{there.name}{where} ({one.type}{pool}): no state here has it" + (f"; {one.note}" if one.note else "")
+        for command in one.imports:
+            yield f"  take it in{', if it is in this cluster' if one.elsewhere else ''}: {command}"
+        if one.imports:
+            yield f"  or delete it: {there.delete}"
+        else:
+            yield f"  {'delete it' if one.known else 'if no other stack has it, delete it'}: {there.delete}"
+    for stack in sorted({each.resource.stack for each in pending}):
+        clear = any(each.operation == "creating" and each.resource.stack == stack for each in pending)
+        option = " --clear-pending-creates" if clear else ""
+        when = "when these lists are whole, and what they have is taken in or deleted"
+        yield f"{when}: pulumi refresh{option} --stack {shlex.quote(stack)}"
+    if not pending and not left and not read.torn:
+        yield f"nothing is left over: {', '.join(read.stacks) or 'an empty state'}"

@@ -1,0 +1,251 @@
+"""`gpupools policy FILE...`: the policy pack's rules over Terraform plans, Pulumi documents and manifests.
+
+`gpupools policy --check-config FILE...`: whether policy configurations are right and leave mandatory rules mandatory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stdout
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gpupools.cli.files import add_within, links_out, write_whole
+from gpupools.cli.help_texts import examples
+from gpupools.common.errors import Problem, Rejected
+from gpupools.console.output import Style, annotate, answer, tell, tell_json, tell_parts, tell_xml
+
+if TYPE_CHECKING:
+    from gpupools.policies.documents.judging import Found, Judged
+
+_REPORTS = ("json", "sarif", "junit")
+FORMATS = ("text", *_REPORTS, "github")
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = (
+        "FILE is what one of these prints: terraform show -json, pulumi preview --json,\n"
+        "pulumi stack export, gpupools preview --json; a Kubernetes manifest; or a template,\n"
+        "a change set or a what-if result of a cloud. Which one it is shows from what it holds.\n\n"
+    ) + examples("gpupools policy --check-config policies/policy-config.prod.json")
+    parser.add_argument("files", nargs="*", type=Path, metavar="FILE")
+    parser.add_argument("--format", choices=FORMATS, default="text", help="default: text")
+    parser.add_argument("--json", action="store_const", const="json", dest="format", help="the same as --format json")
+    parser.add_argument(
+        "--report",
+        type=_report,
+        action="append",
+        default=[],
+        metavar="FORMAT=FILE",
+        help="write the verdicts to FILE too, as json, sarif or junit; may be given several times",
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="policy configuration, as for the policy pack")
+    parser.add_argument(
+        "--check-config",
+        action="store_true",
+        help="FILE is a policy configuration; fail when it is wrong, or lowers or disables a mandatory rule",
+    )
+    parser.add_argument(
+        "--changed",
+        action="store_true",
+        help="FILEs are only the manifests that changed, so a waiver for an object of another is left alone",
+    )
+    parser.add_argument("--config-schema", action="store_true", help="print the JSON schema of a policy configuration")
+    add_within(parser)
+    parser.set_defaults(run=lambda given: _run(parser, given))
+
+
+def _report(text: str) -> tuple[str, Path]:
+    form, _, file = text.partition("=")
+    if form not in _REPORTS or not file:
+        raise argparse.ArgumentTypeError(f"got {text!r}; write {', '.join(_REPORTS)}, then = and a file")
+    return form, Path(file)
+
+
+def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> int:
+    if given.config_schema:
+        if given.files or given.check_config or given.config:
+            parser.error("--config-schema stands alone")
+        tell_json(import_module("gpupools.policies.configuration").schema())
+        return 0
+    outside = links_out([*given.files, given.config, *(file for _, file in given.report)], given.within)
+    if outside:
+        judging = import_module("gpupools.policies.documents.judging")
+        _WRITERS[given.format]([judging.Judged(path, problems=(problem,)) for path, problem in outside])
+        return 1
+    if not given.files:
+        parser.error("the following arguments are required: FILE")
+    if not given.check_config:
+        return judge_files(given.files, given.format, given.config, given.report, changed=given.changed)
+    if given.report:
+        parser.error("--report is for FILEs that are judged; take --format json for configurations")
+    if given.config:
+        parser.error("--config is for FILEs that are judged; with --check-config name the configuration as FILE")
+    if given.format not in _CONFIG_FORMATS:
+        parser.error(f"--check-config takes --format {', '.join(_CONFIG_FORMATS)}")
+    return check_configs(given.files, given.format)
+
+
+_CONFIG_FORMATS = ("text", "json", "github")
+
+
+def check_configs(files: Sequence[Path], form: str) -> int:
+    """Print what is wrong with policy configurations; return 1 when one is, or weakens a mandatory rule."""
+    configuration = import_module("gpupools.policies.configuration")
+    found: dict[Path, Sequence[Problem]] = {}
+    for path in dict.fromkeys(files):
+        document, problems = configuration.read_config(path)
+        found[path] = problems or configuration.config_problems(document)
+    refused = any(found.values())
+    if form == "json":
+        listed = [
+            {"file": str(path), "problems": [problem.as_json(path) for problem in problems]}
+            for path, problems in found.items()
+        ]
+        _answer(listed, "refused" if refused else "accepted")
+        return 1 if refused else 0
+    for path, problems in found.items():
+        for problem in problems:
+            if form == "github":
+                annotate("error", path, None, "gpupools policy", problem)
+            else:
+                tell(f"{path}: {problem}", error=True)
+        if not problems:
+            tell(f"{path}: ok, every mandatory rule stays mandatory")
+    return 1 if refused else 0
+
+
+def judge_files(
+    files: Sequence[Path],
+    form: str,
+    config: Path | None,
+    reports: Sequence[tuple[str, Path]] = (),
+    *,
+    changed: bool = False,
+) -> int:
+    """Judge every file and print one report.
+
+    Return 1 when a mandatory rule is violated or a file cannot be judged, and 2 when judging reaches the limit of time
+    or memory.
+
+    Args:
+        files: What to judge.
+        form: One of `FORMATS`, of what is printed.
+        config: The policy configuration.
+        reports: Formats and the files they are written to besides.
+        changed: Whether the files are only the manifests that changed.
+
+    Raises:
+        OSError: A report cannot be written.
+    """
+    # Imported only here: the other commands start fast without the rules.
+    judging = import_module("gpupools.policies.documents.judging")
+    judged: list[Judged]
+    try:
+        today = datetime.now(tz=UTC).date()  # the only thing that is looked up: waivers hold until a day
+        chosen = judging.read_config(config, today) if config is not None else judging.Config(today=today)
+    except Rejected as rejected:  # the report says so in every format, of the configuration instead of the files
+        judged = [judging.Judged(config, problems=rejected.problems)]
+    else:
+        limits = import_module("gpupools.policies.documents.limits")
+        judged = limits.judge_within_limits(list(dict.fromkeys(files)), chosen)
+        of_waivers = None if _unfinished(judged) else judging.judge_waivers(judged, chosen, some=changed)
+        judged += [of_waivers] if of_waivers else []
+    for each, file in reports:
+        text = io.StringIO()
+        with redirect_stdout(text):
+            _WRITERS[each](judged)
+        write_whole(file, text.getvalue())
+    _WRITERS[form](judged)
+    if _unfinished(judged):
+        return 2
+    return 1 if any(file.refuses for file in judged) else 0
+
+
+def _unfinished(judged: Sequence[Judged]) -> bool:
+    return any(file.unfinished for file in judged)
+
+
+def _text(judged: Sequence[Judged]) -> None:
+    for file in judged:
+        for problem in file.problems:
+            tell(f"{file.path}: {problem}", error=True)
+        for found in file.found:
+            style = Style.BAD if found.level.value == "mandatory" else Style.WARNING
+            said = f": {found.message} [{found.rule.name}]"
+            tell_parts((f"{_place(file, found)} ", None), (found.level.value, style), (said, None))
+        for found in file.waived:
+            tell(f"{_place(file, found)} {found.waiver}: {found.message} [{found.rule.name}]")
+        if not file.problems:
+            tell(f"{file.path}: {_summary(file)}")
+
+
+def _place(file: Judged, found: Found) -> str:
+    line = f":{found.line}" if found.line is not None else ""
+    return f"{found.file or file.path}{line}: {found.address}:" if found.address else f"{file.path}:"
+
+
+def _summary(file: Judged) -> str:
+    violations = sum(found.count for found in file.found if found.level.value == "mandatory")
+    advisories = sum(found.count for found in file.found) - violations
+    answers = file.answers
+    return (
+        f"{file.form}, {_count(file.resources, 'resource')} ({answers['judged']} judged, "
+        f"{_count(answers['no_node_pool'], 'no node pool', 'no node pools')}, {answers['not_understood']} not "
+        f"understood), {_count(file.gpu_pools, 'GPU pool')}: "
+        f"{_count(violations, 'violation')}, {_count(advisories, 'advisory', 'advisories')}"
+        + (f", {len(file.waived)} waived" if file.waived else "")
+    )
+
+
+def _count(number: int, one: str, many: str = "") -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _json(judged: Sequence[Judged]) -> None:
+    refused = "refused" if any(file.refuses for file in judged) else "accepted"
+    _answer([file.as_json() for file in judged], "failed" if _unfinished(judged) else refused)
+
+
+def _answer(files: Sequence[Mapping[str, Any]], result: str) -> None:
+    problems = [problem for file in files for problem in file["problems"]]
+    answer("policy", result, problems, {"files": files})
+
+
+def _sarif(judged: Sequence[Judged]) -> None:
+    rules = import_module("gpupools.policies.stack_rules").ALL_RULES
+    tell_json(import_module("gpupools.policies.documents.sarif").sarif(judged, rules))
+
+
+def _junit(judged: Sequence[Judged]) -> None:
+    tell_xml(import_module("gpupools.policies.documents.junit").junit(judged))
+
+
+def _github(judged: Sequence[Judged]) -> None:
+    for file in judged:
+        problems: tuple[Problem, ...] = file.problems
+        for problem in problems:
+            annotate("error", file.path, None, "gpupools policy", problem)
+        for found in file.found:
+            kind = "error" if found.level.value == "mandatory" else "warning"
+            message = f"{found.address}: {found.message}" if found.address else found.message
+            annotate(kind, found.file or file.path, found.line, found.rule.name, message)
+        for found in file.waived:
+            message = f"{found.address}: {found.waiver}: {found.message}"
+            annotate("notice", found.file or file.path, found.line, found.rule.name, message)
+        if not problems:
+            tell(f"{file.path}: {_summary(file)}")
+
+
+_WRITERS: dict[str, Callable[[Sequence[Judged]], None]] = {
+    "text": _text,
+    "json": _json,
+    "sarif": _sarif,
+    "junit": _junit,
+    "github": _github,
+}

@@ -1,0 +1,69 @@
+"""`Stack` objects of the Pulumi Kubernetes Operator v2, one for each stack of a repository.
+
+The fields: pulumi/pulumi-kubernetes-operator v2.9.0, deploy/crds/pulumi.com_stacks.yaml.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from gpupools.common.errors import Problem, Rejected
+from gpupools.stackfile.reader import stack_name
+from gpupools.stackfile.repository import Placed
+
+
+class Origin(NamedTuple):
+    """Where the operator finds what it runs."""
+
+    repository: str
+    branch: str
+    organization: str
+
+
+def stack_objects(
+    stacks: Sequence[tuple[Placed, Sequence[tuple[str, Placed | None]]]], origin: Origin, root: Path
+) -> str:
+    """Write an object for each stack, with the stacks that come before it; `root` is the top of the repository.
+
+    Raises:
+        Rejected: Two stacks would have objects of one name, or a project is outside the folder.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for placed, after in stacks:
+        name = _object_name(placed)
+        if name in found:
+            what = f"two stacks would be objects called {name}"
+            raise Rejected([Problem((placed.name,), what, "give one of the two another name")])
+        top = root.absolute().resolve()
+        folder = placed.project.folder.absolute().resolve()
+        if not folder.is_relative_to(top):
+            what = f"its Pulumi.yaml is above {root}, and the operator has to know where it is in the repository"
+            raise Rejected([Problem((placed.name,), what, "call the command at the top of the repository")])
+        found[name] = _object(
+            name, placed, [one for _, one in after if one is not None], origin, folder.relative_to(top)
+        )
+    return yaml.safe_dump_all(found.values(), sort_keys=False, explicit_start=True).removesuffix("\n")
+
+
+def _object(name: str, placed: Placed, before: Sequence[Placed], origin: Origin, folder: Path) -> dict[str, Any]:
+    spec: dict[str, Any] = {
+        "stack": f"{origin.organization}/{placed.project.name}/{stack_name(placed.file)}",
+        "projectRepo": origin.repository,
+        "branch": origin.branch if origin.branch.startswith("refs/") else f"refs/heads/{origin.branch}",
+        "repoDir": folder.as_posix(),
+        "serviceAccountName": "pulumi",
+        # A stack that is not there is not made by a typing error, and none goes with its object.
+        "useLocalStackOnly": True,
+        "destroyOnFinalize": False,
+    }
+    if before:
+        spec["prerequisites"] = [{"name": _object_name(each)} for each in before]
+    return {"apiVersion": "pulumi.com/v1", "kind": "Stack", "metadata": {"name": name}, "spec": spec}
+
+
+def _object_name(placed: Placed) -> str:
+    """Return a name as Kubernetes takes it: https://kubernetes.io/docs/concepts/overview/working-with-objects/names/."""
+    return re.sub(r"[^a-z0-9]+", "-", placed.name.casefold()).strip("-")[:63].rstrip("-")

@@ -1,0 +1,406 @@
+"""`gpupools stacks [DIR]`: the stacks of a repository, what changed in them, and which comes first."""
+
+import argparse
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from gpupools.cli.diff import Side, planned_side
+from gpupools.cli.files import add_within, links_out
+from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since
+from gpupools.cli.help_texts import examples
+from gpupools.cli.stack_objects import Origin, stack_objects
+from gpupools.common.errors import Problem, Rejected
+from gpupools.console.output import answer, tell, tell_lines
+from gpupools.diff.comparison import compare_files, counted, in_words
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.providers import clouds
+from gpupools.spec.identity import place
+from gpupools.spec.models import Cluster
+from gpupools.stackfile.check import CheckedFile, Located, check_stack_file, locate
+from gpupools.stackfile.format_problem import tell_located
+from gpupools.stackfile.reader import stack_name
+from gpupools.stackfile.repository import (
+    STACK_FILE,
+    Placed,
+    Project,
+    is_read,
+    names_ours,
+    project_file,
+    read_project,
+    same_stack,
+    says_ours,
+    stack_files,
+    waves,
+    within,
+)
+from gpupools.stackfile.stack import adopted_pools, pools_in_clusters
+
+_EXITS = """\
+exit codes:
+  0  listed
+  1  a stack file is refused, two are for one stack or have one pool, stacks refer to each other in a circle, or
+     DIR is in no repository
+  2  called wrongly: also no git checkout, an unknown git reference
+"""
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.epilog = examples("gpupools stacks") + "\n" + _EXITS
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(), metavar="DIR", help="default: this folder")
+    parser.add_argument("--since", metavar="GIT-REF", help="say what changed in each stack since this commit")
+    parser.add_argument("--changed", action="store_true", help="with --since: only stacks in which something changed")
+    parser.add_argument(
+        "--json", action="store_true", help="the same for the matrix of a CI (docs/how-to/environments.md)"
+    )
+    parser.add_argument(
+        "--operator",
+        action="store_true",
+        help="print a Stack object of the Pulumi Kubernetes Operator for each, with --repository and --organization",
+    )
+    parser.add_argument("--repository", metavar="URL", help="where the operator fetches the stacks from")
+    parser.add_argument("--branch", metavar="NAME", default="main", help="default: main")
+    parser.add_argument("--organization", metavar="NAME", help="of the stacks in Pulumi's backend")
+    add_within(parser)
+    parser.set_defaults(run=_run)
+
+
+@dataclass
+class _Listed:
+    """A stack file and what there is to say of it."""
+
+    placed: Placed
+    checked: CheckedFile | None = None
+    refused: list[Located] = field(default_factory=list)
+    changed: list[str] = field(default_factory=list)
+    """Files of the stack and its project that are not what they were."""
+    becomes: Mapping[str, int] | None = None
+    """Pools by what becomes of them; None where nothing was compared."""
+    not_compared: str = ""
+
+    def clusters(self) -> Iterator[tuple[str, Cluster, list[PoolPlan]]]:
+        if self.checked is not None:
+            for key, cluster in self.checked.plan.stack.clusters.items():
+                yield key, cluster, [each for each in self.checked.plan.pools if each.cluster == key]
+
+    def after(self, others: Sequence[Placed]) -> list[tuple[str, Placed | None]]:
+        return [(each, within(each, others)) for each in self.placed.references]
+
+
+def _run(given: argparse.Namespace) -> int:
+    wrong = _wrong_call(given)
+    if wrong is not None:
+        return _fail("failed", [wrong.as_json()], [f"gpupools stacks: {wrong}"], given.json)
+    try:
+        listed, left_out = _listed(given.folder, given.within)
+        gone = _compare(listed, given.folder, given.since) if given.since is not None else []
+    except NotInGit as error:
+        return _fail("failed", [Problem((), str(error)).as_json()], [f"gpupools stacks: {error}"], given.json)
+    except _Refused as error:
+        return _fail("refused", [each.as_json() for each in error.problems], error.problems, given.json)
+    placed = [each.placed for each in listed]
+    order, refused = _judged(listed, given.folder)
+    shown = [each for each in listed if not given.changed or each.changed]
+    order = _only(order, shown)
+    if given.json:
+        holds = {
+            "stacks": [_as_json(each, placed, given.folder) for each in shown],
+            "waves": [[_for_a_job(each, given.folder) for each in wave] for wave in order],
+            "removed": gone,
+            "left_out": left_out,
+        }
+        answer("stacks", "refused" if refused else "accepted", [each.as_json() for each in refused], holds)
+    elif refused:
+        for located in refused:
+            tell_located(located)
+    elif given.operator:
+        return _tell_objects(given, [(each.placed, each.after(placed)) for each in shown])
+    else:
+        _tell(shown, order, placed)
+        _tell_rest(given, gone, left_out, bool(listed))
+    return 1 if refused else 0
+
+
+def _only(order: Iterable[Sequence[Placed]], shown: Sequence[_Listed]) -> list[list[Placed]]:
+    """Return the waves without stacks that are not shown."""
+    kept = [[each for each in wave if any(each is one.placed for one in shown)] for wave in order]
+    return [wave for wave in kept if wave]
+
+
+def _tell(shown: Sequence[_Listed], order: Sequence[Sequence[Placed]], placed: Sequence[Placed]) -> None:
+    for number, wave in enumerate(order, 1):
+        for each in wave:
+            one = next(found for found in shown if found.placed is each)
+            tell_lines("\n".join(_as_text(one, placed, number if len(order) > 1 else 0)))
+
+
+def _tell_rest(given: argparse.Namespace, gone: Iterable[str], left_out: Iterable[dict[str, str]], found: bool) -> None:
+    for name in gone:
+        tell(f"{name}: is gone since {given.since}; its pools stay until pulumi destroy")
+    for out in left_out:
+        tell(f"{out['file']}: left out, {out['why']}")
+    if not found:
+        tell(f"no stack files of this tool are in {given.folder}")
+
+
+def _judged(listed: Sequence[_Listed], folder: Path) -> tuple[list[list[Placed]], list[Located]]:
+    """Return the waves in which the stacks are deployed, and everything that is refused."""
+    placed = [each.placed for each in listed]
+    refused = [located for each in listed for located in each.refused]
+    refused += [Located(path, None, problem) for path, problem in same_stack(placed)]
+    refused += [*_adopted_twice(listed), *_declared_twice(listed)]
+    try:
+        return waves(placed), refused
+    except Rejected as rejected:
+        return [], [*refused, *(Located(folder, None, each) for each in rejected.problems)]
+
+
+def _tell_objects(
+    given: argparse.Namespace, shown: Sequence[tuple[Placed, Sequence[tuple[str, Placed | None]]]]
+) -> int:
+    try:
+        tell_lines(stack_objects(shown, Origin(given.repository, given.branch, given.organization), given.folder))
+    except Rejected as rejected:
+        for problem in rejected.problems:
+            tell(f"gpupools stacks: {problem}", error=True)
+        return 1
+    return 0
+
+
+class _Refused(Exception):
+    """Nothing can be listed."""
+
+    def __init__(self, problems: list[Located]) -> None:
+        super().__init__()
+        self.problems = problems
+
+
+def _is_in_a_repository(folder: Path) -> bool:
+    here = folder.resolve()
+    return any(os.path.lexists(each / name) for each in (here, *here.parents) for name in (".git", "Pulumi.yaml"))
+
+
+def _wrong_call(given: argparse.Namespace) -> Problem | None:
+    if given.changed and given.since is None:
+        return Problem(("--changed",), "needs a commit to compare with", "add --since GIT-REF")
+    if given.operator and given.json:
+        return Problem(("--operator",), "prints YAML", "leave --json out")
+    missing = [f"--{each}" for each in ("repository", "organization") if not getattr(given, each)]
+    if given.operator and missing:
+        return Problem(("--operator",), f"needs {' and '.join(missing)}", "add them")
+    return None
+
+
+def _fail(result: str, problems: list[dict[str, Any]], said: Sequence[object], as_json: bool) -> int:
+    if as_json:
+        answer("stacks", result, problems, {"stacks": [], "waves": [], "removed": [], "left_out": []})
+    for each in () if as_json else said:
+        tell(each, error=True)
+    return 2 if result == "failed" else 1
+
+
+# --- finding ---
+
+
+def _listed(folder: Path, checkout: Path | None) -> tuple[list[_Listed], list[dict[str, str]]]:
+    """Check every stack of a folder; nothing is read that a link leads to out of the checkout.
+
+    Raises:
+        _Refused: The folder is none or in no repository, or such a link is there.
+    """
+    try:
+        files = stack_files(folder)
+    except Rejected as rejected:
+        problems = [Located(folder, None, replace(each, path=())) for each in rejected.problems]
+        raise _Refused(problems) from None
+    if not files and not _is_in_a_repository(folder):
+        what = "is in no repository: it holds no stack file, and no Pulumi.yaml or .git is there or above"
+        raise _Refused([Located(folder, None, Problem((), what, "name the folder of a repository"))])
+    found = {file: project_file(file) for file in files}
+    outside = links_out([*found, *found.values()], checkout)
+    if outside:
+        raise _Refused([Located(path, None, problem) for path, problem in outside])
+    projects: dict[Path, Project] = {}
+    listed: list[_Listed] = []
+    left_out: list[dict[str, str]] = []
+    for file, of in found.items():
+        if not says_ours(file):
+            continue  # of another program, or settings of Pulumi Deployments
+        if of is None:
+            left_out.append({"file": str(file), "why": "no Pulumi.yaml is above it"})
+            continue
+        try:
+            project = projects.setdefault(of, read_project(of))
+        except Rejected as rejected:
+            raise _Refused([Located(of, None, each) for each in rejected.problems]) from None
+        if not is_read(file, project):
+            left_out.append({"file": str(file), "why": f"Pulumi reads the stack files of {project.name} elsewhere"})
+            continue
+        listed.append(_checked(file, project))
+    return listed, left_out
+
+
+def _checked(file: Path, project: Project) -> _Listed:
+    try:
+        checked = check_stack_file(file, clouds())
+    except Rejected as rejected:
+        return _Listed(Placed(file, project), refused=locate(file, rejected))
+    clusters = checked.plan.stack.clusters.values()
+    references = dict.fromkeys(each.stack for each in clusters if each.stack is not None)
+    return _Listed(Placed(file, project, tuple(references)), checked)
+
+
+def _adopted_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
+    """Say which pools made by other means two stacks take over: each would undo what the other does."""
+    seen: dict[tuple[Any, ...], str] = {}
+    for each in listed:
+        for which, key in adopted_pools(each.checked.plan) if each.checked is not None else ():
+            if which in seen:
+                at = ("pools", key.rpartition("/")[2], "adopt", "name")
+                what = f"{which[-1]} is {seen[which]} already"
+                yield Located(each.placed.file, None, Problem(at, what, "leave one of the two out"))
+            seen.setdefault(which, f"{key} of {each.placed.file}")
+
+
+def _declared_twice(listed: Sequence[_Listed]) -> Iterator[Located]:
+    """Say which pools two stacks have in one cluster: their nodes have the same label, and pods cannot choose."""
+    seen: dict[tuple[Any, ...], str] = {}
+    for each in listed:
+        for which, key in pools_in_clusters(each.checked.plan) if each.checked is not None else ():
+            if which in seen:
+                what = f"the same cluster has {seen[which]}, and pods could not tell their nodes apart"
+                yield Located(each.placed.file, None, Problem(("pools", which[-1]), what, "give one another name"))
+            seen.setdefault(which, f"{key} of {each.placed.file}")
+
+
+# --- comparing ---
+
+_OF_A_PROJECT = ("Pulumi.yaml", "Pulumi.yml", "requirements.txt", "pyproject.toml", "uv.lock", "poetry.lock")
+_OF_ITS_PROGRAM = ("__main__.py", "requirements.txt")
+
+
+def _compare(listed: Sequence[_Listed], folder: Path, since: str) -> list[str]:
+    """Say of every stack what changed; return the stack files that are gone."""
+    of_projects: dict[Path, list[str]] = {}
+    for each in listed:
+        project, file = each.placed.project, each.placed.file
+        if project.folder not in of_projects:
+            beside = [project.folder / name for name in _OF_A_PROJECT]
+            beside += [project.files / name for name in _OF_ITS_PROGRAM if project.files != project.folder]
+            of_projects[project.folder] = [str(one.name) for one in beside if _is_other(one, since, folder)]
+        then = _then(file, since, folder)
+        if then != file.read_bytes():
+            each.changed.append(str(file))
+        each.changed += of_projects[project.folder]
+        if each.checked is not None:
+            _count(each, each.checked, since, then)
+    gone = gone_since(since, folder, STACK_FILE.fullmatch)
+    return sorted(str(path) for path, text in gone if names_ours(text))
+
+
+def _count(each: _Listed, now: CheckedFile, since: str, then: bytes | None) -> None:
+    """Count the pools of a stack by what becomes of them."""
+    file, before = each.placed.file, None
+    if then is not None:
+        before = planned_side(Side(Path(f"{since}:{file}"), then)) if str(file) in each.changed else now
+    if isinstance(before, list):
+        each.not_compared = f"the file was refused in {since}"
+    else:
+        each.becomes = counted(compare_files(before, now, clouds()).pools)
+
+
+def _then(file: Path, since: str, folder: Path) -> bytes | None:
+    """Return what a file was; None where it was not there."""
+    try:
+        return file_at(since, file, folder)
+    except NotThen:
+        return None
+
+
+def _is_other(file: Path, since: str, folder: Path) -> bool:
+    """Say whether a file is not what it was; one that is not there and was not is the same."""
+    return _then(file, since, folder) != (file.read_bytes() if file.is_file() else None)
+
+
+# --- telling ---
+
+_ACCOUNTS = ("account", "project", "subscription_id")
+_REGIONS = ("region", "location")
+"""Keys of clusters, of which a cloud may have none: those of AKS say no region."""
+
+
+def _where(cluster: Cluster) -> dict[str, str | None]:
+    """Return account, region and name by the same words on every cloud; None for what only the program knows."""
+    found = {key: value if isinstance(value, str) else None for key, value in place(cluster).items()}
+    return {
+        "cloud": cluster.cloud,
+        "account": next((found[key] for key in _ACCOUNTS if key in found), None),
+        "region": next((found[key] for key in _REGIONS if key in found), None),
+        "name": found.get("name"),
+    }
+
+
+def _for_a_job(placed: Placed, folder: Path) -> dict[str, str]:
+    """Return what a job of a CI needs to work on a stack."""
+    return {
+        "file": str(placed.file),
+        "directory": str(_from(placed.project.folder, folder)),
+        "project": placed.project.name,
+        "stack": stack_name(placed.file),
+    }
+
+
+def _from(path: Path, folder: Path) -> Path:
+    """Write a folder as it is reached from where the command was called, where it lies below."""
+    here = Path().absolute()
+    return path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
+
+
+def _as_json(each: _Listed, others: Sequence[Placed], folder: Path) -> dict[str, Any]:
+    return {
+        **_for_a_job(each.placed, folder),
+        "result": "refused" if each.checked is None else "accepted",
+        "production": each.checked.plan.stack.production if each.checked is not None else None,
+        "clusters": [
+            {
+                "cluster": key,
+                **_where(cluster),
+                "pools": [
+                    {
+                        "pool": pool.name,
+                        "instance_type": pool.instance.name,
+                        "min_nodes": pool.min_nodes,
+                        "max_nodes": pool.max_nodes,
+                    }
+                    for pool in pools
+                ],
+            }
+            for key, cluster, pools in each.clusters()
+        ],
+        "after": [
+            {"stack": name, "file": str(found.file) if found is not None else None}
+            for name, found in each.after(others)
+        ],
+        "changed": each.changed,
+        "changes": each.becomes,
+    }
+
+
+def _as_text(each: _Listed, others: Sequence[Placed], number: int) -> Iterator[str]:
+    turn = f", in turn {number}" if number else ""
+    yield f"{each.placed.file}: {each.placed.name}{turn}"
+    for key, cluster, pools in each.clusters():
+        where, keys = _where(cluster), place(cluster).keys()
+        parts = [part for part, named in (("account", _ACCOUNTS), ("region", _REGIONS)) if not keys.isdisjoint(named)]
+        told = " ".join(where[part] or f"({part} is not in the file)" for part in parts)
+        names = ", ".join(f"{pool.name} (≤ {pool.max_nodes} × {pool.instance.name})" for pool in pools) or "no pools"
+        yield f"  {key}: {clouds()[cluster.cloud].service} {told}: {names}"
+    for name, found in each.after(others):
+        yield f"  after {name}{f' ({found.file})' if found is not None else ', which is not in this repository'}"
+    if each.becomes is not None and each.changed:
+        yield f"  changed: {', '.join(each.changed)}: {in_words(each.becomes)}"
+    elif each.changed:
+        yield f"  changed: {', '.join(each.changed)}; {each.not_compared or 'not compared'}"

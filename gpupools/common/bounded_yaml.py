@@ -1,0 +1,187 @@
+"""YAML that somebody else wrote, as plain values with the line of each, within limits.
+
+A file from a pull request may be hostile: depth, the number of values, what aliases and merge keys bring in again and
+the length of numbers are bounded before anything is built.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from gpupools.common.errors import Path, Problem, Rejected, shown
+
+MAX_DEPTH = 200
+"""Brackets inside brackets; a Terraform plan of modules in modules has about 40."""
+MAX_VALUES = 250_000
+"""Values of a YAML file, aliases written out; the largest bundles of manifests have about 100,000.
+
+What is nested deeper than 50 counts twice, deeper than 100 three times, and so on: the place of each value is kept, and
+half a megabyte of brackets and numbers would need that of memory a thousand times over.
+"""
+_DEEP = 50
+
+MAX_NUMBER = 64
+"""Characters of a number; what is longer stays text. Python needs the square of its digits to read one."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One document of a file."""
+
+    data: Any
+    """dict, list, str, int, float, bool, None."""
+    line: int | None = None
+    """Where it begins, from 1; None for JSON."""
+    lines: Mapping[Path, int] = field(default_factory=dict)
+    """Line of every key and list item by path; empty for JSON, whose writers are programs."""
+
+
+def parse_yaml(
+    text: str,
+    most: int = MAX_VALUES,
+    tagged: Callable[[str, Any], Any] | None = None,
+    *,
+    unique: bool = False,
+) -> tuple[Value, ...]:
+    """Read the documents of a YAML text.
+
+    Args:
+        text: Of one or more documents.
+        most: Values it may have.
+        tagged: What a value with a tag of its format's own is (`!Ref`), from the tag without `!` and the value
+            under it; left out, such tags are passed over.
+        unique: Refuse a key that a map has twice, of which readers differ on which one counts; else the last does.
+
+    Raises:
+        Rejected: It is no YAML, or beyond the limits.
+    """
+    return tuple(_yaml(text, _Budget(most, tagged, unique)))
+
+
+def _yaml(text: str, budget: _Budget) -> Iterator[Value]:
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        _check_events(text, loader, budget.most)
+        for node in yaml.compose_all(text, Loader=loader):
+            if node is not None:
+                lines: dict[Path, int] = {}
+                data = _plain(node, (), lines, budget)
+                yield Value(data, node.start_mark.line + 1, lines)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+        what = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise Rejected([Problem((), f"{where}is not YAML: {what}", "check quotes, indentation and brackets")]) from None
+    except (ValueError, RecursionError) as error:
+        raise Rejected([Problem((), f"is not YAML that can be read: {error}")]) from None
+
+
+def is_deep(value: Any) -> bool:
+    """Say whether maps and lists are nested deeper than `MAX_DEPTH`: readers of parsed JSON use recursion."""
+    kinds = (dict, list)  # exactly: `json` makes no other, and asking for subclasses takes twice as long
+    level = [value] if type(value) in kinds else []
+    for _ in range(MAX_DEPTH):
+        inside = [one.values() if type(one) is dict else one for one in level]
+        level = [item for items in inside for item in items if type(item) in kinds]
+        if not level:
+            return False
+    return True
+
+
+def _check_events(text: str, loader: Any, most: int) -> None:
+    """Bound depth and number of nodes: libyaml's own composer ends the process on a hundred thousand brackets."""
+    depth = 0
+    for number, event in enumerate(yaml.parse(text, Loader=loader)):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH or number > most:
+            raise _too_much(event.start_mark, most)
+
+
+def _too_much(mark: Any, most: int) -> Rejected:
+    line = mark.line + 1 if mark is not None else 1
+    what = f"line {line}: holds more than {most} values, or values nested deeper than {MAX_DEPTH}"
+    return Rejected([Problem((), what, "judge the parts of it one by one")])
+
+
+def _twice(key: str, line: int, before: int | None) -> Rejected:
+    what = f"line {line}: has the key {shown(key)} a second time" + (f" (first on line {before})" if before else "")
+    return Rejected([Problem((), what, "keep one: which of them counts differs by reader")])
+
+
+class _Budget:
+    """Counts the values that are built, those that aliases bring in again among them."""
+
+    def __init__(self, most: int, tagged: Callable[[str, Any], Any] | None, unique: bool) -> None:
+        self.most = self._left = most
+        self.tagged = tagged
+        self.unique = unique
+
+    def spend(self, node: yaml.Node, depth: int) -> None:
+        self._left -= 1 + depth // _DEEP
+        if self._left < 0 or depth > MAX_DEPTH:
+            raise _too_much(node.start_mark, self.most)
+
+
+_SCALARS = yaml.constructor.SafeConstructor()
+_PLAIN = {f"tag:yaml.org,2002:{name}" for name in ("null", "bool", "int", "float")}
+_MERGE = "tag:yaml.org,2002:merge"
+
+
+_BINARY = "tag:yaml.org,2002:binary"
+
+
+def _decoded(value: str) -> str:
+    """Undo base64 as readers in Go do (github.com/go-yaml/yaml, resolve.go), for which the result is text."""
+    try:
+        return base64.b64decode("".join(value.split()), validate=True).decode()
+    except ValueError:
+        return value
+
+
+def _plain(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget) -> Any:
+    """Turn a node into plain data."""
+    value = _untagged(node, at, lines, budget)
+    return budget.tagged(node.tag[1:], value) if budget.tagged and node.tag.startswith("!") else value
+
+
+def _untagged(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget) -> Any:
+    budget.spend(node, len(at))
+    if isinstance(node, yaml.SequenceNode):
+        values = []
+        for index, item in enumerate(node.value):
+            lines[*at, index] = item.start_mark.line + 1
+            values.append(_plain(item, (*at, index), lines, budget))
+        return values
+    if isinstance(node, yaml.MappingNode):
+        merged: dict[str, Any] = {}
+        own: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            if key_node.tag == _MERGE:
+                sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]
+                for source in reversed(sources):
+                    brought = _plain(source, (*at, "<<"), {}, budget)
+                    merged |= brought if isinstance(brought, dict) else {}
+                continue
+            key = key_node.value if isinstance(key_node, yaml.ScalarNode) else "?"
+            if budget.unique and key in own:
+                raise _twice(key, key_node.start_mark.line + 1, lines.get((*at, key)))
+            lines[*at, key] = key_node.start_mark.line + 1
+            own[key] = _plain(value_node, (*at, key), lines, budget)
+        return merged | own
+    if node.tag == _BINARY:
+        return _decoded(node.value)
+    # 1:30 is a number to base 60 for PyYAML alone; Kubernetes' readers take text.
+    if node.tag in _PLAIN and len(node.value) <= MAX_NUMBER and ":" not in node.value:
+        try:
+            return _SCALARS.construct_object(node)
+        except (yaml.YAMLError, LookupError, ValueError, OverflowError):
+            return node.value
+    return node.value

@@ -1,0 +1,81 @@
+"""Kubernetes taints, in Kubernetes' own spelling; each cloud's spelling belongs to its folder.
+
+https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpupools.common.errors import shown
+
+
+class Effect(StrEnum):
+    """What a taint does to pods that do not tolerate it."""
+
+    NO_SCHEDULE = "NoSchedule"
+    PREFER_NO_SCHEDULE = "PreferNoSchedule"
+    NO_EXECUTE = "NoExecute"
+
+
+KUBERNETES_EFFECTS: Mapping[str, Effect] = {effect.value: effect for effect in Effect}
+"""Every effect by Kubernetes' own word for it."""
+
+HARD_EFFECTS = frozenset({Effect.NO_SCHEDULE, Effect.NO_EXECUTE})
+"""The effects that keep a pod off; `PreferNoSchedule` only asks."""
+
+
+@dataclass(frozen=True, order=True)
+class Taint:
+    """One taint of a node."""
+
+    key: str
+    value: str
+    effect: Effect
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect.value}" if self.value else f"{self.key}:{self.effect.value}"
+
+
+GPU_TAINT = Taint("nvidia.com/gpu", "present", Effect.NO_SCHEDULE)
+"""The taint every GPU pool carries.
+
+The key equals the resource pods ask for, so the admission controller ExtendedResourceToleration adds the
+toleration (https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#extendedresourcetoleration).
+The value is the one GKE itself uses and refuses to see changed
+(https://github.com/hashicorp/terraform-provider-google/issues/7928).
+"""
+
+# A qualified name of Kubernetes: optional DNS prefix, then 63 characters at most.
+# https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/#syntax-and-character-set
+_NAME = r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_PREFIX = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
+QUALIFIED_NAME = re.compile(rf"(?:(?=[^/]{{1,253}}/){_PREFIX}/)?{_NAME}")
+LABEL_VALUE = re.compile(rf"(?:{_NAME})?")
+_TAINT = re.compile(r"(?P<key>[^=:\s]+)(?:=(?P<value>[^:\s]*))?:(?P<effect>\w+)")
+
+
+def parse_taint(text: str) -> Taint:
+    """Read `key=value:Effect` or `key:Effect`, as `kubectl taint` takes it.
+
+    Raises:
+        ValueError: The text has another form; the message says which part is wrong and what is right.
+    """
+    match = _TAINT.fullmatch(text)
+    if match is None:
+        raise ValueError(f"got {shown(text)}; write a taint as key=value:Effect, e.g. 'team=vision:NoSchedule'")
+    effect = next((effect for effect in Effect if effect.value.casefold() == match["effect"].casefold()), None)
+    if effect is None or effect.value != match["effect"]:
+        raise ValueError(f"got effect {shown(match['effect'])}; use NoSchedule, PreferNoSchedule or NoExecute")
+    value = match["value"] or ""
+    if not QUALIFIED_NAME.fullmatch(match["key"]):
+        raise ValueError(f"got key {shown(match['key'])}; a taint's key is a qualified name such as 'example.com/team'")
+    if not LABEL_VALUE.fullmatch(value):
+        raise ValueError(f"got value {shown(value)}; a taint's value has at most 63 letters, digits, '-', '_' and '.'")
+    return Taint(match["key"], value, effect)
+
+
+def repels_cpu_pods(taints: Iterable[Taint]) -> bool:
+    """Say whether a pod without tolerations stays off a node with these taints."""
+    return any(taint.key and taint.effect in HARD_EFFECTS for taint in taints)

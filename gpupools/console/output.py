@@ -1,0 +1,202 @@
+"""The one way out: every command prints through here, and what it prints is made printable by the rules of its format.
+
+Names of files, objects and keys come from strangers. Nothing of them may move a terminal's cursor, turn its text
+around, begin a line of its own, command the CI that reads along, or make a report that no reader takes.
+"""
+
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TextIO
+from urllib.parse import quote
+
+from gpupools.console.terminal import shows_colour
+
+VERSION = 1
+"""Version of the JSON answers (docs/reference/json.md); it rises when a key is removed or changes its meaning."""
+
+# Invisible, and yet letters or marks to Python: https://www.unicode.org/Public/UCD/latest/ucd/DerivedCoreProperties.txt,
+# Default_Ignorable_Code_Point.
+_INVISIBLE = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
+# A line that GitHub's runner obeys, on either stream: `::` at its start, `##[` anywhere.
+# https://github.com/actions/runner src/Runner.Common/ActionCommand.cs, TryParseV2 and TryParse.
+_AT_START = r"^( *)::"
+
+
+def printable(text: object) -> str:
+    r"""Write what a terminal would act on or not show the way Python does: `\n`, `\x1b`, `\u202e`, `\udcff`."""
+    given = str(text)
+    if given.isprintable():
+        return given if given.isascii() else re.sub(_INVISIBLE, _escaped, given)
+    return "".join(one if one.isprintable() and not re.match(_INVISIBLE, one) else _escape(one) for one in given)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()
+
+
+def _escaped(match: re.Match[str]) -> str:
+    return _escape(match[0])
+
+
+def line(text: object) -> str:
+    """Return one printable line that is no command to a CI's runner."""
+    return re.sub(_AT_START, r"\1\\::", printable(text)).replace("##[", r"##\[")
+
+
+def tell(text: object, *, error: bool = False) -> None:
+    """Print one line; with `error` to standard error."""
+    _write(f"{line(text)}\n", error)
+
+
+class Style(StrEnum):
+    """How a terminal shows a part of a line (ECMA-48, SGR)."""
+
+    BAD = "31"
+    GOOD = "32"
+    WARNING = "33"
+    PLACE = "1"
+    FAINT = "2"
+
+
+def tell_parts(*parts: tuple[object, Style | None], error: bool = False) -> None:
+    """Print one line of parts, in colours where they are shown; elsewhere it is the line `tell` prints."""
+    if not shows_colour(sys.stderr if error else sys.stdout):
+        tell("".join(str(text) for text, _ in parts), error=error)
+        return
+    said = (printable(text) if style is None else f"\x1b[{style}m{printable(text)}\x1b[0m" for text, style in parts)
+    _write("".join(said) + "\n", error)
+
+
+def tell_lines(text: str, *, error: bool = False) -> None:
+    """Print lines that the command has laid out itself, such as a table."""
+    _write("".join(f"{line(each)}\n" for each in text.removesuffix("\n").split("\n")), error)
+
+
+def tell_xml(text: str) -> None:
+    """Print XML whose values are `printable`."""
+    _write(text.replace("##[", "#&#35;["), False)
+
+
+def _write(text: str, error: bool) -> None:
+    stream: TextIO = sys.stderr if error else sys.stdout
+    stream.write(text)
+
+
+# --- JSON ---
+
+
+def answer(command: str, result: str, problems: Iterable[Mapping[str, Any]], holds: Mapping[str, Any]) -> None:
+    """Print a command's answer as JSON, in the shape of docs/reference/json.md.
+
+    Args:
+        command: Of `gpupools`.
+        result: `accepted`, `refused` or `failed`.
+        problems: Why, as `problem_json` writes them.
+        holds: The command's own keys, the same ones whatever the result.
+    """
+    tell_json({"version": VERSION, "command": command, "result": result, "problems": list(problems), **holds})
+
+
+def tell_json(value: Any) -> None:
+    """Print JSON, in ASCII, that every reader takes: half a character (RFC 8259, section 8.2) is written as printed."""
+    # Written in another way the same text is no command in a log, where a report may be shown.
+    _write(json.dumps(_whole(value), indent=2).replace("##[", r"#\u0023[") + "\n", False)
+
+
+def _whole(value: Any) -> Any:
+    if isinstance(value, str):
+        return re.sub("[\ud800-\udfff]", _escaped, value) if not value.isascii() else value
+    if isinstance(value, Mapping):
+        return {_whole(key): _whole(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_whole(each) for each in value]
+    return value
+
+
+# --- GitHub Actions ---
+
+
+def annotation(kind: str, file: object, at: int | None, title: str, message: object) -> str:
+    """Write one workflow command, a line of its own.
+
+    https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands#setting-an-error-message
+
+    Args:
+        kind: `error`, `warning` or `notice`.
+        file: Relative to the repository.
+        at: The line, from 1; None for the file as a whole.
+        title: Shown in bold.
+        message: May have several lines.
+    """
+    properties = {"file": str(file), "line": str(at) if at is not None else "", "title": title}
+    given = ",".join(f"{name}={_property(value)}" for name, value in properties.items() if value)
+    lines = str(message).split("\n")
+    return f"::{kind} {given}::{_data(chr(10).join(map(printable, lines)))}"
+
+
+# What the runner takes back: actions/toolkit `packages/core/src/command.ts`, escapeData and escapeProperty.
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(printable(text)).replace(":", "%3A").replace(",", "%2C")
+
+
+def annotate(kind: str, file: object, at: int | None, title: str, message: object) -> None:
+    """Print one annotation, to standard output, where the runner reads them."""
+    _write(annotation(kind, file, at, title, message) + "\n", False)
+
+
+# --- SARIF ---
+
+
+def sarif_text(text: object) -> str:
+    """Write a message of SARIF, where `[…](…)` would be a link (section 3.11.6)."""
+    return printable(text).replace("](", r"\](")
+
+
+def uri(path: Path) -> str:
+    """Return a file's address, relative to the working folder where it is below it; a name may be any bytes."""
+    whole, here = path.absolute(), Path.cwd()
+    relative = whole.is_relative_to(here)
+    address = quote(os.fsencode((whole.relative_to(here) if relative else whole).as_posix()))
+    return address if relative else f"file://{address}"
+
+
+# --- Markdown and HTML ---
+
+
+def markdown_code(text: object) -> str:
+    """Write a text as a code span: anywhere else GitHub makes mentions, references and links of it, escaped or not.
+
+    A span ends at as many backticks as it began with, and loses one blank at either end
+    (https://spec.commonmark.org/0.31.2/#code-spans).
+    """
+    shown = line(text) or " "
+    longest = max((len(run) for run in re.findall("`+", shown)), default=0)
+    fence = "`" * (longest + 1)
+    padding = " " if longest or shown != shown.strip() else ""
+    return f"{fence}{padding}{shown}{padding}{fence}"
+
+
+def mermaid_text(text: object) -> str:
+    """Write a text for a label of Mermaid in quotes: all but letters, digits and blanks as codes of its own.
+
+    https://mermaid.js.org/syntax/flowchart.html#entity-codes-to-escape-characters
+    """
+    return "".join(one if one.isalnum() or one in " -.,:" else f"#{ord(one)};" for one in line(text))
+
+
+def html_text(text: object) -> str:
+    """Write a text for HTML, in an element or in an attribute with quotes around it."""
+    return printable(text).translate(_HTML)
+
+
+# https://html.spec.whatwg.org/multipage/parsing.html: what ends a text or a quoted value, and what begins a reference.
+_HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"})

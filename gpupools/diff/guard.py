@@ -1,0 +1,383 @@
+"""What an update may not destroy unless the stack file names it: decided before anything is declared. Pure."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpupools.common.errors import Problem, nearest
+from gpupools.diff.pool_diff import PoolChange, PoolRecord, compare
+from gpupools.diff.software_diff import (
+    ACCESS,
+    IDENTITY,
+    SoftwareChange,
+    SoftwareRecord,
+    StepRecord,
+    compare_software,
+    software_edits,
+)
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.edit_tables import EditEffect
+from gpupools.stackfile.stack import Stack, StackPlan
+
+SWITCH = "gpupools:allow_destroy"
+"""The key of a stack file that names what an update may replace or delete: pools, and clusters for their software."""
+
+RECORD = "record"
+"""The output of a component in which the stack program keeps the `PoolRecord` or `SoftwareRecord` of what it made."""
+
+POOL_TYPE = "gpupools:index:GpuNodePool"
+RUNTIME_TYPE = "gpupools:index:GpuRuntime"
+
+_UNRECORDED = "may be a production pool, since the last update left no record of it"
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """What the last update left of a stack's pools."""
+
+    pools: tuple[PoolRecord, ...] = ()
+    unrecorded: tuple[str, ...] = ()
+    """Names of pools without a record, `<cluster>-<pool>`: of an older release, or never finished.
+
+    Without those of which nothing was made.
+    """
+    software: tuple[SoftwareRecord, ...] = ()
+    """The software of the clusters: of what is there; a step whose values nobody recorded is not `known`."""
+
+    def of(self, cluster: str, pool: str, former: str | None) -> PoolRecord | None:
+        """Return the record of a pool, under its name or the one it had before; None when there is none."""
+        known = {record.pool: record for record in self.pools if record.cluster == cluster}
+        return known.get(pool) or known.get(former or "")
+
+
+@dataclass(frozen=True)
+class Forbidden:
+    """Why an update must not do to one pool what it would do."""
+
+    pool: str
+    """As `<cluster>/<pool>`."""
+    reason: str
+    """What the pool is, after its name: `is a production pool`."""
+    does: str
+    """What the update would do, after `would`: `delete it (up to 4 nodes × 8 GPUs)`."""
+    fix: str
+
+    @property
+    def problem(self) -> Problem:
+        """The refusal as the reader of a stack file gets every other one."""
+        return Problem((self.pool,), f"{self.reason}, and this update would {self.does}", self.fix)
+
+    def as_json(self) -> dict[str, str]:
+        """Return reason and cure."""
+        return {"reason": self.reason, "fix": self.fix}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What an update would do to the pools and the software there are, and what speaks against it."""
+
+    changes: tuple[PoolChange, ...] = ()
+    software: tuple[SoftwareChange, ...] = ()
+    forbidden: Mapping[str, Forbidden] = field(default_factory=dict)
+    """By pool, as `<cluster>/<pool>`, and by cluster for its software; where there is one, nothing may be declared."""
+    warnings: tuple[str, ...] = ()
+    """What the reader has to know, and can go on."""
+    unknown: tuple[Problem, ...] = ()
+    """What `allow_destroy` names that is not there and never was; where there is one, nothing may be declared."""
+
+
+def read_earlier(state: Mapping[str, Any]) -> Earlier:
+    """Find the pools in what the engine knows of a stack.
+
+    Args:
+        state: URN to `{type, outputs}`, as the engine's function `pulumi:pulumi:readStackResourceOutputs` returns it.
+    """
+    records, unrecorded = [], []
+    for urn, resource in state.items():
+        if resource.get("type") != POOL_TYPE:
+            continue
+        outputs = resource.get("outputs") or {}
+        record = PoolRecord.from_json(outputs.get(RECORD))
+        name = urn.rpartition("::")[2]
+        if record is not None:
+            records.append(record)
+        elif any(f"{POOL_TYPE}$" in other and other.rpartition("::")[2].startswith(f"{name}-") for other in state):
+            unrecorded.append(name)
+    return Earlier(tuple(records), tuple(unrecorded), tuple(_software(state)))
+
+
+def _software(state: Mapping[str, Any]) -> Iterator[SoftwareRecord]:
+    """Find the software of each cluster: what its component holds, as the last update that ended well recorded it."""
+    for urn, resource in state.items():
+        name = urn.rpartition("::")[2]
+        if resource.get("type") != RUNTIME_TYPE or not name.endswith(_RUNTIME):
+            continue
+        key = name.removesuffix(_RUNTIME)
+        record = SoftwareRecord.from_json((resource.get("outputs") or {}).get(RECORD))
+        steps = {_resource_name(step): (step, each) for step, each in record.steps.items()} if record else {}
+        # How the API is reached and who acts are no resources of the component.
+        found = {step: each for step, each in steps.values() if each.of in (ACCESS, IDENTITY)}
+        for other, child in state.items():
+            kind, _, called = other.rpartition("::")
+            if f"{RUNTIME_TYPE}$" in kind and called.startswith(f"{name}-"):
+                own = called.removeprefix(f"{name}-")
+                kind = str(child.get("type", "")).rpartition(":")[2]
+                step, each = steps.get(own) or (own, StepRecord(_of(own), f"{kind} {own}", (), False, {}, known=False))
+                found[step] = each
+        yield SoftwareRecord(key, record.production if record else (), found)
+
+
+_RUNTIME = "-runtime"
+"""What the stack program adds to a cluster's key to name its `GpuRuntime`."""
+
+
+def _resource_name(step: str) -> str:
+    return step.replace("/", "-")
+
+
+def _of(name: str) -> str:
+    """Return what the table of edits calls a resource that nobody recorded: a chart, or the kind of a step."""
+    kinds = {row.of for row in software_edits()} - {"*"}
+    return max((each for each in kinds if f"{name}-".startswith(f"{each}-")), key=len, default=name)
+
+
+def judge(earlier: Earlier, new: StackPlan, clouds: Mapping[str, Cloud]) -> Judged:
+    """Compare what is there with what is to be, and say what only the switch in the stack file allows."""
+    changes = compare(earlier.pools, new, clouds)
+    missing, changes = _with_unrecorded(earlier.unrecorded, new.stack, changes)
+    software = compare_software(_named_as_planned(earlier.software, new), new, changes)
+    warnings = [*_not_compared(missing), *idle_switch(changes, new.stack, software)]
+    refused = forbidden(changes, new.stack.allow_destroy) | forbidden_software(software, new.stack.allow_destroy)
+    unknown = tuple(unknown_names(changes, new.stack, software))
+    return Judged(tuple(changes), tuple(software), refused, tuple(warnings), unknown)
+
+
+def _named_as_planned(records: Iterable[SoftwareRecord], new: StackPlan) -> Iterator[SoftwareRecord]:
+    """Give steps that nobody recorded the name the new plan has for them, and the pools of their cluster."""
+    for record in records:
+        plans = [each for each in new.runtimes if each.cluster == record.cluster]
+        names = {_resource_name(step): step for plan in plans for step in plan.depends}
+        pools = tuple(name for plan in plans for name in plan.pods)
+        steps = {
+            step if each.known else names.get(step, step): each if each.known else replace(each, pools=pools)
+            for step, each in record.steps.items()
+        }
+        yield replace(record, steps=steps)
+
+
+def forbidden_software(changes: Iterable[SoftwareChange], allowed: Collection[str]) -> dict[str, Forbidden]:
+    """Say which clusters' software an update must leave alone, by the cluster's key."""
+    by_cluster: dict[str, list[SoftwareChange]] = {}
+    for change in changes:
+        if _loses(change, allowed) or _is_held(change):
+            by_cluster.setdefault(change.cluster, []).append(change)
+    return {key: _forbidden_software(key, refused, allowed) for key, refused in by_cluster.items()}
+
+
+def _loses(change: SoftwareChange, allowed: Collection[str]) -> list[str]:
+    """Return the production pools that lose something which nobody allowed."""
+    if change.effect is not EditEffect.REPLACE or change.cluster in allowed:
+        return []
+    return [name for name in change.production if f"{change.cluster}/{name}" not in allowed]
+
+
+def _is_held(change: SoftwareChange) -> bool:
+    """Say whether Pulumi would refuse to delete it, since the last update left it protected."""
+    return change.protected and change.change == "removed" and bool(change.serves)
+
+
+def _forbidden_software(cluster: str, changes: Sequence[SoftwareChange], allowed: Collection[str]) -> Forbidden:
+    done = {change.called: "remove" if change.change == "removed" else "make anew" for change in changes}
+    does = "; ".join(
+        f"{verb} {', '.join(called for called, its in done.items() if its == verb)}"
+        for verb in dict.fromkeys(done.values())
+    )
+    pools = list(dict.fromkeys(name for change in changes for name in _loses(change, allowed)))
+    held = any(_is_held(change) for change in changes)
+    if not pools:
+        reason = f"has software that is protected until an update with {cluster} in {SWITCH} has ended"
+        return Forbidden(
+            cluster, reason, does, _two_edits(f"leave {cluster} in" if cluster in allowed else f"add {cluster} to")
+        )
+    reason = f"has software of the production pool{'s' if len(pools) > 1 else ''} {', '.join(pools)}"
+    add = f"add {cluster} to"
+    fix = f"if that is meant: {_two_edits(add)}" if held else f"if that is meant, {add} {SWITCH}"
+    return Forbidden(cluster, reason, does, fix)
+
+
+def _two_edits(switch: str) -> str:
+    first = f"undo the edit, {switch} {SWITCH}, run pulumi up, which takes the protection away"
+    return f"{first}; then edit again and run it again"
+
+
+def forbidden(changes: Sequence[PoolChange], allowed: Collection[str]) -> dict[str, Forbidden]:
+    """Say which pools an update must leave alone, by `<cluster>/<pool>`; pools not there yet are `created`."""
+    gone = [change for change in changes if change.change == "deleted"]
+    there = [change for change in changes if change.change != "created"]
+    most = f"is one of {len(gone)} of {len(there)} pools, more than half" if len(gone) * 2 > len(there) else ""
+    found = [
+        _keeps_what_it_is(change)
+        or (_still_protected(change) if change.key in allowed else None)
+        or (None if change.key in allowed else _forgets_first_name(change) or _not_allowed(change, most))
+        for change in there
+    ]
+    return {refusal.pool: refusal for refusal in found if refusal is not None}
+
+
+def _keeps_what_it_is(change: PoolChange) -> Forbidden | None:
+    """Refuse an edit that would do nothing to a pool made by other means, or that no update can do to it."""
+    found = [each for each in change.fields if each.adopted]
+    if not found:
+        return None
+    if any(each.field.startswith("adopted") for each in found):
+        return Forbidden(
+            change.key, "is a pool of this stack", "take another in its place", "give that one its own key"
+        )
+    reason = "is an adopted pool, which keeps what it was made with"
+    does = f"change {', '.join(map(str, found))}: {'; '.join(dict.fromkeys(each.detail for each in found))}"
+    fix = "undo the edit, or take adopt away, and a new pool takes its place before it goes"
+    return Forbidden(change.key, reason, does, fix)
+
+
+def _not_allowed(change: PoolChange, most: str) -> Forbidden | None:
+    """Refuse what becomes of a pool that `allow_destroy` does not name."""
+    deleted = change.change == "deleted"
+    unknown = _UNRECORDED if deleted and not change.recorded else ""
+    if not change.production and not unknown and not (deleted and most):
+        return None
+    reason = "is a production pool" if change.production else unknown or most
+    if deleted:
+        does = f"delete it ({change.nodes})" if change.nodes else "delete it"
+    elif change.effect is EditEffect.REPLACE:
+        does = f"replace it ({change.nodes}): {_fields(change)}"
+    elif change.protected and _drops_placement_group(change):
+        does = "delete its placement group"
+    else:
+        return None
+    fix = f"if that is meant, add {change.key} to {SWITCH}"
+    if change.protected and _in_two_updates(change):
+        fix = f"if that is meant: {_two_updates(change, f'add {change.key} to')}"
+    if deleted and change.looks_like:
+        fix = f"if it now is {change.looks_like}, write renamed_from: {change.pool} there, which keeps the nodes; {fix}"
+    return Forbidden(change.key, reason, does, fix)
+
+
+def _forgets_first_name(change: PoolChange) -> Forbidden | None:
+    """Refuse to replace a pool for nothing but its second rename: `renamed_from` says that it is to stay."""
+    decisive = change.decisive()
+    if (
+        not change.former
+        or change.effect is not EditEffect.REPLACE
+        or [each.field for each in decisive] != ["first_name"]
+    ):
+        return None
+    fix = f"write first_name: {decisive[0].old} beside renamed_from: {change.former}"
+    return Forbidden(change.key, "was not made under the name in renamed_from", f"replace it ({change.nodes})", fix)
+
+
+def _still_protected(change: PoolChange) -> Forbidden | None:
+    """Refuse what an update cannot do yet to a pool that `allow_destroy` names."""
+    if not change.protected or not _in_two_updates(change):
+        return None
+    does = "delete" if change.change == "deleted" else "delete the placement group of"
+    if change.change != "deleted" and change.destroys:
+        does = "replace" if change.effect is EditEffect.REPLACE else "perhaps replace"
+    reason = f"is protected until an update with it in {SWITCH} has ended"
+    return Forbidden(change.key, reason, f"{does} it", _two_updates(change, f"leave {change.key} in"))
+
+
+def _in_two_updates(change: PoolChange) -> bool:
+    if change.change == "deleted" or _drops_placement_group(change):
+        return True
+    return change.destroys and change.old_protection_counts
+
+
+def _two_updates(change: PoolChange, switch: str) -> str:
+    first, then = ("put the pool back", "delete it") if change.change == "deleted" else ("undo the edit", "edit again")
+    return f"{first}, {switch} {SWITCH}, run pulumi up, which takes the protection away; then {then} and run it again"
+
+
+def _drops_placement_group(change: PoolChange) -> bool:
+    """Say whether a group of the pool's own, protected as the pool is, would be deleted though the pool stays."""
+    return any(each.field == "placement_group" and each.old and not each.new for each in change.fields)
+
+
+def _fields(change: PoolChange) -> str:
+    """Say what is changed; an address may be a secret, so it is named without its values."""
+    return ", ".join(each.field if each.field.startswith("cluster.") else str(each) for each in change.decisive())
+
+
+def _with_unrecorded(
+    names: Iterable[str], stack: Stack, changes: Sequence[PoolChange]
+) -> tuple[list[PoolChange], list[PoolChange]]:
+    """Add the pools nothing is known of but their names; return those that stay, and all changes."""
+    left = set(names)
+    missing, found = [], []
+    for change in changes:
+        former = stack.pools[change.pool].renamed_from if change.pool in stack.pools else None
+        known = {f"{change.cluster}-{name}" for name in (change.pool, former) if name} & left
+        if change.change == "created" and known:
+            left -= known
+            production = stack.is_production(change.pool)
+            change = replace(change, change="changed", effect=EditEffect.UNKNOWN, production=production)
+            missing.append(change)
+        found.append(change)
+    for name in sorted(left):
+        cluster, pool = _split(name, stack)
+        gone = PoolChange(cluster, pool, "deleted", EditEffect.REPLACE, (), "", production=stack.production)
+        found.append(replace(gone, recorded=False))
+    return missing, found
+
+
+def _split(name: str, stack: Stack) -> tuple[str, str]:
+    """Take the name of a pool's component apart as the stack file would write it; both parts may have hyphens."""
+    ways = [(name[: at.start()], name[at.end() :]) for at in re.finditer("-", name)]
+    ways = [(cluster, pool) for cluster, pool in ways if cluster and pool]
+    named = [way for way in ways if "/".join(way) in stack.allow_destroy]
+    known = [way for way in ways if way[0] in stack.clusters]
+    return (named or known[::-1] or ways or [(name, "")])[0]
+
+
+def _not_compared(missing: Sequence[PoolChange]) -> Iterable[str]:
+    names = [change.key for change in missing if change.production]
+    if names:
+        yield (
+            f"the last update left no record of {', '.join(names)}, so whether this one replaces them is for Pulumi to "
+            "say, which refuses it while they are protected; the next update will know"
+        )
+
+
+def unknown_names(
+    changes: Sequence[PoolChange], stack: Stack, software: Sequence[SoftwareChange] = ()
+) -> Iterator[Problem]:
+    """Refuse what `gpupools:allow_destroy` names that is there neither before nor after."""
+    pools = {change.key for change in changes}
+    pools |= {f"{change.cluster}/{change.former}" for change in changes if change.former}
+    clusters = {*stack.clusters, *(change.cluster for change in changes), *(each.cluster for each in software)}
+    for index, name in enumerate(stack.allow_destroy):
+        kind, known = ("pool", pools) if "/" in name else ("cluster", clusters)
+        if name not in known:
+            what = f"{name!r} is no {kind} of this stack, and the update before had none of that name"
+            yield Problem(("allow_destroy", index), what, f"take it out, or correct it; {nearest(name, known)}")
+
+
+def idle_switch(changes: Sequence[PoolChange], stack: Stack, software: Sequence[SoftwareChange] = ()) -> Iterable[str]:
+    """Say what `gpupools:allow_destroy` names for nothing."""
+    by_key = {change.key: change for change in changes}
+    for name in stack.allow_destroy:
+        change = by_key.get(name)
+        if "/" not in name:
+            if name in stack.clusters and not any(each.cluster == name and each.destroys for each in software):
+                yield (
+                    f"{SWITCH} names {name}, whose software this update does not destroy; until that is taken out its"
+                    " software is not protected"
+                )
+            continue
+        if change is None:  # no pool by that name: see `unknown_names`
+            continue
+        if change.change != "deleted" and not change.destroys and stack.is_production(change.pool):
+            yield (
+                f"{SWITCH} names {name}, which this update does not destroy; until that is taken out the pool is not"
+                " protected"
+            )

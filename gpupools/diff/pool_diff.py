@@ -1,0 +1,570 @@
+"""What an edit of a stack file does to the nodes that run: two plans compared field by field. Pure.
+
+The effect of a field is a row of the cloud's `EditTables`, or of `data/plan_edits.csv` where all clouds agree; it names
+the inputs of the cloud's own resources that the field becomes. What an edit of those does is another row there.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel
+
+from gpupools.common.taints import Taint
+from gpupools.diff.format_values import shown, told
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.edit_tables import EditEffect, EditTables, InputEdit, PlanEdit, plan_edits
+from gpupools.plan.node_labels import DESCRIBING_LABELS
+from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, gpus_as_json
+from gpupools.spec.models import Cluster, Late, StackOutput
+from gpupools.spec.overrides import tellable
+from gpupools.stackfile.stack import Stack, StackPlan
+
+_DATA = Path(__file__).parents[1] / "data" / "plan_edits.csv"
+
+
+_STRENGTH = {effect: strength for strength, effect in enumerate(EditEffect)}
+
+
+def strongest(effects: Iterable[EditEffect]) -> EditEffect:
+    """Return the strongest of some effects, `none` of none."""
+    return max(effects, key=_STRENGTH.__getitem__, default=EditEffect.NONE)
+
+
+@cache
+def common_plan_edits() -> tuple[PlanEdit, ...]:
+    """Return the rows of the fields that do the same on every cloud."""
+    return plan_edits(_DATA)
+
+
+@dataclass(frozen=True)
+class FieldChange:
+    """One field of a plan that two stack files give different values."""
+
+    field: str
+    old: Any
+    """As JSON types; None where the old plan has no such field."""
+    new: Any
+    effect: EditEffect
+    detail: str = ""
+    adopted: bool = False
+    """Whether it cannot be since the pool was made by other means, and stays what it is."""
+
+    def __str__(self) -> str:
+        return told(self.field, *self._told)
+
+    @property
+    def _told(self) -> tuple[Any, Any]:
+        """The values as they may be printed."""
+        if not self.field.startswith("overrides."):
+            return self.old, self.new
+        return tellable(self.field, self.old), tellable(self.field, self.new)
+
+    @property
+    def short(self) -> str:
+        """The field without its parts: `labels` of `labels.team`; addresses and what is set by hand stay whole."""
+        first = self.field.partition(".")[0]
+        return self.field if first in ("cluster", "overrides") else first
+
+    def as_json(self) -> dict[str, Any]:
+        """Return field, old, new and effect."""
+        old, new = self._told
+        return {"field": self.field, "old": old, "new": new, "effect": self.effect.value}
+
+
+@dataclass(frozen=True)
+class PoolChange:
+    """What becomes of one pool of one cluster."""
+
+    cluster: str
+    pool: str
+    """The pool's key in the new file, of a deleted pool in the old one."""
+    change: str
+    """`created`, `deleted`, `renamed`, `changed` or `unchanged`."""
+    effect: EditEffect
+    """The strongest of the fields; of a deleted pool `replace`, since its nodes go."""
+    fields: tuple[FieldChange, ...]
+    """The strongest first."""
+    nodes: str
+    """The nodes concerned, in words: `up to 4 nodes × 8 GPUs`."""
+    former: str = ""
+    """The key of a renamed pool in the old file."""
+    old_protection_counts: bool = False
+    """`EditTables.old_protection_counts` of the cloud its nodes are in before the edit."""
+    production: bool = False
+    """Whether it is a production pool, before the edit or after it."""
+    protected: bool = False
+    """Whether it was declared protected before the edit."""
+    recorded: bool = True
+    """Whether it is known what it was before the edit."""
+    adopts: str = ""
+    """Of a created pool the one in the cloud that it takes over, which somebody else has made."""
+    looks_like: str = ""
+    """Of a created pool the deleted one that it looks like but for the name, of a deleted pool the created one."""
+
+    @property
+    def destroys(self) -> bool:
+        """Say whether the pool is replaced or deleted, or may be: then the values decide that are not in the file."""
+        return self.effect in (EditEffect.REPLACE, EditEffect.UNKNOWN)
+
+    def as_json(self) -> dict[str, Any]:
+        """Return cluster, pool, change, effect and the fields, and which pool it may have been under another name."""
+        changed = [each.as_json() for each in self.fields]
+        return {
+            "cluster": self.cluster,
+            "pool": self.pool,
+            "change": self.change,
+            "effect": self.effect.value,
+            "fields": changed,
+            "adopts": self.adopts or None,
+            "perhaps_renamed_from": self.looks_like if self.change == "created" and self.looks_like else None,
+        }
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self._words()}"
+
+    @property
+    def key(self) -> str:
+        """The pool as `gpupools:allow_destroy` names it: `<cluster>/<pool>`."""
+        return f"{self.cluster}/{self.pool}"
+
+    def _words(self) -> str:
+        if self.adopts:
+            return f"takes over {self.adopts} as it is, {self.nodes}"
+        if self.change == "created":
+            was = self.looks_like
+            keep = f"; if it is {was} under another name, write renamed_from: {was}, which keeps the nodes"
+            return f"creates {self.nodes}{keep if was else ''}"
+        if self.change == "deleted":
+            return f"deletes {self.nodes}"
+        renamed = f"renamed from {self.former}; " if self.former else ""
+        if self.former and not self._beside_the_label():
+            label = " but their label" if self.fields else ""
+            return f"{renamed}no change for the nodes{label}"
+        return renamed + self._effect_in_words()
+
+    def _effect_in_words(self) -> str:
+        decisive = self.decisive()
+        what = ", ".join(str(each) for each in decisive)
+        # What pods have to do is said whatever the nodes go through.
+        # So is what by hand runs on the nodes or opens them.
+        telling = [*decisive, *(each for each in self.fields if each.field.endswith(".rename"))]
+        telling += [each for each in self.fields if each.field.startswith("overrides.")]
+        details = "; ".join(dict.fromkeys(each.detail for each in telling if each.detail))
+        because = f"; {details}" if details else ""
+        others = dict.fromkeys(each.short for each in self.fields if EditEffect.NONE != each.effect != self.effect)
+        beside = f" (and {', '.join(others)})" if others else ""
+        if self.effect is EditEffect.REPLACE:
+            return f"replaces {self.nodes}: {what}{beside}{because}; new pool first, then the old one"
+        if self.effect is EditEffect.UNKNOWN:
+            return f"pulumi preview has to say what this does: {what}{beside}{because}"
+        if self.effect is EditEffect.NONE:
+            return "no change for the nodes" + (f": {what}" if what else "")
+        names = {EditEffect.IN_PLACE: "in place", EditEffect.REFUSED: "refused by the cloud"}
+        return f"{names.get(self.effect, self.effect.value)}: {what}{beside}{because}"
+
+    def _beside_the_label(self) -> list[FieldChange]:
+        quiet = _OF_THE_NAME - {"first_name"}
+        return [each for each in self.fields if each.field not in quiet and each.effect != EditEffect.NONE]
+
+    def decisive(self) -> list[FieldChange]:
+        """Return the fields with the strongest effect, without one that repeats another's values."""
+        seen: dict[tuple[str, str], FieldChange] = {}
+        for each in self.fields:
+            if each.effect is self.effect:
+                seen.setdefault((str(each.old), str(each.new)), each)
+        return list(seen.values())
+
+
+@dataclass(frozen=True)
+class PoolRecord:
+    """One pool as it was planned once, in JSON types: what a later plan of it is compared with."""
+
+    cluster: str
+    pool: str
+    cloud: str
+    nodes: str
+    """Its nodes in words: `up to 4 nodes × 8 GPUs`."""
+    production: bool
+    exempt: bool
+    """Whether it said `protect: false`, so that it is no production pool in a production stack either."""
+    protected: bool
+    """Whether it was declared protected: false for a production pool that `allow_destroy` named."""
+    fields: tuple[str, ...]
+    """Everything its plan said, as `planned_values` names it without parts: a later release may know other fields."""
+    values: Mapping[str, Any]
+    """`planned_values`; what is not there was None."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the record in JSON types, without values that are None."""
+        values = {name: value for name, value in self.values.items() if value is not None}
+        return {each.name: getattr(self, each.name) for each in fields(self)} | {
+            "fields": list(self.fields),
+            "values": values,
+        }
+
+    @classmethod
+    def from_json(cls, raw: object) -> Self | None:
+        """Read what `as_json` wrote, with numbers as floats if need be; None when it is something else."""
+        known = {"fields": list, "values": Mapping, "production": bool, "exempt": bool, "protected": bool}
+        names = [each.name for each in fields(cls)]
+        if not isinstance(raw, Mapping) or any(not isinstance(raw.get(name), known.get(name, str)) for name in names):
+            return None
+        values = {str(name): whole_numbers(value) for name, value in raw["values"].items()}
+        given = {name: raw[name] for name in names}
+        return cls(**given | {"fields": tuple(map(str, raw["fields"])), "values": values})
+
+
+def record(plan: PoolPlan, stack: Stack) -> PoolRecord:
+    """Return what a later plan of a pool is compared with."""
+    cluster = stack.clusters[plan.cluster]
+    return PoolRecord(
+        plan.cluster,
+        plan.name,
+        plan.cloud,
+        _nodes(plan),
+        stack.is_production(plan.name),
+        stack.is_exempt(plan.name),
+        stack.protects(plan.cluster, plan.name),
+        tuple(sorted(set(map(_without_parts, _values(plan, cluster))))),
+        planned_values(plan, cluster),
+    )
+
+
+def whole_numbers(value: Any) -> Any:
+    """Write a float without a fraction as an int: Pulumi hands every number back as a float."""
+    if isinstance(value, list):
+        return [whole_numbers(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def diff(old: StackPlan, new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
+    """Say what becomes of every pool, in the order of the new file; pools that go come last."""
+    return compare([record(plan, old.stack) for plan in old.pools], new, clouds)
+
+
+def compare(old: Iterable[PoolRecord], new: StackPlan, clouds: Mapping[str, Cloud]) -> list[PoolChange]:
+    """Say what becomes of every pool on record, as `diff` does."""
+    before = {(pool.cluster, pool.pool): pool for pool in old}
+    changes: list[PoolChange] = []
+    made: list[PoolPlan] = []
+    for plan in new.pools:
+        former = new.stack.pools[plan.name].renamed_from or ""
+        was = before.pop((plan.cluster, plan.name), None)
+        renamed = was is None and (plan.cluster, former) in before
+        if renamed:
+            was = before.pop((plan.cluster, former))
+        if was is None:
+            made.append(plan)
+            adopted = plan.choices.takes_over()
+            created = PoolChange(plan.cluster, plan.name, "created", EditEffect.IN_PLACE, (), _nodes(plan))
+            changes.append(replace(created, adopts=adopted.name if adopted is not None else ""))
+            continue
+        changed = _compared(was, plan, new.stack.clusters[plan.cluster], clouds)
+        what = "renamed" if renamed else "changed" if changed else "unchanged"
+        effect = strongest(each.effect for each in changed)
+        kept = PoolChange(plan.cluster, plan.name, what, effect, changed, was.nodes, former if renamed else "")
+        production = was.production or new.stack.is_production(plan.name)
+        changes.append(_as_recorded(kept, was, production, clouds))
+    for gone in before.values():
+        deleted = PoolChange(gone.cluster, gone.pool, "deleted", EditEffect.REPLACE, (), gone.nodes)
+        production = gone.production or (new.stack.production and not gone.exempt)
+        changes.append(_as_recorded(deleted, gone, production, clouds))
+    alike = _alike(made, before.values(), new.stack, clouds)
+    return [
+        replace(change, looks_like=alike.get((change.change, change.cluster, change.pool), "")) for change in changes
+    ]
+
+
+def _alike(
+    made: Iterable[PoolPlan], gone: Iterable[PoolRecord], stack: Stack, clouds: Mapping[str, Cloud]
+) -> dict[tuple[str, str, str], str]:
+    """Find the pools that go and come again under another name, by change, cluster and pool; the likeliest first.
+
+    A pool is taken for another where its nodes would stay if `renamed_from` said that it is, or be renewed in place.
+    """
+    found: dict[tuple[str, str, str], str] = {}
+    pairs: list[tuple[int, PoolPlan, PoolRecord]] = []
+    there: dict[tuple[str, str, str], list[PoolRecord]] = {}
+    for was in gone:
+        there.setdefault((was.cluster, was.cloud, str(was.values.get("instance_type"))), []).append(was)
+    for plan in made:
+        for was in there.get((plan.cluster, plan.cloud, plan.instance.name), [])[:_MOST_COMPARED]:
+            fields = _compared(was, plan, stack.clusters[plan.cluster], clouds)
+            differing = [each for each in fields if each.field not in _OF_THE_NAME]
+            if all(_STRENGTH[each.effect] <= _STRENGTH[EditEffect.ROLLING] for each in differing):
+                pairs.append((len(differing), plan, was))
+    for _, plan, was in sorted(pairs, key=lambda pair: pair[0]):
+        ours, theirs = ("created", plan.cluster, plan.name), ("deleted", was.cluster, was.pool)
+        if ours not in found and theirs not in found:
+            found |= {ours: was.pool, theirs: plan.name}
+    return found
+
+
+_MOST_COMPARED = 20
+"""Deleted pools that a created one is compared with: nobody renames a hundred pools of one machine in one edit."""
+
+_OF_THE_NAME = frozenset({f"labels.{POOL_LABEL}", "first_name", "protect"})
+"""What a pool's name, and its cluster's protection, make different of two pools that are one."""
+
+
+def _as_recorded(change: PoolChange, was: PoolRecord, production: bool, clouds: Mapping[str, Cloud]) -> PoolChange:
+    cloud = clouds.get(was.cloud)  # a record may be of a release that knew other clouds
+    counts = cloud is not None and cloud.node_pools.edits().old_protection_counts
+    return replace(change, old_protection_counts=counts, production=production, protected=was.protected)
+
+
+def planned_values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
+    """Return everything the cloud's resources are made from, by dotted name, as JSON types.
+
+    The portable part of the plan, the cloud's own settings, and as `cluster.…` the cluster's addresses; what the cloud
+    adds by itself is in none of them.
+    """
+    return dict(leaves("", _values(plan, cluster)))
+
+
+def _values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
+    return {
+        "instance_type": plan.instance.name,
+        "software": plan.software,
+        "sharing": plan.sharing,
+        "trust": plan.trust,
+        "taints": sorted(map(str, plan.taints)),  # a node's taints have no order
+        "labels": {key: value for key, value in plan.labels.items() if key not in DESCRIBING_LABELS},
+        "nodes": {"min": plan.min_nodes, "max": plan.max_nodes},
+        "disk_gib": plan.disk_gib,
+        # The plan has the labels and taints of the settings among its own, and what is set by hand by its full path.
+        **{each.name: getattr(plan.choices, each.name) for each in fields(plan.choices) if each.name not in _OWN},
+        **{f"overrides.{path}": _by_hand_as_value(value) for path, value in plan.set_by_hand.items() if "." in path},
+        **{f"cluster.{key}": value for key, value in _addresses(plan, cluster).items()},
+    }
+
+
+def _by_hand_as_value(value: Any) -> Any:
+    """Write `null` as a value: it takes an input away, which is as much an edit as setting it."""
+    return _TAKEN_AWAY if value is None else value
+
+
+_TAKEN_AWAY = "(taken away)"
+
+
+def _without_parts(name: str) -> str:
+    """Return the field of a plan that a dotted name is of or is part of."""
+    first, _, rest = name.partition(".")
+    return f"{first}.{rest.partition('.')[0]}" if first == "cluster" else first
+
+
+PLAN_FIELDS = (
+    "instance_type",
+    "software",
+    "sharing",
+    "sharing.rename",
+    "sharing.share.rename",
+    "trust",
+    "taints",
+    "labels",
+    "nodes.min",
+    "nodes.max",
+    "disk_gib",
+)
+"""The portable fields of `planned_values`."""
+
+_OWN = frozenset({"labels", "taints", "overrides", "fabric"})  # the last is what pods ask for, and nothing of a pool's
+
+
+def _addresses(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
+    """Return what a pool is told of its cluster."""
+    told = cluster.told(plan.choices.zones_asked())
+    return {key: with_stack(value, cluster.stack) for key, value in told.items()}
+
+
+def _unordered(plan: PoolPlan, cluster: Cluster) -> frozenset[str]:
+    """Return the values whose order says nothing: what the cloud keeps as a set."""
+    return plan.choices.unordered | {f"cluster.{key}" for key in cluster.unordered}
+
+
+def with_stack(value: Any, stack: object) -> Any:
+    """Write an output of another stack as text that no address can be."""
+    if isinstance(value, StackOutput):
+        return f"{_OUTPUT}{stack}: {value.output}"
+    if isinstance(value, Late):
+        return f"{_OUTPUT}the configuration"
+    return [with_stack(each, stack) for each in value] if isinstance(value, list) else value
+
+
+_OUTPUT = "output of "
+
+
+def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Return what a value is made of, by dotted name, in JSON types."""
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", exclude_none=True)
+    elif hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping) and (value or not name):
+        for key, inner in value.items():
+            yield from leaves(f"{name}.{key}" if name else str(key), inner)
+    elif isinstance(value, list | tuple) and any(hasattr(each, "_asdict") for each in value):
+        for index, inner in enumerate(value):
+            yield from leaves(f"{name}.{index}", inner)
+    elif isinstance(value, list | tuple):
+        yield name, [_as_json(each) for each in value]
+    elif isinstance(value, Enum):
+        yield name, value.value
+    elif not isinstance(value, Mapping) or name.startswith("overrides."):  # an empty map set by hand is an input
+        yield name, value
+
+
+def _as_json(value: Any) -> Any:
+    """Write an item of a list as it comes back from JSON."""
+    if isinstance(value, list | tuple):
+        return [_as_json(each) for each in value]
+    return str(value) if isinstance(value, Taint) else value
+
+
+def _compared(old: PoolRecord, new: PoolPlan, cluster: Cluster, clouds: Mapping[str, Cloud]) -> tuple[FieldChange, ...]:
+    if old.cloud != new.cloud:
+        return (FieldChange("cluster.cloud", old.cloud, new.cloud, EditEffect.REPLACE),)
+    before, after = old.values, planned_values(new, cluster)
+    # A field that only one release knows cannot have been edited; the record may be another release's.
+    known = {*old.fields, "overrides"} & {*map(_without_parts, _values(new, cluster)), "overrides"}
+    tables, unordered = clouds[new.cloud].node_pools.edits(), _unordered(new, cluster)
+    found = [
+        _field_change(name, before.get(name), after.get(name), new, tables)
+        for name in dict.fromkeys([*before, *after])
+        if not _same(before.get(name), after.get(name), name in unordered) and _without_parts(name) in known
+    ]
+    if new.choices.takes_over() is not None:
+        was = "adopted.name" in before
+        # Nothing is made of the first name of a pool that has one already.
+        found = [each for each in found if each.field != "first_name" or not was]
+        found = [_of_adopted(each, was_adopted=was, new=new, tables=tables) for each in found]
+    return tuple(sorted(found, key=lambda each: -_STRENGTH[each.effect]))
+
+
+def _of_adopted(change: FieldChange, *, was_adopted: bool, new: PoolPlan, tables: EditTables) -> FieldChange:
+    """Say of a pool that was made by other means what cannot be: it has one name, and keeps what it is told to keep."""
+    if change.field == "adopted.kept" and was_adopted:
+        return replace(change, effect=EditEffect.UNKNOWN, detail="what is no longer kept becomes what the pool says")
+    if change.field.startswith("adopted"):
+        return replace(change, adopted=True)
+    adopted = new.choices.takes_over()
+    if not was_adopted or adopted is None:
+        return change
+    inputs = _inputs_of(change, new, tables)
+    theirs = new.choices.stays_with_its_makers(change.field, inputs)
+    kept = [path for path in inputs if _is_kept(path, adopted.kept)]
+    if kept:
+        detail = f"adopt.keep has {', '.join(kept)}, so that it stays as it is"
+    elif theirs:
+        detail = f"it is in {theirs}, which stays with who made it"
+    elif change.effect is EditEffect.REPLACE:
+        detail = "an adopted pool has one name, under which no other can be made"
+    else:
+        return change
+    return replace(change, effect=EditEffect.REFUSED, detail=detail, adopted=True)
+
+
+def _inputs_of(change: FieldChange, plan: PoolPlan, tables: EditTables) -> tuple[str, ...]:
+    if change.field.startswith("overrides."):
+        return (change.field.removeprefix("overrides.").partition(".")[2],)
+    return edit_of(change.field, plan, change.old, change.new, tables).inputs
+
+
+def _is_kept(path: str, kept: Iterable[str]) -> bool:
+    return any(f"{path}.".startswith(f"{each}.") or f"{each}.".startswith(f"{path}.") for each in kept)
+
+
+def _same(old: Any, new: Any, unordered: bool) -> bool:
+    if unordered and isinstance(old, list) and isinstance(new, list):
+        return sorted(map(str, old)) == sorted(map(str, new))
+    return bool(old == new)
+
+
+def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
+    """Return the plan of a pool with what is a set in the cloud in the order in which the pool was made.
+
+    A pool's name on AKS is made of its zones, too, so that in another order they would make another pool of it.
+    """
+    kept: dict[str, Any] = {
+        name: tuple(old)
+        for name in plan.choices.unordered
+        if earlier is not None
+        and isinstance(old := earlier.values.get(name), list)
+        and isinstance(new := getattr(plan.choices, name, None), tuple)
+        and _same(old, list(new), unordered=True)
+    }
+    return plan._replace(choices=replace(plan.choices, **kept)) if kept else plan
+
+
+def _field_change(name: str, old: Any, new: Any, plan: PoolPlan, tables: EditTables) -> FieldChange:
+    if name.startswith("overrides."):
+        path = name.removeprefix("overrides.")
+        edit = _by_hand(path, tables.inputs)
+        details = [edit.detail] if edit.detail else []
+        details += [
+            f"{each} is {why}" for each, why in plan.node_customizations.items() if f"{path}.".startswith(f"{each}.")
+        ]
+        return FieldChange(name, old, new, edit.effect, "; ".join(details))
+    row = edit_of(name, plan, old, new, tables)
+    if row.effect is not EditEffect.NONE and any(_is_output(value) for value in (old, new)):
+        return FieldChange(name, old, new, EditEffect.UNKNOWN, "its value is known only while the program runs")
+    keeps = f"; write first_name: {shown(old)} to keep it" if name == "first_name" else ""
+    return FieldChange(name, old, new, row.effect, row.detail + keeps)
+
+
+def _is_output(value: object) -> bool:
+    if isinstance(value, list):
+        return any(map(_is_output, value))
+    return isinstance(value, str) and value.startswith(_OUTPUT)
+
+
+def edit_of(name: str, plan: PoolPlan, old: Any, new: Any, tables: EditTables) -> PlanEdit:
+    """Return the row for a field of a plan: of the field itself, else of what it is part of.
+
+    Raises:
+        LookupError: The table has no row; a test keeps it total.
+    """
+    for start in _starts(name):
+        for row in (*common_plan_edits(), *tables.plan):
+            if row.field == start and _counts(row.when, plan, old, new):
+                return row
+    raise LookupError(f"the edit tables of {plan.cloud} have no row for {name}")
+
+
+def _counts(when: str, plan: PoolPlan, old: Any, new: Any) -> bool:
+    if when in ("raised", "lowered"):
+        return old is not None and new is not None and (new > old if when == "raised" else new < old)
+    key, _, value = when.partition("=")
+    return not when or str(getattr(plan.choices, key)) == value
+
+
+def _by_hand(path: str, inputs: Mapping[str, InputEdit]) -> InputEdit:
+    """Look an input set by hand up: `LaunchTemplate.…` where a cloud has several resources, else without the first.
+
+    Of a whole map that has rows for its parts only, the strongest counts: to take it away takes them all.
+    """
+    bare = path.partition(".")[2]
+    for start in (*_starts(path), *(_starts(bare) if bare else ())):
+        if start in inputs:
+            return inputs[start]
+    below = tuple(f"{each}." for each in (path, bare) if each)
+    parts = [edit for name, edit in inputs.items() if name.startswith(below)]
+    unknown = InputEdit(EditEffect.UNKNOWN, "set by hand, and no table says what a change of it does")
+    return max(parts, key=lambda edit: _STRENGTH[edit.effect], default=unknown)
+
+
+def _starts(name: str) -> Iterator[str]:
+    """Return a dotted name, then all it is part of, the longest first."""
+    parts = name.split(".")
+    yield from (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+
+
+def _nodes(plan: PoolPlan) -> str:
+    count = "" if plan.min_nodes == plan.max_nodes else "up to "
+    gpus = gpus_as_json(plan.instance.gpus)
+    nodes = "node" if plan.max_nodes == 1 else "nodes"
+    return f"{count}{plan.max_nodes} {nodes} × {gpus} {'GPU' if gpus == 1 else 'GPUs'}"

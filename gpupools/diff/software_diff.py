@@ -1,0 +1,372 @@
+"""What an edit of a stack file does to the software of its clusters, and to pods that run there. Pure.
+
+Every step of a `RuntimePlan` (a release or an object), how a cluster's API is reached and who acts for the cluster are
+compared before and after. What a difference does to pods is a row of `data/software_edits.csv`.
+"""
+
+import hashlib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from typing import Any, NamedTuple, Self
+
+from gpupools.common.csv_rows import data_rows
+from gpupools.diff.pool_diff import FieldChange, PoolChange, leaves, strongest, whole_numbers, with_stack
+from gpupools.plan.edit_tables import EditEffect
+from gpupools.plan.software_plan import KubernetesObject, Release, RuntimePlan
+from gpupools.software.objects import SMOKE_NAMESPACE
+from gpupools.software.release_changes import PodEffect, ReleaseChange, release_changes
+from gpupools.spec.cluster_access import ACCESS_KEYS, KubeconfigSecret
+from gpupools.spec.models import Cluster
+from gpupools.stackfile.stack import Stack, StackPlan
+
+ACCESS, IDENTITY = "access", "identity"
+"""What every cluster has beside the steps of its plan: how its API is reached, and who acts for it."""
+
+_LONGEST = 2000
+"""Characters of a text that are kept to name what differs in it; of a longer one its digest."""
+
+
+class SoftwareEdit(NamedTuple):
+    """One row: what becomes of pods when a step of some kind is added, removed or changed in a field."""
+
+    of: str
+    """A chart, or the first part of an object's step; `*` for all."""
+    change: str
+    """`added`, `removed` or `changed`; empty for each."""
+    field: str
+    """A field of the step, or what it begins with up to a dot; empty for each."""
+    effect: EditEffect
+    pods: str
+    source: str
+
+
+@cache
+def software_edits() -> tuple[SoftwareEdit, ...]:
+    """Return the rows in the file's order; the first that counts is taken."""
+    rows = data_rows("software_edits.csv")
+    return tuple(SoftwareEdit(**{**row, "effect": EditEffect(row["effect"])}) for row in rows)  # type: ignore[arg-type]
+
+
+def software_edit(of: str, change: str, field: str = "") -> SoftwareEdit:
+    """Return the row for what becomes of a step.
+
+    Raises:
+        LookupError: The table has no row; a test keeps it total.
+    """
+    for row in software_edits():
+        if (
+            row.of in (of, "*")
+            and row.change in (change, "")
+            and f"{field}.".startswith(f"{row.field}." if row.field else "")
+        ):
+            return row
+    raise LookupError(f"software_edits.csv has no row for {of} {change} {field}")
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """One step of a cluster's plan as it was once, in JSON types."""
+
+    of: str
+    """As in `SoftwareEdit`."""
+    called: str
+    """What a reader knows it by: `chart gpu-operator v26.7.0`, `Namespace gpu-operator`."""
+    pools: tuple[str, ...]
+    """Keys of the pools it serves."""
+    protected: bool
+    """Whether it was declared so that Pulumi refuses to delete it."""
+    values: Mapping[str, Any]
+    """What it was made from, by dotted name; None where nobody knows."""
+    known: bool = True
+    """Whether `values` were recorded."""
+
+
+@dataclass(frozen=True)
+class SoftwareRecord:
+    """The software of one cluster as it was planned once, in JSON types."""
+
+    cluster: str
+    production: tuple[str, ...]
+    """Keys of its production pools."""
+    steps: Mapping[str, StepRecord]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the record in JSON types."""
+        steps = {
+            name: {each.name: getattr(step, each.name) for each in fields(step) if each.name != "known"}
+            | {"pools": list(step.pools), "values": {k: v for k, v in step.values.items() if v is not None}}
+            for name, step in self.steps.items()
+        }
+        return {"cluster": self.cluster, "production": list(self.production), "steps": steps}
+
+    @classmethod
+    def from_json(cls, raw: object) -> Self | None:
+        """Read what `as_json` wrote, with numbers as floats if need be; None when it is something else."""
+        if not isinstance(raw, Mapping) or not isinstance(raw.get("steps"), Mapping):
+            return None
+        steps: dict[str, StepRecord] = {}
+        for name, step in raw["steps"].items():
+            kinds = {"of": str, "called": str, "pools": list, "protected": bool, "values": Mapping}
+            if not isinstance(step, Mapping) or any(not isinstance(step.get(key), kind) for key, kind in kinds.items()):
+                return None
+            values = {str(key): whole_numbers(value) for key, value in step["values"].items()}
+            pools = tuple(map(str, step["pools"]))
+            steps[str(name)] = StepRecord(step["of"], step["called"], pools, step["protected"], values)
+        production = raw.get("production")
+        if not isinstance(raw.get("cluster"), str) or not isinstance(production, list):
+            return None
+        return cls(raw["cluster"], tuple(map(str, production)), steps)
+
+
+def record_software(plan: RuntimePlan, stack: Stack) -> SoftwareRecord:
+    """Return what a later plan of a cluster's software is compared with."""
+    cluster = stack.clusters[plan.cluster]
+    served = pools_of_steps(plan)
+    protected = protected_steps(plan, stack)
+    steps: dict[str, StepRecord] = {}
+    everyone = tuple(plan.pods)
+    steps[IDENTITY] = StepRecord(IDENTITY, "who acts for the cluster", everyone, False, _identity(cluster))
+    if plan.needs_kubernetes:
+        steps[ACCESS] = StepRecord(ACCESS, "the way to the cluster's API", everyone, False, _access(cluster))
+    for release in plan.releases:
+        called = f"chart {release.chart} {release.version}"
+        steps[release.name] = StepRecord(
+            release.chart, called, served[release.name], release.name in protected, _of_release(release)
+        )
+    for each in plan.objects:
+        of = _kind_of_step(each.name)
+        steps[each.name] = StepRecord(
+            of, _called(each), served[each.name], each.name in protected, _kept("", each.manifest)
+        )
+    production = tuple(name for name in plan.pods if stack.is_production(name))
+    return SoftwareRecord(plan.cluster, production, steps)
+
+
+def pools_of_steps(plan: RuntimePlan) -> dict[str, tuple[str, ...]]:
+    """Return the pools that each release and object serves: those it waits for, and those of what waits for it."""
+    releases = {release.name: set(release.pools) for release in plan.releases}
+    found = {each.name: {name for step in plan.depends[each.name] if (name := _pool(step))} for each in plan.objects}
+    for step in reversed(list(plan.depends)):  # what waits for a step comes behind it
+        serves = {_pool(step)} if _pool(step) else releases.get(step) or found.get(step, set())
+        for before in plan.depends[step]:
+            if before in found:
+                found[before] |= serves
+    found |= releases
+    return {step: tuple(name for name in plan.pods if not pools or name in pools) for step, pools in found.items()}
+
+
+def _pool(step: str) -> str:
+    return step.removeprefix("pool/") if step.startswith("pool/") else ""
+
+
+def protected_steps(plan: RuntimePlan, stack: Stack) -> frozenset[str]:
+    """Return the steps that are declared protected: what a protected pool's pods have their GPUs from."""
+    if plan.cluster in stack.allow_destroy:
+        return frozenset()
+    served = pools_of_steps(plan)
+    releases = [each for each in plan.releases if _takes_gpus(each.chart)]
+    spaces = {f"namespace/{each.namespace}" for each in releases}
+    lasting = [each.name for each in releases]
+    lasting += [each.name for each in plan.objects if each.name in spaces or _is_daemon(each)]
+    return frozenset(step for step in lasting if any(stack.protects(plan.cluster, pool) for pool in served[step]))
+
+
+def _takes_gpus(of: str) -> bool:
+    """Say whether pods lose something when a step of this kind is removed."""
+    return software_edit(of, "removed").effect is EditEffect.REPLACE
+
+
+def _is_daemon(planned: KubernetesObject) -> bool:
+    """Say whether an object is a workload of ours whose end takes GPUs away; no edit makes such a one anew."""
+    return planned.kind == "DaemonSet" and _takes_gpus(_kind_of_step(planned.name))
+
+
+def _kind_of_step(step: str) -> str:
+    """Return what the table of edits calls an object's step."""
+    return "smoke-test" if step == f"namespace/{SMOKE_NAMESPACE}" else step.partition("/")[0]
+
+
+def _called(planned: KubernetesObject) -> str:
+    metadata = planned.manifest["metadata"]
+    space = metadata.get("namespace")
+    # A ConfigMap's or Job's name changes with its content.
+    name = planned.name.rpartition("/")[2] if planned.kind in ("ConfigMap", "Job") else metadata["name"]
+    return f"{planned.kind} {f'{space}/' if space else ''}{name}"
+
+
+def _of_release(release: Release) -> dict[str, Any]:
+    plain = {key: getattr(release, key) for key in ("version", "repository", "namespace", "timeout_s", "skip_await")}
+    return plain | _kept("values", release.values)
+
+
+def _identity(cluster: Cluster) -> dict[str, Any]:
+    return _kept("", {key: with_stack(getattr(cluster, key), cluster.stack) for key in cluster.identity})
+
+
+def _access(cluster: Cluster) -> dict[str, Any]:
+    """Return how the API is reached; never a kubeconfig that is kept as a secret."""
+    found: dict[str, Any] = {}
+    for key in ACCESS_KEYS:
+        value = getattr(cluster, key, None)
+        if isinstance(value, KubeconfigSecret):
+            value = {"secret": True, "context": value.context}
+        found[key] = with_stack(value, cluster.stack)
+    return _kept("", found)
+
+
+def _kept(name: str, value: Any) -> dict[str, Any]:
+    return {path: _short(each) for path, each in leaves(name, value) if each is not None}
+
+
+def _short(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > _LONGEST:
+        return f"text {hashlib.sha256(value.encode()).hexdigest()[:16]}"
+    return [_short(each) for each in value] if isinstance(value, list | tuple) else value
+
+
+@dataclass(frozen=True)
+class SoftwareChange:
+    """What becomes of one step of one cluster."""
+
+    cluster: str
+    step: str
+    of: str
+    called: str
+    change: str
+    """`added`, `removed` or `changed`."""
+    effect: EditEffect
+    pods: str
+    """What becomes of pods that run, in words."""
+    fields: tuple[FieldChange, ...] = ()
+    serves: tuple[str, ...] = ()
+    """The pools that stay and that it served."""
+    production: tuple[str, ...] = ()
+    """Of these the production pools, before the edit or after it."""
+    protected: bool = False
+    """Whether it was declared protected before the edit."""
+    release: ReleaseChange | None = None
+    """Of a release that stays and changes: which versions and values, and what that does to pods."""
+
+    @property
+    def destroys(self) -> bool:
+        """Say whether pods that run or may come lose something, or may."""
+        return self.effect in (EditEffect.REPLACE, EditEffect.UNKNOWN)
+
+    @property
+    def key(self) -> str:
+        """The change's name among others: `train/gpu-operator`."""
+        return f"{self.cluster}/{self.step}"
+
+    def __str__(self) -> str:
+        if self.release is not None:
+            return str(self.release)
+        done = {"added": "installs", "removed": "removes", "changed": "changes"}[self.change]
+        what = ", ".join(self.named())
+        serves = f" (for {', '.join(self.serves)})" if self.serves and self.change == "removed" else ""
+        return f"{self.cluster}: {done} {self.called}{serves}{f': {what}' if what else ''}; {self.pods}"
+
+    def named(self) -> list[str]:
+        """Return what differs in words; of addresses, which may be secrets, only the keys."""
+        decisive = [each for each in self.fields if each.effect is self.effect] or list(self.fields)
+        if self.of == ACCESS:
+            return list(dict.fromkeys(each.field.partition(".")[0] for each in decisive))
+        shown = [str(each) for each in decisive[:_MOST_NAMED]]
+        more = len(self.fields) - len(shown)
+        return [*shown, f"{more} more"] if more else shown
+
+    def as_json(self) -> dict[str, Any]:
+        """Return cluster, step, change, effect, what becomes of pods, and the fields but for addresses."""
+        told = () if self.of == ACCESS else self.fields
+        return {
+            "cluster": self.cluster,
+            "step": self.step,
+            "called": self.called,
+            "change": self.change,
+            "effect": self.effect.value,
+            "pods": self.pods,
+            "serves": list(self.serves),
+            "fields": [each.as_json() for each in told],
+            "release": None if self.release is None else self.release.as_json(),
+        }
+
+
+_MOST_NAMED = 4
+
+
+def diff_software(old: StackPlan, new: StackPlan, pools: Iterable[PoolChange]) -> list[SoftwareChange]:
+    """Say what becomes of the software of every cluster, in the order of the new file; `pools` is what `diff` says."""
+    changes = compare_software([record_software(each, old.stack) for each in old.runtimes], new, pools)
+    releases = {(each.cluster, each.chart): each for each in release_changes(old.runtimes, new.runtimes, old.pools)}
+    return [
+        change
+        if (release := releases.get((change.cluster, change.step))) is None
+        else replace(change, effect=_OF_PODS[release.effect], pods="; ".join(release.details), release=release)
+        for change in changes
+    ]
+
+
+_OF_PODS = {
+    PodEffect.NONE: EditEffect.NONE,
+    PodEffect.DAEMONS: EditEffect.IN_PLACE,
+    PodEffect.UNKNOWN: EditEffect.UNKNOWN,
+    PodEffect.MPS_PODS: EditEffect.ROLLING,
+    PodEffect.GPU_PODS: EditEffect.ROLLING,
+}
+
+
+def compare_software(
+    old: Iterable[SoftwareRecord], new: StackPlan, pools: Iterable[PoolChange]
+) -> list[SoftwareChange]:
+    """Say what becomes of all software on record, as `diff_software` does."""
+    before = {each.cluster: each for each in old}
+    after = {each.cluster: record_software(each, new.stack) for each in new.runtimes}
+    changes = list(pools)
+    found: list[SoftwareChange] = []
+    for key in dict.fromkeys([*after, *before]):
+        none = SoftwareRecord(key, (), {})
+        stay = _staying(key, changes)
+        was, now = before.get(key, none), after.get(key, none)
+        production = {*(stay.get(name, "") for name in was.production), *now.production}
+        for change in _compared(was, now):
+            serves = tuple(dict.fromkeys(stay[name] for name in change.serves if name in stay))
+            if change.change == "removed" and not serves and change.of not in (ACCESS, IDENTITY):
+                change = replace(change, effect=EditEffect.NONE, pods="it goes with the pools it served")
+            found.append(
+                replace(change, serves=serves, production=tuple(name for name in serves if name in production))
+            )
+    return found
+
+
+def _staying(cluster: str, changes: Collection[PoolChange]) -> dict[str, str]:
+    """Return the pools of a cluster that stay, by the name they had before."""
+    here = [each for each in changes if each.cluster == cluster]
+    return {each.former or each.pool: each.pool for each in here if each.change not in ("created", "deleted")}
+
+
+def _compared(was: SoftwareRecord, now: SoftwareRecord) -> Iterator[SoftwareChange]:
+    for step in dict.fromkeys([*now.steps, *was.steps]):
+        old, new = was.steps.get(step), now.steps.get(step)
+        if old is not None and new is not None:
+            if old.known and (changed := tuple(_fields(old, new))):
+                effect = strongest(each.effect for each in changed)
+                pods = "; ".join(dict.fromkeys(each.detail for each in changed if each.effect is effect))
+                found = SoftwareChange(now.cluster, step, new.of, new.called, "changed", effect, pods, changed)
+                yield replace(found, serves=old.pools, protected=old.protected)
+        elif step in (ACCESS, IDENTITY):
+            pass  # of a cluster that is new, or that had no software, how it is reached is no edit
+        elif new is not None:
+            row = software_edit(new.of, "added")
+            yield SoftwareChange(now.cluster, step, new.of, new.called, "added", row.effect, row.pods)
+        elif old is not None:
+            row = software_edit(old.of, "removed")
+            gone = SoftwareChange(was.cluster, step, old.of, old.called, "removed", row.effect, row.pods)
+            yield replace(gone, serves=old.pools, protected=old.protected)
+
+
+def _fields(old: StepRecord, new: StepRecord) -> Iterator[FieldChange]:
+    for name in dict.fromkeys([*old.values, *new.values]):
+        before, after = old.values.get(name), new.values.get(name)
+        if before != after and not (name == "metadata.name" and old.of in ("config", "smoke-test")):
+            row = software_edit(new.of, "changed", name)
+            yield FieldChange(name, before, after, row.effect, row.pods)

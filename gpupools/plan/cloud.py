@@ -1,0 +1,393 @@
+"""The contract of a cloud: everything its folder brings, as types.
+
+A part that needs a cloud's SDK, or that a command which only plans has no use for, is a function that imports it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from gpupools.catalog.instance_types import Catalogue, InstanceType
+from gpupools.catalog.reserved_keys import KeyRule
+from gpupools.common.errors import Problem, close, nearest
+from gpupools.common.taints import Taint
+from gpupools.plan.fabric import Fabric
+from gpupools.plan.node_software import NodeRuntime
+from gpupools.spec.models import Cluster, PoolSpec
+from gpupools.spec.overrides import Overridable
+
+if TYPE_CHECKING:  # planning a pool reads none back and declares none
+    import pulumi  # noqa: TID251 - names of types; nothing here is imported when the program runs
+
+    from gpupools.plan.discovery import Discovery
+    from gpupools.plan.edit_tables import EditTables
+    from gpupools.plan.existing_pools import ExistingPools
+    from gpupools.plan.kubernetes_kinds import Bootstrap, HeldKinds, KarpenterProvider, MachineKind
+    from gpupools.plan.pool_facts import Accelerator, NodeCustomization, PoolFacts
+    from gpupools.plan.pool_plan import PoolPlan
+    from gpupools.spec.cluster_access import ExecPlugin
+
+
+class Verdict(StrEnum):
+    """How a way of sharing comes to the nodes of a pool."""
+
+    NATIVE = "native"
+    """A field of the cloud's pool (or of the node image's settings) does it."""
+    IN_CLUSTER = "in-cluster"
+    """Software installed in the cluster does it."""
+    REFUSED = "refused"
+
+
+class Capability(NamedTuple):
+    """One cell of the capability matrix."""
+
+    verdict: Verdict
+    why: str
+    """One sentence."""
+    source: str
+    """A public page or file that says so."""
+    instead: str = ""
+    """For a refusal: what would work on this cloud."""
+
+
+class Setting(NamedTuple):
+    """Whether this cloud takes a setting of the pool."""
+
+    taken: bool
+    why: str
+    """Taken: which field of the cloud's pool it becomes. Refused: why there is none, and what to use instead."""
+    source: str
+
+
+class Owners(NamedTuple):
+    """Who brings each piece between the bare node and an allocatable GPU; exactly one for each."""
+
+    driver: str
+    container_toolkit: str
+    device_plugin: str
+
+
+class SoftwareOption(NamedTuple):
+    """One way of installing the GPU software on this cloud."""
+
+    owners: Owners
+    why: str
+    source: str
+
+
+class PoolRequest(NamedTuple):
+    """A pool on one cluster with its machine and software chosen: what a cloud's own rules look at."""
+
+    name: str
+    """The pool's key in the stack file."""
+    spec: PoolSpec
+    cluster: Cluster
+    instance: InstanceType
+    software: str
+    sharing: str
+    """One of `gpupools.spec.models.SHARING_KINDS`."""
+    capability: Capability
+
+
+class WaitsForEver(NamedTuple):
+    """Why no pod starts the nodes of a pool."""
+
+    what: str
+    """The setting that makes it so: `capacity.mode is queued`."""
+    source: str
+
+
+class Adopted(NamedTuple):
+    """A pool that was made by other means and is taken over as it is."""
+
+    name: str
+    """In the cloud."""
+    id: str
+    """What the cloud's provider finds it by."""
+    kept: tuple[str, ...]
+    """Inputs, as dotted wire names, that stay as they are though the plan says otherwise."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProviderPlan:
+    """What the cloud's own pool needs beyond the portable plan; each cloud's folder adds its fields."""
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Node labels this cloud or this way of sharing needs."""
+    taints: tuple[Taint, ...] = ()
+    """Taints the cloud itself puts on such a pool, beside the GPU taint.
+
+    Its `resources.py` declares them where leaving them out would be drift.
+    """
+    owners: Owners | None = None
+    """Who brings the GPU software, where this pool's image makes it others than its `software` says."""
+    fabric: Fabric | None = None
+    """The RDMA interfaces that pods ask for; None without `network.rdma`."""
+
+    unordered: ClassVar[frozenset[str]] = frozenset()
+    """Fields that the cloud keeps as sets, so that their order says nothing."""
+
+    def zones_asked(self) -> tuple[str, ...]:
+        """Return the zones that the pool asks for; none where it leaves them to its cluster."""
+        return ()
+
+    def takes_over(self) -> Adopted | None:
+        """Return the pool in the cloud that was made by other means and becomes this one; None for one made here."""
+        return None
+
+    def stays_with_its_makers(self, field: str, inputs: Iterable[str]) -> str:
+        """Return in what, of a pool that is taken over, a field of its plan stands that its makers keep; or nothing.
+
+        Args:
+            field: As `planned_values` has it.
+            inputs: What the field becomes in a pool that is made here.
+        """
+        return ""
+
+    def cuts_gpus(self) -> bool:
+        """Say whether the pool itself cuts the GPUs, whatever shares the slices."""
+        return False
+
+    def autoscaler_is_told(self) -> bool:
+        """Say whether the autoscaler knows of an empty pool what its nodes will offer, beyond the machine's GPUs."""
+        return False
+
+    def nodes_come_late(self) -> bool:
+        """Say whether a pod may wait for its node longer than an update can: for a reserved time, or for room."""
+        return False
+
+    def pods_bring_no_nodes(self) -> "WaitsForEver | None":
+        """Say why a pod that waits is not enough for the autoscaler to start a node; None where it is."""
+        return None
+
+    def repairs_nodes(self) -> bool:
+        """Say whether the cloud replaces nodes that something calls broken."""
+        return False
+
+    def beside_gpus(self) -> Mapping[str, str]:
+        """Return what each node offers beside GPUs, RDMA interfaces and huge pages: resource name to quantity."""
+        return {}
+
+
+def no_template(type_token: str, properties: Mapping[str, Any]) -> "PoolFacts | None":
+    """Read nothing: on this cloud every pool names its machine itself."""
+    return None
+
+
+def reads_all(type_token: str, properties: Mapping[str, Any]) -> str:
+    """Say that nothing of a resource is left unread."""
+    return ""
+
+
+def holds_nothing(type_token: str, properties: Mapping[str, Any]) -> Iterable[str]:
+    """Yield nothing: on this cloud no resource holds others."""
+    return ()
+
+
+GroupKind = tuple[str, str]
+"""API group and kind of a Kubernetes object."""
+ReadGroups = Callable[[Mapping[str, Any], Mapping[str, "Cloud"]], Iterable["PoolFacts"]]
+
+
+class KubernetesObjects(NamedTuple):
+    """What one cloud alone has among the Kubernetes objects that bring nodes."""
+
+    held: "HeldKinds" = MappingProxyType({})
+    """Those that hold this cloud's own resources."""
+    pools: "Mapping[GroupKind, Callable[[Mapping[str, Any], Mapping[str, Cloud]], Iterable[PoolFacts]]]" = (
+        MappingProxyType({})
+    )
+    """Readers of those that are groups of nodes by themselves, such as eksctl's or ComputeClasses."""
+    machines: "Mapping[GroupKind, MachineKind]" = MappingProxyType({})
+    """Cluster API's machines of this cloud."""
+    bootstraps: "Mapping[str, Bootstrap]" = MappingProxyType({})
+    """Readers of Cluster API's bootstrap configurations, by kind, that only machines of this cloud take."""
+    karpenter: "KarpenterProvider | None" = None
+    """What Karpenter's provider calls its machines; None where Karpenter makes none."""
+    machine_names: re.Pattern[str] | None = None
+    """What machines of this cloud are called, those too that are not known here; for objects that name no cloud."""
+    node_labels: Mapping[str, str] = MappingProxyType({})
+    """Labels that this cloud puts on nodes with accelerators, and whose they are: `nvidia`, or `other`."""
+
+
+class Reading(NamedTuple):
+    """Reads back what anybody declared on a cloud. None of it raises, whatever the input."""
+
+    read_pools: "Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]]"
+    """Read the node pools a declared resource holds (type token, wire-form properties with `UNKNOWN`).
+
+    Several for a cluster with pools written inline, none for a resource without.
+    """
+    accelerator: "Callable[[str], Accelerator]"
+    """Say what a machine carries, by its name alone; for objects that name machines, such as Karpenter's."""
+    overridden: "Callable[[str, Mapping[str, Any]], Iterable[NodeCustomization]]"
+    """Say which inputs of a resource, set by hand, run on the nodes, open them or decide whom they run as."""
+    types: tuple[str, ...]
+    """Every type token that is read, for people."""
+    read_template: "Callable[[str, Mapping[str, Any]], PoolFacts | None]" = no_template
+    """Read a resource that other resources take their machines from, pool or not; None for any other."""
+    unread: Callable[[str, Mapping[str, Any]], str] = reads_all
+    """Say why a resource of a type that is read is closed, e.g. a stack whose template is not at hand; or nothing."""
+    held_types: Callable[[str, Mapping[str, Any]], Iterable[str]] = holds_nothing
+    """Yield the types of what a resource holds and `read_pools` does not read, as `cloudformation:X` or `arm:X`."""
+    objects: KubernetesObjects = KubernetesObjects()
+    """Kubernetes objects of this cloud."""
+
+
+Given = Mapping[str, "pulumi.Input[Any]"]
+"""The keys of a cluster; values may be late."""
+
+
+class Declaring(NamedTuple):
+    """Declares the resources of a cloud with its SDK."""
+
+    create_provider: "Callable[[str, Given, pulumi.ResourceOptions], pulumi.ProviderResource]"
+    """Declare the provider of one cluster's pools; credentials are the environment's."""
+    create_pool: "Callable[[str, PoolPlan, Given, pulumi.ResourceOptions], pulumi.Output[str]]"
+    """Declare the resources of one plan, all named after the name given; return what the cloud calls the pool.
+
+    Raises TypeError for a plan of another cloud.
+    """
+
+
+class NodePools(NamedTuple):
+    """A cloud's own node pools, as what makes the nodes of a pool: what they take, and what an edit of them does."""
+
+    settings: Mapping[str, Setting]
+    """Every name in `gpupools.spec.pool_options.SETTINGS`."""
+    overridable: Mapping[str, Overridable]
+    """What a pool's resources take by hand, and what of it stays the plan's: the one table of that."""
+    edits: "Callable[[], EditTables]"
+    """What edits do to nodes that run."""
+    declaring: Callable[[], Declaring]
+    """Imports the cloud's SDK."""
+    outside: "Callable[[], ExistingPools] | None" = None
+    """Reads pools that were made by other means; None where none can be taken over yet."""
+
+
+class FreeForm(NamedTuple):
+    """A resource whose class takes any properties, for which another class has the types."""
+
+    token: str
+    """Type token of the class that has them."""
+    whose: str
+    """What it is, for people: `an agent pool`."""
+    inside: str
+    """The input that holds the properties."""
+    in_the_address: frozenset[str]
+    """Properties of the typed class that are not among the free ones: they are parts of the resource's address."""
+    newer: frozenset[str]
+    """Properties of later versions of the API, which the typed class lacks; an inner one by its dotted path."""
+    problems: tuple[tuple[str, str, str], ...]
+    """What the cloud knows to be wrong with the newer ones: dotted path below `inside`, what, and the cure."""
+
+
+FreeForms = Callable[[Mapping[str, Any]], FreeForm | None]
+"""Says what a resource is, by its inputs."""
+
+
+def no_free_form(type_token: str) -> FreeForms | None:
+    """Find none: a cloud whose resources all have a class of their own."""
+    return None
+
+
+def no_login(host: str) -> str:
+    """Name no command, for a cloud without registries that answer only who has logged in."""
+    return ""
+
+
+def nearest_cloud(word: object, clouds: Mapping[str, "Cloud"]) -> str:
+    """Name the cloud whose service somebody wrote in place of its name (`eks`), or those closest to the word."""
+    service = _cloud_of_service(word, clouds)
+    return f"write {service}" if service is not None else nearest(word, clouds)
+
+
+def close_clouds(word: object, clouds: Mapping[str, "Cloud"]) -> list[str]:
+    """Return the clouds that `nearest_cloud` names for a word."""
+    service = _cloud_of_service(word, clouds)
+    return [service] if service is not None else close(word, clouds)
+
+
+def _cloud_of_service(word: object, clouds: Mapping[str, "Cloud"]) -> str | None:
+    said = str(word).casefold().split() or [""]
+    return next((each.name for each in clouds.values() if said[-1] in each.service.casefold().split()), None)
+
+
+def not_described() -> "Discovery":
+    """Look nothing up, for a cloud whose own command nobody knows."""
+    from gpupools.plan.discovery import Discovery
+
+    return Discovery()
+
+
+def no_registry(cluster: Cluster) -> str:
+    """Name none, for a cloud whose own images no chart asks for."""
+    return ""
+
+
+class Cloud(NamedTuple):
+    """Everything a cloud's folder brings. What has no default every cloud must have."""
+
+    name: str
+    """The folder's name."""
+    service: str
+    """The Kubernetes service's name, for people."""
+
+    instance_types: Catalogue
+
+    cluster: type[Cluster]
+    """The keys a stack file gives for a cluster on this cloud."""
+    example_cluster: Mapping[str, Any]
+    """A cluster as a stack file gives it, for documentation, the capability matrix and the contract tests."""
+    access: "Callable[[Mapping[str, Any]], ExecPlugin]"
+    """Say which program gets a token for the API of a cluster, from the cluster's keys."""
+    provider_settings: Mapping[str, Mapping[str, str]]
+    """Namespaces of Pulumi configuration that belong to this cloud's providers → setting → what to use instead.
+
+    A provider that a program declares itself reads none of them (https://github.com/pulumi/pulumi-aws/issues/3259).
+    """
+
+    software: Mapping[str, SoftwareOption]
+    """The ways of installing the GPU software: `cloud-managed`, `device-plugin`, `gpu-operator`, `dra-driver`."""
+    default_software: Mapping[str, str]
+    """The way taken for each kind of sharing when the pool names none."""
+    capabilities: Mapping[tuple[str, str], Capability]
+    """The matrix: (software, kind of sharing) to a verdict, without gaps."""
+    check_pool: Callable[[PoolRequest], list[Problem]]
+    """What this cloud refuses beyond the matrix: profiles, client limits, machines the image cannot drive."""
+    check_settings: Callable[[PoolRequest], list[Problem]]
+    """Settings of the pool that exclude each other or the machine: capacity, zones, image, disk, network, upgrades.
+
+    Apart from `check_pool`, since the capability matrix is about sharing and not about how machines are bought.
+    """
+    decide: Callable[[PoolRequest], ProviderPlan]
+    """Choose what this cloud's pool needs; called only for a wish that nothing refuses."""
+    node_runtime: Callable[[str, ProviderPlan], NodeRuntime]
+    """Say what the nodes bring of the GPU software, by the pool's `software` and this cloud's part of its plan."""
+    models_claims: bool
+    """Whether the autoscaler knows of an empty pool which devices its first node would let pods claim."""
+    reserved_labels: tuple[KeyRule, ...]
+    """Which keys of node labels a pool may not set."""
+    reserved_taints: tuple[KeyRule, ...]
+    """Which keys of taints a pool may not set."""
+    node_pools: NodePools
+    reading: Callable[[], Reading]
+
+    find_instance_type: Callable[[Catalogue, str], InstanceType | None] = Catalogue.get
+    """Look a written instance type up; a cloud with composed names brings its own."""
+    helpers: Mapping[str, str] = MappingProxyType({})
+    """Software beside the GPUs that only clusters of this cloud may have, by its key in `runtime.existing`, with the
+    public page about it: what starts nodes, what calls them broken."""
+    described: "Callable[[], Discovery]" = not_described
+    """Say how a cluster is looked up for a new stack file."""
+    own_registry: Callable[[Cluster], str] = no_registry
+    """Name the registry with the cloud's own images for a cluster, where charts name that of another region."""
+    registry_login: Callable[[str], str] = no_login
+    """Return the command that logs `crane` in to a registry of this cloud; empty for any other host."""
+    component_name_limit: int | None = None
+    """Most characters of a pool component's name where the cloud's own names are made from it; None for no limit."""
+    free_form: Callable[[str], FreeForms | None] = no_free_form
+    """Return what says of resources of a type whose class takes any properties what they are; None for other types."""

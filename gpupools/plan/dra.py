@@ -1,0 +1,80 @@
+"""NVIDIA's DRA driver: what its pods write instead of a resource name, and which sharing it is refused.
+
+The driver publishes every GPU as a device in a ResourceSlice. A pod names a ResourceClaimTemplate of its namespace,
+whose claim asks the driver's DeviceClass for devices:
+https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocation/.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpupools.plan.cloud import Capability, Verdict
+from gpupools.plan.fabric import template
+from gpupools.spec.models import SHARING_KINDS, shared_mode
+
+DRA_DRIVER = "dra-driver"
+"""The pool's `software` whose GPUs pods claim."""
+
+DRA_CHART = "dra-driver-nvidia-gpu"
+"""The chart that brings it."""
+
+DEVICE_CLASS = "gpu.nvidia.com"
+"""DeviceClass of whole GPUs, which the chart makes.
+
+https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu, templates/deviceclass-gpu.yaml.
+"""
+
+CLAIM_QUOTA = f"{DEVICE_CLASS}.deviceclass.resource.k8s.io/devices"
+"""What a ResourceQuota counts the claimed devices of the class by.
+
+https://kubernetes.io/docs/concepts/policy/resource-quotas/.
+"""
+
+GPU_CLAIM = "gpu"
+"""How a pod calls its claim of GPUs."""
+
+_GATES = "https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu tag v0.4.1, pkg/featuregates/featuregates.go"
+_NO_MIG = "NVIDIA's DRA driver cuts GPUs only by an alpha feature gate (DynamicMIG), and no MIG manager runs beside it"
+
+
+def dra_capabilities(
+    whole: Capability, others: Mapping[tuple[str, str], Capability]
+) -> dict[tuple[str, str], Capability]:
+    """Return a cloud's row of the matrix for the DRA driver: whole GPUs, and every kind of sharing refused.
+
+    Args:
+        whole: What the cloud says of whole GPUs.
+        others: The rows of its other software, one of which is the cure.
+    """
+    found = {(DRA_DRIVER, "none"): whole}
+    for kind in SHARING_KINDS[1:]:
+        clients = shared_mode(kind)
+        why = clients.facts.not_claimable if clients is not None and not kind.startswith("mig") else _NO_MIG
+        ways = [name for (name, key), cell in others.items() if key == kind and cell.verdict is not Verdict.REFUSED]
+        instead = f"use software: {' or '.join(ways)}" if ways else "leave sharing out for whole GPUs"
+        found[DRA_DRIVER, kind] = Capability(Verdict.REFUSED, why, _GATES, instead)
+    return found
+
+
+def claim_template(pool: str, namespace: str = "") -> dict[str, Any]:
+    """Return the ResourceClaimTemplate of one GPU, which every namespace needs that uses the pool.
+
+    The class is the cluster's, so which pool the GPU is of follows from the pod's node selector.
+    """
+    request = {"name": GPU_CLAIM, "exactly": {"deviceClassName": DEVICE_CLASS}}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": claim_name(pool), **({"namespace": namespace} if namespace else {})},
+        "spec": {"spec": {"devices": {"requests": [request]}}},
+    }
+
+
+def node_claim_template(pool: str, gpus: int) -> Mapping[str, Any]:
+    """Return the ResourceClaimTemplate of all GPUs of a node."""
+    return template(claim_name(pool, whole_node=True), GPU_CLAIM, DEVICE_CLASS, gpus)
+
+
+def claim_name(pool: str, *, whole_node: bool = False) -> str:
+    """Name a pool's ResourceClaimTemplate."""
+    return f"gpupools-{pool}-node" if whole_node else f"gpupools-{pool}"

@@ -1,0 +1,86 @@
+"""The tables of what an edit does to nodes: of the fields of a plan, and of the inputs of a cloud's own resources."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from gpupools.common.csv_rows import csv_rows
+
+
+class EditEffect(StrEnum):
+    """What an edit does to the nodes of a pool, the mildest first."""
+
+    NONE = "none"
+    """Nothing the cloud is told changes, or nothing that counts."""
+    IN_PLACE = "in-place"
+    """The pool changes, its nodes stay."""
+    ROLLING = "rolling"
+    """The cloud replaces the nodes of the pool, a few at a time."""
+    UNKNOWN = "unknown"
+    """Depends on a value known only while the program runs, or on an input set by hand that no table has."""
+    REPLACE = "replace"
+    """The pool is destroyed and made anew."""
+    REFUSED = "refused"
+    """The cloud's API refuses the change."""
+
+
+@dataclass(frozen=True)
+class InputEdit:
+    """What an edit of one input of a cloud's own resource does, and what the reader has to know of it."""
+
+    effect: EditEffect
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class PlanEdit:
+    """One row: what a change of one field of a plan does."""
+
+    field: str
+    """A key of `planned_values`, or the start of one up to a dot."""
+    when: str
+    """`<settings field>=<value>` for a row that counts only where the new plan has it; `raised` or `lowered` for one
+    that counts only for a higher or a lower number; empty for always.
+    """
+    effect: EditEffect
+    inputs: tuple[str, ...]
+    """What the field becomes in the cloud; empty where nothing does."""
+    detail: str
+    source: str
+
+
+@dataclass(frozen=True)
+class EditTables:
+    """What edits do to the nodes that one thing makes: a cloud's node pools."""
+
+    plan: tuple[PlanEdit, ...]
+    """Of several rows for one field the first that counts is taken."""
+    inputs: Mapping[str, InputEdit]
+    """By the dotted wire name of the input; of several kinds of resources each begins with its kind."""
+    old_protection_counts: bool = False
+    """Whether a pool that was declared protected cannot be replaced, though its new declaration is not protected.
+
+    Pulumi's engine itself looks at the new `protect` for a replacement and at the old one for a deletion:
+    pulumi/pulumi pkg/resource/deploy/step_generator.go and step.go.
+    """
+
+
+def plan_edits(file: Path) -> tuple[PlanEdit, ...]:
+    """Read rows of fields of a plan, in the file's order."""
+    return tuple(
+        PlanEdit(
+            row["field"],
+            row["when"],
+            EditEffect(row["effect"]),
+            tuple(filter(None, row["input"].split(";"))),
+            row["detail"],
+            row["source"],
+        )
+        for row in csv_rows(file)
+    )
+
+
+def input_edits(file: Path) -> Mapping[str, InputEdit]:
+    """Read rows of inputs."""
+    return {row["input"]: InputEdit(EditEffect(row["effect"]), row["detail"]) for row in csv_rows(file)}

@@ -1,0 +1,166 @@
+"""What a cloud has and no plan says: a node pool that was made by other means, or one that a broken update left."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpupools.common.errors import Problem, Rejected, shown
+from gpupools.common.taints import GPU_TAINT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True)
+class Found:
+    """A node pool as another tool tells of it."""
+
+    name: str
+    """In the cloud."""
+    cluster: Mapping[str, Any]
+    """What says which cluster it is in, by the keys of a stack file."""
+    inputs: Mapping[str, Any]
+    """What it is, as inputs of the cloud's resource by wire name."""
+    notes: tuple[str, ...] = ()
+    """What the reader has to know of it."""
+    beside: Mapping[str, Any] | None = None
+    """What a resource says that it refers to and that is not taken over, by wire name; None where no file tells."""
+
+
+def nothing_more(*told: object) -> dict[str, Any]:
+    """Return nothing, for a cloud whose pools stand in one resource."""
+    return {}
+
+
+def just_itself(found: Found, others: Mapping[str, Mapping[str, Any]]) -> Found | None:
+    """Return the pool as it is."""
+    return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class There:
+    """Something that a cloud has, of a kind that pools of this tool are made of."""
+
+    name: str
+    """In the cloud."""
+    id: str
+    """What the cloud's provider imports it by."""
+    forms: tuple[tuple[str, Mapping[str, Any]], ...]
+    """The resources it can be: type token, and the inputs that say it is this one."""
+    tags: Mapping[str, str]
+    """Those of this tool, by which it is found again where its name was made up; none where it has none."""
+    cluster: str = ""
+    """What its cluster is called in the cloud; empty where it says none."""
+    pool: str = ""
+    """The key of its pool, which its labels or tags say; empty for what is none of this tool's."""
+    delete: str
+    """The command with which it is deleted."""
+
+
+def nothing_there(data: Mapping[str, Any]) -> Iterable[There]:
+    """Find nothing."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExistingPools:
+    """How a cloud's node pools are found in what other tools write. None of it asks the cloud.
+
+    Each raises Rejected for a pool of this cloud that cannot be taken over.
+    """
+
+    resource: str
+    """What `overrides` calls the resource of a pool: `NodePool`."""
+    described: Callable[[Mapping[str, Any]], Found | None]
+    """Read one pool as the cloud's own command line writes it; None for anything else."""
+    declared: Callable[[str, Mapping[str, Any], str], Found | None]
+    """Read a resource of a state: type token, inputs by wire name, id; None for anything but a pool of this cloud."""
+    keys: Callable[[Found], tuple[dict[str, Any], dict[str, Any]]]
+    """Return the keys of its cluster beside those that find it, and those of the pool."""
+    adopt: Callable[[Found], dict[str, Any]] = nothing_more
+    """Return what `adopt` says beside the name."""
+    referred: Callable[[Mapping[str, Any]], Mapping[str, Mapping[str, Any]]] = nothing_more
+    """Read what the cloud's command line writes of resources that pools refer to: what each is found by, and inputs."""
+    referred_in_state: Callable[[str, Mapping[str, Any], str], Mapping[str, Mapping[str, Any]]] = nothing_more
+    """The same of a resource of a state."""
+    joined: Callable[[Found, Mapping[str, Mapping[str, Any]]], Found | None] = just_itself
+    """Add what a pool refers to, by what it is found by; None for a pool that then turns out to have no GPUs."""
+    beside: str = ""
+    """What `overrides` calls the resource that pools refer to, if they do: `LaunchTemplate`."""
+    prefixed: bool = False
+    """Whether the tables of edits and `adopt.keep` begin with the resource's name, as where a pool has several."""
+    there: Callable[[Mapping[str, Any]], Iterable[There]] = nothing_there
+    """Yield what one object has that the cloud's own command line writes, a pool or several; nothing for any other."""
+
+
+def refuse(name: object, what: str, fix: str, source: str = "") -> Rejected:
+    """Return why a pool cannot be taken over."""
+    return Rejected([Problem((shown(name).strip("'"),), what, fix, source)])
+
+
+def other_taints(written: Collection[str], own: Collection[str] = ()) -> list[str]:
+    """Return taints as a pool's key has them, without the GPU's own and those the cloud adds."""
+    return sorted(each for each in written if each != str(GPU_TAINT) and each not in own)
+
+
+def text_of(value: object, pattern: str) -> Sequence[str]:
+    """Return the groups of a pattern that a whole text has, none where it is another."""
+    found = re.fullmatch(pattern, value) if isinstance(value, str) else None
+    return found.groups() if found is not None else ()
+
+
+def number_of(value: object, key: str) -> int:
+    """Return a number that an API may write as text; 0 for nothing.
+
+    Raises:
+        Rejected: It is none.
+    """
+    if value in (None, ""):
+        return 0
+    if isinstance(value, bool) or re.fullmatch(r"[0-9]{1,9}(?:\.0)?", str(value)) is None:
+        raise _misshaped(value, key, "a number")
+    return int(float(str(value)))
+
+
+def texts_of(value: object, key: str) -> list[str]:
+    """Return a list of texts; an empty one for nothing.
+
+    Raises:
+        Rejected: It is none.
+    """
+    if value is not None and not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
+        raise _misshaped(value, key, "a list of texts")
+    return list(value or ())
+
+
+def map_of(value: object) -> Mapping[str, Any]:
+    """Return a map as it is, anything else as an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def maps_of(value: object, key: str) -> list[Mapping[str, Any]]:
+    """Return a list of maps; an empty one for nothing.
+
+    Raises:
+        Rejected: It is none.
+    """
+    if value is not None and not (isinstance(value, list) and all(isinstance(each, Mapping) for each in value)):
+        raise _misshaped(value, key, "a list of maps")
+    return list(value or ())
+
+
+def _misshaped(value: object, key: str, wanted: str) -> Rejected:
+    return Rejected([Problem((key,), f"got {shown(value)}, where {wanted} belongs", "have the pool described anew")])
+
+
+def without_nothing(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is given: neither null nor an empty text, list or map, at any depth."""
+    found = {
+        key: without_nothing(value) if isinstance(value, Mapping) else value
+        for key, value in given.items()
+        if value is not None
+    }
+    return {key: value for key, value in found.items() if value not in ("", [], {})}

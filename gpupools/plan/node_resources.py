@@ -1,0 +1,90 @@
+"""How many of which resource each node of a pool advertises to Kubernetes.
+
+One function for the plan, the pod snippet, scale-from-zero tags and policies, so that they cannot disagree.
+"""
+
+from collections.abc import Mapping
+
+from gpupools.catalog.instance_types import InstanceType
+from gpupools.spec.models import Mig, SharedGpu, SharingMode
+
+GPU_RESOURCE = "nvidia.com/gpu"
+"""The resource of whole GPUs, of shared ones that keep their name, and of slices under the strategy single."""
+
+_RENAMED = ".shared"
+"""What the device plugin appends under renameByDefault (NVIDIA/k8s-device-plugin, api/config/v1/consts.go)."""
+
+
+def node_resources(instance: InstanceType, sharing: SharingMode) -> Mapping[str, int]:
+    """Count the resources one node advertises, e.g. `{"nvidia.com/gpu": 32}`.
+
+    Names follow the NVIDIA device plugin (https://github.com/NVIDIA/k8s-device-plugin, internal/rm/rm.go and, for
+    replicas with `rename`, internal/rm/device_map.go): time-slicing and MPS alike become `nvidia.com/gpu.shared` or
+    `nvidia.com/mig-1g.10gb.shared`. Without it replicas keep their name, for which ExtendedResourceToleration works.
+
+    Raises:
+        UnknownProfile: A MIG profile the GPU does not have.
+    """
+    counts, clients = unshared(instance, sharing), sharing.clients
+    if clients is None:
+        return counts
+    # Only slices are shared: under mixed, a GPU left whole beside sliced ones keeps its one client.
+    mixed = sharing.mig is not None and sharing.mig.naming == "mixed"
+    shared = set(counts) - {GPU_RESOURCE} if mixed else set(counts)
+    offered = {_offered(name, clients): count * clients.replicas for name, count in counts.items() if name in shared}
+    return dict(sorted({**{name: count for name, count in counts.items() if name not in shared}, **offered}.items()))
+
+
+def unshared(instance: InstanceType, sharing: SharingMode) -> Mapping[str, int]:
+    """Count the GPUs or slices of one node by the resources they would be if no containers shared them.
+
+    Raises:
+        UnknownProfile: A MIG profile the GPU does not have.
+    """
+    mig = sharing.mig
+    if mig is None:
+        return {GPU_RESOURCE: instance.devices}
+    from gpupools.catalog.mig import (
+        advertised as slices_per_node,  # its tables are slow to load, and most pools cut nothing
+    )
+
+    return slices_per_node(instance.gpu_model, node_layouts(instance, mig), mig.naming)
+
+
+def _offered(resource: str, clients: SharedGpu) -> str:
+    """Name the replicas of a resource."""
+    return resource + _RENAMED if clients.rename else resource
+
+
+def node_layouts(instance: InstanceType, sharing: Mig) -> list[list[str]]:
+    """Return the profiles of each GPU of the node, by GPU index; an empty list is a GPU left whole.
+
+    Raises:
+        UnknownProfile: A profile the GPU does not have.
+    """
+    if sharing.profile is not None:
+        from gpupools.catalog.mig import profile
+
+        return [[sharing.profile] * profile(instance.gpu_model, sharing.profile).max_instances] * instance.devices
+    layouts = sharing.gpu_layouts()
+    return [list(layouts.get(index, layouts.get(None, []))) for index in range(instance.devices)]
+
+
+def slice_shares(instance: InstanceType, sharing: Mig) -> list[list[tuple[str, float]]]:
+    """Return the profiles of each GPU of the node as `node_layouts` does, each with its share of the GPU.
+
+    Raises:
+        UnknownProfile: A profile the GPU does not have.
+    """
+    from gpupools.catalog.mig import geometry, profile  # its tables are slow to load, and most pools cut nothing
+
+    model = instance.gpu_model
+    units = geometry(model)
+
+    def share(name: str) -> float:
+        cut = profile(model, name)
+        if cut.size is not None and units.placement_units is not None:
+            return cut.size / units.placement_units
+        return cut.memory_slices / units.memory_slices
+
+    return [[(name, share(name)) for name in layout] for layout in node_layouts(instance, sharing)]

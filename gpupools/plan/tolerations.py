@@ -1,0 +1,69 @@
+"""Which tolerations a DaemonSet needs on a set of pools, and whether it would really run on one."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from gpupools.common.taints import HARD_EFFECTS, Taint
+from gpupools.plan.pool_plan import PoolPlan
+
+Toleration = Mapping[str, Any]
+
+
+def tolerations_for(pools: Iterable[PoolPlan]) -> list[dict[str, str]]:
+    """Return what a DaemonSet of the cluster's own must tolerate to run on every node of these pools.
+
+    One entry per key and effect, whatever the value: a value that changes then restarts no daemon. The list stands
+    for itself, since a chart's list replaces the default one.
+    """
+    hard = {(taint.key, taint.effect.value) for pool in pools for taint in pool.taints if taint.effect in HARD_EFFECTS}
+    return [{"key": key, "operator": "Exists", "effect": effect} for key, effect in sorted(hard)]
+
+
+def tolerates(tolerations: Sequence[Toleration], taint: Taint) -> bool:
+    """Say whether a pod with these tolerations may run in spite of the taint.
+
+    https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
+    """
+    return any(_matches(toleration, taint) for toleration in tolerations)
+
+
+def untolerated(tolerations: Sequence[Toleration], taints: Iterable[Taint]) -> list[Taint]:
+    """Return the taints that keep a pod with these tolerations off."""
+    return [taint for taint in taints if taint.effect in HARD_EFFECTS and not tolerates(tolerations, taint)]
+
+
+def _matches(toleration: Toleration, taint: Taint) -> bool:
+    effect, key = toleration.get("effect") or "", toleration.get("key") or ""
+    if effect and effect != taint.effect.value:
+        return False
+    if toleration.get("operator", "Equal") == "Exists":
+        return not key or key == taint.key
+    return bool(key == taint.key and (toleration.get("value") or "") == taint.value)
+
+
+def selects(node_selector: Mapping[str, str], affinity: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    """Say whether a pod's node selector and required node affinity let it onto a node with these labels.
+
+    Knows `matchExpressions` with In, NotIn, Exists and DoesNotExist, which is all that the charts' values here use:
+    https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/.
+    """
+    if any(labels.get(key) != value for key, value in node_selector.items()):
+        return False
+    required = affinity.get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    terms: list[Mapping[str, Any]] | None = required.get("nodeSelectorTerms", []) if required else None
+    if terms is None:
+        return True
+    return any(all(_holds(each, labels) for each in term["matchExpressions"]) for term in terms)
+
+
+def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    key, operator, values = expression["key"], expression["operator"], expression.get("values", ())
+    if operator in ("In", "NotIn"):
+        return bool((labels.get(key) in values) == (operator == "In"))
+    return bool((key in labels) == (operator == "Exists"))
+
+
+def node_affinity(*expressions: Mapping[str, Any]) -> dict[str, Any]:
+    """Write an affinity that requires all these expressions of a node."""
+    terms = [{"matchExpressions": [dict(each) for each in expressions]}]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}

@@ -1,0 +1,544 @@
+"""Reads wire-form properties without ever raising, and works on what was read: shared by every cloud's reader.
+
+Wire form means dict, list, str, number, bool, None, and `UNKNOWN` for what the engine does not know at preview, at any
+depth. A value of another type than the API takes is one the API will refuse; here it counts as absent, except where a
+wrong type could hide a GPU.
+"""
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from gpupools.catalog.instance_types import Catalogue
+from gpupools.common.errors import shown
+from gpupools.common.numbers import whole_number
+from gpupools.common.taints import GPU_TAINT, HARD_EFFECTS, KUBERNETES_EFFECTS, Effect, Taint, parse_taint
+from gpupools.plan.pool_facts import (
+    NO_ACCELERATOR,
+    UNKNOWN,
+    Accelerator,
+    MissingTaint,
+    PoolFacts,
+    SoftwareHints,
+    Weakness,
+)
+
+if TYPE_CHECKING:
+    from gpupools.plan.cloud import Cloud
+
+NOTHING: Mapping[str, Any] = {}
+
+# Taints that something takes off again once a node is ready, by their documented keys: Cilium's agent
+# (https://docs.cilium.io/en/stable/installation/taints/), the EBS and EFS drivers (kubernetes-sigs/aws-ebs-csi-driver
+# docs/install.md), Karpenter (https://karpenter.sh/docs/concepts/nodepools/), Cluster API, the cluster autoscaler's
+# prefixes (kubernetes/autoscaler cluster-autoscaler/FAQ.md), and Kubernetes' own for nodes that are not ready yet
+# (https://kubernetes.io/docs/reference/labels-annotations-taints/).
+_START_UP = (
+    *("node.cilium.io/agent-not-ready", "karpenter.sh/unregistered", "node.cluster.x-k8s.io/uninitialized"),
+    *("startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/"),
+    *("node.cloudprovider.kubernetes.io/", "node.kubernetes.io/"),
+)
+_START_UP_DRIVER = ".csi.aws.com/agent-not-ready"
+_MOST_NOTES = 8  # of what looks like a taint and is none; a reader mends these first
+
+
+def other_accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator | None:
+    """Say what a machine carries that is listed as having no NVIDIA GPU; None for a machine that is not listed."""
+    what = catalogue.other_accelerator(instance_type)
+    if what is None:
+        return None
+    if what.startswith("AMD ") and not {"Radeon", "Instinct"}.isdisjoint(what.split()):
+        return Accelerator("amd", None, what)
+    return Accelerator("other", None, what)
+
+
+def accelerator_by_name(name: str, cloud: str, clouds: Mapping[str, "Cloud"]) -> Accelerator:
+    """Ask the cloud that a machine seems to be of first, then the others: no two name machines alike."""
+    asked = [*([clouds[cloud]] if cloud in clouds else []), *clouds.values()]
+    found = (one.reading().accelerator(name) for one in asked)
+    return next((one for one in found if one.vendor), NO_ACCELERATOR)
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return a map as it is, anything else as an empty one."""
+    return value if isinstance(value, Mapping) else NOTHING
+
+
+_NAMES = ("nodeGroupName", "agentPoolName", "nodegroupName", "resourceName", "name", "metadata.name")
+
+
+def with_name(pool: PoolFacts, properties: Mapping[str, Any], logical: str = "") -> PoolFacts:
+    """Add the name that a resource gives itself, where the resource is the pool.
+
+    Args:
+        pool: As it was read.
+        properties: What it was read from.
+        logical: What the program calls the resource; its only name where the inputs have none, known or not yet.
+    """
+    given = [at(properties, path) for path in _NAMES]
+    name = next((each for each in map(text, given) if each), "") or (
+        logical if all(each is None for each in given) else ""
+    )
+    return replace(pool, name=name) if name and not pool.pool else pool
+
+
+def kubernetes_type(type_token: object) -> tuple[str, str] | None:
+    """Return API version and kind of the type `kubernetes:<apiVersion>:<Kind>`; None for any other."""
+    package, _, rest = type_token.partition(":") if isinstance(type_token, str) else ("", "", "")
+    version, colon, kind = rest.partition(":")
+    return (version, kind) if package == "kubernetes" and colon and kind and ":" not in kind else None
+
+
+def is_list(value: object) -> bool:
+    """Say whether a value is a list on the wire."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def at(value: Any, path: str) -> Any:
+    """Look up `a.b.c`; `UNKNOWN` when something on the way is not known yet, None when something is absent."""
+    for key in path.split("."):
+        if value is UNKNOWN:
+            return UNKNOWN
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(key)
+    return value
+
+
+def text(value: object) -> str:
+    """Return text as it is, anything else as empty."""
+    return value if isinstance(value, str) else ""
+
+
+def number(value: object) -> int | None:
+    """Read a whole number as it comes over the wire: a float, or digits; None for anything that is none."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        return whole_number(value)
+    if isinstance(value, float):
+        return int(value) if math.isfinite(value) else None
+    return value if isinstance(value, int) else None
+
+
+_QUANTITY = re.compile(r"\+?(?P<number>\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,3})?")
+
+
+def quantity(value: object) -> float | None:
+    """Read a quantity of Kubernetes but for its order of magnitude: `8`, `1k`, `0.5`, `0Gi`; None for what is none.
+
+    https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
+    """
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, str):
+        match = _QUANTITY.fullmatch(value)
+        return float(match["number"]) if match else None
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) and abs(value) < 1e300 else None
+
+
+def flag(value: object) -> bool | None:
+    """Read a switch: true, or text that says so (EC2 templates and GKE's kubelet settings take text)."""
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "false": False}.get(value.casefold()) if isinstance(value, str) else None
+
+
+def string_map(value: object) -> Mapping[str, str]:
+    """Return the entries of a map whose keys and values are known text."""
+    return {key: one for key, one in mapping(value).items() if isinstance(key, str) and isinstance(one, str)}
+
+
+def items(value: object, path: str, unknown: list[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the known items of a list with their paths; note what is not known yet."""
+    if value is UNKNOWN:
+        unknown.append(path)
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        for index, item in enumerate(value):
+            if item is UNKNOWN:
+                unknown.append(f"{path}[{index}]")
+            else:
+                yield f"{path}[{index}]", item
+
+
+@dataclass
+class TaintsRead:
+    """Taints of one pool while they are read."""
+
+    taints: list[Taint] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    not_counted: list[str] = field(default_factory=list)
+
+    def objects(self, value: object, path: str, effects: Mapping[str, Effect]) -> None:
+        """Read a list of `{key, value, effect}`.
+
+        Args:
+            value: The property.
+            path: Where it is.
+            effects: Kubernetes' effects by this API's spelling.
+        """
+        if value is not None and value is not UNKNOWN and not is_list(value):
+            self.note(f"{path}: {shown(value)} is no list of taints")
+        for where, item in items(value, path, self.unknown):
+            self.one(item, where, effects)
+
+    def one(self, item: object, where: str, effects: Mapping[str, Effect]) -> None:
+        """Read one `{key, value, effect}`."""
+        if not isinstance(item, Mapping):
+            self.note(f"{where}: {shown(item)} is no taint; write key, value and effect")
+            return
+        key, value, effect = (item.get(part) for part in ("key", "value", "effect"))
+        late = [part for part in ("key", "value", "effect") if item.get(part) is UNKNOWN]
+        # Whatever else it turns out to be, a taint of a known soft or wrong effect, or without a key, keeps nobody off.
+        if effect is not UNKNOWN and (not isinstance(effect, str) or effect not in effects):
+            spelled = next((theirs for theirs in effects if _same_word(theirs, effect)), "")
+            cure = f"; write {spelled}" if spelled else f"; one of {', '.join(effects)}"
+            self.note(f"{where}: effect {shown(effect)} is not in the spelling of this API{cure}")
+            return
+        if key is not UNKNOWN and (not isinstance(key, str) or not key):
+            self.note(f"{where}: a taint needs a key")
+            return
+        if isinstance(key, str) and _is_removed(key):
+            self.note(f"{where}: {key} is removed after the start of a node, so it keeps nobody off")
+        elif isinstance(key, str) and isinstance(effect, str):
+            self.taints.append(Taint(key, text(value), effects[effect]))  # whatever the value, if it is not known yet
+        elif not isinstance(effect, str) or effects[effect] in HARD_EFFECTS:
+            self.unknown.extend(f"{where}.{part}" for part in late)
+
+    def texts(self, value: object, path: str) -> None:
+        """Read a list of `key=value:Effect`, as Kubernetes' own tools write taints."""
+        if value is not None and value is not UNKNOWN and not is_list(value):
+            self.note(f"{path}: {shown(value)} is no list of taints")
+        for where, item in items(value, path, self.unknown):
+            self.line(item, where)
+
+    def line(self, item: object, where: str) -> None:
+        """Read one `key=value:Effect`."""
+        try:
+            taint = parse_taint(item if isinstance(item, str) else "")
+            self.one({"key": taint.key, "value": taint.value, "effect": taint.effect.value}, where, KUBERNETES_EFFECTS)
+        except ValueError as error:
+            self.note(f"{where}: {error if isinstance(item, str) else f'{shown(item)} is no taint'}")
+
+    def note(self, sentence: str) -> None:
+        """Remember what looks like a taint and is none."""
+        if len(self.not_counted) < _MOST_NOTES:
+            self.not_counted.append(sentence)
+
+
+def _is_removed(key: str) -> bool:
+    """Say whether something takes a taint with this key off once a node is ready."""
+    whole = any(key == one or (one.endswith("/") and key.startswith(one)) for one in _START_UP)
+    return whole or key.endswith(_START_UP_DRIVER)
+
+
+def _same_word(theirs: str, given: object) -> bool:
+    bare = re.sub(r"[-_]", "", theirs).casefold()
+    return isinstance(given, str) and re.sub(r"[-_\s]", "", given).casefold() == bare
+
+
+@dataclass
+class Machines:
+    """The machines a pool may take, while they are read: the best one counts."""
+
+    names: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+    _seen: list[tuple[Accelerator, str]] = field(default_factory=list)
+    _named: set[str] = field(default_factory=set)
+
+    def add(self, name: str, accelerator: Accelerator, said_by: str) -> None:
+        """Count a machine type named by the input `said_by`."""
+        if name not in self._named:
+            self._named.add(name)
+            self.names.append(name)
+        self.show(accelerator, f"{said_by} {name}")
+
+    def show(self, accelerator: Accelerator, evidence: str) -> None:
+        """Count an input that shows an accelerator without naming a machine."""
+        if accelerator.vendor:
+            self._seen.append((accelerator, evidence))
+
+    @property
+    def only_other(self) -> bool:
+        """Say whether machines are named and all of them carry an accelerator that is no GPU."""
+        others = {evidence for accelerator, evidence in self._seen if accelerator.vendor == "other"}
+        return bool(self.names) and len(others) >= len(self.names) and not self._gpus()
+
+    def _gpus(self) -> list[tuple[Accelerator, str]]:
+        return [one for one in self._seen if one[0].vendor in ("nvidia", "amd")]
+
+    @property
+    def accelerator(self) -> str:
+        """`nvidia`, `amd`, `other`, or empty."""
+        vendors = {accelerator.vendor for accelerator, _ in self._seen}
+        return next((vendor for vendor in ("nvidia", "amd", "other") if vendor in vendors), "")
+
+    @property
+    def gpus(self) -> Fraction | None:
+        """GPUs of the best machine; None where a name alone does not say, or where something is not known yet."""
+        counts = [accelerator.count for accelerator, _ in self._gpus() if accelerator.count is not None]
+        if counts:
+            return max(counts)
+        return None if self._gpus() or self.unknown else Fraction(0)
+
+    @property
+    def evidence(self) -> str:
+        """The input that shows the best machine."""
+        best = self.gpus
+        gpus = self._gpus()
+        counted = next((why for accelerator, why in gpus if best is not None and accelerator.count == best), "")
+        vendor = self.accelerator
+        return counted or next((why for accelerator, why in gpus if accelerator.vendor == vendor), "")
+
+    @property
+    def other(self) -> str:
+        """For `other`: the input and the accelerator."""
+        if self.accelerator != "other":
+            return ""
+        accelerator, evidence = self._seen[0]
+        return f"{evidence} ({accelerator.name})" if accelerator.name else evidence
+
+
+# The key is the resource that the vendor's device plugin offers, so that pods asking for it get the toleration:
+# https://github.com/ROCm/k8s-device-plugin for AMD; for the others it differs by product, so NVIDIA's stands.
+_KEYS = {"amd": "amd.com/gpu"}
+
+
+def wanted_taint(accelerator: str) -> Taint:
+    """Return the taint that keeps other pods off nodes with this vendor's GPUs."""
+    return replace(GPU_TAINT, key=_KEYS.get(accelerator, GPU_TAINT.key))
+
+
+def as_object(taint: Taint, effects: Mapping[str, Effect]) -> MissingTaint:
+    """Spell a taint as `{key, value, effect}` with this API's word for the effect."""
+    effect = next(theirs for theirs, ours in effects.items() if ours is taint.effect)
+    value = {"key": taint.key, "value": taint.value, "effect": effect}
+    return MissingTaint(f"{{key: {taint.key}, value: {taint.value}, effect: {effect}}}", value)
+
+
+def as_text(taint: Taint) -> MissingTaint:
+    """Spell a taint as `"key=value:Effect"`."""
+    return MissingTaint(f'"{taint}"', str(taint))
+
+
+def steps(path: str) -> list[str | int]:
+    """Split a path into keys and list positions: `agentPoolProfiles[1].nodeTaints`."""
+    found: list[str | int] = []
+    for part in path.replace("]", "").split("."):
+        name, *places = part.split("[")
+        found += [name] if name else []
+        found += [int(one) if one.isdecimal() and len(one) < _LONGEST_POSITION else one for one in places if one]
+    return found
+
+
+_LONGEST_POSITION = 10
+
+
+def with_taint(properties: Mapping[str, Any], pool: PoolFacts) -> dict[str, Any] | None:
+    """Return a copy of a resource's properties in which the pool carries its missing taint.
+
+    None where that cannot be written without guessing: the taint belongs into a text, the API has no field for it, or
+    the property holds something that is not known yet or of another type.
+
+    Args:
+        properties: Wire properties the pool was read from; not changed.
+        pool: What was read from them.
+    """
+    if pool.missing_taint.value is None or pool.no_taint_field or not pool.where:
+        return None
+    changed = _added(properties, steps(pool.where), pool.missing_taint.value)
+    return dict(changed) if isinstance(changed, Mapping) else None
+
+
+def _added(value: Any, steps: list[str | int], taint: Any) -> Any:
+    """Return `value` with `taint` added at the end of `steps`; `UNKNOWN` where it cannot be."""
+    if not steps:
+        if isinstance(taint, Mapping) and not {"key", "effect"} <= set(taint):  # an entry of a map by key
+            return {**(value or {}), **taint} if value is None or isinstance(value, Mapping) else UNKNOWN
+        if value is None:
+            return [taint]
+        return [*value, taint] if is_list(value) else UNKNOWN
+    step, rest = steps[0], steps[1:]
+    if isinstance(step, int):
+        if not is_list(value) or step >= len(value):
+            return UNKNOWN
+        inner = _added(value[step], rest, taint)
+        return UNKNOWN if inner is UNKNOWN else [*value[:step], inner, *value[step + 1 :]]
+    if value is not None and not isinstance(value, Mapping):
+        return UNKNOWN
+    inner = _added((value or {}).get(step), rest, taint)
+    return UNKNOWN if inner is UNKNOWN else {**(value or {}), step: inner}
+
+
+def relocated(pool: PoolFacts, place: Callable[[str], str], said: Callable[[str], str]) -> PoolFacts:
+    """Tell a pool's paths as the object that holds it has them.
+
+    Args:
+        pool: As the reader of the inner object tells it.
+        place: From a path of the inner object to one of the outer.
+        said: The same for a sentence that begins with a path.
+    """
+    sharing, software, open_ = pool.sharing, pool.software, pool.open_to_gpus
+
+    def sentence(words: str) -> str:
+        return said(words) if words else ""
+
+    return replace(
+        pool,
+        where=place(pool.where),
+        unknown=tuple(place(name) for name in pool.unknown),
+        open_taints=tuple(place(name) for name in pool.open_taints),
+        evidence=sentence(pool.evidence),
+        other_accelerator=sentence(pool.other_accelerator),
+        not_counted=tuple(sentence(one) for one in pool.not_counted),
+        weaknesses=tuple(replace(one, property=place(one.property)) for one in pool.weaknesses),
+        node_customizations=tuple(replace(one, property=place(one.property)) for one in pool.node_customizations),
+        identity=(place(pool.identity[0]), pool.identity[1]) if pool.identity is not None else None,
+        elsewhere=tuple(replace(one, property=place(one.property)) for one in pool.elsewhere),
+        software=replace(software, said_by=tuple(sentence(one) for one in software.said_by)),
+        sharing=replace(sharing, said_by=sentence(sharing.said_by)) if sharing is not None else None,
+        open_to_gpus=replace(open_, property=place(open_.property)) if open_ is not None else None,
+    )
+
+
+def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
+    """Add to a pool what another resource says that it refers to, such as its launch template.
+
+    Args:
+        pool: Has a reference at `path` in `elsewhere`.
+        other: What `Reading.read_template` read from the resource referred to.
+        path: `Reference.property`.
+    """
+    reference = next((one for one in pool.elsewhere if one.property == path), None)
+    if reference is None:
+        return pool
+    prefix = f"{path} → "
+    pool = _with_machine(pool, other, path) if "machine" in reference.decides else _without_reference(pool, path)
+    if {"taints", "more taints"} & reference.decides:
+        open_taints = (*pool.open_taints, *(f"{prefix}{name}" for name in other.open_taints))
+        pool = replace(
+            pool,
+            taints=(*pool.taints, *other.taints),
+            open_taints=open_taints,
+            has_unevaluated_script=pool.has_unevaluated_script or other.has_unevaluated_script,
+        )
+    if "image" in reference.decides:
+        pool = replace(pool, software=_software(pool.software, other.software, prefix))
+    sharing = replace(other.sharing, said_by=f"{prefix}{other.sharing.said_by}") if other.sharing else None
+    return replace(
+        pool,
+        not_counted=(*pool.not_counted, *(f"{prefix}{one}" for one in other.not_counted)),
+        in_cluster=True if pool.in_cluster else other.in_cluster,
+        elsewhere=tuple(one for one in pool.elsewhere if one.property != path),
+        sharing=pool.sharing or sharing,
+        weaknesses=(
+            *(one for one in pool.weaknesses if one.property != path),
+            *(replace(one, property=f"{prefix}{one.property}") for one in other.weaknesses),
+        ),
+        labels={**other.labels, **pool.labels},
+        tags={**other.tags, **pool.tags},
+    )
+
+
+def _without_reference(pool: PoolFacts, path: str) -> PoolFacts:
+    """Return a pool without what is unknown only because of the reference at `path`."""
+    unknown = tuple(name for name in pool.unknown if name != path)
+    gpus = pool.gpus_per_node or (None if pool.evidence or unknown else Fraction(0))
+    open_taints = tuple(name for name in pool.open_taints if name != path)
+    return replace(pool, gpus_per_node=gpus, unknown=unknown, open_taints=open_taints)
+
+
+def _with_machine(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
+    """Add the machine that the resource referred to at `path` decides."""
+    prefix = f"{path} → "
+    pool = _without_reference(pool, path)
+    unknown = (*pool.unknown, *(f"{prefix}{name}" for name in other.unknown))
+    evidence = pool.evidence or (f"{prefix}{other.evidence}" if other.evidence else "")
+    counts = [gpus for gpus in (pool.gpus_per_node, other.gpus_per_node) if gpus]
+    none = None if evidence or unknown else Fraction(0)
+    vendor = next((v for v in ("nvidia", "amd", "other") if v in (pool.accelerator, other.accelerator)), "")
+    theirs = f"{prefix}{other.other_accelerator}" if other.other_accelerator else ""
+    return replace(
+        pool,
+        instance_types=tuple(dict.fromkeys((*pool.instance_types, *other.instance_types))),
+        gpus_per_node=max(counts) if counts else none,
+        evidence=evidence,
+        accelerator=vendor,
+        other_accelerator=pool.other_accelerator or theirs,
+        unknown=unknown,
+    )
+
+
+def _software(own: SoftwareHints, other: SoftwareHints, prefix: str) -> SoftwareHints:
+    """Return what a pool and its template say of the software on the nodes; the template decides on the plugin."""
+    return SoftwareHints(
+        driver=own.driver or other.driver,
+        container_toolkit=own.container_toolkit or other.container_toolkit,
+        device_plugin=other.device_plugin or own.device_plugin,
+        said_by=(*own.said_by, *(f"{prefix}{one}" for one in other.said_by)),
+    )
+
+
+@dataclass
+class Hardening:
+    """Weaknesses of one pool while they are looked for."""
+
+    source: str
+    """Page for controls that name none of their own."""
+    found: list[Weakness] = field(default_factory=list)
+
+    def want(
+        self,
+        name: str,
+        path: str,
+        value: object,
+        ok: bool,
+        wanted: str,
+        why: str,
+        *,
+        mandatory: bool = True,
+        source: str = "",
+    ) -> None:
+        """Note a weakness unless `ok`; a value not known yet is noted as unverified.
+
+        Args:
+            name: The control, e.g. `metadata-service`.
+            path: Path of the input.
+            value: Its value.
+            ok: Whether the value satisfies the control.
+            wanted: What to write.
+            why: One sentence.
+            mandatory: False for an advisory.
+            source: Page that says so.
+        """
+        late = value is UNKNOWN
+        if ok and not late:
+            return
+        declared = "not known at preview" if late else "unset" if value is None else shown(value)
+        self.found.append(
+            Weakness(
+                name=name,
+                property=path,
+                found=declared,
+                wanted=wanted,
+                why=why,
+                mandatory=mandatory,
+                source=source or self.source,
+                unverified=late,
+            )
+        )
+
+
+def retired_machines(names: Sequence[str], catalogue: Catalogue, path: str, hardening: Hardening) -> None:
+    """Note the machine types that their cloud has retired."""
+    for name in names:
+        row = catalogue.get(name)
+        if row is not None and row.lifecycle == "retired":
+            when = f" since {row.lifecycle_date}" if row.lifecycle_date else ""
+            why = f"{name} is retired{when}, so the pool cannot get new nodes"
+            hardening.want(
+                "retired-machine", path, name, False, "a current type", why, mandatory=False, source=row.source
+            )

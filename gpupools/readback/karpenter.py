@@ -1,0 +1,374 @@
+"""Reads Karpenter's NodePool, Provisioner and NodeClaim, those of EKS Auto Mode and AKS too. Pure.
+
+What a machine is called and which labels say what of it is a provider's own, and so of one cloud: `KarpenterProvider`.
+
+Source, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gpupools.common.taints import KUBERNETES_EFFECTS
+from gpupools.plan.kubernetes_kinds import KarpenterProvider, Requirement, Requirements
+from gpupools.plan.pool_facts import UNKNOWN, Accelerator, Open, PoolFacts, Reference
+from gpupools.readback.inputs import (
+    Machines,
+    TaintsRead,
+    accelerator_by_name,
+    as_object,
+    at,
+    items,
+    mapping,
+    number,
+    quantity,
+    string_map,
+    text,
+    wanted_taint,
+)
+
+if TYPE_CHECKING:
+    from gpupools.plan.cloud import Cloud
+
+_Clouds = Mapping[str, "Cloud"]
+
+_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+_GPU_KEYS = ("gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory")
+_OTHER_KEYS = ("accelerator-name", "accelerator-manufacturer", "accelerator-count")
+_RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd"}
+# https://kubernetes.io/docs/reference/labels-annotations-taints/; Karpenter takes the older name for the newer
+# (kubernetes-sigs/karpenter pkg/apis/v1/labels.go, NormalizedLabels).
+ARCHITECTURE, SYSTEM = "kubernetes.io/arch", "kubernetes.io/os"
+_OLDER = {"beta.kubernetes.io/arch": ARCHITECTURE, "beta.kubernetes.io/os": SYSTEM, _TYPES[1]: _TYPES[0]}
+TYPE = _TYPES[0]
+_MOST_REQUIREMENTS = 100
+"""The API takes no more: `maxItems` in pkg/apis/crds/karpenter.sh_nodepools.yaml."""
+
+
+def providers_of(clouds: _Clouds) -> Iterator[tuple[str, KarpenterProvider]]:
+    """Yield Karpenter's providers, each with its cloud."""
+    for name, cloud in clouds.items():
+        provider = cloud.reading().objects.karpenter
+        if provider is not None:
+            yield name, provider
+
+
+def _value(item: object) -> str:
+    whole = number(item)
+    return item if isinstance(item, str) else str(whole) if whole is not None and abs(whole) < 10**9 else ""
+
+
+def read_requirements(
+    into: Requirements,
+    value: object,
+    path: str,
+    labels: Mapping[str, str],
+    labels_path: str,
+    says_machine: Callable[[str], bool],
+) -> None:
+    """Read a list of requirements, and the labels of a template, which are requirements too."""
+    for number_, (where, one) in enumerate(items(value, path, into.unknown)):
+        if number_ >= _MOST_REQUIREMENTS:
+            into.unknown.append(f"{path} after the first {_MOST_REQUIREMENTS}")
+            break
+        key, operator = at(one, "key"), at(one, "operator")
+        if key is UNKNOWN or (operator is UNKNOWN and isinstance(key, str) and says_machine(key)):
+            into.unknown.append(f"{where}.{'key' if key is UNKNOWN else 'operator'}")
+            continue
+        late: list[str] = []
+        values = tuple(_value(item) for _, item in items(at(one, "values"), f"{where}.values", late))
+        if isinstance(key, str) and isinstance(operator, str):
+            wanted = Requirement(where, operator, values, bool(late))
+            into.by_label.setdefault(key, []).append(wanted)
+            if late and says_machine(key) and operator == "In":
+                into.unknown += late
+    for key, label in labels.items():
+        if says_machine(key):
+            into.by_label.setdefault(key, []).append(Requirement(f"{labels_path}.{key}", "In", (label,)))
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """The parts of a NodePool, Provisioner or NodeClaim."""
+
+    spec: Mapping[str, Any]
+    kind: str
+
+    @property
+    def inner(self) -> str:
+        """Path of the node's specification."""
+        return "spec.template.spec" if self.kind == "NodePool" else "spec"
+
+    @property
+    def labels_path(self) -> str:
+        """Path of the nodes' labels."""
+        return "spec.template.metadata.labels" if self.kind == "NodePool" else "spec.labels"
+
+    @property
+    def template(self) -> Mapping[str, Any]:
+        """The node's specification."""
+        return mapping(at(self.spec, "template.spec")) if self.kind == "NodePool" else self.spec
+
+    @property
+    def labels(self) -> Any:
+        """The nodes' labels."""
+        return at({"spec": self.spec}, self.labels_path)
+
+    @property
+    def reference(self) -> Mapping[str, Any]:
+        """What names the class of the nodes."""
+        return mapping(self.template.get("nodeClassRef") or self.template.get("providerRef"))
+
+    @property
+    def limits(self) -> Mapping[str, Any]:
+        """The limits; a Provisioner has them one level deeper."""
+        limits = mapping(self.spec.get("limits"))
+        return mapping(limits.get("resources")) or limits
+
+
+def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Iterator[PoolFacts]:
+    """Read a NodePool: https://karpenter.sh/docs/concepts/nodepools/; startup taints are removed after start.
+
+    Args:
+        spec: Of the object.
+        kind: `NodePool`, `Provisioner` or `NodeClaim`.
+        clouds: Know the machines and labels of their providers.
+    """
+    parts = _Parts(spec, kind)
+    inner, reference, limits = parts.inner, parts.reference, parts.limits
+    providers = dict(providers_of(clouds))
+    types = (*_TYPES, *(label for each in providers.values() for label in each.type_labels))
+    wanted = _wanted(parts, types, providers)
+    cloud = _cloud_of(reference, wanted, providers)
+    own = wanted.without(_others(reference, cloud, providers))
+    theirs = [providers[cloud]] if cloud in providers else [*providers.values()]
+    machines = _machines(parts, wanted, own, cloud, clouds, types, theirs)
+    read = TaintsRead()
+    read.objects(parts.template.get("taints"), f"{inner}.taints", KUBERNETES_EFFECTS)
+    if parts.template.get("startupTaints"):
+        read.note(f"{inner}.startupTaints: are removed after the start of a node, so they keep nobody off")
+    nodes = number(limits.get("nodes"))
+    fixed = number(spec.get("replicas"))
+    name = text(reference.get("name"))
+    taints_too = bool(name) and cloud in providers and providers[cloud].classes_taint
+    classes = tuple(f"kubernetes:{group}:{text(reference.get('kind'))}" for group in _class_versions(reference))
+    decides = frozenset({"image", "taints"} if taints_too else {"image"})
+    # A NodeClaim and a NodePool with `replicas` get their machines whether a pod asks for a GPU or not.
+    grows = kind != "NodeClaim" and spec.get("replicas") is None and spec.get("limits") is not UNKNOWN
+    foreign = _unknown_class(reference, providers)
+    unsure = machines.evidence or machines.unknown or read.unknown or foreign
+    path = f"{inner}.requirements"
+    yield PoolFacts(
+        cloud=cloud or "kubernetes",
+        instance_types=tuple(machines.names),
+        gpus_per_node=machines.gpus,
+        taints=tuple(read.taints),
+        evidence=machines.evidence,
+        unknown=(*machines.unknown, *read.unknown),
+        where=f"{inner}.taints",
+        missing_taint=as_object(wanted_taint(machines.accelerator), KUBERNETES_EFFECTS),
+        accelerator=machines.accelerator,
+        other_accelerator=machines.other,
+        not_counted=tuple(read.not_counted),
+        open_taints=(f"{inner}.nodeClassRef",) if taints_too else (),
+        elsewhere=(Reference(f"{inner}.nodeClassRef", classes, name, decides),) if name else (),
+        min_nodes=fixed if fixed is not None else 0,
+        max_nodes=nodes if nodes is not None else fixed,
+        labels=string_map(parts.labels),
+        open_to_gpus=None if unsure or not grows else _open(own, limits, theirs, _group(reference), path),
+        foreign="" if _limited_to_none(limits) else foreign,
+    )
+
+
+def _wanted(parts: _Parts, types: tuple[str, ...], providers: Mapping[str, KarpenterProvider]) -> Requirements:
+    """Read the requirements and labels that select machines."""
+    domains = tuple(domain for each in providers.values() for domain in each.domains)
+
+    def says_machine(key: str) -> bool:
+        return key in types or key.startswith(domains)
+
+    wanted = Requirements()
+    if parts.kind == "NodePool" and at(parts.spec, "template.spec") is UNKNOWN:
+        wanted.unknown.append("spec.template.spec")
+    path = f"{parts.inner}.requirements"
+    labels = string_map(parts.labels)
+    read_requirements(wanted, parts.template.get("requirements"), path, labels, parts.labels_path, says_machine)
+    late = (key for key, value in mapping(parts.labels).items() if value is UNKNOWN and says_machine(str(key)))
+    wanted.unknown += [f"{parts.labels_path}.{key}" for key in late]
+    return wanted
+
+
+def _machines(
+    parts: _Parts,
+    wanted: Requirements,
+    own: Requirements,
+    cloud: str,
+    clouds: _Clouds,
+    types: tuple[str, ...],
+    providers: Sequence[KarpenterProvider],
+) -> Machines:
+    """Read the machines that a pool may take."""
+    reference, machines = parts.reference, Machines()
+    machines.unknown += wanted.unknown
+    if not cloud and UNKNOWN in (reference.get("group"), reference.get("apiVersion"), reference.get("kind")):
+        machines.unknown.append(f"{parts.inner}.nodeClassRef")
+    _requested(wanted, own, cloud, clouds, types, machines)
+    if _excluded(own, parts.limits, providers):
+        machines = Machines(names=machines.names)
+    elif not machines.evidence:
+        _limited(parts.limits, own, types, providers, machines)
+    if parts.kind == "NodeClaim" and not machines.evidence:
+        for resource, vendor in _RESOURCES.items():
+            if quantity(mapping(at(parts.template, "resources.requests")).get(resource)):
+                machines.show(Accelerator(vendor, None), f"{parts.inner}.resources.requests {resource}")
+    return machines
+
+
+def _unknown_class(reference: Mapping[str, Any], providers: Mapping[str, KarpenterProvider]) -> str:
+    """Name a class of nodes of a provider that is not known here; a `providerRef` may have a name alone."""
+    name = "/".join(filter(None, (_group(reference), text(reference.get("kind")))))
+    return "" if _marked(name, providers) else name
+
+
+def _marked(said: str, providers: Mapping[str, KarpenterProvider]) -> str:
+    return next((name for name, each in providers.items() if any(mark in said for mark in each.marks)), "")
+
+
+def _class_versions(reference: Mapping[str, Any]) -> Iterator[str]:
+    group = text(reference.get("group"))
+    if text(reference.get("apiVersion")):
+        yield text(reference.get("apiVersion"))
+    elif group:
+        yield from (f"{group}/{version}" for version in ("v1", "v1beta1", "v1alpha2", "v1alpha1"))
+
+
+def _cloud_of(reference: Mapping[str, Any], wanted: Requirements, providers: Mapping[str, KarpenterProvider]) -> str:
+    """Name the cloud by the class of the nodes, and only where that says nothing by the labels."""
+    of_class = " ".join(text(reference.get(key)) for key in ("group", "apiVersion", "kind"))
+    return _marked(of_class, providers) or _marked(" ".join(wanted.by_label), providers)
+
+
+def _others(reference: Mapping[str, Any], cloud: str, providers: Mapping[str, KarpenterProvider]) -> list[str]:
+    """Return the domains of labels that no machine of the pool has by itself.
+
+    What is demanded of such a label rules no machine out: kubernetes-sigs/karpenter pkg/scheduling/requirements.go,
+    `Intersects`.
+    """
+    if cloud not in providers:
+        return []
+    group = _group(reference)
+    known = (group,) if group in providers[cloud].groups else providers[cloud].groups
+    return [f"{one}/" for each in providers.values() for one in each.groups if one not in known]
+
+
+def _group(reference: Mapping[str, Any]) -> str:
+    return text(reference.get("group")) or text(reference.get("apiVersion")).rpartition("/")[0]
+
+
+def _requested(
+    wanted: Requirements, own: Requirements, cloud: str, clouds: _Clouds, types: tuple[str, ...], machines: Machines
+) -> None:
+    """Count the machines that the requirements name or select by an accelerator; only the pool's own rule any out."""
+    providers = dict(providers_of(clouds))
+    for key, one, name in wanted.listed(*types):
+        if own.allow(name, *types) and all(each.fits(name, own) for each in providers.values()):
+            machines.add(name, accelerator_by_name(name, cloud, clouds), f"{one.path} {key}")
+    if machines.names and any(True for _ in own.listed(*types)):
+        return  # explicit types decide
+    for named, each in providers.items():
+        for found, evidence in each.shown(wanted, clouds[named].reading().accelerator):
+            machines.show(found, evidence)
+    for each in providers.values():
+        for prefix in each.prefixes:
+            _selected(wanted, prefix, each, machines)
+
+
+def _selected(wanted: Requirements, prefix: str, provider: KarpenterProvider, machines: Machines) -> None:
+    """Count requirements on the accelerator itself."""
+    for key, one in wanted.of(*(f"{prefix}{name}" for name in _GPU_KEYS)):
+        # Below a number is only what has the label: kubernetes-sigs/karpenter pkg/scheduling/requirements.go.
+        below = one.operator in ("Lt", "Lte") and one.allows("1")
+        of_all = provider.counts_none and key.endswith("gpu-count")
+        if one.wants or (one.operator == "NotIn" and "0" in one.listed if of_all else below):
+            amd = any("amd" in value.casefold() or "radeon" in value.casefold() for value in one.values)
+            only_amd = amd and not any("nvidia" in value.casefold() for value in one.values)
+            said = f"{one.path} {key} {', '.join(one.values)}".rstrip()
+            machines.show(Accelerator("amd" if only_amd else "nvidia", None), said)
+    for key, one in wanted.of(*(f"{prefix}{name}" for name in _OTHER_KEYS)):
+        if one.wants:
+            machines.show(Accelerator("other", None, ", ".join(one.values)), f"{one.path} {key}")
+
+
+def _excluded(wanted: Requirements, limits: Mapping[str, Any], providers: Iterable[KarpenterProvider]) -> bool:
+    """Say whether requirements or limits keep every GPU out."""
+    for prefix, provider in ((prefix, each) for each in providers for prefix in each.prefixes):
+        for key in _GPU_KEYS:
+            left_out = any(one.operator == "DoesNotExist" for _, one in wanted.of(f"{prefix}{key}"))
+            if left_out and provider.tells(f"{provider.part}{key}"):
+                return True
+        if not wanted.allow("1", f"{prefix}gpu-count") and any(
+            one.operator in ("Lt", "Lte") or one.values == ("0",) for _, one in wanted.of(f"{prefix}gpu-count")
+        ):
+            return True
+    return _limited_to_none(limits)
+
+
+def _limited_to_none(limits: Mapping[str, Any]) -> bool:
+    return all(resource in limits and quantity(limits[resource]) == 0 for resource in _RESOURCES)
+
+
+def _open(
+    wanted: Requirements, limits: Mapping[str, Any], providers: Sequence[KarpenterProvider], group: str, path: str
+) -> Open | None:
+    """Say what lets machines with GPUs in, where nothing keeps them out.
+
+    Karpenter takes no machine that has more of a resource than a limit leaves (kubernetes-sigs/karpenter
+    pkg/controllers/provisioning/scheduling/scheduler.go, filterByRemainingResources).
+    """
+    if any(limits.get(each) is UNKNOWN or quantity(limits.get(each)) == 0 for each in _LIMITS_OF_GPU_MACHINES):
+        return None
+    if any(one.late for _, one in wanted.of(*wanted.by_label)):
+        return None  # may turn out to leave them out
+    found = ", ".join(wanted.by_label) or "no requirement"
+    for provider in providers:
+        machine = _taken(wanted, provider)
+        if machine and len(providers) > 1:
+            return Open(path, found)
+        if machine:
+            said = (each for each in provider.groups if any(key.startswith(f"{each}/") for key in wanted.by_label))
+            domain = group if group in provider.groups else next(said, provider.groups[0])
+            return Open(path, found, machine, f"{{key: {domain}/{provider.without_gpus}, operator: DoesNotExist}}")
+    return None
+
+
+_LIMITS_OF_GPU_MACHINES = ("nvidia.com/gpu", "cpu", "memory", "nodes")
+
+
+def _taken(wanted: Requirements, provider: KarpenterProvider) -> str:
+    """Return the first machine with GPUs that meets all requirements that are known here; empty for none."""
+    machines = provider.gpu_machines()
+    known = machines[0] if machines else {}
+    asked: list[tuple[str, Requirement]] = []
+    for key, one in wanted.of(*wanted.by_label):
+        label = _OLDER.get(key, key)
+        label = next((label.removeprefix(each) for each in provider.domains if label.startswith(each)), label)
+        if label in known:
+            asked.append((label, one))
+    fits = (each for each in machines if all(one.fits(each[label]) for label, one in asked))
+    return next((each[TYPE] for each in fits), "")
+
+
+def _limited(
+    limits: Mapping[str, Any],
+    wanted: Requirements,
+    types: tuple[str, ...],
+    providers: Iterable[KarpenterProvider],
+    machines: Machines,
+) -> None:
+    """Count a limit above 0 on GPUs as evidence, unless the requirements take machines without GPUs only."""
+    named = machines.names or any(one.operator == "In" for _, one in wanted.of(*types))
+    if named or not any(_taken(wanted, each) or not each.gpu_machines() for each in providers):
+        return
+    for resource, vendor in _RESOURCES.items():
+        if (quantity(limits.get(resource)) or 0) > 0:
+            machines.show(Accelerator(vendor, None), f"spec.limits {resource}")

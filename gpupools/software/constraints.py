@@ -1,0 +1,373 @@
+"""What speaks against a draft of the GPU software of a cluster, and what has to be said about it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from gpupools.catalog.gpus import gpu_models
+from gpupools.catalog.requirements import requirement
+from gpupools.common.errors import Problem, nearest
+from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
+from gpupools.plan.node_labels import CONFIG_LABELS, GPU_PRESENT_LABEL
+from gpupools.plan.node_resources import GPU_RESOURCE
+from gpupools.plan.plugin_configs import client_limits
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.tolerations import untolerated
+from gpupools.software import objects
+from gpupools.software.charts import at
+from gpupools.software.draft import Draft
+from gpupools.software.owners import labels_left, may_run, operands_of, wants
+from gpupools.software.releases import (
+    cut_by_the_cloud,
+    has_controllers,
+    operator_brings_the_driver,
+    operator_skips,
+    uses_operator,
+    with_compute_domains,
+)
+
+
+def refuse_settings_without_effect(draft: Draft) -> None:
+    """Refuse settings of the cluster that nothing in it would follow."""
+    spec = draft.spec
+    if spec.critical_pods is not None and not any(node.critical_pods_quota for node in draft.nodes.values()):
+        what = f"got {spec.critical_pods}, but {draft.cloud.service} needs no quota for system-critical pods"
+        draft.problems.append(Problem((*draft.at, "critical_pods"), what, "leave it out"))
+    draft.problems += _too_old(draft)
+    cut = [pool for pool in draft.pools if pool.sharing.mig is not None and not cut_by_the_cloud(pool)]
+    if spec.mig_reboot is not None and not cut:
+        what = "no pool of the cluster is cut by the GPU Operator's MIG manager"
+        draft.problems.append(Problem((*draft.at, "mig_reboot"), what, "leave it out"))
+    if spec.keep_crds and not uses_operator(draft):
+        what = "no chart of the cluster brings CRDs, only the GPU Operator's does"
+        draft.problems.append(Problem((*draft.at, "keep_crds"), what, "leave it out"))
+    if spec.driver_auto_upgrade is not None and not operator_brings_the_driver(draft):
+        what = "no node of the cluster gets its driver from the GPU Operator"
+        draft.problems.append(Problem((*draft.at, "driver_auto_upgrade"), what, "leave it out"))
+    needed = {
+        "nvidia-device-plugin": draft.served("device-plugin"),
+        "gpu-operator": draft.served("gpu-operator"),
+        DRA_CHART: draft.served(DRA_DRIVER) or with_compute_domains(draft),
+    }
+    for chart in spec.versions:
+        if not needed.get(chart, (True,)):
+            what = f"no pool of the cluster uses {chart}"
+            draft.problems.append(Problem((*draft.at, "versions", chart), what, "leave it out"))
+    if spec.management == "external" and any(pool.trust and pool.trust.quota for pool in draft.pools):
+        what = "external installs nothing, and a pool's trust.quota asks for a ResourceQuota"
+        draft.problems.append(Problem((*draft.at, "management"), what, "leave quota out, or let it be managed"))
+
+
+def refuse_what_moves_nothing(draft: Draft) -> None:
+    """Refuse sources and digests of what the cluster does not get, as a slip of the hand would name it."""
+    spec, installed = draft.spec, {release.chart for release in draft.releases}
+    pulled = sorted({each.image for each in draft.images})
+    for key in ("registry", "pull_secrets"):
+        if getattr(spec, key) and not pulled:
+            what = "nothing is installed in the cluster that would pull an image"
+            draft.problems.append(Problem((*draft.at, key), what, "leave it out"))
+    for chart in spec.chart_sources:
+        if chart not in installed:
+            what = f"no pool of the cluster gets chart {chart}"
+            fix = f"leave it out; installed are {', '.join(sorted(installed)) or 'none'}"
+            draft.problems.append(Problem((*draft.at, "chart_sources", chart), what, fix))
+    if spec.cpu_taints and not any(has_controllers(release) for release in draft.releases):
+        what = "every pod that is installed here runs on GPU nodes"
+        draft.problems.append(Problem((*draft.at, "cpu_taints"), what, "leave it out"))
+    for image in spec.digests:
+        if image not in pulled:
+            what = "no pod of the cluster pulls this image"
+            draft.problems.append(Problem((*draft.at, "digests", image), what, nearest(image, pulled)))
+
+
+def _too_old(draft: Draft) -> Iterator[Problem]:
+    """Refuse what the cluster's version, where it is given, does not have, and a version that nothing depends on."""
+    given, where = draft.spec.kubernetes, (*draft.at, "kubernetes")
+    if given is None:
+        return
+    there = {
+        "ValidatingAdmissionPolicy": (draft.spec.trust_policy, "or leave trust_policy out"),
+        "gpu-operator": (uses_operator(draft), "or use other software"),
+        DRA_CHART: (
+            bool(draft.served(DRA_DRIVER) or with_compute_domains(draft)),
+            "or use software: device-plugin without compute_domains",
+        ),
+    }
+    for of, (used, otherwise) in there.items():
+        needed = requirement(of, "kubernetes")
+        if used and needed.fails(given):
+            what = f"got {given}; {needed.what} needs Kubernetes {needed.at_least} or later"
+            yield Problem(where, what, f"upgrade the cluster, {otherwise}", needed.source)
+    if not any(used for used, _ in there.values()):
+        yield Problem(where, "nothing here depends on it", "leave it out")
+
+
+def check_reach(draft: Draft) -> None:
+    """Refuse a release whose workload selects a pool it was made for but cannot be told to tolerate its taints."""
+    for release in draft.releases:
+        for pool in draft.pools:
+            labels = labels_left(pool, draft.releases, draft.spec)
+            for operand in operands_of(release):
+                if pool.name not in release.pools or not wants(release, operand, labels):
+                    continue
+                given = at(release.values, operand.tolerations, ()) if operand.tolerations else ()
+                off = untolerated(given or (), pool.taints)
+                if off:
+                    where = f"at {operand.tolerations}" if operand.tolerations else "and the chart has no value for it"
+                    what = f"{operand.name} of chart {release.chart} does not tolerate {off[0]} {where}"
+                    draft.problems.append(Problem(("pools", pool.name, "taints"), what, "use another taint"))
+
+
+_AGENT = "https://github.com/aws/eks-node-monitoring-agent (charts/eks-node-monitoring-agent, 1.7.0)"
+_TWO_DCGMS = "https://github.com/aws/containers-roadmap/issues/2763"
+
+
+def check_helpers(draft: Draft, measured: set[str]) -> None:
+    """Refuse helpers the cloud does not have, and a second DCGM where nodes are replaced on what the first says."""
+    existing = draft.spec.existing
+    for key in ("cluster_autoscaler", "node_monitoring_agent"):
+        if getattr(existing, key) is not None and key not in draft.cloud.helpers:
+            what = f"{draft.cloud.service} has no such software in its clusters"
+            draft.problems.append(Problem((*draft.at, "existing", key), what, "leave it out"))
+    agent = existing.node_monitoring_agent
+    if agent is None or "node_monitoring_agent" not in draft.cloud.helpers:
+        return
+    for pool in draft.pools:
+        repaired = pool.choices.repairs_nodes()
+        if pool.name in measured and repaired and may_run(agent, pool.labels, draft.cloud):
+            what = (
+                f"is on, and {agent.name} calls a node broken whose DCGM it does not reach, which a second one, of the "
+                f"DCGM exporter, brings about: {draft.cloud.service} would replace healthy nodes"
+            )
+            fix = (
+                f"set {draft.runtime}.metrics: false, so that the agent's DCGM is the only one, or auto_repair: false "
+                "here, or take the agent away"
+            )
+            draft.problems.append(Problem(("pools", pool.name, "auto_repair"), what, fix, _TWO_DCGMS))
+
+
+def _needed_beside(draft: Draft, measured: set[str]) -> Iterator[str]:
+    """Say what the cluster has to have beside its GPU pools, as far as nobody said that it is there."""
+    existing, helpers = draft.spec.existing, draft.cloud.helpers
+    operators = [release for release in draft.releases if has_controllers(release)]
+    if operators and not draft.spec.cpu_taints:
+        named = ", ".join(release.chart for release in operators)
+        what = f"chart {named} needs a node without GPUs and without taints for what is no daemon"
+        waits = any(not release.skip_await for release in operators)
+        why = "its release waits for it, and ends with an error after half an hour" if waits else "it waits for one"
+        yield f"{what} ({why}); {draft.runtime}.cpu_taints names taints that are tolerated there"
+    growing = [pool.name for pool in draft.pools if pool.min_nodes < pool.max_nodes]
+    if growing and "cluster_autoscaler" in helpers and existing.cluster_autoscaler is None:
+        what = (
+            f"{draft.cloud.service} starts no node of {', '.join(growing)} by itself: a cluster-autoscaler has to run"
+        )
+        yield f"{what}; {draft.runtime}.existing.cluster_autoscaler says that it does ({helpers['cluster_autoscaler']})"
+    if "node_monitoring_agent" not in helpers:
+        return
+    agent = existing.node_monitoring_agent
+    repaired = [pool for pool in draft.pools if pool.choices.repairs_nodes()]
+    two = [pool.name for pool in repaired if pool.name in measured]
+    if agent is None and two:
+        what = f"with the add-on eks-node-monitoring-agent, healthy nodes of {', '.join(two)} would be replaced"
+        why = "its DCGM and the exporter's are in each other's way"
+        yield f"{what}: {why}; {draft.runtime}.existing.node_monitoring_agent has it checked ({_TWO_DCGMS})"
+    for pool in repaired:
+        if agent is not None and may_run(agent, pool.labels, draft.cloud):
+            taints = ", ".join(str(taint) for taint in pool.taints)
+            what = f"pool {pool.name}: {agent.name} has to tolerate {taints} at dcgmAgent.tolerations"
+            yield f"{what}, or it reaches no DCGM, and the nodes are replaced ({_AGENT})"
+
+
+def note(draft: Draft, measured: set[str]) -> None:
+    """Note what a reader of the plan has to know or do beside it."""
+    draft.notes += _about_existing(draft)
+    for pool in draft.pools:
+        about = (
+            *_about_sharing(pool, measured),
+            *_unknown_to_the_autoscaler(pool),
+            *_about_nvlink(draft, pool),
+            *_about_rdma(pool),
+            *_about_trust(draft, pool),
+        )
+        draft.notes += [f"pool {pool.name}: {each}" for each in about]
+    draft.notes += _needed_beside(draft, measured)
+    draft.notes += _closed_network(draft)
+    draft.warnings += _named_for_nothing(draft)
+    if draft.spec.management == "external":
+        for pool in draft.pools:
+            draft.notes += _asked_of_others(pool)
+
+
+def _about_existing(draft: Draft) -> Iterator[str]:
+    existing = draft.spec.existing
+    for key in ("node_feature_discovery", "dcgm_exporter"):
+        software = getattr(existing, key)
+        if software is not None and (key == "dcgm_exporter" or uses_operator(draft)):
+            yield f"{software.name} is used; none of ours is installed beside it"
+    if uses_operator(draft) or existing.gpu_operator is not None:
+        theirs = {"device-plugin": existing.device_plugin, DRA_DRIVER: existing.dra_driver}
+        for software in (each for key, each in theirs.items() if each is not None and draft.served(key)):
+            what = f"{software.name} must not go by the label {GPU_PRESENT_LABEL}, as NVIDIA's charts do unasked"
+            yield f"{what}: a GPU Operator sets it to false on nodes that are not its own"
+    if existing.gpu_operator is not None and draft.served("gpu-operator"):
+        brought = sorted({piece.value for node in draft.nodes.values() for piece in operator_skips(node)})
+        if brought:
+            yield f"{existing.gpu_operator.name} must leave to the nodes: {', '.join(brought)}"
+
+
+def _about_sharing(pool: PoolPlan, measured: set[str]) -> Iterator[str]:
+    clients = pool.sharing.clients
+    if clients is not None and clients.facts.equal_parts and pool.sharing.mig is None:
+        gib, percent = client_limits(pool.instance, clients)
+        yield f"each {clients.facts.called} client gets at most {gib:g} GiB and {percent} % of a GPU"
+    if clients is not None and not clients.facts.seen_by_dcgm and pool.name in measured:
+        yield "DCGM cannot tell containers apart that take turns on a GPU"
+
+
+def _about_nvlink(draft: Draft, pool: PoolPlan) -> Iterator[str]:
+    if gpu_models()[pool.instance.gpu_model].nvlink_over_nodes and not pool.compute_domains:
+        what = "NVLink ends at the node for its pods, though the machines share one over the rack"
+        yield f"{what}; network.compute_domains: true lets them use it"
+    if pool.compute_domains and not pool.min_nodes and not draft.cloud.models_claims:
+        # GKE's autoscaler models them: k8s.io/gke-autoscaling, cluster-autoscaler/pkg/cloudprovider/gke/
+        # dynamicresources, computeDomainResourceSlicesForNode.
+        what = "while it is empty, a pod in an NVLink domain (node_pod) starts no node: its claim waits for a"
+        what += " ResourceSlice, which only a running node publishes"
+        yield f"{what}; start the first one with a pod that asks for a GPU alone, or keep nodes.min at 1"
+
+
+def _about_rdma(pool: PoolPlan) -> Iterator[str]:
+    fabric = pool.choices.fabric
+    if fabric is not None and not fabric.share(pool.units):
+        why = f"a node has {fabric.devices} RDMA interface(s) for {pool.units} GPUs"
+        why = "pods of one node cannot share RDMA interfaces out" if fabric.whole_nodes else why
+        yield f"{why}, so the pod of one GPU asks for none and goes over TCP; node_pod, a whole node's, asks for all"
+    if fabric is not None and fabric.beside:
+        yield f"its RDMA interfaces need {fabric.beside}"
+
+
+def _about_trust(draft: Draft, pool: PoolPlan) -> Iterator[str]:
+    if pool.trust is None:
+        return
+    if pool.trust.waiver is not None:
+        yield f"shared by anyone, since {pool.trust.waiver}"
+    elif not draft.spec.trust_policy:
+        yield f"its taint keeps others away; {draft.runtime}.trust_policy: true makes it a rule"
+
+
+def _named_for_nothing(draft: Draft) -> Iterator[Problem]:
+    """Say which software of the team's changes nothing here; what keeps off the pools may be named for that."""
+    existing = draft.spec.existing
+    theirs = existing.rdma_plugin
+    needed: dict[str, tuple[bool, str, str]] = {
+        "rdma_plugin": (
+            theirs is None
+            or any(pool.choices.fabric and may_run(theirs, pool.labels, draft.cloud) for pool in draft.pools),
+            "serves no pool here, since none has RDMA interfaces on nodes that it selects: pods use TCP",
+            "write network: {rdma: true} on the pools it is for, or leave it out",
+        ),
+        "node_feature_discovery": (
+            uses_operator(draft) or existing.gpu_operator is not None or draft.spec.management == "external",
+            "is asked by a GPU Operator only, and the cluster has none",
+            "leave it out",
+        ),
+        "cluster_autoscaler": (
+            any(pool.min_nodes < pool.max_nodes for pool in draft.pools),
+            "has nothing to start, since no pool of the cluster grows",
+            "leave it out",
+        ),
+    }
+    for key, (used, what, fix) in needed.items():
+        software = existing.named().get(key)
+        # A trust policy lets through what is in its namespace, whatever it serves.
+        if software is not None and not used and not (draft.spec.trust_policy and software.namespace):
+            yield Problem((*draft.at, "existing", key), f"{software.name} {what}", fix)
+
+
+def _closed_network(draft: Draft) -> Iterator[str]:
+    """Say what has to be where before nodes without the internet can pull, and what still comes from there."""
+    spec = draft.spec
+    if spec.pull_secrets:
+        spaces = {release.namespace for release in draft.releases}
+        spaces |= {
+            each.manifest["metadata"]["namespace"] for each in draft.objects if each.kind in ("DaemonSet", "Job")
+        }
+        if spaces:
+            names = " and ".join(spec.pull_secrets)
+            yield f"Secret {names} is needed in {', '.join(sorted(spaces))}; until it is there, no image is pulled"
+    public = [release.chart for release in draft.releases if release.chart not in spec.chart_sources]
+    if spec.registry is not None and public:
+        what = f"images come from {spec.registry}, the packages of charts {', '.join(public)} from their publishers"
+        yield f"{what}; {draft.runtime}.chart_sources names other places"
+
+
+def quotas_that_meet(pools: Sequence[PoolPlan]) -> Iterator[Problem]:
+    """Say where the quotas of two pools bind one namespace together, since Kubernetes knows no pools."""
+    bound: dict[str, dict[str, list[PoolPlan]]] = {}
+    for pool in pools:
+        if pool.trust is not None and pool.trust.quota is not None:
+            for resource in objects.quota_counts(pool):
+                for space in pool.trust.namespaces or []:
+                    bound.setdefault(resource, {}).setdefault(space, []).append(pool)
+    for resource, by_space in bound.items():
+        for together in dict.fromkeys(tuple(each.name for each in here) for here in by_space.values()):
+            spaces = [space for space, here in by_space.items() if tuple(each.name for each in here) == together]
+            quotas = {pool.name: pool.trust.quota for pool in pools if pool.name in together and pool.trust}
+            if len(quotas) > 1:
+                least = min(quota for quota in quotas.values() if quota is not None)
+                given = ", ".join(f"{name} {quota}" for name, quota in quotas.items())
+                what = f"the quotas of {given} all count {resource} of {' and '.join(spaces)}, whatever the pool"
+                what += f", so {least} is the most on these pools together"
+                fix = "write on each what a namespace may have on all of them, or leave all but one out"
+                yield Problem(("pools", together[-1], "trust", "quota"), what, fix, _QUOTA_SOURCE)
+
+
+def quotas_below_a_node(pools: Iterable[PoolPlan]) -> Iterator[Problem]:
+    """Say where no namespace may start the pod that takes a whole node, for which such pools are bought."""
+    for pool in pools:
+        quota = pool.trust.quota if pool.trust is not None else None
+        units = sum(pool.node_resources.values()) or pool.instance.devices
+        if pool.node_pod and quota is not None and quota < units:
+            what = f"got {quota}, and the pod that takes a whole node (node_pod) asks for {units}, so none is admitted"
+            fix = f"write {units} for each whole node that a namespace may have, or leave quota out"
+            yield Problem(("pools", pool.name, "trust", "quota"), what, fix, _QUOTA_SOURCE)
+
+
+_QUOTA_SOURCE = "https://kubernetes.io/docs/concepts/policy/resource-quotas/"
+
+
+def _unknown_to_the_autoscaler(pool: PoolPlan) -> Iterator[str]:
+    """Say what the cloud's autoscaler does not know: GPUs by another name, and in an empty pool replicas.
+
+    An empty pool has the GPUs of the machine type to it, and a node that its cloud labels as one with GPUs has to offer
+    `nvidia.com/gpu`: https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/azure/azure_template.go
+    and gce/templates.go beside it, and cluster-autoscaler/processors/customresources/gpu_processor.go.
+    """
+    if pool.choices.autoscaler_is_told():
+        return
+    if GPU_RESOURCE not in pool.node_resources and pool.min_nodes < pool.max_nodes:
+        way = "keep a fixed number of nodes, or leave rename out" if _renamed(pool) else "keep a fixed number of nodes"
+        what = f"the autoscaler waits on each node for {GPU_RESOURCE}, which none offers, and takes it for not ready"
+        yield f"{what}; {way}"
+    if pool.min_nodes > 0:
+        return
+    named = [resource for resource in pool.node_resources if resource != GPU_RESOURCE]
+    offered, devices = pool.node_resources.get(GPU_RESOURCE, 0), pool.instance.devices
+    if named:
+        other = "leave rename out" if _renamed(pool) else "give profile with strategy single"
+        way = f"keep nodes.min at 1, or {other}"
+        yield f"while it is empty, pods that ask for {named[0]} start no node; {way}"
+    elif offered > devices:
+        counts = f"the autoscaler takes a node of an empty pool for {devices} {GPU_RESOURCE}, not {offered}"
+        yield f"{counts}, and may start more nodes than needed; keep nodes.min at 1"
+
+
+def _renamed(pool: PoolPlan) -> bool:
+    return pool.sharing.clients is not None and pool.sharing.clients.rename
+
+
+def _asked_of_others(pool: PoolPlan) -> Iterator[str]:
+    """Say which configurations software that is not ours must have for a pool's labels to mean something."""
+    if pool.software == "cloud-managed":
+        return
+    for label in CONFIG_LABELS:
+        if label in pool.labels:
+            yield f"pool {pool.name}: its nodes ask for {label}={pool.labels[label]}, which has to be configured"

@@ -1,0 +1,342 @@
+"""The Kubernetes objects a plan declares beside its Helm releases, in wire form."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpupools.common.csv_rows import data_rows
+from gpupools.plan.dra import CLAIM_QUOTA, claim_template
+from gpupools.plan.node_labels import TRUST_LABEL
+from gpupools.plan.node_resources import GPU_RESOURCE
+from gpupools.plan.plugin_configs import (
+    DEFAULT_CONFIG,
+    Flags,
+    PluginConfig,
+    PluginSharing,
+    content_name,
+    mig_config,
+    mig_configs,
+    plugin_config,
+    plugin_config_name,
+)
+from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan
+from gpupools.plan.software_plan import KubernetesObject
+from gpupools.software.images import PUBLIC, Pulls
+from gpupools.spec.models import has_control_daemon
+from gpupools.spec.software_spec import Trust
+
+MANAGED_BY = {"app.kubernetes.io/managed-by": "gpupools"}
+
+SMOKE_NAMESPACE = "gpupools-smoke-test"
+
+SMOKE_IMAGE = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"
+"""Adds two vectors on a GPU (https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html)."""
+
+
+SECURITY_NOTE = "gpupools/security"
+"""Annotation that says why an object has more rights than the `restricted` level of Pod Security."""
+
+RESTRICTED: Mapping[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+_UNPRIVILEGED: Mapping[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
+NOBODY: Mapping[str, Any] = {
+    "runAsNonRoot": True,
+    "runAsUser": 65534,
+    "runAsGroup": 65534,
+    **_UNPRIVILEGED,
+}
+"""What the `restricted` level asks for
+(https://kubernetes.io/docs/concepts/security/pod-security-standards/)."""
+
+
+def namespace(name: str) -> KubernetesObject:
+    """Declare a namespace in which privileged pods may run: drivers and plugins need the host."""
+    why = "holds pods that need the host, which a cluster with baseline pod security otherwise refuses"
+    return _namespace(name, "privileged", why, f"privileged: {why}")
+
+
+def _manifest(kind: str, name: str, space: str = "", api: str = "v1", pool: str = "", **body: Any) -> dict[str, Any]:
+    labels = {**MANAGED_BY, **({POOL_LABEL: pool} if pool else {})}
+    metadata = {"name": name, **({"namespace": space} if space else {}), "labels": labels}
+    return {"apiVersion": api, "kind": kind, "metadata": metadata, **body}
+
+
+def _namespace(name: str, level: str, why: str, note: str = "") -> KubernetesObject:
+    """Declare a namespace at a level of pod security: https://kubernetes.io/docs/concepts/security/pod-security-admission/."""
+    manifest = _manifest("Namespace", name)
+    manifest["metadata"]["labels"] |= {
+        f"pod-security.kubernetes.io/{mode}": level for mode in ("enforce", "audit", "warn")
+    }
+    if note:
+        manifest["metadata"]["annotations"] = {SECURITY_NOTE: note}
+    return KubernetesObject(name=f"namespace/{name}", manifest=manifest, why=why)
+
+
+def critical_pods_quota(space: str, pods: int, why: str) -> KubernetesObject:
+    """Admit system-critical pods to a namespace of a cluster that otherwise refuses them outside kube-system."""
+    classes = ["system-node-critical", "system-cluster-critical"]
+    scope = {"operator": "In", "scopeName": "PriorityClass", "values": classes}
+    spec = {"hard": {"pods": str(pods)}, "scopeSelector": {"matchExpressions": [scope]}}
+    manifest = _manifest("ResourceQuota", "gpupools-critical-pods", space, spec=spec)
+    return KubernetesObject(name=f"quota/{space}", manifest=manifest, why=why)
+
+
+def config_map(step: str, space: str, base: str, data: Mapping[str, str], why: str) -> KubernetesObject:
+    """Declare a ConfigMap whose name changes with its content."""
+    manifest = _manifest("ConfigMap", content_name(base, data), space, data=dict(data))
+    return KubernetesObject(name=step, manifest=manifest, why=why)
+
+
+def plugin_configs(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | None:
+    """Declare the device plugin's configurations for these pools; None when every GPU stays whole."""
+    entries = {plugin_config_name(pool.instance, pool.sharing): pool for pool in pools}
+    if set(entries) <= {DEFAULT_CONFIG}:
+        return None
+    data = {name: plugin_config(pool.instance, pool.sharing).text() for name, pool in sorted(entries.items())}
+    manifest = _manifest("ConfigMap", _plugin_configs(), space, data={DEFAULT_CONFIG: PluginConfig().text(), **data})
+    why = "one entry per distinct way of sharing; a node's label picks its own"
+    return KubernetesObject(name=f"config/{space}/device-plugin", manifest=manifest, why=why)
+
+
+# An entry's name says all that stands in it, and the config-manager beside each plugin reads entries anew when its
+# node names another one. So one more entry starts nothing anew, and the ConfigMap has another name only once this
+# release writes the same needs otherwise, which these stand for.
+@cache
+def _plugin_configs() -> str:
+    return content_name(
+        "gpupools-device-plugin",
+        {
+            mode: PluginConfig(
+                flags=Flags(migStrategy="mixed"),
+                sharing=PluginSharing.model_validate({mode: {"resources": [{"name": GPU_RESOURCE, "replicas": 2}]}}),
+            ).text()
+            for mode in PluginSharing.model_fields
+        },
+    )
+
+
+def mig_layouts(space: str, pools: Iterable[PoolPlan]) -> KubernetesObject | None:
+    """Declare the MIG manager's layouts for the pools it cuts; None when it cuts none."""
+    layouts = [mig_config(pool.instance, pool.sharing.mig) for pool in pools if pool.sharing.mig is not None]
+    if not layouts:
+        return None
+    # The operator takes the key of this name only: NVIDIA/gpu-operator deployments/gpu-operator/values.yaml.
+    data = {"config.yaml": yaml.safe_dump(mig_configs(layouts), sort_keys=False)}
+    why = "one layout per pool that is cut; a node's label picks its own"
+    return config_map(f"config/{space}/mig", space, "gpupools-mig", data, why)
+
+
+def metrics_csv() -> str:
+    """Write the metrics the DCGM exporter offers, in its own format: field, type, help."""
+    return "".join(f"{row['field']}, {row['type']}, {row['help']}\n" for row in data_rows("dcgm_metrics.csv"))
+
+
+def metrics_mark() -> str:
+    """Return what changes when the list of metrics does."""
+    return content_name("metrics", {"dcgm-metrics.csv": metrics_csv()})
+
+
+def metrics(space: str) -> KubernetesObject:
+    """Declare the list of metrics for the GPU Operator's exporter."""
+    why = "what an owner of GPUs needs: use, memory, power, temperature, errors"
+    return config_map(f"config/{space}/metrics", space, "gpupools-metrics", {"dcgm-metrics.csv": metrics_csv()}, why)
+
+
+def runtime_class(handler: str) -> KubernetesObject:
+    """Declare the RuntimeClass that many charts name in their pods."""
+    manifest = _manifest("RuntimeClass", "nvidia", api="node.k8s.io/v1", handler=handler)
+    why = "pods that write runtimeClassName: nvidia start; nothing else on these nodes declares the class"
+    return KubernetesObject(name="runtime-class/nvidia", manifest=manifest, why=why)
+
+
+# https://github.com/NVIDIA/nvidia-container-toolkit/pull/1326
+_WRITABLE = "The root file system is writable: NVIDIA's container toolkit updates /etc/ld.so.cache in it."
+# https://docs.nvidia.com/deploy/mps/index.html, "Limitations"
+_AS_ROOT = "It runs as root: the MPS daemon serves clients of one user at a time, which is the one of most images."
+
+
+def smoke_test(pool: PoolPlan, pulls: Pulls = PUBLIC) -> KubernetesObject:
+    """Declare a Job that adds two vectors on one unit of a pool; a changed pool gets a Job of a new name.
+
+    Where nodes may come long after the update, nothing waits for the Job: it runs when they do.
+    """
+    late = pool.choices.nodes_come_late()
+    pod, as_root = pool.pod(gpu_only=True), has_control_daemon(pool.sharing_kind)
+    (asked,) = pod["containers"]
+    container = {
+        **asked,
+        "name": "vectoradd",
+        "image": pulls.reference(SMOKE_IMAGE),
+        "resources": {
+            key: {name: str(count) for name, count in asks.items()} if key == "limits" else asks
+            for key, asks in asked["resources"].items()
+        },
+        "securityContext": dict(RESTRICTED),
+    }
+    spec = {
+        "backoffLimit": 2,
+        # A node from zero takes up to this long: machine, driver, plugin, image. The time a pod is pending counts.
+        **({} if late else {"activeDeadlineSeconds": 1800}),
+        "template": {
+            "metadata": {
+                "labels": {"app.kubernetes.io/name": "gpupools-smoke-test", POOL_LABEL: pool.name},
+                "annotations": {SECURITY_NOTE: " ".join((_WRITABLE, *((_AS_ROOT,) if as_root else ())))},
+            },
+            "spec": {
+                **pod,
+                **pulls.pod(),
+                "automountServiceAccountToken": False,
+                "securityContext": dict(_UNPRIVILEGED if as_root else NOBODY),
+                "restartPolicy": "Never",
+                "containers": [container],
+            },
+        },
+    }
+    name = content_name(f"smoke-{pool.name}", {"spec": yaml.safe_dump(spec)})
+    return KubernetesObject(
+        name=f"smoke-test/{pool.name}",
+        manifest=_manifest("Job", name, SMOKE_NAMESPACE, "batch/v1", pool.name, spec=spec),
+        why="shows that a pod really gets a GPU of the pool",
+        timeout_s=None if late else 1800,
+        await_ready=not late,
+    )
+
+
+def smoke_claims(pool: PoolPlan) -> list[KubernetesObject]:
+    """Declare what the smoke test of a pool claims its GPU by; nothing where it asks for a resource."""
+    if not pool.claim_template:
+        return []
+    manifest = claim_template(pool.name, SMOKE_NAMESPACE)
+    manifest["metadata"]["labels"] = {**MANAGED_BY, POOL_LABEL: pool.name}
+    why = "what the smoke test claims its GPU by"
+    return [KubernetesObject(name=f"smoke-claim/{pool.name}", manifest=manifest, why=why)]
+
+
+def smoke_namespace(pools: Iterable[PoolPlan]) -> KubernetesObject:
+    """Declare the namespace of the smoke tests, whose pods need nothing of the host but, on some nodes, its driver."""
+    pools = tuple(pools)
+    mounting = ", ".join(pool.name for pool in pools if pool.driver_mount is not None)
+    as_root = ", ".join(pool.name for pool in pools if has_control_daemon(pool.sharing_kind))
+    why = "holds the smoke tests apart from everything else"
+    if mounting:  # every lower level forbids hostPath
+        note = f"privileged: pods of {mounting} mount the driver from the host, for reading"
+        return _namespace(SMOKE_NAMESPACE, "privileged", why, note)
+    if as_root:
+        note = f"baseline: pods of {as_root} run as root, since an MPS daemon serves clients of one user at a time"
+        return _namespace(SMOKE_NAMESPACE, "baseline", why, note)
+    return _namespace(SMOKE_NAMESPACE, "restricted", why)
+
+
+# --- trust ------------------------------------------------------------------------------------------------------------
+
+SYSTEM_NAMESPACES = ("calico-system", "kube-system", "tigera-operator")
+"""Namespaces of a cluster's own software, which must reach every node: Calico's operator and Typha tolerate everything
+(https://github.com/tigera/operator, manifests; AKS installs both with network policy `calico`)."""
+
+
+def trust_objects(
+    pools: Iterable[PoolPlan], own: Iterable[str], system: Sequence[str] | None = None
+) -> list[KubernetesObject]:
+    """Declare what keeps pods of other namespaces off pools that name whom they trust.
+
+    The pool's taint keeps away who does not know it; the policies of `data/trust_policies.yaml` do the rest. They see
+    no variable that the image of a daemon sets. Whoever may label namespaces stands above them. Pools with one mark
+    share the policies.
+
+    Args:
+        pools: The cluster's pools.
+        own: Namespaces of software that must reach every node.
+        system: More of these, besides `SYSTEM_NAMESPACES`; None: daemons of every namespace are let through.
+    """
+    marked: dict[str, tuple[Trust, list[str]]] = {}
+    for pool in pools:
+        mark = pool.trust.mark(pool.name) if pool.trust is not None else None
+        if pool.trust is not None and mark is not None:
+            marked.setdefault(mark, (pool.trust, []))[1].append(pool.name)
+    inside = sorted({*SYSTEM_NAMESPACES, *own, *(system or ())})
+    found: list[KubernetesObject] = []
+    for mark, (trust, names) in marked.items():
+        who = f"team {trust.team}" if trust.team is not None else f"namespaces {', '.join(trust.namespaces or [])}"
+        words = {
+            "who": who,
+            "mark": mark,
+            "label": TRUST_LABEL,
+            "pools": ", ".join(sorted(names)),
+            "inside": str(inside),
+            "passing": "variables.sealed" + ("" if system is not None else _OR_DAEMON),
+            "newly_injected": _trust_policies()["newly_injected"],
+        }
+        pods, nodes = (_filled(_trust_policies()[each], words) for each in ("pods", "nodes"))
+        pods["matchConstraints"]["namespaceSelector"] = _existing_pools(trust, inside)
+        nodes["matchConstraints"]["namespaceSelector"] = _existing_pools(trust, inside)
+        shared = ", ".join(names)
+        found += _admission(f"trust/{mark}", pods, {}, f"keeps pods outside {who} off {shared}")
+        by_node = {"paramRef": {"selector": {"matchLabels": {TRUST_LABEL: mark}}, "parameterNotFoundAction": "Allow"}}
+        why = f"keeps what passes the scheduler off the nodes of {shared}"
+        found += _admission(f"trust/{mark}/nodes", nodes, by_node, why)
+    return found
+
+
+_OR_DAEMON = " || (variables.daemon && !variables.asks)"
+
+
+@cache
+def _trust_policies() -> Mapping[str, Any]:
+    text = Path(__file__).parents[1].joinpath("data", "trust_policies.yaml").read_text(encoding="utf-8")
+    found: Mapping[str, Any] = yaml.safe_load(text)
+    return found
+
+
+def _filled(value: Any, words: Mapping[str, str]) -> Any:
+    """Return a copy of a template with its words in place."""
+    if isinstance(value, dict):
+        return {key: _filled(inner, words) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_filled(each, words) for each in value]
+    from string import Template  # only trust policies are templates
+
+    return Template(value).substitute(words)
+
+
+def _existing_pools(trust: Trust, inside: Sequence[str]) -> dict[str, Any]:
+    trusted = [each for each in trust.namespaces or [] if each not in inside]
+    named = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*inside, *trusted]}
+    team = {"key": TRUST_LABEL, "operator": "NotIn", "values": [trust.team]}
+    return {"matchExpressions": [named, *([team] if trust.team is not None else [])]}
+
+
+def _admission(step: str, spec: Mapping[str, Any], parameters: Mapping[str, Any], why: str) -> list[KubernetesObject]:
+    name = f"gpupools-{step.replace('/', '-')}"
+    version = "admissionregistration.k8s.io/v1"
+    policy = _manifest("ValidatingAdmissionPolicy", name, api=version, spec=spec)
+    bound = {"policyName": name, **parameters, "validationActions": ["Deny", "Audit"]}
+    binding = _manifest("ValidatingAdmissionPolicyBinding", name, api=version, spec=bound)
+    return [
+        KubernetesObject(name=step, manifest=policy, why=why),
+        KubernetesObject(name=f"{step}/binding", manifest=binding, why="puts the policy into force"),
+    ]
+
+
+def quota_counts(pool: PoolPlan) -> list[str]:
+    """Return what a ResourceQuota counts of the units of a pool: by name, wherever in the cluster they are."""
+    if pool.claim_template:
+        return [CLAIM_QUOTA]
+    return [f"requests.{name}" for name in pool.node_resources if name != GPU_RESOURCE] or [f"requests.{GPU_RESOURCE}"]
+
+
+def trust_quotas(pools: Iterable[PoolPlan]) -> list[KubernetesObject]:
+    """Declare how much of a pool each trusted namespace may request at a time, where the pool says so."""
+    found: list[KubernetesObject] = []
+    for pool in pools:
+        trust = pool.trust
+        if trust is None or trust.quota is None:
+            continue
+        counted = quota_counts(pool)
+        for space in trust.namespaces or []:
+            spec = {"hard": {name: str(trust.quota) for name in counted}}
+            manifest = _manifest("ResourceQuota", f"gpupools-{pool.name}", space, spec=spec)
+            why = f"lets pods of {space} have {trust.quota} of {', '.join(counted)} at a time"
+            found.append(KubernetesObject(name=f"trust-quota/{pool.name}/{space}", manifest=manifest, why=why))
+    return found

@@ -1,0 +1,222 @@
+"""The decision about a cluster's GPU software: one owner for each piece on each node, or every reason why not. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from gpupools.common.errors import Problem, Rejected, shown
+from gpupools.plan.cloud import Cloud
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.software_plan import ContainerImage, Piece, PoolOwners, RuntimePlan
+from gpupools.software import objects
+from gpupools.software.constraints import (
+    check_helpers,
+    check_reach,
+    note,
+    quotas_below_a_node,
+    quotas_that_meet,
+    refuse_settings_without_effect,
+    refuse_what_moves_nothing,
+)
+from gpupools.software.draft import Draft
+from gpupools.software.images import moved
+from gpupools.software.owners import claims, needed_pieces, settle
+from gpupools.software.releases import beside_gpus, dcgm_exporter, device_plugin, dra_driver, first_pools, gpu_operator
+from gpupools.spec.models import Cluster
+from gpupools.spec.software_spec import RuntimeSpec
+
+_PODS_PER_NODE = {"gpu-operator": 10, "nvidia-device-plugin": 3, "dcgm-exporter": 1, "dra-driver-nvidia-gpu": 1}
+"""Most DaemonSets of a chart on one node."""
+
+
+def plan_runtime(
+    cluster_key: str, cluster: Cluster, cloud: Cloud, pools: Iterable[PoolPlan], left_to: RuntimeSpec | None = None
+) -> RuntimePlan:
+    """Decide what a cluster needs in Kubernetes so that all its pools offer their GPUs.
+
+    `left_to` says who brings the software where nothing can be installed, since nobody gave the cluster's API. What
+    would be installed is judged all the same: pools that it cannot serve are made once, and served later.
+
+    Raises:
+        Rejected: Every reason: pieces with two owners or none (both owners and the field to change are named), choices
+            that cannot be kept apart in one cluster, values or versions a chart does not take.
+    """
+    own = tuple(pools)
+    nodes = {pool.name: cloud.node_runtime(pool.software, pool.choices) for pool in own}
+    draft = Draft(cluster_key, cloud, cloud.own_registry(cluster), cluster.runtime, own, nodes)
+    for pool in own:
+        draft.depends[f"pool/{pool.name}"] = set()
+        if nodes[pool.name].refused:
+            what, _, fix = nodes[pool.name].refused.partition("; ")
+            draft.problems.append(Problem(("pools", pool.name, "software"), what, fix, nodes[pool.name].source))
+    refuse_settings_without_effect(draft)
+    if draft.spec.management == "managed":
+        gpu_operator(draft)
+        device_plugin(draft)
+        dra_driver(draft)
+        dcgm_exporter(draft)
+        beside_gpus(draft)
+        _installer(draft)
+        _extras(draft)
+        refuse_what_moves_nothing(draft)
+    if left_to is not None:
+        draft = _left(draft, left_to)
+    table = _owner_table(draft)
+    check_reach(draft)
+    measured = {row.pool for row in table if Piece.DCGM_EXPORTER in row.owners}
+    check_helpers(draft, measured)
+    note(draft, measured)
+    if draft.problems:
+        raise Rejected(dict.fromkeys(draft.problems))
+    return RuntimePlan(
+        cluster=cluster_key,
+        cloud=cloud.name,
+        owners=table,
+        releases=tuple(draft.releases),
+        objects=tuple(draft.objects),
+        pods={pool.name: pool.pod() for pool in own},
+        claim_templates={pool.name: pool.claim_template for pool in own if pool.claim_template},
+        node_pods={pool.name: pool.node_pod for pool in own if pool.node_pod},
+        namespace_objects={pool.name: pool.namespace_objects for pool in own if pool.namespace_objects},
+        depends=_in_order(draft.depends),
+        images=tuple(draft.images),
+        notes=(*(str(warning) for warning in draft.warnings), *draft.notes),
+        warnings=tuple(draft.warnings),
+    )
+
+
+def _left(draft: Draft, spec: RuntimeSpec) -> Draft:
+    """Return a draft that installs nothing, with what speaks against all that would have been installed."""
+    check_reach(draft)
+    steps: dict[str, set[str]] = {f"pool/{pool.name}": set() for pool in draft.pools}
+    left = replace(draft, spec=spec, releases=[], objects=[], images=[], depends=steps, notes=[], warnings=[])
+    refuse_settings_without_effect(left)
+    return left
+
+
+def plan_runtimes(
+    clusters: Mapping[str, Cluster], pools: Iterable[PoolPlan], clouds: Mapping[str, Cloud]
+) -> tuple[RuntimePlan, ...]:
+    """Plan the GPU software of every cluster that has pools; raise `Rejected` with every reason of every cluster."""
+    plans = tuple(pools)
+    found: list[RuntimePlan] = []
+    problems: list[Problem] = []
+    for key, cluster in clusters.items():
+        own = [pool for pool in plans if pool.cluster == key]
+        if own:
+            try:
+                found.append(plan_runtime(key, cluster, clouds[cluster.cloud], own))
+            except Rejected as rejected:
+                problems += rejected.problems
+    if problems:
+        raise Rejected(problems)
+    return tuple(found)
+
+
+def _installer(draft: Draft) -> None:
+    installers = {pool.name: draft.nodes[pool.name].driver_installer for pool in draft.pools}
+    for installer in dict.fromkeys(each for each in installers.values() if each is not None):
+        pools = tuple(pool for pool in draft.pools if installers[pool.name] == installer)
+        declared, images = moved(installer.declare(pools), draft.pulls, installer.owner)
+        draft.images += images
+        step = draft.add(declared, *first_pools(pools))
+        for release in draft.releases:
+            if set(release.pools) & {pool.name for pool in pools}:
+                draft.depends[release.name].add(step)
+
+
+def _extras(draft: Draft) -> None:
+    spec = draft.spec
+    why_quota = next((node.critical_pods_quota for node in draft.nodes.values() if node.critical_pods_quota), "")
+    if why_quota:
+        for release in draft.releases:
+            nodes = sum(pool.max_nodes for pool in draft.pools if pool.name in release.pools)
+            pods = spec.critical_pods or max(100, _PODS_PER_NODE[release.chart] * nodes + 20)
+            quota = objects.critical_pods_quota(release.namespace, pods, why_quota)
+            draft.depends[release.name].add(draft.add(quota, f"namespace/{release.namespace}"))
+    if spec.smoke_test:
+        _refuse_unreachable_smoke_tests(draft)
+        draft.images.append(
+            ContainerImage(objects.SMOKE_IMAGE, draft.pulls.reference(objects.SMOKE_IMAGE), "smoke tests")
+        )
+        space = draft.add(objects.smoke_namespace(draft.pools))
+        for pool in draft.pools:
+            serving = [release.name for release in draft.releases if pool.name in release.pools]
+            claims_by = [draft.add(each, space) for each in objects.smoke_claims(pool)]
+            draft.add(objects.smoke_test(pool, draft.pulls), space, f"pool/{pool.name}", *serving, *claims_by)
+    if spec.trust_policy:
+        own = {*(release.namespace for release in draft.releases), *((objects.SMOKE_NAMESPACE,) * spec.smoke_test)}
+        own |= {each.namespace for each in spec.existing.named().values() if each.namespace}
+        _refuse_fences_around_their_own(draft)
+        guards = objects.trust_objects(draft.pools, own, spec.system_namespaces)
+        for each in guards:
+            policy = each.name.removesuffix("/binding")
+            draft.add(each, *((policy,) if policy != each.name else ()))
+            for pool in draft.pools:
+                mark = pool.trust.mark(pool.name) if pool.trust is not None else None
+                if mark is not None and policy in (f"trust/{mark}", f"trust/{mark}/nodes"):
+                    # Guarded before the first pod can land there.
+                    draft.depends[f"pool/{pool.name}"].add(each.name)
+        if not guards:
+            fix = "give a pool trust: {team: …} or {namespaces: […]}, or leave trust_policy out"
+            what = "asks for an admission policy, but no pool of the cluster names whom it trusts"
+            draft.problems.append(Problem((*draft.at, "trust_policy"), what, fix))
+    for each in objects.trust_quotas(draft.pools):
+        draft.add(each)
+    draft.warnings += [*quotas_that_meet(draft.pools), *quotas_below_a_node(draft.pools)]
+
+
+def _refuse_fences_around_their_own(draft: Draft) -> None:
+    """Refuse a policy that would keep the software serving a pool off it, so that its team gets no GPU either."""
+    marked = [pool.name for pool in draft.pools if pool.trust is not None and pool.trust.mark(pool.name) is not None]
+    for key, software in draft.spec.existing.named().items():
+        # eksctl installs into kube-system; an autoscaler runs on no GPU node.
+        if software.namespace or key == "cluster_autoscaler" or "eksctl" in software.name.casefold() or not marked:
+            continue
+        what = f"got {shown(software.name)}, and trust_policy lets the cluster's software through by its namespace: "
+        what += f"its pods would be kept off {', '.join(marked)}, and nobody got a GPU there"
+        fix = f"write <namespace>/<name>, e.g. kube-system/{key.replace('_', '-')}"
+        draft.problems.append(Problem((*draft.at, "existing", key), what, fix))
+
+
+def _refuse_unreachable_smoke_tests(draft: Draft) -> None:
+    for pool in draft.pools:
+        reason = pool.choices.pods_bring_no_nodes()
+        if reason is None:
+            continue
+        what = f"the Job of pool {pool.name} would wait for ever, since no pod starts its nodes: {reason.what}"
+        fix = "leave smoke_test out, or move that pool to another cluster"
+        draft.problems.append(Problem((*draft.at, "smoke_test"), what, fix, reason.source))
+
+
+def _owner_table(draft: Draft) -> tuple[PoolOwners, ...]:
+    table = []
+    for pool in draft.pools:
+        node = draft.nodes[pool.name]
+        if node.refused:
+            continue
+        everything = claims(pool, node, draft.releases, draft.objects, draft.spec, draft.cloud)
+        found = [claim for claim in everything if (pool.name, claim.piece.value) not in draft.undecided]
+        # What a release that was refused for this pool would have brought is not missing as well.
+        refused = any(problem.path == ("pools", pool.name, "software") for problem in draft.problems)
+        needed = [piece for piece in needed_pieces(pool) if (pool.name, piece.value) not in draft.undecided]
+        owners, problems = settle(pool, found, () if refused else needed, draft.runtime)
+        draft.problems += problems
+        table.append(owners)
+    return tuple(table)
+
+
+def _in_order(depends: Mapping[str, set[str]]) -> dict[str, tuple[str, ...]]:
+    """Put steps behind those they wait for, else in the order they were decided.
+
+    Raises:
+        ValueError: Two steps wait for each other, which no plan may say.
+    """
+    placed: dict[str, tuple[str, ...]] = {}
+    rest = dict(depends)
+    while rest:
+        ready = [step for step, befores in rest.items() if befores <= placed.keys()]
+        if not ready:
+            raise ValueError(f"these steps wait for each other: {', '.join(rest)}")
+        for step in ready:
+            placed[step] = tuple(sorted(rest.pop(step)))
+    return placed

@@ -1,0 +1,495 @@
+"""The releases that a cluster gets and their values: a function for each chart, which adds to the draft."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from gpupools.catalog.gpus import gpu_models
+from gpupools.catalog.requirements import requirement
+from gpupools.common.errors import Path, Problem
+from gpupools.plan.cloud import Verdict
+from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
+from gpupools.plan.fabric import COMPUTE_DOMAINS_LABEL
+from gpupools.plan.node_labels import CONFIG_LABELS, SOFTWARE_LABEL
+from gpupools.plan.node_software import NodeRuntime
+from gpupools.plan.plugin_configs import DEFAULT_CONFIG
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.plan.software_plan import KubernetesObject, Piece, Release
+from gpupools.plan.tolerations import node_affinity, tolerations_for
+from gpupools.software import objects
+from gpupools.software.charts import (
+    CONTROLLERS,
+    Chart,
+    Operand,
+    at,
+    below,
+    charts,
+    check_values,
+    is_older,
+    known_versions,
+    nested,
+    outdated,
+    too_old,
+    value_seen,
+)
+from gpupools.software.draft import Draft
+from gpupools.software.images import placed, slots
+from gpupools.spec.software_spec import RuntimeSpec
+
+EXPORTER_TAG = "4.6.0-4.8.3-distroless"
+"""Tag of the DCGM exporter's image: the chart's own is older than the first fixed release (bulletin 5857); this is
+the one GPU Operator v26.7.0 installs (https://github.com/NVIDIA/gpu-operator, deployments/gpu-operator/values.yaml)."""
+
+OPERATOR_DRIVER_BRANCH = 595
+"""Branch of the driver that the pinned operator installs unasked."""
+
+OLDER_DRIVER = "580.173.02"
+"""For GPUs that newer branches no longer drive; GPU Operator v26.7.0 supports it
+(https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/life-cycle-policy.html)."""
+
+_SHORTEST_TIMEOUT_S = 30 * 60
+_LONGEST_TIMEOUT_S = 6 * 60 * 60
+_TIMEOUT_PER_NODE_S = 60  # the plugin's DaemonSet is renewed node by node (maxUnavailable 1)
+
+_STRATEGY_SOURCE = "https://github.com/NVIDIA/gpu-operator (controllers/object_controls.go, applyMIGConfiguration)"
+
+
+def uses_operator(draft: Draft) -> bool:
+    """Say whether a pool of the cluster gets its software from the GPU Operator."""
+    return bool(draft.served("gpu-operator"))
+
+
+def cut_by_the_cloud(pool: PoolPlan) -> bool:
+    """Say whether the cloud itself cuts the GPUs of a pool, so that no MIG manager has to."""
+    return pool.capability.verdict is Verdict.NATIVE or pool.choices.cuts_gpus()
+
+
+def gpu_operator(draft: Draft) -> None:
+    """Install the GPU Operator for the pools that ask for it; what nodes bring already is left to them."""
+    pools = draft.served("gpu-operator")
+    if not pools:
+        return
+    spec, space = draft.spec, charts()["gpu-operator"].namespace
+    brings = _common(draft, pools, "pieces", lambda node: {piece.value: "the node" for piece in operator_skips(node)})
+    cut = [pool for pool in pools if pool.sharing.mig is not None and not cut_by_the_cloud(pool)]
+    values: dict[str, Any] = {
+        "driver.enabled": Piece.DRIVER.value not in brings,
+        "toolkit.enabled": Piece.CONTAINER_TOOLKIT.value not in brings,
+        "devicePlugin.enabled": Piece.DEVICE_PLUGIN.value not in brings,
+        "gfd.enabled": True,
+        "nfd.enabled": spec.existing.node_feature_discovery is None,
+        "cdi.enabled": True,
+        "mig.strategy": _strategy(draft, pools),
+        "migManager.enabled": bool(cut),
+        "daemonsets.tolerations": tolerations_for(pools),
+        "dcgmExporter.enabled": spec.metrics is not False and spec.existing.dcgm_exporter is None,
+        "dcgmExporter.serviceMonitor.enabled": spec.service_monitors,
+        "operator.cleanupCRD": not spec.keep_crds,
+        "operator.upgradeCRD": True,
+        **_common(draft, pools, "values of the GPU Operator", lambda node: node.operator_values),
+    }
+    after: list[str] = []
+    if values["driver.enabled"]:
+        values |= {**_driver(pools), **_upgrades(spec)}
+    if values["nfd.enabled"]:
+        values["node-feature-discovery.worker.tolerations"] = tolerations_for(pools)
+        values["node-feature-discovery.worker.affinity"] = _only(pools)
+    after += _configured(draft, space, values, "devicePlugin.config", objects.plugin_configs(space, pools))
+    layouts = objects.mig_layouts(space, cut)
+    if layouts is not None:
+        after += _configured(draft, space, values, "migManager.config", layouts, "all-disabled")
+        needed = any(draft.nodes[pool.name].mig_needs_reboot for pool in cut)
+        if spec.mig_reboot if spec.mig_reboot is not None else needed:
+            values["migManager.env"] = [{"name": "WITH_REBOOT", "value": "true"}]
+    if values["dcgmExporter.enabled"]:
+        after += _configured(draft, space, values, "dcgmExporter.config", objects.metrics(space), "")
+    crds = "clusterpolicies, nvidiadrivers and gpuclusters of nvidia.com" + (", NFD's" if values["nfd.enabled"] else "")
+    decisions = (
+        *_on_upgrades(values),
+        f"a job before each upgrade renews the CRDs {crds} (operator.upgradeCRD)",
+        f"deletion leaves the CRDs {crds} behind (operator.cleanupCRD false, as asked)"
+        if spec.keep_crds
+        else f"deletion takes the CRDs {crds} away, and with them what they hold (operator.cleanupCRD)",
+        (
+            f"{' and '.join(_MORE_CRDS)} are neither renewed nor deleted ({_CRD_LIST}); "
+            f"kubectl delete crd {' '.join(_MORE_CRDS)} takes them away"
+        ),
+    )
+    _release(draft, "gpu-operator", pools, values, decisions, after)
+
+
+def _configured(
+    draft: Draft,
+    space: str,
+    values: dict[str, Any],
+    path: str,
+    config: KubernetesObject | None,
+    default: str = DEFAULT_CONFIG,
+) -> list[str]:
+    """Declare a ConfigMap that a release reads, name it in the values, and return the steps to wait for."""
+    if config is None:
+        return []
+    values[f"{path}.name"] = config.manifest["metadata"]["name"]
+    if default:
+        values[f"{path}.default"] = default
+    return [draft.add(config, _space(draft, space))]
+
+
+def _on_upgrades(values: Mapping[str, Any]) -> Iterator[str]:
+    """Say how another driver gets to nodes that run; nothing where the operator brings none."""
+    if not values["driver.enabled"]:
+        return
+    key = "driver.upgradePolicy.autoUpgrade"
+    if values[key]:
+        yield f"another driver ends the pods that have a GPU, one node at a time ({key})"
+    else:
+        yield f"another driver waits until a node's driver pod is deleted or the node made anew ({key} false, as asked)"
+
+
+_MORE_CRDS = ("computedomains.resource.nvidia.com", "computedomaincliques.resource.nvidia.com")
+"""For Multi-Node NVLink; the chart's job forgets them."""
+
+_CRD_LIST = "https://github.com/NVIDIA/gpu-operator, templates/upgrade_crd.yaml"
+
+
+def operator_skips(node: NodeRuntime) -> set[Piece]:
+    """Return what the operator must leave alone: what the nodes or their installer bring."""
+    skips = {Piece.DRIVER, Piece.CONTAINER_TOOLKIT, Piece.DEVICE_PLUGIN} & set(node.brings)
+    return skips | (set() if node.driver_installer is None else {Piece.DRIVER})
+
+
+def _driver(pools: Iterable[PoolPlan]) -> dict[str, Any]:
+    """Choose an older driver when one GPU model needs it; the operator has one driver for all nodes."""
+    branches = [gpu_models()[pool.instance.gpu_model].last_driver_branch for pool in pools]
+    old = any(branch is not None and branch < OPERATOR_DRIVER_BRANCH for branch in branches)
+    return {"driver.version": OLDER_DRIVER} if old else {}
+
+
+def _upgrades(spec: RuntimeSpec) -> dict[str, Any]:
+    """Say how another driver gets to nodes that run, whatever a later chart does unasked.
+
+    The operator cordons a node, ends the pods there that have a GPU and loads the driver; pods with
+    an emptyDir or of no controller are not ended but stop the node's turn, and no other pod is drained:
+    https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-driver-upgrades.html
+    """
+    if spec.driver_auto_upgrade is False:
+        return {"driver.upgradePolicy.autoUpgrade": False}
+    return {
+        "driver.upgradePolicy.autoUpgrade": True,
+        "driver.upgradePolicy.maxParallelUpgrades": 1,
+        "driver.upgradePolicy.maxUnavailable": "25%",
+        "driver.upgradePolicy.gpuPodDeletion.force": False,
+        "driver.upgradePolicy.gpuPodDeletion.deleteEmptyDir": False,
+        "driver.upgradePolicy.drain.enable": False,
+    }
+
+
+def operator_brings_the_driver(draft: Draft) -> bool:
+    """Say whether any node of the cluster gets its driver from the GPU Operator."""
+    served = draft.served("gpu-operator")
+    return any(Piece.DRIVER not in operator_skips(draft.nodes[pool.name]) for pool in served)
+
+
+def _strategy(draft: Draft, pools: Iterable[PoolPlan]) -> str:
+    """Return the operator's one MIG strategy; it reaches every node through the environment, above any config file."""
+    named = {pool.name: pool.sharing.mig.naming for pool in pools if pool.sharing.mig is not None}
+    if not named:
+        return "single"
+    first, strategy = next(iter(named.items()))
+    others = [name for name, each in named.items() if each != strategy]
+    if others:
+        what = f"is {named[others[0]]}, on pool {first} {strategy}; a GPU Operator has one for all its nodes"
+        what += f"; so it is on {', '.join(others[1:])}" if others[1:] else ""
+        fix = f"write strategy: {strategy} here, or put the pools on different clusters"
+        where: Path = ("pools", others[0], "sharing", "strategy")
+        draft.problems.append(Problem(where, what, fix, _STRATEGY_SOURCE))
+    return strategy
+
+
+def device_plugin(draft: Draft) -> None:
+    """Install NVIDIA's device plugin for the pools that ask for it."""
+    pools = draft.served("device-plugin")
+    if not pools:
+        return
+    space = charts()["nvidia-device-plugin"].namespace
+    values: dict[str, Any] = {
+        "affinity": _only(pools),
+        "tolerations": tolerations_for(pools),
+        # Both bring CRDs that stay behind; the labels that plugin and MPS daemon wait for are the pool's own.
+        "gfd.enabled": False,
+        "nfd.enabled": False,
+        **_common(draft, pools, "values of the device plugin", lambda node: node.plugin_values),
+    }
+    after = _configured(draft, space, values, "config", objects.plugin_configs(space, pools))
+    handlers = sorted({handler for pool in pools if (handler := draft.nodes[pool.name].runtime_class_handler)})
+    if handlers and not uses_operator(draft) and draft.spec.existing.gpu_operator is None:
+        draft.add(objects.runtime_class(handlers[0]))
+    _release(draft, "nvidia-device-plugin", pools, values, ("the chart has no CRDs of its own",), after)
+
+
+def dra_driver(draft: Draft) -> None:
+    """Install the DRA driver with the halves that pools need: GPUs to claim, ComputeDomains, or both.
+
+    The half for ComputeDomains may stand beside a device plugin, since it hands out no GPU:
+    https://github.com/NVIDIA/gpu-operator/pull/1541.
+    """
+    claimed, domains = draft.served(DRA_DRIVER), with_compute_domains(draft)
+    if claimed and not {pool.name for pool in domains} <= {pool.name for pool in claimed}:
+        other = next(pool for pool in domains if pool not in claimed)
+        what = f"the DRA driver hands out the GPUs of pool {claimed[0].name} and must not do so here, and a cluster has"
+        what += " one release of it"
+        fix = f"use software: {DRA_DRIVER} on both, or put them on different clusters"
+        draft.problems.append(Problem(("pools", other.name, "network", "compute_domains"), what, fix))
+        draft.undecided.update((pool.name, Piece.COMPUTE_DOMAINS.value) for pool in domains)
+        domains = ()
+    pools = claimed or domains
+    if not pools:
+        return
+    by_label = {"key": COMPUTE_DOMAINS_LABEL, "operator": "In", "values": ["true"]}
+    values: dict[str, Any] = {
+        "kubeletPlugin.affinity": _only(pools) if claimed else node_affinity(by_label),
+        "kubeletPlugin.tolerations": tolerations_for(pools),
+        "resources.gpus.enabled": bool(claimed),
+        # The chart wants to be told that no device plugin runs on these nodes; the owner table is the proof.
+        **({"gpuResourcesEnabledOverride": True} if claimed else {}),
+        # Multi-Node NVLink only, with a controller, a webhook and CRDs of its own.
+        "resources.computeDomains.enabled": bool(domains),
+        **_common(draft, pools, "values of the DRA driver", lambda node: node.dra_values),
+    }
+    decisions = (
+        (
+            f"the chart's CRDs {' and '.join(_MORE_CRDS)} are neither renewed nor deleted (Helm leaves what is in crds/"
+            f" alone); kubectl delete crd {' '.join(_MORE_CRDS)} takes them away"
+        )
+        if domains
+        else "the chart's CRDs are for Multi-Node NVLink, which is off, so none is installed",
+    )
+    _release(draft, DRA_CHART, pools, values, decisions)
+    if draft.spec.kubernetes is None:
+        needed = requirement(DRA_CHART, "kubernetes")
+        note = f"{needed.what} needs Kubernetes {needed.at_least}; {draft.runtime}.kubernetes has it checked"
+        draft.notes.append(note)
+
+
+def with_compute_domains(draft: Draft) -> tuple[PoolPlan, ...]:
+    """Return the pools whose ComputeDomains need a driver of ours."""
+    theirs = draft.spec.existing.dra_driver
+    if theirs is not None and theirs.serves != "gpus":
+        return ()
+    return tuple(pool for pool in draft.pools if pool.compute_domains)
+
+
+def dcgm_exporter(draft: Draft) -> None:
+    """Install the DCGM exporter on the pools where nobody else brings it."""
+    spec = draft.spec
+    if spec.metrics is False or spec.existing.dcgm_exporter is not None:
+        return
+    pools: list[PoolPlan] = []
+    for pool in draft.pools:
+        node = draft.nodes[pool.name]
+        brought = Piece.DCGM_EXPORTER in node.brings or pool.software == "gpu-operator"
+        if brought or not (spec.metrics or pool.software in ("device-plugin", DRA_DRIVER)):
+            continue
+        if not node.no_dcgm_chart:
+            pools.append(pool)
+        elif spec.metrics:
+            what, _, fix = node.no_dcgm_chart.partition("; ")
+            what = f"the DCGM exporter cannot serve pool {pool.name}: {what}"
+            draft.problems.append(Problem((*draft.at, "metrics"), what, fix, node.no_dcgm_source))
+    if not pools:
+        return
+    values = {
+        "image.tag": EXPORTER_TAG,
+        "tolerations": tolerations_for(pools),
+        "affinity": _only(pools),
+        # The chart writes them to a ConfigMap and mounts it where its own arguments have the exporter read the list:
+        # https://github.com/NVIDIA/dcgm-exporter tag 4.5.3-4.8.2, deployment/values.yaml, extraConfigMapVolumes.
+        "customMetrics": objects.metrics_csv(),
+        # The ConfigMap keeps its name and the exporter reads the list once, so another list has to start it anew.
+        "podAnnotations": {"gpupools/metrics": objects.metrics_mark()},
+        "serviceMonitor.enabled": spec.service_monitors,
+    }
+    _release(draft, "dcgm-exporter", pools, values, ("the chart has no CRDs",))
+
+
+def beside_gpus(draft: Draft) -> None:
+    """Install what serves the rest that nodes offer, such as network interfaces, whatever serves their GPUs."""
+    for needed in dict.fromkeys(each for node in draft.nodes.values() for each in node.charts):
+        if getattr(draft.spec.existing, needed.existing, None) is not None:
+            continue
+        pools = tuple(pool for pool in draft.pools if needed in draft.nodes[pool.name].charts)
+        values = {
+            "tolerations": tolerations_for(pools),
+            **_from_own_registry(draft, needed.chart),
+            **needed.values(pools),
+        }
+        _release(draft, needed.chart, pools, values, needed.decisions)
+
+
+def _from_own_registry(draft: Draft, chart: str) -> dict[str, str]:
+    """Return the values with which a cloud's own chart pulls from the cluster's region.
+
+    The chart's default names one region, which a cluster in a closed network of another does not reach.
+    """
+    if not draft.cloud_registry:
+        return {}
+    return {each.repository: f"{draft.cloud_registry}/{each.own_repository.partition('/')[2]}" for each in slots(chart)}
+
+
+def _only(pools: Iterable[PoolPlan]) -> dict[str, Any]:
+    """Require nodes of these pools by their software, so that a pool more changes nothing in the pods' template.
+
+    It takes the place of a chart's own affinity, which a GPU Operator in the cluster turns against the nodes of every
+    other pool (`owners.labels_left`).
+    """
+    software = sorted({pool.software for pool in pools})
+    return node_affinity({"key": SOFTWARE_LABEL, "operator": "In", "values": software})
+
+
+def _common(draft: Draft, pools: Sequence[PoolPlan], of: str, values: Any) -> dict[str, Any]:
+    """Return what the nodes of all pools of one release need alike; refuse pools that differ, all in one problem."""
+    needs = {pool.name: dict(values(draft.nodes[pool.name])) for pool in pools}
+    first, wanted = next(iter(needs.items()))
+    keys = sorted({key for each in needs.values() for key in each})
+    differing = [key for key in keys if any(each.get(key) != wanted.get(key) for each in needs.values())]
+    if differing:
+        # Which of the two the release does, and so who owns it where, is open: that would be told as another problem.
+        draft.undecided.update((name, key) for name in needs for key in differing)
+        other, *more = [name for name, each in needs.items() if each != wanted]
+        what = f"needs other {of} than pool {first} ({', '.join(differing)}), and a cluster has one release"
+        what += f"; so do {', '.join(more)}" if more else ""
+        fix = "give all its pools the same node image and driver, or put them on different clusters"
+        problem = Problem(("pools", other, "software"), what, fix, draft.nodes[other].source)
+        if not any(each.path == problem.path for each in draft.problems):
+            draft.problems.append(problem)
+    return wanted
+
+
+def _release(
+    draft: Draft,
+    chart: str,
+    pools: Sequence[PoolPlan],
+    values: Mapping[str, Any],
+    decisions: tuple[str, ...],
+    after: Iterable[str] = (),
+) -> None:
+    pinned = charts()[chart]
+    version = _version(draft, chart, nested(values))
+    values = {**values, **_on_cpu_nodes(draft, chart, nested(values))}
+    set_, images = placed(chart, version, nested(values), draft.pulls)
+    draft.images += images
+    inner = nested({**values, **set_})
+    check_values(chart, inner, version)
+    nodes = sum(pool.max_nodes for pool in pools)
+    daemons_only = chart != "gpu-operator"
+    configs = tuple(after)
+    space = () if pinned.namespace == "kube-system" else (_space(draft, pinned.namespace),)
+    draft.releases.append(
+        Release(
+            name=chart,
+            chart=chart,
+            version=version,
+            repository=_source_of(draft.spec, pinned),
+            namespace=pinned.namespace,
+            values=inner,
+            timeout_s=min(_SHORTEST_TIMEOUT_S + _TIMEOUT_PER_NODE_S * nodes, _LONGEST_TIMEOUT_S),
+            # With no node kept, what becomes ready is up to the autoscaler; Deployments run on other nodes. And daemons
+            # that wait for their node to name another configuration cannot be waited for before it does.
+            skip_await=daemons_only and (all(pool.min_nodes == 0 for pool in pools) or bool(configs)),
+            cleanup_on_fail=False,
+            skip_crds=chart == DRA_CHART and not at(inner, "resources.computeDomains.enabled"),
+            pools=tuple(pool.name for pool in pools),
+            decisions=decisions,
+        )
+    )
+    draft.depends[chart] = {
+        *space,
+        *configs,
+        *(first_pools(pools) if configs else (f"pool/{pool.name}" for pool in pools)),
+    }
+    for pool in pools if configs else ():
+        if _names_config(pool):
+            draft.depends[f"pool/{pool.name}"].add(chart)
+
+
+def _names_config(pool: PoolPlan) -> bool:
+    """Say whether the pool's nodes name a configuration that software in the cluster must have by then.
+
+    The plugin's config-manager exits for a name it does not find, and a node without one offers whole GPUs until the
+    plugin reads its configurations: https://github.com/NVIDIA/k8s-device-plugin, cmd/config-manager/main.go.
+    """
+    return any(label in pool.labels for label in CONFIG_LABELS)
+
+
+def first_pools(pools: Iterable[PoolPlan]) -> Iterator[str]:
+    """Give the pools that come before what is installed on them, so that they are there without the cluster's API."""
+    return (f"pool/{pool.name}" for pool in pools if not _names_config(pool))
+
+
+def _version(draft: Draft, chart: str, values: Mapping[str, Any]) -> str:
+    """Return the version of a release: the pinned one, or the one asked for, with all it installs above the floors."""
+    pinned = charts()[chart].version
+    given = next((version for name, version in draft.spec.versions.items() if name == chart), None)
+    if given is None:
+        return pinned
+    # The operator's chart writes its versions with a v, the others without.
+    version = "v" * pinned.startswith("v") + given.removeprefix("v")
+    where, fix = (*draft.at, "versions", chart), f"write {pinned} or leave it out"
+    lacks = too_old(chart, version)
+    if lacks is not None:
+        draft.problems.append(Problem(where, f"got {version}, {lacks}", fix))
+    elif version not in known_versions(chart):
+        what = f"got {version}, of which this release knows neither the values it reads nor the software it installs"
+        if is_older(version, pinned):
+            draft.problems.append(Problem(where, f"{what}, and it is older than {pinned}", fix))
+        else:
+            unchecked = f"; values are checked against {pinned}, and nothing against the security floors"
+            draft.warnings.append(Problem(where, what + unchecked, "leave it out, or raise gpupools"))
+    else:
+        for component, (found, floor) in outdated(chart, version, values).items():
+            what = f"got {version}, which installs {_COMPONENTS[component]} {found}, {below(floor)}"
+            draft.problems.append(Problem(where, what, fix, floor.source))
+    return version
+
+
+_COMPONENTS = {
+    "driver": "the driver",
+    "container-toolkit": "the container toolkit",
+    "device-plugin": "the device plugin",
+    "dcgm": "DCGM",
+    "dcgm-exporter": "the DCGM exporter",
+    "mig-manager": "the MIG manager",
+}
+
+
+def _on_cpu_nodes(draft: Draft, chart: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with which what is no daemon tolerates the taints of the cluster's other nodes."""
+    more = [
+        {
+            "key": taint.key,
+            **({"operator": "Equal", "value": taint.value} if taint.value else {"operator": "Exists"}),
+            "effect": taint.effect.value,
+        }
+        for taint in draft.spec.cpu_taints
+    ]
+    return {each.tolerations: [*own, *more] for each, own in _controllers(chart, values)} if more else {}
+
+
+def _controllers(chart: str, values: Mapping[str, Any]) -> Iterator[tuple[Operand, Sequence[Any]]]:
+    """Give what of a release is no daemon, with the tolerations that it has unasked."""
+    for each in CONTROLLERS:
+        if each.chart == chart and (not each.runs or value_seen(chart, values, each.runs)):
+            yield each, value_seen(chart, values, each.tolerations) or ()
+
+
+def has_controllers(release: Release) -> bool:
+    """Say whether anything of a release is no daemon and needs a node without GPUs."""
+    return any(True for _ in _controllers(release.chart, release.values))
+
+
+def _source_of(spec: RuntimeSpec, chart: Chart) -> str:
+    return next((source for name, source in spec.chart_sources.items() if name == chart.chart), chart.repository)
+
+
+def _space(draft: Draft, name: str) -> str:
+    """Declare a namespace once; return its step."""
+    return draft.add(objects.namespace(name))

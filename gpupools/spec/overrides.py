@@ -1,0 +1,234 @@
+"""Inputs of a cloud's own resource that a reader sets by hand: what they may not touch, how they are merged. Pure."""
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from gpupools.common.errors import Path, Problem, may_hold_secret, nearest, shown
+from gpupools.spec.models import Late
+
+Kept = Mapping[tuple[str, ...], str]
+"""Path of an input that stays ours → what to use instead."""
+
+
+class Overridable(NamedTuple):
+    """A resource whose inputs a reader may set by hand."""
+
+    inputs: frozenset[str]
+    """Wire names of every input at the top of the resource."""
+    kept: Kept = MappingProxyType({})
+    """Inputs that stay ours, each with what to write instead: what the pool's own keys decide, what says which pool of
+    which cluster it is, and what a rule of this project asks of every node."""
+    labels: tuple[str, ...] = ()
+    """Path of the map with the node labels; what is set there keeps to the same rules as the pool's `labels`."""
+    lists: frozenset[str] = frozenset()
+    """The inputs, on any level, that are lists; the SDKs fail on a list anywhere else instead of saying so."""
+
+
+def value_at(inputs: Any, *path: str) -> Any:
+    """Return what nested maps have at a path; None where they have nothing."""
+    for key in path:
+        inputs = inputs.get(key) if isinstance(inputs, Mapping) else None
+    return inputs
+
+
+def apply_overrides(inputs: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Merge what was set by hand into what was decided.
+
+    A map is merged into a map key by key; `null` takes an input away; anything else, a list too, takes the place of
+    what was there.
+
+    Args:
+        inputs: Inputs by wire name; values may be late, and only plain maps among them are looked into.
+        overrides: Inputs by wire name, of one resource.
+    """
+    merged = dict(inputs)
+    for key, value in overrides.items():
+        before = merged.get(key)
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, Mapping):
+            merged[key] = apply_overrides(before if isinstance(before, Mapping) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def flattened(overrides: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Return what is set by hand as dotted path to value: `NodePool.nodeConfig.fastSocket.enabled`, true."""
+    flat: dict[str, Any] = {}
+    for key, value in overrides.items():
+        path = f"{prefix}.{key}" if prefix else key
+        if isinstance(value, Mapping) and value:
+            flat |= flattened(value, path)
+        else:
+            flat[path] = value
+    return flat
+
+
+def tellable(path: str, value: Any) -> Any:
+    """Return a value set by hand as it may be printed: itself, or words for its size where it is long or may be secret.
+
+    Args:
+        path: As `flattened` has it.
+        value: As JSON types.
+    """
+    if value is None or isinstance(value, bool | int | float) or value in ("true", "false", "", [], {}):
+        return value
+    # Metadata of a machine holds whatever programs on it read.
+    keys = tuple(path.split("."))
+    secret = may_hold_secret(keys) or "metadata" in keys[:-1] or any(map(may_hold_secret, _paths(value)))
+    size = len(json.dumps(value, ensure_ascii=False)) - (2 if isinstance(value, str) else 0)
+    if not secret and size <= _LONG:
+        return value
+    kind = "text" if isinstance(value, str) else "map" if isinstance(value, Mapping) else "list"
+    return f"(a {kind} of {size} characters, not shown)"
+
+
+_LONG = 80
+"""Characters shown of a value."""
+
+
+def _paths(value: Any) -> Iterator[Path]:
+    """Yield the path of every key inside a value."""
+    inner = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in inner:
+        yield (key,)
+        yield from ((key, *path) for path in _paths(below))
+
+
+def without_hidden(inputs: Any, set_by_hand: Mapping[str, Any], path: str = "") -> Any:
+    """Return inputs as they may be printed, wherever they hold what was set by hand: in a resource, or a pool's keys.
+
+    Args:
+        inputs: JSON types.
+        set_by_hand: What `flattened` returned.
+        path: Of the inputs.
+    """
+    if isinstance(inputs, Mapping):
+        return {
+            key: without_hidden(value, set_by_hand, f"{path}.{key}" if path else key) for key, value in inputs.items()
+        }
+    for full, given in set_by_hand.items():
+        if given == inputs and f".{path}".endswith((f".{full}", f".{full.partition('.')[2]}")):
+            return tellable(full, inputs)
+    return inputs
+
+
+def override_problems(
+    pool: Path, overrides: Mapping[str, Mapping[str, Any]], cloud: str, resources: Mapping[str, Overridable]
+) -> list[Problem]:
+    """Say what is wrong with the inputs set by hand for one cloud.
+
+    Args:
+        pool: Path of the pool.
+        overrides: Resource → input by wire name → value; the part of one cloud.
+        cloud: The cloud's name.
+        resources: What this cloud's adapter declares for a pool.
+    """
+    problems: list[Problem] = []
+    for name, inputs in overrides.items():
+        at: Path = (*pool, "overrides", cloud, name)
+        if name not in resources:
+            problems.append(Problem(at, f"a pool on {cloud} declares no {shown(name)}", nearest(name, resources)))
+            continue
+        resource = resources[name]
+        for key in inputs:
+            if key not in resource.inputs:
+                what = f"{name} has no input {shown(key)}"
+                problems.append(Problem((*at, key), what, f"write its wire name; {nearest(key, resource.inputs)}"))
+        problems += _kept(at, inputs, resource.kept)
+        problems += _not_json(at, inputs)
+        told = {problem.path[:length] for problem in problems for length in range(len(problem.path) + 1)}
+        known = {key: value for key, value in inputs.items() if key in resource.inputs}
+        problems += [each for each in _misplaced_lists(at, known, resource.lists) if each.path not in told]
+    return problems
+
+
+def _misplaced_lists(at: Path, value: object, lists: frozenset[str], key: str = "") -> Iterator[Problem]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _misplaced_lists((*at, name), inner, lists, str(name))
+    elif isinstance(value, list):
+        if key not in lists:
+            yield Problem(at, f"got a list, and {key} is none", "write one value, or a map of inputs")
+        for index, inner in enumerate(value):
+            yield from _misplaced_lists((*at, index), inner, lists)
+
+
+def idle_overrides(pool: Path, overrides: Mapping[str, Any], clouds: Iterable[str], used: set[str]) -> list[Problem]:
+    """Say which overrides would do nothing, since no cluster of the pool is on their cloud.
+
+    Args:
+        pool: Path of the pool.
+        overrides: Cloud → resource → inputs.
+        clouds: Every cloud there is.
+        used: The clouds that the pool's clusters are on.
+    """
+    names = list(clouds)
+    problems: list[Problem] = []
+    for name in overrides:
+        at: Path = (*pool, "overrides", name)
+        if name not in names:
+            problems.append(Problem(at, f"no cloud is called {shown(name)}", nearest(name, names), of_key=True))
+        elif name not in used:
+            problems.append(Problem(at, f"none of the pool's clusters is on {name}", "leave it out"))
+    return problems
+
+
+def _kept(at: Path, overrides: Mapping[str, Any], kept: Kept) -> Iterator[Problem]:
+    """Refuse what reaches a kept input: the input itself, anything below it, or the whole of a map above it."""
+    taken: dict[Path, list[tuple[str, str]]] = {}
+    for path, instead in kept.items():
+        value: Any = overrides
+        for key in path:
+            if not isinstance(value, Mapping):
+                break
+            if key not in value:
+                value = {}
+                break
+            value = value[key]
+        else:
+            yield Problem((*at, *path), "cannot be set by hand", instead)
+            continue
+        if not isinstance(value, Mapping):
+            taken.setdefault(_longest(overrides, path), []).append((".".join(path), instead))
+    for reached, inputs in taken.items():
+        first, instead = inputs[0]
+        others = f" and {len(inputs) - 1} more inputs" if inputs[1:] else ""
+        what = f"would take {first}{others} away, which cannot be set by hand"
+        yield Problem((*at, *reached), what, f"give a map with the inputs to change; {instead}")
+
+
+def _longest(overrides: Mapping[str, Any], path: Sequence[str]) -> Path:
+    """Return the part of a path that is written."""
+    reached: list[str] = []
+    value: Any = overrides
+    for key in path:
+        if not isinstance(value, Mapping) or key not in value:
+            break
+        reached.append(key)
+        value = value[key]
+    return tuple(reached)
+
+
+def _not_json(at: Path, value: object) -> Iterator[Problem]:
+    """Refuse values that no input can be: dates, numbers that are none, keys that are not text."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            if isinstance(key, str):
+                yield from _not_json((*at, key), inner)
+            else:
+                yield Problem(at, f"has the key {shown(key)}, which is not text", f"write '{key}' in quotes")
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _not_json((*at, index), inner)
+    elif isinstance(value, float) and not math.isfinite(value):
+        yield Problem(at, f"got {shown(value)}, which no input can be", "write a number")
+    elif isinstance(value, Late):
+        yield Problem(at, "is a secret", "write it here as it is; only addresses inside a cluster may be secret")
+    elif value is not None and not isinstance(value, str | int | float | bool):
+        what = f"got a {type(value).__name__}, which no input can be"
+        yield Problem(at, what, "write text, a number, true or false, a list or a map")

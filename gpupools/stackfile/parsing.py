@@ -1,0 +1,227 @@
+"""One map of a stack file against its model: what is wrong with it, in the words of the file. Pure."""
+
+import re
+import types
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from gpupools.common.errors import Path, Problem, Rejected, may_hold_secret, nearest, shown
+from gpupools.common.model import ConflictingKeysError
+from gpupools.spec.models import Late, PoolSpec, contradiction
+
+MODEL = TypeVar("MODEL", bound=BaseModel)
+
+MISSING = "is missing"
+
+
+def parse(model: type[MODEL], at: Path, raw: object) -> MODEL:
+    """Check one map.
+
+    Args:
+        model: What it should be.
+        at: Where it stands.
+        raw: The map; anything, since a reader may write anything.
+
+    Raises:
+        Rejected: Everything that is wrong with it, as far as its keys can be judged.
+    """
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        named: set[Path] = set()
+        problems = [
+            each for details in error.errors(include_url=False) for each in _problems(model, at, details, named)
+        ]
+        # pydantic looks at the keys together only when each is right by itself.
+        if issubclass(model, PoolSpec) and isinstance(raw, Mapping) and not any(each.path == at for each in problems):
+            wrong = contradiction(raw)
+            if wrong and contradiction({**raw, **{str(path[-1]): "" for path in named if path[:-1] == at}}):
+                problems += _said(at, wrong)
+        # What stands there under another name is not missing as well.
+        raise Rejected(each for each in problems if each.what != MISSING or each.path not in named) from None
+
+
+def _problems(model: type[BaseModel], at: Path, details: ErrorDetails, named: set[Path]) -> list[Problem]:
+    """Say a pydantic error in the words of the file: without union tags, type names and `Value error,`.
+
+    Args:
+        model: What was checked.
+        at: Where it stands.
+        details: The error.
+        named: Takes the keys that somebody meant who wrote one which is not known.
+    """
+    bare, kinds = _walk(model, details["loc"])
+    path: Path = (*at, *bare)
+    given, kind = details["input"], details["type"]
+    if kind in ("extra_forbidden", "invalid_key"):
+        *around, key = details["loc"]
+        above, parents = _walk(model, around)
+        return [_unknown(model, (*at, *above, key), around, parents, named)]
+    if isinstance(given, Late) and not (kind == "value_error" and repr(given) not in details["msg"]):
+        what = "is a secret, or known only while the program runs"
+        return [Problem(path, what, "write it here as it is; only addresses inside a cluster may be late")]
+    if kind == "missing":
+        return [Problem(path, MISSING, "add it")]
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        modes = [mode for mode in map(mode_of, kinds) if mode]
+        if not modes:
+            forms = dict.fromkeys(_form_name(form) for form in kinds if form not in (Late, types.NoneType))
+            return [Problem(path, f"got {shown(given)}", f"write {' or '.join(forms)}")]
+        mode = given.get("mode") if isinstance(given, Mapping) else None
+        what = f"got {shown(mode)}" if mode is not None else MISSING
+        return [Problem((*path, "mode"), what, f"use one of {', '.join(modes)}")]
+    if kind == "value_error":
+        return _said(path, details.get("ctx", {}).get("error", details["msg"]))
+    if kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):
+        return [Problem(path, f"got {shown(given)}", _as_map(kinds, given))]
+    if kind == "list_type" and isinstance(given, str) and re.fullmatch(_WORD, given) and not may_hold_secret(path):
+        return [Problem(path, f"got {shown(given)}", f"write a list: [{given}]")]
+    if kind == "string_type" and isinstance(given, float):
+        return [
+            Problem(path, f"got {shown(given)}", "write it in quotes as it stands in the file: 1.30 is read as 1.3")
+        ]
+    fix = _FIXES.get(kind, "{msg}").format(msg=details["msg"], **details.get("ctx", {}))
+    return [Problem(path, f"got {shown(given)}", fix)]
+
+
+_WORD = r"[A-Za-z][A-Za-z0-9_./-]{0,59}"
+"""A text that means the same in a list of YAML, without quotes."""
+
+
+def _as_map(kinds: Iterable[Any], given: object) -> str:
+    """Say what to write where a map is wanted: the mode alone may stand there, or one of too many keys to list."""
+    found = models(kinds)
+    for each in found:
+        if isinstance(given, str) and mode_of(each) == given:
+            fields = {key: field for key, field in each.model_fields.items() if key != "mode"}
+            needed = [f"{key}: …" for key, field in fields.items() if field.is_required()]
+            more = "" if needed or not _asks_for_more(each) else f" with {', '.join(fields)}"
+            return f"write {{{', '.join([f'mode: {given}', *needed, *(['…'] if more else [])])}}}{more}"
+    keys = sorted({key for each in found for key in each.model_fields})
+    if len(keys) > _MOST_KEYS:
+        fields = {key: each.model_fields[key] for each in found for key in each.model_fields}
+        return f"write a map; it needs {' and '.join(key for key in keys if fields[key].is_required())}"
+    return f"write a map with {', '.join(keys)}" if keys else "write a map"
+
+
+def _asks_for_more(model: type[BaseModel]) -> bool:
+    """Say whether a mode asks for one or another of its keys, though for none of them."""
+    try:
+        model.model_validate({"mode": mode_of(model)})
+    except ValidationError:
+        return True
+    return False
+
+
+_MOST_KEYS = 20
+"""Keys that are listed where a map is wanted."""
+
+
+def _said(path: Path, error: object) -> list[Problem]:
+    """Say what a validator of ours found."""
+    told = error.found if isinstance(error, ConflictingKeysError) else (((), str(error)),)
+    return [Problem((*path, *inner), *text.partition("; ")[::2]) for inner, text in told]
+
+
+def _unknown(
+    model: type[BaseModel], path: Path, around: list[Any], parents: Iterable[Any], named: set[Path]
+) -> Problem:
+    """Say what to write for a key that a map does not take."""
+    from gpupools.catalog.key_synonyms import known_elsewhere, meant  # only on the way to an error
+
+    other_mode = _of_another_mode(model, path, around)
+    if other_mode is not None:
+        return other_mode
+    known = {key for parent in models(parents) for key in parent.model_fields}
+    found = meant(path[-1], known)
+    if found is not None:
+        named.add((*path[:-1], found))
+    return Problem(path, "unknown key", known_elsewhere(str(path[-1]), known) or nearest(path[-1], known), of_key=True)
+
+
+def _of_another_mode(model: type[BaseModel], path: Path, around: list[Any]) -> Problem | None:
+    """Say which modes a key goes with that the mode in force does not have; None for a key of no mode."""
+    mode = around[-1] if around else None
+    others = [kind for kind in models(_walk(model, around[:-1])[1]) if path[-1] in kind.model_fields]
+    modes = [each for each in map(mode_of, others) if each is not None]
+    if mode is None or mode in modes or not modes:
+        return None
+    what = f"goes with mode {' or '.join(modes)}, and mode is {mode}"
+    return Problem(path, what, "leave it out, or write the other mode", of_key=True)
+
+
+_FIXES = {
+    "greater_than_equal": "give {ge} or more",
+    "less_than_equal": "give {le} or less",
+    "int_type": "write a whole number, without quotes",
+    "int_from_float": "write a whole number",
+    "float_type": "write a number, without quotes",
+    "greater_than": "give more than {gt:g}",
+    "finite_number": "write a finite number",
+    "int_parsing": "write a whole number",
+    "bool_type": "write true or false",
+    "string_type": "write text",
+    "string_too_short": "write at least {min_length} character(s)",
+    "list_type": "write a list",
+    "string_too_long": "write at most {max_length} characters",
+    "too_short": "name at least {min_length}",
+    "too_long": "name at most {max_length}",
+    "literal_error": "use one of {expected}",
+}
+"""What to do about each of pydantic's errors, https://docs.pydantic.dev/latest/errors/validation_errors/."""
+
+
+def _form_name(kind: Any) -> str:
+    if models([kind]):
+        return "{" + ", ".join(f"{key}: …" for key in kind.model_fields) + "}"
+    return {str: "text", list: "a list", dict: "a map"}.get(get_origin(kind) or kind, "a value")
+
+
+def mode_of(kind: Any) -> str | None:
+    """Return the value of `mode` that picks this member of a union, None for anything else."""
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return None
+    field = kind.model_fields.get("mode")
+    literals = get_args(field.annotation) if field is not None and get_origin(field.annotation) is Literal else ()
+    return str(literals[0]) if literals else None
+
+
+def _walk(model: type[BaseModel], loc: Iterable[str | int]) -> tuple[list[str | int], list[Any]]:
+    """Follow a pydantic location; return the keys a reader wrote, and the types expected at its end."""
+    keys: list[str | int] = []
+    kinds: list[Any] = [model]
+    for part in loc:
+        tagged = [kind for kind in kinds if mode_of(kind) == part]
+        if tagged:
+            kinds = tagged
+        elif part != "[key]" and not str(part).startswith("<"):  # the name of a form, see `gpupools.spec.models`
+            keys.append(part)
+            kinds = [inner for kind in kinds for inner in _inside(kind, part)]
+    return keys, kinds
+
+
+def models(kinds: Iterable[Any]) -> list[type[BaseModel]]:
+    """Return those of some types that are models."""
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+
+
+def _inside(kind: Any, part: str | int) -> list[Any]:
+    """Return the member types found under a key of a model, or inside a list or map."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        field = kind.model_fields.get(str(part))
+        return flat(field.annotation) if field is not None else []
+    arguments = get_args(kind)
+    return flat(arguments[-1]) if get_origin(kind) in (list, dict) and arguments else []
+
+
+def flat(annotation: Any) -> list[Any]:
+    """Take unions and `Annotated` apart."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        return flat(get_args(annotation)[0])
+    if origin in (Union, types.UnionType):
+        return [inner for member in get_args(annotation) for inner in flat(member)]
+    return [annotation]

@@ -1,0 +1,229 @@
+"""Classify each resource by its kind alone: judged, creates no nodes, or unknown. Pure.
+
+An unknown kind is advice. It is a violation that cannot be verified where its name or its schema says node, node pool,
+node group or machine.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+from gpupools.common.errors import shown
+from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.policies.declared_software import CHARTS, chart_name
+from gpupools.policies.kinds import (
+    is_read,
+    key_of,
+    names_nodes,
+    names_pools,
+    plain_key,
+    pool_kinds,
+    readings,
+    row_of,
+)
+from gpupools.readback import embedded_manifests
+from gpupools.readback.inputs import at, is_list, items, kubernetes_type, mapping, text
+from gpupools.software.charts import charts
+
+
+@dataclass(frozen=True)
+class Unclassified:
+    """Why gpupools does not know what a resource creates."""
+
+    kind: str
+    """As people write it: `<group>/<Kind>`, a type token, a Terraform type."""
+    why: str
+    nodes: bool
+    """True where it may create nodes, which is a violation; otherwise it is advice."""
+    elsewhere: bool = False
+    """True where what it creates is judged in another file."""
+    source: str = ""
+
+
+def classify(
+    type_token: str, inputs: Mapping[str, Any], *, opaque: str = "", component: bool = False, software: bool = False
+) -> Unclassified | None:
+    """Return why a resource is unknown; None for one that is judged or creates no nodes.
+
+    Args:
+        type_token: Pulumi type, or `terraform:<type>`, `cloudformation:<type>`, `arm:<type>` where Pulumi has none.
+        inputs: Plain data, with `UNKNOWN`.
+        opaque: Why its contents cannot be read, where the form of the file knows.
+        component: Whether it is a component, whose children are resources of their own.
+        software: Whether it is judged as GPU software, so that only what may create nodes is reported.
+    """
+    own = _by_kind(type_token, inputs, opaque, component=component)
+    found = [*(() if own is None else (own,)), *_types_held(type_token, inputs), *_objects_in(type_token, inputs)]
+    may_create_nodes = next((each for each in found if each.nodes), None)
+    return may_create_nodes or (found[0] if found and not software else None)
+
+
+def _by_kind(
+    type_token: str, inputs: Mapping[str, Any], opaque: str = "", *, component: bool = False
+) -> Unclassified | None:
+    key, kind = key_of(type_token)
+    if opaque:
+        return Unclassified(kind, opaque, nodes=True)
+    if patched := _patched_pool(type_token):
+        return Unclassified(kind, f"it changes part of a {patched} that is not in this resource", nodes=True)
+    if key in ("kubernetes:core/NodePatch", "kubernetes:/NodePatch") and _removes_taints(inputs):
+        return Unclassified(kind, "it replaces the taints of a node at spec.taints", nodes=True)
+    if key.startswith(("kubernetes:yaml", "kubernetes:kustomize/")) and any(
+        inputs.get(name) is UNKNOWN for name in _OF_FILES
+    ):
+        return Unclassified(kind, "what it applies is not known yet, so its objects are not here", nodes=True)
+    if chart_at := _CHARTS.get(key):
+        names = [name for path in chart_at for name in _all_at(inputs, path)]
+        return _chart(kind, key, names, component)
+    if is_read(type_token):
+        closed = next((why for each in readings() if (why := each.unread(type_token, inputs))), "")
+        return Unclassified(kind, closed, nodes=True) if closed else None
+    return _by_row(key, kind, inputs, component)
+
+
+def _by_row(key: str, kind: str, inputs: Any, component: bool = False) -> Unclassified | None:
+    row = row_of(key)
+    if component and (row is None or row.by_name):
+        return None  # its children are classified
+    if row is None:
+        says = names_nodes(key) or _schema_names_nodes(inputs)
+        why = "gpupools does not know this kind"
+        return Unclassified(kind, f"{why}; it {says}" if says else why, nodes=bool(says))
+    if row.answer == "none":
+        return None
+    if row.answer == "resources" and at(inputs, "spec") is not UNKNOWN:
+        return None  # `missing_resources` looks for them in the same file
+    if row.where and not any(_in_blocks(inputs, path) for path in row.where):
+        return None
+    return Unclassified(kind, row.why, nodes=row.answer != "elsewhere", source=row.source)
+
+
+def _in_blocks(value: Any, path: str) -> Any:
+    """Look up as `at` does, where Terraform has a list of one block for a map."""
+    for step in path.split("."):
+        value = at(value[0] if is_list(value) and value else value, step)
+    return value
+
+
+def _schema_names_nodes(inputs: Mapping[str, Any]) -> str:
+    """Return which property of an unknown kind is named after node pools; empty for none."""
+    for path in ("", "spec", "spec.template.spec", "properties"):
+        for key in mapping(at(inputs, path) if path else inputs):
+            if names_pools(str(key)):
+                return f"has the property {shown(str(key))}"
+    return ""
+
+
+def is_harmless(kind: str) -> bool:
+    """Say of one kind, `<group>/<Kind>`, whether a row of its own says that it creates no nodes."""
+    row = row_of(f"kubernetes:{kind}")
+    return row is not None and row.answer == "none" and f"kubernetes:{kind}" in row.kinds
+
+
+def _patched_pool(type_token: str) -> str:
+    """Return the kind of the node pool that a patch of Pulumi's changes; empty for none.
+
+    https://www.pulumi.com/registry/packages/kubernetes/how-to-guides/managing-resources-with-server-side-apply/
+    """
+    _, kind = kubernetes_type(type_token) or ("", "")
+    return kind.removesuffix("Patch") if kind.endswith("Patch") and kind.removesuffix("Patch") in pool_kinds() else ""
+
+
+def _removes_taints(inputs: Mapping[str, Any]) -> bool:
+    """Say whether a patch of a Node leaves no taint that keeps pods away: it replaces the whole list.
+
+    https://github.com/kubernetes/api/blob/master/core/v1/types.go, `NodeSpec.Taints` (`listType=atomic`)
+    """
+    spec = mapping(inputs.get("spec"))
+    effects = [text(at(one, "effect")) for _, one in items(spec.get("taints"), "", [])]
+    return inputs.get("spec") is UNKNOWN or ("taints" in spec and not {"NoSchedule", "NoExecute"} & {*effects})
+
+
+# https://www.pulumi.com/registry/packages/kubernetes/api-docs/yaml/v2/
+_OF_FILES = ("directory", "file", "files", "objs", "yaml")
+
+_CHARTS: Mapping[str, tuple[str, ...]] = {
+    "kubernetes:helm.sh/Release": ("chart",),
+    "kubernetes:helm.sh/Chart": ("chart",),
+    "kubernetes:helm.toolkit.fluxcd.io/HelmRelease": ("spec.chart.spec.chart",),
+    "kubernetes:argoproj.io/Application": ("spec.source.chart", "spec.sources[].chart"),
+    "kubernetes:argoproj.io/ApplicationSet": (
+        "spec.template.spec.source.chart",
+        "spec.template.spec.sources[].chart",
+    ),
+}
+"""Where a kind names the charts that it installs."""
+
+
+def _all_at(inputs: Mapping[str, Any], path: str) -> Iterator[Any]:
+    within, _, key = path.rpartition("[].")
+    listed = (one for _, one in items(at(inputs, within), within, [])) if within else (inputs,)
+    yield from (found for one in listed if (found := at(one, key)) is not None)
+
+
+def _chart(kind: str, key: str, names: list[Any], component: bool) -> Unclassified | None:
+    """Classify what installs charts by their names: those that gpupools knows create no nodes."""
+    row = row_of(key)
+    pools = next((name for name in names if names_pools(chart_name(text(name)))), "")
+    if pools:
+        return Unclassified(
+            kind, f"the chart {shown(pools)} is named after node pools, and it is not rendered", nodes=True
+        )
+    known = names and all(chart_name(text(name)) in _known_charts() for name in names)
+    return None if known or component or row is None else Unclassified(kind, row.why, nodes=False, source=row.source)
+
+
+@lru_cache
+def _known_charts() -> frozenset[str]:
+    return frozenset({*charts(), *CHARTS})
+
+
+def _types_held(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unclassified]:
+    """Classify the resources of a template inside a resource."""
+    for reading in readings():
+        for held in reading.held_types(type_token, inputs):
+            found = _by_row(plain_key(held), held.partition(":")[2], UNKNOWN)
+            if found is not None:
+                yield found
+
+
+def _objects_in(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unclassified]:
+    """Classify each object inside a wrapper as if it stood alone."""
+    version, kind = kubernetes_type(type_token) or ("", "")
+    wrapper = (version.rpartition("/")[0], kind)
+    if wrapper not in embedded_manifests.WRAPPERS:
+        return
+    for found in embedded_manifests.embedded(inputs, *wrapper):
+        if isinstance(found.value, embedded_manifests.Unreadable):
+            yield Unclassified("/".join(filter(None, wrapper)), f"{found.path} {found.value.why}", nodes=False)
+        elif found.value is not UNKNOWN:
+            unread = _by_kind(f"kubernetes:{text(found.value['apiVersion'])}:{found.kind}", found.value)
+            if unread is not None:
+                yield replace(unread, why=f"{unread.why} (at {found.path})")
+
+
+def missing_resources(resources: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Iterator[tuple[str, Unclassified]]:
+    """Yield the ClusterResourceSets that apply what is not in the same file, with why.
+
+    Args:
+        resources: Address, type and inputs of every resource.
+    """
+    sets: list[tuple[str, Mapping[str, Any]]] = []
+    there: set[tuple[str, str, str]] = set()
+    for address, type_token, inputs in resources:
+        if type_token.endswith(":ClusterResourceSet"):
+            sets.append((address, inputs))
+        elif type_token.endswith((":ConfigMap", ":Secret")):
+            there.add((_namespace(inputs), type_token.rpartition(":")[2], text(at(inputs, "metadata.name"))))
+    for address, inputs in sets:
+        listed = [one for _, one in items(at(inputs, "spec.resources"), "", [])]
+        named = [(text(at(one, "kind")), text(at(one, "name"))) for one in listed]
+        missing = [f"{kind}/{name}" for kind, name in named if (_namespace(inputs), kind, name) not in there]
+        if missing:
+            why = f"it applies {', '.join(missing[:3])}, which is not in this file"
+            yield address, Unclassified("addons.cluster.x-k8s.io/ClusterResourceSet", why, nodes=True)
+
+
+def _namespace(inputs: Mapping[str, Any]) -> str:
+    return text(at(inputs, "metadata.namespace")) or "default"

@@ -1,0 +1,264 @@
+"""Which GPU software meets which pools, and which other software there. Pure.
+
+Compares kinds of both instead of one with another: a stack has thousands of pools and of workloads, and few kinds.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from heapq import merge
+from itertools import islice
+from typing import Any
+
+from gpupools.common.taints import Taint
+from gpupools.plan.pool_facts import By, PoolFacts
+from gpupools.plan.tolerations import untolerated
+from gpupools.policies.declared_software import (
+    CLAIMS,
+    DRIVER,
+    OPERAND_LABELS,
+    PLUGIN,
+    TOOLKIT,
+    DeclaredSoftware,
+    tolerations_of_controllers,
+)
+from gpupools.policies.declared_stack import Cluster, Declared, DeclaredStack, Origin
+
+MOST_PAIRS = 100_000
+"""Comparisons of a kind of software with a kind of pool, or with another kind of software.
+
+A hundred clusters with three charts and three kinds of pools each make 90,000 of them.
+"""
+
+PIECES = (
+    (DRIVER, "driver"),
+    (TOOLKIT, "container_toolkit"),
+    (PLUGIN, "device_plugin"),
+    # A node's own plugin hands out what claims would: https://github.com/NVIDIA/aicr (recipes/components/gpu-operator).
+    (CLAIMS, "device_plugin"),
+)
+"""Each piece, and which hint of a pool says that the cloud brings it."""
+TOGETHER = (
+    *((piece, piece) for piece, _ in PIECES),
+    (PLUGIN, CLAIMS),
+    (CLAIMS, PLUGIN),
+)
+"""What two charts must not bring to the same nodes."""
+
+
+class TooMany(Exception):
+    """There are more kinds than are compared."""
+
+    def __init__(self, software: int, others: str) -> None:
+        self.what = f"{software:,} kinds of GPU software and {others}"
+
+
+@dataclass
+class _Pools:
+    """Pools that no software tells apart."""
+
+    cluster: Cluster
+    of_the_cloud: frozenset[str]
+    """Pieces that the cloud brings."""
+    labels: Mapping[str, str]
+    places: list[int] = field(default_factory=list)
+    """In `Stack.gpu_pools`."""
+
+
+@dataclass
+class _Software:
+    """Charts and workloads that bring the same in the same way."""
+
+    origin: Origin
+    api: object
+    one: DeclaredSoftware
+    on: int = 0
+    """Kinds of pools that it surely runs on, as bits."""
+    lands: dict[str, int] = field(default_factory=dict)
+    """Those of them whose labels it goes to, by piece."""
+
+
+class SoftwareConflicts:
+    """What meets on the nodes of a stack.
+
+    Args:
+        stack: The stack.
+
+    Raises:
+        TooMany: On the first question that takes more than `MOST_PAIRS` comparisons.
+    """
+
+    def __init__(self, stack: DeclaredStack) -> None:
+        self._stack = stack
+
+    def with_pools(self, place: int, piece: str) -> tuple[int, list[tuple[Declared, PoolFacts]]]:
+        """Return the pools whose cloud brings what software brings there too: how many, and the first three.
+
+        Args:
+            place: Of the software, in `Stack.software`.
+            piece: What it brings.
+        """
+        kind = self._kinds[place]
+        if kind is None or piece not in kind.lands:
+            return 0, []
+        asked = (id(kind), piece)
+        if asked not in self._hit:
+            hit = [pools for pools in self._pools_of(kind.lands[piece]) if piece in pools.of_the_cloud]
+            first = islice(merge(*(pools.places for pools in hit)), 3)
+            self._hit[asked] = sum(len(pools.places) for pools in hit), [self._stack.gpu_pools[each] for each in first]
+        return self._hit[asked]
+
+    @cached_property
+    def _hit(self) -> dict[tuple[int, str], tuple[int, list[tuple[Declared, PoolFacts]]]]:
+        return {}
+
+    def _pools_of(self, bits: int) -> Iterator[_Pools]:
+        while bits:
+            lowest = bits & -bits
+            yield self._pools[lowest.bit_length() - 1]
+            bits ^= lowest
+
+    def on(self, resource: Declared) -> tuple[tuple[str, ...], bool]:
+        """Return what surely runs on a pool's cluster, by its names, and whether a driver is, or may be, among it."""
+        cluster = self._stack.cluster_of(resource)
+        if cluster not in self._on:
+            here = [each for each in self._there if self._stack.runs_on(cluster, each[0])]
+            self._on[cluster] = tuple(dict.fromkeys(kind for _, kind, _ in here)), any(driver for *_, driver in here)
+        return self._on[cluster]
+
+    @cached_property
+    def _on(self) -> dict[Cluster, tuple[tuple[str, ...], bool]]:
+        return {}
+
+    @cached_property
+    def _there(self) -> tuple[tuple[Origin, str, bool], ...]:
+        """All software: where it comes from, its name, and whether it brings a driver or may."""
+        found = dict.fromkeys(
+            (self._stack.origin_of(declared), software.kind, DRIVER in (*software.brings, *software.unsure))
+            for declared, software in self._stack.software
+        )
+        clusters = {self._stack.cluster_of(declared) for declared, _ in self._stack.gpu_pools}
+        if len(found) * len(clusters) > MOST_PAIRS:
+            raise TooMany(len(found), f"{len(clusters):,} clusters")
+        return tuple(found)
+
+    def nowhere_to_start(self) -> Iterator[tuple[Declared, str, tuple[Declared, PoolFacts], Taint]]:
+        """Yield GPU Operators that bring a driver, and that no pool of their cluster in this stack takes.
+
+        Yields:
+            The chart, the value with the tolerations of what starts nowhere, a pool without GPUs, and a taint there.
+        """
+        # Pools of a cluster that taints do not tell apart are one; those of no cluster in this stack are left out.
+        by_cluster: dict[Cluster, dict[Any, tuple[Declared, PoolFacts]]] = {}
+        for declared, pool in self._stack.pools:
+            cluster = self._stack.cluster_of(declared)
+            if cluster.bits:
+                kinds = by_cluster.setdefault(Cluster(cluster.bits, ""), {})
+                kinds.setdefault((pool.taints, bool(pool.unknown), pool.has_gpus), (declared, pool))
+        operators = [
+            (declared, software)
+            for declared, software in self._stack.software
+            if software.kind == "gpu-operator" and DRIVER in software.brings
+        ]
+        if len(operators) * sum(len(kinds) for kinds in by_cluster.values()) > MOST_PAIRS:
+            raise TooMany(len(operators), f"{len(by_cluster):,} clusters")
+        for declared, software in operators:
+            origin = self._stack.origin_of(declared)
+            for cluster, kinds in by_cluster.items():
+                plain = next((each for each in kinds.values() if not each[1].has_gpus), None)
+                if plain is None or not self._stack.runs_on(cluster, origin):
+                    continue
+                for path, tolerations in tolerations_of_controllers(software):
+                    open_ = (pool.unknown or not untolerated(tolerations, pool.taints) for _, pool in kinds.values())
+                    if not any(open_):
+                        yield declared, path, plain, untolerated(tolerations, plain[1].taints)[0]
+                        break
+
+    def with_software(self) -> Iterator[tuple[int, int, int, str, str]]:
+        """Yield what meets software of the same API that was declared before.
+
+        Yields:
+            Place of the later, place of the first of the earlier, how many earlier ones there are, the piece that
+            those bring and the piece that the later brings.
+        """
+        seen: dict[int, tuple[int, int]] = {}  # by kind, first place and how many
+        for place, kind in enumerate(self._kinds):
+            if kind is None:
+                continue
+            for one, other, several in self._met[id(kind)]:
+                earlier = [seen[each] for each in several if each in seen]
+                if earlier:
+                    yield place, min(first for first, _ in earlier), sum(count for _, count in earlier), one, other
+            first, count = seen.get(id(kind), (place, 0))
+            seen[id(kind)] = (first, count + 1)
+
+    @cached_property
+    def _met(self) -> Mapping[int, list[tuple[str, str, list[int]]]]:
+        """For each kind of software: piece of the other, own piece, the other kinds."""
+        by_api: dict[object, list[_Software]] = {}
+        for kind in {id(each): each for each in self._kinds if each is not None}.values():
+            by_api.setdefault(kind.api, []).append(kind)
+        pairs = sum(len(several) ** 2 for several in by_api.values())
+        if pairs > MOST_PAIRS:
+            most = max(len(several) for several in by_api.values())
+            raise TooMany(most, "as many others in the same cluster")
+        found: dict[int, list[tuple[str, str, list[int]]]] = {}
+        for several in by_api.values():
+            for later in several:
+                met = [
+                    (one, other, [id(each) for each in several if _meet(each, one, later, other)])
+                    for one, other in TOGETHER
+                ]
+                found[id(later)] = [each for each in met if each[2]]
+        return found
+
+    @cached_property
+    def _pools(self) -> list[_Pools]:
+        wanted = {key for _, software in self._stack.software for key in _labels_of(software)}
+        found: dict[tuple[Any, ...], _Pools] = {}
+        for place, (declared, pool) in enumerate(self._stack.gpu_pools):
+            cluster = self._stack.cluster_of(declared)
+            by_cloud = [piece for piece, hint in PIECES if getattr(pool.software, hint) is By.CLOUD]
+            of_the_cloud = frozenset(by_cloud if pool.accelerator != "amd" else ())
+            labels = {key: value for key, value in pool.labels.items() if key in wanted}
+            key = (cluster, of_the_cloud, frozenset(labels.items()))
+            found.setdefault(key, _Pools(cluster, of_the_cloud, labels)).places.append(place)
+        return list(found.values())
+
+    @cached_property
+    def _kinds(self) -> list[_Software | None]:
+        """The kind of each software of the stack; None for what brings no piece of a node's software."""
+        found: dict[tuple[Any, ...], _Software] = {}
+        kinds: list[_Software | None] = []
+        for declared, software in self._stack.software:
+            if not software.brings:
+                kinds.append(None)
+                continue
+            origin, api = self._stack.origin_of(declared), self._stack.api(declared)
+            key = (origin, api, software.kind, software.brings, software.placement.key)
+            kinds.append(found.setdefault(key, _Software(origin, api, software)))
+        if len(found) * len(self._pools) > MOST_PAIRS:
+            raise TooMany(len(found), f"{len(self._pools):,} of GPU pools")
+        for kind in found.values():
+            for place, pools in enumerate(self._pools):
+                if self._stack.runs_on(pools.cluster, kind.origin):
+                    kind.on |= 1 << place
+                    for piece in kind.one.brings:
+                        if kind.one.lands_on(piece, pools.labels):
+                            kind.lands[piece] = kind.lands.get(piece, 0) | 1 << place
+        return kinds
+
+
+def _labels_of(software: DeclaredSoftware) -> Iterator[str]:
+    yield from OPERAND_LABELS
+    yield from software.placement.labels
+    for term in software.placement.terms:
+        yield from term
+
+
+def _meet(first: _Software, one: str, second: _Software, other: str) -> bool:
+    nodes = first.on & second.on
+    if nodes:
+        return bool(first.lands.get(one, 0) & second.lands.get(other, 0) & nodes)
+    # The pools are elsewhere: charts without any selector go to every GPU node.
+    return first.one.lands_on(one, {}) and second.one.lands_on(other, {})

@@ -1,0 +1,56 @@
+"""Options of a pool's resource on every cloud: how Pulumi takes one over, and how long it waits."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import pulumi
+
+from gpupools.plan.cloud import Adopted
+from gpupools.plan.edit_tables import EditTables
+
+
+def adopting(
+    adopted: Adopted | None,
+    inputs: Mapping[str, Any],
+    edits: EditTables,
+    known: Collection[str],
+    whole: Collection[str] = (),
+    beside: Collection[str] = (),
+) -> pulumi.ResourceOptions | None:
+    """Return the options of a pool that is taken over; None for one that is made here.
+
+    What its inputs do not say stays as it was made, and so does what it is told to keep: an import brings the inputs
+    that the provider reads into the state (pulumi/pulumi pkg/resource/deploy/step.go, `ImportStep`), and what the
+    program leaves out would be a change, for many inputs one that replaces the pool.
+
+    Args:
+        adopted: The pool in the cloud.
+        inputs: What is declared, by wire name.
+        edits: The cloud's tables, which have every input of a pool.
+        known: What its resource takes: the tables have other resources, too.
+        beside: Inputs that the tables do not have, since nobody may set them.
+        whole: Inputs that are declared as a whole, so that what is left out inside them is not to stay.
+    """
+    if adopted is None:
+        return None
+    told = [path for path in (*edits.inputs, *beside) if path.partition(".")[0] in known]
+    unsaid = {_unsaid(path, inputs) for path in told if path.partition(".")[0] not in whole} - {""}
+    ignored = {*unsaid, *adopted.kept}
+    return pulumi.ResourceOptions(import_=adopted.id, ignore_changes=sorted(ignored))
+
+
+def _unsaid(path: str, inputs: Mapping[str, Any]) -> str:
+    """Return the part of a path that the inputs do not have; nothing where they have all of it."""
+    reached: Any = inputs
+    for key in (keys := path.split(".")):
+        if not isinstance(reached, Mapping):
+            return ""
+        if reached.get(key) is None:
+            return ".".join(keys[: keys.index(key) + 1])
+        reached = reached[key]
+    return ""
+
+
+def timeouts(create: int, update: int, delete: int) -> pulumi.CustomTimeouts:
+    """Return how many minutes Pulumi waits for the cloud."""
+    return pulumi.CustomTimeouts(create=f"{create}m", update=f"{update}m", delete=f"{delete}m")

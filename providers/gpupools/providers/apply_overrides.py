@@ -1,0 +1,54 @@
+"""Puts the inputs that a reader set by hand into an SDK's own arguments; the one place where that happens.
+
+Part of every cloud's `resources.py`, and like them never imported by the pure parts.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpupools.providers.sdk_internals import is_input_type, wire_names, wire_values
+from gpupools.spec.overrides import apply_overrides
+
+
+def keyword_arguments(args: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments of a resource's constructor, with overrides merged in.
+
+    Args:
+        args: An instance of the resource's `…Args` class; nested values are `…Args` too, not dictionaries.
+        overrides: Inputs by wire name, checked by `gpupools.spec.overrides.override_problems`.
+    """
+    if not overrides:
+        return {key: value for key, value in vars(args).items() if value is not None}
+    return by_python_name(type(args), wire_inputs(args, overrides))
+
+
+def by_python_name(kind: type, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keyword arguments of a resource's constructor from its inputs by wire name; None means left out.
+
+    Args:
+        kind: The resource's `…Args` class. Nested inputs may be maps by wire name.
+        inputs: By wire name, with overrides merged in.
+    """
+    names = {wire: python for python, wire in wire_names(kind).items()}
+    return {names[wire]: value for wire, value in inputs.items() if value is not None}
+
+
+def wire_inputs(args: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """Return inputs by wire name with overrides merged in.
+
+    Args:
+        args: An instance of the resource's `…Args` class, or a map by wire name.
+        overrides: Inputs by wire name, checked by `gpupools.spec.overrides.override_problems`.
+    """
+    return {key: value for key, value in apply_overrides(_plain(args), overrides).items() if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """Return maps by wire name in place of the SDK's classes, without null; late values stay as they are."""
+    if is_input_type(type(value)):
+        return {key: _plain(inner) for key, inner in wire_values(value).items()}
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return value

@@ -1,0 +1,150 @@
+"""Writes what a node reads when it boots: Bottlerocket's settings, or user data for Amazon Linux 2023. Pure.
+
+EKS merges either into its own user data, as long as the launch template names no image:
+https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
+"""
+
+import json
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from gpupools.spec.models import SharingMode
+
+BOTTLEROCKET_MIG: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "A100-40GB": ("a100.40gb", ("1g.5gb", "1g.10gb", "2g.10gb", "3g.20gb", "7g.40gb")),
+        "A100-80GB": ("a100.80gb", ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "7g.80gb")),
+        "H100-80GB": ("h100.80gb", ("1g.10gb", "1g.20gb", "2g.20gb", "3g.40gb", "7g.80gb")),
+        "H200-141GB": ("h200.141gb", ("1g.18gb", "1g.35gb", "2g.35gb", "3g.71gb", "7g.141gb")),
+        "B200": ("b200.180gb", ("1g.23gb", "1g.45gb", "2g.45gb", "3g.90gb", "7g.180gb")),
+        "B300": ("b300.269gb", ("1g.34gb", "1g.67gb", "2g.67gb", "3g.135gb", "4g.135gb", "7g.269gb")),
+        "RTX-PRO-6000": ("rtxpro6000.96gb", ("1g.24gb", "2g.48gb", "4g.96gb")),
+    }
+)
+"""How Bottlerocket's MIG manager calls a GPU model, and the profiles it cuts.
+
+It takes any other profile of these models, such as 4g.20gb, without complaint and leaves the GPU in one piece.
+https://github.com/bottlerocket-os/bottlerocket-kernel-kit, sources/nvidia-migmanager/src/mig_profile.rs; B200 came with
+pull request 136, RTX PRO 6000 with 300 (kit 4.5.0), B300 with 323 (kit 4.6.0 of December 2025).
+"""
+
+
+MOST_USER_DATA = 16384
+"""Bytes of user data that EC2 takes, before base64 (https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/user-data.html)."""
+
+
+BOTTLEROCKET_SHARING: Mapping[str, Mapping[str, bool]] = MappingProxyType(
+    {
+        # A second replica may be on the same GPU, so asking for two gains nothing.
+        "time-slicing": {"fail-requests-greater-than-one": True},
+        "mps": {},
+    }
+)
+"""The ways in which Bottlerocket's device plugin shares a GPU, and what its settings say of each beside the replicas.
+
+https://bottlerocket.dev/en/os/1.57.x/api/settings/kubelet-device-plugins/
+"""
+RENAMED_BY_DEFAULT = frozenset({"time-slicing"})
+"""Those whose GPUs go by another name where the settings do not say."""
+
+
+# The commands and folders are Karpenter's for the same purpose: https://github.com/aws/karpenter-provider-aws,
+# pkg/providers/amifamily/bootstrap/bottlerocket.go. `init` makes one array of all disks, `bind` puts it below the
+# folders, at every boot; `essential` keeps a node without its array out of the cluster.
+_FOLDERS = ("/var/lib/containerd", "/var/lib/kubelet", "/var/log/pods")
+_COMMANDS = {
+    "commands": [
+        ["apiclient", "ephemeral-storage", "init"],
+        ["apiclient", "ephemeral-storage", "bind", "--dirs", *_FOLDERS],
+    ]
+}
+# The library puts each item of an array on a line of its own; the nodes there are boot from one line, and other bytes
+# of the same meaning would renew them.
+_COMMANDS_ON_ONE_LINE = f"commands = {json.dumps(_COMMANDS['commands'])}\n"
+
+
+def bottlerocket_settings(
+    gpu_model: str,
+    sharing: SharingMode,
+    *,
+    max_pods: int | None = None,
+    local_nvme: bool = False,
+) -> str:
+    """Write Bottlerocket's settings as TOML; empty when there is nothing to set.
+
+    Keys that need quotes stay below a bare table header: EKS's merge of user data rejects quoted keys inside a header
+    (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
+    """
+    choices: dict[str, Any] = {}
+    plugin = _device_plugin(gpu_model, sharing)
+    if plugin:
+        choices["kubelet-device-plugins"] = {"nvidia": plugin}
+    if max_pods is not None:
+        # What is set here replaces EKS's own number:
+        # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
+        choices["kubernetes"] = {"max-pods": max_pods}
+    if local_nvme:
+        choices["bootstrap-commands"] = {"local-nvme": {**_COMMANDS, "essential": True, "mode": "always"}}
+    if not choices:
+        return ""
+    import tomli_w  # only for Bottlerocket with settings
+
+    return tomli_w.dumps({"settings": choices}).replace(tomli_w.dumps(_COMMANDS), _COMMANDS_ON_ONE_LINE)
+
+
+def _device_plugin(gpu_model: str, sharing: SharingMode) -> dict[str, Any]:
+    """Return the settings of the built-in device plugin.
+
+    The resource keeps its name unless the pool says `rename`; Bottlerocket's own default renames it, for time-slicing
+    and MPS alike (https://github.com/bottlerocket-os/bottlerocket/issues/4250).
+    """
+    mig, clients = sharing.mig, sharing.clients
+    plugin: dict[str, Any] = {}
+    if mig is not None:
+        plugin["device-partitioning-strategy"] = "mig"
+    if clients is not None:
+        plugin["device-sharing-strategy"] = clients.mode
+    if mig is not None:
+        plugin["mig"] = {"profile": {BOTTLEROCKET_MIG[gpu_model][0]: mig.profile}}
+    if clients is not None:
+        replicas = {"replicas": clients.replicas, "rename-by-default": clients.rename}
+        plugin[clients.mode] = {**replicas, **BOTTLEROCKET_SHARING[clients.mode]}
+    return plugin
+
+
+def al2023_user_data(*, max_pods: int | None = None, local_nvme: bool = False) -> str:
+    """Write user data for Amazon Linux 2023 as MIME parts; empty when there is nothing to set.
+
+    `NodeConfig` is nodeadm's (https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/api/); RAID0 puts containerd, the
+    kubelet and the pods' logs on one array of the machine's own disks.
+    """
+    parts: dict[str, str] = {}
+    if local_nvme:
+        parts["application/node.eks.aws"] = _node_config({"instance": {"localStorage": {"strategy": "RAID0"}}})
+    if max_pods is not None:
+        # EKS appends a NodeConfig with its own maxPods, and the last one wins; a file in nodeadm.d wins over both.
+        # https://awslabs.github.io/amazon-eks-ami/nodeadm/doc/examples/#overriding-configuration-with-drop-in-files
+        content = _node_config({"kubelet": {"config": {"maxPods": max_pods}}})
+        file = {"path": "/etc/eks/nodeadm.d/50-max-pods.json", "content": content}
+        parts["text/cloud-config"] = "#cloud-config\n" + json.dumps({"write_files": [file]}, indent=2) + "\n"
+    if not parts:
+        return ""
+    from email.message import Message  # slow to load, and few pools set what goes there
+
+    # `Message` has the headers it is given and no others; the MIME classes below it order theirs otherwise, which would
+    # change the launch template of every pool there is.
+    whole = Message()
+    whole["MIME-Version"] = "1.0"
+    whole.add_header("Content-Type", "multipart/mixed", boundary="BOUNDARY")
+    for content_type, text in parts.items():
+        part = Message()
+        part["Content-Type"] = content_type
+        part.set_payload(text)
+        whole.attach(part)
+    return whole.as_string()
+
+
+def _node_config(spec: Mapping[str, object]) -> str:
+    """Write a `NodeConfig` as JSON, which is YAML too."""
+    return json.dumps({"apiVersion": "node.eks.aws/v1alpha1", "kind": "NodeConfig", "spec": spec}, indent=2) + "\n"

@@ -1,0 +1,359 @@
+"""Node groups of EKS that were made by other means: `aws eks describe-nodegroup`, Terraform and Pulumi. Pure.
+
+What nodes boot with may stand in a launch template, which is not taken over: several groups may have one, and another
+one replaces a group (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html). `aws ec2
+describe-launch-template-versions` tells what it says.
+"""
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from gpupools.catalog.instance_types import InstanceType
+from gpupools.common.taints import Effect, Taint
+from gpupools.plan.existing_pools import (
+    ExistingPools,
+    Found,
+    There,
+    map_of,
+    maps_of,
+    number_of,
+    other_taints,
+    refuse,
+    text_of,
+    without_nothing,
+)
+from gpupools.providers.aws.bootstrap import RENAMED_BY_DEFAULT
+from gpupools.providers.aws.bottlerocket import parsed
+from gpupools.providers.aws.machines import INSTANCE_TYPES
+from gpupools.providers.aws.node_images import AL2023, BOTTLEROCKET
+from gpupools.providers.aws.pool_settings import LAUNCH_TEMPLATE, NODE_GROUP
+from gpupools.providers.aws.readback import TEMPLATES, accelerator
+from gpupools.providers.aws.reserved import EFFECTS
+from gpupools.providers.aws.user_data import read_user_data
+from gpupools.providers.aws.user_data_checks import decoded
+from gpupools.readback.inputs import at
+
+_TOKEN = "aws:eks/nodeGroup:NodeGroup"
+_ARN = r"arn:aws[a-z-]*:eks:([a-z0-9-]+):\d{12}:nodegroup/([^/]+)/([^/]+)/.+"
+_PLACE = ("clusterName", "nodeGroupName", "nodeGroupNamePrefix", "region")
+_CLUSTER_TAG, _POOL_TAG = "gpupools:cluster", "gpupools:pool"
+_USUAL = {"capacityType": "ON_DEMAND"}
+"""What the API says of a group that asked for nothing."""
+_RETIRED = "AL2_x86_64_GPU"
+_WITH_DRIVER = AL2023.all_ami_types() | BOTTLEROCKET.all_ami_types()
+
+
+def _described(data: Mapping[str, Any]) -> Found | None:
+    group = data.get("nodegroup")
+    if not isinstance(group, Mapping) or "nodegroupName" not in group:
+        return None
+    place = text_of(group.get("nodegroupArn"), _ARN)
+    if not place:
+        raise refuse(group["nodegroupName"], "has no nodegroupArn", "describe it with aws eks describe-nodegroup")
+    renamed = {"subnetIds": group.get("subnets"), "nodeRoleArn": group.get("nodeRole")}
+    remote = map_of(group.get("remoteAccess"))
+    renamed["remoteAccess"] = {
+        "ec2SshKey": remote.get("ec2SshKey"),
+        "sourceSecurityGroupIds": remote.get("sourceSecurityGroups"),
+    }
+    region, cluster, name = place
+    return _found(region, cluster, name, {**group, **renamed})
+
+
+def _found(region: str, cluster: str, name: str, given: Mapping[str, Any]) -> Found:
+    inputs = {
+        key: value
+        for key, value in given.items()
+        if key in NODE_GROUP.inputs and key not in _PLACE and value != _USUAL.get(key)
+    }
+    update = dict(map_of(inputs.get("updateConfig")))
+    inputs["updateConfig"] = {key: value for key, value in update.items() if value != 0}  # the other of the two ways
+    where = {"cloud": "aws", "name": cluster, "region": region}
+    return Found(name, where, without_nothing(inputs))
+
+
+def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | None:
+    if kind != _TOKEN or not _may_have_gpus(inputs):
+        return None  # groups without GPUs stay with what manages them
+    cluster, _, name = identifier.partition(":")
+    arn = text_of(inputs.get("arn"), _ARN)
+    region = inputs.get("region") or (arn[0] if arn else None)
+    if not cluster or not name or not region:
+        raise refuse(
+            inputs.get("nodeGroupName") or identifier,
+            "says neither its region nor its cluster",
+            "describe it with aws eks describe-nodegroup",
+        )
+    return _found(str(region), cluster, name, inputs)
+
+
+def _may_have_gpus(inputs: Mapping[str, Any]) -> bool:
+    """Say so where its machines have some, or where only its launch template names them."""
+    names = _texts(inputs.get("instanceTypes"))
+    if not names:
+        image = inputs.get("amiType")
+        return bool(inputs.get("launchTemplate")) and (image in (None, "CUSTOM", _RETIRED) or image in _WITH_DRIVER)
+    return any(accelerator(INSTANCE_TYPES, each).vendor == "nvidia" for each in names)
+
+
+# --- launch templates ---
+
+
+def _versions(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    versions = data.get("LaunchTemplateVersions")
+    return {
+        _key(each.get("LaunchTemplateId"), each.get("VersionNumber")): _wire(map_of(each.get("LaunchTemplateData")))
+        for each in (versions if isinstance(versions, list) else [])
+        if isinstance(each, Mapping)
+    }
+
+
+def _template_in_state(kind: str, inputs: Mapping[str, Any], identifier: str) -> Mapping[str, Mapping[str, Any]]:
+    if kind != TEMPLATES[0] or not identifier:
+        return {}
+    told = {key: value for key, value in inputs.items() if key in LAUNCH_TEMPLATE.inputs - _OF_NO_VERSION}
+    # A state has the latest version. Pulumi's does not say its number among the inputs.
+    return {_key(identifier, inputs.get("latestVersion")): told}
+
+
+_OF_NO_VERSION = frozenset(
+    {"name", "namePrefix", "region", "tags", "description", "defaultVersion", "updateDefaultVersion"}
+)
+"""Inputs that say nothing of the machines."""
+
+
+def _key(template: object, version: object) -> str:
+    return f"{template} {version}"
+
+
+_RENAMED = {"SecurityGroupIds": "vpcSecurityGroupIds", "Groups": "securityGroups"}
+
+
+def _wire(value: Any) -> Any:
+    """Write what EC2 prints as the inputs of a launch template are called."""
+    if isinstance(value, Mapping):
+        return {_RENAMED.get(key, f"{key[:1].lower()}{key[1:]}"): _wire(inner) for key, inner in value.items()}
+    return [_wire(each) for each in value] if isinstance(value, list) else value
+
+
+def _joined(found: Found, templates: Mapping[str, Mapping[str, Any]]) -> Found | None:
+    template = map_of(found.inputs.get("launchTemplate"))
+    if not template:
+        return found
+    said = templates.get(_key(template.get("id"), template.get("version")))
+    said = templates.get(_key(template.get("id"), None)) if said is None else said
+    if said is None:
+        note = f"what its launch template says is in none of the files; {_ask(template)} prints it"
+        return replace(found, notes=(*found.notes, note))
+    types = _texts(found.inputs.get("instanceTypes")) or _texts(said.get("instanceType"))
+    if types and not any(accelerator(INSTANCE_TYPES, each).vendor == "nvidia" for each in types):
+        return None
+    return replace(found, beside=without_nothing(said))
+
+
+def _ask(template: Mapping[str, Any]) -> str:
+    wanted = f"--launch-template-id {template.get('id')} --versions {template.get('version')}"
+    return f"aws ec2 describe-launch-template-versions {wanted}"
+
+
+def _adopt(found: Found) -> dict[str, Any]:
+    template = map_of(found.inputs.get("launchTemplate"))
+    if not template:
+        return {}
+    version = str(template.get("version") or "$Default")
+    if not version.isdigit():
+        what = f"follows the version {version} of its launch template, which may be another one tomorrow"
+        raise refuse(found.name, what, "describe it with aws eks describe-nodegroup, which tells the number")
+    return {"launch_template": {"id": template.get("id"), "version": int(version)}}
+
+
+# --- the pool's keys ---
+
+
+def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
+    inputs, template = found.inputs, found.beside or {}
+    row = _machine(found)
+    image = str(inputs.get("amiType"))
+    update = map_of(inputs.get("updateConfig"))
+    pool = {
+        "instance_type": row.name,
+        "nodes": _nodes(found),
+        "sharing": _sharing(found) if image in BOTTLEROCKET.all_ami_types() else None,
+        "software": _software(found, image),
+        "capacity": _capacity(found),
+        "image": {
+            **({"family": "custom", "id": template.get("imageId")} if image == "CUSTOM" else {}),
+            "fips": True if image in BOTTLEROCKET.fips_ami_types.values() else None,
+        },
+        "network": {"rdma": _rdma(template, row)},
+        "upgrade": {"max_unavailable": update.get("maxUnavailable")},
+        "auto_repair": False if map_of(inputs.get("nodeRepairConfig")).get("enabled") is not True else None,
+        "labels": dict(map_of(inputs.get("labels"))),
+        "taints": other_taints([_taint(each) for each in maps_of(inputs.get("taints"), "taints")]),
+        "tags": dict(map_of(inputs.get("tags"))),
+    }
+    own = {"subnet_ids": _texts(inputs.get("subnetIds")), "node_role_arn": inputs.get("nodeRoleArn")}
+    return own, without_nothing(pool)
+
+
+def _machine(found: Found) -> InstanceType:
+    template = map_of(found.inputs.get("launchTemplate"))
+    names = _texts(found.inputs.get("instanceTypes")) or _texts(map_of(found.beside).get("instanceType"))
+    if not names and template and found.beside is None:
+        what = "names no instance type itself, and its launch template is in none of the files"
+        raise refuse(found.name, what, f"give what {_ask(template)} prints, too")
+    rows = [INSTANCE_TYPES.get(each) for each in names]
+    known = [row for row in rows if row is not None]
+    if not known or len(known) < len(rows):
+        told = ", ".join(names) or "no instance type that is named"
+        what = f"runs on {told}, which no GPU machine of the catalogue is"
+        raise refuse(found.name, what, "leave it with what manages it")
+    if len({(row.gpu_model, row.gpus, row.architecture) for row in known}) > 1:
+        what = f"mixes machines with different GPUs: {', '.join(names)}"
+        raise refuse(found.name, what, "leave it with what manages it")
+    return known[0]
+
+
+def _nodes(found: Found) -> dict[str, int]:
+    scaling = map_of(found.inputs.get("scalingConfig"))
+    least, most = (number_of(scaling.get(key), key) for key in ("minSize", "maxSize"))
+    # EC2 takes spot machines back, so no number of them is called fixed.
+    fixed = least == most and found.inputs.get("capacityType") != "SPOT"
+    return {"fixed": most} if fixed else {"min": least, "max": most}
+
+
+def _software(found: Found, image: str) -> str:
+    if image in BOTTLEROCKET.all_ami_types():
+        return "cloud-managed"
+    if image in AL2023.all_ami_types() or image == _RETIRED:
+        return "device-plugin"
+    if image != "CUSTOM":
+        what = f"has the AMI type {image}, which brings no driver, and nothing says who does"
+        raise refuse(found.name, what, "leave it with what manages it")
+    if "imageId" not in (found.beside or {}):
+        asked = _ask(map_of(found.inputs.get("launchTemplate")))
+        raise refuse(found.name, "has an image of its own, which no file names", f"give what {asked} prints, too")
+    return "gpu-operator"
+
+
+def _sharing(found: Found) -> dict[str, Any] | None:
+    """Return what Bottlerocket's settings in the template say of sharing."""
+    said = read_user_data(str((found.beside or {}).get("userData") or ""))
+    if said.own_device_plugin is False:
+        what = "switches Bottlerocket's own device plugin off, and nothing says who serves its GPUs"
+        raise refuse(found.name, what, "leave it with what manages it")
+    facts = said.sharing
+    if facts is None or facts.kind == "none":
+        return None
+    way = facts.kind.rpartition("+")[2]
+    shared = {"mode": way, "replicas": facts.clients} if way != "mig-single" else None
+    if shared is not None and _renames(str((found.beside or {}).get("userData")), way):
+        shared["rename"] = True
+    return {"mode": "mig", "profile": facts.profile, "share": shared} if facts.profile else shared
+
+
+def _renames(user_data: str, way: str) -> bool:
+    """Say whether shared GPUs go by another name."""
+    settings = parsed(decoded(user_data) or "")
+    said = at(settings, f"settings.kubelet-device-plugins.nvidia.{way}.rename-by-default")
+    return said is True or (said is None and way in RENAMED_BY_DEFAULT)
+
+
+def _capacity(found: Found) -> dict[str, Any] | None:
+    kind = found.inputs.get("capacityType")
+    if kind == "SPOT":
+        return {"mode": "spot"}
+    if kind != "CAPACITY_BLOCK":
+        return None
+    target = map_of(
+        map_of((found.beside or {}).get("capacityReservationSpecification")).get("capacityReservationTarget")
+    )
+    if "capacityReservationId" not in target:
+        asked = _ask(map_of(found.inputs.get("launchTemplate")))
+        raise refuse(found.name, "comes out of a Capacity Block that no file names", f"give what {asked} prints, too")
+    return {"mode": "capacity-block", "name": target["capacityReservationId"]}
+
+
+def _rdma(template: Mapping[str, Any], row: InstanceType) -> bool | None:
+    """Say whether every card of the machine has an EFA interface, as `network.rdma` means it."""
+    interfaces = maps_of(template.get("networkInterfaces"), "networkInterfaces")
+    efas = sum(str(each.get("interfaceType")).startswith("efa") for each in interfaces)
+    return True if efas and efas == row.rdma_interfaces else None
+
+
+def _taint(given: Mapping[str, Any]) -> str:
+    effect = EFFECTS.get(str(given.get("effect")), Effect.NO_SCHEDULE)
+    return str(Taint(str(given.get("key")), str(given.get("value") or ""), effect))
+
+
+def _texts(value: object) -> Sequence[str]:
+    return (
+        [value]
+        if isinstance(value, str) and value
+        else [str(each) for each in value]
+        if isinstance(value, list)
+        else []
+    )
+
+
+def _there(data: Mapping[str, Any]) -> Iterator[There]:
+    """Read `aws eks describe-nodegroup` and `aws ec2 describe-launch-templates` or `describe-placement-groups`.
+
+    https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html,
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_LaunchTemplate.html and API_PlacementGroup.html there
+    """
+    group = data.get("nodegroup")
+    if isinstance(group, Mapping) and "nodegroupName" in group:
+        cluster, name = str(group.get("clusterName")), str(group["nodegroupName"])
+        region = [*str(group.get("nodegroupArn")).split(":"), "", "", "", ""][3]
+        place = ["--cluster-name", cluster, "--nodegroup-name", name, *(["--region", region] if region else [])]
+        inputs = {"clusterName": cluster, "nodeGroupName": name}
+        yield _made(_TOKEN, f"{cluster}:{name}", inputs, group.get("tags"), "eks", "delete-nodegroup", *place)
+    for each in _listed(data, "LaunchTemplates"):
+        name, identifier = str(each.get("LaunchTemplateName")), str(each.get("LaunchTemplateId"))
+        delete = ("ec2", "delete-launch-template", "--launch-template-id", identifier)
+        yield _made("aws:ec2/launchTemplate:LaunchTemplate", identifier, {"name": name}, _tags(each), *delete)
+    for each in _listed(data, "PlacementGroups"):
+        name = str(each.get("GroupName"))
+        delete = ("ec2", "delete-placement-group", "--group-name", name)
+        yield _made("aws:ec2/placementGroup:PlacementGroup", name, {"name": name}, _tags(each), *delete)
+
+
+def _made(kind: str, identifier: str, inputs: Mapping[str, str], tags: object, *delete: str) -> There:
+    known = tags if isinstance(tags, Mapping) else {}
+    ours = {key: str(known[key]) for key in (_CLUSTER_TAG, _POOL_TAG) if key in known}
+    return There(
+        name=[*inputs.values()][-1],
+        id=identifier,
+        forms=((kind, inputs),),
+        tags=ours,
+        cluster=ours.get(_CLUSTER_TAG, inputs.get("clusterName", "")),
+        pool=ours.get(_POOL_TAG, ""),
+        delete=shlex.join(["aws", *delete]),
+    )
+
+
+def _listed(data: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+    found = data.get(key)
+    yield from (each for each in (found if isinstance(found, list) else []) if isinstance(each, Mapping))
+
+
+def _tags(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {str(each.get("Key")): each.get("Value") for each in _listed(data, "Tags")}
+
+
+EXISTING_POOLS = ExistingPools(
+    resource="NodeGroup",
+    prefixed=True,
+    described=_described,
+    declared=_declared,
+    keys=_keys,
+    adopt=_adopt,
+    referred=_versions,
+    referred_in_state=_template_in_state,
+    joined=_joined,
+    beside="LaunchTemplate",
+    there=_there,
+)

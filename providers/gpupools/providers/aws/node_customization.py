@@ -1,0 +1,149 @@
+"""What somebody set by hand that runs on EKS nodes, opens them or decides whom they run as. Pure, and never raises."""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from gpupools.common.errors import Rejected
+from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization
+from gpupools.providers.aws.bootstrap import bottlerocket_settings
+from gpupools.providers.aws.user_data import kind, parts
+from gpupools.providers.aws.user_data_checks import decoded
+from gpupools.readback.inputs import at, is_list, items, text
+from gpupools.readback.node_customization import InputRow, customizations_in
+from gpupools.spec.models import WholeGpu
+
+_TEMPLATES = "https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html"
+_SSH = "https://docs.aws.amazon.com/eks/latest/APIReference/API_RemoteAccessConfig.html"
+_ROLE = "https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html"
+
+_MACHINE = (
+    InputRow("kernelId", "boot-image", "nodes start another kernel than their image's", _TEMPLATES),
+    InputRow("ramDiskId", "boot-image", "nodes start another RAM disk than their image's", _TEMPLATES),
+)
+_OURS = {
+    # Of what is declared anywhere gpu-node-hardened tells keys, and the policy's `identities` judges roles.
+    "LaunchTemplate": InputRow("keyName", "ssh-keys", "whoever has the key logs in to every node", _SSH),
+    "NodeGroup": InputRow("nodeRoleArn", "node-identity", "nodes run as another role than the cluster's others", _ROLE),
+}
+_RUNS = "it runs on every node, as root, before anything of the cluster does"
+
+_PLAIN = (
+    # The node's part of joining a cluster, sizes and shared GPUs: what can neither run a program nor open a node.
+    *("settings.kubernetes.api-server", "settings.kubernetes.cluster-certificate", "settings.kubernetes.cluster-name"),
+    *("settings.kubernetes.cluster-dns-ip", "settings.kubernetes.max-pods", "settings.kubernetes.node-labels.*"),
+    *("settings.kubernetes.node-taints.*", "settings.kubelet-device-plugins.nvidia.*"),
+    *("spec.cluster.*", "spec.instance.localStorage.strategy", "spec.kubelet.config.maxPods"),
+    *("spec.kubelet.config.registerWithTaints", "spec.kubelet.config.clusterDNS", "apiVersion", "kind"),
+)
+_FLAGS = "spec.kubelet.flags"
+_PLAIN_FLAGS = re.compile(
+    r"(?:\s*--(?:(?:node-labels|register-with-taints)(?:=|\s+)[\w./:=,-]+|max-pods(?:=|\s+)\d+"
+    r"|use-max-pods(?:=|\s+)(?:true|false)|dns-cluster-ip(?:=|\s+)[\d.]+))*\s*"
+)
+"""Arguments of the kubelet and of `bootstrap.sh` that say the same; nothing in them is for a shell to expand."""
+_MOST_VALUES = 10_000
+_KARPENTER = "https://karpenter.sh/docs/concepts/nodeclasses/"
+_PULUMI_EKS = "https://www.pulumi.com/registry/packages/eks/api-docs/nodegroupv2/"
+_OUR_COMMAND = tomllib.loads(bottlerocket_settings("", WholeGpu(), local_nvme=True))["settings"]["bootstrap-commands"]
+_OUR_FILE = "/etc/eks/nodeadm.d/50-max-pods.json"
+
+
+def node_customizations(inputs: Mapping[str, Any], prefix: str = "") -> Iterator[NodeCustomization]:
+    """Yield what is set by hand in a description of a machine, such as a launch template.
+
+    Args:
+        inputs: By wire name; those of `overrides`, or all that are declared.
+        prefix: Where they are in their resource.
+    """
+    yield from customizations_in(inputs, _MACHINE, prefix)
+    for key in ("userData", "userDataBase64"):
+        given = inputs.get(key)
+        if given is UNKNOWN:
+            yield NodeCustomization("user-data", f"{prefix}{key}", "what it runs is not known yet", _TEMPLATES, True)
+        elif text(given) and not is_plain(text(given)):
+            yield NodeCustomization("user-data", f"{prefix}{key}", _RUNS, _TEMPLATES)
+
+
+def group_customised(data: Mapping[str, Any], prefix: str = "") -> Iterator[NodeCustomization]:
+    """Yield what is set by hand in a node group of pulumi-eks, which makes a script or settings of it.
+
+    Args:
+        data: By wire name, all that are declared.
+        prefix: Where they are in their resource.
+    """
+    found: dict[str, bool | None] = {}
+    for key in ("nodeUserData", "nodeUserDataOverride", "userData"):
+        given = data.get(key)
+        found[key] = None if given is UNKNOWN else not text(given) or is_plain(text(given))
+    for key in ("kubeletExtraArgs", "bootstrapExtraArgs"):
+        given = data.get(key)
+        found[key] = None if given is UNKNOWN else _PLAIN_FLAGS.fullmatch(text(given)) is not None
+    settings = data.get("bottlerocketSettings")
+    found["bottlerocketSettings"] = None if settings is UNKNOWN else not settings or _only_plain(settings)
+    late: list[str] = []
+    for where, one in items(data.get("nodeadmExtraOptions"), "nodeadmExtraOptions", late):
+        mime, content = at(one, "contentType"), at(one, "content")
+        node_config = kind(text(mime), text(content)) == "NodeConfig" and _is_plain("NodeConfig", text(content))
+        found[where] = None if UNKNOWN in (mime, content) else node_config
+    for key, plain in {**found, **dict.fromkeys(late)}.items():
+        if plain is not True:
+            why = "what it runs is not known yet" if plain is None else _RUNS
+            yield NodeCustomization("user-data", f"{prefix}{key}", why, _PULUMI_EKS, plain is None)
+
+
+def overridden(resource: str, inputs: Mapping[str, Any]) -> Iterator[NodeCustomization]:
+    """Yield what `overrides` set: the same, keys, and a role that is not the cluster's; or an EC2NodeClass."""
+    if resource == "LaunchTemplate":
+        yield from node_customizations(inputs)
+    if resource == "EC2NodeClass":
+        for each in node_customizations({"userData": inputs.get("userData")}, "spec."):
+            yield replace(each, source=_KARPENTER)
+    if resource in _OURS:
+        yield from customizations_in(inputs, (_OURS[resource],))
+
+
+def is_plain(given: str) -> bool:
+    """Say whether user data only joins, sizes and shares: nothing in it runs a program or opens the node."""
+    content = decoded(given)
+    return content is not None and all(_is_plain(kind(*part), part[1]) for part in parts(content))
+
+
+def _is_plain(form: str, body: str) -> bool:
+    from gpupools.common.bounded_yaml import parse_yaml  # only here: most user data is no YAML
+
+    try:
+        if form == "Bottlerocket":
+            settings = tomllib.loads(body)
+            commands = settings.get("settings", {}).pop("bootstrap-commands", _OUR_COMMAND)
+            return commands == _OUR_COMMAND and _only_plain(settings)
+        if form == "NodeConfig":
+            return all(_only_plain(each.data) for each in parse_yaml(body, _MOST_VALUES))
+        written = json.loads(body.removeprefix("#cloud-config"))
+        (file,) = written.pop("write_files")
+        content = json.loads(file.pop("content"))
+        return written == {} and file == {"path": _OUR_FILE} and _only_plain(content)
+    except (Rejected, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return False
+
+
+def _only_plain(document: Any) -> bool:
+    return isinstance(document, Mapping) and all(_says_no_more(path, value) for path, value in _leaves(document))
+
+
+def _says_no_more(path: str, value: Any) -> bool:
+    if path == _FLAGS:
+        return is_list(value) and all(_PLAIN_FLAGS.fullmatch(text(each)) for each in value)
+    return any(fnmatchcase(path, pattern) for pattern in _PLAIN)
+
+
+def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value

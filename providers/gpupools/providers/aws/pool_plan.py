@@ -1,0 +1,364 @@
+"""What a node group on EKS needs beyond the portable plan, and which pools it cannot be. Pure.
+
+Unless the pool names one, the node image follows from the software: `cloud-managed` takes Bottlerocket, the other two
+take Amazon Linux 2023.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from math import ceil
+from types import MappingProxyType
+from typing import Any, ClassVar, NamedTuple, TypedDict
+
+from gpupools.common.errors import Path, Problem
+from gpupools.plan.cloud import Adopted, Owners, PoolRequest, ProviderPlan
+from gpupools.plan.dra import DRA_DRIVER
+from gpupools.plan.fabric import Fabric
+from gpupools.plan.node_labels import GPU_PRESENT_LABEL, skypilot_label
+from gpupools.plan.node_resources import GPU_RESOURCE
+from gpupools.plan.node_resources import node_resources as offered_by
+from gpupools.providers.aws.bootstrap import BOTTLEROCKET_MIG, al2023_user_data, bottlerocket_settings
+from gpupools.providers.aws.cluster import EksCluster
+from gpupools.providers.aws.node_images import (
+    AL2023,
+    BOTTLEROCKET,
+    IMAGES,
+    OWN,
+    ULTRASERVER_FAMILIES,
+    EksImage,
+    family,
+    image_of,
+)
+from gpupools.spec.pool_options import CapacityBlock, Reservation
+
+ACCELERATOR_LABEL = "k8s.amazonaws.com/accelerator"
+"""Tells cluster-autoscaler that a node will have GPUs, so that it waits for them instead of adding more nodes.
+
+It waits for `nvidia.com/gpu` alone: with the label, a node whose GPUs all go by other names, or are claimed, is never
+ready to it. For claimed ones it has a way out that only its GCE provider opens.
+https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/README.md,
+processors/customresources/gpu_processor.go and cloudprovider/gce/dynamicresources.go
+"""
+
+
+class Volume(NamedTuple):
+    """An EBS volume of every node, encrypted."""
+
+    device: str
+    gib: int | None
+    """None keeps the size of the image's own snapshot."""
+    type: str = "gp3"
+    iops: int | None = None
+    """None where the type has a rate of its own."""
+    kms_key: str | None = None
+    """None for the account's default key of EBS."""
+
+
+class Interface(NamedTuple):
+    """A network interface of every node."""
+
+    card: int
+    device: int
+    type: str | None
+    """`efa-only` (without an IP address), or None for an ordinary one."""
+
+
+IN_THE_TEMPLATE = ("LaunchTemplate.", "PlacementGroup.")
+"""How the names of inputs begin that an adopted group has from a launch template of somebody else's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EksPoolPlan(ProviderPlan):
+    """The part of a plan that only EKS has."""
+
+    ami_type: str
+    """https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html; empty for an image of one's own."""
+    image_id: str | None = None
+    """AMI of one's own."""
+    capacity_type: str | None = None
+    """`SPOT` or `CAPACITY_BLOCK`; None for EKS's default, on demand."""
+    reservation_id: str | None = None
+    reservation_group_arn: str | None = None
+    zones: tuple[str, ...] = ()
+    """Keys of the cluster's `subnets_by_zone` to use; empty for every subnet of the cluster."""
+    volumes: tuple[Volume, ...]
+    """Empty where a reader sets the block devices by hand."""
+    user_data: str
+    """What the launch template adds to EKS's own user data, not yet base64; empty for nothing."""
+    interfaces: tuple[Interface, ...] = ()
+    """Network interfaces, in order; empty for EKS's own single one."""
+    security_group_ids: tuple[str, ...] = ()
+    """Empty for the cluster's own security group, which EKS then adds."""
+    placement_group: bool = False
+    """Whether the nodes are in a cluster placement group of their own."""
+    node_resources: Mapping[str, str] = field(default_factory=dict)
+    """What a node offers beside GPUs and what its instance type tells the autoscaler."""
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that EKS itself puts on a node and the autoscaler must know of."""
+    autoscaled: bool = True
+    """False for a pool of fixed size."""
+    imds_hop_limit: int = 1
+    max_unavailable: int = 1
+    auto_repair: bool = True
+    tags: Mapping[str, str] = field(default_factory=dict)
+    protect: bool = False
+    first_name: str = ""
+    """The pool's key in the stack file when it was created; later ones do not reach what would replace the nodes."""
+    create_timeout_minutes: int = 60
+    update_timeout_minutes: int = 60
+    """How long an update that replaces every node may take."""
+    delete_timeout_minutes: int = 90
+    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Resource → input by wire name → value, set by hand."""
+    adopted: Adopted | None = None
+    """The node group that was made by other means; then there is no launch template of this tool's making."""
+    template_id: str | None = None
+    """The launch template of an adopted group, if it has one of its own."""
+    template_version: int | None = None
+
+    unordered: ClassVar[frozenset[str]] = frozenset({"security_group_ids", "zones"})
+
+    def takes_over(self) -> Adopted | None:
+        """Return the node group that becomes this pool."""
+        return self.adopted
+
+    def stays_with_its_makers(self, field: str, inputs: Iterable[str]) -> str:
+        """Name the launch template for what it holds, and for what nodes of Bottlerocket read out of it."""
+        boots = field.startswith("sharing") and self.ami_type in BOTTLEROCKET.all_ami_types()
+        return "the launch template" if boots or any(path.startswith(IN_THE_TEMPLATE) for path in inputs) else ""
+
+    def zones_asked(self) -> tuple[str, ...]:
+        """Return the pool's zones."""
+        return self.zones
+
+    def autoscaler_is_told(self) -> bool:
+        """Return True: by tags of the Auto Scaling group (`_scale_from_zero` in resources.py)."""
+        return True
+
+    def beside_gpus(self) -> Mapping[str, str]:
+        """Return the EFA interfaces and the huge pages set aside for them."""
+        return self.node_resources
+
+    def repairs_nodes(self) -> bool:
+        """Say whether EKS replaces nodes that its monitoring agent calls broken."""
+        return self.auto_repair
+
+    def nodes_come_late(self) -> bool:
+        """Say whether the nodes come out of a Capacity Block, which may begin weeks from now."""
+        return self.is_capacity_block
+
+    @property
+    def is_capacity_block(self) -> bool:
+        """Say whether the nodes come out of a Capacity Block."""
+        return self.capacity_type == "CAPACITY_BLOCK"
+
+
+_IMAGES_PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html"
+_ULTRASERVER_PAGE = "https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-nvidia-ultraserver.html"
+_MIG_MANAGER = "https://github.com/bottlerocket-os/bottlerocket-kernel-kit/tree/develop/sources/nvidia-migmanager"
+
+NO_EFA_ON_FIRST_CARD = frozenset({"p6-b300"})
+"""Families whose network card 0 takes an ordinary interface only (EC2's DescribeInstanceTypes, InterfaceTypes of each
+network card, as in getmoto/moto moto/ec2/resources/instance_types.json.gz)."""
+
+EFA_CARDS: Mapping[str, tuple[int, ...]] = MappingProxyType({"p6e-gb200": (1, 5, 9, 13)})
+"""Network cards with EFA of families that do not have it on each card in turn.
+
+The odd ones of a P6e-GB200's 17 cards take EFA-only interfaces at 400 Gbps, all that a GPU sends through two of them:
+one card for each GPU. https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html#efa-for-p6e
+"""
+
+EFA_RESOURCE = "vpc.amazonaws.com/efa"
+"""https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html"""
+
+EFA_HUGE_PAGES_MIB = 5120
+"""Huge pages that the pods of a node ask for together, as AWS's own example does; the node has 10256 MiB.
+
+https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html
+"""
+
+_IOPS = 3000
+"""What gp3 does without asking (https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_EbsBlockDevice.html); io1
+and io2 take no less than a number of their own."""
+
+
+def decide(request: PoolRequest) -> EksPoolPlan:
+    """Choose image, disks, node settings and labels for a pool that nothing refuses."""
+    spec, image, architecture = request.spec, image_of(request), request.instance.architecture
+    theirs = spec.adopt.launch_template if spec.adopt is not None else None
+    capacity = spec.capacity
+    reserved = capacity.name if isinstance(capacity, Reservation | CapacityBlock) else None
+    is_group = reserved is not None and reserved.startswith("arn:")
+    interfaces = tuple(_efa_interfaces(request)) if spec.network.rdma else ()
+    awaited = request.software != DRA_DRIVER and GPU_RESOURCE in offered_by(request.instance, spec.sharing)
+    labels = {ACCELERATOR_LABEL: accelerator_name(request.instance.gpu_model)} if awaited else {}
+    if request.software in ("device-plugin", DRA_DRIVER):
+        labels[GPU_PRESENT_LABEL] = "true"
+    labels |= skypilot_label(request.instance.gpu_model, spec.labels)
+    capacity_type = {"spot": "SPOT", "capacity-block": "CAPACITY_BLOCK"}.get(capacity.mode)
+    efas = sum(interface.type is not None for interface in interfaces)
+    return EksPoolPlan(
+        ami_type=(image.fips_ami_types if spec.image.fips else image.ami_types).get(architecture, ""),
+        image_id=spec.image.id,
+        capacity_type=capacity_type,
+        reservation_id=None if is_group else reserved,
+        reservation_group_arn=reserved if is_group else None,
+        zones=tuple(sorted(set(spec.zones))),
+        # What nodes of an adopted group boot with stands in its own launch template.
+        volumes=() if spec.adopt is not None else tuple(_volumes(request)),
+        user_data="" if spec.adopt is not None else user_data(request),
+        interfaces=interfaces,
+        security_group_ids=tuple(spec.network.security_group_ids),
+        placement_group=spec.network.placement == "compact",
+        node_resources=_node_resources(efas, image),
+        # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-groups.html#managed-node-group-capacity-types
+        node_labels={"eks.amazonaws.com/capacityType": capacity_type} if capacity_type else {},
+        autoscaled=spec.nodes.fixed is None,
+        imds_hop_limit=spec.security.imds_hop_limit,
+        max_unavailable=spec.upgrade.max_unavailable,
+        auto_repair=spec.auto_repair,
+        tags=spec.tags,
+        protect=spec.protect,
+        first_name=spec.named_after(request.name),
+        create_timeout_minutes=spec.timeouts.create_min or 60 + 30 * (spec.nodes.min // 100),
+        # EKS gives the pods of each node 15 minutes to leave, then boots another one, as many nodes at a time as may be
+        # unavailable: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
+        update_timeout_minutes=spec.timeouts.update_min
+        or min(60 + 30 * ceil(spec.nodes.max / spec.upgrade.max_unavailable), 24 * 60),
+        delete_timeout_minutes=spec.timeouts.delete_min or 90 + 30 * (spec.nodes.max // 100),
+        overrides=spec.overrides.get("aws", {}),
+        adopted=_adopted(request),
+        template_id=theirs.id if theirs is not None else None,
+        template_version=theirs.version if theirs is not None else None,
+        labels=labels,
+        owners=_OPERATOR if image is OWN else None,
+        fabric=_fabric(request, efas) if efas else None,
+    )
+
+
+def _adopted(request: PoolRequest) -> Adopted | None:
+    adopt = request.spec.adopt
+    if adopt is None or not isinstance(request.cluster, EksCluster):
+        return None
+    # `cluster:group`, https://www.pulumi.com/registry/packages/aws/api-docs/eks/nodegroup/#import
+    return Adopted(adopt.name, f"{request.cluster.name}:{adopt.name}", tuple(sorted(adopt.keep)))
+
+
+_OPERATOR = Owners("GPU Operator", "GPU Operator", "GPU Operator")
+
+
+def _fabric(request: PoolRequest, efas: int) -> Fabric:
+    theirs = request.cluster.runtime.existing.rdma_plugin
+    pages = EFA_HUGE_PAGES_MIB if image_of(request) is AL2023 else 0
+    named = theirs.resource if theirs is not None else None
+    return Fabric(devices=efas, resource=named or EFA_RESOURCE, huge_pages_mib=pages)
+
+
+def _node_resources(efas: int, image: EksImage) -> dict[str, str]:
+    if not efas:
+        return {}
+    # The EFA software of Amazon Linux sets 5128 huge pages of 2 MiB aside, and EFA's pods ask for them:
+    # https://docs.aws.amazon.com/eks/latest/userguide/node-efa.html.
+    pages = {"hugepages-2Mi": f"{5128 * 2}Mi"} if image is AL2023 else {}
+    return {EFA_RESOURCE: str(efas), **pages}
+
+
+def _volumes(request: PoolRequest) -> Iterator[Volume]:
+    image, disk = image_of(request), request.spec.disk
+    if image is OWN:
+        return  # its root device has a name only its builder knows
+    kind = disk.type or "gp3"
+    iops = _IOPS if kind in ("io1", "io2") else None
+    if image is BOTTLEROCKET:
+        # The operating system is on xvda, too small for another type; images, logs and volumes of pods are on xvdb.
+        # https://github.com/bottlerocket-os/bottlerocket#default-volumes, https://github.com/eksctl-io/eksctl/issues/4434
+        yield Volume(device="/dev/xvda", gib=None, kms_key=disk.encryption_key)
+    device = "/dev/xvdb" if image is BOTTLEROCKET else "/dev/xvda"
+    yield Volume(device=device, gib=request.spec.disk_gib, type=kind, iops=iops, kms_key=disk.encryption_key)
+
+
+def user_data(request: PoolRequest) -> str:
+    """Write the user data of the nodes; empty where they need none."""
+    image, spec = image_of(request), request.spec
+    if image is OWN:
+        return ""  # set by hand: only its builder knows how it starts
+    asked: _Boot = {"max_pods": spec.network.max_pods, "local_nvme": spec.disk.local_nvme == "raid0"}
+    if image is BOTTLEROCKET:
+        return bottlerocket_settings(request.instance.gpu_model, spec.sharing, **asked)
+    return al2023_user_data(**asked)
+
+
+class _Boot(TypedDict):
+    max_pods: int | None
+    local_nvme: bool
+
+
+def _efa_interfaces(request: PoolRequest) -> Iterator[Interface]:
+    """Lay EFA out over the network cards: an ordinary first interface, and one that is EFA-only on every card with EFA.
+
+    The first interface has device index 0 of card 0, so EFA-only is at index 1 there and at 0 on every further card.
+    EFA-only interfaces use up no IP addresses.
+    https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/efa-acc-inst-types.html,
+    https://github.com/terraform-aws-modules/terraform-aws-eks/issues/3653
+    """
+    kind, count = family(request.instance.name), request.instance.rdma_interfaces or 0
+    cards = EFA_CARDS.get(kind, range(1, count + 1) if kind in NO_EFA_ON_FIRST_CARD else range(count))
+    yield Interface(card=0, device=0, type=None)
+    for card in cards:
+        yield Interface(card=card, device=0 if card else 1, type="efa-only")
+
+
+def accelerator_name(gpu_model: str) -> str:
+    """Name a GPU model as cluster-autoscaler's list of GPU types does: `nvidia-tesla-t4`, `nvidia-l40s`.
+
+    The list is in https://github.com/kubernetes/autoscaler, cluster-autoscaler/cloudprovider/aws/aws_cloud_provider.go;
+    models it does not have yet are named alike, which its GPU metrics then count as unknown.
+    """
+    bare = re.sub(r"-\d+GB$", "", gpu_model).lower()
+    return f"nvidia-tesla-{bare}" if bare in ("a100", "k80", "p100", "t4", "v100") else f"nvidia-{bare}"
+
+
+def check_pool(request: PoolRequest) -> list[Problem]:
+    """Refuse GPUs that the node image does not drive or cut, beyond the capability matrix."""
+    return [*_machine(request), *_bottlerocket_mig(request)]
+
+
+def at_machine(request: PoolRequest) -> Path:
+    """Return the key that names the machine."""
+    return ("pools", request.name, "gpu" if request.spec.instance_type is None else "instance_type")
+
+
+def _machine(request: PoolRequest) -> Iterator[Problem]:
+    machine, kind, image = request.instance, family(request.instance.name), image_of(request)
+    path = at_machine(request)
+    if kind in ULTRASERVER_FAMILIES and request.spec.sharing.mig is not None and image is not OWN:
+        what = f"EKS images run the {machine.gpu_model} of {machine.name} in CDMM mode, which excludes MIG"
+        yield Problem(("pools", request.name, "sharing", "mode"), what, "use whole GPUs", _ULTRASERVER_PAGE)
+    if image is not OWN and kind not in image.families[machine.architecture]:
+        what = f"the EKS image {image.name} does not drive the {machine.gpu_model} of {machine.name}"
+        ways = [name for name, other in IMAGES.items() if kind in other.families[machine.architecture]]
+        if ways:
+            yield Problem(path, what, f"use software: {' or '.join(ways)}", _IMAGES_PAGE)
+        else:
+            what = f"{what} ({machine.kubernetes.rstrip('.')})"
+            yield Problem(path, what, "choose a type of another family", _IMAGES_PAGE)
+
+
+def _bottlerocket_mig(request: PoolRequest) -> Iterator[Problem]:
+    sharing, model = request.spec.sharing.mig, request.instance.gpu_model
+    if image_of(request) is not BOTTLEROCKET or sharing is None:
+        return
+    if family(request.instance.name) in ULTRASERVER_FAMILIES:
+        return  # no image can cut these; `_machine` says so
+    at = ("pools", request.name, "sharing")
+    if model not in BOTTLEROCKET_MIG:
+        what = f"Bottlerocket's MIG manager does not know the {model} of {request.instance.name}"
+        yield Problem((*at, "mode"), what, "use software: gpu-operator", _MIG_MANAGER)
+    elif sharing.profile is None:
+        what = "Bottlerocket fills every GPU with slices of one profile and takes no layout"
+        yield Problem((*at, "layout"), what, "give profile instead, or use software: gpu-operator", _MIG_MANAGER)
+    elif sharing.profile not in BOTTLEROCKET_MIG[model][1]:
+        what = f"Bottlerocket takes {sharing.profile} for an {model} but leaves the GPU in one piece"
+        fix = f"use {', '.join(BOTTLEROCKET_MIG[model][1])}, or software: gpu-operator"
+        yield Problem((*at, "profile"), what, fix, _MIG_MANAGER)

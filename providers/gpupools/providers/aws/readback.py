@@ -1,0 +1,824 @@
+"""Reads AWS resources that bring machines into a Kubernetes cluster back from their input properties. Pure.
+
+Read are managed node groups, and whatever starts EC2 machines whose user data makes them nodes: launch templates and
+configurations, Auto Scaling groups, fleets, spot requests and single instances; of the providers `aws`, `aws-native`
+and, for its components, `eks` (https://github.com/pulumi/pulumi-eks, provider/cmd/pulumi-resource-eks/schema.json).
+
+Which resource is at fault: a managed node group holds the taints, even with an image of its own. A launch template
+that names an instance profile cannot belong to one, since EKS refuses it
+(https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html, `nodeRole`), so it is judged itself.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import Any
+
+from gpupools.catalog.instance_types import Catalogue
+from gpupools.common.taints import KUBERNETES_EFFECTS
+from gpupools.plan.cloud import Reading
+from gpupools.plan.pool_facts import (
+    NO_ACCELERATOR,
+    UNKNOWN,
+    Accelerator,
+    By,
+    MissingTaint,
+    PoolFacts,
+    Reference,
+    SoftwareHints,
+)
+from gpupools.providers.aws import bottlerocket, cloudformation
+from gpupools.providers.aws.kubernetes_objects import OBJECTS
+from gpupools.providers.aws.machines import INSTANCE_TYPES
+from gpupools.providers.aws.node_customization import group_customised, node_customizations, overridden
+from gpupools.providers.aws.reserved import EFFECTS
+from gpupools.providers.aws.user_data import UserData, read_user_data
+from gpupools.providers.aws.user_data_checks import names_taints
+from gpupools.readback import kubelet
+from gpupools.readback.inputs import (
+    Hardening,
+    Machines,
+    TaintsRead,
+    as_object,
+    at,
+    flag,
+    is_list,
+    items,
+    mapping,
+    number,
+    other_accelerator,
+    relocated,
+    retired_machines,
+    string_map,
+    text,
+    wanted_taint,
+)
+
+TEMPLATES = ("aws:ec2/launchTemplate:LaunchTemplate", "aws-native:ec2:LaunchTemplate")
+_CONFIGURATIONS = ("aws:ec2/launchConfiguration:LaunchConfiguration", "aws-native:autoscaling:LaunchConfiguration")
+
+# Families g (graphics) and p (accelerated) have GPUs; this also finds the ones that are newer than the catalogue.
+# https://docs.aws.amazon.com/ec2/latest/instancetypes/instance-type-names.html
+_GPU_FAMILY = re.compile(r"(?:g|gr|p)\d[a-z0-9-]*\.[a-z0-9-]+")
+
+_HARDENING = "https://docs.aws.amazon.com/eks/latest/best-practices/protecting-the-infrastructure.html"
+_METADATA = "https://docs.aws.amazon.com/eks/latest/best-practices/identity-and-access-management.html"
+_DISKS = "https://docs.aws.amazon.com/eks/latest/best-practices/data-encryption-and-secrets-management.html"
+_REMOTE_ACCESS = "https://docs.aws.amazon.com/eks/latest/APIReference/API_RemoteAccessConfig.html"
+_RELEASES = "https://github.com/awslabs/amazon-eks-ami/blob/main/CHANGELOG.md"
+
+# Images by AMI type, https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html. What each brings:
+# https://docs.aws.amazon.com/eks/latest/userguide/ml-eks-optimized-ami.html; Amazon Linux has no device plugin
+# (https://github.com/awslabs/amazon-eks-ami/issues/2342), Bottlerocket runs it as a service of the host.
+_NVIDIA_IMAGE = re.compile(r"AL2_x86_64_GPU|\w+_NVIDIA(?:_FIPS)?")
+_NEURON_IMAGE = re.compile(r"\w+_NEURON")
+
+FIRST_FIXED_RELEASE = 20260610
+"""Date of the first Amazon Linux 2023 image with NVIDIA Container Toolkit 1.19.1 (_RELEASES)."""
+
+
+def accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator:
+    """Say what an instance type carries, by its name."""
+    row = catalogue.get(instance_type)
+    if row is not None:
+        return Accelerator("nvidia", row.gpus, row.gpu_model)
+    found = other_accelerator(catalogue, instance_type)
+    if found is not None:
+        return found
+    return Accelerator("nvidia", None) if _GPU_FAMILY.fullmatch(instance_type) else NO_ACCELERATOR
+
+
+def read_pools(catalogue: Catalogue, type_token: str, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    """Read the pools that a declared resource holds; nothing for a resource that brings no node into a cluster.
+
+    Args:
+        catalogue: The types with NVIDIA GPUs.
+        type_token: Pulumi type of the resource.
+        properties: Inputs in wire form; `UNKNOWN` where the engine does not know a value yet.
+    """
+    if type_token in cloudformation.TOKENS and isinstance(properties, Mapping):
+        return cloudformation.read_pools(
+            type_token, properties, partial(read_pools, catalogue), partial(read_template, catalogue)
+        )
+    read = _READERS.get(type_token) if isinstance(type_token, str) else None
+    return read(catalogue, properties) if read is not None and isinstance(properties, Mapping) else ()
+
+
+def read_template(catalogue: Catalogue, type_token: str, properties: Mapping[str, Any]) -> PoolFacts | None:
+    """Read a launch template or configuration, whether or not it makes a node by itself; None for anything else."""
+    if type_token not in (*TEMPLATES, *_CONFIGURATIONS) or not isinstance(properties, Mapping):
+        return None
+    return _machine(catalogue, properties, _prefix(type_token))
+
+
+# --- managed node groups ----------------------------------------------------------------------------------------------
+
+
+def _node_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    machines = Machines()
+    _types(catalogue, properties.get("instanceTypes"), "instanceTypes", machines)
+    template = properties.get("launchTemplate")
+    image = properties.get("amiType")
+    if properties.get("gpu") is True and not machines.only_other:  # eks:index:ManagedNodeGroup
+        machines.show(Accelerator("nvidia", None), "gpu true")
+    _image(image, machines)
+    decides: set[str] = set()
+    open_taints: list[str] = []
+    if template and not machines.names and not machines.unknown:
+        decides.add("machine")
+        machines.unknown.append("launchTemplate")
+    if image in (None, "CUSTOM", UNKNOWN):
+        decides.add("image")
+    if template and ("image" in decides or text(image).startswith(("AL2023_", "BOTTLEROCKET_"))):
+        # Nodes of an image of one's own register with the taints of their user data. With EKS's image, EKS merges the
+        # template's NodeConfig or settings into its own.
+        # https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-template-user-data
+        # awslabs/amazon-eks-ami 81fec2e8, nodeadm/doc/examples.md, "Merging multiple configuration objects"
+        open_taints.append("launchTemplate")
+    if image is UNKNOWN and not machines.evidence and (machines.unknown or not machines.names):
+        machines.unknown.append("amiType")
+    decides.add("taints" if open_taints else "more taints")
+    elsewhere = (_template_reference(template, "launchTemplate", decides),) if template else ()
+    read = TaintsRead()
+    read.objects(properties.get("taints"), "taints", EFFECTS)
+    hardening = Hardening(_HARDENING)
+    _group_hardening(properties, hardening)
+    retired_machines(machines.names, catalogue, "instanceTypes", hardening)
+    return (
+        PoolFacts(
+            cloud="aws",
+            instance_types=tuple(machines.names),
+            gpus_per_node=machines.gpus,
+            taints=tuple(read.taints),
+            evidence=machines.evidence,
+            unknown=(*machines.unknown, *read.unknown),
+            open_taints=tuple(open_taints),
+            where="taints",
+            missing_taint=as_object(wanted_taint(machines.accelerator), EFFECTS),
+            accelerator=machines.accelerator,
+            other_accelerator=machines.other,
+            not_counted=tuple(read.not_counted),
+            elsewhere=elsewhere,
+            software=_software(image, bool(template), at(properties, "gpu") is True),
+            min_nodes=number(at(properties, "scalingConfig.minSize")),
+            max_nodes=number(at(properties, "scalingConfig.maxSize")),
+            labels=string_map(properties.get("labels")),
+            tags=string_map(properties.get("tags")),
+            weaknesses=tuple(hardening.found),
+            node_customizations=tuple(group_customised(properties)),
+            identity=next(((key, properties[key]) for key in ("nodeRoleArn", "nodeRole") if properties.get(key)), None),
+        ),
+    )
+
+
+def _types(catalogue: Catalogue, value: object, path: str, machines: Machines) -> None:
+    for _, name in items(value, path, machines.unknown):
+        if isinstance(name, str):
+            machines.add(name, accelerator(catalogue, name), path)
+    if isinstance(value, str):  # not what the API takes, but nothing to walk past either
+        machines.add(value, accelerator(catalogue, value), path)
+
+
+def _image(image: object, machines: Machines) -> None:
+    """Count the image as evidence: the old GPU image is also the one for Inferentia, so machines come first."""
+    if not isinstance(image, str) or machines.only_other:
+        return
+    if _NVIDIA_IMAGE.fullmatch(image):
+        machines.show(Accelerator("nvidia", None), f"amiType {image}")
+    elif _NEURON_IMAGE.fullmatch(image):
+        machines.show(Accelerator("other", None, "AWS Neuron"), f"amiType {image}")
+
+
+def _software(image: object, template: bool, gpu: bool) -> SoftwareHints:
+    if isinstance(image, str) and image and image != "CUSTOM":
+        said = (f"amiType {image}",)
+        if _NVIDIA_IMAGE.fullmatch(image):
+            plugin = By.CLOUD if image.startswith("BOTTLEROCKET") else By.NOBODY
+            return SoftwareHints(By.CLOUD, By.CLOUD, plugin, said)
+        return SoftwareHints(By.NOBODY, By.NOBODY, By.NOBODY, said)
+    if gpu:
+        return SoftwareHints(By.CLOUD, By.CLOUD, By.UNSAID, ("gpu true",))
+    if image is None and not template:
+        # EKS takes an image without GPU software when none is named:
+        # https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateNodegroup.html, `amiType`.
+        return SoftwareHints(By.NOBODY, By.NOBODY, By.NOBODY, ("amiType unset",))
+    return SoftwareHints()
+
+
+def _group_hardening(properties: Mapping[str, Any], hardening: Hardening) -> None:
+    remote = properties.get("remoteAccess")
+    key = at(remote, "ec2SshKey")
+    groups = at(remote, "sourceSecurityGroupIds") or at(remote, "sourceSecurityGroups")
+    opened = key is not None and not groups
+    hardening.want(
+        "remote-access",
+        "remoteAccess",
+        remote if remote is UNKNOWN else key,
+        key is None,
+        "unset; reach nodes through Session Manager",
+        "a key without source security groups opens port 22 to 0.0.0.0/0" if opened else "nodes need no SSH",
+        source=_REMOTE_ACCESS,
+    )
+    image = properties.get("amiType")
+    hardening.want(
+        "retired-image",
+        "amiType",
+        image if isinstance(image, str) else None,
+        not (isinstance(image, str) and re.fullmatch(r"AL2_\w+", image)),
+        "AL2023_x86_64_NVIDIA or BOTTLEROCKET_x86_64_NVIDIA",
+        "EKS publishes no Amazon Linux 2 images since 2025-11-26, so nodes get no fixes",
+        source="https://docs.aws.amazon.com/eks/latest/userguide/al2023.html",
+    )
+    release = re.fullmatch(r"\d+\.\d+\.\d+-(\d{8})", text(properties.get("releaseVersion")))
+    if isinstance(image, str) and _NVIDIA_IMAGE.fullmatch(image) and release is not None:
+        hardening.want(
+            "image-release",
+            "releaseVersion",
+            properties.get("releaseVersion"),
+            int(release[1]) >= FIRST_FIXED_RELEASE,
+            f"a release of {FIRST_FIXED_RELEASE} or later",
+            "older images have an NVIDIA Container Toolkit below 1.19.1 (CVE-2026-24260)",
+            mandatory=False,
+            source=_RELEASES,
+        )
+    if not properties.get("launchTemplate"):
+        why = "without a launch template the service's own decides on the metadata service and on encryption"
+        for name, source in (("metadata-service", _METADATA), ("disk-encryption", _DISKS)):
+            wanted = "a launch template that says it"
+            hardening.want(name, "launchTemplate", None, False, wanted, why, mandatory=False, source=source)
+
+
+def _template_reference(template: object, path: str, decides: set[str]) -> Reference:
+    named = (at(template, key) for key in ("id", "launchTemplateId", "name", "launchTemplateName"))
+    return Reference(path, TEMPLATES, next((one for one in named if isinstance(one, str)), ""), frozenset(decides))
+
+
+_ALL_OF_A_MACHINE = {"machine", "image", "taints"}
+
+
+# --- machines that user data makes nodes ------------------------------------------------------------------------------
+
+
+def _prefix(type_token: str) -> str:
+    return "launchTemplateData." if type_token == "aws-native:ec2:LaunchTemplate" else ""
+
+
+def _template(type_token: str) -> "_Reader":
+    prefix = _prefix(type_token)
+
+    def read(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+        data = mapping(at(properties, prefix.removesuffix("."))) if prefix else properties
+        given, path = _user_data(data, prefix)
+        if not data.get("iamInstanceProfile") and not read_user_data(text(given), path).self_managed:
+            return ()  # a managed node group's template, or none of a node: whoever refers to it is judged
+        return _nodes(_machine(catalogue, properties, prefix))
+
+    return read
+
+
+def _single(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    """Read one machine; what it leaves out may be in a launch template."""
+    machine, template = _machine(catalogue, properties, ""), properties.get("launchTemplate")
+    if not template:
+        return _nodes(machine)
+    decides = {"image"}
+    if not machine.instance_types and not machine.unknown:
+        decides.add("machine")
+        machine = replace(machine, gpus_per_node=None, unknown=("launchTemplate",))
+    if _user_data(properties, "")[0] is None:
+        decides.add("taints")
+        machine = replace(machine, open_taints=("launchTemplate",), in_cluster=_in_cluster(machine.tags))
+    return (replace(machine, elsewhere=(_template_reference(template, "launchTemplate", decides),)),)
+
+
+def _nodes(machine: PoolFacts) -> tuple[PoolFacts, ...]:
+    """Keep machines that are nodes, or that are GPU machines of which nobody can tell yet."""
+    if machine.in_cluster:
+        return (machine,)
+    return (machine,) if machine.in_cluster is None and machine.evidence else ()
+
+
+def _machine(catalogue: Catalogue, properties: Mapping[str, Any], prefix: str) -> PoolFacts:
+    """Read one description of an EC2 machine: a template's, an instance's, a spot request's."""
+    data: Mapping[str, Any] = mapping(at(properties, prefix.rstrip("."))) if prefix else properties
+    machines = Machines()
+    _instance_type(catalogue, data, prefix, machines)
+    if prefix and at(properties, prefix.rstrip(".")) is UNKNOWN:
+        machines.unknown.append(prefix.rstrip("."))
+    given, path = _user_data(data, prefix)
+    given_tags = data.get("tags")
+    tags = {**string_map(given_tags), **_tag_list(given_tags), **_specified_tags(data.get("tagSpecifications"))}
+    user_data = UserData(unknown=(path,)) if given is UNKNOWN else read_user_data(text(given), path)
+    in_cluster: bool | None = user_data.joins
+    open_taints = list(user_data.unknown)
+    is_open = user_data.unevaluated or given is UNKNOWN
+    if not in_cluster and is_open:
+        in_cluster = _in_cluster(tags)
+        open_taints = [path]
+    elif not in_cluster and _in_cluster(tags):
+        in_cluster = None
+    if not user_data.joins and not is_open:
+        # The image may have been made to join on its own.
+        open_taints += [f"{prefix}{key}" for key in ("imageId", "ami") if data.get(key)]
+    hardening = Hardening(_HARDENING)
+    _machine_hardening(data, prefix, hardening)
+    retired_machines(machines.names, catalogue, f"{prefix}instanceType", hardening)
+    plugin = {None: By.UNSAID, True: By.CLOUD, False: By.NOBODY}[user_data.own_device_plugin]
+    taint = wanted_taint(machines.accelerator)
+    return PoolFacts(
+        cloud="aws",
+        instance_types=tuple(machines.names),
+        gpus_per_node=machines.gpus,
+        taints=user_data.taints,
+        evidence=machines.evidence,
+        unknown=tuple(machines.unknown),
+        open_taints=tuple(open_taints),
+        has_unevaluated_script=user_data.unevaluated,
+        where=path,
+        missing_taint=MissingTaint(f"--register-with-taints={taint} (or registerWithTaints, node-taints)"),
+        accelerator=machines.accelerator,
+        other_accelerator=machines.other,
+        not_counted=user_data.not_counted,
+        in_cluster=in_cluster,
+        software=SoftwareHints(device_plugin=plugin, said_by=(path,) if plugin else ()),
+        sharing=user_data.sharing,
+        labels=user_data.labels,
+        tags=tags,
+        weaknesses=tuple(hardening.found),
+        node_customizations=tuple(node_customizations(data, prefix)),
+    )
+
+
+def _instance_type(catalogue: Catalogue, data: Mapping[str, Any], prefix: str, machines: Machines) -> None:
+    name = data.get("instanceType")
+    if name is UNKNOWN:
+        machines.unknown.append(f"{prefix}instanceType")
+    elif isinstance(name, str) and name:
+        machines.add(name, accelerator(catalogue, name), f"{prefix}instanceType")
+    _requirements(catalogue, data.get("instanceRequirements"), f"{prefix}instanceRequirements", machines)
+
+
+def _requirements(catalogue: Catalogue, value: object, path: str, machines: Machines) -> None:
+    """Read attribute-based selection, which takes GPU machines only when it names accelerators or such types.
+
+    https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceRequirementsRequest.html
+    """
+    if value is UNKNOWN:
+        machines.unknown.append(path)
+    wanted = mapping(value)
+    most = at(wanted, "acceleratorCount.max")
+    if number(most) == 0:
+        return
+    for key in ("acceleratorManufacturers", "acceleratorTypes", "acceleratorNames", *_AMOUNTS):
+        if UNKNOWN in (wanted.get(key), at(wanted, f"{key}.min")):
+            machines.unknown.append(f"{path}.{key}")
+    vendors = _words(wanted.get("acceleratorManufacturers"))
+    kinds = _words(wanted.get("acceleratorTypes"))
+    names = _words(wanted.get("acceleratorNames"))
+    amounts = {key: number(at(wanted, f"{key}.min")) or 0 for key in _AMOUNTS}
+    least = next((f"{key} {amount}" for key, amount in amounts.items() if amount > 0), "")
+    if kinds:
+        gpu = "gpu" in kinds
+    elif vendors:
+        gpu = bool(vendors & {"nvidia", "amd"})
+    else:
+        gpu = bool(names - _NO_GPU_NAMES) if names else True
+    if vendors or kinds or names or least:
+        amd = "nvidia" not in vendors and ("amd" in vendors or any(name.startswith("radeon") for name in names))
+        said = f"{path} {', '.join(sorted(vendors | kinds | names)) or least}"
+        found = Accelerator(("amd" if amd else "nvidia") if gpu else "other", None)
+        machines.show(found, said)
+    for pattern in _listed(wanted.get("allowedInstanceTypes")):
+        if re.match(r"(?:g|gr|p)(?:\d|\*)", pattern) and not catalogue.other_accelerator(pattern):
+            machines.add(pattern, accelerator(catalogue, _of_pattern(pattern)), f"{path}.allowedInstanceTypes")
+
+
+_AMOUNTS = ("acceleratorCount", "acceleratorTotalMemoryMib", "acceleratorTotalMemoryMiB")
+
+# https://docs.aws.amazon.com/AWSEC2/latest/APIReference/API_InstanceRequirements.html, `AcceleratorNames`
+_NO_GPU_NAMES = frozenset({"inferentia", "inferentia2", "trainium", "trainium2", "u30", "vu9p", "gaudi-hl-205"})
+
+
+def _of_pattern(pattern: str) -> str:
+    """Return a type that a pattern such as `g5.*`, `p5*` or `g*` allows."""
+    family, _, size = pattern.partition(".")
+    family = family.replace("*", "" if re.search(r"\d", family) else "5")
+    return f"{family}.{size.replace('*', '') or 'xlarge'}"
+
+
+def _listed(value: object) -> Iterator[str]:
+    return (one for one in value if isinstance(one, str)) if isinstance(value, list) else iter(())
+
+
+def _words(value: object) -> frozenset[str]:
+    return frozenset(one.casefold() for one in _listed(value))
+
+
+def _user_data(data: Mapping[str, Any], prefix: str) -> tuple[Any, str]:
+    for key in ("userData", "userDataBase64"):
+        if data.get(key) is not None:
+            return data[key], f"{prefix}{key}"
+    return None, f"{prefix}userData"
+
+
+def _specified_tags(value: object) -> Mapping[str, str]:
+    """Return the tags of the machines themselves, as a map or as a list of key and value."""
+    found: dict[str, str] = {}
+    for _, one in items(value, "", []):
+        given = at(one, "tags")
+        found |= string_map(given) or _tag_list(given)
+    return found
+
+
+def _tag_list(value: object) -> dict[str, str]:
+    pairs = [mapping(one) for one in value] if isinstance(value, list) else []
+    return {text(one.get("key")): text(one.get("value")) for one in pairs if isinstance(one.get("key"), str)}
+
+
+def _in_cluster(tags: Mapping[str, str]) -> bool | None:
+    """Say whether tags mark a machine as a node of Kubernetes; False for one of something else, None without a mark.
+
+    `kubernetes.io/cluster/<name>` is what self-managed nodes need
+    (https://docs.aws.amazon.com/eks/latest/userguide/launch-workers.html), the next are cluster-autoscaler's. ECS and
+    AWS Batch mark theirs: https://docs.aws.amazon.com/AmazonECS/latest/developerguide/cluster-auto-scaling.html
+    """
+    if any(key.startswith(("kubernetes.io/cluster/", "k8s.io/cluster-autoscaler/")) for key in tags):
+        return True
+    return False if {"AmazonECSManaged", "AWSBatchServiceTag"} & set(tags) else None
+
+
+def _machine_hardening(data: Mapping[str, Any], prefix: str, hardening: Hardening) -> None:
+    options = f"{prefix}metadataOptions"
+    tokens, hops = at(data, "metadataOptions.httpTokens"), at(data, "metadataOptions.httpPutResponseHopLimit")
+    off = at(data, "metadataOptions.httpEndpoint") == "disabled"
+    hardening.want(
+        "metadata-service",
+        f"{options}.httpTokens",
+        tokens,
+        off or tokens == "required",
+        "required",
+        "version 1 of the metadata service gives the node's credentials to any request that gets through",
+        source=_METADATA,
+    )
+    limit = number(hops)
+    hardening.want(
+        "metadata-hop-limit",
+        f"{options}.httpPutResponseHopLimit",
+        hops,
+        off or limit == 1,
+        "1",
+        "with more than one hop pods reach the node's credentials",
+        mandatory=limit is not None and limit > 2,  # 2 is what pods need that read the metadata service
+        source=_METADATA,
+    )
+    hardening.want(
+        "remote-access",
+        f"{prefix}keyName",
+        data.get("keyName"),
+        not data.get("keyName"),
+        "unset; reach nodes through Session Manager",
+        "nodes need no SSH",
+    )
+    for where, one in items(data.get("networkInterfaces"), f"{prefix}networkInterfaces", []):
+        public = at(one, "associatePublicIpAddress")
+        wanted = "nodes belong into private subnets, without an address of their own"
+        hardening.want(
+            "public-address", f"{where}.associatePublicIpAddress", public, flag(public) is not True, "false", wanted
+        )
+    public = data.get("associatePublicIpAddress")
+    wanted = "nodes belong into private subnets, without an address of their own"
+    hardening.want(
+        "public-address", f"{prefix}associatePublicIpAddress", public, flag(public) is not True, "false", wanted
+    )
+    _disk_hardening(data, prefix, hardening)
+
+
+def _disk_hardening(data: Mapping[str, Any], prefix: str, hardening: Hardening) -> None:
+    why = "images, logs and volumes of pods are on this disk"
+    late: list[str] = []
+    volumes = list(items(data.get("blockDeviceMappings"), f"{prefix}blockDeviceMappings", late))
+    disks = [(f"{where}.ebs.encrypted", at(one, "ebs.encrypted")) for where, one in volumes if at(one, "ebs")]
+    for key in ("rootBlockDevice", "ebsBlockDevices"):
+        value = data.get(key)
+        for where, one in [(f"{prefix}{key}", value)] if isinstance(value, Mapping) else items(value, key, late):
+            disks.append((f"{where}.encrypted", at(one, "encrypted")))
+    disks += [(path, UNKNOWN) for path in late]
+    for path, value in disks or [(f"{prefix}blockDeviceMappings", None)]:
+        hardening.want("disk-encryption", path, value, flag(value) is True, "true", why, source=_DISKS)
+
+
+# --- groups and fleets that choose machines for a template ------------------------------------------------------------
+
+
+def _scaling_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    """Read an Auto Scaling group: its template's machine, or those it takes instead, which may have other templates."""
+    tags = _tag_list(properties.get("tags")) or string_map(properties.get("tags"))
+    found: list[PoolFacts] = []
+    path = "mixedInstancesPolicy.launchTemplate"
+    mixed = at(properties, path)
+    if mixed is UNKNOWN:
+        found.append(_of_template(properties, Reference(path, TEMPLATES, "", frozenset(_ALL_OF_A_MACHINE)), tags))
+    elif mixed:
+        base = at(mixed, "launchTemplateSpecification")
+        found += _overridden(catalogue, at(mixed, "overrides"), base, path, properties, tags)
+    template = properties.get("launchTemplate")
+    if template:
+        found.append(_of_template(properties, _template_reference(template, "launchTemplate", _ALL_OF_A_MACHINE), tags))
+    for key in ("launchConfiguration", "launchConfigurationName"):
+        name = properties.get(key)
+        if name:
+            reference = Reference(key, _CONFIGURATIONS, text(name), frozenset(_ALL_OF_A_MACHINE))
+            found.append(_of_template(properties, reference, tags))
+    return tuple(found)
+
+
+def _of_template(properties: Mapping[str, Any], reference: Reference, tags: Mapping[str, str]) -> PoolFacts:
+    """Return a group of the machines that a template describes."""
+    machines = Machines(unknown=[reference.property])
+    return _group(properties, machines, reference, tags)
+
+
+def _group(
+    properties: Mapping[str, Any], machines: Machines, reference: Reference, tags: Mapping[str, str]
+) -> PoolFacts:
+    taint = wanted_taint(machines.accelerator)
+    return PoolFacts(
+        cloud="aws",
+        instance_types=tuple(machines.names),
+        gpus_per_node=machines.gpus,
+        taints=(),
+        evidence=machines.evidence,
+        unknown=tuple(machines.unknown),
+        open_taints=(reference.property,),
+        where=reference.property,
+        missing_taint=MissingTaint(f"--register-with-taints={taint} in the user data of its launch template"),
+        accelerator=machines.accelerator,
+        other_accelerator=machines.other,
+        in_cluster=_in_cluster(tags),
+        elsewhere=(reference,),
+        min_nodes=number(properties.get("minSize")),
+        max_nodes=number(properties.get("maxSize")),
+        tags=tags,
+    )
+
+
+def _fleet(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    """Read an EC2 fleet or a request for a spot fleet."""
+    tags = string_map(properties.get("tags"))
+    found: list[PoolFacts] = []
+    for where, one in items(properties.get("launchTemplateConfigs"), "launchTemplateConfigs", []):
+        given = mapping(one)
+        overrides = given.get("overrides")
+        found += _overridden(catalogue, overrides, given.get("launchTemplateSpecification"), where, properties, tags)
+    for where, one in items(properties.get("launchSpecifications"), "launchSpecifications", []):
+        if isinstance(one, Mapping):
+            found += _nodes(_machine(catalogue, {where: one}, f"{where}."))
+    return tuple(found)
+
+
+def _spot_fleet(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    """Read CloudFormation's spot fleet, which has its request one level deeper."""
+    key = "spotFleetRequestConfigData"
+    given = at(properties, key)
+    if given is UNKNOWN:
+        return ()
+    return tuple(_inside(pool, key) for pool in _fleet(catalogue, mapping(given)))
+
+
+def _inside(pool: PoolFacts, key: str) -> PoolFacts:
+    def below(path: str) -> str:
+        return f"{key}.{path}"
+
+    return relocated(pool, below, below)
+
+
+def _overridden(
+    catalogue: Catalogue,
+    overrides: object,
+    specification: object,
+    path: str,
+    properties: Mapping[str, Any],
+    tags: Mapping[str, str],
+) -> Iterator[PoolFacts]:
+    """Yield a pool for each template that a group takes machines by, with the machines it takes in place of its own."""
+    base = f"{path}.launchTemplateSpecification"
+    machines: dict[str, tuple[object, Machines]] = {}
+    late: list[str] = []
+    for where, one in items(overrides, f"{path}.overrides", late):
+        own = at(one, "launchTemplateSpecification")
+        key = f"{where}.launchTemplateSpecification" if own else base
+        _, read = machines.setdefault(key, (own or specification, Machines()))
+        _instance_type(catalogue, mapping(one), f"{where}.", read)
+    if late or not machines:
+        machines.setdefault(base, (specification, Machines()))[1].unknown.extend(late)
+    for reference, (template, read) in machines.items():
+        decides = {"taints", "image"}
+        if not read.names and not read.evidence and not read.unknown:
+            decides.add("machine")
+            read.unknown.append(reference)
+        yield _group(properties, read, _template_reference(template, reference, decides), tags)
+
+
+# --- pulumi-eks -------------------------------------------------------------------------------------------------------
+
+
+def _eks_managed(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    """Read a managed node group of pulumi-eks, which makes a launch template of what is no field of EKS's API.
+
+    https://github.com/pulumi/pulumi-eks, nodejs/eks/nodes/nodegroup.ts, `createManagedNodeGroup`
+    """
+    (pool,) = _node_group(catalogue, properties)
+    found, read = _eks_settings({key: value for key, value in properties.items() if key != "taints"}, "")
+    return (
+        replace(
+            pool,
+            taints=(*pool.taints, *read.taints),
+            open_taints=(*pool.open_taints, *read.unknown),
+            has_unevaluated_script=found.unevaluated,
+            not_counted=(*pool.not_counted, *read.not_counted),
+            sharing=found.sharing,
+        ),
+    )
+
+
+def _eks_node_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    return (_self_managed(catalogue, properties, ""),)
+
+
+def _eks_cluster(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    """Read the node group that comes with a cluster unless it is left out."""
+    skipped = properties.get("skipDefaultNodeGroup") is True or bool(properties.get("fargate"))
+    if skipped or at(properties, "autoMode.enabled") is True:
+        return ()
+    options = properties.get("nodeGroupOptions")
+    if options is not None:
+        given = {**properties, "nodeGroupOptions": mapping(options)}
+        facts = _self_managed(catalogue, given, "nodeGroupOptions.")
+        return (facts if options is not UNKNOWN else _not_known_yet(facts),)
+    return (_self_managed(catalogue, properties, ""),)
+
+
+def _not_known_yet(facts: PoolFacts) -> PoolFacts:
+    return replace(facts, gpus_per_node=None, unknown=("nodeGroupOptions",))
+
+
+def _self_managed(catalogue: Catalogue, properties: Mapping[str, Any], prefix: str) -> PoolFacts:
+    data = mapping(at(properties, prefix.removesuffix("."))) if prefix else properties
+    machines = Machines()
+    _instance_type(catalogue, data, prefix, machines)
+    if flag(data.get("gpu")) is True and not machines.only_other:
+        machines.show(Accelerator("nvidia", None), f"{prefix}gpu true")
+    elif data.get("gpu") is UNKNOWN and not machines.evidence:
+        machines.unknown.append(f"{prefix}gpu")
+    _image(data.get("amiType"), machines)
+    found, read = _eks_settings(data, prefix)
+    hardening = Hardening(_HARDENING)
+    _eks_hardening(data, prefix, hardening)
+    taint = wanted_taint(machines.accelerator)
+    entry = {taint.key: {"value": taint.value, "effect": taint.effect.value}}
+    where = f"{prefix}taints" if prefix or "clusterTags" not in data else "nodeGroupOptions.taints"
+    return PoolFacts(
+        cloud="aws",
+        instance_types=tuple(machines.names),
+        gpus_per_node=machines.gpus,
+        taints=tuple(read.taints),
+        evidence=machines.evidence,
+        unknown=tuple(machines.unknown),
+        open_taints=tuple(read.unknown),
+        has_unevaluated_script=found.unevaluated,
+        where=where,
+        missing_taint=MissingTaint(f"{taint.key}: {{value: {taint.value}, effect: {taint.effect.value}}}", entry),
+        accelerator=machines.accelerator,
+        other_accelerator=machines.other,
+        not_counted=tuple(read.not_counted),
+        software=_software(data.get("amiType"), bool(data.get("amiId")), flag(data.get("gpu")) is True),
+        sharing=found.sharing,
+        min_nodes=number(data.get("minSize")),
+        max_nodes=number(data.get("maxSize")),
+        labels=string_map(data.get("labels")),
+        tags={**string_map(data.get("cloudFormationTags")), **string_map(data.get("autoScalingGroupTags"))},
+        weaknesses=tuple(hardening.found),
+        node_customizations=tuple(group_customised(data, prefix)),
+    )
+
+
+def _eks_settings(data: Mapping[str, Any], prefix: str) -> tuple[UserData, TaintsRead]:
+    """Read every way a node group of pulumi-eks takes taints: they all end as arguments of the kubelet."""
+    found, read = UserData(), TaintsRead()
+    taints = data.get("taints")
+    if taints is UNKNOWN:
+        read.unknown.append(f"{prefix}taints")
+    for key, one in mapping(taints).items():
+        where = f"{prefix}taints[{key!r}]"
+        if one is UNKNOWN:
+            read.unknown.append(where)
+        else:
+            read.one({**mapping(one), "key": key}, where, KUBERNETES_EFFECTS)
+    if is_list(taints):
+        read.note(f"{prefix}taints: a list; pulumi-eks takes a map from key to value and effect")
+    for name in ("kubeletExtraArgs", "bootstrapExtraArgs"):
+        given, where = data.get(name), f"{prefix}{name}"
+        if given is UNKNOWN or "$" in text(given):
+            read.unknown.append(where)
+        else:
+            words = [each for word in kubelet.words([text(given)]) for each in kubelet.words([word])]
+            kubelet.read_list(kubelet.last(kubelet.FLAG, words) or "", f"{where} --{kubelet.FLAG}", read)
+    # What runs beside the command by which pulumi-eks lets the node join matters where it is about taints.
+    if data.get("nodeUserData") is UNKNOWN or names_taints(text(data.get("nodeUserData"))):
+        read.unknown.append(f"{prefix}nodeUserData")
+        found.unevaluated = data["nodeUserData"] is not UNKNOWN
+    for name in ("nodeUserDataOverride", "userData"):
+        given, where = data.get(name), f"{prefix}{name}"
+        if given is UNKNOWN:
+            read.unknown.append(where)
+        else:
+            _add(read_user_data(text(given), where), found, read)
+    for where, one in items(data.get("nodeadmExtraOptions"), f"{prefix}nodeadmExtraOptions", read.unknown):
+        if names_taints(text(at(one, "content"))):
+            _add(read_user_data(text(at(one, "content")), where), found, read)
+    settings = data.get("bottlerocketSettings")
+    if settings is UNKNOWN:
+        read.unknown.append(f"{prefix}bottlerocketSettings")
+    elif isinstance(settings, Mapping):
+        said = bottlerocket.read_settings(settings, f"{prefix}bottlerocketSettings", read)
+        found.sharing, found.own_device_plugin, found.labels = said.sharing, said.own_device_plugin, said.labels
+    return found, read
+
+
+def _add(told: UserData, found: UserData, read: TaintsRead) -> None:
+    read.taints += told.taints
+    read.unknown += told.unknown
+    read.not_counted += told.not_counted
+    found.unevaluated |= told.unevaluated
+
+
+def _eks_hardening(data: Mapping[str, Any], prefix: str, hardening: Hardening) -> None:
+    for key in ("keyName", "nodePublicKey"):
+        value = data.get(key)
+        wanted = "unset; reach nodes through Session Manager"
+        hardening.want("remote-access", f"{prefix}{key}", value, not value, wanted, "nodes need no SSH")
+    public = data.get("nodeAssociatePublicIpAddress")
+    hardening.want(
+        "public-address",
+        f"{prefix}nodeAssociatePublicIpAddress",
+        public,
+        flag(public) is False,
+        "false",
+        "nodes belong into private subnets, without an address of their own",
+        mandatory=flag(public) is True,
+    )
+    encrypted = data.get("nodeRootVolumeEncrypted")
+    encrypted = data.get("encryptRootBlockDevice") if encrypted is None else encrypted
+    why = "images, logs and volumes of pods are on this disk"
+    path = f"{prefix}nodeRootVolumeEncrypted"
+    hardening.want("disk-encryption", path, encrypted, flag(encrypted) is True, "true", why, source=_DISKS)
+
+
+_Reader = Callable[[Catalogue, Mapping[str, Any]], tuple[PoolFacts, ...]]
+
+
+def _component(reader: _Reader) -> _Reader:
+    def read(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+        return tuple(replace(pool, component=True) for pool in reader(catalogue, properties))
+
+    return read
+
+
+_READERS: Mapping[str, _Reader] = MappingProxyType(
+    {
+        "aws:eks/nodeGroup:NodeGroup": _node_group,
+        "aws-native:eks:Nodegroup": _node_group,
+        "eks:index:ManagedNodeGroup": _component(_eks_managed),
+        "eks:index:NodeGroup": _component(_eks_node_group),
+        "eks:index:NodeGroupV2": _component(_eks_node_group),
+        "eks:index:Cluster": _component(_eks_cluster),
+        **{token: _template(token) for token in TEMPLATES},
+        "aws:ec2/launchConfiguration:LaunchConfiguration": _single,
+        "aws-native:autoscaling:LaunchConfiguration": _single,
+        "aws:ec2/instance:Instance": _single,
+        "aws-native:ec2:Instance": _single,
+        "aws:ec2/spotInstanceRequest:SpotInstanceRequest": _single,
+        "aws:autoscaling/group:Group": _scaling_group,
+        "aws-native:autoscaling:AutoScalingGroup": _scaling_group,
+        "aws:ec2/fleet:Fleet": _fleet,
+        "aws-native:ec2:Ec2Fleet": _fleet,
+        "aws:ec2/spotFleetRequest:SpotFleetRequest": _fleet,
+        "aws-native:ec2:SpotFleet": _spot_fleet,
+    }
+)
+
+TYPES = tuple(sorted({*_READERS, *_CONFIGURATIONS, *cloudformation.TOKENS}))
+"""Every type token that is read, for people."""
+
+READING = Reading(
+    read_pools=partial(read_pools, INSTANCE_TYPES),
+    accelerator=partial(accelerator, INSTANCE_TYPES),
+    overridden=overridden,
+    read_template=partial(read_template, INSTANCE_TYPES),
+    unread=cloudformation.unread,
+    held_types=cloudformation.held_types,
+    types=TYPES,
+    objects=OBJECTS,
+)

@@ -1,0 +1,22 @@
+"""What the Azure CLI says of an AKS cluster."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpupools.plan.discovery import Discovery, texts
+
+
+def _read(told: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Read `az aks show`: https://learn.microsoft.com/rest/api/aks/managed-clusters/get."""
+    parts = str(told.get("id", "")).split("/")
+    # /subscriptions/<id>/resourceGroups/<group>/providers/Microsoft.ContainerService/managedClusters/<name>
+    if len(parts) != 9 or parts[7].casefold() != "managedclusters":
+        return None
+    return texts({"name": told.get("name"), "resource_group": parts[4], "subscription_id": parts[2]})
+
+
+DISCOVERY = Discovery(
+    commands=("az aks show --resource-group GROUP --name NAME",),
+    read=_read,
+    which=("name", "resource_group", "subscription_id"),
+)

@@ -1,0 +1,185 @@
+"""What Azure has and no plan says: agent pools as `az aks nodepool show`, Terraform and Pulumi tell of them. Pure.
+
+The Azure CLI writes the API's names with an acronym's later letters small, and the pool's own `type` as
+`typePropertiesType` (Azure/azure-sdk-for-python azure-mgmt-containerservice, class AgentPool).
+"""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpupools.plan.existing_pools import (
+    ExistingPools,
+    Found,
+    There,
+    map_of,
+    number_of,
+    other_taints,
+    refuse,
+    text_of,
+    texts_of,
+    without_nothing,
+)
+from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.providers.azure.machines import INSTANCE_TYPES
+from gpupools.providers.azure.pool_plan import gpu_instance_profile
+from gpupools.providers.azure.pool_settings import OVERRIDABLE, SPOT_KEY
+
+_AZURERM = "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool"
+_ID = (
+    r"(?i)/subscriptions/([^/]+)/resourceGroups/([^/]+)/providers/Microsoft\.ContainerService/managedClusters/([^/]+)"
+    r"/agentPools/([^/]+)"
+)
+_WIRE = {name.casefold(): name for name in OVERRIDABLE["AgentPool"].inputs}
+_INNER = {"enablevtpm": "enableVTPM"}
+_TYPE = "Microsoft.ContainerService/managedClusters/agentPools"
+_SCALE_SET = "VirtualMachineScaleSets"
+_PLACE = ("agentPoolName", "resourceName", "resourceGroupName")
+
+
+def _described(data: Mapping[str, Any]) -> Found | None:
+    if not text_of(data.get("id"), _ID):
+        return None
+    flat = data["properties"] if isinstance(data.get("properties"), Mapping) else data  # az rest has them apart
+    given = {key: value for key, value in flat.items() if key.casefold() != "type" or value != _TYPE}
+    if "typePropertiesType" in given:
+        given["type"] = given.pop("typePropertiesType")
+    return _found(str(data["id"]), given)
+
+
+def _found(identifier: str, given: Mapping[str, Any]) -> Found:
+    subscription, group, cluster, name = text_of(identifier, _ID)
+    inputs = {wire: _inner(value) for key, value in given.items() if (wire := _WIRE.get(key.casefold())) is not None}
+    inputs.setdefault("type", _SCALE_SET)  # Terraform makes no others, and says so nowhere
+    where = {"cloud": "azure", "name": cluster, "resource_group": group, "subscription_id": subscription}
+    return Found(name, where, without_nothing({key: inputs[key] for key in inputs if key not in _PLACE}))
+
+
+def _inner(value: Any) -> Any:
+    """Write the acronyms inside `securityProfile` as the API does; labels and tags stay as they are."""
+    if not isinstance(value, Mapping):
+        return value
+    return {_INNER.get(str(key).casefold(), key): each for key, each in value.items()}
+
+
+def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | None:
+    if not str(inputs.get("vmSize")).startswith("Standard_N"):
+        return None  # pools without GPUs stay with what manages them; only sizes of the N series have some
+    if kind == _AZURERM:
+        what = "stands in the words of Pulumi's azure provider, which are not read here"
+        raise refuse(inputs.get("name"), what, "describe it with az aks nodepool show")
+    if kind.partition(":")[0] != "azure-native" or not kind.endswith(":AgentPool"):
+        return None
+    if not text_of(identifier, _ID):
+        raise refuse(inputs.get("agentPoolName"), "has no id of an agent pool", "describe it with az aks nodepool show")
+    return _found(identifier, inputs)
+
+
+def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
+    inputs, profile = found.inputs, map_of(found.inputs.get("gpuProfile"))
+    if inputs.get("osType", "Linux") != "Linux":
+        raise refuse(found.name, f"has nodes of {inputs['osType']}", "leave it with what manages it")
+    if inputs["type"] != _SCALE_SET:
+        what = f"is of type {inputs['type']}, which has sizes and numbers of its own"
+        raise refuse(found.name, what, "leave it with what manages it")
+    if map_of(profile.get("nvidia")).get("managementMode") == "Managed":
+        what = "is an AKS-managed GPU pool, a resource of another type, which cannot be taken over yet"
+        raise refuse(found.name, what, "leave it with what manages it")
+    row = next((each for each in INSTANCE_TYPES.values() if each.name == inputs.get("vmSize")), None)
+    if row is None:
+        what = f"has the size {inputs.get('vmSize')}, which no GPU size of the catalogue is"
+        raise refuse(found.name, what, "leave it with what manages it")
+    upgrade, security = map_of(inputs.get("upgradeSettings")), map_of(inputs.get("securityProfile"))
+    taints = (f"{SPOT_KEY}=spot:NoSchedule",)
+    pool = {
+        "instance_type": row.name,
+        "nodes": _nodes(found),
+        "sharing": _sharing(found.name, inputs.get("gpuInstanceProfile"), row.gpu_model),
+        "software": "gpu-operator" if profile.get("driver") == "None" else "device-plugin",
+        "capacity": _capacity(inputs),
+        "zones": sorted(texts_of(inputs.get("availabilityZones"), "availabilityZones")),
+        "image": {
+            "family": "azure-linux" if str(inputs.get("osSKU")).startswith("AzureLinux") else None,
+            "fips": inputs.get("enableFIPS") or None,
+        },
+        "disk_gib": inputs.get("osDiskSizeGB"),
+        "disk": {"type": "Ephemeral" if inputs.get("osDiskType") == "Ephemeral" else None},
+        "network": {"max_pods": inputs.get("maxPods")},
+        "security": {"secure_boot": security.get("enableSecureBoot") or None},
+        "upgrade": {
+            "max_surge": _number(upgrade.get("maxSurge")),
+            "max_unavailable": _number(upgrade.get("maxUnavailable")),
+            "drain_timeout_min": upgrade.get("drainTimeoutInMinutes") or None,
+        },
+        "labels": dict(map_of(inputs.get("nodeLabels"))),
+        "taints": other_taints(texts_of(inputs.get("nodeTaints"), "nodeTaints"), taints),
+        "tags": dict(map_of(inputs.get("tags"))),
+    }
+    return {"subnet_id": inputs.get("vnetSubnetID")}, without_nothing(pool)
+
+
+def _nodes(found: Found) -> dict[str, int]:
+    inputs = found.inputs
+    if inputs.get("enableAutoScaling"):
+        return {key: number_of(inputs.get(f"{key}Count"), f"{key}Count") for key in ("min", "max")}
+    if not inputs.get("count"):
+        what = "has no autoscaler and 0 nodes, which nodes: {fixed: …} cannot say"
+        raise refuse(found.name, what, "switch its autoscaler on, or give it a node, and describe it again")
+    return {"fixed": number_of(inputs["count"], "count")}
+
+
+def _sharing(name: str, profile: object, gpu: str) -> dict[str, Any] | None:
+    if profile in (None, "None"):
+        return None
+    from gpupools.catalog.mig import profiles  # its tables are slow to load, and most pools cut nothing
+
+    cut = next((each for each in profiles(gpu) if gpu_instance_profile(each) == profile), None)
+    if cut is None:
+        raise refuse(name, f"cuts a {gpu} by {profile}, which no MIG profile is", "leave it with what manages it")
+    return {"mode": "mig", "profile": cut.name}
+
+
+def _capacity(inputs: Mapping[str, Any]) -> dict[str, Any] | None:
+    if inputs.get("scaleSetPriority") == "Spot":
+        price = inputs.get("spotMaxPrice")
+        return {"mode": "spot", "max_price_usd_per_hour": price if price not in (None, -1, "-1") else None}
+    group = inputs.get("capacityReservationGroupID")
+    return {"mode": "reservation", "name": group} if group else None
+
+
+def _number(value: object) -> int | None:
+    """Return a number that the API writes as text; None for a share, as in `33%`."""
+    return int(str(value)) if str(value).isdigit() else None
+
+
+def _there(data: Mapping[str, Any]) -> Iterator[There]:
+    place = text_of(data.get("id"), _ID)
+    if not place:
+        return
+    subscription, group, cluster, name = place
+    flat = data["properties"] if isinstance(data.get("properties"), Mapping) else data
+    at = ["--cluster-name", cluster, "--resource-group", group, "--subscription", subscription]
+    above = {
+        "resourceProviderNamespace": "Microsoft.ContainerService",
+        "parentResourcePath": f"managedClusters/{cluster}",
+        "resourceType": "agentPools",
+    }
+    yield There(
+        name=name,
+        id=str(data["id"]),
+        forms=(
+            (
+                "azure-native:containerservice:AgentPool",
+                {"resourceGroupName": group, "resourceName": cluster, "agentPoolName": name},
+            ),
+            # A pool that AKS manages: resources.py tells why it is of another type.
+            ("azure-native:resources:Resource", {**above, "resourceGroupName": group, "resourceName": name}),
+        ),
+        tags={},
+        cluster=cluster,
+        pool=str(map_of(flat.get("nodeLabels")).get(POOL_LABEL, "")),
+        delete=shlex.join(["az", "aks", "nodepool", "delete", "--name", name, *at]),
+    )
+
+
+EXISTING_POOLS = ExistingPools(resource="AgentPool", described=_described, declared=_declared, keys=_keys, there=_there)

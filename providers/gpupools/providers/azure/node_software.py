@@ -1,0 +1,52 @@
+"""What AKS nodes bring of the GPU software, by the pool's GPU profile. Pure."""
+
+from gpupools.plan.cloud import ProviderPlan
+from gpupools.plan.node_software import OPERATORS_DRIVER, NodeRuntime
+from gpupools.plan.software_plan import Piece
+from gpupools.providers.azure.pool_plan import AksPoolPlan
+
+_GPU = "https://learn.microsoft.com/azure/aks/use-nvidia-gpu"
+
+MANAGED = NodeRuntime(
+    brings={
+        Piece.DRIVER: "AKS",
+        Piece.CONTAINER_TOOLKIT: "AKS",
+        Piece.DEVICE_PLUGIN: "AKS",
+        Piece.DCGM_EXPORTER: "AKS",
+        Piece.MIG_MANAGER: "AKS",
+    },
+    why="AKS-managed GPU nodes run the device plugin and the DCGM exporter (port 19400) as services of the host",
+    source="https://learn.microsoft.com/azure/aks/aks-managed-gpu-nodes",
+)
+WITH_DRIVER = NodeRuntime(
+    brings={Piece.DRIVER: "AKS", Piece.CONTAINER_TOOLKIT: "AKS", Piece.MIG_MANAGER: "AKS"},
+    why="AKS installs driver and container toolkit and makes the slices of the pool's GPU instance profile",
+    source=_GPU,
+    # The class is there already, and the operator's own `nvidia` has no handler on these nodes:
+    # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/microsoft-aks.html.
+    operator_values={"operator.runtimeClass": "nvidia-container-runtime"},
+)
+WITHOUT_DRIVER = NodeRuntime(
+    brings={},
+    why="the pool skips AKS's driver, and the GPU Operator brings everything",
+    source="https://learn.microsoft.com/azure/aks/nvidia-gpu-operator",
+    # Azure hands GPUs to machines in passthrough, where Ampere takes a MIG layout only after a reboot:
+    # https://github.com/NVIDIA/gpu-operator/issues/1606.
+    mig_needs_reboot=True,
+    dra_values=OPERATORS_DRIVER,
+)
+AZURE_LINUX = NodeRuntime(
+    brings={},
+    why="the pool skips AKS's driver, and the GPU Operator builds none on Azure Linux",
+    source="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html",
+    refused="the GPU Operator builds no driver on Azure Linux; use the image ubuntu, or software: device-plugin",
+)
+
+
+def node_runtime(software: str, choices: ProviderPlan) -> NodeRuntime:
+    """Say what the nodes bring; the pool's GPU profile decides."""
+    if software == "cloud-managed":
+        return MANAGED
+    if not isinstance(choices, AksPoolPlan) or choices.gpu_driver == "Install":
+        return WITH_DRIVER
+    return AZURE_LINUX if choices.os_sku == "AzureLinux" else WITHOUT_DRIVER

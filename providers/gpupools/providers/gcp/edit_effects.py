@@ -1,0 +1,40 @@
+"""What an edit does to the nodes of a pool on GKE, from the tables beside this file. Pure.
+
+What replaces the pool is what the schema of terraform-provider-google-beta marks so; `pulumi_gcp` is built from it.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from gpupools.plan.edit_tables import EditEffect, EditTables, input_edits, plan_edits
+
+_HERE = Path(__file__).parent
+
+
+@cache
+def edits() -> EditTables:
+    """Return the tables.
+
+    The provider looks at the deletion policy of the last update, also when it deletes what was replaced:
+    https://github.com/hashicorp/terraform-provider-google-beta google-beta/services/container/
+    resource_container_node_pool.go, DeletionPolicyPreDelete.
+    """
+    plan, inputs = plan_edits(_HERE / "plan_edits.csv"), input_edits(_HERE / "edits.csv")
+    return EditTables(plan, inputs, old_protection_counts=True)
+
+
+def replacing(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the inputs, by dotted path, whose change makes the provider replace the pool."""
+    return dict(sorted(_replacing(inputs, ())))
+
+
+def _replacing(inputs: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+    for key, value in inputs.items():
+        path = (*above, key)
+        edit = edits().inputs.get(".".join(path))
+        if edit is not None and edit.effect is EditEffect.REPLACE:
+            yield ".".join(path), value
+        elif isinstance(value, Mapping):
+            yield from _replacing(value, path)

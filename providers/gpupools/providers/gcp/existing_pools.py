@@ -1,0 +1,266 @@
+"""What Google Cloud has and no plan says: `gcloud container node-pools describe`, Terraform and Pulumi. Pure.
+
+The names of the REST API: https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.nodePools
+"""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpupools.common.taints import Effect, Taint
+from gpupools.plan.existing_pools import (
+    ExistingPools,
+    Found,
+    There,
+    map_of,
+    maps_of,
+    number_of,
+    other_taints,
+    refuse,
+    text_of,
+    texts_of,
+    without_nothing,
+)
+from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.providers.gcp.constraints import IMAGE_TYPES
+from gpupools.providers.gcp.machines import INSTANCE_TYPES, find_instance_type
+from gpupools.providers.gcp.pool_settings import NO_DEVICE_PLUGIN_LABEL, SHARING_STRATEGIES
+from gpupools.providers.gcp.reserved import EFFECTS
+
+_TOKEN = "gcp:container/nodePool:NodePool"
+_LINK = r"https://.*/projects/([^/]+)/(?:locations|zones)/([^/]+)/clusters/([^/]+)/nodePools/([^/]+)"
+_ID = r"(?:projects/)?([^/]+)/(?:locations/)?([^/]+)/(?:clusters/)?([^/]+)/(?:nodePools/)?([^/]+)"
+
+_OWN_TAINTS = ("cloud.google.com/gke-queued=true:NoSchedule", "kubernetes.io/arch=arm64:NoSchedule")
+"""Taints that GKE adds by itself."""
+
+_ALIKE = (
+    *("management", "networkConfig", "placementPolicy", "queuedProvisioning", "upgradeSettings", "version"),
+    *("bestEffortProvisioning", "maintenancePolicies"),
+)
+"""Keys that both have."""
+
+
+def _described(data: Mapping[str, Any]) -> Found | None:
+    place = text_of(data.get("selfLink"), _LINK)
+    config = data.get("config")
+    if not place or not isinstance(config, Mapping):
+        return None
+    project, location, cluster, name = place
+    scaling, constraint = map_of(data.get("autoscaling")), map_of(data.get("maxPodsConstraint"))
+    on = bool(scaling.get("enabled"))
+    inputs = {
+        **{key: data[key] for key in _ALIKE if key in data},
+        "initialNodeCount": data.get("initialNodeCount"),
+        "nodeCount": None if on else data.get("initialNodeCount"),
+        "autoscaling": _autoscaling(scaling) if on else None,
+        "maxPodsPerNode": number_of(constraint.get("maxPodsPerNode"), "maxPodsPerNode"),
+        "nodeLocations": sorted(texts_of(data.get("locations"), "locations")),
+        "nodeConfig": _node_config(config),
+    }
+    upgrade = map_of(data.get("upgradeSettings"))
+    if upgrade.get("strategy", "SURGE") == "SURGE":  # the API leaves zeros out
+        inputs["upgradeSettings"] = {"maxSurge": 0, "maxUnavailable": 0, "strategy": "SURGE", **upgrade}
+    notes: tuple[str, ...] = ()
+    if not on:
+        taken = "gcloud does not tell how many nodes run, so initialNodeCount is taken"
+        notes = (f"{taken}; correct nodes.fixed if the pool was resized since",)
+    where = {"cloud": "gcp", "name": cluster, "project": project, "location": location}
+    return Found(name, where, without_nothing(inputs), notes)
+
+
+def _autoscaling(scaling: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the limits, with the zeros that the API leaves out."""
+    least = "totalMinNodeCount" if "totalMaxNodeCount" in scaling else "minNodeCount"
+    return {least: 0} | {key: value for key, value in scaling.items() if key != "enabled"}
+
+
+def _node_config(config: Mapping[str, Any]) -> dict[str, Any]:
+    found = {
+        key: value for key, value in config.items() if key not in ("accelerators", "loggingConfig", "kubeletConfig")
+    }
+    gpus: list[dict[str, Any]] = [
+        {
+            **{key: value for key, value in each.items() if key not in ("acceleratorCount", "acceleratorType")},
+            "type": each.get("acceleratorType"),
+            "count": number_of(each.get("acceleratorCount"), "acceleratorCount"),
+            "gpuSharingConfig": {
+                key: number_of(value, key) if key == "maxSharedClientsPerGpu" else value
+                for key, value in map_of(each.get("gpuSharingConfig")).items()
+            },
+        }
+        for each in maps_of(config.get("accelerators"), "accelerators")
+    ]
+    found["guestAccelerators"] = [without_nothing(each) for each in gpus]
+    found["loggingVariant"] = map_of(map_of(config.get("loggingConfig")).get("variantConfig")).get("variant")
+    if isinstance(config.get("shieldedInstanceConfig"), Mapping):
+        unsaid = dict.fromkeys(("enableIntegrityMonitoring", "enableSecureBoot"), False)
+        found["shieldedInstanceConfig"] = unsaid | dict(config["shieldedInstanceConfig"])
+    kubelet = dict(map_of(config.get("kubeletConfig")))
+    port = "insecureKubeletReadonlyPortEnabled"
+    if isinstance(kubelet.get(port), bool):
+        kubelet[port] = str(kubelet[port]).upper()  # text for Terraform and Pulumi
+    found["kubeletConfig"] = kubelet
+    return found
+
+
+def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | None:
+    if kind != _TOKEN or not map_of(inputs.get("nodeConfig")).get("guestAccelerators"):
+        return None  # pools without GPUs stay with what manages them
+    found = text_of(identifier, _ID)
+    names = ("project", "location", "cluster", "name")
+    project, location, cluster, name = found or [str(inputs.get(key) or "") for key in names]
+    if not all((project, location, cluster, name)):
+        raise refuse(inputs.get("name"), "says neither its project nor its cluster", "describe it with gcloud")
+    where = {"cloud": "gcp", "name": cluster.rpartition("/")[2], "project": project, "location": location}
+    own = {key: value for key, value in inputs.items() if key not in (*names, "__defaults", "namePrefix", "id")}
+    return Found(name, where, without_nothing(own))
+
+
+def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
+    inputs = found.inputs
+    config = map_of(inputs.get("nodeConfig"))
+    accelerators = config.get("guestAccelerators") or []
+    if len(accelerators) != 1:
+        raise refuse(found.name, f"has {len(accelerators)} kinds of GPUs", "leave it with what manages it")
+    gpu = accelerators[0]
+    zones = list(inputs.get("nodeLocations") or [])
+    driver = map_of(gpu.get("gpuDriverInstallationConfig")).get("gpuDriverVersion")
+    labels = dict(map_of(config.get("labels")))
+    apart = labels.pop(NO_DEVICE_PLUGIN_LABEL, None) == "true" or driver == "INSTALLATION_DISABLED"
+    upgrade, network = map_of(inputs.get("upgradeSettings")), map_of(inputs.get("networkConfig"))
+    images = {value: key for key, value in IMAGE_TYPES.items()}
+    pool = {
+        "instance_type": _machine(found.name, config, gpu),
+        "nodes": _nodes(found, max(1, len(zones))),
+        "sharing": _sharing(gpu),
+        "software": "gpu-operator" if apart else "cloud-managed",
+        "capacity": _capacity(inputs, config),
+        "zones": zones,
+        "image": {"family": images.get(str(config.get("imageType")).upper())},
+        "disk_gib": config.get("diskSizeGb"),
+        "disk": {
+            "type": config.get("diskType"),
+            "encryption_key": config.get("bootDiskKmsKey"),
+            "local_nvme": "none" if config.get("localNvmeSsdBlockConfig") else None,
+        },
+        "network": {
+            "max_pods": inputs.get("maxPodsPerNode"),
+            "placement": "compact" if map_of(inputs.get("placementPolicy")).get("type") == "COMPACT" else None,
+            "rdma": True if network.get("acceleratorNetworkProfile") == "auto" else None,
+        },
+        "security": {"secure_boot": map_of(config.get("shieldedInstanceConfig")).get("enableSecureBoot") or None},
+        "upgrade": _upgrade(upgrade),
+        "auto_repair": False if map_of(inputs.get("management")).get("autoRepair") is not True else None,
+        "labels": labels,
+        "taints": other_taints([_taint(each) for each in maps_of(config.get("taints"), "taints")], _OWN_TAINTS),
+        "tags": dict(map_of(config.get("resourceLabels"))),
+    }
+    return {"service_account": config.get("serviceAccount") or "default"}, without_nothing(pool)
+
+
+def _machine(name: str, config: Mapping[str, Any], gpu: Mapping[str, Any]) -> str:
+    machine, model, count = config.get("machineType"), gpu.get("type"), number_of(gpu.get("count"), "count")
+    for written in (str(machine), f"{machine}+{model}:{count}"):
+        row = find_instance_type(INSTANCE_TYPES, written)
+        if row is not None and (row.extra["accelerator_type"], row.devices) == (model, count):
+            return written
+    what = f"runs on {machine} with {count} × {model}, which no GPU machine of the catalogue is"
+    raise refuse(name, what, "leave it with what manages it")
+
+
+def _nodes(found: Found, zones: int) -> dict[str, int]:
+    scaling = map_of(found.inputs.get("autoscaling"))
+    if not scaling:
+        each = number_of(found.inputs.get("nodeCount", found.inputs.get("initialNodeCount")), "initialNodeCount")
+        if not each:
+            what = "has no autoscaler and 0 nodes, which nodes: {fixed: …} cannot say"
+            raise refuse(found.name, what, "switch its autoscaler on, or give it a node, and describe it again")
+        return {"fixed": each * zones}
+    total = number_of(scaling.get("totalMaxNodeCount"), "totalMaxNodeCount")
+    if total:
+        return {"min": number_of(scaling.get("totalMinNodeCount"), "totalMinNodeCount") or 0, "max": total}
+    most, least = (
+        number_of(scaling.get("maxNodeCount"), "maxNodeCount"),
+        number_of(scaling.get("minNodeCount"), "minNodeCount"),
+    )
+    if not most:
+        raise refuse(found.name, "is autoscaled to no maximum", "set one, and describe it again")
+    return {"min": (least or 0) * zones, "max": most * zones}
+
+
+def _sharing(gpu: Mapping[str, Any]) -> dict[str, Any] | None:
+    config = map_of(gpu.get("gpuSharingConfig"))
+    ways = {value: key for key, value in SHARING_STRATEGIES.items()}
+    way = ways.get(str(config.get("gpuSharingStrategy")))
+    shared = (
+        {"mode": way, "replicas": number_of(config.get("maxSharedClientsPerGpu"), "maxSharedClientsPerGpu")}
+        if way
+        else None
+    )
+    size = gpu.get("gpuPartitionSize")
+    return {"mode": "mig", "profile": size, "share": shared} if size else shared
+
+
+def _capacity(inputs: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any] | None:
+    seconds = text_of(config.get("maxRunDuration"), r"(\d+)s")
+    longest = {"max_run_s": int(seconds[0])} if seconds else {}
+    if map_of(inputs.get("queuedProvisioning")).get("enabled"):
+        return {"mode": "queued", **longest}
+    if config.get("flexStart"):
+        return {"mode": "flex-start", **longest}
+    if config.get("spot"):
+        return {"mode": "spot"}
+    affinity = map_of(config.get("reservationAffinity"))
+    values = affinity.get("values") or []
+    if affinity.get("consumeReservationType") == "SPECIFIC_RESERVATION" and len(values) == 1:
+        return {"mode": "reservation", "name": values[0]}
+    return None
+
+
+def _upgrade(settings: Mapping[str, Any]) -> dict[str, Any]:
+    if settings.get("strategy") == "BLUE_GREEN":
+        rollout = map_of(map_of(settings.get("blueGreenSettings")).get("standardRolloutPolicy"))
+        return {"strategy": "blue-green", "max_unavailable": number_of(rollout.get("batchNodeCount"), "batchNodeCount")}
+    return {
+        "max_surge": number_of(settings.get("maxSurge"), "maxSurge"),
+        "max_unavailable": number_of(settings.get("maxUnavailable"), "maxUnavailable"),
+    }
+
+
+def _taint(given: Mapping[str, Any]) -> str:
+    effects = {value: key for key, value in EFFECTS.items()}
+    effect = effects.get(str(given.get("effect")), Effect.NO_SCHEDULE)
+    return str(Taint(str(given.get("key")), str(given.get("value") or ""), effect))
+
+
+def _there(data: Mapping[str, Any]) -> Iterator[There]:
+    """Read a node pool, or a policy that puts nodes together: `gcloud compute resource-policies list`."""
+    place, config = text_of(data.get("selfLink"), _LINK), data.get("config")
+    if place and isinstance(config, Mapping):
+        project, location, cluster, name = place
+        where = {"project": project, "location": location, "cluster": cluster, "name": name}
+        at = ["--cluster", cluster, "--location", location, "--project", project]
+        yield There(
+            name=name,
+            id=f"projects/{project}/locations/{location}/clusters/{cluster}/nodePools/{name}",
+            forms=((_TOKEN, where),),
+            tags={},
+            cluster=cluster,
+            pool=str(map_of(config.get("labels")).get(POOL_LABEL, "")),
+            delete=shlex.join(["gcloud", "container", "node-pools", "delete", name, *at]),
+        )
+    policy = text_of(data.get("selfLink"), r"https://.*/projects/([^/]+)/regions/([^/]+)/resourcePolicies/([^/]+)")
+    if policy:
+        project, region, name = policy
+        at = ["--region", region, "--project", project]
+        yield There(
+            name=name,
+            id=f"projects/{project}/regions/{region}/resourcePolicies/{name}",
+            forms=(("gcp:compute/resourcePolicy:ResourcePolicy", {"project": project, "name": name}),),
+            tags={},
+            delete=shlex.join(["gcloud", "compute", "resource-policies", "delete", name, *at]),
+        )
+
+
+EXISTING_POOLS = ExistingPools(resource="NodePool", described=_described, declared=_declared, keys=_keys, there=_there)

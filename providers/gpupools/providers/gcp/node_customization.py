@@ -1,0 +1,62 @@
+"""What somebody set by hand that runs on GKE nodes, opens them or decides whom they run as. Pure, and never raises."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization
+from gpupools.readback.inputs import mapping
+from gpupools.readback.node_customization import InputRow, customizations_in
+
+_METADATA = "https://docs.cloud.google.com/compute/docs/metadata/predefined-metadata-keys"
+_SYSTEM = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/node-system-config"
+_CONTAINERD = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/customize-containerd-configuration"
+_ACCOUNT = "https://docs.cloud.google.com/kubernetes-engine/docs/how-to/hardening-your-cluster"
+
+_ROWS = (
+    InputRow("linuxNodeConfig.sysctls", "sysctls", "kernel settings act on every pod of the node", _SYSTEM),
+    InputRow("linuxNodeConfig.customNodeInit", "start-up-script", "it runs on every node when that starts", _SYSTEM),
+    InputRow(
+        *("kubeletConfig.allowedUnsafeSysctls", "sysctls"),
+        *("pods may change kernel settings that reach beyond them", _SYSTEM),
+    ),
+    InputRow(
+        *("containerdConfig.registryHosts", "container-runtime"),
+        *("images of every pod may come from another place than their name says", _CONTAINERD),
+    ),
+    InputRow(
+        *("containerdConfig.writableCgroups", "container-runtime"),
+        *("pods may change the limits of their own containers", _CONTAINERD),
+    ),
+    InputRow("nodeImageConfigs", "boot-image", "nodes start another image than GKE's", _SYSTEM),
+)
+_SCRIPT = re.compile(r"(?:windows-)?(?:startup|shutdown)-script(?:-.*)?|user-data|configure-sh|containerd-configure-sh")
+_KEYS = re.compile(r"ssh-?keys", re.IGNORECASE)
+
+
+def node_customizations(config: Mapping[str, Any], prefix: str = "nodeConfig.") -> Iterator[NodeCustomization]:
+    """Yield what is set by hand in the configuration of nodes.
+
+    Args:
+        config: `nodeConfig` by wire name; that of `overrides`, or all that is declared.
+        prefix: Where it is in its resource.
+    """
+    metadata = config.get("metadata")
+    if metadata is UNKNOWN:
+        why = "what of it runs or lets in is not known yet"
+        yield NodeCustomization("start-up-script", f"{prefix}metadata", why, _METADATA, True)
+    for key, value in mapping(metadata).items():
+        where, late = f"{prefix}metadata.{key}", value is UNKNOWN
+        if value is not None and _SCRIPT.fullmatch(str(key)):
+            yield NodeCustomization("start-up-script", where, "it runs on every node, as root", _METADATA, late)
+        elif value is not None and _KEYS.fullmatch(str(key)):
+            yield NodeCustomization("ssh-keys", where, "whoever has a key logs in to every node", _METADATA, late)
+    yield from customizations_in(config, _ROWS, prefix)
+
+
+def overridden(resource: str, inputs: Mapping[str, Any]) -> Iterator[NodeCustomization]:
+    """Yield what `overrides` set: the same, and an account that is not the cluster's."""
+    config = mapping(inputs.get("nodeConfig"))
+    yield from node_customizations(config)
+    why = "nodes run as another account than the cluster's others"
+    yield from customizations_in(config, (InputRow("serviceAccount", "node-identity", why, _ACCOUNT),), "nodeConfig.")

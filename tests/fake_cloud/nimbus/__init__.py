@@ -1,0 +1,48 @@
+"""Nimbus, a cloud that nobody has: the smallest folder that is a whole cloud. Only `resources.py` is not pure."""
+
+from gpupools.plan.cloud import Cloud, Declaring, NodePools, Reading
+from tests.fake_cloud.nimbus.access import exec_plugin
+from tests.fake_cloud.nimbus.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
+from tests.fake_cloud.nimbus.cluster import EXAMPLE, NimbusCluster
+from tests.fake_cloud.nimbus.constraints import check_settings
+from tests.fake_cloud.nimbus.edit_effects import edits
+from tests.fake_cloud.nimbus.machines import INSTANCE_TYPES
+from tests.fake_cloud.nimbus.node_software import node_runtime
+from tests.fake_cloud.nimbus.pool_plan import check_pool, decide
+from tests.fake_cloud.nimbus.pool_settings import OVERRIDABLE, SETTINGS
+from tests.fake_cloud.nimbus.reserved import LABELS, TAINTS
+
+
+def _reading() -> Reading:
+    from tests.fake_cloud.nimbus.readback import READING
+
+    return READING
+
+
+def _declaring() -> Declaring:
+    from tests.fake_cloud.nimbus.resources import DECLARING
+
+    return DECLARING
+
+
+CLOUD = Cloud(
+    name="nimbus",
+    service="Nimbus Kubernetes",
+    instance_types=INSTANCE_TYPES,
+    cluster=NimbusCluster,
+    example_cluster=EXAMPLE,
+    access=exec_plugin,
+    provider_settings={"nimbus": {"region": "write the cluster's region"}},
+    software=SOFTWARE,
+    default_software=DEFAULT_SOFTWARE,
+    capabilities=CAPABILITIES,
+    check_pool=check_pool,
+    check_settings=check_settings,
+    decide=decide,
+    node_runtime=node_runtime,
+    models_claims=False,
+    reserved_labels=LABELS,
+    reserved_taints=TAINTS,
+    node_pools=NodePools(settings=SETTINGS, overridable=OVERRIDABLE, edits=edits, declaring=_declaring),
+    reading=_reading,
+)

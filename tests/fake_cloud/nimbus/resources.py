@@ -1,0 +1,46 @@
+"""Declares a planned pool on Nimbus. Translates only: every decision is in the plan."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pulumi
+
+from gpupools.plan.cloud import Declaring
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.providers.apply_overrides import keyword_arguments
+from tests.fake_cloud.nimbus import sdk
+from tests.fake_cloud.nimbus.pool_plan import NimbusPoolPlan
+
+
+def create_provider(
+    name: str, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
+) -> pulumi.ProviderResource:
+    """Declare the provider of the cluster's region."""
+    return sdk.Provider(name, opts=opts, region=cluster["region"])
+
+
+def create_pool(
+    name: str, plan: PoolPlan, cluster: Mapping[str, pulumi.Input[Any]], opts: pulumi.ResourceOptions
+) -> pulumi.Output[str]:
+    """Declare the node pool of a plan; return its name."""
+    choices = plan.choices
+    if not isinstance(choices, NimbusPoolPlan):
+        raise TypeError(f"pool {plan.name} was planned for {plan.cloud}, not for nimbus")
+    args = sdk.NodePoolArgs(
+        cluster=cluster["name"],
+        machine=plan.instance.name,
+        count={"min": plan.min_nodes, "max": plan.max_nodes},
+        disk_gib=plan.disk_gib,
+        labels=dict(plan.labels),
+        taints=[{"key": each.key, "value": each.value, "effect": each.effect.value} for each in plan.taints],
+        image=choices.image,
+        tags=dict(choices.tags) or None,
+        time_slices=choices.time_slices,
+    )
+    kept = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(protect=True if choices.protect else None))
+    inputs = keyword_arguments(args, choices.overrides)
+    pool = sdk.NodePool(f"{name}-pool", opts=kept, **inputs)
+    return pool.urn.apply(lambda _: f"{name}-pool")
+
+
+DECLARING = Declaring(create_provider=create_provider, create_pool=create_pool)

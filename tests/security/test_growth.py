@@ -1,0 +1,188 @@
+"""Readers of other people's files take time in proportion to the file: four times as much, at most five times as long.
+
+Processor time, with the garbage collector off, of the same reader in the same process; the best of a few tries counts.
+"""
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpupools.cli.diff import compare
+from gpupools.common.bounded_yaml import MAX_VALUES, parse_yaml
+from gpupools.common.errors import Rejected
+from gpupools.policies.declared_stack import MOST_OWNERS
+from gpupools.policies.documents.judging import Config, judge_file
+from gpupools.policies.software_conflicts import MOST_PAIRS
+from gpupools.providers import clouds
+from gpupools.stackfile.check import check_stack_file
+from gpupools.stackfile.stack import MOST_CLUSTERS
+from tests.security.growth import ratio
+from tests.security.stacks import (
+    CLUSTER,
+    COMPONENT,
+    DAEMON_SET,
+    PROVIDER,
+    daemon_set,
+    machines,
+    node_group,
+    objects,
+    resource,
+    state,
+    urn,
+)
+
+measured = pytest.mark.slow
+
+
+def several_lines(one: str, times: int) -> str:
+    return "".join(one.replace("%d", str(number)) for number in range(times))
+
+
+CLUSTERS = "config:\n  gpupools:clusters:\n"
+CLUSTER_OF = (
+    "    %s: {cloud: aws, name: %s, region: eu-central-1, subnet_ids: [subnet-0a1b2c3d4e5f60718], "
+    'node_role_arn: "arn:aws:iam::123456789012:role/gpu-nodes"}\n'
+)
+POOLS = CLUSTERS + CLUSTER_OF % ("train", "t") + "  gpupools:pools:\n"
+POOL_OF = "    p%d: {clusters: [train], gpu: A100-40GB, gpus_per_node: 8, nodes: {max: 1}}\n"
+STACK_FILES: dict[str, tuple[Callable[[int], str], int]] = {
+    "pools": (lambda n: POOLS + several_lines(POOL_OF, n), 300),
+    "one pool again": (lambda n: POOLS + POOL_OF % 1 * n, 300),
+    # Of fewer, so little is wrong besides that less is looked for.
+    "pools renamed from one": (lambda n: POOLS + several_lines(POOL_OF.replace("{", "{renamed_from: a, ", 1), n), 400),
+    "wrong pools": (lambda n: POOLS + several_lines("    p%d: {clusters: [trian], gpu: A100-40BG}\n", n), 200),
+    "unknown keys": (lambda n: POOLS + "    p:\n" + several_lines("      k%d: 1\n", n), 500),
+    "clusters of a pool": (lambda n: POOLS + "    p: {clusters: [" + "train, " * n + "], gpu: A100-40GB}\n", 500),
+    "unknown clusters": (lambda n: POOLS + several_lines("    p%d: {clusters: [c%d]}\n", n), 200),
+    "clusters": (lambda n: CLUSTERS + "".join(CLUSTER_OF % (f"c{i}", f"t{i}") for i in range(n)), MOST_CLUSTERS + 1),
+    "one cluster": (lambda n: CLUSTERS + "".join(CLUSTER_OF % (f"c{i}", "t") for i in range(n)), MOST_CLUSTERS + 1),
+    "environments": (lambda n: "environment:\n" + "  - a\n" * n + POOLS + POOL_OF % 1, 2000),
+    "brackets": (lambda n: POOLS + "    p: " + "[" * n, 30_000),
+    "a number": (lambda n: POOLS + "    p: {clusters: [train], gpus_per_node: " + "1" * n + "}", 50_000),
+    "a name": (lambda n: POOLS + "    " + "p" * n + ": {clusters: [train]}", 50_000),
+}
+
+
+@pytest.fixture
+def collected_later() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@measured
+@pytest.mark.usefixtures("collected_later")
+@pytest.mark.parametrize("name", STACK_FILES)
+def test_checking_a_stack_file_takes_time_in_proportion_to_it(name: str, tmp_path: Path) -> None:
+    write, size = STACK_FILES[name]
+
+    def check(n: int) -> Callable[[], Any]:
+        file = tmp_path / f"{n}.yaml"
+        file.write_text(write(n), encoding="utf-8")
+
+        def read() -> None:
+            with suppress(Rejected):
+                check_stack_file(file, clouds())
+
+        return read
+
+    assert ratio(check, size) <= 5
+
+
+@measured
+@pytest.mark.usefixtures("collected_later")
+def test_comparing_stack_files_takes_time_in_proportion_to_them(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def compared(n: int) -> Callable[[], Any]:
+        old, new = tmp_path / f"old{n}.yaml", tmp_path / f"new{n}.yaml"
+        old.write_text(POOLS + several_lines(POOL_OF, n), encoding="utf-8")
+        new.write_text(old.read_text(encoding="utf-8").replace("max: 1", "max: 2"), encoding="utf-8")
+        return lambda: compare([old, new], None)
+
+    assert ratio(compared, 60) <= 5
+
+
+def test_more_clusters_than_are_compared_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(STACK_FILES["clusters"][0](MOST_CLUSTERS + 1), encoding="utf-8")
+    with pytest.raises(Rejected) as refused:
+        check_stack_file(file, clouds())
+
+    said = f"clusters: holds {MOST_CLUSTERS + 1} clusters, more than {MOST_CLUSTERS}; "
+    assert any(str(problem).startswith(said) for problem in refused.value.problems)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "a0: &a0 {x: 1}\n" + "".join(f"a{i}: &a{i} {{<<: [*a{i - 1}, *a{i - 1}, *a{i - 1}]}}\n" for i in range(1, 40)),
+        "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}, *a{i - 1}]\n" for i in range(1, 40)),
+        "a: &a [*a]\n",
+        pytest.param("[" * 190 + "1," * (MAX_VALUES // 3) + "]" * 190, marks=measured),
+    ],
+    ids=["merge keys", "aliases", "an alias to itself", "values far down"],
+)
+def test_what_aliases_bring_in_again_and_what_lies_far_down_is_counted(given: str) -> None:
+    with pytest.raises(Rejected, match=f"more than {MAX_VALUES} values"):
+        parse_yaml(given)
+
+
+def said_of(file: Path, rule: str) -> list[str]:
+    return [each.message for each in judge_file(file, Config()).found if each.rule.name == rule]
+
+
+def test_of_many_that_bring_one_piece_each_is_told_once(tmp_path: Path) -> None:
+    file = tmp_path / "many.yaml"
+    file.write_text(objects(daemon_set(i) for i in range(4)), encoding="utf-8")
+    third, *_, last = said_of(file, "gpu-software-one-owner")
+
+    assert third.startswith(
+        "nvidia/k8s-device-plugin (DaemonSet/d1) and nvidia/k8s-device-plugin (DaemonSet/d0) "
+        "both bring the device plugin to the same nodes; "
+    )
+    assert last.startswith(
+        "nvidia/k8s-device-plugin (DaemonSet/d3) and nvidia/k8s-device-plugin (DaemonSet/d0) and 2 more "
+        "all bring the device plugin to the same nodes; "
+    )
+
+
+def test_more_kinds_of_software_than_are_compared_cannot_be_verified(tmp_path: Path) -> None:
+    file = tmp_path / "many.yaml"
+    file.write_text(objects(daemon_set(i, {"pool": f"p{i}"}) for i in range(400)), encoding="utf-8")
+
+    (said,) = said_of(file, "gpu-software-one-owner")
+
+    assert said.startswith(
+        "whether a piece has two owners cannot be verified: the stack has 400 kinds of GPU software and as many others "
+        f"in the same cluster, more than {MOST_PAIRS:,} pairs; split the stack, or give "
+    )
+
+
+def test_more_owners_of_a_machine_than_are_read_cannot_be_verified(tmp_path: Path) -> None:
+    file = tmp_path / "many.yaml"
+    first, *_ = machines(0, "m")
+    owners = [each for i in range(MOST_OWNERS + 1) for each in machines(i, "m")[1:]]
+    file.write_text(objects([first, *owners]), encoding="utf-8")
+    (said,) = said_of(file, "gpu-pool-tainted-elsewhere")
+
+    assert f"cannot be verified: bootstrap configuration of the owners after the first {MOST_OWNERS}" in said
+
+
+def test_references_that_lead_round_in_a_circle_end(tmp_path: Path) -> None:
+    file = tmp_path / "circle.json"
+    circle = [resource(COMPONENT, f"c{i}", {}, parent=urn(COMPONENT, f"c{(i + 1) % 3}")) for i in range(3)]
+    providers = [
+        resource(PROVIDER, f"k{i}", {}, dependencies=[urn(PROVIDER, f"k{(i + 1) % 3}"), urn(CLUSTER, "c")])
+        for i in range(3)
+    ]
+    group = node_group(0, parent=urn(COMPONENT, "c0"), propertyDependencies={"clusterName": [urn(CLUSTER, "c")]})
+    plugin = resource(DAEMON_SET, "d", daemon_set(0), provider=f"{urn(PROVIDER, 'k1')}::id")
+    file.write_text(state([*circle, *providers, group, plugin, {**plugin, "urn": f"{plugin['urn']}2"}]))
+
+    assert len(said_of(file, "gpu-software-one-owner")) == 1
