@@ -17,10 +17,11 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.common.csv_rows import csv_rows
+from gpupools.common.json_types import JsonDict
 
 _FILE = Path(__file__).parents[1] / "data" / "mig_profiles.csv"
 _NAME = re.compile(r"(?:\d+c\.)?(?P<slices>\d+)g\.(?P<gb>\d+)gb(?P<attributes>[+-].*)?")
@@ -182,7 +183,7 @@ class MigParted(NamedTuple):
 
     name: str
     """Value of the node label `nvidia.com/mig.config` that selects it."""
-    document: dict[str, Any]
+    document: JsonDict
     """mig-parted configuration file of version v1, ready to be written as YAML."""
 
 
@@ -795,7 +796,7 @@ def _check_layouts(gpu: str, layouts: Sequence[Sequence[str]]) -> None:
             raise BadLayout(f"the layout of GPU {index} {answer.why}", f"the largest part that fits is {part}")
 
 
-def _entry(counts: tuple[tuple[str, int], ...], where: str | list[int]) -> dict[str, Any]:
+def _entry(counts: tuple[tuple[str, int], ...], where: str | list[int]) -> JsonDict:
     # mig-devices is required with MIG on and an error with MIG off (NVIDIA/mig-parted `api/spec/v1/spec.go`).
     if not counts:
         return {"devices": where, "mig-enabled": False}

@@ -2,11 +2,11 @@
 
 import argparse
 from collections.abc import Iterable
-from typing import Any
 
 from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.cli.help_texts import add_filters, examples, filters_are_wrong
+from gpupools.common.json_types import JsonDict
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
 from gpupools.plan.pool_plan import gpus_as_json
@@ -44,7 +44,7 @@ def _run(given: argparse.Namespace) -> int:
     return 0
 
 
-def row_as_json(cloud: str, row: InstanceType) -> dict[str, Any]:
+def row_as_json(cloud: str, row: InstanceType) -> JsonDict:
     """Return a row with every column; a part of a GPU is a number below 1, and `gpus_exact` says which."""
     return {
         "cloud": cloud,

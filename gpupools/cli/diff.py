@@ -10,6 +10,7 @@ from gpupools.cli.files import add_within, links_out
 from gpupools.cli.git import WITHOUT, NotInGit, file_at
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.json_types import JsonDict
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
 from gpupools.diff.comparison import Comparison, compare_files
 from gpupools.providers import clouds
@@ -121,7 +122,7 @@ def _sides(files: Sequence[Path], since: str | None) -> tuple[Side, Side]:
 
 
 def _json(found: Comparison) -> None:
-    def with_refusal(change: dict[str, Any], key: str) -> dict[str, Any]:
+    def with_refusal(change: JsonDict, key: str) -> JsonDict:
         refused = found.refused.get(key)
         return change | {"refused": None if refused is None else refused.as_json()}
 

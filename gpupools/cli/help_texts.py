@@ -1,9 +1,9 @@
 """What several commands say of their words."""
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from typing import Any
 
 from gpupools.common.errors import Problem, shown
+from gpupools.common.json_types import JsonDict
 from gpupools.console.output import answer, tell
 
 
@@ -26,7 +26,7 @@ def add_filters(parser: ArgumentParser) -> None:
     parser.add_argument("--gpu", metavar="MODEL", help="only this GPU model, e.g. L4 or A100-80GB (A100: every A100)")
 
 
-def filters_are_wrong(command: str, given: Namespace, holds: dict[str, Any]) -> bool:
+def filters_are_wrong(command: str, given: Namespace, holds: JsonDict) -> bool:
     """Print what is wrong with `--cloud` or `--gpu`; return whether anything is."""
     wrong = wrong_words(given.cloud, given.gpu)
     if wrong is not None and given.json:

@@ -3,11 +3,12 @@
 import argparse
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpupools.cli.files import add_within, links_out
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Rejected
+from gpupools.common.json_types import JsonDict
 from gpupools.console.output import answer, tell
 from gpupools.console.tables import tell_table
 from gpupools.plan.software_plan import RuntimePlan
@@ -125,7 +126,7 @@ def _each(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
-def _json(found: Iterable[Pulled], key: str) -> list[dict[str, Any]]:
+def _json(found: Iterable[Pulled], key: str) -> list[JsonDict]:
     return [
         {
             key: each.what,

@@ -16,6 +16,7 @@ import yaml
 from gpupools.cli.files import add_within, links_out
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import answer, tell
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.edit_tables import EditEffect
@@ -97,9 +98,9 @@ class _Pool:
     cloud: Cloud
     outside: ExistingPools
     found: Found
-    own: Mapping[str, Any] = field(default_factory=dict)
+    own: JsonObject = field(default_factory=dict)
     """The keys of its cluster that the pool says."""
-    keys: dict[str, Any] = field(default_factory=dict)
+    keys: JsonDict = field(default_factory=dict)
     cluster: str = ""
     name: str = ""
     id: str = ""
@@ -122,7 +123,7 @@ class _Pool:
             if path.startswith(start):
                 yield path.removeprefix(start), edit.effect
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         return {
             "pool": f"{self.cluster}/{self.name}",
             "cloud": self.cloud.name,
@@ -173,7 +174,7 @@ def _unwritable(out: Path) -> Iterator[Problem]:
         yield Problem((str(out),), "is no name of a stack file", "write Pulumi.<stack>.yaml")
 
 
-def _refused(pools: Sequence[_Pool], config: dict[str, Any]) -> Sequence[Problem]:
+def _refused(pools: Sequence[_Pool], config: JsonDict) -> Sequence[Problem]:
     """Return why the pools that can be read cannot be said by the keys of one, where something else is wrong too."""
     try:
         if pools:
@@ -183,9 +184,7 @@ def _refused(pools: Sequence[_Pool], config: dict[str, Any]) -> Sequence[Problem
     return ()
 
 
-def _refuse_pools_of_another_stack(
-    pools: Sequence[_Pool], config: Mapping[str, Any], out: Path, within: Path | None
-) -> None:
+def _refuse_pools_of_another_stack(pools: Sequence[_Pool], config: JsonObject, out: Path, within: Path | None) -> None:
     """Refuse what a stack file beside the new one takes over; a file behind a link out of the checkout is not read."""
     theirs: dict[tuple[Any, ...], str] = {}
     for file in sorted(out.parent.glob("Pulumi.*.yaml")):
@@ -211,7 +210,7 @@ def _read(files: Iterable[Path], only: str | None, problems: list[Problem]) -> l
     """Read every pool of every file; `problems` takes every reason why one cannot be taken over."""
     before = len(problems)
     pools: list[_Pool] = []
-    others: dict[str, Mapping[str, Any]] = {}
+    others: dict[str, JsonObject] = {}
     for path in files:
         told = len(others)
         try:
@@ -242,7 +241,7 @@ def _read(files: Iterable[Path], only: str | None, problems: list[Problem]) -> l
 
 
 def _with_what_they_refer_to(
-    pools: Sequence[_Pool], others: Mapping[str, Mapping[str, Any]], problems: list[Problem]
+    pools: Sequence[_Pool], others: Mapping[str, JsonObject], problems: list[Problem]
 ) -> Iterator[_Pool]:
     """Yield the pools that have GPUs, with their keys, once every file has been read."""
     for pool in pools:
@@ -261,7 +260,7 @@ def _with_what_they_refer_to(
         yield replace(pool, found=found, own=own, keys=keys, notes=list(found.notes))
 
 
-def _found(path: Path, others: dict[str, Mapping[str, Any]]) -> Iterator[tuple[Cloud, ExistingPools, Found]]:
+def _found(path: Path, others: dict[str, JsonObject]) -> Iterator[tuple[Cloud, ExistingPools, Found]]:
     """Yield the pools of a file; `others` takes what pools may refer to, by what it is found by."""
     text = import_module("gpupools.policies.documents.text").read_text(path)
     data = text.values[0].data if text.values else None
@@ -287,7 +286,7 @@ def _in_state(
     resources: Sequence[Any],
     path: Path,
     known: Sequence[tuple[Cloud, ExistingPools]],
-    others: dict[str, Mapping[str, Any]],
+    others: dict[str, JsonObject],
 ) -> Iterator[tuple[Cloud, ExistingPools, Found]]:
     ours = {resource.address for resource in resources if resource.type.startswith("gpupools:")}
     for resource in resources:
@@ -308,16 +307,16 @@ def _managed(found: Found, what: str) -> Rejected:
 # --- the stack file ---
 
 
-def _config(pools: Sequence[_Pool], served: Mapping[str, str], team: str | None) -> dict[str, Any]:
+def _config(pools: Sequence[_Pool], served: Mapping[str, str], team: str | None) -> JsonDict:
     """Name clusters and pools, and return what the stack file says before anything is compared."""
-    clusters: dict[str, dict[str, Any]] = {}
+    clusters: dict[str, JsonDict] = {}
     keys: dict[tuple[Any, ...], str] = {}
-    names: dict[str, Any] = {}
+    names: JsonDict = {}
     for pool in pools:
         place = tuple(sorted(pool.found.cluster.items()))
         if place not in keys:
             keys[place] = _free(pool.found.cluster["name"], clusters)
-            runtime: dict[str, Any] = {"management": "external"}
+            runtime: JsonDict = {"management": "external"}
             clusters[keys[place]] = {**pool.found.cluster, **pool.own, "runtime": runtime}
         pool.cluster, pool.name = keys[place], _free(pool.found.name, names)
         existing = SERVED_BY.get(pool.keys.get("software", ""), "")
@@ -340,7 +339,7 @@ _LEAST_DISK = 100
 """The smallest `disk_gib`; a smaller disk stays, as every other that a pool's keys do not say."""
 
 
-def _free(name: str, taken: Mapping[str, Any]) -> str:
+def _free(name: str, taken: JsonObject) -> str:
     """Make a key of a name: one that no other has."""
     bare = re.sub(r"[^a-z0-9]+", "-", name.casefold()).strip("-")
     bare = bare if bare[:1].isalpha() else f"p{bare}"
@@ -360,7 +359,7 @@ _OPTIONAL = ("labels", "taints", "tags", "zones", "image", "disk", "network", "s
 """Keys that a pool can do without: what they would say stays as it is."""
 
 
-def _fit(pools: Sequence[_Pool], config: dict[str, Any]) -> None:
+def _fit(pools: Sequence[_Pool], config: JsonDict) -> None:
     """Let the pools say what they are as far as their keys can, and keep the rest."""
     plan = _accepted(pools, config)
     for pool, inputs in _declared(pools, config, plan):
@@ -376,7 +375,7 @@ def _fit(pools: Sequence[_Pool], config: dict[str, Any]) -> None:
         _tell_apart(pool, inputs, frozenset(config["pools"][pool.name]["adopt"].get("keep", ())))
 
 
-def _accepted(pools: Sequence[_Pool], config: dict[str, Any]) -> StackPlan:
+def _accepted(pools: Sequence[_Pool], config: JsonDict) -> StackPlan:
     """Plan the stack; leave out what a pool has and no pool of this tool may ask for."""
     by_name = {pool.name: pool for pool in pools}
     while True:
@@ -392,7 +391,7 @@ def _accepted(pools: Sequence[_Pool], config: dict[str, Any]) -> StackPlan:
                     by_name[str(problem.path[1])].notes.append(f"{each} is not said: {problem.what}")
 
 
-def _dropped(config: dict[str, Any], problem: Problem) -> str:
+def _dropped(config: JsonDict, problem: Problem) -> str:
     """Take the key that a problem is about out of a pool, if the pool can do without it; return what it was."""
     path = problem.path
     if path[:1] != ("pools",) or len(path) < 3 or path[2] not in (*_OPTIONAL, "overrides"):
@@ -426,9 +425,7 @@ def _with_cure(problem: Problem, pools: Mapping[str, _Pool]) -> Problem:
     return replace(problem, path=at)
 
 
-def _declared(
-    pools: Sequence[_Pool], config: Mapping[str, Any], plan: StackPlan
-) -> Iterator[tuple[_Pool, Mapping[str, Any]]]:
+def _declared(pools: Sequence[_Pool], config: JsonObject, plan: StackPlan) -> Iterator[tuple[_Pool, JsonObject]]:
     """Run the stack program offline, and return what it would declare for each pool."""
     program = import_module("gpupools.preview.command").PROGRAM
     run: Callable[..., Any] = import_module("gpupools.preview.program_run").preview_program
@@ -452,7 +449,7 @@ def _declared(
 # --- comparing ---
 
 
-def _kept(pool: _Pool, inputs: Mapping[str, Any]) -> Iterator[str]:
+def _kept(pool: _Pool, inputs: JsonObject) -> Iterator[str]:
     """Yield the inputs that would cost the pool its nodes, where what is declared is not what it is."""
     for path, effect in pool.edits():
         if effect is EditEffect.IN_PLACE or path in _PLACE:
@@ -476,9 +473,9 @@ _PLANS = ("autoscaling", "nodeCount")
 """Inputs that are told as a whole."""
 
 
-def _overrides(pool: _Pool, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _overrides(pool: _Pool, inputs: JsonObject) -> JsonDict:
     """Return what changes without replacing nodes and has no key: set by hand to what it is."""
-    found: dict[str, Any] = {}
+    found: JsonDict = {}
     resources = pool.cloud.node_pools.overridable
     for path, effect in pool.edits():
         if effect is not EditEffect.IN_PLACE:
@@ -498,7 +495,7 @@ def _overrides(pool: _Pool, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _merge(into: dict[str, Any], given: Mapping[str, Any]) -> None:
+def _merge(into: JsonDict, given: JsonObject) -> None:
     for key, value in given.items():
         if isinstance(value, Mapping) and isinstance(into.get(key), dict):
             _merge(into[key], value)
@@ -506,7 +503,7 @@ def _merge(into: dict[str, Any], given: Mapping[str, Any]) -> None:
             into[key] = value
 
 
-def _tell_apart(pool: _Pool, inputs: Mapping[str, Any], kept: frozenset[str]) -> None:
+def _tell_apart(pool: _Pool, inputs: JsonObject, kept: frozenset[str]) -> None:
     """Say what stays as it is, with its value, and what the adopting update changes."""
     kept = frozenset(each.removeprefix(pool.path("")) for each in kept)
     for path in sorted(kept):
@@ -557,7 +554,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
 
 
-def _flat(inputs: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(inputs: JsonObject, above: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in inputs.items():
         path = f"{above}.{key}" if above else key
         if isinstance(value, Mapping):
@@ -569,7 +566,7 @@ def _flat(inputs: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
 # --- writing ---
 
 
-def _write(out: Path, config: Mapping[str, Any]) -> None:
+def _write(out: Path, config: JsonObject) -> None:
     text = yaml.safe_dump(
         {"config": {f"{NAMESPACE}:{key}": value for key, value in config.items()}}, sort_keys=False, allow_unicode=True
     )

@@ -9,6 +9,7 @@ from gpupools.catalog.gpus import gpu_models, match_gpu_model
 from gpupools.catalog.mig import Layout, MigError, fit, geometry, pack, profiles
 from gpupools.cli.help_texts import examples, whole_number
 from gpupools.common.errors import Problem, nearest
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import answer, tell, tell_lines
 from gpupools.console.tables import tell_table
 
@@ -36,7 +37,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         verb.set_defaults(run=lambda given, run=run: _answer(run, given))
 
 
-_HOLDS: Mapping[str, Mapping[str, Any]] = {
+_HOLDS: Mapping[str, JsonObject] = {
     "profiles": {"profiles": []},
     "fit": {"gpu": None, "fits": False, "layout": [], "largest": [], "left_over": [], "why": "", "status": None},
     "pack": {"gpu": None, "fits": False, "gpus": None, "layouts": [], "why": "", "status": None},
@@ -80,7 +81,7 @@ def _without(given: argparse.Namespace, result: str, problem: Problem, code: int
     return code
 
 
-def _answer_json(given: argparse.Namespace, holds: Mapping[str, Any]) -> None:
+def _answer_json(given: argparse.Namespace, holds: JsonObject) -> None:
     """Answer with what was computed; a wish that does not fit is refused, for the reason in `why`."""
     fits = holds.get("fits", True)
     problems = [] if fits else [Problem((), holds["why"]).as_json()]
@@ -98,7 +99,7 @@ def _profiles(given: argparse.Namespace) -> int:
     found = profiles(given.gpu)
     if not found:
         geometry(given.gpu)  # says why there are none
-    rows: list[dict[str, Any]] = [
+    rows: list[JsonDict] = [
         {
             "gpu": each.gpu,
             "profile": each.name,
@@ -185,5 +186,5 @@ def _counted(names: Sequence[str]) -> str:
     return ", ".join(name if count == 1 else f"{count} × {name}" for name, count in counts.items())
 
 
-def _layout(layout: Layout) -> Sequence[dict[str, Any]]:
+def _layout(layout: Layout) -> Sequence[JsonDict]:
     return [{"profile": placed.profile.name, "start": placed.start, "size": placed.size} for placed in layout]

@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from gpupools.cli.project import PULUMI_NAME, make_project
 from gpupools.cli.schema import stack_schema
 from gpupools.cli.stack_text import cluster_schema, stack_text
 from gpupools.common.errors import Problem, Rejected, nearest, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import line, tell
 from gpupools.plan.cloud import Cloud, close_clouds
 from gpupools.providers import clouds
@@ -223,7 +224,7 @@ class _Answers:
             raise Rejected(self.problems)
 
 
-def _asked(given: Given, answers: _Answers) -> tuple[Cloud, Mapping[str, Any], str, Mapping[str, Any]]:
+def _asked(given: Given, answers: _Answers) -> tuple[Cloud, JsonObject, str, JsonObject]:
     """Return the cloud, the keys of the cluster, and key and keys of the pool."""
     answers.problems += [
         Problem((f"--{flag.replace('_', '-')}",), "is empty", "leave it out, or say what")
@@ -293,9 +294,9 @@ def _asked_keys(cloud: Cloud) -> list[str]:
     return [key for key, field in fields if key != "cloud" and (field.is_required() or key in cloud.described().asked)]
 
 
-def _cluster_of_flags(given: Given, cloud: Cloud | None) -> dict[str, Any]:
+def _cluster_of_flags(given: Given, cloud: Cloud | None) -> JsonDict:
     """Return the keys of the cluster that flags and descriptions say, as far as the cloud knows them."""
-    sets: dict[str, Any] = dict(pair.split("=", 1) for pair in given.keys if "=" in pair)
+    sets: JsonDict = dict(pair.split("=", 1) for pair in given.keys if "=" in pair)
     if cloud is not None:
         known = cloud.cluster.model_fields.keys() - {"cloud"}
         sets = {key: _value(cloud, key, value) for key, value in sets.items() if key in known}
@@ -303,11 +304,11 @@ def _cluster_of_flags(given: Given, cloud: Cloud | None) -> dict[str, Any]:
     return {**dict(given.described), **sets, "cloud": given.cloud, **own, **_kubeconfig(given)}
 
 
-def _kubeconfig(given: Given) -> dict[str, Any]:
+def _kubeconfig(given: Given) -> JsonDict:
     return {"kubeconfig": {"path": given.kubeconfig}} if given.kubeconfig is not None else {}
 
 
-def _pool_of_flags(given: Given) -> dict[str, Any]:
+def _pool_of_flags(given: Given) -> JsonDict:
     return _given(
         {
             "gpu": given.gpu,
@@ -323,7 +324,7 @@ def _pool_of_flags(given: Given) -> dict[str, Any]:
     )
 
 
-def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+def _given(values: JsonObject) -> JsonDict:
     """Return the keys that have a value, and those with a value inside."""
     inner = {key: _given(value) if isinstance(value, dict) else value for key, value in values.items()}
     return {key: value for key, value in inner.items() if value is not None and value not in ({}, "")}
@@ -338,7 +339,7 @@ def _read(name: str) -> bytes:
     return sys.stdin.buffer.read(_MOST + 1)
 
 
-def _described(name: str) -> tuple[str, Mapping[str, Any]]:
+def _described(name: str) -> tuple[str, JsonObject]:
     """Return the cloud of a described cluster, and its keys."""
     try:
         content = _read(name)
@@ -359,7 +360,7 @@ def _described(name: str) -> tuple[str, Mapping[str, Any]]:
 
 
 def _cluster(
-    given: Given, cloud: Cloud, described: Sequence[Mapping[str, Any]], answers: _Answers
+    given: Given, cloud: Cloud, described: Sequence[JsonObject], answers: _Answers
 ) -> Iterator[tuple[str, Any]]:
     told = _told_keys(given, cloud, answers)
     for key in cloud.described().which:
@@ -367,7 +368,7 @@ def _cluster(
         if len({str(each).casefold() for each in said}) > 1:
             what = f"{key} is {' and '.join(dict.fromkeys(map(shown, said)))}, so these are several clusters"
             answers.problems.append(Problem(("--describe",), what, "describe one, and leave the flag out"))
-    known: dict[str, Any] = {key: value for keys in (*described, told) for key, value in keys.items()}
+    known: JsonDict = {key: value for keys in (*described, told) for key, value in keys.items()}
     if given.kubeconfig is not None:
         known = {key: value for key, value in known.items() if key not in ("endpoint", "certificate_authority")}
     asked = _asked_keys(cloud)
@@ -378,10 +379,10 @@ def _cluster(
             yield key, known[key]
 
 
-def _told_keys(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
+def _told_keys(given: Given, cloud: Cloud, answers: _Answers) -> JsonDict:
     """Return the keys of the cluster that flags say; note what is wrong with `--set`."""
     fields = cloud.cluster.model_fields
-    told: dict[str, Any] = {"name": given.cluster} if given.cluster is not None else {}
+    told: JsonDict = {"name": given.cluster} if given.cluster is not None else {}
     told |= _kubeconfig(given)
     for pair in given.keys:
         key, equals, value = pair.partition("=")
@@ -396,7 +397,7 @@ def _told_keys(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
     return told
 
 
-def _wrong_keys(cluster: Mapping[str, Any]) -> Iterator[Problem]:
+def _wrong_keys(cluster: JsonObject) -> Iterator[Problem]:
     """Say what is wrong with the keys that a cluster was given; of those that are missing it was said."""
     try:
         parse_cluster((), cluster, clouds())
@@ -425,7 +426,7 @@ def _meaning(cloud: Cloud, key: str) -> str:
     return f"{said}, e.g. {shows}" if shows else said
 
 
-def _pool(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
+def _pool(given: Given, cloud: Cloud, answers: _Answers) -> JsonDict:
     offered = {row.gpu_model: row for row in cloud.instance_types.values() if row.lifecycle != "retired"}
 
     def wrong_gpu(word: str) -> Problem | None:
@@ -436,7 +437,7 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
             return Problem((), f"{shown(word)} may mean {' or '.join(found)}", "name the one with its memory")
         return Problem((), f"{cloud.name} offers no GPU {shown(word)}", nearest_gpu_model(word, offered))
 
-    pool: dict[str, Any] = {}
+    pool: JsonDict = {}
     machines = cloud.instance_types
     if given.instance_type is not None:
         machine = cloud.find_instance_type(machines, given.instance_type)
@@ -460,9 +461,9 @@ def _pool(given: Given, cloud: Cloud, answers: _Answers) -> dict[str, Any]:
     return {**pool, **_rest(given, model, answers)}
 
 
-def _rest(given: Given, model: str, answers: _Answers) -> dict[str, Any]:
+def _rest(given: Given, model: str, answers: _Answers) -> JsonDict:
     """Return the keys of the pool that need no machine: how it is bought and shared, and by which software."""
-    pool: dict[str, Any] = {}
+    pool: JsonDict = {}
     if given.zones is not None:
         pool["zones"] = given.zones
     if given.capacity is not None:
@@ -486,7 +487,7 @@ _NAMED_CAPACITY = ("reservation", "capacity-block")
 """Modes of capacity that are somebody's, bought beforehand."""
 
 
-def _sharing(given: Given, model: str, answers: _Answers) -> dict[str, Any]:
+def _sharing(given: Given, model: str, answers: _Answers) -> JsonDict:
     """Return how containers share GPUs; empty where they do not."""
 
     def wrong_mode(word: str) -> Problem | None:
@@ -496,7 +497,7 @@ def _sharing(given: Given, model: str, answers: _Answers) -> dict[str, Any]:
         return None if word.isascii() and word.isdigit() else Problem((), f"{shown(word)} is no number", "write digits")
 
     mode = answers.text("--sharing", given.sharing, f"Sharing of one GPU: {', '.join(MODES)}", wrong_mode, "none")
-    found: dict[str, Any] = {"mode": mode}
+    found: JsonDict = {"mode": mode}
     for flag, value, modes in (
         ("--replicas", given.replicas, SHARED_MODES),
         ("--profile", given.profile, ("mig",)),
@@ -523,9 +524,7 @@ def _sharing(given: Given, model: str, answers: _Answers) -> dict[str, Any]:
 # --- what is written --------------------------------------------------------------------------------------------------
 
 
-def _written(
-    env: str, file: Path, cloud: Cloud, cluster: Mapping[str, Any], key: str, pool: Mapping[str, Any]
-) -> CheckedFile:
+def _written(env: str, file: Path, cloud: Cloud, cluster: JsonObject, key: str, pool: JsonObject) -> CheckedFile:
     """Write the file and check it; take it away again where it is refused."""
     is_new = not file.parent.exists()
     file.parent.mkdir(parents=True, exist_ok=True)

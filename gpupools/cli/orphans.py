@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gpupools.cli.files import add_within, links_out
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.console.output import answer, tell
 from gpupools.diff.guard import POOL_TYPE
 from gpupools.plan.existing_pools import There
@@ -86,7 +87,7 @@ class _Pending:
     found: bool = False
     """Whether what was being created is in one of the files."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         return {"urn": self.resource.address, "operation": self.operation, "found": self.found}
 
 
@@ -104,7 +105,7 @@ class _Left:
     elsewhere: bool = False
     """Whether it may be that of another cluster: no list of objects says which cluster it is of."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         there = self.there
         place = {"name": there.name, "type": self.type, "id": there.id, "cluster": there.cluster, "pool": there.pool}
         return {**place, "import": list(self.imports), "delete": there.delete, "note": self.note}
@@ -164,7 +165,7 @@ def _is(form: str, data: Any) -> bool:
     return bool(import_module(f"gpupools.policies.documents.{form}").recognises(data))
 
 
-def _read_state(data: Mapping[str, Any], text: Any, read: _Read) -> None:
+def _read_state(data: JsonObject, text: Any, read: _Read) -> None:
     at = ("deployment", "resources")
     states = import_module("gpupools.policies.documents.text").all_maps(data["deployment"].get("resources"), at)
     found = [_wanted(state, (*at, index), text) for index, state in enumerate(states)]
@@ -200,7 +201,7 @@ def _is_in_component(resource: Resource, urns: Collection[str]) -> bool:
     return POOL_TYPE in resource.address and (not resource.parent or resource.parent in urns)
 
 
-def _read_preview(data: Mapping[str, Any], text: Any, read: _Read) -> None:
+def _read_preview(data: JsonObject, text: Any, read: _Read) -> None:
     for index, step in enumerate(data.get("steps") or []):
         if step["op"] in _CREATES and step.get("newState"):
             read.next.append(_wanted(step["newState"], ("steps", index, "newState"), text))
@@ -248,7 +249,7 @@ def _objects(data: Any) -> list[There] | None:
     return None
 
 
-def _object(item: Mapping[str, Any]) -> There:
+def _object(item: JsonObject) -> There:
     metadata = item.get("metadata")
     said = metadata if isinstance(metadata, Mapping) else {}
     where = {key: str(said[key]) for key in ("namespace", "name") if key in said}
@@ -260,7 +261,7 @@ def _object(item: Mapping[str, Any]) -> There:
     return There(name=path, id=path, forms=((token, {"metadata": where}),), tags={}, delete=delete)
 
 
-def _release(item: Mapping[str, Any]) -> There:
+def _release(item: JsonObject) -> There:
     name, namespace = str(item["name"]), str(item.get("namespace"))
     return There(
         name=f"{namespace}/{name}",

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.json_types import JsonObject
 from gpupools.console.output import Style, annotate, answer, tell, tell_json, tell_parts, tell_xml
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ def _json(judged: Sequence[Judged]) -> None:
     _answer([file.as_json() for file in judged], "failed" if _unfinished(judged) else refused)
 
 
-def _answer(files: Sequence[Mapping[str, Any]], result: str) -> None:
+def _answer(files: Sequence[JsonObject], result: str) -> None:
     problems = [problem for file in files for problem in file["problems"]]
     answer("policy", result, problems, {"files": files})
 

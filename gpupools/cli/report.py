@@ -2,17 +2,17 @@
 
 import argparse
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from gpupools.cli.diff import Side, planned_side
 from gpupools.cli.files import add_within, links_out, write_whole
 from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since
 from gpupools.cli.help_texts import examples
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.sdk import NEED, is_missing
 from gpupools.console.output import Style, answer, tell, tell_lines, tell_parts
 from gpupools.diff.comparison import compare_files
@@ -92,7 +92,7 @@ def _run(given: argparse.Namespace) -> int:
     return 1 if refused else 0
 
 
-def _policy_config(given: argparse.Namespace) -> Mapping[str, Any] | None:
+def _policy_config(given: argparse.Namespace) -> JsonObject | None:
     """Return the configuration of the policies; None where the options name none.
 
     Raises:
@@ -110,7 +110,7 @@ def _policy_config(given: argparse.Namespace) -> Mapping[str, Any] | None:
     if config is None:
         return None
     try:
-        read: Mapping[str, Any] = import_module("gpupools.preview.command").read_policy_config(config)
+        read: JsonObject = import_module("gpupools.preview.command").read_policy_config(config)
     except Rejected as rejected:
         raise _NotWritten(None, locate(config, rejected)) from None
     return read
@@ -178,12 +178,12 @@ def _fail(problem: Problem | None, outside: Sequence[Located], as_json: bool) ->
 _WRITERS: dict[str, Callable[[Sequence[StackReport], Sequence[str]], str]] = {"html": page, "markdown": comment}
 
 
-def _report(file: Path, since: str | None, judge: bool, config: Mapping[str, Any] | None) -> StackReport:
+def _report(file: Path, since: str | None, judge: bool, config: JsonObject | None) -> StackReport:
     try:
         checked = check_stack_file(file, clouds())
     except Rejected as rejected:
         return StackReport(str(file), stack_name(file), None, refused=locate(file, rejected), since=since)
-    found: dict[str, Any] = {"warnings": warnings(checked), "since": since}
+    found: JsonDict = {"warnings": warnings(checked), "since": since}
     if since is not None:
         found |= _compared(file, since, checked)
     found |= _judged(checked, config) if judge else {"not_judged": "left out by --no-policies"}
@@ -200,7 +200,7 @@ def _gone(files: Sequence[Path], since: str | None) -> list[str]:
     return sorted(found)
 
 
-def _compared(file: Path, since: str, new: CheckedFile) -> dict[str, Any]:
+def _compared(file: Path, since: str, new: CheckedFile) -> JsonDict:
     try:
         old = planned_side(Side(Path(f"{since}:{file}"), file_at(since, file, Path.cwd())))
     except NotThen:
@@ -212,7 +212,7 @@ def _compared(file: Path, since: str, new: CheckedFile) -> dict[str, Any]:
     return {"comparison": compare_files(old, new, clouds())}
 
 
-def _judged(checked: CheckedFile, config: Mapping[str, Any] | None) -> dict[str, Any]:
+def _judged(checked: CheckedFile, config: JsonObject | None) -> JsonDict:
     """Ask the policies, where the offline preview can run."""
     try:
         preview = import_module("gpupools.preview.command").preview_file(checked, policy_config=config)

@@ -2,12 +2,11 @@
 
 import argparse
 import json
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from gpupools.cli.help_texts import examples
+from gpupools.common.json_types import JsonObject
 from gpupools.console.output import tell_json
 
 SCHEMA = Path(__file__).parents[1] / "data" / "stack-file.schema.json"
@@ -27,7 +26,7 @@ def print_schema() -> int:
 
 
 @cache
-def stack_schema() -> Mapping[str, Any]:
+def stack_schema() -> JsonObject:
     """Return the schema."""
-    found: Mapping[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    found: JsonObject = json.loads(SCHEMA.read_text(encoding="utf-8"))
     return found

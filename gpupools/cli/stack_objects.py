@@ -6,11 +6,12 @@ The fields: pulumi/pulumi-kubernetes-operator v2.9.0, deploy/crds/pulumi.com_sta
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import yaml
 
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.json_types import JsonDict
 from gpupools.stackfile.reader import stack_name
 from gpupools.stackfile.repository import Placed
 
@@ -31,7 +32,7 @@ def stack_objects(
     Raises:
         Rejected: Two stacks would have objects of one name, or a project is outside the folder.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, JsonDict] = {}
     for placed, after in stacks:
         name = _object_name(placed)
         if name in found:
@@ -48,8 +49,8 @@ def stack_objects(
     return yaml.safe_dump_all(found.values(), sort_keys=False, explicit_start=True).removesuffix("\n")
 
 
-def _object(name: str, placed: Placed, before: Sequence[Placed], origin: Origin, folder: Path) -> dict[str, Any]:
-    spec: dict[str, Any] = {
+def _object(name: str, placed: Placed, before: Sequence[Placed], origin: Origin, folder: Path) -> JsonDict:
+    spec: JsonDict = {
         "stack": f"{origin.organization}/{placed.project.name}/{stack_name(placed.file)}",
         "projectRepo": origin.repository,
         "branch": origin.branch if origin.branch.startswith("refs/") else f"refs/heads/{origin.branch}",

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpupools.cli.schema import stack_schema
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud
 
 _SAID = {
@@ -16,9 +17,7 @@ _SAID = {
 """What is said above keys whose own values mean more than the key."""
 
 
-def stack_text(
-    env: str, cloud: Cloud, cluster: Mapping[str, Any], pool_key: str, pool: Mapping[str, Any], schema: str
-) -> str:
+def stack_text(env: str, cloud: Cloud, cluster: JsonObject, pool_key: str, pool: JsonObject, schema: str) -> str:
     """Return the text of a stack file with one cluster and one pool; `schema` is a path from the file's folder."""
     key = _key(str(cluster["name"]))
     about = stack_schema()["definitions"]["StackPool"]["properties"]
@@ -42,9 +41,9 @@ def stack_text(
     return "\n".join(lines) + "\n"
 
 
-def cluster_schema(cloud: Cloud) -> Mapping[str, Any]:
+def cluster_schema(cloud: Cloud) -> JsonObject:
     """Return what the schema says of a cloud's clusters."""
-    found: Mapping[str, Any] = stack_schema()["definitions"][cloud.cluster.__name__]
+    found: JsonObject = stack_schema()["definitions"][cloud.cluster.__name__]
     return found
 
 

@@ -13,6 +13,7 @@ from gpupools.cli.git import NotInGit, NotThen, file_at, gone_since
 from gpupools.cli.help_texts import examples
 from gpupools.cli.stack_objects import Origin, stack_objects
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.json_types import JsonDict
 from gpupools.console.output import answer, tell, tell_lines
 from gpupools.diff.comparison import compare_files, counted, in_words
 from gpupools.plan.pool_plan import PoolPlan
@@ -194,7 +195,7 @@ def _wrong_call(given: argparse.Namespace) -> Problem | None:
     return None
 
 
-def _fail(result: str, problems: list[dict[str, Any]], said: Sequence[object], as_json: bool) -> int:
+def _fail(result: str, problems: list[JsonDict], said: Sequence[object], as_json: bool) -> int:
     if as_json:
         answer("stacks", result, problems, {"stacks": [], "waves": [], "removed": [], "left_out": []})
     for each in () if as_json else said:
@@ -359,7 +360,7 @@ def _from(path: Path, folder: Path) -> Path:
     return path.relative_to(here) if path.is_absolute() and path.is_relative_to(here) else path
 
 
-def _as_json(each: _Listed, others: Sequence[Placed], folder: Path) -> dict[str, Any]:
+def _as_json(each: _Listed, others: Sequence[Placed], folder: Path) -> JsonDict:
     return {
         **_for_a_job(each.placed, folder),
         "result": "refused" if each.checked is None else "accepted",

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 
 from gpupools.common.errors import Path, Problem, Rejected, shown
+from gpupools.common.json_types import JsonDict
 
 MAX_DEPTH = 200
 """Brackets inside brackets; a Terraform plan of modules in modules has about 40."""
@@ -161,8 +162,8 @@ def _untagged(node: yaml.Node, at: Path, lines: dict[Path, int], budget: _Budget
             values.append(_plain(item, (*at, index), lines, budget))
         return values
     if isinstance(node, yaml.MappingNode):
-        merged: dict[str, Any] = {}
-        own: dict[str, Any] = {}
+        merged: JsonDict = {}
+        own: JsonDict = {}
         for key_node, value_node in node.value:
             if key_node.tag == _MERGE:
                 sources = value_node.value if isinstance(value_node, yaml.SequenceNode) else [value_node]

@@ -4,7 +4,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+from gpupools.common.json_types import JsonDict
 
 Path = tuple[str | int, ...]
 """Keys and list positions from the top of the configuration, e.g. `("pools", "a100", "nodes", "max")`."""
@@ -70,7 +71,7 @@ class Problem:
         """`path` as one string."""
         return dotted(self.path)
 
-    def as_json(self, file: object = None, line: int | None = None) -> dict[str, Any]:
+    def as_json(self, file: object = None, line: int | None = None) -> JsonDict:
         """Return file, line, key, what, fix and source, the same keys wherever a problem is answered as JSON."""
         where = {"file": None if file is None else str(file), "line": line, "key": self.key}
         return {**where, "what": self.what, "fix": self.fix, "source": self.source}

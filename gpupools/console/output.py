@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 from urllib.parse import quote
 
+from gpupools.common.json_types import JsonObject
 from gpupools.console.terminal import shows_colour
 
 VERSION = 1
@@ -90,7 +91,7 @@ def _write(text: str, error: bool) -> None:
 # --- JSON ---
 
 
-def answer(command: str, result: str, problems: Iterable[Mapping[str, Any]], holds: Mapping[str, Any]) -> None:
+def answer(command: str, result: str, problems: Iterable[JsonObject], holds: JsonObject) -> None:
     """Print a command's answer as JSON, in the shape of docs/reference/json.md.
 
     Args:

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from gpupools.common.errors import Problem, nearest
+from gpupools.common.json_types import JsonObject
 from gpupools.diff.pool_diff import PoolChange, PoolRecord, compare
 from gpupools.diff.software_diff import (
     ACCESS,
@@ -87,7 +87,7 @@ class Judged:
     """What `allow_destroy` names that is not there and never was; where there is one, nothing may be declared."""
 
 
-def read_earlier(state: Mapping[str, Any]) -> Earlier:
+def read_earlier(state: JsonObject) -> Earlier:
     """Find the pools in what the engine knows of a stack.
 
     Args:
@@ -107,7 +107,7 @@ def read_earlier(state: Mapping[str, Any]) -> Earlier:
     return Earlier(tuple(records), tuple(unrecorded), tuple(_software(state)))
 
 
-def _software(state: Mapping[str, Any]) -> Iterator[SoftwareRecord]:
+def _software(state: JsonObject) -> Iterator[SoftwareRecord]:
     """Find the software of each cluster: what its component holds, as the last update that ended well recorded it."""
     for urn, resource in state.items():
         name = urn.rpartition("::")[2]

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import Taint
 from gpupools.diff.format_values import shown, told
 from gpupools.plan.cloud import Cloud
@@ -69,7 +70,7 @@ class FieldChange:
         first = self.field.partition(".")[0]
         return self.field if first in ("cluster", "overrides") else first
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return field, old, new and effect."""
         old, new = self._told
         return {"field": self.field, "old": old, "new": new, "effect": self.effect.value}
@@ -110,7 +111,7 @@ class PoolChange:
         """Say whether the pool is replaced or deleted, or may be: then the values decide that are not in the file."""
         return self.effect in (EditEffect.REPLACE, EditEffect.UNKNOWN)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return cluster, pool, change, effect and the fields, and which pool it may have been under another name."""
         changed = [each.as_json() for each in self.fields]
         return {
@@ -195,10 +196,10 @@ class PoolRecord:
     """Whether it was declared protected: false for a production pool that `allow_destroy` named."""
     fields: tuple[str, ...]
     """Everything its plan said, as `planned_values` names it without parts: a later release may know other fields."""
-    values: Mapping[str, Any]
+    values: JsonObject
     """`planned_values`; what is not there was None."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return the record in JSON types, without values that are None."""
         values = {name: value for name, value in self.values.items() if value is not None}
         return {each.name: getattr(self, each.name) for each in fields(self)} | {
@@ -317,7 +318,7 @@ def _as_recorded(change: PoolChange, was: PoolRecord, production: bool, clouds: 
     return replace(change, old_protection_counts=counts, production=production, protected=was.protected)
 
 
-def planned_values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
+def planned_values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
     """Return everything the cloud's resources are made from, by dotted name, as JSON types.
 
     The portable part of the plan, the cloud's own settings, and as `cluster.…` the cluster's addresses; what the cloud
@@ -326,7 +327,7 @@ def planned_values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
     return dict(leaves("", _values(plan, cluster)))
 
 
-def _values(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
+def _values(plan: PoolPlan, cluster: Cluster) -> JsonDict:
     return {
         "instance_type": plan.instance.name,
         "software": plan.software,
@@ -375,7 +376,7 @@ PLAN_FIELDS = (
 _OWN = frozenset({"labels", "taints", "overrides", "fabric"})  # the last is what pods ask for, and nothing of a pool's
 
 
-def _addresses(plan: PoolPlan, cluster: Cluster) -> dict[str, Any]:
+def _addresses(plan: PoolPlan, cluster: Cluster) -> JsonDict:
     """Return what a pool is told of its cluster."""
     told = cluster.told(plan.choices.zones_asked())
     return {key: with_stack(value, cluster.stack) for key, value in told.items()}
@@ -489,7 +490,7 @@ def in_recorded_order(plan: PoolPlan, earlier: PoolRecord | None) -> PoolPlan:
 
     A pool's name on AKS is made of its zones, too, so that in another order they would make another pool of it.
     """
-    kept: dict[str, Any] = {
+    kept: JsonDict = {
         name: tuple(old)
         for name in plan.choices.unordered
         if earlier is not None

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, NamedTuple, Self
 
 from gpupools.common.csv_rows import data_rows
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.diff.pool_diff import FieldChange, PoolChange, leaves, strongest, whole_numbers, with_stack
 from gpupools.plan.edit_tables import EditEffect
 from gpupools.plan.software_plan import KubernetesObject, Release, RuntimePlan
@@ -76,7 +77,7 @@ class StepRecord:
     """Keys of the pools it serves."""
     protected: bool
     """Whether it was declared so that Pulumi refuses to delete it."""
-    values: Mapping[str, Any]
+    values: JsonObject
     """What it was made from, by dotted name; None where nobody knows."""
     known: bool = True
     """Whether `values` were recorded."""
@@ -91,7 +92,7 @@ class SoftwareRecord:
     """Keys of its production pools."""
     steps: Mapping[str, StepRecord]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return the record in JSON types."""
         steps = {
             name: {each.name: getattr(step, each.name) for each in fields(step) if each.name != "known"}
@@ -195,18 +196,18 @@ def _called(planned: KubernetesObject) -> str:
     return f"{planned.kind} {f'{space}/' if space else ''}{name}"
 
 
-def _of_release(release: Release) -> dict[str, Any]:
+def _of_release(release: Release) -> JsonDict:
     plain = {key: getattr(release, key) for key in ("version", "repository", "namespace", "timeout_s", "skip_await")}
     return plain | _kept("values", release.values)
 
 
-def _identity(cluster: Cluster) -> dict[str, Any]:
+def _identity(cluster: Cluster) -> JsonDict:
     return _kept("", {key: with_stack(getattr(cluster, key), cluster.stack) for key in cluster.identity})
 
 
-def _access(cluster: Cluster) -> dict[str, Any]:
+def _access(cluster: Cluster) -> JsonDict:
     """Return how the API is reached; never a kubeconfig that is kept as a secret."""
-    found: dict[str, Any] = {}
+    found: JsonDict = {}
     for key in ACCESS_KEYS:
         value = getattr(cluster, key, None)
         if isinstance(value, KubeconfigSecret):
@@ -215,7 +216,7 @@ def _access(cluster: Cluster) -> dict[str, Any]:
     return _kept("", found)
 
 
-def _kept(name: str, value: Any) -> dict[str, Any]:
+def _kept(name: str, value: Any) -> JsonDict:
     return {path: _short(each) for path, each in leaves(name, value) if each is not None}
 
 
@@ -275,7 +276,7 @@ class SoftwareChange:
         more = len(self.fields) - len(shown)
         return [*shown, f"{more} more"] if more else shown
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return cluster, step, change, effect, what becomes of pods, and the fields but for addresses."""
         told = () if self.of == ACCESS else self.fields
         return {

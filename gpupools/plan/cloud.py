@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from gpupools.catalog.instance_types import Catalogue, InstanceType
 from gpupools.catalog.reserved_keys import KeyRule
 from gpupools.common.errors import Problem, close, nearest
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Taint
 from gpupools.plan.fabric import Fabric
 from gpupools.plan.node_software import NodeRuntime
@@ -172,24 +173,24 @@ class ProviderPlan:
         return {}
 
 
-def no_template(type_token: str, properties: Mapping[str, Any]) -> "PoolFacts | None":
+def no_template(type_token: str, properties: JsonObject) -> "PoolFacts | None":
     """Read nothing: on this cloud every pool names its machine itself."""
     return None
 
 
-def reads_all(type_token: str, properties: Mapping[str, Any]) -> str:
+def reads_all(type_token: str, properties: JsonObject) -> str:
     """Say that nothing of a resource is left unread."""
     return ""
 
 
-def holds_nothing(type_token: str, properties: Mapping[str, Any]) -> Iterable[str]:
+def holds_nothing(type_token: str, properties: JsonObject) -> Iterable[str]:
     """Yield nothing: on this cloud no resource holds others."""
     return ()
 
 
 GroupKind = tuple[str, str]
 """API group and kind of a Kubernetes object."""
-ReadGroups = Callable[[Mapping[str, Any], Mapping[str, "Cloud"]], Iterable["PoolFacts"]]
+ReadGroups = Callable[[JsonObject, Mapping[str, "Cloud"]], Iterable["PoolFacts"]]
 
 
 class KubernetesObjects(NamedTuple):
@@ -197,9 +198,7 @@ class KubernetesObjects(NamedTuple):
 
     held: "HeldKinds" = MappingProxyType({})
     """Those that hold this cloud's own resources."""
-    pools: "Mapping[GroupKind, Callable[[Mapping[str, Any], Mapping[str, Cloud]], Iterable[PoolFacts]]]" = (
-        MappingProxyType({})
-    )
+    pools: "Mapping[GroupKind, Callable[[JsonObject, Mapping[str, Cloud]], Iterable[PoolFacts]]]" = MappingProxyType({})
     """Readers of those that are groups of nodes by themselves, such as eksctl's or ComputeClasses."""
     machines: "Mapping[GroupKind, MachineKind]" = MappingProxyType({})
     """Cluster API's machines of this cloud."""
@@ -216,22 +215,22 @@ class KubernetesObjects(NamedTuple):
 class Reading(NamedTuple):
     """Reads back what anybody declared on a cloud. None of it raises, whatever the input."""
 
-    read_pools: "Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]]"
+    read_pools: "Callable[[str, JsonObject], tuple[PoolFacts, ...]]"
     """Read the node pools a declared resource holds (type token, wire-form properties with `UNKNOWN`).
 
     Several for a cluster with pools written inline, none for a resource without.
     """
     accelerator: "Callable[[str], Accelerator]"
     """Say what a machine carries, by its name alone; for objects that name machines, such as Karpenter's."""
-    overridden: "Callable[[str, Mapping[str, Any]], Iterable[NodeCustomization]]"
+    overridden: "Callable[[str, JsonObject], Iterable[NodeCustomization]]"
     """Say which inputs of a resource, set by hand, run on the nodes, open them or decide whom they run as."""
     types: tuple[str, ...]
     """Every type token that is read, for people."""
-    read_template: "Callable[[str, Mapping[str, Any]], PoolFacts | None]" = no_template
+    read_template: "Callable[[str, JsonObject], PoolFacts | None]" = no_template
     """Read a resource that other resources take their machines from, pool or not; None for any other."""
-    unread: Callable[[str, Mapping[str, Any]], str] = reads_all
+    unread: Callable[[str, JsonObject], str] = reads_all
     """Say why a resource of a type that is read is closed, e.g. a stack whose template is not at hand; or nothing."""
-    held_types: Callable[[str, Mapping[str, Any]], Iterable[str]] = holds_nothing
+    held_types: Callable[[str, JsonObject], Iterable[str]] = holds_nothing
     """Yield the types of what a resource holds and `read_pools` does not read, as `cloudformation:X` or `arm:X`."""
     objects: KubernetesObjects = KubernetesObjects()
     """Kubernetes objects of this cloud."""
@@ -285,7 +284,7 @@ class FreeForm(NamedTuple):
     """What the cloud knows to be wrong with the newer ones: dotted path below `inside`, what, and the cure."""
 
 
-FreeForms = Callable[[Mapping[str, Any]], FreeForm | None]
+FreeForms = Callable[[JsonObject], FreeForm | None]
 """Says what a resource is, by its inputs."""
 
 
@@ -340,9 +339,9 @@ class Cloud(NamedTuple):
 
     cluster: type[Cluster]
     """The keys a stack file gives for a cluster on this cloud."""
-    example_cluster: Mapping[str, Any]
+    example_cluster: JsonObject
     """A cluster as a stack file gives it, for documentation, the capability matrix and the contract tests."""
-    access: "Callable[[Mapping[str, Any]], ExecPlugin]"
+    access: "Callable[[JsonObject], ExecPlugin]"
     """Say which program gets a token for the API of a cluster, from the cluster's keys."""
     provider_settings: Mapping[str, Mapping[str, str]]
     """Namespaces of Pulumi configuration that belong to this cloud's providers → setting → what to use instead.

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from gpupools.common.json_types import JsonObject
 
-def says_nothing(told: Mapping[str, Any]) -> Mapping[str, Any] | None:
+
+def says_nothing(told: JsonObject) -> JsonObject | None:
     """Know no command."""
     return None
 
@@ -14,7 +16,7 @@ class Discovery(NamedTuple):
 
     commands: tuple[str, ...] = ()
     """What prints it as JSON; names in capitals are the reader's."""
-    read: Callable[[Mapping[str, Any]], Mapping[str, Any] | None] = says_nothing
+    read: Callable[[JsonObject], JsonObject | None] = says_nothing
     """Return the keys of a cluster that such an answer tells; None where it is not one of this cloud's.
 
     A cluster that can have no node pool is rejected.
@@ -32,7 +34,7 @@ def inner(told: Any, *keys: str) -> Any:
     return told
 
 
-def texts(found: Mapping[str, Any]) -> Mapping[str, Any]:
+def texts(found: JsonObject) -> JsonObject:
     """Keep texts and lists of texts; whatever else a file has under these names is no cluster's key."""
 
     def fits(value: Any) -> bool:

@@ -6,8 +6,8 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/dynamic-resource-allocat
 """
 
 from collections.abc import Mapping
-from typing import Any
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.cloud import Capability, Verdict
 from gpupools.plan.fabric import template
 from gpupools.spec.models import SHARING_KINDS, shared_mode
@@ -56,7 +56,7 @@ def dra_capabilities(
     return found
 
 
-def claim_template(pool: str, namespace: str = "") -> dict[str, Any]:
+def claim_template(pool: str, namespace: str = "") -> JsonDict:
     """Return the ResourceClaimTemplate of one GPU, which every namespace needs that uses the pool.
 
     The class is the cluster's, so which pool the GPU is of follows from the pod's node selector.
@@ -70,7 +70,7 @@ def claim_template(pool: str, namespace: str = "") -> dict[str, Any]:
     }
 
 
-def node_claim_template(pool: str, gpus: int) -> Mapping[str, Any]:
+def node_claim_template(pool: str, gpus: int) -> JsonObject:
     """Return the ResourceClaimTemplate of all GPUs of a node."""
     return template(claim_name(pool, whole_node=True), GPU_CLAIM, DEVICE_CLASS, gpus)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gpupools.common.errors import Problem, Rejected, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import GPU_TAINT
 
 if TYPE_CHECKING:
@@ -20,22 +21,22 @@ class Found:
 
     name: str
     """In the cloud."""
-    cluster: Mapping[str, Any]
+    cluster: JsonObject
     """What says which cluster it is in, by the keys of a stack file."""
-    inputs: Mapping[str, Any]
+    inputs: JsonObject
     """What it is, as inputs of the cloud's resource by wire name."""
     notes: tuple[str, ...] = ()
     """What the reader has to know of it."""
-    beside: Mapping[str, Any] | None = None
+    beside: JsonObject | None = None
     """What a resource says that it refers to and that is not taken over, by wire name; None where no file tells."""
 
 
-def nothing_more(*told: object) -> dict[str, Any]:
+def nothing_more(*told: object) -> JsonDict:
     """Return nothing, for a cloud whose pools stand in one resource."""
     return {}
 
 
-def just_itself(found: Found, others: Mapping[str, Mapping[str, Any]]) -> Found | None:
+def just_itself(found: Found, others: Mapping[str, JsonObject]) -> Found | None:
     """Return the pool as it is."""
     return found
 
@@ -48,7 +49,7 @@ class There:
     """In the cloud."""
     id: str
     """What the cloud's provider imports it by."""
-    forms: tuple[tuple[str, Mapping[str, Any]], ...]
+    forms: tuple[tuple[str, JsonObject], ...]
     """The resources it can be: type token, and the inputs that say it is this one."""
     tags: Mapping[str, str]
     """Those of this tool, by which it is found again where its name was made up; none where it has none."""
@@ -60,7 +61,7 @@ class There:
     """The command with which it is deleted."""
 
 
-def nothing_there(data: Mapping[str, Any]) -> Iterable[There]:
+def nothing_there(data: JsonObject) -> Iterable[There]:
     """Find nothing."""
     return ()
 
@@ -74,25 +75,25 @@ class ExistingPools:
 
     resource: str
     """What `overrides` calls the resource of a pool: `NodePool`."""
-    described: Callable[[Mapping[str, Any]], Found | None]
+    described: Callable[[JsonObject], Found | None]
     """Read one pool as the cloud's own command line writes it; None for anything else."""
-    declared: Callable[[str, Mapping[str, Any], str], Found | None]
+    declared: Callable[[str, JsonObject, str], Found | None]
     """Read a resource of a state: type token, inputs by wire name, id; None for anything but a pool of this cloud."""
-    keys: Callable[[Found], tuple[dict[str, Any], dict[str, Any]]]
+    keys: Callable[[Found], tuple[JsonDict, JsonDict]]
     """Return the keys of its cluster beside those that find it, and those of the pool."""
-    adopt: Callable[[Found], dict[str, Any]] = nothing_more
+    adopt: Callable[[Found], JsonDict] = nothing_more
     """Return what `adopt` says beside the name."""
-    referred: Callable[[Mapping[str, Any]], Mapping[str, Mapping[str, Any]]] = nothing_more
+    referred: Callable[[JsonObject], Mapping[str, JsonObject]] = nothing_more
     """Read what the cloud's command line writes of resources that pools refer to: what each is found by, and inputs."""
-    referred_in_state: Callable[[str, Mapping[str, Any], str], Mapping[str, Mapping[str, Any]]] = nothing_more
+    referred_in_state: Callable[[str, JsonObject, str], Mapping[str, JsonObject]] = nothing_more
     """The same of a resource of a state."""
-    joined: Callable[[Found, Mapping[str, Mapping[str, Any]]], Found | None] = just_itself
+    joined: Callable[[Found, Mapping[str, JsonObject]], Found | None] = just_itself
     """Add what a pool refers to, by what it is found by; None for a pool that then turns out to have no GPUs."""
     beside: str = ""
     """What `overrides` calls the resource that pools refer to, if they do: `LaunchTemplate`."""
     prefixed: bool = False
     """Whether the tables of edits and `adopt.keep` begin with the resource's name, as where a pool has several."""
-    there: Callable[[Mapping[str, Any]], Iterable[There]] = nothing_there
+    there: Callable[[JsonObject], Iterable[There]] = nothing_there
     """Yield what one object has that the cloud's own command line writes, a pool or several; nothing for any other."""
 
 
@@ -136,12 +137,12 @@ def texts_of(value: object, key: str) -> list[str]:
     return list(value or ())
 
 
-def map_of(value: object) -> Mapping[str, Any]:
+def map_of(value: object) -> JsonObject:
     """Return a map as it is, anything else as an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
-def maps_of(value: object, key: str) -> list[Mapping[str, Any]]:
+def maps_of(value: object, key: str) -> list[JsonObject]:
     """Return a list of maps; an empty one for nothing.
 
     Raises:
@@ -156,7 +157,7 @@ def _misshaped(value: object, key: str, wanted: str) -> Rejected:
     return Rejected([Problem((key,), f"got {shown(value)}, where {wanted} belongs", "have the pool described anew")])
 
 
-def without_nothing(given: Mapping[str, Any]) -> dict[str, Any]:
+def without_nothing(given: JsonObject) -> JsonDict:
     """Return what is given: neither null nor an empty text, list or map, at any depth."""
     found = {
         key: without_nothing(value) if isinstance(value, Mapping) else value

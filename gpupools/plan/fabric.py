@@ -4,8 +4,9 @@ A pod that asks for neither falls back to TCP without a word. RDMA interfaces ar
 cluster (EFA, InfiniBand) or devices that the cloud's own network driver lets pods claim (GKE).
 """
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from gpupools.common.json_types import JsonDict, JsonObject
 
 COMPUTE_DOMAINS_LABEL = "gpupools/compute-domains"
 """Node label, at `true`, of a pool with `network.compute_domains`: what the DRA driver for compute domains selects."""
@@ -51,7 +52,7 @@ class Fabric(NamedTuple):
             return 0
         return 1 if self.is_shared else self.devices // pods
 
-    def limits(self, pods: int) -> dict[str, Any]:
+    def limits(self, pods: int) -> JsonDict:
         """Return what each of so many pods of a node asks for; nothing where they claim devices."""
         if not self.resource or not self.share(pods):
             return {}
@@ -63,7 +64,7 @@ class Fabric(NamedTuple):
         return self.share(pods) if self.device_class else 0
 
 
-def compute_domain(pool: str) -> dict[str, Any]:
+def compute_domain(pool: str) -> JsonDict:
     """Return the ComputeDomain of one workload; its controller makes the template that `channel_name` names.
 
     Without a number of nodes, as its description recommends: a pod starts with its own node's daemon.
@@ -86,7 +87,7 @@ def rdma_name(pool: str, *, whole_node: bool) -> str:
     return f"gpupools-{pool}-node-rdma" if whole_node else f"gpupools-{pool}-rdma"
 
 
-def template(name: str, request: str, device_class: str, count: int) -> Mapping[str, Any]:
+def template(name: str, request: str, device_class: str, count: int) -> JsonObject:
     """Return a ResourceClaimTemplate for so many devices of a class."""
     exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
     return {

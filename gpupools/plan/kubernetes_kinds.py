@@ -5,8 +5,8 @@ Sources, as repository and path: kubernetes-sigs/cluster-api api/core/v1beta2; k
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.common.numbers import whole_number
 from gpupools.common.taints import KUBERNETES_EFFECTS, Effect
 from gpupools.plan.pool_facts import Accelerator, PoolFacts
@@ -14,7 +14,7 @@ from gpupools.plan.pool_facts import Accelerator, PoolFacts
 # --- objects that hold a cloud's own pools ----------------------------------------------------------------------------
 
 
-def nothing_beside(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def nothing_beside(given: JsonObject) -> JsonObject:
     """Find no input outside the specification."""
     return {}
 
@@ -33,7 +33,7 @@ class HeldPool:
     """Blocks that are there once at most: a list of one counts as its item."""
     references: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Properties that another object may stand for, by the keys that refer to it."""
-    beside: Callable[[Mapping[str, Any]], Mapping[str, Any]] = nothing_beside
+    beside: Callable[[JsonObject], JsonObject] = nothing_beside
     """Find inputs that the object says outside its specification."""
 
 
@@ -79,7 +79,7 @@ class MachineKind:
     """Keys that open nodes: `remote-access` or `public-address`, and the source."""
 
 
-Bootstrap = Callable[[Mapping[str, Any], str], PoolFacts]
+Bootstrap = Callable[[JsonObject, str], PoolFacts]
 """Reads the taints of a bootstrap configuration, its `spec` at a path: what they are, where they stand, how one is
 written."""
 
@@ -179,7 +179,7 @@ class KarpenterProvider:
     """API groups of its node classes, which are the domains of its labels too."""
     part: str
     """What stands after the domain, before `gpu-name` and its like: `instance-`."""
-    classes: Mapping[str, Callable[[Mapping[str, Any]], PoolFacts]] = field(default_factory=dict)
+    classes: Mapping[str, Callable[[JsonObject], PoolFacts]] = field(default_factory=dict)
     """Readers of its node classes, by kind, from their `spec`; the first group is theirs."""
     former_classes: tuple[str, ...] = ()
     """Kinds of classes that are no longer served."""

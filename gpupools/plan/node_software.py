@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.software_plan import KubernetesObject, Piece
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class NodeChart(NamedTuple):
 
     chart: str
     """A row of `data/charts.csv`."""
-    values: "Callable[[Sequence[PoolPlan]], dict[str, Any]]"
+    values: "Callable[[Sequence[PoolPlan]], JsonDict]"
     """By value path, for the pools that need it."""
     decisions: tuple[str, ...]
     """What happens to CRDs and leftovers, as `Release.decisions`."""
@@ -40,7 +41,7 @@ class NodeChart(NamedTuple):
     """The key of `runtime.existing` with software of the team's that takes its place; empty for none."""
 
 
-OPERATORS_DRIVER: Mapping[str, Any] = {"nvidiaDriverRoot": "/run/nvidia/driver"}
+OPERATORS_DRIVER: JsonObject = {"nvidiaDriverRoot": "/run/nvidia/driver"}
 """For the DRA driver's chart: where the GPU Operator puts a driver that it builds.
 
 https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu tag v0.4.1, values.yaml, nvidiaDriverRoot
@@ -55,11 +56,11 @@ class NodeRuntime(NamedTuple):
     why: str
     """One sentence."""
     source: str
-    plugin_values: Mapping[str, Any] = MappingProxyType({})
+    plugin_values: JsonObject = MappingProxyType({})
     """Value path to value that the device plugin's chart needs on these nodes."""
-    operator_values: Mapping[str, Any] = MappingProxyType({})
+    operator_values: JsonObject = MappingProxyType({})
     """Value path to value that the GPU Operator's chart needs on these nodes."""
-    dra_values: Mapping[str, Any] = MappingProxyType({})
+    dra_values: JsonObject = MappingProxyType({})
     """Value path to value that the DRA driver's chart needs on these nodes."""
     runtime_class_handler: str | None = None
     """containerd handler for which a RuntimeClass `nvidia` is worth having, because nobody else declares one."""

@@ -1,12 +1,13 @@
 """The configurations that device plugin and MIG manager read; `gpupools.plan.node_labels` chooses among them."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import yaml
 from pydantic import Field
 
 from gpupools.catalog.instance_types import InstanceType
+from gpupools.common.json_types import JsonDict
 from gpupools.common.model import StrictModel
 from gpupools.plan.node_resources import GPU_RESOURCE, node_layouts, unshared
 from gpupools.spec.models import Mig, SharedGpu, SharingMode
@@ -130,9 +131,9 @@ def mig_config(instance: InstanceType, sharing: Mig) -> "MigParted":
     return MigParted(name, {**made.document, "mig-configs": configs})
 
 
-def mig_configs(layouts: "Iterable[MigParted]") -> dict[str, Any]:
+def mig_configs(layouts: "Iterable[MigParted]") -> JsonDict:
     """Put the layouts of several pools into one document for the MIG manager."""
-    found: dict[str, Any] = {}
+    found: JsonDict = {}
     for layout in layouts:
         found |= layout.document["mig-configs"]
     return {"version": "v1", "mig-configs": dict(sorted(found.items()))}

@@ -11,6 +11,7 @@ from gpupools.catalog.instance_types import InstanceType, smallest
 from gpupools.catalog.requirements import requirement
 from gpupools.catalog.reserved_keys import KeyRule, refusal
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import GPU_TAINT, Effect, Taint
 from gpupools.plan.cloud import Capability, Cloud, Owners, PoolRequest, ProviderPlan, Verdict
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER, GPU_CLAIM, claim_name, claim_template, node_claim_template
@@ -68,7 +69,7 @@ class PoolPlan(NamedTuple):
     """Where pods mount the driver themselves; None where that is done for them."""
     compute_domains: bool = False
     """Whether pods reach GPUs of other nodes over NVLink."""
-    set_by_hand: Mapping[str, Any] = MappingProxyType({})
+    set_by_hand: JsonObject = MappingProxyType({})
     """Inputs of the cloud's own resources that the reader overrides: `NodePool.version` to its value."""
     node_customizations: Mapping[str, str] = MappingProxyType({})
     """Those of them that run on the nodes, open them or decide whom they run as: input to what it does to the nodes."""
@@ -83,7 +84,7 @@ class PoolPlan(NamedTuple):
         """How many pods of one GPU, or of one share of a GPU, a node takes."""
         return sum(self.node_resources.values()) or self.instance.devices
 
-    def pod(self, *, whole_node: bool = False, gpu_only: bool = False) -> dict[str, Any]:
+    def pod(self, *, whole_node: bool = False, gpu_only: bool = False) -> JsonDict:
         """Return the part of a pod's spec that puts it on this pool.
 
         It asks for one unit of the pool's first resource, or for one GPU through the pool's `claim_template`, with its
@@ -97,7 +98,7 @@ class PoolPlan(NamedTuple):
         pods = 1 if whole_node else self.units
         fabric = None if gpu_only else self.choices.fabric
         claims: dict[str, str] = {}
-        limits: dict[str, Any] = {}
+        limits: JsonDict = {}
         if self.software == DRA_DRIVER:
             claims[GPU_CLAIM] = claim_name(self.name, whole_node=whole_node)
         else:
@@ -108,15 +109,15 @@ class PoolPlan(NamedTuple):
                 claims[RDMA_CLAIM] = rdma_name(self.name, whole_node=whole_node)
         if whole_node and self.compute_domains:
             claims[CHANNEL_CLAIM] = channel_name(self.name)
-        resources: dict[str, Any] = {"limits": limits} if limits else {}
+        resources: JsonDict = {"limits": limits} if limits else {}
         if "hugepages-2Mi" in limits:  # which the API takes only beside CPU or memory
             resources["requests"] = {"cpu": "1"}
         if claims:
             resources["claims"] = [{"name": name} for name in claims]
-        container: dict[str, Any] = {"name": "main", "resources": resources}
+        container: JsonDict = {"name": "main", "resources": resources}
         if fabric is not None and fabric.locks_memory and fabric.share(pods):
             container["securityContext"] = {"capabilities": {"add": ["IPC_LOCK"]}}
-        asks: Mapping[str, Any] = {"containers": [container]}
+        asks: JsonObject = {"containers": [container]}
         if self.driver_mount is not None:
             asks = _mounting(container, self.driver_mount)
         listed = [{"name": name, "resourceClaimTemplateName": each} for name, each in claims.items()]
@@ -129,13 +130,13 @@ class PoolPlan(NamedTuple):
         }
 
     @property
-    def node_pod(self) -> Mapping[str, Any]:
+    def node_pod(self) -> JsonObject:
         """The part of a spec of a pod that takes a whole node; empty where nodes are no unit of work of their own."""
         on_fabric = self.choices.fabric is not None or self.compute_domains
         return self.pod(whole_node=True) if on_fabric and self.sharing_kind == "none" else {}
 
     @property
-    def namespace_objects(self) -> tuple[Mapping[str, Any], ...]:
+    def namespace_objects(self) -> tuple[JsonObject, ...]:
         """What the namespace of such pods needs first: claim templates, and a ComputeDomain for each workload."""
         if not self.node_pod and not self.choices.fabric:
             return ()
@@ -152,11 +153,11 @@ class PoolPlan(NamedTuple):
         return tuple(found)
 
     @property
-    def claim_template(self) -> Mapping[str, Any]:
+    def claim_template(self) -> JsonObject:
         """The ResourceClaimTemplate that a pod's namespace needs; empty where pods ask for a resource."""
         return claim_template(self.name) if self.software == DRA_DRIVER else {}
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return the plan as JSON types, for `gpupools preview --json`."""
         return {
             "cluster": self.cluster,
@@ -204,7 +205,7 @@ def _toleration(taint: Taint) -> dict[str, str]:
     return toleration | ({"operator": "Equal", "value": taint.value} if taint.value else {})
 
 
-def _mounting(container: Mapping[str, Any], driver: DriverMount) -> dict[str, Any]:
+def _mounting(container: JsonObject, driver: DriverMount) -> JsonDict:
     """Return the keys of a pod's spec whose first container finds the driver where the host has it.
 
     https://github.com/GoogleCloudPlatform/compute-gpu-installation/issues/46 has the images that need the variable.

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpupools.common.errors import Problem
+from gpupools.common.json_types import JsonDict, JsonObject
 
 
 class Piece(StrEnum):
@@ -62,7 +63,7 @@ class Release(NamedTuple):
     """`https://…` of a repository that holds `chart`, or `oci://…` of the chart itself."""
     namespace: str
     """Exists before the release: the plan has an object for it."""
-    values: Mapping[str, Any]
+    values: JsonObject
     """Nested values; only paths that the pinned chart reads."""
     timeout_s: int
     """At least 1800, more with the number of nodes."""
@@ -96,7 +97,7 @@ class KubernetesObject(NamedTuple):
 
     name: str
     """Step name in `RuntimePlan.depends`; unique in the plan."""
-    manifest: Mapping[str, Any]
+    manifest: JsonObject
     """In wire form; the name is fixed, and so is the namespace of what lives in one."""
     why: str
     """One sentence."""
@@ -123,16 +124,16 @@ class RuntimePlan(NamedTuple):
     """The owner table, by pool in the order of the stack file."""
     releases: tuple[Release, ...]
     objects: tuple[KubernetesObject, ...]
-    pods: Mapping[str, Mapping[str, Any]]
+    pods: Mapping[str, JsonObject]
     """By pool: the part of a pod's spec that lands on it (`PoolPlan.pod()`)."""
     depends: Mapping[str, tuple[str, ...]]
     """Step to the steps that come before it; steps are releases, objects and `pool/<key>`. Acyclic, and complete:
     every step has an entry, in an order in which they can be declared."""
-    claim_templates: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    claim_templates: Mapping[str, JsonObject] = MappingProxyType({})
     """By pool whose pods claim GPUs: the ResourceClaimTemplate their namespace needs."""
-    node_pods: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
+    node_pods: Mapping[str, JsonObject] = MappingProxyType({})
     """By pool with RDMA or compute domains: the part of a spec of a pod that takes a whole node."""
-    namespace_objects: Mapping[str, tuple[Mapping[str, Any], ...]] = MappingProxyType({})
+    namespace_objects: Mapping[str, tuple[JsonObject, ...]] = MappingProxyType({})
     """By such a pool: everything the namespace of its pods needs first, claim templates and a ComputeDomain."""
     images: tuple[ContainerImage, ...] = ()
     """What its pods pull, once for each that runs it."""
@@ -157,7 +158,7 @@ class RuntimePlan(NamedTuple):
             alike.setdefault(same, []).append(row.pool)
         return alike
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return the plan as JSON types, for `gpupools preview --json`."""
         return {
             "cluster": self.cluster,

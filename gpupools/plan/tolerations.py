@@ -1,12 +1,12 @@
 """Which tolerations a DaemonSet needs on a set of pools, and whether it would really run on one."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import HARD_EFFECTS, Taint
 from gpupools.plan.pool_plan import PoolPlan
 
-Toleration = Mapping[str, Any]
+Toleration = JsonObject
 
 
 def tolerations_for(pools: Iterable[PoolPlan]) -> list[dict[str, str]]:
@@ -41,7 +41,7 @@ def _matches(toleration: Toleration, taint: Taint) -> bool:
     return bool(key == taint.key and (toleration.get("value") or "") == taint.value)
 
 
-def selects(node_selector: Mapping[str, str], affinity: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def selects(node_selector: Mapping[str, str], affinity: JsonObject, labels: Mapping[str, str]) -> bool:
     """Say whether a pod's node selector and required node affinity let it onto a node with these labels.
 
     Knows `matchExpressions` with In, NotIn, Exists and DoesNotExist, which is all that the charts' values here use:
@@ -50,20 +50,20 @@ def selects(node_selector: Mapping[str, str], affinity: Mapping[str, Any], label
     if any(labels.get(key) != value for key, value in node_selector.items()):
         return False
     required = affinity.get("nodeAffinity", {}).get("requiredDuringSchedulingIgnoredDuringExecution")
-    terms: list[Mapping[str, Any]] | None = required.get("nodeSelectorTerms", []) if required else None
+    terms: list[JsonObject] | None = required.get("nodeSelectorTerms", []) if required else None
     if terms is None:
         return True
     return any(all(_holds(each, labels) for each in term["matchExpressions"]) for term in terms)
 
 
-def _holds(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def _holds(expression: JsonObject, labels: Mapping[str, str]) -> bool:
     key, operator, values = expression["key"], expression["operator"], expression.get("values", ())
     if operator in ("In", "NotIn"):
         return bool((labels.get(key) in values) == (operator == "In"))
     return bool((key in labels) == (operator == "Exists"))
 
 
-def node_affinity(*expressions: Mapping[str, Any]) -> dict[str, Any]:
+def node_affinity(*expressions: JsonObject) -> JsonDict:
     """Write an affinity that requires all these expressions of a node."""
     terms = [{"matchExpressions": [dict(each) for each in expressions]}]
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}

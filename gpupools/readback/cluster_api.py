@@ -16,6 +16,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect, Taint
 from gpupools.plan.kubernetes_kinds import Bootstrap, MachineKind
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, MissingTaint, PoolFacts, Reference
@@ -72,7 +73,7 @@ def machine_kind(group: str, kind: str, clouds: Mapping[str, "Cloud"]) -> Machin
     return next((known for table in tables if (known := table.get((group, kind))) is not None), None)
 
 
-def read_machines(spec: Mapping[str, Any], known: MachineKind, clouds: Mapping[str, "Cloud"]) -> Iterator[PoolFacts]:
+def read_machines(spec: JsonObject, known: MachineKind, clouds: Mapping[str, "Cloud"]) -> Iterator[PoolFacts]:
     """Read an object that names machines.
 
     Args:
@@ -125,14 +126,14 @@ def read_machines(spec: Mapping[str, Any], known: MachineKind, clouds: Mapping[s
     )
 
 
-def _foreign(data: Mapping[str, Any], clouds: Mapping[str, "Cloud"]) -> str:
+def _foreign(data: JsonObject, clouds: Mapping[str, "Cloud"]) -> str:
     """Name the specification of OpenShift's machines that is of no cloud here: each has its cloud's name in front."""
     kind = text(at(data, "providerSpec.value.kind"))
     return "" if not kind or kind.casefold().startswith(tuple(clouds)) else f"machine.openshift.io/{kind}"
 
 
 def _machines(
-    data: Mapping[str, Any], path: str, known: MachineKind, machines: Machines, clouds: Mapping[str, "Cloud"]
+    data: JsonObject, path: str, known: MachineKind, machines: Machines, clouds: Mapping[str, "Cloud"]
 ) -> None:
     named = [(f"{path}.{key}", at(data, key)) for key in known.machine]
     listed, inside = known.several
@@ -166,7 +167,7 @@ def _group_and_kind(type_token: str) -> tuple[str, str]:
     return version.rpartition("/")[0], kind
 
 
-def read_bootstrap(type_token: str, properties: Mapping[str, Any], clouds: Mapping[str, "Cloud"]) -> PoolFacts | None:
+def read_bootstrap(type_token: str, properties: JsonObject, clouds: Mapping[str, "Cloud"]) -> PoolFacts | None:
     """Read the taints of a bootstrap configuration or of a template for one; None for any other object.
 
     Args:
@@ -211,7 +212,7 @@ def taints_alone(read: TaintsRead, where: str, missing: MissingTaint) -> PoolFac
     )
 
 
-def _kubeadm(spec: Mapping[str, Any], path: str) -> PoolFacts:
+def _kubeadm(spec: JsonObject, path: str) -> PoolFacts:
     """Read a KubeadmConfig: workers join, and kubeadm lets its kubelet arguments win over its taints."""
     read = TaintsRead()
     path = f"{path}.joinConfiguration.nodeRegistration"
@@ -226,7 +227,7 @@ def _kubeadm(spec: Mapping[str, Any], path: str) -> PoolFacts:
     return taints_alone(read, f"{path}.taints", as_object(GPU_TAINT, KUBERNETES_EFFECTS))
 
 
-def _rke2(spec: Mapping[str, Any], path: str) -> PoolFacts:
+def _rke2(spec: JsonObject, path: str) -> PoolFacts:
     read = TaintsRead()
     where = f"{path}.agentConfig.nodeTaints"
     read.texts(at(spec, "agentConfig.nodeTaints"), where)
@@ -304,7 +305,7 @@ class Owner:
     """Its own taints."""
 
 
-def read_owner(type_token: str, properties: Mapping[str, Any]) -> Owner | None:
+def read_owner(type_token: str, properties: JsonObject) -> Owner | None:
     """Read what machines and which bootstrap configuration an object joins; None for any other object.
 
     Taints of the object itself are put on its nodes and, however `propagation` is set, never taken away again:
@@ -341,7 +342,7 @@ def read_owner(type_token: str, properties: Mapping[str, Any]) -> Owner | None:
 _CONTROL_PLANE = ("controlplane.cluster.x-k8s.io", "KubeadmControlPlane")
 
 
-def _control_plane(properties: Mapping[str, Any]) -> Owner:
+def _control_plane(properties: JsonObject) -> Owner:
     """Read a KubeadmControlPlane: kubeadm taints its nodes, unless its list of taints says otherwise.
 
     https://kubernetes.io/docs/reference/config-api/kubeadm-config.v1beta4/, `NodeRegistrationOptions.taints`.

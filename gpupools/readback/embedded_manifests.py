@@ -19,11 +19,12 @@ from typing import Any
 
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.readback.inputs import at, is_list, items, mapping, text
 
 _Found = Iterator[tuple[str, Any]]
-_Reader = Callable[[Mapping[str, Any]], _Found]
+_Reader = Callable[[JsonObject], _Found]
 
 _DEEPEST = 4
 """Of wrappers inside wrappers; what is deeper is `UNKNOWN`."""
@@ -63,7 +64,7 @@ class Embedded:
         return text(at(self.value, "metadata.name"))
 
 
-def embedded(given: Mapping[str, Any], group: str, kind: str) -> Iterator[Embedded]:
+def embedded(given: JsonObject, group: str, kind: str) -> Iterator[Embedded]:
     """Yield the objects inside a wrapper, whose group and kind are in `WRAPPERS`, and those inside these."""
     return _opened(Embedded("", given), group, kind, _DEEPEST)
 
@@ -121,12 +122,12 @@ def placeholders(value: Any, own: bool = False) -> Any:
     return [placeholders(item, own) for item in value] if is_list(value) else value
 
 
-def _object(given: Mapping[str, Any]) -> _Found:
+def _object(given: JsonObject) -> _Found:
     yield (path := "spec.forProvider.manifest"), at(given, path)
 
 
 def _listed(path: str, inner: str = "") -> _Reader:
-    def read(given: Mapping[str, Any]) -> _Found:
+    def read(given: JsonObject) -> _Found:
         late: list[str] = []
         for where, one in items(at(given, path), path, late):
             yield (f"{where}.{inner}", placeholders(at(one, inner))) if inner else (where, placeholders(one))
@@ -139,7 +140,7 @@ def _listed(path: str, inner: str = "") -> _Reader:
 _MAKES_NONE = ("auto-ready", "environment-config", "extra-resources", "sequencer", "status-transformer", "tag-manager")
 
 
-def _composition(given: Mapping[str, Any]) -> _Found:
+def _composition(given: JsonObject) -> _Found:
     """Read the bases of a Composition; a value that a patch writes is `UNKNOWN`, and so is `spec` under a PatchSet."""
     late: list[str] = []
     places = [("spec.resources", at(given, "spec.resources"))]
@@ -166,7 +167,7 @@ def _patched(value: Any, steps: list[str]) -> Any:
     return {**value, steps[0]: _patched(value.get(steps[0]), steps[1:])}
 
 
-def _data(given: Mapping[str, Any]) -> _Found:
+def _data(given: JsonObject) -> _Found:
     """Read the manifests in a ConfigMap or Secret, as a ClusterResourceSet applies them."""
     applied = given.get("type") == "addons.cluster.x-k8s.io/resource-set"
     for key in ("data", "stringData"):
@@ -213,7 +214,7 @@ def _among(path: str, given: Any, deep: int = _DEEPEST) -> _Found:
 def _values(*paths: str) -> _Reader:
     """Read the objects among the values of charts, as maps or text of YAML; `a[].b` is `b` of each in the list `a`."""
 
-    def read(given: Mapping[str, Any]) -> _Found:
+    def read(given: JsonObject) -> _Found:
         for path in paths:
             within, _, key = path.rpartition("[].")
             listed = items(at(given, within), within, []) if within else (("", given),)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.kubernetes_kinds import HeldList, HeldPool
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.readback.inputs import at, is_list, items, mapping, relocated, steps, text
@@ -43,7 +44,7 @@ def held_by(group: str, kind: str, clouds: Mapping[str, "Cloud"]) -> "tuple[Clou
     return None
 
 
-def read_held(given: Mapping[str, Any], cloud: "Cloud", held: HeldPool | HeldList) -> Iterator[PoolFacts]:
+def read_held(given: JsonObject, cloud: "Cloud", held: HeldPool | HeldList) -> Iterator[PoolFacts]:
     """Read the pools of an object that holds a cloud's own form.
 
     Args:
@@ -54,13 +55,13 @@ def read_held(given: Mapping[str, Any], cloud: "Cloud", held: HeldPool | HeldLis
     return _listed(given, cloud, held) if isinstance(held, HeldList) else _embedded(given, cloud, held)
 
 
-def _embedded(given: Mapping[str, Any], cloud: "Cloud", held: HeldPool) -> Iterator[PoolFacts]:
+def _embedded(given: JsonObject, cloud: "Cloud", held: HeldPool) -> Iterator[PoolFacts]:
     first = held.below[0]
     if at(given, first) is UNKNOWN:
         yield PoolFacts(cloud.name, (), None, (), unknown=(first,), where=first)
         return
     places: dict[str, str] = {}
-    said: dict[str, Any] = {}
+    said: JsonDict = {}
     for below in reversed(held.below):
         for key, value in mapping(at(given, below)).items():
             said[key] = value
@@ -83,7 +84,7 @@ def _as_resource(value: Any, ours: Mapping[str, str], held: HeldPool) -> Any:
         return [_as_resource(item, ours, held) for item in value]
     if not isinstance(value, Mapping):
         return value
-    found: dict[str, Any] = {}
+    found: JsonDict = {}
     for key, item in value.items():
         if key in ours.values():
             continue  # the name of another API, which this one does not know
@@ -105,7 +106,7 @@ _PATH = re.compile(r"[A-Za-z][\w.]*(?:\[[^\]]*\][\w.]*)*")
 class _Places:
     """Turns the reader's paths into those of the object."""
 
-    given: Mapping[str, Any]
+    given: JsonObject
     places: Mapping[str, str]
     """Where each property of the resource stands, by its name in the object."""
     first: str
@@ -137,7 +138,7 @@ class _Places:
         return f"{self(match[0])}{sentence[match.end() :]}" if match else sentence
 
 
-def _listed(given: Mapping[str, Any], cloud: "Cloud", held: HeldList) -> Iterator[PoolFacts]:
+def _listed(given: JsonObject, cloud: "Cloud", held: HeldList) -> Iterator[PoolFacts]:
     late: list[str] = []
     for where, one in items(at(given, held.path), held.path, late):
         if at(one, "kind") == held.kind:

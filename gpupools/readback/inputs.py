@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpupools.catalog.instance_types import Catalogue
 from gpupools.common.errors import shown
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.numbers import whole_number
 from gpupools.common.taints import GPU_TAINT, HARD_EFFECTS, KUBERNETES_EFFECTS, Effect, Taint, parse_taint
 from gpupools.plan.pool_facts import (
@@ -29,7 +30,7 @@ from gpupools.plan.pool_facts import (
 if TYPE_CHECKING:
     from gpupools.plan.cloud import Cloud
 
-NOTHING: Mapping[str, Any] = {}
+NOTHING: JsonObject = {}
 
 # Taints that something takes off again once a node is ready, by their documented keys: Cilium's agent
 # (https://docs.cilium.io/en/stable/installation/taints/), the EBS and EFS drivers (kubernetes-sigs/aws-ebs-csi-driver
@@ -62,7 +63,7 @@ def accelerator_by_name(name: str, cloud: str, clouds: Mapping[str, "Cloud"]) ->
     return next((one for one in found if one.vendor), NO_ACCELERATOR)
 
 
-def mapping(value: object) -> Mapping[str, Any]:
+def mapping(value: object) -> JsonObject:
     """Return a map as it is, anything else as an empty one."""
     return value if isinstance(value, Mapping) else NOTHING
 
@@ -70,7 +71,7 @@ def mapping(value: object) -> Mapping[str, Any]:
 _NAMES = ("nodeGroupName", "agentPoolName", "nodegroupName", "resourceName", "name", "metadata.name")
 
 
-def with_name(pool: PoolFacts, properties: Mapping[str, Any], logical: str = "") -> PoolFacts:
+def with_name(pool: PoolFacts, properties: JsonObject, logical: str = "") -> PoolFacts:
     """Add the name that a resource gives itself, where the resource is the pool.
 
     Args:
@@ -337,7 +338,7 @@ def steps(path: str) -> list[str | int]:
 _LONGEST_POSITION = 10
 
 
-def with_taint(properties: Mapping[str, Any], pool: PoolFacts) -> dict[str, Any] | None:
+def with_taint(properties: JsonObject, pool: PoolFacts) -> JsonDict | None:
     """Return a copy of a resource's properties in which the pool carries its missing taint.
 
     None where that cannot be written without guessing: the taint belongs into a text, the API has no field for it, or

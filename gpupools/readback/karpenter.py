@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS
 from gpupools.plan.kubernetes_kinds import KarpenterProvider, Requirement, Requirements
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, Open, PoolFacts, Reference
@@ -91,7 +92,7 @@ def read_requirements(
 class _Parts:
     """The parts of a NodePool, Provisioner or NodeClaim."""
 
-    spec: Mapping[str, Any]
+    spec: JsonObject
     kind: str
 
     @property
@@ -105,7 +106,7 @@ class _Parts:
         return "spec.template.metadata.labels" if self.kind == "NodePool" else "spec.labels"
 
     @property
-    def template(self) -> Mapping[str, Any]:
+    def template(self) -> JsonObject:
         """The node's specification."""
         return mapping(at(self.spec, "template.spec")) if self.kind == "NodePool" else self.spec
 
@@ -115,18 +116,18 @@ class _Parts:
         return at({"spec": self.spec}, self.labels_path)
 
     @property
-    def reference(self) -> Mapping[str, Any]:
+    def reference(self) -> JsonObject:
         """What names the class of the nodes."""
         return mapping(self.template.get("nodeClassRef") or self.template.get("providerRef"))
 
     @property
-    def limits(self) -> Mapping[str, Any]:
+    def limits(self) -> JsonObject:
         """The limits; a Provisioner has them one level deeper."""
         limits = mapping(self.spec.get("limits"))
         return mapping(limits.get("resources")) or limits
 
 
-def read_karpenter(spec: Mapping[str, Any], kind: str, clouds: _Clouds) -> Iterator[PoolFacts]:
+def read_karpenter(spec: JsonObject, kind: str, clouds: _Clouds) -> Iterator[PoolFacts]:
     """Read a NodePool: https://karpenter.sh/docs/concepts/nodepools/; startup taints are removed after start.
 
     Args:
@@ -224,7 +225,7 @@ def _machines(
     return machines
 
 
-def _unknown_class(reference: Mapping[str, Any], providers: Mapping[str, KarpenterProvider]) -> str:
+def _unknown_class(reference: JsonObject, providers: Mapping[str, KarpenterProvider]) -> str:
     """Name a class of nodes of a provider that is not known here; a `providerRef` may have a name alone."""
     name = "/".join(filter(None, (_group(reference), text(reference.get("kind")))))
     return "" if _marked(name, providers) else name
@@ -234,7 +235,7 @@ def _marked(said: str, providers: Mapping[str, KarpenterProvider]) -> str:
     return next((name for name, each in providers.items() if any(mark in said for mark in each.marks)), "")
 
 
-def _class_versions(reference: Mapping[str, Any]) -> Iterator[str]:
+def _class_versions(reference: JsonObject) -> Iterator[str]:
     group = text(reference.get("group"))
     if text(reference.get("apiVersion")):
         yield text(reference.get("apiVersion"))
@@ -242,13 +243,13 @@ def _class_versions(reference: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"{group}/{version}" for version in ("v1", "v1beta1", "v1alpha2", "v1alpha1"))
 
 
-def _cloud_of(reference: Mapping[str, Any], wanted: Requirements, providers: Mapping[str, KarpenterProvider]) -> str:
+def _cloud_of(reference: JsonObject, wanted: Requirements, providers: Mapping[str, KarpenterProvider]) -> str:
     """Name the cloud by the class of the nodes, and only where that says nothing by the labels."""
     of_class = " ".join(text(reference.get(key)) for key in ("group", "apiVersion", "kind"))
     return _marked(of_class, providers) or _marked(" ".join(wanted.by_label), providers)
 
 
-def _others(reference: Mapping[str, Any], cloud: str, providers: Mapping[str, KarpenterProvider]) -> list[str]:
+def _others(reference: JsonObject, cloud: str, providers: Mapping[str, KarpenterProvider]) -> list[str]:
     """Return the domains of labels that no machine of the pool has by itself.
 
     What is demanded of such a label rules no machine out: kubernetes-sigs/karpenter pkg/scheduling/requirements.go,
@@ -261,7 +262,7 @@ def _others(reference: Mapping[str, Any], cloud: str, providers: Mapping[str, Ka
     return [f"{one}/" for each in providers.values() for one in each.groups if one not in known]
 
 
-def _group(reference: Mapping[str, Any]) -> str:
+def _group(reference: JsonObject) -> str:
     return text(reference.get("group")) or text(reference.get("apiVersion")).rpartition("/")[0]
 
 
@@ -299,7 +300,7 @@ def _selected(wanted: Requirements, prefix: str, provider: KarpenterProvider, ma
             machines.show(Accelerator("other", None, ", ".join(one.values)), f"{one.path} {key}")
 
 
-def _excluded(wanted: Requirements, limits: Mapping[str, Any], providers: Iterable[KarpenterProvider]) -> bool:
+def _excluded(wanted: Requirements, limits: JsonObject, providers: Iterable[KarpenterProvider]) -> bool:
     """Say whether requirements or limits keep every GPU out."""
     for prefix, provider in ((prefix, each) for each in providers for prefix in each.prefixes):
         for key in _GPU_KEYS:
@@ -313,12 +314,12 @@ def _excluded(wanted: Requirements, limits: Mapping[str, Any], providers: Iterab
     return _limited_to_none(limits)
 
 
-def _limited_to_none(limits: Mapping[str, Any]) -> bool:
+def _limited_to_none(limits: JsonObject) -> bool:
     return all(resource in limits and quantity(limits[resource]) == 0 for resource in _RESOURCES)
 
 
 def _open(
-    wanted: Requirements, limits: Mapping[str, Any], providers: Sequence[KarpenterProvider], group: str, path: str
+    wanted: Requirements, limits: JsonObject, providers: Sequence[KarpenterProvider], group: str, path: str
 ) -> Open | None:
     """Say what lets machines with GPUs in, where nothing keeps them out.
 
@@ -359,7 +360,7 @@ def _taken(wanted: Requirements, provider: KarpenterProvider) -> str:
 
 
 def _limited(
-    limits: Mapping[str, Any],
+    limits: JsonObject,
     wanted: Requirements,
     types: tuple[str, ...],
     providers: Iterable[KarpenterProvider],

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpupools.common.errors import shown
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS, LABEL_VALUE, QUALIFIED_NAME, parse_taint
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.readback.inputs import TaintsRead, at, is_list
@@ -102,7 +103,7 @@ def configured(value: Any, where: str, read: TaintsRead) -> None:
         read.unknown += trial.unknown
 
 
-def of_drop_in(config: Mapping[str, Any]) -> Any:
+def of_drop_in(config: JsonObject) -> Any:
     """Return `registerWithTaints` of a drop-in, of which Go takes the keys in any letters."""
     given = next((value for key, value in config.items() if str(key).lower() == _FIELD.lower()), None)
     if not isinstance(given, list):
@@ -114,7 +115,7 @@ _FIELD = "registerWithTaints"
 _OF_A_TAINT = {name.lower(): name for name in ("key", "value", "effect", "timeAdded")}
 
 
-def _known_keys(taint: Mapping[str, Any]) -> Mapping[str, Any]:
+def _known_keys(taint: JsonObject) -> JsonObject:
     return {_OF_A_TAINT.get(str(key).lower(), str(key)): value for key, value in taint.items()}
 
 

@@ -9,8 +9,8 @@ manifests they are the same.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.readback import cluster_api, embedded_manifests, node_groups
@@ -23,7 +23,7 @@ _KARPENTER = frozenset(("karpenter.sh", kind) for kind in ("NodePool", "Provisio
 Clouds = Mapping[str, Cloud]
 
 
-def read_kubernetes_pools(type_token: str, properties: Mapping[str, Any], clouds: Clouds) -> tuple[PoolFacts, ...]:
+def read_kubernetes_pools(type_token: str, properties: JsonObject, clouds: Clouds) -> tuple[PoolFacts, ...]:
     """Read the pools that a Kubernetes object declared with Pulumi stands for; nothing for any other resource.
 
     Args:
@@ -34,7 +34,7 @@ def read_kubernetes_pools(type_token: str, properties: Mapping[str, Any], clouds
     return tuple(each_kubernetes_pool(type_token, properties, clouds))
 
 
-def each_kubernetes_pool(type_token: str, properties: Mapping[str, Any], clouds: Clouds) -> Iterator[PoolFacts]:
+def each_kubernetes_pool(type_token: str, properties: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
     """Read what `read_kubernetes_pools` does one by one, since one object may hold any number."""
     named = kubernetes_type(type_token)
     if named is None or not isinstance(properties, Mapping):
@@ -48,7 +48,7 @@ def each_kubernetes_pool(type_token: str, properties: Mapping[str, Any], clouds:
     )
 
 
-def read_manifest(manifest: Mapping[str, Any], clouds: Clouds) -> tuple[PoolFacts, ...]:
+def read_manifest(manifest: JsonObject, clouds: Clouds) -> tuple[PoolFacts, ...]:
     """Read the pools that a Kubernetes manifest stands for; nothing for any other object.
 
     Args:
@@ -60,7 +60,7 @@ def read_manifest(manifest: Mapping[str, Any], clouds: Clouds) -> tuple[PoolFact
     return tuple(_read(text(manifest.get("apiVersion")), text(manifest.get("kind")), manifest, clouds))
 
 
-def read_template(type_token: str, properties: Mapping[str, Any], clouds: Clouds) -> PoolFacts | None:
+def read_template(type_token: str, properties: JsonObject, clouds: Clouds) -> PoolFacts | None:
     """Read what a pool refers to: a node class of Karpenter, a bootstrap configuration of Cluster API, kOps' Cluster.
 
     They name no machine, so they are no pools: a class adds image, driver and hardening to one, a configuration
@@ -84,7 +84,7 @@ def read_template(type_token: str, properties: Mapping[str, Any], clouds: Clouds
     return cluster or cluster_api.read_bootstrap(type_token, properties, clouds)
 
 
-def _read(version: str, kind: str, given: Mapping[str, Any], clouds: Clouds) -> Iterator[PoolFacts]:
+def _read(version: str, kind: str, given: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
     group = version.rpartition("/")[0]
     known = (group, kind)
     groups = node_groups.reader(group, kind, clouds)
@@ -110,7 +110,7 @@ def _placed(path: str, inner: str) -> str:
     return f"{path}.{inner}" if inner else path
 
 
-def _embedded(given: Mapping[str, Any], group: str, kind: str, clouds: Clouds) -> Iterator[PoolFacts]:
+def _embedded(given: JsonObject, group: str, kind: str, clouds: Clouds) -> Iterator[PoolFacts]:
     """Read the pools among the objects inside a wrapper."""
     for found in embedded_manifests.embedded(given, group, kind):
         if found.value is UNKNOWN:

@@ -1,8 +1,9 @@
 """What runs on nodes, opens them or decides whom they run as because somebody set it by hand. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization
 from gpupools.readback.inputs import at
 
@@ -17,9 +18,7 @@ class InputRow(NamedTuple):
     source: str
 
 
-def customizations_in(
-    inputs: Mapping[str, Any], rows: Iterable[InputRow], prefix: str = ""
-) -> Iterator[NodeCustomization]:
+def customizations_in(inputs: JsonObject, rows: Iterable[InputRow], prefix: str = "") -> Iterator[NodeCustomization]:
     """Yield the rows whose input has a value.
 
     Args:

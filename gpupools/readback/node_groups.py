@@ -16,6 +16,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts, Reference
 from gpupools.readback.inputs import (
@@ -139,7 +140,7 @@ def told(facts: PoolFacts, machines: Machines, read: TaintsRead, where: str, *, 
     )
 
 
-def _kops(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
+def _kops(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
     """Read an InstanceGroup of nodes; kOps taints GPU nodes where it manages their driver (docs/gpu.md)."""
     if text(at(given, "spec.role")).casefold() in ("controlplane", "control-plane", "master", "bastion", "apiserver"):
         return
@@ -180,7 +181,7 @@ def _unnamed(kind: str, machines: Machines, clouds: _Clouds) -> str:
 _OF_CLUSTER, _CLUSTER = "kops.k8s.io/cluster", "containerd.nvidiaGPU of the Cluster"
 
 
-def read_cluster(group: str, kind: str, given: Mapping[str, Any]) -> PoolFacts | None:
+def read_cluster(group: str, kind: str, given: JsonObject) -> PoolFacts | None:
     """Read what kOps' Cluster decides for its InstanceGroups: where `nvidiaGPU` is enabled, kOps taints GPU nodes.
 
     Returns:
@@ -203,7 +204,7 @@ CLUSTER = ("kops.k8s.io", "Cluster")
 
 
 def _of_spec(known: NodeGroup, kind: str) -> "Reader":
-    def read(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
+    def read(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
         facts, machines = read_group(known, at(given, "spec"), "spec", clouds)
         taints = TaintsRead()
         taints.objects(at(given, "spec.taints"), "spec.taints", KUBERNETES_EFFECTS)
@@ -215,7 +216,7 @@ def _of_spec(known: NodeGroup, kind: str) -> "Reader":
     return read
 
 
-def _shoot(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
+def _shoot(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
     late: list[str] = []
     provider = text(at(given, "spec.provider.type"))
     foreign = "" if provider in ("", *clouds) else f"core.gardener.cloud/Shoot of {provider}"
@@ -235,7 +236,7 @@ _RESOURCE = re.compile(r"(nvidia|amd)\.com/(gpu(?:\.shared)?|mig-.+)")
 _SAYS_GPU = {"nvidia.com/gpu.present": "nvidia", "amd.com/gpu.present": "amd"}
 
 
-def _node(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
+def _node(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
     """Read a Node by what it can allocate, its labels and its instance type."""
     machines, labels = Machines(), string_map(at(given, "metadata.labels"))
     for part in ("allocatable", "capacity"):
@@ -262,7 +263,7 @@ def _node(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
     yield told(facts, machines, read, "spec.taints")
 
 
-Reader = Callable[[Mapping[str, Any], _Clouds], Iterable[PoolFacts]]
+Reader = Callable[[JsonObject, _Clouds], Iterable[PoolFacts]]
 
 KINDS: Mapping[tuple[str, str], Reader] = MappingProxyType(
     {

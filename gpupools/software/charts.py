@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from gpupools.catalog.minimum_versions import Floor, below_floor, numbers
 from gpupools.common.csv_rows import data_rows
 from gpupools.common.errors import nearest, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 
 
 class UnknownValue(ValueError):
@@ -120,7 +121,7 @@ def accepted_values(chart: str, version: str = "") -> Mapping[str, str]:
 
 
 @cache
-def default_values(chart: str, version: str = "") -> Mapping[str, Any]:
+def default_values(chart: str, version: str = "") -> JsonObject:
     """Return a version's own values, nested, as far as the data has them: switches, and what places pods."""
     found = nested({path: json.loads(value) for path, (_, value) in _own_values(chart, version).items() if value})
     for row in data_rows("chart_values_extra.csv"):
@@ -155,7 +156,7 @@ def installed(chart: str, version: str) -> tuple[Installed, ...]:
     return tuple(row for row in rows if (row.chart, row.version) == (chart, version))
 
 
-def versions_installed(chart: str, version: str, values: Mapping[str, Any]) -> Mapping[str, str]:
+def versions_installed(chart: str, version: str, values: JsonObject) -> Mapping[str, str]:
     """Return which version of each component a release with these values installs, as far as it is known."""
     return {
         each.component: str(value_seen(chart, values, each.path, version) or each.installs)
@@ -164,14 +165,14 @@ def versions_installed(chart: str, version: str, values: Mapping[str, Any]) -> M
     }
 
 
-def outdated(chart: str, version: str, values: Mapping[str, Any]) -> Mapping[str, tuple[str, Floor]]:
+def outdated(chart: str, version: str, values: JsonObject) -> Mapping[str, tuple[str, Floor]]:
     """Return what a release with these values installs although a fix is out: component to version and floor."""
     found = versions_installed(chart, version, values)
     floors = {component: below_floor(component, each) for component, each in found.items()}
     return {component: (found[component], floor) for component, floor in floors.items() if floor is not None}
 
 
-def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+def merged(below: JsonObject, above: JsonObject) -> JsonDict:
     """Put values above others as Helm does: maps are merged, all else replaced, and null takes a key away.
 
     https://helm.sh/docs/chart_template_guide/values_files/
@@ -191,7 +192,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
 _NOTHING = object()
 
 
-def value_seen(chart: str, values: Mapping[str, Any], path: str, version: str = "") -> Any:
+def value_seen(chart: str, values: JsonObject, path: str, version: str = "") -> Any:
     """Return what a chart's templates find at a path: what is sent above its own; None where there is neither."""
     given = at(values, path, _NOTHING)
     if given is _NOTHING:
@@ -205,7 +206,7 @@ def _own_value(chart: str, version: str, path: str) -> Any:
     return at(default_values(chart, version), path)
 
 
-def value_paths(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def value_paths(values: JsonObject) -> Iterator[tuple[str, Any]]:
     """Give every path of nested values with what stands there; an empty map counts as a value."""
     for key, value in values.items():
         if isinstance(value, Mapping) and value:
@@ -215,7 +216,7 @@ def value_paths(values: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield str(key), value
 
 
-def check_values(chart: str, values: Mapping[str, Any], version: str = "") -> None:
+def check_values(chart: str, values: JsonObject, version: str = "") -> None:
     """Compare values with what a chart reads in the version asked for, or, where that is not known, in the pinned one.
 
     Raises:
@@ -231,9 +232,9 @@ def check_values(chart: str, values: Mapping[str, Any], version: str = "") -> No
             raise UnknownValue(f"chart {chart}: {path} takes a {kind}, got {shown(value)}")
 
 
-def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+def nested(values: JsonObject) -> JsonDict:
     """Turn value paths into nested values: `{"a.b": 1}` into `{"a": {"b": 1}}`; no key of a chart holds a dot."""
-    result: dict[str, Any] = {}
+    result: JsonDict = {}
     for path, value in values.items():
         *above, last = path.split(".")
         inner = result
@@ -243,7 +244,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def at(values: Mapping[str, Any], path: str, default: Any = None) -> Any:
+def at(values: JsonObject, path: str, default: Any = None) -> Any:
     """Return what stands at a path of nested values."""
     found: Any = values
     for key in path.split("."):
@@ -275,7 +276,7 @@ def _fits(kind: str, value: Any) -> bool:
         return True
     if kind == "null":
         return isinstance(value, bool | int | str)
-    types: dict[str, Any] = {"bool": bool, "text": str, "list": list | tuple, "map": Mapping}
+    types: JsonDict = {"bool": bool, "text": str, "list": list | tuple, "map": Mapping}
     if kind == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
     return isinstance(value, types[kind])

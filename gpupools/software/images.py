@@ -8,9 +8,10 @@ pull secrets from) and `data/digests.csv` (digests that their publishers state).
 from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpupools.common.csv_rows import data_rows
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.software_plan import ContainerImage, KubernetesObject
 from gpupools.software.charts import at, charts, value_seen
@@ -70,7 +71,7 @@ class Pulls(NamedTuple):
         digest = self.digests.get(image)
         return f"{self.moved(repository)}@{digest}" if digest is not None else f"{self.moved(repository)}:{tag}"
 
-    def pod(self) -> dict[str, Any]:
+    def pod(self) -> JsonDict:
         """Return what a pod's spec says of pull secrets."""
         return {"imagePullSecrets": [{"name": name} for name in self.secrets]} if self.secrets else {}
 
@@ -122,14 +123,12 @@ def _digests() -> Mapping[str, Digest]:
     return MappingProxyType({row["what"]: Digest(row["digest"], row["source"]) for row in data_rows("digests.csv")})
 
 
-def placed(
-    chart: str, version: str, values: Mapping[str, Any], pulls: Pulls
-) -> tuple[dict[str, Any], list[ContainerImage]]:
+def placed(chart: str, version: str, values: JsonObject, pulls: Pulls) -> tuple[JsonDict, list[ContainerImage]]:
     """Return the values that have a release pull from where the cluster does, and the images that its pods pull.
 
     Of another version than the pinned one only those tags are known that are its version.
     """
-    set_: dict[str, Any] = {}
+    set_: JsonDict = {}
     images: list[ContainerImage] = []
     for slot in slots(chart):
         runs = not slot.runs or bool(value_seen(chart, values, slot.runs))
@@ -157,7 +156,7 @@ def moved(declared: KubernetesObject, pulls: Pulls, by: str) -> tuple[Kubernetes
     pod = spec["template"]["spec"]
     images: list[ContainerImage] = []
 
-    def placed_in(container: Mapping[str, Any]) -> Mapping[str, Any]:
+    def placed_in(container: JsonObject) -> JsonObject:
         if container.get("imagePullPolicy") == "Never":  # it is on the node
             return container
         images.append(ContainerImage(container["image"], pulls.reference(container["image"]), by))
@@ -168,7 +167,7 @@ def moved(declared: KubernetesObject, pulls: Pulls, by: str) -> tuple[Kubernetes
     return declared._replace(manifest={**declared.manifest, "spec": {**spec, "template": template}}), images
 
 
-def _tag(slot: Slot, version: str, values: Mapping[str, Any]) -> str:
+def _tag(slot: Slot, version: str, values: JsonObject) -> str:
     given = at(values, slot.tag)
     if given is not None:
         return str(given)

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from gpupools.common.csv_rows import data_rows
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.dra import CLAIM_QUOTA, claim_template
 from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.node_resources import GPU_RESOURCE
@@ -39,9 +40,9 @@ SMOKE_IMAGE = "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda12.5.0-ubuntu22.04"
 SECURITY_NOTE = "gpupools/security"
 """Annotation that says why an object has more rights than the `restricted` level of Pod Security."""
 
-RESTRICTED: Mapping[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-_UNPRIVILEGED: Mapping[str, Any] = {"seccompProfile": {"type": "RuntimeDefault"}}
-NOBODY: Mapping[str, Any] = {
+RESTRICTED: JsonObject = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+_UNPRIVILEGED: JsonObject = {"seccompProfile": {"type": "RuntimeDefault"}}
+NOBODY: JsonObject = {
     "runAsNonRoot": True,
     "runAsUser": 65534,
     "runAsGroup": 65534,
@@ -57,7 +58,7 @@ def namespace(name: str) -> KubernetesObject:
     return _namespace(name, "privileged", why, f"privileged: {why}")
 
 
-def _manifest(kind: str, name: str, space: str = "", api: str = "v1", pool: str = "", **body: Any) -> dict[str, Any]:
+def _manifest(kind: str, name: str, space: str = "", api: str = "v1", pool: str = "", **body: Any) -> JsonDict:
     labels = {**MANAGED_BY, **({POOL_LABEL: pool} if pool else {})}
     metadata = {"name": name, **({"namespace": space} if space else {}), "labels": labels}
     return {"apiVersion": api, "kind": kind, "metadata": metadata, **body}
@@ -283,9 +284,9 @@ _OR_DAEMON = " || (variables.daemon && !variables.asks)"
 
 
 @cache
-def _trust_policies() -> Mapping[str, Any]:
+def _trust_policies() -> JsonObject:
     text = Path(__file__).parents[1].joinpath("data", "trust_policies.yaml").read_text(encoding="utf-8")
-    found: Mapping[str, Any] = yaml.safe_load(text)
+    found: JsonObject = yaml.safe_load(text)
     return found
 
 
@@ -300,14 +301,14 @@ def _filled(value: Any, words: Mapping[str, str]) -> Any:
     return Template(value).substitute(words)
 
 
-def _existing_pools(trust: Trust, inside: Sequence[str]) -> dict[str, Any]:
+def _existing_pools(trust: Trust, inside: Sequence[str]) -> JsonDict:
     trusted = [each for each in trust.namespaces or [] if each not in inside]
     named = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [*inside, *trusted]}
     team = {"key": TRUST_LABEL, "operator": "NotIn", "values": [trust.team]}
     return {"matchExpressions": [named, *([team] if trust.team is not None else [])]}
 
 
-def _admission(step: str, spec: Mapping[str, Any], parameters: Mapping[str, Any], why: str) -> list[KubernetesObject]:
+def _admission(step: str, spec: JsonObject, parameters: JsonObject, why: str) -> list[KubernetesObject]:
     name = f"gpupools-{step.replace('/', '-')}"
     version = "admissionregistration.k8s.io/v1"
     policy = _manifest("ValidatingAdmissionPolicy", name, api=version, spec=spec)

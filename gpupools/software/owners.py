@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from gpupools.catalog.reserved_keys import first_rule
 from gpupools.common.errors import Path, Problem
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Taint
 from gpupools.plan.cloud import Cloud, Verdict
 from gpupools.plan.dra import DRA_DRIVER
@@ -241,7 +242,7 @@ def _from_node(pool: PoolPlan, node: NodeRuntime) -> Iterator[Claim]:
 def _from_objects(pool: PoolPlan, objects: Iterable[KubernetesObject]) -> Iterator[Claim]:
     for each in objects:
         if each.installs is not None:
-            pod: Mapping[str, Any] = each.manifest["spec"]["template"]["spec"]
+            pod: JsonObject = each.manifest["spec"]["template"]["spec"]
             labels = {**pool.labels, **each.installs.node_labels}
             if selects({}, pod["affinity"], labels) and not untolerated(pod["tolerations"], pool.taints):
                 yield Claim(each.installs.piece, each.installs.owner, "")

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpupools.common.csv_rows import data_rows
+from gpupools.common.json_types import JsonDict
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import Release, RuntimePlan
 from gpupools.software.charts import is_older, known_versions, value_paths, value_seen, versions_installed
@@ -73,7 +74,7 @@ class ReleaseChange:
     details: tuple[str, ...]
     """What happens, of the strongest effect, in words."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return the change in JSON types."""
         return {
             "cluster": self.cluster,

@@ -1,11 +1,12 @@
 """The releases that a cluster gets and their values: a function for each chart, which adds to the draft."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from gpupools.catalog.gpus import gpu_models
 from gpupools.catalog.requirements import requirement
 from gpupools.common.errors import Path, Problem
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.cloud import Verdict
 from gpupools.plan.dra import DRA_CHART, DRA_DRIVER
 from gpupools.plan.fabric import COMPUTE_DOMAINS_LABEL
@@ -71,7 +72,7 @@ def gpu_operator(draft: Draft) -> None:
     spec, space = draft.spec, charts()["gpu-operator"].namespace
     brings = _common(draft, pools, "pieces", lambda node: {piece.value: "the node" for piece in operator_skips(node)})
     cut = [pool for pool in pools if pool.sharing.mig is not None and not cut_by_the_cloud(pool)]
-    values: dict[str, Any] = {
+    values: JsonDict = {
         "driver.enabled": Piece.DRIVER.value not in brings,
         "toolkit.enabled": Piece.CONTAINER_TOOLKIT.value not in brings,
         "devicePlugin.enabled": Piece.DEVICE_PLUGIN.value not in brings,
@@ -120,7 +121,7 @@ def gpu_operator(draft: Draft) -> None:
 def _configured(
     draft: Draft,
     space: str,
-    values: dict[str, Any],
+    values: JsonDict,
     path: str,
     config: KubernetesObject | None,
     default: str = DEFAULT_CONFIG,
@@ -134,7 +135,7 @@ def _configured(
     return [draft.add(config, _space(draft, space))]
 
 
-def _on_upgrades(values: Mapping[str, Any]) -> Iterator[str]:
+def _on_upgrades(values: JsonObject) -> Iterator[str]:
     """Say how another driver gets to nodes that run; nothing where the operator brings none."""
     if not values["driver.enabled"]:
         return
@@ -157,14 +158,14 @@ def operator_skips(node: NodeRuntime) -> set[Piece]:
     return skips | (set() if node.driver_installer is None else {Piece.DRIVER})
 
 
-def _driver(pools: Iterable[PoolPlan]) -> dict[str, Any]:
+def _driver(pools: Iterable[PoolPlan]) -> JsonDict:
     """Choose an older driver when one GPU model needs it; the operator has one driver for all nodes."""
     branches = [gpu_models()[pool.instance.gpu_model].last_driver_branch for pool in pools]
     old = any(branch is not None and branch < OPERATOR_DRIVER_BRANCH for branch in branches)
     return {"driver.version": OLDER_DRIVER} if old else {}
 
 
-def _upgrades(spec: RuntimeSpec) -> dict[str, Any]:
+def _upgrades(spec: RuntimeSpec) -> JsonDict:
     """Say how another driver gets to nodes that run, whatever a later chart does unasked.
 
     The operator cordons a node, ends the pods there that have a GPU and loads the driver; pods with
@@ -211,7 +212,7 @@ def device_plugin(draft: Draft) -> None:
     if not pools:
         return
     space = charts()["nvidia-device-plugin"].namespace
-    values: dict[str, Any] = {
+    values: JsonDict = {
         "affinity": _only(pools),
         "tolerations": tolerations_for(pools),
         # Both bring CRDs that stay behind; the labels that plugin and MPS daemon wait for are the pool's own.
@@ -245,7 +246,7 @@ def dra_driver(draft: Draft) -> None:
     if not pools:
         return
     by_label = {"key": COMPUTE_DOMAINS_LABEL, "operator": "In", "values": ["true"]}
-    values: dict[str, Any] = {
+    values: JsonDict = {
         "kubeletPlugin.affinity": _only(pools) if claimed else node_affinity(by_label),
         "kubeletPlugin.tolerations": tolerations_for(pools),
         "resources.gpus.enabled": bool(claimed),
@@ -335,7 +336,7 @@ def _from_own_registry(draft: Draft, chart: str) -> dict[str, str]:
     return {each.repository: f"{draft.cloud_registry}/{each.own_repository.partition('/')[2]}" for each in slots(chart)}
 
 
-def _only(pools: Iterable[PoolPlan]) -> dict[str, Any]:
+def _only(pools: Iterable[PoolPlan]) -> JsonDict:
     """Require nodes of these pools by their software, so that a pool more changes nothing in the pods' template.
 
     It takes the place of a chart's own affinity, which a GPU Operator in the cluster turns against the nodes of every
@@ -345,7 +346,7 @@ def _only(pools: Iterable[PoolPlan]) -> dict[str, Any]:
     return node_affinity({"key": SOFTWARE_LABEL, "operator": "In", "values": software})
 
 
-def _common(draft: Draft, pools: Sequence[PoolPlan], of: str, values: Any) -> dict[str, Any]:
+def _common(draft: Draft, pools: Sequence[PoolPlan], of: str, values: Any) -> JsonDict:
     """Return what the nodes of all pools of one release need alike; refuse pools that differ, all in one problem."""
     needs = {pool.name: dict(values(draft.nodes[pool.name])) for pool in pools}
     first, wanted = next(iter(needs.items()))
@@ -368,7 +369,7 @@ def _release(
     draft: Draft,
     chart: str,
     pools: Sequence[PoolPlan],
-    values: Mapping[str, Any],
+    values: JsonObject,
     decisions: tuple[str, ...],
     after: Iterable[str] = (),
 ) -> None:
@@ -425,7 +426,7 @@ def first_pools(pools: Iterable[PoolPlan]) -> Iterator[str]:
     return (f"pool/{pool.name}" for pool in pools if not _names_config(pool))
 
 
-def _version(draft: Draft, chart: str, values: Mapping[str, Any]) -> str:
+def _version(draft: Draft, chart: str, values: JsonObject) -> str:
     """Return the version of a release: the pinned one, or the one asked for, with all it installs above the floors."""
     pinned = charts()[chart].version
     given = next((version for name, version in draft.spec.versions.items() if name == chart), None)
@@ -461,7 +462,7 @@ _COMPONENTS = {
 }
 
 
-def _on_cpu_nodes(draft: Draft, chart: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _on_cpu_nodes(draft: Draft, chart: str, values: JsonObject) -> JsonDict:
     """Return the values with which what is no daemon tolerates the taints of the cluster's other nodes."""
     more = [
         {
@@ -474,7 +475,7 @@ def _on_cpu_nodes(draft: Draft, chart: str, values: Mapping[str, Any]) -> dict[s
     return {each.tolerations: [*own, *more] for each, own in _controllers(chart, values)} if more else {}
 
 
-def _controllers(chart: str, values: Mapping[str, Any]) -> Iterator[tuple[Operand, Sequence[Any]]]:
+def _controllers(chart: str, values: JsonObject) -> Iterator[tuple[Operand, Sequence[Any]]]:
     """Give what of a release is no daemon, with the tolerations that it has unasked."""
     for each in CONTROLLERS:
         if each.chart == chart and (not each.runs or value_seen(chart, values, each.runs)):

@@ -5,6 +5,7 @@ from itertools import combinations
 from typing import Any
 
 from gpupools.common.errors import Problem
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.cluster_access import KubeconfigSecret, ReachableCluster
 from gpupools.spec.models import Cluster, Late, StackOutput, StackPool
 
@@ -42,7 +43,7 @@ def same_apis(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
             yield Problem(("clusters", second, "kubeconfig" if _kubeconfig(other) else "endpoint"), what, fix)
 
 
-def second_key(first: str, second: str, where: Mapping[str, Any]) -> Problem:
+def second_key(first: str, second: str, where: JsonObject) -> Problem:
     """Say that two keys stand for one cluster.
 
     Args:
@@ -69,16 +70,16 @@ def not_compared(clusters: Mapping[str, Cluster]) -> Iterator[Problem]:
             yield Problem(("clusters", second), what, "make sure that they are two")
 
 
-def place(cluster: Cluster) -> Mapping[str, Any]:
+def place(cluster: Cluster) -> JsonObject:
     """Return what tells a cluster from every other of its cloud; an output by the stack it is of."""
-    given: dict[str, Any] = {}
+    given: JsonDict = {}
     for key in type(cluster).model_fields:
         value = getattr(cluster, key)
         given[key] = (cluster.stack, value.output) if isinstance(value, StackOutput) else value
     return {"cloud": cluster.cloud, **cluster.place_of(given)}
 
 
-def same_place(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool | None:
+def same_place(one: JsonObject, other: JsonObject) -> bool | None:
     """Say whether two clusters are one; None where something late decides."""
     if one.keys() != other.keys():
         return False  # of two clouds

@@ -23,6 +23,7 @@ from pydantic import (
 
 from gpupools.catalog.gpus import GpuModel
 from gpupools.common.errors import Path, Problem, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.model import ConsistentModel, StrictModel
 from gpupools.common.taints import GPU_TAINT, LABEL_VALUE, QUALIFIED_NAME, Effect, Taint, parse_taint
 from gpupools.spec.pool_options import (
@@ -149,7 +150,7 @@ class Cluster(ConsistentModel):
     identity: ClassVar[tuple[str, ...]] = ()
     """Keys that say who acts for the cluster, and where alone; no pool is told them."""
 
-    def told(self, zones: Sequence[str]) -> dict[str, Any]:
+    def told(self, zones: Sequence[str]) -> JsonDict:
         """Return what a pool is told of its cluster, by key.
 
         Args:
@@ -159,7 +160,7 @@ class Cluster(ConsistentModel):
 
     @classmethod
     @abstractmethod
-    def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def place_of(cls, given: JsonObject) -> JsonObject:
         """Return what tells a cluster from every other of its cloud, in words a reader knows.
 
         Args:
@@ -498,7 +499,7 @@ SharingMode = WholeGpu | SharedMode | Mig
 Sharing = Annotated[SharingMode, Field(discriminator="mode")]
 
 
-def _by_mode(union: Any) -> Mapping[str, Any]:
+def _by_mode(union: Any) -> JsonObject:
     return MappingProxyType({get_args(way.model_fields["mode"].annotation)[0]: way for way in get_args(union)})
 
 
@@ -682,5 +683,5 @@ class StackPool(PoolSpec):
 
     def pool(self) -> PoolSpec:
         """Return what is asked of each cluster."""
-        values: dict[str, Any] = {key: getattr(self, key) for key in PoolSpec.model_fields}
+        values: JsonDict = {key: getattr(self, key) for key in PoolSpec.model_fields}
         return PoolSpec.model_construct(_fields_set=self.model_fields_set - {"clusters"}, **values)

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from gpupools.common.errors import Path, Problem, may_hold_secret, nearest, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.models import Late
 
 Kept = Mapping[tuple[str, ...], str]
@@ -34,7 +35,7 @@ def value_at(inputs: Any, *path: str) -> Any:
     return inputs
 
 
-def apply_overrides(inputs: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+def apply_overrides(inputs: JsonObject, overrides: JsonObject) -> JsonDict:
     """Merge what was set by hand into what was decided.
 
     A map is merged into a map key by key; `null` takes an input away; anything else, a list too, takes the place of
@@ -56,9 +57,9 @@ def apply_overrides(inputs: Mapping[str, Any], overrides: Mapping[str, Any]) -> 
     return merged
 
 
-def flattened(overrides: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flattened(overrides: JsonObject, prefix: str = "") -> JsonDict:
     """Return what is set by hand as dotted path to value: `NodePool.nodeConfig.fastSocket.enabled`, true."""
-    flat: dict[str, Any] = {}
+    flat: JsonDict = {}
     for key, value in overrides.items():
         path = f"{prefix}.{key}" if prefix else key
         if isinstance(value, Mapping) and value:
@@ -99,7 +100,7 @@ def _paths(value: Any) -> Iterator[Path]:
         yield from ((key, *path) for path in _paths(below))
 
 
-def without_hidden(inputs: Any, set_by_hand: Mapping[str, Any], path: str = "") -> Any:
+def without_hidden(inputs: Any, set_by_hand: JsonObject, path: str = "") -> Any:
     """Return inputs as they may be printed, wherever they hold what was set by hand: in a resource, or a pool's keys.
 
     Args:
@@ -118,7 +119,7 @@ def without_hidden(inputs: Any, set_by_hand: Mapping[str, Any], path: str = "") 
 
 
 def override_problems(
-    pool: Path, overrides: Mapping[str, Mapping[str, Any]], cloud: str, resources: Mapping[str, Overridable]
+    pool: Path, overrides: Mapping[str, JsonObject], cloud: str, resources: Mapping[str, Overridable]
 ) -> list[Problem]:
     """Say what is wrong with the inputs set by hand for one cloud.
 
@@ -158,7 +159,7 @@ def _misplaced_lists(at: Path, value: object, lists: frozenset[str], key: str = 
             yield from _misplaced_lists((*at, index), inner, lists)
 
 
-def idle_overrides(pool: Path, overrides: Mapping[str, Any], clouds: Iterable[str], used: set[str]) -> list[Problem]:
+def idle_overrides(pool: Path, overrides: JsonObject, clouds: Iterable[str], used: set[str]) -> list[Problem]:
     """Say which overrides would do nothing, since no cluster of the pool is on their cloud.
 
     Args:
@@ -178,7 +179,7 @@ def idle_overrides(pool: Path, overrides: Mapping[str, Any], clouds: Iterable[st
     return problems
 
 
-def _kept(at: Path, overrides: Mapping[str, Any], kept: Kept) -> Iterator[Problem]:
+def _kept(at: Path, overrides: JsonObject, kept: Kept) -> Iterator[Problem]:
     """Refuse what reaches a kept input: the input itself, anything below it, or the whole of a map above it."""
     taken: dict[Path, list[tuple[str, str]]] = {}
     for path, instead in kept.items():
@@ -202,7 +203,7 @@ def _kept(at: Path, overrides: Mapping[str, Any], kept: Kept) -> Iterator[Proble
         yield Problem((*at, *reached), what, f"give a map with the inputs to change; {instead}")
 
 
-def _longest(overrides: Mapping[str, Any], path: Sequence[str]) -> Path:
+def _longest(overrides: JsonObject, path: Sequence[str]) -> Path:
     """Return the part of a path that is written."""
     reached: list[str] = []
     value: Any = overrides

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, Field, field_validator, model_validator
 
 from gpupools.common.errors import Path, shown
+from gpupools.common.json_types import JsonDict
 from gpupools.common.model import StrictModel
 
 
@@ -201,7 +202,7 @@ class Adopt(StrictModel):
     """
 
 
-Overrides = dict[str, dict[str, dict[str, Any]]]
+Overrides = dict[str, dict[str, JsonDict]]
 """Cloud → resource (`NodeGroup`, `LaunchTemplate`, `AgentPool`, `NodePool`) → input by wire name → value."""
 
 

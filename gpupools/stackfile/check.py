@@ -3,9 +3,10 @@
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from gpupools.common.errors import Path, Problem, Rejected, may_hold_secret, nearest
+from gpupools.common.json_types import JsonDict
 from gpupools.plan.cloud import Cloud
 from gpupools.spec.cluster_access import clear_secrets, kubeconfigs_inside
 from gpupools.spec.identity import not_compared
@@ -43,7 +44,7 @@ class Located(NamedTuple):
         column = f":{self.span.column}" if self.span is not None and not self.problem.path else ""
         return f"{self.file}:{self.line}{column}" if self.line is not None else str(self.file)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return file, line, key, what, fix and source."""
         return self.problem.as_json(self.file, self.line)
 

@@ -13,6 +13,7 @@ from decimal import Decimal
 from typing import Any
 
 from gpupools.common.errors import Path, Problem, Rejected
+from gpupools.common.json_types import JsonDict
 from gpupools.spec.models import LATE, Late
 
 MAX_BYTES = 1024 * 1024
@@ -128,7 +129,7 @@ def from_text(key: str, text: str) -> Any:
     return value
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _each_once(pairs: list[tuple[str, Any]]) -> JsonDict:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise UnreadableValueError("has a key twice in one map; keep one of them")

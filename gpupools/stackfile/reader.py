@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.models import LATE
 from gpupools.stackfile.config_values import (
     MAX_BYTES,
@@ -41,9 +42,9 @@ class StackFile:
     path: FilePath
     stack: str
     """The stack's name: `dev` for `Pulumi.dev.yaml`."""
-    config: Mapping[str, Any]
+    config: JsonObject
     """Values under `gpupools:`, by key without the namespace."""
-    others: Mapping[str, Any] = field(default_factory=dict)
+    others: JsonObject = field(default_factory=dict)
     """Values of all other namespaces, by whole key."""
     lines: Mapping[Path, int] = field(default_factory=dict)
     """Line (from 1) of every key and list item, by path."""
@@ -208,7 +209,7 @@ def read_values(path: FilePath) -> StackFile:
     ours, others = _by_name(config, reader.lines, problems)
     below, others_below = _by_name(inline, reader.lines, problems)
     ours |= {name: merged(ours[name], value) if name in ours else value for name, value in below.items()}
-    handed_on: dict[str, Any] = {}
+    handed_on: JsonDict = {}
     for name, value in ours.items():
         try:
             handed_on[name] = _as_handed_on(name, value)
@@ -231,10 +232,10 @@ def read_values(path: FilePath) -> StackFile:
     return file
 
 
-def _by_name(config: Any, lines: dict[Path, int], problems: list[Problem]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _by_name(config: Any, lines: dict[Path, int], problems: list[Problem]) -> tuple[JsonDict, JsonDict]:
     """Return the values under our namespace, by key without it, and all others, by whole key."""
-    ours: dict[str, Any] = {}
-    others: dict[str, Any] = {}
+    ours: JsonDict = {}
+    others: JsonDict = {}
     for key, value in config.items() if isinstance(config, dict) else ():
         name = _name(key)
         if name is None:
@@ -485,9 +486,9 @@ class _Reader:
                 self._misread(error, (*at, key))
         return key
 
-    def _merged(self, node: yaml.MappingNode, at: Path) -> dict[str, Any]:
+    def _merged(self, node: yaml.MappingNode, at: Path) -> JsonDict:
         """Return what `<<` brings in: https://yaml.org/type/merge.html, where the first of several maps wins."""
-        result: dict[str, Any] = {}
+        result: JsonDict = {}
         merges = [value for key, value in node.value if _merges(key)]
         if len(merges) > 1:
             self.problems.append(Problem(_ours(at), "has << twice", "write one: <<: [*first, *second]"))

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from gpupools.common.errors import Path, Problem, Rejected, nearest, shown
+from gpupools.common.json_types import JsonDict
 from gpupools.plan.cloud import Cloud, Verdict, nearest_cloud
 from gpupools.plan.pool_plan import SERVED_BY, PoolPlan, plan_pool
 from gpupools.plan.software_plan import RuntimePlan
@@ -503,7 +504,7 @@ def _left_to_the_team(key: str, cluster: Cluster, cloud: Cloud, pools: Sequence[
     # What would be installed beside it, the team brings too.
     nodes = [cloud.node_runtime(pool.software, pool.choices) for pool in pools]
     brought |= {chart.existing for node in nodes for chart in node.charts if chart.existing}
-    named: dict[str, Any] = dict.fromkeys(sorted(brought), "yours")
+    named: JsonDict = dict.fromkeys(sorted(brought), "yours")
     if any(pool.compute_domains for pool in pools):
         named["dra_driver"] = {"name": "yours", "serves": "both" if "dra_driver" in named else "compute-domains"}
         brought.add("dra_driver")

@@ -6,6 +6,7 @@ from typing import Any
 import pulumi
 
 from gpupools.common.errors import Problem, Rejected, dotted, nearest
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud, nearest_cloud
 from gpupools.providers import clouds
 from gpupools.spec.models import LATE, Cluster
@@ -24,7 +25,7 @@ def parse_cloud(name: object) -> Cloud:
     raise Rejected([Problem(("cloud",), f"no cloud is called {name!r}", nearest_cloud(name, known))])
 
 
-def unknown_arguments(args: Mapping[str, Any], typed: type) -> list[Problem]:
+def unknown_arguments(args: JsonObject, typed: type) -> list[Problem]:
     """Refuse arguments that a component does not have, which Python would drop without a word.
 
     Args:

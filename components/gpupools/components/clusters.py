@@ -7,6 +7,7 @@ from typing import Any
 
 import pulumi
 
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Declaring
 from gpupools.providers import clouds
 from gpupools.spec.identity import place, same_place, second_key
@@ -71,7 +72,7 @@ def told_apart(
     return found
 
 
-def _compare(one: tuple[str, type[Cluster]], other: tuple[str, type[Cluster]], given: list[Mapping[str, Any]]) -> None:
+def _compare(one: tuple[str, type[Cluster]], other: tuple[str, type[Cluster]], given: list[JsonObject]) -> None:
     (first, here), (second, there) = one, other
     try:
         found = here.place_of(given[0])

@@ -1,6 +1,6 @@
 """What a program has declared: two components that would be one pool, or one that serves no node, are refused."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -10,6 +10,7 @@ import pulumi
 from pulumi.runtime.settings import SETTINGS
 
 from gpupools.common.errors import Problem, shown
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_plan import POOL_LABEL
 from gpupools.spec.identity import same_place
@@ -19,9 +20,9 @@ from gpupools.spec.identity import same_place
 class Declared:
     """The components of one run of a program, by their names."""
 
-    pools: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    pools: dict[str, tuple[str, JsonObject]] = field(default_factory=dict)
     """Pool's name and the cluster's place."""
-    runtimes: dict[str, tuple[tuple[str, ...], Mapping[str, Any]]] = field(default_factory=dict)
+    runtimes: dict[str, tuple[tuple[str, ...], JsonObject]] = field(default_factory=dict)
     """Keys of the pools and the cluster's place."""
 
 
@@ -38,12 +39,12 @@ def declared() -> Declared:
     return _RUNS.setdefault(SETTINGS.monitor, Declared())
 
 
-def place_of(cloud: Cloud, cluster: Mapping[str, Any]) -> Mapping[str, Any]:
+def place_of(cloud: Cloud, cluster: JsonObject) -> JsonObject:
     """Return what tells a component's cluster from others; `cluster` has been checked."""
     return {"cloud": cloud.name, **cloud.cluster.place_of(cluster)}
 
 
-def pool_problems(name: str, pool: str, place: Mapping[str, Any]) -> Iterator[Problem]:
+def pool_problems(name: str, pool: str, place: JsonObject) -> Iterator[Problem]:
     """Refuse a pool that another component makes already, or that the cluster's software would not serve.
 
     Args:
@@ -60,7 +61,7 @@ def pool_problems(name: str, pool: str, place: Mapping[str, Any]) -> Iterator[Pr
     declared().pools[name] = (pool, place)
 
 
-def runtime_problems(name: str, keys: Collection[str], place: Mapping[str, Any]) -> Iterator[Problem]:
+def runtime_problems(name: str, keys: Collection[str], place: JsonObject) -> Iterator[Problem]:
     """Refuse software whose pools are not those that the program makes on its cluster.
 
     Args:
@@ -74,7 +75,7 @@ def runtime_problems(name: str, keys: Collection[str], place: Mapping[str, Any])
     declared().runtimes[name] = (tuple(keys), place)
 
 
-def apart(name: str, pool: str, place: Mapping[str, Any], address: Any) -> Any:
+def apart(name: str, pool: str, place: JsonObject, address: Any) -> Any:
     """Return an address of the pool's cluster; a late one once no other component is known to make the same pool.
 
     Args:

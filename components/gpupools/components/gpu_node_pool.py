@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, NotRequired, TypedDict
 import pulumi
 
 from gpupools.common.errors import Path, Problem, Rejected, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.components.arguments import (
     Refused,
     known_values,
@@ -88,19 +89,19 @@ class PoolArgs(TypedDict):
     """More node labels."""
     taints: NotRequired[list[str]]
     """More taints, as `key=value:Effect`; the GPU taint is always there."""
-    capacity: NotRequired[dict[str, Any]]
+    capacity: NotRequired[JsonDict]
     """How machines are bought: a map with mode (`on-demand`, `spot`, `reservation`, …) and what that mode needs."""
     zones: NotRequired[list[str]]
     """Zones of the nodes."""
-    image: NotRequired[dict[str, Any]]
+    image: NotRequired[JsonDict]
     """The node image: family, id, fips."""
-    disk: NotRequired[dict[str, Any]]
+    disk: NotRequired[JsonDict]
     """Each node's disks: type, encryption_key, local_nvme."""
-    network: NotRequired[dict[str, Any]]
+    network: NotRequired[JsonDict]
     """rdma, compute_domains, placement, security_group_ids, gpu_networks, max_pods."""
-    security: NotRequired[dict[str, Any]]
+    security: NotRequired[JsonDict]
     """secure_boot, imds_hop_limit."""
-    upgrade: NotRequired[dict[str, Any]]
+    upgrade: NotRequired[JsonDict]
     """How nodes are replaced: strategy, max_surge, max_unavailable, drain_timeout_min."""
     auto_repair: NotRequired[bool]
     """Let the cloud replace broken nodes; true when left out."""
@@ -115,11 +116,11 @@ class PoolArgs(TypedDict):
 
     Left out: renamed_from, or without that the pool's name.
     """
-    adopt: NotRequired[dict[str, Any]]
+    adopt: NotRequired[JsonDict]
     """A pool made by other means that is taken over as it is: its name in the cloud, and keep, what of it stays."""
     timeouts: NotRequired[dict[str, int]]
     """How long Pulumi waits, in minutes: create_min, update_min, delete_min."""
-    overrides: NotRequired[dict[str, Any]]
+    overrides: NotRequired[JsonDict]
     """Inputs of the cloud's own resources, set by hand: cloud → resource → input → value."""
 
 
@@ -143,7 +144,7 @@ class DecidedPool(NamedTuple):
     """What the stack program has decided about a pool beside all others of its file."""
 
     plan: PoolPlan
-    record: pulumi.Input[Mapping[str, Any]]
+    record: pulumi.Input[JsonObject]
     """What the program's next run compares the pool with."""
 
 
@@ -158,13 +159,13 @@ class GpuNodePool(pulumi.ComponentResource):
     """The name the cloud knows the pool by."""
     capacity: pulumi.Output[dict[str, int]]
     """What each node advertises to Kubernetes: resource name to count, e.g. `{"nvidia.com/gpu": 8}`."""
-    pod: pulumi.Output[dict[str, Any]]
+    pod: pulumi.Output[JsonDict]
     """The part of a pod's spec that lands on this pool: nodeSelector, tolerations and a container's limits."""
-    claim_template: pulumi.Output[dict[str, Any]]
+    claim_template: pulumi.Output[JsonDict]
     """The ResourceClaimTemplate that a pod's namespace needs with software `dra-driver`; empty with any other."""
-    node_pod: pulumi.Output[dict[str, Any]]
+    node_pod: pulumi.Output[JsonDict]
     """The same part of a pod that takes a whole node, with RDMA or compute domains; empty without."""
-    namespace_objects: pulumi.Output[list[dict[str, Any]]]
+    namespace_objects: pulumi.Output[list[JsonDict]]
     """With these, all that the pods' namespace needs first: claim templates, and a ComputeDomain; empty without."""
 
     def __init__(

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypedDict
 import pulumi
 
 from gpupools.common.errors import Path, Problem, Rejected
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.components.arguments import (
     Refused,
     known_values,
@@ -52,7 +53,7 @@ class DecidedRuntime(NamedTuple):
 
     plan: RuntimePlan
     declare_pool: DeclarePool
-    record: pulumi.Input[Mapping[str, Any]]
+    record: pulumi.Input[JsonObject]
     """What the program's next run compares the software with."""
     protected: Collection[str] = ()
     """Steps of the plan that Pulumi refuses to delete."""
@@ -70,7 +71,7 @@ class GpuRuntime(pulumi.ComponentResource):
 
     owners: pulumi.Output[dict[str, dict[str, str]]]
     """Who brings each piece of GPU software: pool key to piece to owner."""
-    pods: pulumi.Output[dict[str, Any]]
+    pods: pulumi.Output[JsonDict]
     """By pool key, the part of a pod's spec that lands on it."""
 
     def __init__(

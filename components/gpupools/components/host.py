@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import grpc
@@ -12,12 +11,13 @@ from pulumi.provider.server import ProviderServicer
 from pulumi.runtime import proto
 
 from gpupools.common.errors import Rejected
+from gpupools.common.json_types import JsonObject
 from gpupools.common.version import version
 from gpupools.components.gpu_node_pool import GpuNodePool
 from gpupools.components.gpu_runtime import GpuRuntime
 from gpupools.components.package import arguments, schema, snake, spelled
 
-COMPONENTS: Mapping[str, Any] = {f"gpupools:index:{each.__name__}": each for each in (GpuNodePool, GpuRuntime)}
+COMPONENTS: JsonObject = {f"gpupools:index:{each.__name__}": each for each in (GpuNodePool, GpuRuntime)}
 
 
 class UnknownArguments(pulumi.RunError):

@@ -4,12 +4,12 @@ Asks no cloud: a look-up of endpoint and certificate authority would need creden
 """
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as kubernetes
 
+from gpupools.common.json_types import JsonObject
 from gpupools.providers import clouds
 from gpupools.spec.cluster_access import ExecPlugin, KubeconfigFile, KubeconfigSecret, api_url
 
@@ -21,7 +21,7 @@ https://kubernetes.io/docs/reference/config-api/client-authentication.v1beta1/
 
 
 def create_kubernetes_provider(
-    name: str, cloud: str, cluster: Mapping[str, Any], opts: pulumi.ResourceOptions | None = None
+    name: str, cloud: str, cluster: JsonObject, opts: pulumi.ResourceOptions | None = None
 ) -> kubernetes.Provider:
     """Declare the provider for what runs inside a cluster.
 
@@ -53,7 +53,7 @@ def _text(kubeconfig: Any) -> str:
     return kubeconfig if isinstance(kubeconfig, str) else json.dumps(kubeconfig)
 
 
-def _kubeconfig(cluster: Mapping[str, Any], plugin: ExecPlugin) -> pulumi.Output[str]:
+def _kubeconfig(cluster: JsonObject, plugin: ExecPlugin) -> pulumi.Output[str]:
     name = cluster["name"]
     execution = {
         "apiVersion": _EXEC_API,

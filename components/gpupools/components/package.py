@@ -14,6 +14,7 @@ from typing import Any
 import pulumi
 
 from gpupools.common.errors import Problem, Rejected, nearest
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.version import version
 
 FILE = Path(__file__).with_name("package.schema.json")
@@ -23,9 +24,9 @@ Where = tuple[str | int, ...]
 
 
 @cache
-def schema() -> Mapping[str, Any]:
+def schema() -> JsonObject:
     """Return the schema of the package."""
-    found: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
+    found: JsonDict = json.loads(FILE.read_text(encoding="utf-8"))
     return {**found, "version": version()}
 
 
@@ -40,20 +41,20 @@ def snake(key: str) -> str:
     return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", key)
 
 
-def arguments(component: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def arguments(component: str, inputs: JsonObject) -> JsonDict:
     """Return the arguments of a component that a program in another language has given these inputs.
 
     Raises:
         Rejected: There are keys that the schema does not have, on any level; Pulumi's SDK would drop them.
     """
     problems: list[Problem] = []
-    found: dict[str, Any] = _object(schema()["resources"][component]["inputProperties"], inputs, (), problems)
+    found: JsonDict = _object(schema()["resources"][component]["inputProperties"], inputs, (), problems)
     if problems:
         raise Rejected(problems)
     return found
 
 
-def _object(properties: Mapping[str, Any], given: Mapping[str, Any], where: Where, problems: list[Problem]) -> Any:
+def _object(properties: JsonObject, given: JsonObject, where: Where, problems: list[Problem]) -> Any:
     found = {}
     for key, value in given.items():
         if key not in properties:
@@ -65,7 +66,7 @@ def _object(properties: Mapping[str, Any], given: Mapping[str, Any], where: Wher
     return found
 
 
-def _value(kind: Mapping[str, Any], value: Any, where: Where, problems: list[Problem]) -> Any:
+def _value(kind: JsonObject, value: Any, where: Where, problems: list[Problem]) -> Any:
     if isinstance(value, pulumi.Output):
         return value
     properties = _properties(kind)
@@ -81,10 +82,10 @@ def _value(kind: Mapping[str, Any], value: Any, where: Where, problems: list[Pro
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def _properties(kind: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _properties(kind: JsonObject) -> JsonObject | None:
     """Return the keys of an object type; None for any other."""
     name = str(kind.get("$ref", "")).removeprefix("#/types/")
-    found: Mapping[str, Any] | None = schema()["types"].get(name, {}).get("properties")
+    found: JsonObject | None = schema()["types"].get(name, {}).get("properties")
     return found
 
 

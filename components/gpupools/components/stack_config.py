@@ -1,7 +1,7 @@
 """The configuration of the running program: what Pulumi handed over, and what of it is encrypted."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +11,7 @@ from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
 from pulumi.runtime.rpc import UNKNOWN
 
 from gpupools.common.errors import Problem, Rejected, dotted
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.models import LATE
 from gpupools.stackfile.config_values import ValueMismatchError, from_text, marked, rewritten_dates
 from gpupools.stackfile.reader import NAMESPACE, StackFile, read_values
@@ -29,9 +30,9 @@ T = TypeVar("T")
 class StackConfig:
     """The values under `gpupools:`, by key without the namespace."""
 
-    values: Mapping[str, Any]
+    values: JsonObject
     """As Pulumi hands them over: decrypted."""
-    marked: Mapping[str, Any]
+    marked: JsonObject
     """The same with `LATE` for every value that is encrypted; what is refused is refused of these, and shown."""
     encrypted: frozenset[str]
     """Keys that hold an encrypted value."""
@@ -52,7 +53,7 @@ def read_stack_config() -> StackConfig:
     ours = f"{NAMESPACE}:"
     texts = {key.removeprefix(ours): text for key, text in configured.items() if key.startswith(ours)}
     encrypted = frozenset(key for key in texts if is_config_secret(f"{ours}{key}"))
-    values: dict[str, Any] = {}
+    values: JsonDict = {}
     problems: list[Problem] = []
     for key, text in texts.items():
         try:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from gpupools.common.errors import shown
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, chart_name
 from gpupools.policies.kinds import (
@@ -42,7 +43,7 @@ class Unclassified:
 
 
 def classify(
-    type_token: str, inputs: Mapping[str, Any], *, opaque: str = "", component: bool = False, software: bool = False
+    type_token: str, inputs: JsonObject, *, opaque: str = "", component: bool = False, software: bool = False
 ) -> Unclassified | None:
     """Return why a resource is unknown; None for one that is judged or creates no nodes.
 
@@ -59,9 +60,7 @@ def classify(
     return may_create_nodes or (found[0] if found and not software else None)
 
 
-def _by_kind(
-    type_token: str, inputs: Mapping[str, Any], opaque: str = "", *, component: bool = False
-) -> Unclassified | None:
+def _by_kind(type_token: str, inputs: JsonObject, opaque: str = "", *, component: bool = False) -> Unclassified | None:
     key, kind = key_of(type_token)
     if opaque:
         return Unclassified(kind, opaque, nodes=True)
@@ -106,7 +105,7 @@ def _in_blocks(value: Any, path: str) -> Any:
     return value
 
 
-def _schema_names_nodes(inputs: Mapping[str, Any]) -> str:
+def _schema_names_nodes(inputs: JsonObject) -> str:
     """Return which property of an unknown kind is named after node pools; empty for none."""
     for path in ("", "spec", "spec.template.spec", "properties"):
         for key in mapping(at(inputs, path) if path else inputs):
@@ -130,7 +129,7 @@ def _patched_pool(type_token: str) -> str:
     return kind.removesuffix("Patch") if kind.endswith("Patch") and kind.removesuffix("Patch") in pool_kinds() else ""
 
 
-def _removes_taints(inputs: Mapping[str, Any]) -> bool:
+def _removes_taints(inputs: JsonObject) -> bool:
     """Say whether a patch of a Node leaves no taint that keeps pods away: it replaces the whole list.
 
     https://github.com/kubernetes/api/blob/master/core/v1/types.go, `NodeSpec.Taints` (`listType=atomic`)
@@ -156,7 +155,7 @@ _CHARTS: Mapping[str, tuple[str, ...]] = {
 """Where a kind names the charts that it installs."""
 
 
-def _all_at(inputs: Mapping[str, Any], path: str) -> Iterator[Any]:
+def _all_at(inputs: JsonObject, path: str) -> Iterator[Any]:
     within, _, key = path.rpartition("[].")
     listed = (one for _, one in items(at(inputs, within), within, [])) if within else (inputs,)
     yield from (found for one in listed if (found := at(one, key)) is not None)
@@ -179,7 +178,7 @@ def _known_charts() -> frozenset[str]:
     return frozenset({*charts(), *CHARTS})
 
 
-def _types_held(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unclassified]:
+def _types_held(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
     """Classify the resources of a template inside a resource."""
     for reading in readings():
         for held in reading.held_types(type_token, inputs):
@@ -188,7 +187,7 @@ def _types_held(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unclassi
                 yield found
 
 
-def _objects_in(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unclassified]:
+def _objects_in(type_token: str, inputs: JsonObject) -> Iterator[Unclassified]:
     """Classify each object inside a wrapper as if it stood alone."""
     version, kind = kubernetes_type(type_token) or ("", "")
     wrapper = (version.rpartition("/")[0], kind)
@@ -203,13 +202,13 @@ def _objects_in(type_token: str, inputs: Mapping[str, Any]) -> Iterator[Unclassi
                 yield replace(unread, why=f"{unread.why} (at {found.path})")
 
 
-def missing_resources(resources: Iterable[tuple[str, str, Mapping[str, Any]]]) -> Iterator[tuple[str, Unclassified]]:
+def missing_resources(resources: Iterable[tuple[str, str, JsonObject]]) -> Iterator[tuple[str, Unclassified]]:
     """Yield the ClusterResourceSets that apply what is not in the same file, with why.
 
     Args:
         resources: Address, type and inputs of every resource.
     """
-    sets: list[tuple[str, Mapping[str, Any]]] = []
+    sets: list[tuple[str, JsonObject]] = []
     there: set[tuple[str, str, str]] = set()
     for address, type_token, inputs in resources:
         if type_token.endswith(":ClusterResourceSet"):
@@ -225,5 +224,5 @@ def missing_resources(resources: Iterable[tuple[str, str, Mapping[str, Any]]]) -
             yield address, Unclassified("addons.cluster.x-k8s.io/ClusterResourceSet", why, nodes=True)
 
 
-def _namespace(inputs: Mapping[str, Any]) -> str:
+def _namespace(inputs: JsonObject) -> str:
     return text(at(inputs, "metadata.namespace")) or "default"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpupools.common.errors import Problem, nearest, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.policies import waivers
 from gpupools.policies.finding import Level
 from gpupools.policies.stack_rules import ALL_RULES
@@ -27,9 +28,9 @@ _LEVEL = {"type": "string", "enum": list(_RANK)}
 _RULES = {rule.name: rule for rule in ALL_RULES}
 
 
-def schema() -> dict[str, Any]:
+def schema() -> JsonDict:
     """Return the JSON schema of a configuration file; `policy-config.schema.json` is this, written down."""
-    properties: dict[str, Any] = {"all": {"description": "The level of every policy that is not named.", **_LEVEL}}
+    properties: JsonDict = {"all": {"description": "The level of every policy that is not named.", **_LEVEL}}
     for name in (*_RULES, *ADVISORY_ONLY):
         rule = _RULES.get(name)
         own = {key: dict(each) for key, each in rule.keys.items()} if rule else {}
@@ -150,7 +151,7 @@ def _of_level(path: tuple[str, ...], name: str, given: object) -> Iterator[Probl
         )
 
 
-def _wanted(given: object, schema: Mapping[str, Any]) -> str:
+def _wanted(given: object, schema: JsonObject) -> str:
     """Say what a value should have been; empty when it is right."""
     if "enum" in schema:
         return "" if given in schema["enum"] else f"use one of: {', '.join(schema['enum'])}"

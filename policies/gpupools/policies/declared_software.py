@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.readback.inputs import kubernetes_type
 from gpupools.software.charts import CONTROLLERS, value_seen
@@ -190,7 +191,7 @@ class DeclaredSoftware:
     version: Any = None
     repository: Any = None
     devel: Any = None
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: JsonObject = field(default_factory=dict)
     images: tuple[tuple[str, str], ...] = ()
     """Path and image of each container, for a workload."""
     brings: tuple[str, ...] = ()
@@ -223,7 +224,7 @@ def _group_and_kind(type_token: str) -> tuple[str, str]:
     return version.rpartition("/")[0], kind.removesuffix("Patch")
 
 
-def read_software(type_token: str, properties: Mapping[str, Any]) -> DeclaredSoftware | None:
+def read_software(type_token: str, properties: JsonObject) -> DeclaredSoftware | None:
     """Read a Helm release, a chart or a workload; None for what brings no GPU software.
 
     Args:
@@ -237,7 +238,7 @@ def read_software(type_token: str, properties: Mapping[str, Any]) -> DeclaredSof
     return _workload(type_token, properties)
 
 
-def _chart(properties: Mapping[str, Any]) -> DeclaredSoftware | None:
+def _chart(properties: JsonObject) -> DeclaredSoftware | None:
     written = properties.get("chart")
     if not isinstance(written, str):
         return None
@@ -265,7 +266,7 @@ def _chart(properties: Mapping[str, Any]) -> DeclaredSoftware | None:
     )
 
 
-def _is_on(chart: _Chart, piece: str, values: Mapping[str, Any]) -> Any:
+def _is_on(chart: _Chart, piece: str, values: JsonObject) -> Any:
     """Say whether a chart's values turn a piece on; `UNKNOWN` where that is not known yet."""
     path = chart.brings[piece]
     wanted = [(path, path not in _OFF_BY_DEFAULT), *([chart.within[piece]] if piece in chart.within else [])]
@@ -276,7 +277,7 @@ def _is_on(chart: _Chart, piece: str, values: Mapping[str, Any]) -> Any:
     return UNKNOWN if any(value is UNKNOWN for value in on) else True
 
 
-def tolerations_of_controllers(software: DeclaredSoftware) -> Iterator[tuple[str, list[Mapping[str, Any]]]]:
+def tolerations_of_controllers(software: DeclaredSoftware) -> Iterator[tuple[str, list[JsonObject]]]:
     """Yield the value with the tolerations, and these, of what of a chart is no daemon; what is not known is left out.
 
     Args:
@@ -303,7 +304,7 @@ def chart_name(chart: str) -> str:
     return re.sub(r"[-@:]v?\d+\.\d+\.\d+.*$", "", name, count=1)
 
 
-def _workload(type_token: str, properties: Mapping[str, Any]) -> DeclaredSoftware | None:
+def _workload(type_token: str, properties: JsonObject) -> DeclaredSoftware | None:
     at = _POD_AT.get(type_token.rpartition(":")[2].removesuffix("Patch"), ("spec", "template", "spec"))
     pod = value_at(properties, at)
     if not isinstance(pod, Mapping):
@@ -330,7 +331,7 @@ def _workload(type_token: str, properties: Mapping[str, Any]) -> DeclaredSoftwar
     )
 
 
-def _runs(container: Mapping[str, Any], program: str) -> bool:
+def _runs(container: JsonObject, program: str) -> bool:
     """Say whether a container's command line names a program."""
     lines = (container.get("command"), container.get("args"))
     words = [word for line in lines if isinstance(line, list) for word in line if isinstance(word, str)]

@@ -11,6 +11,7 @@ from typing import Any
 
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import repels_cpu_pods
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts, Reference
 from gpupools.policies.classify import Unclassified, is_harmless, missing_resources
@@ -46,7 +47,7 @@ class Declared:
     urn: str
     type: str
     name: str = ""
-    inputs: Mapping[str, Any] = field(default_factory=dict)
+    inputs: JsonObject = field(default_factory=dict)
     """Plain data, with `UNKNOWN`."""
     pools: tuple[PoolFacts, ...] = ()
     template: PoolFacts | None = None
@@ -490,7 +491,7 @@ def api_server(kubeconfig: str, context: Any, cluster: Any) -> tuple[str, str] |
     return ("server", server.rstrip("/").casefold()) if isinstance(server, str) and server else None
 
 
-def _named(entries: Any, name: Any) -> Mapping[str, Any]:
+def _named(entries: Any, name: Any) -> JsonObject:
     """Return the entry of a kubeconfig's list that has this name."""
     listed = [mapping(each) for each in entries] if isinstance(entries, list) else []
     return next((each for each in listed if each.get("name") == name), {})

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from gpupools.common.errors import shown
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies.declared_software import DeclaredSoftware
 from gpupools.policies.declared_stack import DeclaredStack
@@ -57,7 +58,7 @@ class Finding:
 class Context:
     """What a rule may look at beside the inputs."""
 
-    config: Mapping[str, Any] = field(default_factory=dict)
+    config: JsonObject = field(default_factory=dict)
     """The rule's own configuration; what is left out has the default of `Rule.config`."""
     stack: str = ""
     """Name of the Pulumi stack."""
@@ -100,7 +101,7 @@ class Rule:
     url: str
     """Public page about what the rule asks for."""
     framework: Framework
-    config: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    config: Mapping[str, JsonObject] = field(default_factory=dict)
     """JSON schema of each configuration key, with its default."""
     pool: Callable[[PoolFacts, Context], Iterable[Finding]] | None = None
     """Judges one pool by what its own resource says."""
@@ -110,7 +111,7 @@ class Rule:
     """Judges the whole stack; findings with the URN of the resource at fault, empty for the stack itself."""
 
     @property
-    def keys(self) -> Mapping[str, Mapping[str, Any]]:
+    def keys(self) -> Mapping[str, JsonObject]:
         """Return the schema of each configuration key, with that of waivers, which every rule takes but their own."""
         return self.config if self.name == WAIVERS_CURRENT else {**self.config, KEY: SCHEMA}
 
@@ -129,7 +130,7 @@ class Rule:
         return context.options[known]
 
 
-def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
+def _fits(value: Any, schema: JsonObject) -> bool:
     if "enum" in schema:
         return value in schema["enum"]
     match schema["type"]:
@@ -143,7 +144,7 @@ def _fits(value: Any, schema: Mapping[str, Any]) -> bool:
             return isinstance(value, str)
 
 
-def unknown_at_preview(default: str = "violation") -> Mapping[str, Mapping[str, Any]]:
+def unknown_at_preview(default: str = "violation") -> Mapping[str, JsonObject]:
     """Return the schema of the configuration key for what values unknown at preview leave undecided."""
     return {
         UNKNOWN_AT_PREVIEW: {
@@ -155,7 +156,7 @@ def unknown_at_preview(default: str = "violation") -> Mapping[str, Mapping[str, 
     }
 
 
-def told(finding: Finding, props: Mapping[str, Any], rule: Rule | None = None) -> str:
+def told(finding: Finding, props: JsonObject, rule: Rule | None = None) -> str:
     """Write a finding for people: what is wrong, the value found, the cure, and where to read on.
 
     Args:

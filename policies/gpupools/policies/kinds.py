@@ -12,13 +12,14 @@ source and the date of the row; the first row that fits counts:
 
 import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.common.patterns import FirstOf
 from gpupools.plan.cloud import Reading
 from gpupools.providers import clouds
@@ -71,7 +72,7 @@ def rows() -> tuple[Row, ...]:
         return tuple(Row(kind, answer, why, source, as_of) for kind, answer, why, source, as_of in table)
 
 
-class _Probe(Mapping[str, Any]):
+class _Probe(JsonObject):
     """Notes whether somebody looks inside: readers look at a type before they look at a resource of it."""
 
     def __init__(self) -> None:

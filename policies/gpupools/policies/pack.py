@@ -35,6 +35,7 @@ from pulumi_policy.deserialize import serialize_properties
 from pulumi_policy.proxy import UnknownValueError
 from pulumi_policy.secret import Secret
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import waivers
 from gpupools.policies.classify import classify
@@ -91,7 +92,7 @@ def _item(container: Any, key: Any) -> Any:
         return UNKNOWN
 
 
-def read_pools(resource_type: str, inputs: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+def read_pools(resource_type: str, inputs: JsonObject) -> tuple[PoolFacts, ...]:
     """Read the pools that a resource of any cloud declares, Kubernetes objects included.
 
     Args:
@@ -103,7 +104,7 @@ def read_pools(resource_type: str, inputs: Mapping[str, Any]) -> tuple[PoolFacts
     return tuple(with_name(pool, inputs) for pool in (*pools, *read_kubernetes_pools(resource_type, inputs, known)))
 
 
-def complaints(resource_type: str, props: Mapping[str, Any]) -> list[str]:
+def complaints(resource_type: str, props: JsonObject) -> list[str]:
     """Say what every rule has against one resource, unverified findings and advice included.
 
     Args:
@@ -135,16 +136,16 @@ _LOOKED_INSIDE: dict[str, bool] = {}
 _MOST_TYPES = 10_000
 
 
-class Inputs(Mapping[str, Any]):
+class Inputs(JsonObject):
     """A resource's inputs, decoded when the first rule looks, and what was read from them."""
 
-    def __init__(self, given: struct_pb2.Struct | dict[str, Any]) -> None:
+    def __init__(self, given: struct_pb2.Struct | JsonDict) -> None:
         self.given = given
         self._plain = given if isinstance(given, dict) else None
         self._pools: tuple[PoolFacts, ...] | None = None
         self._software: tuple[DeclaredSoftware | None] | None = None
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> JsonDict:
         """Return plain data."""
         if self._plain is None:
             assert isinstance(self.given, struct_pb2.Struct)
@@ -348,7 +349,7 @@ def _found_on_pools(
     return every
 
 
-def _let_pass(contexts: Mapping[str, Context], judged: Mapping[str, tuple[str, Mapping[str, Any]]]) -> None:
+def _let_pass(contexts: Mapping[str, Context], judged: Mapping[str, tuple[str, JsonObject]]) -> None:
     """Take what waivers let pass out of the findings of this call.
 
     Args:
@@ -364,9 +365,9 @@ def _let_pass(contexts: Mapping[str, Context], judged: Mapping[str, tuple[str, M
 
 def _waives(
     rule: str,
-    config: Mapping[str, Any],
+    config: JsonObject,
     found: tuple[str, Finding],
-    judged: Mapping[str, tuple[str, Mapping[str, Any]]],
+    judged: Mapping[str, tuple[str, JsonObject]],
 ) -> bool:
     urn, finding = found
     given = waivers.configured(rule, config)
@@ -543,7 +544,7 @@ def _resource_policy(rule: Rule, left_open: _LeftOpen) -> ResourceValidationPoli
             else:
                 report_violation(message, args.urn)
 
-    remediate: dict[str, Any] = {"remediate": add_missing_taint} if rule is TAINTED else {}
+    remediate: JsonDict = {"remediate": add_missing_taint} if rule is TAINTED else {}
     return ResourceValidationPolicy(validate=validate, **remediate, **_described(rule))
 
 
@@ -575,7 +576,7 @@ def _stack_policy(rule: Rule, left_open: _LeftOpen) -> StackValidationPolicy:
     return StackValidationPolicy(validate=validate, **_described(rule))
 
 
-def _described(rule: Rule) -> dict[str, Any]:
+def _described(rule: Rule) -> JsonDict:
     frame = rule.framework
     return {
         "name": rule.name,
@@ -677,21 +678,21 @@ def _declared(resource: _Wired | _Given) -> Declared:
     )
 
 
-def add_missing_taint(args: ResourceValidationArgs) -> Mapping[str, Any] | None:
+def add_missing_taint(args: ResourceValidationArgs) -> JsonObject | None:
     """Return the resource's inputs with the taint that its GPU pools lack; None when nothing can or need be done.
 
     The engine asks only where the policy's level is `remediate`, and shows what changed. What it must not guess (a
     taint in user data, a list that is not known yet) stays as it is and is the violation that it was.
     """
     wire = serialize_properties(args.props)
-    changed: Mapping[str, Any] = wire
+    changed: JsonObject = wire
     for pool in read_pools(args.resource_type, plain_wire(wire)):
         if taint_can_be_added(pool):
             changed = _with_taint(changed, pool) or changed
     return None if changed is wire else changed
 
 
-def _with_taint(wire: Mapping[str, Any], pool: PoolFacts) -> Mapping[str, Any] | None:
+def _with_taint(wire: JsonObject, pool: PoolFacts) -> JsonObject | None:
     """Add the taint below any secret on its way, and leave the secret a secret."""
     value: Any = wire
     path = steps(pool.where)

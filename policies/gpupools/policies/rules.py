@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.catalog.mig import profiles
 from gpupools.common.errors import shown
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT, repels_cpu_pods
 from gpupools.plan.cloud import Cloud, PoolRequest, Verdict
 from gpupools.plan.dra import DRA_DRIVER
@@ -572,7 +573,7 @@ OWNED = Rule(
     },
     pool=_owned,
 )
-REASONS: Mapping[str, Mapping[str, Any]] = {
+REASONS: Mapping[str, JsonObject] = {
     "reasons": {
         "type": "object",
         "additionalProperties": {"type": "string", "pattern": r"\S"},

@@ -14,6 +14,7 @@ from typing import Any
 
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 
 KEY = "waivers"
 """The key of a rule's configuration that holds its waivers."""
@@ -30,7 +31,7 @@ _WORDS = {
 _OPTIONAL = ("pool",)
 _MOST_VALUES = 100
 
-SCHEMA: Mapping[str, Any] = {
+SCHEMA: JsonObject = {
     "type": "array",
     "items": {
         "type": "object",
@@ -68,7 +69,7 @@ class Waiver:
     def __str__(self) -> str:
         return f"waived until {self.expires} by {self.owner}: {self.reason}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return it as JSON types."""
         return {"reason": self.reason, "owner": self.owner, "expires": self.expires.isoformat()}
 
@@ -97,7 +98,7 @@ def _date(given: str) -> date | None:
         return None
 
 
-def _made(rule: str, resource: str, given: Mapping[str, Any], *, annotated: bool = False) -> Waiver:
+def _made(rule: str, resource: str, given: JsonObject, *, annotated: bool = False) -> Waiver:
     return Waiver(
         rule=rule,
         resource=resource,
@@ -109,7 +110,7 @@ def _made(rule: str, resource: str, given: Mapping[str, Any], *, annotated: bool
     )
 
 
-def configured(rule: str, options: Mapping[str, Any]) -> tuple[Waiver, ...]:
+def configured(rule: str, options: JsonObject) -> tuple[Waiver, ...]:
     """Return the waivers of a rule's configuration; one that is not right waives nothing."""
     given = options.get(KEY)
     return tuple(
@@ -118,7 +119,7 @@ def configured(rule: str, options: Mapping[str, Any]) -> tuple[Waiver, ...]:
 
 
 def annotated(
-    address: str, type_token: str, inputs: Mapping[str, Any], rules: Collection[str]
+    address: str, type_token: str, inputs: JsonObject, rules: Collection[str]
 ) -> tuple[tuple[Waiver, ...], tuple[str, ...]]:
     """Read the waivers that a Kubernetes object has as annotations.
 

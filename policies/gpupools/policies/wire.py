@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from gpupools.common.json_types import JsonDict
 from gpupools.plan.pool_facts import UNKNOWN
 
 if TYPE_CHECKING:  # whoever reads files needs no wire format and none of Pulumi's packages
@@ -31,7 +32,7 @@ UNKNOWN_VALUES = frozenset(
 )
 
 
-def decoded(struct: struct_pb2.Struct) -> dict[str, Any]:
+def decoded(struct: struct_pb2.Struct) -> JsonDict:
     """Decode a resource's properties; secrets are looked through.
 
     An asset or archive, which no input of a pool can be, becomes an empty dict: neither absent nor a value that could

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib import import_module
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.json_types import JsonObject
 from gpupools.console.output import Style, answer, tell, tell_parts
 from gpupools.console.progress import progress
 from gpupools.console.terminal import columns
@@ -89,7 +90,7 @@ def _tell(text: str) -> None:
             tell_parts((line, Style.BAD if line.startswith("Refused") else None))
 
 
-def read_policy_config(file: Path) -> Mapping[str, Any]:
+def read_policy_config(file: Path) -> JsonObject:
     """Read a configuration of the policy pack, as `gpupools policy --config` does.
 
     Raises:
@@ -119,7 +120,7 @@ def preview_file(
     checked: CheckedFile,
     program: Path = PROGRAM,
     policies: Path = POLICIES,
-    policy_config: Mapping[str, Any] | None = None,
+    policy_config: JsonObject | None = None,
 ) -> Report:
     """Run the stack program for an accepted stack file, and the policy pack on what it declares.
 

@@ -6,10 +6,11 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import yaml
 
+from gpupools.common.json_types import JsonDict
 from gpupools.console.output import printable
 from gpupools.console.tables import table_text
 from gpupools.spec.overrides import tellable, without_hidden
@@ -29,7 +30,7 @@ class Violation:
     urn: str
     message: str
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return urn and message."""
         return {"urn": self.urn, "message": self.message}
 
@@ -49,7 +50,7 @@ class PolicyVerdict:
         """Tell whether it stops the deployment."""
         return bool(self.violations) and self.level == "mandatory"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return the verdict; `verdict` is `pass` or `violation`."""
         return {
             "policy": self.policy,
@@ -78,7 +79,7 @@ class Report:
         """0 when the stack may be deployed, 1 when a problem or a mandatory policy refuses."""
         return 1 if self.problems or any(verdict.refuses for verdict in self.verdicts) else 0
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return the report as JSON types, without its problems."""
         preview = self.preview
         return {
@@ -95,7 +96,7 @@ class Report:
             "messages": preview.messages,
         }
 
-    def _resource_as_json(self, resource: DeclaredResource) -> dict[str, Any]:
+    def _resource_as_json(self, resource: DeclaredResource) -> JsonDict:
         found = resource.as_json()
         for plan in self.plans:
             if plan.set_by_hand:
@@ -153,7 +154,7 @@ def _pod(plans: Sequence[PoolPlan]) -> Iterator[str]:
     yield from (f"  {line}" for line in yaml.safe_dump(first.pod(), sort_keys=False).splitlines())
 
 
-def no_report(file: str, project: str, stack: str) -> dict[str, Any]:
+def no_report(file: str, project: str, stack: str) -> JsonDict:
     """Return the keys of `Report.as_json` for a stack file that was refused before anything was declared."""
     lists = ("pools", "runtimes", "resources", "stack_references", "policy", "warnings", "messages")
     return {"file": file, "project": project, "stack": stack, "outputs": {}, **{key: [] for key in lists}}

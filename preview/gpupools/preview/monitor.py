@@ -4,7 +4,7 @@ Owns the recording of raw requests and every check that needs no cloud. It runs 
 so a program that needs either is told so instead of being shown something that would not happen.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -15,6 +15,7 @@ from pulumi.runtime.proto import resource_pb2
 from pulumi.runtime.settings import get_organization, get_project, get_stack
 
 from gpupools.common.errors import Path, Problem
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.preview.sdk_schema import UNKNOWN, InputProblem, check_inputs, check_property_path, knows
 
 STACK = "pulumi:pulumi:Stack"
@@ -48,16 +49,16 @@ class DeclaredResource:
     urn: str
     parent: str | None
     """URN; None directly below the stack."""
-    inputs: Mapping[str, Any]
+    inputs: JsonObject
     """As on the wire: wire names, secrets in their envelopes, the engine's sentinel for unknown values."""
-    options: Mapping[str, Any]
+    options: JsonObject
     """The options that were given, in the engine's words."""
     custom: bool = True
     """Whether a provider manages it; a component is not custom."""
     request: Any = field(default=None, repr=False, compare=False)
     """The raw `RegisterResourceRequest`."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return the resource for `gpupools preview --json`."""
         return {
             "type": self.type,
@@ -88,17 +89,17 @@ class StrictMonitor(mocks.MockMonitor):
     Use with `pulumi.runtime.set_mocks(monitor.mocks, preview=True, monitor=monitor)`.
     """
 
-    def __init__(self, earlier: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, earlier: JsonObject | None = None) -> None:
         super().__init__(_NoMocks())
         self.earlier = earlier
         """What the stack's last update left, URN to `{type, outputs}`; None when nobody knows."""
-        self.registered: dict[str, dict[str, Any]] = {}
+        self.registered: dict[str, JsonDict] = {}
         """The outputs that resources registered, by URN, as on the wire."""
         self.declared: dict[str, DeclaredResource] = {}
         """By URN, in the order of registration; without the stack itself."""
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
-        self.outputs: dict[str, Any] = {}
+        self.outputs: JsonDict = {}
         """The stack's outputs as on the wire."""
         self.stack_references: list[str] = []
         """Names of the other stacks whose outputs were asked for."""
@@ -268,7 +269,7 @@ _PLAIN = "put the value into the stack file: a preview must give the same answer
 _ENGINE = "set the value where the resource is declared, or use pulumi preview"
 
 
-def plain_struct(struct: Any) -> dict[str, Any]:
+def plain_struct(struct: Any) -> JsonDict:
     """Return a protobuf `Struct` as JSON types; keys sorted, whole numbers as `int`."""
     return {key: _plain(struct.fields[key]) for key in sorted(struct.fields)}  # protobuf maps have no order
 
@@ -309,12 +310,12 @@ def _wrong_paths(where: str, resource: DeclaredResource) -> Iterable[Problem]:
             yield _placed(wrong, where, "options", "additionalSecretOutputs")
 
 
-def _options(request: Any) -> dict[str, Any]:
+def _options(request: Any) -> JsonDict:
     """Return the options that were given; lists that come from sets are sorted."""
     by_property = {key: sorted(found.urns) for key, found in sorted(request.propertyDependencies.items()) if found.urns}
     implied = {urn for urns in by_property.values() for urn in urns}
     timeouts = request.customTimeouts
-    options: dict[str, Any] = {
+    options: JsonDict = {
         "provider": request.provider,
         "providers": dict(sorted(request.providers.items())),
         "version": request.version,
@@ -342,12 +343,12 @@ def _options(request: Any) -> dict[str, Any]:
     return {key: value for key, value in options.items() if value is not None and value not in ("", [], {})}
 
 
-def _alias(alias: Any) -> dict[str, Any]:
+def _alias(alias: Any) -> JsonDict:
     if alias.WhichOneof("alias") == "urn":
         return {"urn": alias.urn}
     spec = alias.spec
     named = {"name": spec.name, "type": spec.type, "stack": spec.stack, "project": spec.project}
-    found: dict[str, Any] = {key: value for key, value in named.items() if value}
+    found: JsonDict = {key: value for key, value in named.items() if value}
     if spec.WhichOneof("parent") == "parentUrn":
         found["parent"] = spec.parentUrn
     elif spec.noParent:

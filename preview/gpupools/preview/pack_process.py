@@ -26,6 +26,7 @@ from google.protobuf.empty_pb2 import Empty
 from pulumi.runtime.proto import analyzer_pb2, analyzer_pb2_grpc
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.preview.sdk_schema import SECRET, SIGNATURE
 
 POLICIES = Path(str(files("gpupools.policies")))
@@ -139,7 +140,7 @@ class PolicyPackProcess:
         *,
         project: str = "gpupools",
         stack: str = "preview",
-        config: Mapping[str, str | Mapping[str, Any]] | None = None,
+        config: Mapping[str, str | JsonObject] | None = None,
         dry_run: bool = True,
         start_timeout_s: float = 60.0,
     ) -> None:
@@ -401,7 +402,7 @@ def _drain(stream: IO[bytes], put: Callable[[bytes], None]) -> None:
             pass
 
 
-def _level_and_properties(name: str, given: str | Mapping[str, Any]) -> tuple[int | None, dict[str, Any]]:
+def _level_and_properties(name: str, given: str | JsonObject) -> tuple[int | None, JsonDict]:
     properties = {"enforcementLevel": given} if isinstance(given, str) else dict(given)
     level = properties.pop("enforcementLevel", None)
     if level is None:

@@ -28,6 +28,7 @@ from pulumi.runtime.proto import engine_pb2
 from pulumi.runtime.settings import SETTINGS
 
 from gpupools.common.errors import Problem
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.preview.monitor import DeclaredResource, Refused, StrictMonitor
 from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.preview.sdk_stubs import without_what_only_an_engine_reads
@@ -47,13 +48,13 @@ class Preview:
     """Everything that would stop or spoil the deployment."""
     warnings: list[Problem] = field(default_factory=list)
     """Values the SDK does not know but the cloud may."""
-    outputs: dict[str, Any] = field(default_factory=dict)
+    outputs: JsonDict = field(default_factory=dict)
     """The stack's outputs as on the wire."""
     stack_references: list[str] = field(default_factory=list)
     """Other stacks whose outputs the program uses; they are unknown here."""
     messages: list[str] = field(default_factory=list)
     """What the program logged or printed."""
-    state: dict[str, Any] = field(default_factory=dict)
+    state: JsonDict = field(default_factory=dict)
     """What an update would leave behind, as `earlier` of a later preview: URN to `{type, outputs}`."""
 
 
@@ -61,8 +62,8 @@ def preview_program(
     program: Path,
     stack: str,
     project: str,
-    config: Mapping[str, Any],
-    earlier: Mapping[str, Any] | None = None,
+    config: JsonObject,
+    earlier: JsonObject | None = None,
     *,
     at_once: bool = False,
 ) -> Preview:

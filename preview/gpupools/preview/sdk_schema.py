@@ -23,6 +23,7 @@ import pulumi
 from pulumi.runtime import rpc
 
 from gpupools.common.errors import Path, Problem, nearest, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan import pool_facts
 from gpupools.providers import clouds
 from gpupools.providers.sdk_internals import (
@@ -84,7 +85,7 @@ def knows(token: str) -> bool:
     return resource_class(token) is not None
 
 
-def check_inputs(token: str, wire_inputs: Mapping[str, Any]) -> list[InputProblem]:
+def check_inputs(token: str, wire_inputs: JsonObject) -> list[InputProblem]:
     """Find everything that is wrong with a resource's inputs.
 
     An enum is closed, and any other value an error, where the SDK's type is the enum alone. Where the type is
@@ -106,7 +107,7 @@ def check_inputs(token: str, wire_inputs: Mapping[str, Any]) -> list[InputProble
     return [*_check_object(wire_inputs, shape, (), token), *_check_free_form(token, wire_inputs)]
 
 
-def _check_free_form(token: str, wire_inputs: Mapping[str, Any]) -> Iterator[InputProblem]:
+def _check_free_form(token: str, wire_inputs: JsonObject) -> Iterator[InputProblem]:
     """Check free properties against the class that has their types, and what is newer than that as its cloud does."""
     forms = next((forms for cloud in clouds().values() if (forms := cloud.free_form(token))), None)
     form = forms(_as_read(wire_inputs)) if forms is not None else None
@@ -138,7 +139,7 @@ def _as_read(value: Any) -> Any:
     return pool_facts.UNKNOWN if value == UNKNOWN else value
 
 
-def _without(properties: Mapping[str, Any], paths: Iterable[str]) -> dict[str, Any]:
+def _without(properties: JsonObject, paths: Iterable[str]) -> JsonDict:
     """Return a map without the values at these dotted paths."""
     found = dict(properties)
     for path in paths:
@@ -191,7 +192,7 @@ def check_property_path(token: str, path: str, *, outputs: bool = False) -> Inpu
     return None
 
 
-def _check_object(value: Mapping[str, Any], shape: _Shape, at: Path, whose: str) -> Iterator[InputProblem]:
+def _check_object(value: JsonObject, shape: _Shape, at: Path, whose: str) -> Iterator[InputProblem]:
     for key, given in value.items():
         known = shape.properties.get(key)
         if known is not None:

@@ -12,11 +12,13 @@ import asyncio
 import contextlib
 import functools
 import types
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from importlib import import_module
 from typing import Any
 
 import pulumi
+
+from gpupools.common.json_types import JsonDict, JsonObject
 
 REPLACED = (
     ("pulumi.runtime.rpc", "transfer_properties"),
@@ -156,7 +158,7 @@ def _transferring(_: Any) -> Any:
 
         return output._from_data(data), resolve
 
-    def transfer_properties(resource: pulumi.Resource, props: Mapping[str, Any], custom: bool) -> dict[str, Any]:
+    def transfer_properties(resource: pulumi.Resource, props: JsonObject, custom: bool) -> JsonDict:
         """Make an output of each property, as the SDK's function, but of one future and not of a task and four."""
         resolvers = {}
         for name in props:

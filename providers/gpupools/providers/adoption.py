@@ -5,13 +5,14 @@ from typing import Any
 
 import pulumi
 
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Adopted
 from gpupools.plan.edit_tables import EditTables
 
 
 def adopting(
     adopted: Adopted | None,
-    inputs: Mapping[str, Any],
+    inputs: JsonObject,
     edits: EditTables,
     known: Collection[str],
     whole: Collection[str] = (),
@@ -39,7 +40,7 @@ def adopting(
     return pulumi.ResourceOptions(import_=adopted.id, ignore_changes=sorted(ignored))
 
 
-def _unsaid(path: str, inputs: Mapping[str, Any]) -> str:
+def _unsaid(path: str, inputs: JsonObject) -> str:
     """Return the part of a path that the inputs do not have; nothing where they have all of it."""
     reached: Any = inputs
     for key in (keys := path.split(".")):

@@ -6,11 +6,12 @@ Part of every cloud's `resources.py`, and like them never imported by the pure p
 from collections.abc import Mapping
 from typing import Any
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.providers.sdk_internals import is_input_type, wire_names, wire_values
 from gpupools.spec.overrides import apply_overrides
 
 
-def keyword_arguments(args: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def keyword_arguments(args: object, overrides: JsonObject) -> JsonDict:
     """Return the keyword arguments of a resource's constructor, with overrides merged in.
 
     Args:
@@ -22,7 +23,7 @@ def keyword_arguments(args: object, overrides: Mapping[str, Any]) -> dict[str, A
     return by_python_name(type(args), wire_inputs(args, overrides))
 
 
-def by_python_name(kind: type, inputs: Mapping[str, Any]) -> dict[str, Any]:
+def by_python_name(kind: type, inputs: JsonObject) -> JsonDict:
     """Return the keyword arguments of a resource's constructor from its inputs by wire name; None means left out.
 
     Args:
@@ -33,7 +34,7 @@ def by_python_name(kind: type, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {names[wire]: value for wire, value in inputs.items() if value is not None}
 
 
-def wire_inputs(args: object, overrides: Mapping[str, Any]) -> dict[str, Any]:
+def wire_inputs(args: object, overrides: JsonObject) -> JsonDict:
     """Return inputs by wire name with overrides merged in.
 
     Args:

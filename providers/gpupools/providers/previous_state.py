@@ -5,7 +5,7 @@ of nodes would send an old one (https://github.com/pulumi/pulumi, pkg/resource/d
 processIgnoreChanges). Used by `resources.py` of the clouds whose API wants the number.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from itertools import count
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -17,17 +17,18 @@ from pulumi.runtime import rpc
 from pulumi.runtime.proto import resource_pb2
 from pulumi.runtime.settings import grpc_error_to_exception
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.providers.sdk_internals import wait_for
 
 _POOL = "gpupools:index:GpuNodePool"
 
-_read: WeakKeyDictionary[Any, Mapping[str, Any] | None] = WeakKeyDictionary()
+_read: WeakKeyDictionary[Any, JsonObject | None] = WeakKeyDictionary()
 """By the connection to the engine: one process may run several updates, each of which starts from another state."""
 
 _numbers = count()
 
 
-def last_update() -> Mapping[str, Any] | None:
+def last_update() -> JsonObject | None:
     """Ask the engine what this stack's last update left: URN to type and outputs; None when nobody knows.
 
     The function is the engine's own, pulumi/pulumi pkg/resource/deploy/builtins.go; it reads what `up` wrote last, also
@@ -43,7 +44,7 @@ def last_update() -> Mapping[str, Any] | None:
     return _read[monitor]
 
 
-def asked(function: str, arguments: Mapping[str, Any], parent: pulumi.Resource | None, version: str) -> dict[str, Any]:
+def asked(function: str, arguments: JsonObject, parent: pulumi.Resource | None, version: str) -> JsonDict:
     """Call a cloud's function while the program runs; empty when an argument is not known yet.
 
     Args:
@@ -68,16 +69,14 @@ def asked(function: str, arguments: Mapping[str, Any], parent: pulumi.Resource |
         ) from None
 
 
-async def asked_late(
-    function: str, arguments: Mapping[str, Any], parent: pulumi.Resource | None, version: str
-) -> dict[str, Any]:
+async def asked_late(function: str, arguments: JsonObject, parent: pulumi.Resource | None, version: str) -> JsonDict:
     """Call a cloud's function just before a resource is made, as `asked` does; what it raises ends no program."""
     provider = parent.get_provider(function) if parent is not None else None
     address = f"{await provider.urn.future()}::{await provider.id.future()}" if provider is not None else ""
     return _called(function, arguments, provider=address, version=version)
 
 
-def _called(function: str, arguments: Mapping[str, Any], provider: str = "", version: str = "") -> dict[str, Any]:
+def _called(function: str, arguments: JsonObject, provider: str = "", version: str = "") -> JsonDict:
     """Call a function and wait for nothing else: several hosted components share one loop and one set of settings."""
     given = struct_pb2.Struct()
     given.update(arguments)
@@ -93,7 +92,7 @@ def _called(function: str, arguments: Mapping[str, Any], provider: str = "", ver
     return {key: rpc.unwrap_rpc_secret(value) for key, value in found.items()}
 
 
-def left_of(kind: str, names: tuple[str, ...]) -> tuple[Mapping[str, Any] | None, bool]:
+def left_of(kind: str, names: tuple[str, ...]) -> tuple[JsonObject | None, bool]:
     """Find what the last update left of a resource of a pool.
 
     Args:
@@ -118,8 +117,8 @@ def left_of(kind: str, names: tuple[str, ...]) -> tuple[Mapping[str, Any] | None
 
 def unmoved(
     name: str,
-    sends: Callable[[Mapping[str, Any], Mapping[str, Any]], int | None],
-    runs: Callable[[Mapping[str, Any]], Awaitable[int]],
+    sends: Callable[[JsonObject, JsonObject], int | None],
+    runs: Callable[[JsonObject], Awaitable[int]],
 ) -> pulumi.ResourceOptions:
     """Refuse an update of a resource that would send another number of nodes than the cloud has.
 

@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 
 import pulumi
 
+from gpupools.common.json_types import JsonObject
+
 T = TypeVar("T")
 
 TESTED = "3.272.0"
@@ -59,15 +61,15 @@ def wire_names(kind: type) -> Mapping[str, str]:
     return found
 
 
-def wire_values(args: object) -> Mapping[str, Any]:
+def wire_values(args: object) -> JsonObject:
     """Return the inputs of an instance by wire name."""
-    found: Mapping[str, Any] = _internal("pulumi._types:input_type_to_dict")(args)
+    found: JsonObject = _internal("pulumi._types:input_type_to_dict")(args)
     return found
 
 
-def input_types(kind: type) -> Mapping[str, Any]:
+def input_types(kind: type) -> JsonObject:
     """Return wire name to type of a class of inputs."""
-    found: Mapping[str, Any] = _internal("pulumi._types:input_type_types")(kind)
+    found: JsonObject = _internal("pulumi._types:input_type_types")(kind)
     return found
 
 

@@ -4,13 +4,14 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import pulumi
 
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.components.clusters import addresses, provider, told_apart
 from gpupools.components.gpu_node_pool import DecidedPool, GpuNodePool, PoolArgs
 from gpupools.components.gpu_runtime import DecidedRuntime, GpuRuntime, Resources
@@ -34,7 +35,7 @@ SHOWN = 32
 (https://github.com/pulumi/pulumi, sdk/python/cmd/pulumi-language-python/main.go)."""
 
 
-def _earlier_state() -> Mapping[str, Any] | None:
+def _earlier_state() -> JsonObject | None:
     """Return what this stack's last update left, None when nobody knows."""
     try:
         return last_update()
@@ -107,7 +108,7 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
         key: in_recorded_order(each, recorded[key]) for each in plan.pools for key in [f"{each.cluster}/{each.name}"]
     }
 
-    def kept(made: Mapping[str, Any]) -> pulumi.Input[Mapping[str, Any]]:
+    def kept(made: JsonObject) -> pulumi.Input[JsonObject]:
         """Keep a record secret where the configuration holds secrets, which may be among what it says."""
         return pulumi.Output.secret(made) if config.encrypted else made
 
@@ -120,8 +121,8 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
             for each in plan.runtimes
         },
     )
-    pools: dict[str, Any] = {}
-    owners: dict[str, Any] = {}
+    pools: JsonDict = {}
+    owners: JsonDict = {}
     everything: list[pulumi.Resource] = []
 
     def as_written(key: str, name: str) -> PoolArgs:

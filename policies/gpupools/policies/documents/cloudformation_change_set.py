@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from gpupools.common.bounded_yaml import Value, is_deep
+from gpupools.common.json_types import JsonDict
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.documents import cloudformation_template
 from gpupools.policies.documents.document import Document
@@ -29,7 +30,7 @@ def read(text: Text) -> Document:
     Raises:
         Rejected: A change has no properties, or the file is damaged.
     """
-    resources: dict[str, Any] = {}
+    resources: JsonDict = {}
     for index, each in enumerate(all_maps(text.values[0].data["Changes"], ("Changes",))):
         change = one_map(each.get("ResourceChange"), ("Changes", index, "ResourceChange"))
         if change.get("Action") == "Remove" or not change:

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpupools.common.bounded_yaml import Value, parse_yaml
 from gpupools.common.errors import Path, shown
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.documents import kubernetes
 from gpupools.policies.documents.document import Document, Resource
@@ -142,7 +143,7 @@ https://docs.aws.amazon.com/cdk/api/v2/docs/aws-cdk-lib.aws_eks-readme.html
 """
 
 
-def _manifests(name: str, kind: str, properties: Mapping[str, Any], line: int | None) -> Iterator[Resource]:
+def _manifests(name: str, kind: str, properties: JsonObject, line: int | None) -> Iterator[Resource]:
     key = "Manifest" if kind == _MANIFESTS[0] else "Values"
     given = _text_of(properties.get(key, "{}"))
     try:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from gpupools.common.errors import Path
+from gpupools.common.json_types import JsonObject
 from gpupools.policies.declared_stack import Gap
 
 
@@ -18,7 +18,7 @@ class Resource:
     """What its own tool calls it: a Terraform address, a URN, `kind/namespace/name`."""
     type: str
     """Pulumi type token."""
-    inputs: Mapping[str, Any]
+    inputs: JsonObject
     """Wire form, with `gpupools.plan.cloud.UNKNOWN` for what is not known yet."""
     line: int | None = None
     """Where it stands in the file, from 1."""

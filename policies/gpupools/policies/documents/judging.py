@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path as FilePath
-from typing import Any
 
 from gpupools.common.errors import Path, Problem, Rejected
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import PoolFacts
 from gpupools.policies import configuration, waivers
@@ -43,7 +43,7 @@ class Config:
 
     levels: Mapping[str, str] = field(default_factory=dict)
     """Level of each rule that is given one, in Pulumi's words."""
-    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    options: Mapping[str, JsonObject] = field(default_factory=dict)
     """Options of each rule."""
     waivers: tuple[Waiver, ...] = ()
     today: date = date.min
@@ -87,7 +87,7 @@ class Found:
     file: FilePath | None = None
     """Where it stands, where that is another file than the one that was judged."""
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return the finding as JSON types."""
         return {
             "rule": self.rule.name,
@@ -138,7 +138,7 @@ class Judged:
         """Say whether the file must not pass: a mandatory rule is violated, or nobody could look."""
         return bool(self.problems) or any(found.level is Level.MANDATORY for found in self.found)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonDict:
         """Return the verdict as JSON types."""
         return {
             "file": str(self.path),
@@ -386,7 +386,7 @@ def read_config(path: FilePath, today: date) -> Config:
     if problems or not isinstance(document, Mapping):
         raise Rejected(problems)
     levels: dict[str, str] = {}
-    options: dict[str, Mapping[str, Any]] = {}
+    options: dict[str, JsonObject] = {}
     for rule in ALL_RULES:
         given = document.get(rule.name, document.get("all"))
         options[rule.name] = given if isinstance(given, Mapping) else {"enforcementLevel": given}

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpupools.common.bounded_yaml import Value
 from gpupools.common.errors import Path, Problem, Rejected, shown
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.text import Text
@@ -60,7 +61,7 @@ def _problems(value: Value, at: Path) -> Iterator[Problem]:
         yield Problem(("items", place), "is no Kubernetes object", "give it apiVersion and kind")
 
 
-def _item(item: Any, above: Mapping[str, Any]) -> Any:
+def _item(item: Any, above: JsonObject) -> Any:
     """Give an item of a typed list, such as NodePoolList, the kind that API servers leave out there."""
     kind = above["kind"].removesuffix("List")
     if not isinstance(item, dict) or not kind or "kind" in item or "apiVersion" in item:

@@ -1,9 +1,10 @@
 """`pulumi preview --json`: the steps of an update that was not run (pulumi/pulumi `pkg/display/json.go`)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from gpupools.common.errors import Path, Problem, Rejected
+from gpupools.common.json_types import JsonObject
 from gpupools.policies.declared_stack import Gap
 from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.text import Text, all_maps, damaged, one_map
@@ -42,7 +43,7 @@ def read(text: Text) -> Document:
     return Document(FORM, tuple(_resources(steps, text)), tuple(_gaps(data, steps)))
 
 
-def _gaps(data: Mapping[str, Any], steps: list[Any]) -> Iterator[Gap]:
+def _gaps(data: JsonObject, steps: list[Any]) -> Iterator[Gap]:
     """Say so where unchanged resources are counted and not shown, which is what the CLI does unless told otherwise."""
     summary = one_map(data.get("changeSummary"), ("changeSummary",))
     for op in ("same", *_SHOWN):
@@ -81,7 +82,7 @@ def _resources(steps: list[Any], text: Text) -> Iterator[Resource]:
             yield resource(state, (*at, "newState"), text)
 
 
-def resource(state: Mapping[str, Any], at: Path, text: Text) -> Resource:
+def resource(state: JsonObject, at: Path, text: Text) -> Resource:
     """Make a resource of what previews and states alike write of one (pulumi/pulumi `apitype.ResourceV3`).
 
     Args:

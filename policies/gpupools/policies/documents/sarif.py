@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
-from typing import Any
 
 from gpupools.common.errors import Problem
+from gpupools.common.json_types import JsonDict
 from gpupools.console.output import printable, sarif_text, uri
 from gpupools.policies.documents.judging import Found, Judged
 from gpupools.policies.finding import Level, Rule
@@ -22,7 +22,7 @@ SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sar
 _SECURITY_SEVERITY = {"low": "2.0", "medium": "5.0", "high": "8.0", "critical": "9.5"}
 
 
-def sarif(judged: Sequence[Judged], rules: Sequence[Rule]) -> dict[str, Any]:
+def sarif(judged: Sequence[Judged], rules: Sequence[Rule]) -> JsonDict:
     """Return the log of one run over all files."""
     positions = {rule.name: index for index, rule in enumerate(rules)}
     notifications = [_notification(file.path, problem) for file in judged for problem in file.problems]
@@ -53,7 +53,7 @@ def sarif(judged: Sequence[Judged], rules: Sequence[Rule]) -> dict[str, Any]:
     }
 
 
-def _rule(rule: Rule) -> dict[str, Any]:
+def _rule(rule: Rule) -> JsonDict:
     return {
         "id": rule.name,
         "name": "".join(word.capitalize() for word in rule.name.split("-")),
@@ -75,7 +75,7 @@ def _level(level: Level) -> str:
     return "error" if level is Level.MANDATORY else "warning"
 
 
-def _results(judged: Iterable[Judged], positions: dict[str, int]) -> Iterable[dict[str, Any]]:
+def _results(judged: Iterable[Judged], positions: dict[str, int]) -> Iterable[JsonDict]:
     for file in judged:
         for found in (*file.found, *file.waived):
             result = {
@@ -95,14 +95,14 @@ def _results(judged: Iterable[Judged], positions: dict[str, int]) -> Iterable[di
             yield result
 
 
-def _location(path: FilePath, found: Found) -> dict[str, Any]:
-    location: dict[str, Any] = {"physicalLocation": _physical(found.file or path, found.line)}
+def _location(path: FilePath, found: Found) -> JsonDict:
+    location: JsonDict = {"physicalLocation": _physical(found.file or path, found.line)}
     if found.address:
         location["logicalLocations"] = [{"fullyQualifiedName": printable(found.address), "kind": "resource"}]
     return location
 
 
-def _physical(path: FilePath, line: int | None) -> dict[str, Any]:
+def _physical(path: FilePath, line: int | None) -> JsonDict:
     # GitHub shows no result without a line, so one of a file without lines goes to the first.
     return {"artifactLocation": {"uri": uri(path)}, "region": {"startLine": line or 1}}
 
@@ -114,7 +114,7 @@ def _fingerprint(path: FilePath, found: Found) -> str:
     return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
-def _notification(path: FilePath, problem: Problem) -> dict[str, Any]:
+def _notification(path: FilePath, problem: Problem) -> JsonDict:
     return {
         "level": "error",
         "message": {"text": sarif_text(problem)},

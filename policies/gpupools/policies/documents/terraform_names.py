@@ -16,6 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.pool_facts import UNKNOWN
 
 
@@ -36,9 +37,9 @@ class Names:
     spelled: Mapping[str, str] = field(default_factory=dict)
     """Wire path to Terraform's name, where it is not just the snake case of the wire name."""
 
-    def wire(self, values: Mapping[str, Any], at: str = "") -> dict[str, Any]:
+    def wire(self, values: JsonObject, at: str = "") -> JsonDict:
         """Convert one resource's values, or one block's."""
-        result: dict[str, Any] = {}
+        result: JsonDict = {}
         for name, value in values.items():
             # Terraform's SDK writes "" and [] for what was not given (hashicorp/terraform-plugin-sdk).
             if value is None or value in ("", []):
@@ -115,14 +116,14 @@ def terraform_names() -> Mapping[str, Names]:
     }
 
 
-def _bridged(entry: Mapping[str, Any]) -> Names:
+def _bridged(entry: JsonObject) -> Names:
     # A list of blocks has a singular name in Terraform. One of plain values mostly has the plural too, so it is read
     # by either name and written with the plural.
     names = _names(entry["type"], entry["objects"], entry["blocks"])
     return replace(names, renamed={**names.renamed, **entry["values"]})
 
 
-def _azure(entry: Mapping[str, Any], table: Mapping[str, Any]) -> Names:
+def _azure(entry: JsonObject, table: JsonObject) -> Names:
     """Give a cluster the names of the pool inside it."""
     objects, renamed, inside = list(entry.get("objects", ())), dict(entry["renamed"]), entry.get("pool")
     if inside:

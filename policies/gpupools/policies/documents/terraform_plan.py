@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from gpupools.common.errors import Problem, Rejected, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_stack import Gap
 from gpupools.policies.documents.document import Document, Resource
@@ -93,7 +94,7 @@ def read(text: Text) -> Document:
     return Document(FORM, resources, tuple(_gaps(data, len(deferred), told)), sources)
 
 
-def _gaps(data: Mapping[str, Any], deferred: int, told: Collection[str]) -> Iterator[Gap]:
+def _gaps(data: JsonObject, deferred: int, told: Collection[str]) -> Iterator[Gap]:
     """Say so where the plan does not hold everything that is there or that the configuration asks for.
 
     A whole plan tells of each resource, of those that stay as they are too. One with -refresh-only says that it is
@@ -125,7 +126,7 @@ def _managed(data: Any, key: str) -> Iterator[str]:
         yield from (str(one.get("address")) for one in given if one.get("mode") == "managed")
 
 
-def _actions(data: Mapping[str, Any], text: Text) -> Iterator[Resource]:
+def _actions(data: JsonObject, text: Text) -> Iterator[Resource]:
     """Read the actions that Terraform 1.14 invokes beside its changes.
 
     https://developer.hashicorp.com/terraform/language/block/action; its form in a plan is in hashicorp/terraform
@@ -140,7 +141,7 @@ def _actions(data: Mapping[str, Any], text: Text) -> Iterator[Resource]:
             yield from resources_of(found, values, {}, text)
 
 
-def _untainted(changes: list[Mapping[str, Any]], text: Text) -> Iterator[Resource]:
+def _untainted(changes: list[JsonObject], text: Text) -> Iterator[Resource]:
     """Read where the plan takes taints off nodes, of which no resource is left.
 
     https://registry.terraform.io/providers/hashicorp/kubernetes/latest/docs/resources/node_taint
@@ -165,7 +166,7 @@ _SENDING |= {"shell_script", "terracurl_request"}
 """Data sources that run or send something while they are read; what all others return counts where it is used."""
 
 
-def check_version(data: Mapping[str, Any]) -> None:
+def check_version(data: JsonObject) -> None:
     """Refuse a major version of the format that is newer: minor ones only add.
 
     Raises:
@@ -184,7 +185,7 @@ _Name = tuple[tuple[str, ...], str, str]
 @dataclass
 class _Plan:
     text: Text
-    modules: Mapping[tuple[str, ...], Mapping[str, Any]]
+    modules: Mapping[tuple[str, ...], JsonObject]
     """Configuration of each module by the names of its calls."""
     found: list[Found] = field(default_factory=list)
     unknown: list[Any] = field(default_factory=list)
@@ -203,7 +204,7 @@ class _Plan:
                 yield replace(one, opaque="nothing of it is known yet") if unknown is True else one
 
     @cached_property
-    def _configured(self) -> Mapping[_Name, Mapping[str, Any]]:
+    def _configured(self) -> Mapping[_Name, JsonObject]:
         """What the configuration says of each resource, by calls, type and name."""
         return {
             (calls, str(resource.get("type")), str(resource.get("name"))): resource
@@ -212,9 +213,9 @@ class _Plan:
             if isinstance(resource, dict) and resource.get("mode") not in _READ
         }
 
-    def data_sources(self, data: Mapping[str, Any]) -> Iterator[Resource]:
+    def data_sources(self, data: JsonObject) -> Iterator[Resource]:
         """Read the data sources that run or send something: as they were read, as they will be, or as written."""
-        known: dict[_Name, list[tuple[str, Mapping[str, Any]]]] = {}
+        known: dict[_Name, list[tuple[str, JsonObject]]] = {}
         for module, one, values in _data_read(data):
             name = (_calls(module), str(one["type"]), str(one.get("name")))
             known.setdefault(name, []).append((str(one.get("address", "")), values))
@@ -260,7 +261,7 @@ class _Plan:
                 module.setdefault(found.type, _Alike(found.type)).add(found)
         return neighbours
 
-    def _refers(self, found: Found, name: _Name, values: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
+    def _refers(self, found: Found, name: _Name, values: JsonObject) -> Mapping[str, tuple[str, ...]]:
         """Return, for each input, the resources it was made from, where that is certain."""
         resource = self._configured.get(name)
         if resource is None:
@@ -288,7 +289,7 @@ class _Plan:
                     result[path] = certain
         return result
 
-    def _names(self, name: _Name, resource: Mapping[str, Any], key: str) -> tuple[_Name, ...] | None:
+    def _names(self, name: _Name, resource: JsonObject, key: str) -> tuple[_Name, ...] | None:
         """Return the resources that an input's expression names; None where the plan does not show them."""
         asked = (name, key)
         if asked not in self._named:
@@ -304,7 +305,7 @@ class _Plan:
     def _named(self) -> dict[tuple[_Name, str], tuple[_Name, ...] | None]:
         return {}
 
-    def _said(self, words: list[str], resource: Mapping[str, Any], calls: tuple[str, ...]) -> tuple[_Name, ...]:
+    def _said(self, words: list[str], resource: JsonObject, calls: tuple[str, ...]) -> tuple[_Name, ...]:
         """Return the resources that the references of an expression lead to."""
         each = list(_references(resource.get("for_each_expression"))) if any(map(_EACH.match, words)) else []
         said = dict.fromkeys(other for word in words for other in (each if _EACH.match(word) else [word]))
@@ -342,7 +343,7 @@ class _Plan:
             yield calls, first, second
 
 
-def _data_read(data: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any], Mapping[str, Any]]]:
+def _data_read(data: JsonObject) -> Iterator[tuple[str, JsonObject, JsonObject]]:
     """Yield such data sources, each with its module and its values as they were read or will be."""
     modules = [as_map(as_map(as_map(data.get("prior_state")).get("values")).get("root_module"))]
     while modules:
@@ -406,7 +407,7 @@ _OF_SEVERAL = frozenset({"aws_autoscaling_group", "aws_ec2_fleet", "aws_spot_fle
 """Types that may name a launch template in each of several blocks."""
 
 
-def _blocks_in(expressions: Mapping[str, Any], at: str) -> Iterator[tuple[str, list[str]]]:
+def _blocks_in(expressions: JsonObject, at: str) -> Iterator[tuple[str, list[str]]]:
     """Yield every block inside the expressions of a resource, with its path and the references in it."""
     for key, value in expressions.items():
         for index, block in enumerate(as_list(value)):
@@ -463,7 +464,7 @@ def _one_of(others: list[_Alike]) -> Iterator[str]:
 class _Block:
     """The expressions of a block; a block inside it is put together once."""
 
-    given: Mapping[str, Any]
+    given: JsonObject
     inside: dict[str, _Block | None] = field(default_factory=dict)
 
     def block(self, key: str) -> _Block | None:
@@ -478,7 +479,7 @@ class _Block:
         return self.inside[key]
 
 
-def _known(after: Any, unknown: Any, given: _Block | None) -> dict[str, Any]:
+def _known(after: Any, unknown: Any, given: _Block | None) -> JsonDict:
     """Put values and unknown marks of one block together.
 
     Args:
@@ -487,7 +488,7 @@ def _known(after: Any, unknown: Any, given: _Block | None) -> dict[str, Any]:
         given: The block's expressions; None when the plan does not show them.
     """
     values, marks = as_map(after), as_map(unknown)
-    result: dict[str, Any] = {}
+    result: JsonDict = {}
     for key in {**values, **marks}:
         mark = marks.get(key)
         if mark is True and given is not None and key not in given.given and key not in _NEVER_COMPUTED:
@@ -517,7 +518,7 @@ def _holds_unknown(value: Any) -> bool:
     return isinstance(value, list) and any(_holds_unknown(item) for item in value)
 
 
-def _modules(module: Any, calls: tuple[str, ...]) -> dict[tuple[str, ...], Mapping[str, Any]]:
+def _modules(module: Any, calls: tuple[str, ...]) -> dict[tuple[str, ...], JsonObject]:
     found = {calls: as_map(module)}
     for name, call in as_map(as_map(module).get("module_calls")).items():
         found |= _modules(as_map(call).get("module"), (*calls, name))

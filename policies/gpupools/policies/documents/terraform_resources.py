@@ -9,6 +9,7 @@ from typing import Any
 
 from gpupools.common.bounded_yaml import MAX_DEPTH, Value, parse_yaml
 from gpupools.common.errors import Rejected
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.documents import kubernetes
 from gpupools.policies.documents.document import Resource
@@ -28,11 +29,11 @@ class Found:
     index: Any
     """Its key under `count` or `for_each`."""
     id: str
-    values: Mapping[str, Any]
+    values: JsonObject
 
 
 def resources_of(
-    found: Found, values: Mapping[str, Any], refers: Mapping[str, tuple[str, ...]], text: Text
+    found: Found, values: JsonObject, refers: Mapping[str, tuple[str, ...]], text: Text
 ) -> Iterator[Resource]:
     """Convert one resource instance; nothing for a type that holds no pools.
 
@@ -173,7 +174,7 @@ def _wire_path(names: Names, path: str) -> str:
     return ".".join(written)
 
 
-def _add_critical_addons_taint(inputs: Mapping[str, Any]) -> None:
+def _add_critical_addons_taint(inputs: JsonObject) -> None:
     """Add what `only_critical_addons_enabled` does, the only taint azurerm lets the default pool have.
 
     https://registry.terraform.io/providers/hashicorp/azurerm/latest/docs/resources/kubernetes_cluster#only_critical_addons_enabled-1
@@ -200,7 +201,7 @@ _CLIENTS = ("http", "restapi", "restful", "terracurl")
 _OF_POOLS = re.compile(r"/(?:nodePools|agentPools|node-groups)(?:/[^/?\s]+)?/?(?:\?|$)")
 
 
-def writes_pools(kind: str, values: Mapping[str, Any]) -> str:
+def writes_pools(kind: str, values: JsonObject) -> str:
     """Return the address of a cloud's node pools that a client of any API writes to; empty for anything else.
 
     https://registry.terraform.io/providers/Mastercard/restapi/latest/docs/resources/object,
@@ -214,7 +215,7 @@ def writes_pools(kind: str, values: Mapping[str, Any]) -> str:
     return next((one for one in given if isinstance(one, str) and _OF_POOLS.search(one)), "")
 
 
-def _puts(kind: str, values: Mapping[str, Any]) -> bool:
+def _puts(kind: str, values: JsonObject) -> bool:
     """Say whether an action sends a whole resource, or a part of one.
 
     https://registry.terraform.io/providers/Azure/azapi/latest/docs/resources/resource_action
@@ -223,14 +224,14 @@ def _puts(kind: str, values: Mapping[str, Any]) -> bool:
     return kind == "azapi_resource_action" and (method is UNKNOWN or str(method).upper() in ("PUT", "PATCH"))
 
 
-def _azapi(found: Found, values: Mapping[str, Any], line: int | None) -> Iterator[Resource]:
+def _azapi(found: Found, values: JsonObject, line: int | None) -> Iterator[Resource]:
     """Read a resource in ARM's own JSON: https://registry.terraform.io/providers/Azure/azapi/latest/docs."""
     token = _AZAPI.get(str(values.get("type", "")).partition("@")[0].lower())
     properties, secret = _properties(values.get("body")), _properties(values.get("sensitive_body"))
     if secret is UNKNOWN:  # it may say what the body leaves out
         properties = {**_NOT_KNOWN, **properties} if isinstance(properties, dict) else UNKNOWN
     elif isinstance(secret, dict) and properties is not UNKNOWN:
-        merged: dict[str, Any] = {}
+        merged: JsonDict = {}
         for part_ in (properties, secret):
             _merge(merged, part_)
         properties = merged
@@ -271,7 +272,7 @@ _OBJECTS = {"kubernetes_manifest": "manifest", "kubectl_manifest": "yaml_body", 
 """Attribute with the object that a resource applies, as a value or as text; `kubectl_manifest` of any maker."""
 
 
-def _manifests(found: Found, values: Mapping[str, Any], line: int | None) -> Iterator[Resource]:
+def _manifests(found: Found, values: JsonObject, line: int | None) -> Iterator[Resource]:
     """Read the objects that a resource applies."""
     key = _OBJECTS[found.type]
     body = values.get(key)
@@ -313,9 +314,9 @@ def _opened(value: Any, steps: list[str]) -> Any:
     return {**value, steps[0]: _opened(value[steps[0]], steps[1:])} if steps[0] in as_map(value) else value
 
 
-def _release(values: Mapping[str, Any]) -> dict[str, Any]:
+def _release(values: JsonObject) -> JsonDict:
     """Convert a Helm release: https://registry.terraform.io/providers/hashicorp/helm/latest/docs/resources/release."""
-    merged: dict[str, Any] = {}
+    merged: JsonDict = {}
     written = values.get("values")
     settings = [values.get(key) for key in ("set", "set_sensitive", "set_list", "set_wo")]
     unread = UNKNOWN in (written, *settings, *as_list(written))
@@ -350,7 +351,7 @@ _SET_STEP = re.compile(r"[^.\[\]]+|\[\d+\]")
 _COMMA = re.compile(r"(?<!\\),")
 
 
-def _assigned(setting: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _assigned(setting: JsonObject) -> Iterator[tuple[str, Any]]:
     """Yield what one setting sets: `{a,b}` is a list, and after a comma another one follows, as on the command line."""
     name, value = setting.get("name"), setting.get("value")
     if not isinstance(name, str):
@@ -386,7 +387,7 @@ def _put(held: Any, steps: list[str], value: Any) -> Any:
     return listed
 
 
-def _merge(into: dict[str, Any], other: Any) -> None:
+def _merge(into: JsonDict, other: Any) -> None:
     for key, value in as_map(other).items():
         if isinstance(value, dict) and isinstance(into.get(key), dict):
             _merge(into[key], value)
@@ -394,7 +395,7 @@ def _merge(into: dict[str, Any], other: Any) -> None:
             into[key] = value
 
 
-def as_map(value: Any) -> Mapping[str, Any]:
+def as_map(value: Any) -> JsonObject:
     """Return a value that is a map; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from gpupools.common.bounded_yaml import MAX_DEPTH, Value, is_deep, parse_yaml
 from gpupools.common.errors import Path, Problem, Rejected, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 
 MAX_BYTES = 64 * 1024 * 1024
 """A plan of ten thousand resources has about 40 MB."""
@@ -54,7 +55,7 @@ class Text:
         return found
 
 
-def one_map(value: Any, at: Path) -> Mapping[str, Any]:
+def one_map(value: Any, at: Path) -> JsonObject:
     """Return an object that a program wrote; an empty one where it is left out.
 
     Raises:
@@ -65,7 +66,7 @@ def one_map(value: Any, at: Path) -> Mapping[str, Any]:
     raise damaged(at, value)
 
 
-def all_maps(value: Any, at: Path) -> list[Mapping[str, Any]]:
+def all_maps(value: Any, at: Path) -> list[JsonObject]:
     """Return the objects of a list that a program wrote; none where it is left out.
 
     Raises:
@@ -204,7 +205,7 @@ class _Twice(Exception):
         self.key = key
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> JsonDict:
     made = dict(pairs)
     if len(made) != len(pairs):
         seen: set[str] = set()

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.wire import OUTPUT_VALUE, SECRET, SIGNATURE, UNKNOWN_VALUES
 
@@ -32,7 +33,7 @@ def plain(value: Any) -> Any:
             return {}
 
 
-def _opened(envelope: Mapping[str, Any]) -> Any:
+def _opened(envelope: JsonObject) -> Any:
     if "value" in envelope:
         return plain(envelope["value"])
     text = envelope.get("plaintext")

@@ -3,9 +3,9 @@
 Owns the AWS facts. `resources.py` beside it is the only place that imports the AWS SDK.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud, Declaring, NodePools, Reading
 from gpupools.providers.aws.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.aws.cluster import EksCluster
@@ -41,7 +41,7 @@ _PROVIDER_SETTINGS = {
 }
 
 
-def _access(cluster: Mapping[str, Any]) -> "ExecPlugin":
+def _access(cluster: JsonObject) -> "ExecPlugin":
     from gpupools.providers.aws.access import exec_plugin
 
     return exec_plugin(cluster)

@@ -1,12 +1,10 @@
 """How a token for the API of an EKS cluster is got. Pure."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ExecPlugin
 
 
-def exec_plugin(cluster: Mapping[str, Any]) -> ExecPlugin:
+def exec_plugin(cluster: JsonObject) -> ExecPlugin:
     """Return the AWS CLI, which signs in with the credentials that Pulumi's AWS provider has too.
 
     The arguments are those `aws eks update-kubeconfig` writes

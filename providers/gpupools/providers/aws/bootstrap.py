@@ -7,8 +7,8 @@ https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html#launch-te
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
 
+from gpupools.common.json_types import JsonDict
 from gpupools.spec.models import SharingMode
 
 BOTTLEROCKET_MIG: Mapping[str, tuple[str, tuple[str, ...]]] = MappingProxyType(
@@ -76,7 +76,7 @@ def bottlerocket_settings(
     Keys that need quotes stay below a bare table header: EKS's merge of user data rejects quoted keys inside a header
     (https://docs.aws.amazon.com/eks/latest/userguide/launch-templates.html).
     """
-    choices: dict[str, Any] = {}
+    choices: JsonDict = {}
     plugin = _device_plugin(gpu_model, sharing)
     if plugin:
         choices["kubelet-device-plugins"] = {"nvidia": plugin}
@@ -93,14 +93,14 @@ def bottlerocket_settings(
     return tomli_w.dumps({"settings": choices}).replace(tomli_w.dumps(_COMMANDS), _COMMANDS_ON_ONE_LINE)
 
 
-def _device_plugin(gpu_model: str, sharing: SharingMode) -> dict[str, Any]:
+def _device_plugin(gpu_model: str, sharing: SharingMode) -> JsonDict:
     """Return the settings of the built-in device plugin.
 
     The resource keeps its name unless the pool says `rename`; Bottlerocket's own default renames it, for time-slicing
     and MPS alike (https://github.com/bottlerocket-os/bottlerocket/issues/4250).
     """
     mig, clients = sharing.mig, sharing.clients
-    plugin: dict[str, Any] = {}
+    plugin: JsonDict = {}
     if mig is not None:
         plugin["device-partitioning-strategy"] = "mig"
     if clients is not None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpupools.common.errors import shown
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, SharingFacts
 from gpupools.providers.aws.bootstrap import BOTTLEROCKET_SHARING
 from gpupools.readback import kubelet
@@ -34,7 +35,7 @@ class Settings:
     """True when a bootstrap command may set the cluster or the taints."""
 
 
-def parsed(body: str) -> Mapping[str, Any] | None:
+def parsed(body: str) -> JsonObject | None:
     """Parse settings in TOML; return None where they are not TOML that can be read in time."""
     if any(line.count(".") > _MOST_DOTS for line in body.splitlines()):
         return None
@@ -72,7 +73,7 @@ def read_settings(document: Any, path: str, taints: TaintsRead) -> Settings:
     )
 
 
-def _sharing(plugin: Mapping[str, Any]) -> SharingFacts | None:
+def _sharing(plugin: JsonObject) -> SharingFacts | None:
     """Read how the device plugin shares: https://bottlerocket.dev/en/os/latest/api/settings/kubelet-device-plugins/."""
     has_slices = plugin.get("device-partitioning-strategy") == "mig"
     given = text(plugin.get("device-sharing-strategy"))

@@ -15,6 +15,7 @@ from typing import Any
 
 from gpupools.common.bounded_yaml import MAX_DEPTH, is_deep, parse_yaml
 from gpupools.common.errors import Rejected, shown
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, MissingTaint, PoolFacts, Reference
 from gpupools.readback.inputs import is_list, joined, mapping, relocated, text
 
@@ -46,8 +47,8 @@ _HOLDERS = {
 _OWN_KEYS = ("Labels", "Tags")
 """Maps whose keys are their author's."""
 
-Read = Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]]
-ReadTemplate = Callable[[str, Mapping[str, Any]], PoolFacts | None]
+Read = Callable[[str, JsonObject], tuple[PoolFacts, ...]]
+ReadTemplate = Callable[[str, JsonObject], PoolFacts | None]
 
 
 def token(kind: str) -> str | None:
@@ -136,7 +137,7 @@ def unread_resource(name: str, resource: Any) -> str:
     return "a module, whose resources are not in this template" if kind.endswith(_MODULE) else ""
 
 
-def unread(type_token: str, properties: Mapping[str, Any]) -> str:
+def unread(type_token: str, properties: JsonObject) -> str:
     """Say why a resource of one of `TOKENS` cannot be read; empty where it can, and for any other."""
     if type_token not in TOKENS:
         return ""
@@ -146,7 +147,7 @@ def unread(type_token: str, properties: Mapping[str, Any]) -> str:
     return next((f"{path}: {closed}" for path, closed in held if closed), "")
 
 
-def _unread(type_token: str, properties: Mapping[str, Any]) -> str:
+def _unread(type_token: str, properties: JsonObject) -> str:
     if type_token in STACKS:
         body = properties.get("templateBody")
         if body is UNKNOWN or properties.get("templateUrl") is UNKNOWN:
@@ -165,14 +166,14 @@ def _unread(type_token: str, properties: Mapping[str, Any]) -> str:
     return ""
 
 
-def _unread_parts(template: Mapping[str, Any]) -> Iterator[str]:
+def _unread_parts(template: JsonObject) -> Iterator[str]:
     yield from (f"the macro {shown(macro)} writes its template anew" for macro in macros(template))
     for name, one in mapping(template.get("Resources")).items():
         if why := unread_resource(str(name), one):
             yield f"{shown(str(name))} of its template: {why}"
 
 
-def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
+def held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
     """Yield the types of what a resource of one of `TOKENS` holds and `read_pools` does not read."""
     if type_token in TOKENS:
         yield from (
@@ -182,7 +183,7 @@ def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
             yield from held_types(inner, inputs)
 
 
-def _stacks(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Mapping[str, Any]]]:
+def _stacks(type_token: str, properties: JsonObject) -> Iterator[tuple[str, str, str, JsonObject]]:
     """Yield path, name, Pulumi's type and inputs of each stack that a resource holds."""
     for path, name, kind, given in _resources(type_token, properties):
         if kind in _HOLDERS:
@@ -190,9 +191,7 @@ def _stacks(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple[st
             yield path, name, _HOLDERS[kind], {"templateBody": UNKNOWN} if made is UNKNOWN else mapping(made)
 
 
-def read_pools(
-    type_token: str, properties: Mapping[str, Any], read: Read, template_of: ReadTemplate
-) -> tuple[PoolFacts, ...]:
+def read_pools(type_token: str, properties: JsonObject, read: Read, template_of: ReadTemplate) -> tuple[PoolFacts, ...]:
     """Read the pools inside a resource of one of `TOKENS`, and inside the stacks that it holds.
 
     Args:
@@ -204,18 +203,14 @@ def read_pools(
     return tuple(_pools(type_token, properties, read, template_of))
 
 
-def _pools(
-    type_token: str, properties: Mapping[str, Any], read: Read, template_of: ReadTemplate
-) -> Iterator[PoolFacts]:
+def _pools(type_token: str, properties: JsonObject, read: Read, template_of: ReadTemplate) -> Iterator[PoolFacts]:
     yield from _own_pools(type_token, properties, read, template_of)
     for path, name, inner, inputs in _stacks(type_token, properties):
         for pool in _pools(inner, inputs, read, template_of):
             yield replace(_moved(pool, path), pool=" ".join(filter(None, (name, pool.pool))))
 
 
-def _own_pools(
-    type_token: str, properties: Mapping[str, Any], read: Read, template_of: ReadTemplate
-) -> Iterator[PoolFacts]:
+def _own_pools(type_token: str, properties: JsonObject, read: Read, template_of: ReadTemplate) -> Iterator[PoolFacts]:
     resources = {
         name: _Resource(path, TYPES[kind], UNKNOWN if made is UNKNOWN else given, mapping(made))
         for path, name, kind, given in _resources(type_token, properties)
@@ -276,7 +271,7 @@ class _Resource:
     """Pulumi's type."""
     given: Any
     """Its properties as they were written."""
-    inputs: Mapping[str, Any]
+    inputs: JsonObject
     """The same in Pulumi's names."""
 
 
@@ -309,7 +304,7 @@ def referred(value: Any) -> Iterator[str]:
         inside += one if is_list(one) else mapping(one).values()
 
 
-def _resources(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple[str, str, str, Any]]:
+def _resources(type_token: str, properties: JsonObject) -> Iterator[tuple[str, str, str, Any]]:
     """Yield path, name, type and properties of each resource."""
     if type_token == EXTENSION:
         yield "properties", "", text(properties.get("type")), properties.get("properties")
@@ -322,7 +317,7 @@ def _resources(type_token: str, properties: Mapping[str, Any]) -> Iterator[tuple
             yield path, str(name), text(mapping(one).get("Type")), mapping(one).get("Properties")
 
 
-def _template(properties: Mapping[str, Any]) -> Mapping[str, Any]:
+def _template(properties: JsonObject) -> JsonObject:
     body = properties.get("templateBody")
     return mapping(body) or mapping(_parsed(text(body)))
 

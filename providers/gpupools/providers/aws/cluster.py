@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, field_validator
 
 from gpupools.common.errors import Path, shown
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.spec.models import Address, Addresses
 
@@ -62,7 +63,7 @@ class EksCluster(ReachableCluster):
     # `schema.TypeSet` in https://github.com/hashicorp/terraform-provider-aws/blob/main/internal/service/eks/node_group.go.
     unordered: ClassVar[frozenset[str]] = frozenset({"subnet_ids"})
 
-    def told(self, zones: Sequence[str]) -> dict[str, Any]:
+    def told(self, zones: Sequence[str]) -> JsonDict:
         """Return what a pool is told; of subnets those of its zones, however they are written."""
         found = super().told(zones)
         by_zone = found.pop("subnets_by_zone")
@@ -91,7 +92,7 @@ class EksCluster(ReachableCluster):
         return name
 
     @classmethod
-    def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def place_of(cls, given: JsonObject) -> JsonObject:
         """Return account (that of the nodes' role: EKS takes no other's), region and name."""
         role = given["node_role_arn"]
         account = given.get("account") or (account_of(role) if isinstance(role, str) else role)

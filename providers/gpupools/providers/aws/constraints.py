@@ -4,9 +4,9 @@ import re
 import unicodedata
 from base64 import b64decode
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from gpupools.common.errors import Path, Problem, nearest, shown
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.cloud import PoolRequest
 from gpupools.providers.aws import bootstrap
@@ -446,7 +446,7 @@ def _tags(request: PoolRequest) -> Iterator[Problem]:
     yield from _too_many_tags(at, tags)
 
 
-def _tags_by_hand(request: PoolRequest, at: Path, resources: Mapping[str, Mapping[str, Any]]) -> Iterator[Problem]:
+def _tags_by_hand(request: PoolRequest, at: Path, resources: Mapping[str, JsonObject]) -> Iterator[Problem]:
     """Hold tags in overrides to the same rules; those of `tagSpecifications` take the place of the pool's own."""
     for name, inputs in resources.items():
         tags = inputs.get("tags")

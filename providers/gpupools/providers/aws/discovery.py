@@ -1,12 +1,12 @@
 """What the AWS CLI says of an EKS cluster and its node groups."""
 
 from collections.abc import Mapping
-from typing import Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.discovery import Discovery, inner, texts
 
 
-def _read(told: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _read(told: JsonObject) -> JsonObject | None:
     """Read a cluster, or a node group of it, which tells role and subnets of nodes.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_Cluster.html,

@@ -6,8 +6,8 @@ https://docs.aws.amazon.com/eks/latest/eksctl/.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts
@@ -27,7 +27,7 @@ _EKSCTL = NodeGroup(
 )
 
 
-def read_cluster_config(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
+def read_cluster_config(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
     """Read eksctl's groups: it adds no taint of its own, and m5.large where no type is named (`DefaultNodeType`)."""
     late: list[str] = []
     for key in ("managedNodeGroups", "nodeGroups"):

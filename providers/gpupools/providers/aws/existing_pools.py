@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpupools.catalog.instance_types import InstanceType
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import Effect, Taint
 from gpupools.plan.existing_pools import (
     ExistingPools,
@@ -45,7 +46,7 @@ _RETIRED = "AL2_x86_64_GPU"
 _WITH_DRIVER = AL2023.all_ami_types() | BOTTLEROCKET.all_ami_types()
 
 
-def _described(data: Mapping[str, Any]) -> Found | None:
+def _described(data: JsonObject) -> Found | None:
     group = data.get("nodegroup")
     if not isinstance(group, Mapping) or "nodegroupName" not in group:
         return None
@@ -62,7 +63,7 @@ def _described(data: Mapping[str, Any]) -> Found | None:
     return _found(region, cluster, name, {**group, **renamed})
 
 
-def _found(region: str, cluster: str, name: str, given: Mapping[str, Any]) -> Found:
+def _found(region: str, cluster: str, name: str, given: JsonObject) -> Found:
     inputs = {
         key: value
         for key, value in given.items()
@@ -74,7 +75,7 @@ def _found(region: str, cluster: str, name: str, given: Mapping[str, Any]) -> Fo
     return Found(name, where, without_nothing(inputs))
 
 
-def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | None:
+def _declared(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
     if kind != _TOKEN or not _may_have_gpus(inputs):
         return None  # groups without GPUs stay with what manages them
     cluster, _, name = identifier.partition(":")
@@ -89,7 +90,7 @@ def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | 
     return _found(str(region), cluster, name, inputs)
 
 
-def _may_have_gpus(inputs: Mapping[str, Any]) -> bool:
+def _may_have_gpus(inputs: JsonObject) -> bool:
     """Say so where its machines have some, or where only its launch template names them."""
     names = _texts(inputs.get("instanceTypes"))
     if not names:
@@ -101,7 +102,7 @@ def _may_have_gpus(inputs: Mapping[str, Any]) -> bool:
 # --- launch templates ---
 
 
-def _versions(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+def _versions(data: JsonObject) -> Mapping[str, JsonObject]:
     versions = data.get("LaunchTemplateVersions")
     return {
         _key(each.get("LaunchTemplateId"), each.get("VersionNumber")): _wire(map_of(each.get("LaunchTemplateData")))
@@ -110,7 +111,7 @@ def _versions(data: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     }
 
 
-def _template_in_state(kind: str, inputs: Mapping[str, Any], identifier: str) -> Mapping[str, Mapping[str, Any]]:
+def _template_in_state(kind: str, inputs: JsonObject, identifier: str) -> Mapping[str, JsonObject]:
     if kind != TEMPLATES[0] or not identifier:
         return {}
     told = {key: value for key, value in inputs.items() if key in LAUNCH_TEMPLATE.inputs - _OF_NO_VERSION}
@@ -138,7 +139,7 @@ def _wire(value: Any) -> Any:
     return [_wire(each) for each in value] if isinstance(value, list) else value
 
 
-def _joined(found: Found, templates: Mapping[str, Mapping[str, Any]]) -> Found | None:
+def _joined(found: Found, templates: Mapping[str, JsonObject]) -> Found | None:
     template = map_of(found.inputs.get("launchTemplate"))
     if not template:
         return found
@@ -153,12 +154,12 @@ def _joined(found: Found, templates: Mapping[str, Mapping[str, Any]]) -> Found |
     return replace(found, beside=without_nothing(said))
 
 
-def _ask(template: Mapping[str, Any]) -> str:
+def _ask(template: JsonObject) -> str:
     wanted = f"--launch-template-id {template.get('id')} --versions {template.get('version')}"
     return f"aws ec2 describe-launch-template-versions {wanted}"
 
 
-def _adopt(found: Found) -> dict[str, Any]:
+def _adopt(found: Found) -> JsonDict:
     template = map_of(found.inputs.get("launchTemplate"))
     if not template:
         return {}
@@ -172,7 +173,7 @@ def _adopt(found: Found) -> dict[str, Any]:
 # --- the pool's keys ---
 
 
-def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
+def _keys(found: Found) -> tuple[JsonDict, JsonDict]:
     inputs, template = found.inputs, found.beside or {}
     row = _machine(found)
     image = str(inputs.get("amiType"))
@@ -238,7 +239,7 @@ def _software(found: Found, image: str) -> str:
     return "gpu-operator"
 
 
-def _sharing(found: Found) -> dict[str, Any] | None:
+def _sharing(found: Found) -> JsonDict | None:
     """Return what Bottlerocket's settings in the template say of sharing."""
     said = read_user_data(str((found.beside or {}).get("userData") or ""))
     if said.own_device_plugin is False:
@@ -261,7 +262,7 @@ def _renames(user_data: str, way: str) -> bool:
     return said is True or (said is None and way in RENAMED_BY_DEFAULT)
 
 
-def _capacity(found: Found) -> dict[str, Any] | None:
+def _capacity(found: Found) -> JsonDict | None:
     kind = found.inputs.get("capacityType")
     if kind == "SPOT":
         return {"mode": "spot"}
@@ -276,14 +277,14 @@ def _capacity(found: Found) -> dict[str, Any] | None:
     return {"mode": "capacity-block", "name": target["capacityReservationId"]}
 
 
-def _rdma(template: Mapping[str, Any], row: InstanceType) -> bool | None:
+def _rdma(template: JsonObject, row: InstanceType) -> bool | None:
     """Say whether every card of the machine has an EFA interface, as `network.rdma` means it."""
     interfaces = maps_of(template.get("networkInterfaces"), "networkInterfaces")
     efas = sum(str(each.get("interfaceType")).startswith("efa") for each in interfaces)
     return True if efas and efas == row.rdma_interfaces else None
 
 
-def _taint(given: Mapping[str, Any]) -> str:
+def _taint(given: JsonObject) -> str:
     effect = EFFECTS.get(str(given.get("effect")), Effect.NO_SCHEDULE)
     return str(Taint(str(given.get("key")), str(given.get("value") or ""), effect))
 
@@ -298,7 +299,7 @@ def _texts(value: object) -> Sequence[str]:
     )
 
 
-def _there(data: Mapping[str, Any]) -> Iterator[There]:
+def _there(data: JsonObject) -> Iterator[There]:
     """Read `aws eks describe-nodegroup` and `aws ec2 describe-launch-templates` or `describe-placement-groups`.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_Nodegroup.html,
@@ -335,12 +336,12 @@ def _made(kind: str, identifier: str, inputs: Mapping[str, str], tags: object, *
     )
 
 
-def _listed(data: Mapping[str, Any], key: str) -> Iterator[Mapping[str, Any]]:
+def _listed(data: JsonObject, key: str) -> Iterator[JsonObject]:
     found = data.get(key)
     yield from (each for each in (found if isinstance(found, list) else []) if isinstance(each, Mapping))
 
 
-def _tags(data: Mapping[str, Any]) -> dict[str, Any]:
+def _tags(data: JsonObject) -> JsonDict:
     return {str(each.get("Key")): each.get("Value") for each in _listed(data, "Tags")}
 
 

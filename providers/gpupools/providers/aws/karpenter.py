@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
 from gpupools.catalog.instance_types import InstanceType
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.kubernetes_kinds import KarpenterProvider, Requirements
 from gpupools.plan.pool_facts import Accelerator, By, PoolFacts, SoftwareHints
 from gpupools.providers.aws.machines import INSTANCE_TYPES
@@ -97,7 +97,7 @@ def _labels(machine: InstanceType) -> Mapping[str, str]:
 _EC2_CLASS = "https://karpenter.sh/docs/concepts/nodeclasses/"
 
 
-def _ec2_node_class(spec: Mapping[str, Any]) -> PoolFacts:
+def _ec2_node_class(spec: JsonObject) -> PoolFacts:
     """Read an EC2NodeClass; its defaults are the hardened ones (pkg/apis/v1/ec2nodeclass.go, `metadataOptions`)."""
     hardening = Hardening(_EC2_CLASS)
     options = mapping(spec.get("metadataOptions"))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT, KUBERNETES_EFFECTS, Effect
 from gpupools.plan.cloud import KubernetesObjects
 from gpupools.plan.kubernetes_kinds import HeldKinds, HeldPool, MachineKind
@@ -92,11 +93,11 @@ _ROSA_DEFAULT = MachineKind(
 )
 
 
-def _eks(spec: Mapping[str, Any], path: str) -> PoolFacts:
+def _eks(spec: JsonObject, path: str) -> PoolFacts:
     return registered(kubelet_argument(spec.get("kubeletExtraArgs")), f"{path}.kubeletExtraArgs")
 
 
-def _nodeadm(spec: Mapping[str, Any], path: str) -> PoolFacts:
+def _nodeadm(spec: JsonObject, path: str) -> PoolFacts:
     """Read a NodeadmConfig; the kubelet's flags win over its configuration."""
     flags = at(spec, "kubelet.flags")
     listed = flags if is_list(flags) else []

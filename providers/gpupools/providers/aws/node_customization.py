@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from gpupools.common.errors import Rejected
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization
 from gpupools.providers.aws.bootstrap import bottlerocket_settings
 from gpupools.providers.aws.user_data import kind, parts
@@ -53,7 +54,7 @@ _OUR_COMMAND = tomllib.loads(bottlerocket_settings("", WholeGpu(), local_nvme=Tr
 _OUR_FILE = "/etc/eks/nodeadm.d/50-max-pods.json"
 
 
-def node_customizations(inputs: Mapping[str, Any], prefix: str = "") -> Iterator[NodeCustomization]:
+def node_customizations(inputs: JsonObject, prefix: str = "") -> Iterator[NodeCustomization]:
     """Yield what is set by hand in a description of a machine, such as a launch template.
 
     Args:
@@ -69,7 +70,7 @@ def node_customizations(inputs: Mapping[str, Any], prefix: str = "") -> Iterator
             yield NodeCustomization("user-data", f"{prefix}{key}", _RUNS, _TEMPLATES)
 
 
-def group_customised(data: Mapping[str, Any], prefix: str = "") -> Iterator[NodeCustomization]:
+def group_customised(data: JsonObject, prefix: str = "") -> Iterator[NodeCustomization]:
     """Yield what is set by hand in a node group of pulumi-eks, which makes a script or settings of it.
 
     Args:
@@ -96,7 +97,7 @@ def group_customised(data: Mapping[str, Any], prefix: str = "") -> Iterator[Node
             yield NodeCustomization("user-data", f"{prefix}{key}", why, _PULUMI_EKS, plain is None)
 
 
-def overridden(resource: str, inputs: Mapping[str, Any]) -> Iterator[NodeCustomization]:
+def overridden(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]:
     """Yield what `overrides` set: the same, keys, and a role that is not the cluster's; or an EC2NodeClass."""
     if resource == "LaunchTemplate":
         yield from node_customizations(inputs)

@@ -1,8 +1,8 @@
 """What EKS nodes bring of the GPU software, by node image. Pure."""
 
 from collections.abc import Sequence
-from typing import Any
 
+from gpupools.common.json_types import JsonDict
 from gpupools.plan.cloud import ProviderPlan
 from gpupools.plan.node_software import OPERATORS_DRIVER, NodeChart, NodeRuntime
 from gpupools.plan.pool_plan import PoolPlan
@@ -60,7 +60,7 @@ _OWN = {
 }
 
 
-def _efa_values(pools: Sequence[PoolPlan]) -> dict[str, Any]:
+def _efa_values(pools: Sequence[PoolPlan]) -> JsonDict:
     return {"supportedInstanceLabels.values": sorted({pool.instance.name for pool in pools})}
 
 

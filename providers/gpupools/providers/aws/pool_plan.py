@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import ceil
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypedDict
+from typing import ClassVar, NamedTuple, TypedDict
 
 from gpupools.common.errors import Path, Problem
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Adopted, Owners, PoolRequest, ProviderPlan
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
@@ -109,7 +110,7 @@ class EksPoolPlan(ProviderPlan):
     update_timeout_minutes: int = 60
     """How long an update that replaces every node may take."""
     delete_timeout_minutes: int = 90
-    overrides: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    overrides: Mapping[str, JsonObject] = field(default_factory=dict)
     """Resource → input by wire name → value, set by hand."""
     adopted: Adopted | None = None
     """The node group that was made by other means; then there is no launch template of this tool's making."""

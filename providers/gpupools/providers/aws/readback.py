@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpupools.catalog.instance_types import Catalogue
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS
 from gpupools.plan.cloud import Reading
 from gpupools.plan.pool_facts import (
@@ -90,7 +91,7 @@ def accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator:
     return Accelerator("nvidia", None) if _GPU_FAMILY.fullmatch(instance_type) else NO_ACCELERATOR
 
 
-def read_pools(catalogue: Catalogue, type_token: str, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+def read_pools(catalogue: Catalogue, type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read the pools that a declared resource holds; nothing for a resource that brings no node into a cluster.
 
     Args:
@@ -106,7 +107,7 @@ def read_pools(catalogue: Catalogue, type_token: str, properties: Mapping[str, A
     return read(catalogue, properties) if read is not None and isinstance(properties, Mapping) else ()
 
 
-def read_template(catalogue: Catalogue, type_token: str, properties: Mapping[str, Any]) -> PoolFacts | None:
+def read_template(catalogue: Catalogue, type_token: str, properties: JsonObject) -> PoolFacts | None:
     """Read a launch template or configuration, whether or not it makes a node by itself; None for anything else."""
     if type_token not in (*TEMPLATES, *_CONFIGURATIONS) or not isinstance(properties, Mapping):
         return None
@@ -116,7 +117,7 @@ def read_template(catalogue: Catalogue, type_token: str, properties: Mapping[str
 # --- managed node groups ----------------------------------------------------------------------------------------------
 
 
-def _node_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+def _node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
     machines = Machines()
     _types(catalogue, properties.get("instanceTypes"), "instanceTypes", machines)
     template = properties.get("launchTemplate")
@@ -207,7 +208,7 @@ def _software(image: object, template: bool, gpu: bool) -> SoftwareHints:
     return SoftwareHints()
 
 
-def _group_hardening(properties: Mapping[str, Any], hardening: Hardening) -> None:
+def _group_hardening(properties: JsonObject, hardening: Hardening) -> None:
     remote = properties.get("remoteAccess")
     key = at(remote, "ec2SshKey")
     groups = at(remote, "sourceSecurityGroupIds") or at(remote, "sourceSecurityGroups")
@@ -268,7 +269,7 @@ def _prefix(type_token: str) -> str:
 def _template(type_token: str) -> "_Reader":
     prefix = _prefix(type_token)
 
-    def read(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    def read(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
         data = mapping(at(properties, prefix.removesuffix("."))) if prefix else properties
         given, path = _user_data(data, prefix)
         if not data.get("iamInstanceProfile") and not read_user_data(text(given), path).self_managed:
@@ -278,7 +279,7 @@ def _template(type_token: str) -> "_Reader":
     return read
 
 
-def _single(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+def _single(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read one machine; what it leaves out may be in a launch template."""
     machine, template = _machine(catalogue, properties, ""), properties.get("launchTemplate")
     if not template:
@@ -300,9 +301,9 @@ def _nodes(machine: PoolFacts) -> tuple[PoolFacts, ...]:
     return (machine,) if machine.in_cluster is None and machine.evidence else ()
 
 
-def _machine(catalogue: Catalogue, properties: Mapping[str, Any], prefix: str) -> PoolFacts:
+def _machine(catalogue: Catalogue, properties: JsonObject, prefix: str) -> PoolFacts:
     """Read one description of an EC2 machine: a template's, an instance's, a spot request's."""
-    data: Mapping[str, Any] = mapping(at(properties, prefix.rstrip("."))) if prefix else properties
+    data: JsonObject = mapping(at(properties, prefix.rstrip("."))) if prefix else properties
     machines = Machines()
     _instance_type(catalogue, data, prefix, machines)
     if prefix and at(properties, prefix.rstrip(".")) is UNKNOWN:
@@ -351,7 +352,7 @@ def _machine(catalogue: Catalogue, properties: Mapping[str, Any], prefix: str) -
     )
 
 
-def _instance_type(catalogue: Catalogue, data: Mapping[str, Any], prefix: str, machines: Machines) -> None:
+def _instance_type(catalogue: Catalogue, data: JsonObject, prefix: str, machines: Machines) -> None:
     name = data.get("instanceType")
     if name is UNKNOWN:
         machines.unknown.append(f"{prefix}instanceType")
@@ -416,7 +417,7 @@ def _words(value: object) -> frozenset[str]:
     return frozenset(one.casefold() for one in _listed(value))
 
 
-def _user_data(data: Mapping[str, Any], prefix: str) -> tuple[Any, str]:
+def _user_data(data: JsonObject, prefix: str) -> tuple[Any, str]:
     for key in ("userData", "userDataBase64"):
         if data.get(key) is not None:
             return data[key], f"{prefix}{key}"
@@ -449,7 +450,7 @@ def _in_cluster(tags: Mapping[str, str]) -> bool | None:
     return False if {"AmazonECSManaged", "AWSBatchServiceTag"} & set(tags) else None
 
 
-def _machine_hardening(data: Mapping[str, Any], prefix: str, hardening: Hardening) -> None:
+def _machine_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> None:
     options = f"{prefix}metadataOptions"
     tokens, hops = at(data, "metadataOptions.httpTokens"), at(data, "metadataOptions.httpPutResponseHopLimit")
     off = at(data, "metadataOptions.httpEndpoint") == "disabled"
@@ -495,7 +496,7 @@ def _machine_hardening(data: Mapping[str, Any], prefix: str, hardening: Hardenin
     _disk_hardening(data, prefix, hardening)
 
 
-def _disk_hardening(data: Mapping[str, Any], prefix: str, hardening: Hardening) -> None:
+def _disk_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> None:
     why = "images, logs and volumes of pods are on this disk"
     late: list[str] = []
     volumes = list(items(data.get("blockDeviceMappings"), f"{prefix}blockDeviceMappings", late))
@@ -512,7 +513,7 @@ def _disk_hardening(data: Mapping[str, Any], prefix: str, hardening: Hardening) 
 # --- groups and fleets that choose machines for a template ------------------------------------------------------------
 
 
-def _scaling_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+def _scaling_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read an Auto Scaling group: its template's machine, or those it takes instead, which may have other templates."""
     tags = _tag_list(properties.get("tags")) or string_map(properties.get("tags"))
     found: list[PoolFacts] = []
@@ -534,15 +535,13 @@ def _scaling_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple
     return tuple(found)
 
 
-def _of_template(properties: Mapping[str, Any], reference: Reference, tags: Mapping[str, str]) -> PoolFacts:
+def _of_template(properties: JsonObject, reference: Reference, tags: Mapping[str, str]) -> PoolFacts:
     """Return a group of the machines that a template describes."""
     machines = Machines(unknown=[reference.property])
     return _group(properties, machines, reference, tags)
 
 
-def _group(
-    properties: Mapping[str, Any], machines: Machines, reference: Reference, tags: Mapping[str, str]
-) -> PoolFacts:
+def _group(properties: JsonObject, machines: Machines, reference: Reference, tags: Mapping[str, str]) -> PoolFacts:
     taint = wanted_taint(machines.accelerator)
     return PoolFacts(
         cloud="aws",
@@ -564,7 +563,7 @@ def _group(
     )
 
 
-def _fleet(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+def _fleet(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read an EC2 fleet or a request for a spot fleet."""
     tags = string_map(properties.get("tags"))
     found: list[PoolFacts] = []
@@ -578,7 +577,7 @@ def _fleet(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFac
     return tuple(found)
 
 
-def _spot_fleet(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+def _spot_fleet(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read CloudFormation's spot fleet, which has its request one level deeper."""
     key = "spotFleetRequestConfigData"
     given = at(properties, key)
@@ -599,7 +598,7 @@ def _overridden(
     overrides: object,
     specification: object,
     path: str,
-    properties: Mapping[str, Any],
+    properties: JsonObject,
     tags: Mapping[str, str],
 ) -> Iterator[PoolFacts]:
     """Yield a pool for each template that a group takes machines by, with the machines it takes in place of its own."""
@@ -624,7 +623,7 @@ def _overridden(
 # --- pulumi-eks -------------------------------------------------------------------------------------------------------
 
 
-def _eks_managed(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+def _eks_managed(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read a managed node group of pulumi-eks, which makes a launch template of what is no field of EKS's API.
 
     https://github.com/pulumi/pulumi-eks, nodejs/eks/nodes/nodegroup.ts, `createManagedNodeGroup`
@@ -643,11 +642,11 @@ def _eks_managed(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[P
     )
 
 
-def _eks_node_group(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+def _eks_node_group(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
     return (_self_managed(catalogue, properties, ""),)
 
 
-def _eks_cluster(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+def _eks_cluster(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read the node group that comes with a cluster unless it is left out."""
     skipped = properties.get("skipDefaultNodeGroup") is True or bool(properties.get("fargate"))
     if skipped or at(properties, "autoMode.enabled") is True:
@@ -664,7 +663,7 @@ def _not_known_yet(facts: PoolFacts) -> PoolFacts:
     return replace(facts, gpus_per_node=None, unknown=("nodeGroupOptions",))
 
 
-def _self_managed(catalogue: Catalogue, properties: Mapping[str, Any], prefix: str) -> PoolFacts:
+def _self_managed(catalogue: Catalogue, properties: JsonObject, prefix: str) -> PoolFacts:
     data = mapping(at(properties, prefix.removesuffix("."))) if prefix else properties
     machines = Machines()
     _instance_type(catalogue, data, prefix, machines)
@@ -704,7 +703,7 @@ def _self_managed(catalogue: Catalogue, properties: Mapping[str, Any], prefix: s
     )
 
 
-def _eks_settings(data: Mapping[str, Any], prefix: str) -> tuple[UserData, TaintsRead]:
+def _eks_settings(data: JsonObject, prefix: str) -> tuple[UserData, TaintsRead]:
     """Read every way a node group of pulumi-eks takes taints: they all end as arguments of the kubelet."""
     found, read = UserData(), TaintsRead()
     taints = data.get("taints")
@@ -754,7 +753,7 @@ def _add(told: UserData, found: UserData, read: TaintsRead) -> None:
     found.unevaluated |= told.unevaluated
 
 
-def _eks_hardening(data: Mapping[str, Any], prefix: str, hardening: Hardening) -> None:
+def _eks_hardening(data: JsonObject, prefix: str, hardening: Hardening) -> None:
     for key in ("keyName", "nodePublicKey"):
         value = data.get(key)
         wanted = "unset; reach nodes through Session Manager"
@@ -776,11 +775,11 @@ def _eks_hardening(data: Mapping[str, Any], prefix: str, hardening: Hardening) -
     hardening.want("disk-encryption", path, encrypted, flag(encrypted) is True, "true", why, source=_DISKS)
 
 
-_Reader = Callable[[Catalogue, Mapping[str, Any]], tuple[PoolFacts, ...]]
+_Reader = Callable[[Catalogue, JsonObject], tuple[PoolFacts, ...]]
 
 
 def _component(reader: _Reader) -> _Reader:
-    def read(catalogue: Catalogue, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+    def read(catalogue: Catalogue, properties: JsonObject) -> tuple[PoolFacts, ...]:
         return tuple(replace(pool, component=True) for pool in reader(catalogue, properties))
 
     return read

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pulumi
 import pulumi_aws as aws
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.cloud import Declaring
 from gpupools.plan.edit_tables import EditTables
 from gpupools.plan.node_resources import GPU_RESOURCE
@@ -147,7 +148,7 @@ def create_pool(
     return group.node_group_name
 
 
-def _adopting(choices: EksPoolPlan, declared: Mapping[str, Any]) -> pulumi.ResourceOptions | None:
+def _adopting(choices: EksPoolPlan, declared: JsonObject) -> pulumi.ResourceOptions | None:
     """Return the options of a group that is taken over: without the launch template, which stays with who made it."""
     if choices.adopted is None:
         return None
@@ -178,7 +179,7 @@ def _template_of(
     return {"id": template.id, "version": template.latest_version.apply(str)}
 
 
-def _where(cluster: Mapping[str, pulumi.Input[Any]]) -> dict[str, Any]:
+def _where(cluster: Mapping[str, pulumi.Input[Any]]) -> JsonDict:
     """Return the region as every resource takes it: the provider of a program of one's own may have another one.
 
     The provider's own region, written out, changes nothing
@@ -207,12 +208,12 @@ def _desired_size(
         if group:
             return _between(plan, int(group["scalingConfigs"][0]["desiredSize"])), pulumi.ResourceOptions()
 
-    def sends(new: Mapping[str, Any], old: Mapping[str, Any]) -> int | None:
+    def sends(new: JsonObject, old: JsonObject) -> int | None:
         # The provider leaves an ignored path as it was read last (pulumi/pulumi-terraform-bridge
         # pkg/tfshim/sdk-v2/provider2.go, processIgnoreChanges).
         return None if _same_ends(new["scalingConfig"], old["scalingConfig"]) else old["scalingConfig"]["desiredSize"]
 
-    async def runs(new: Mapping[str, Any]) -> int:
+    async def runs(new: JsonObject) -> int:
         options = pulumi.InvokeOutputOptions(parent=opts.parent)
         group = aws.eks.get_node_group_output(new["clusterName"], new["nodeGroupName"], new["region"], opts=options)
         return _between(plan, (await group.future()).scaling_configs[0].desired_size)
@@ -262,7 +263,7 @@ def _node_groups() -> set[str]:
     return {str(each.get("nodeGroupName")) for each in ours}
 
 
-def _same_ends(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _same_ends(one: JsonObject, other: JsonObject) -> bool:
     return all(one[end] == other[end] for end in ("minSize", "maxSize"))
 
 
@@ -277,7 +278,7 @@ def _declare(
     kind: type[RESOURCE],
     args: type,
     name: str,
-    inputs: Mapping[str, Any],
+    inputs: JsonObject,
     choices: EksPoolPlan,
     opts: pulumi.ResourceOptions,
 ) -> RESOURCE:
@@ -352,7 +353,7 @@ def _launch_template(
     return _declare(LaunchTemplate, aws.ec2.LaunchTemplateArgs, f"{name}-template", inputs, choices, opts)
 
 
-def _reservation(choices: EksPoolPlan) -> dict[str, Any] | None:
+def _reservation(choices: EksPoolPlan) -> JsonDict | None:
     if choices.reservation_group_arn is not None:
         return {"capacityReservationTarget": {"capacityReservationResourceGroupArn": choices.reservation_group_arn}}
     if choices.reservation_id is not None:
@@ -360,7 +361,7 @@ def _reservation(choices: EksPoolPlan) -> dict[str, Any] | None:
     return None
 
 
-def _block_device(volume: Volume) -> dict[str, Any]:
+def _block_device(volume: Volume) -> JsonDict:
     ebs = {
         "encrypted": "true",
         "volumeType": volume.type,
@@ -372,7 +373,7 @@ def _block_device(volume: Volume) -> dict[str, Any]:
     return {"deviceName": volume.device, "ebs": ebs}
 
 
-def _interface(interface: Interface, choices: EksPoolPlan) -> dict[str, Any]:
+def _interface(interface: Interface, choices: EksPoolPlan) -> JsonDict:
     return {
         "networkCardIndex": interface.card,
         "deviceIndex": interface.device,

@@ -15,6 +15,7 @@ from typing import Any
 
 from gpupools.common.bounded_yaml import parse_yaml
 from gpupools.common.errors import Rejected
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import Taint, repels_cpu_pods
 from gpupools.plan.pool_facts import SharingFacts
 from gpupools.providers.aws.bottlerocket import Settings, parsed, read_settings
@@ -105,7 +106,7 @@ class _Reading:
     def __init__(self, path: str) -> None:
         self.path, self.found, self.declared = path, UserData(), TaintsRead()
         self.lines: list[str] = []  # of all scripts, in order
-        self.config, self.flags = dict[str, Any](), list[str]()
+        self.config, self.flags = JsonDict(), list[str]()
         self.cloud_configs, self.is_foreign, self.bodies = 0, False, list[str]()
 
     def part(self, mime: str, body: str) -> None:
@@ -156,7 +157,7 @@ class _Reading:
         self.flags += map(text, flags)
         self.found.joins |= bool(at(spec, "cluster.name") or at(spec, "cluster.apiServerEndpoint"))
 
-    def _bottlerocket(self, document: Mapping[str, Any] | None) -> None:
+    def _bottlerocket(self, document: JsonObject | None) -> None:
         said = Settings(sets_by_command=True) if document is None else read_settings(document, self.path, self.declared)
         self.found.unevaluated |= said.sets_by_command
         self.found.joins, self.found.labels = said.joins, said.labels

@@ -1,8 +1,8 @@
 """Azure: GPU node pools on Azure Kubernetes Service (AKS). Pure; the SDK is only in `resources.py`."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud, Declaring, FreeForms, NodePools, Reading
 from gpupools.providers.azure.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.azure.cluster import AksCluster
@@ -34,7 +34,7 @@ _PROVIDER_SETTINGS = {
 }
 
 
-def _access(cluster: Mapping[str, Any]) -> "ExecPlugin":
+def _access(cluster: JsonObject) -> "ExecPlugin":
     from gpupools.providers.azure.access import exec_plugin
 
     return exec_plugin(cluster)

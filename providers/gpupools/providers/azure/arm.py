@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from gpupools.common.errors import shown
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import FreeForm, FreeForms
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.readback.inputs import at
@@ -23,7 +24,7 @@ _SERVICE = "microsoft.containerservice"
 _KINDS = {"agentpools": "AgentPool", "managedclusters": "ManagedCluster"}
 
 
-def aks_kind(inputs: Mapping[str, Any]) -> str | None:
+def aks_kind(inputs: JsonObject) -> str | None:
     """Return `AgentPool` or `ManagedCluster`, what a generic resource is of AKS; None for anything else.
 
     Args:
@@ -73,7 +74,7 @@ def free_form(type_token: str) -> FreeForms | None:
     return _agent_pool if GENERIC.fullmatch(type_token) else None
 
 
-def _agent_pool(inputs: Mapping[str, Any]) -> FreeForm | None:
+def _agent_pool(inputs: JsonObject) -> FreeForm | None:
     if aks_kind(inputs) != "AgentPool":
         return None
     nvidia = at(inputs, "properties.gpuProfile.nvidia")

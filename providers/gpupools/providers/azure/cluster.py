@@ -1,12 +1,12 @@
 """The keys that a stack file gives for an AKS cluster."""
 
 import re
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import field_validator
 
 from gpupools.common.errors import shown
+from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.spec.models import Address
 
@@ -53,7 +53,7 @@ class AksCluster(ReachableCluster):
         return tenant
 
     @classmethod
-    def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def place_of(cls, given: JsonObject) -> JsonObject:
         """Return subscription, resource group and name, which Azure compares without case.
 
         https://learn.microsoft.com/azure/azure-resource-manager/management/resource-name-rules

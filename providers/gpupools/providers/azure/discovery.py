@@ -1,12 +1,10 @@
 """What the Azure CLI says of an AKS cluster."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.discovery import Discovery, texts
 
 
-def _read(told: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _read(told: JsonObject) -> JsonObject | None:
     """Read `az aks show`: https://learn.microsoft.com/rest/api/aks/managed-clusters/get."""
     parts = str(told.get("id", "")).split("/")
     # /subscriptions/<id>/resourceGroups/<group>/providers/Microsoft.ContainerService/managedClusters/<name>

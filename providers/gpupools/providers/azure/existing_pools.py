@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.existing_pools import (
     ExistingPools,
     Found,
@@ -37,7 +38,7 @@ _SCALE_SET = "VirtualMachineScaleSets"
 _PLACE = ("agentPoolName", "resourceName", "resourceGroupName")
 
 
-def _described(data: Mapping[str, Any]) -> Found | None:
+def _described(data: JsonObject) -> Found | None:
     if not text_of(data.get("id"), _ID):
         return None
     flat = data["properties"] if isinstance(data.get("properties"), Mapping) else data  # az rest has them apart
@@ -47,7 +48,7 @@ def _described(data: Mapping[str, Any]) -> Found | None:
     return _found(str(data["id"]), given)
 
 
-def _found(identifier: str, given: Mapping[str, Any]) -> Found:
+def _found(identifier: str, given: JsonObject) -> Found:
     subscription, group, cluster, name = text_of(identifier, _ID)
     inputs = {wire: _inner(value) for key, value in given.items() if (wire := _WIRE.get(key.casefold())) is not None}
     inputs.setdefault("type", _SCALE_SET)  # Terraform makes no others, and says so nowhere
@@ -62,7 +63,7 @@ def _inner(value: Any) -> Any:
     return {_INNER.get(str(key).casefold(), key): each for key, each in value.items()}
 
 
-def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | None:
+def _declared(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
     if not str(inputs.get("vmSize")).startswith("Standard_N"):
         return None  # pools without GPUs stay with what manages them; only sizes of the N series have some
     if kind == _AZURERM:
@@ -75,7 +76,7 @@ def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | 
     return _found(identifier, inputs)
 
 
-def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
+def _keys(found: Found) -> tuple[JsonDict, JsonDict]:
     inputs, profile = found.inputs, map_of(found.inputs.get("gpuProfile"))
     if inputs.get("osType", "Linux") != "Linux":
         raise refuse(found.name, f"has nodes of {inputs['osType']}", "leave it with what manages it")
@@ -128,7 +129,7 @@ def _nodes(found: Found) -> dict[str, int]:
     return {"fixed": number_of(inputs["count"], "count")}
 
 
-def _sharing(name: str, profile: object, gpu: str) -> dict[str, Any] | None:
+def _sharing(name: str, profile: object, gpu: str) -> JsonDict | None:
     if profile in (None, "None"):
         return None
     from gpupools.catalog.mig import profiles  # its tables are slow to load, and most pools cut nothing
@@ -139,7 +140,7 @@ def _sharing(name: str, profile: object, gpu: str) -> dict[str, Any] | None:
     return {"mode": "mig", "profile": cut.name}
 
 
-def _capacity(inputs: Mapping[str, Any]) -> dict[str, Any] | None:
+def _capacity(inputs: JsonObject) -> JsonDict | None:
     if inputs.get("scaleSetPriority") == "Spot":
         price = inputs.get("spotMaxPrice")
         return {"mode": "spot", "max_price_usd_per_hour": price if price not in (None, -1, "-1") else None}
@@ -152,7 +153,7 @@ def _number(value: object) -> int | None:
     return int(str(value)) if str(value).isdigit() else None
 
 
-def _there(data: Mapping[str, Any]) -> Iterator[There]:
+def _there(data: JsonObject) -> Iterator[There]:
     place = text_of(data.get("id"), _ID)
     if not place:
         return

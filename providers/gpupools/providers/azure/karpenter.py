@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
 from gpupools.catalog.instance_types import InstanceType
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.kubernetes_kinds import KarpenterProvider, Requirements
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, By, PoolFacts, SoftwareHints
 from gpupools.providers.azure.machines import INSTANCE_TYPES
@@ -65,7 +65,7 @@ def _labels(machine: InstanceType) -> Mapping[str, str]:
     }
 
 
-def _aks_node_class(spec: Mapping[str, Any]) -> PoolFacts:
+def _aks_node_class(spec: JsonObject) -> PoolFacts:
     """Read an AKSNodeClass: Azure/karpenter-provider-azure, pkg/apis/v1beta1/aksnodeclass.go."""
     hardening = Hardening("https://learn.microsoft.com/azure/aks/enable-host-encryption")
     encrypted = at(spec, "security.encryptionAtHost")

@@ -1,8 +1,8 @@
 """What somebody set by hand that opens AKS nodes or changes their kernel. Pure, and never raises."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import NodeCustomization
 from gpupools.readback.node_customization import InputRow, customizations_in
 
@@ -26,7 +26,7 @@ _ROWS = (
 _NODE_CLASS = InputRow("kubelet.allowedUnsafeSysctls", "sysctls", _UNSAFE, _KERNEL)
 
 
-def node_customizations(inputs: Mapping[str, Any], prefix: str = "") -> Iterator[NodeCustomization]:
+def node_customizations(inputs: JsonObject, prefix: str = "") -> Iterator[NodeCustomization]:
     """Yield what is set by hand in an agent pool.
 
     Args:
@@ -36,7 +36,7 @@ def node_customizations(inputs: Mapping[str, Any], prefix: str = "") -> Iterator
     return customizations_in(inputs, _ROWS, prefix)
 
 
-def overridden(resource: str, inputs: Mapping[str, Any]) -> Iterator[NodeCustomization]:
+def overridden(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]:
     """Yield what `overrides` set, or the specification of an AKSNodeClass."""
     if resource == "AKSNodeClass":
         return customizations_in(inputs, (_NODE_CLASS,), "spec.")

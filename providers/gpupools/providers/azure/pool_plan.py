@@ -3,10 +3,11 @@
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.errors import Path, Problem
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import Effect, Taint
 from gpupools.plan.cloud import Adopted, PoolRequest, ProviderPlan
 from gpupools.plan.fabric import Fabric
@@ -109,7 +110,7 @@ class AksPoolPlan(ProviderPlan):
     update_min: int = 360
     delete_min: int = 60
     """Minutes Pulumi waits."""
-    overrides: Mapping[str, Any] = field(default_factory=dict)
+    overrides: JsonObject = field(default_factory=dict)
     """Inputs of the agent pool set by hand, by wire name."""
 
     # A set in Azure, though its provider compares lists in order (pulumi/pulumi-azure-native

@@ -12,6 +12,7 @@ from string import ascii_letters
 from typing import Any
 
 from gpupools.catalog.instance_types import Catalogue
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import HARD_EFFECTS, Effect, Taint
 from gpupools.plan.cloud import Reading
 from gpupools.plan.pool_facts import NO_ACCELERATOR, UNKNOWN, Accelerator, By, PoolFacts, SharingFacts, SoftwareHints
@@ -103,7 +104,7 @@ def accelerator(catalogue: Catalogue, size: str) -> Accelerator:
     return Accelerator("nvidia", None) if _NVIDIA_FAMILY.fullmatch(size) else NO_ACCELERATOR
 
 
-def read_pools(catalogue: Catalogue, type_token: str, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+def read_pools(catalogue: Catalogue, type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read the pools a declared resource holds; nothing for a resource without.
 
     Args:
@@ -133,7 +134,7 @@ def read_pools(catalogue: Catalogue, type_token: str, properties: Mapping[str, A
     return ()
 
 
-def _generic(catalogue: Catalogue, given: Mapping[str, Any]) -> Iterator[PoolFacts]:
+def _generic(catalogue: Catalogue, given: JsonObject) -> Iterator[PoolFacts]:
     kind, properties = aks_kind(given), given.get("properties")
     if kind == "ManagedCluster":
         inside = UNKNOWN if properties is UNKNOWN else mapping(properties).get("agentPoolProfiles")
@@ -178,7 +179,7 @@ def _default_pool(catalogue: Catalogue, pool: object, prefix: str) -> PoolFacts:
     )
 
 
-def _pool(catalogue: Catalogue, given: Mapping[str, Any], names: _Names, prefix: str = "", pool: str = "") -> PoolFacts:
+def _pool(catalogue: Catalogue, given: JsonObject, names: _Names, prefix: str = "", pool: str = "") -> PoolFacts:
     machines = Machines()
     for path, size in _sizes(given, machines.unknown, prefix):
         machines.add(_written(catalogue, size), accelerator(catalogue, size), path)
@@ -237,7 +238,7 @@ def _leave_out_refused(read: TaintsRead, path: str) -> None:
         read.note(f"{path}: AKS refuses {each.key} on a pool of mode System, which takes its own pods")
 
 
-def _sizes(given: Mapping[str, Any], unknown: list[str], prefix: str) -> Iterator[tuple[str, str]]:
+def _sizes(given: JsonObject, unknown: list[str], prefix: str) -> Iterator[tuple[str, str]]:
     """Yield the sizes of the pool's machines: one for a scale set, several for a pool of type VirtualMachines."""
     size = given.get("vmSize")
     if isinstance(size, str):
@@ -269,7 +270,7 @@ def _sharing(profile: object, path: str, strategy: object) -> SharingFacts | Non
     return SharingFacts(kind, profile=profile, said_by=f"{path} {profile}")
 
 
-def _software(given: Mapping[str, Any], names: _Names, prefix: str, vendor: str) -> SoftwareHints:
+def _software(given: JsonObject, names: _Names, prefix: str, vendor: str) -> SoftwareHints:
     """Read who brings driver and plugin: https://learn.microsoft.com/azure/aks/use-nvidia-gpu."""
     if vendor not in ("nvidia", "amd"):
         return SoftwareHints()
@@ -304,11 +305,11 @@ def _software(given: Mapping[str, Any], names: _Names, prefix: str, vendor: str)
     return SoftwareHints()
 
 
-def _first(given: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+def _first(given: JsonObject, names: tuple[str, ...]) -> Any:
     return next((given[name] for name in names if given.get(name) is not None), None)
 
 
-def _harden(given: Mapping[str, Any], names: _Names, prefix: str, hardening: Hardening) -> None:
+def _harden(given: JsonObject, names: _Names, prefix: str, hardening: Hardening) -> None:
     public = _first(given, names.public_ip)
     why = "nodes need no public address"
     hardening.want("public-address", f"{prefix}{names.public_ip[0]}", public, flag(public) is not True, "false", why)

@@ -10,6 +10,7 @@ import pulumi
 import pulumi_azure_native as azure_native
 from pulumi_azure_native import containerservice
 
+from gpupools.common.json_types import JsonObject
 from gpupools.common.naming import replacement_name
 from gpupools.plan.cloud import Declaring
 from gpupools.plan.pool_plan import PoolPlan
@@ -210,7 +211,7 @@ class _Counted:
 def _counted(
     names: tuple[str, ...],
     choices: AksPoolPlan,
-    inputs: Mapping[str, Any],
+    inputs: JsonObject,
     pool_name: pulumi.Input[str],
     opts: pulumi.ResourceOptions,
 ) -> _Counted:
@@ -241,10 +242,10 @@ def _counted(
         if count is not None:
             return _Counted(int(count))
 
-    def sends(new: Mapping[str, Any], old: Mapping[str, Any]) -> int | None:
+    def sends(new: JsonObject, old: JsonObject) -> int | None:
         return int(new["count"])
 
-    async def runs(new: Mapping[str, Any]) -> int:
+    async def runs(new: JsonObject) -> int:
         options = pulumi.InvokeOutputOptions(parent=opts.parent)
         place = (new["agentPoolName"], new["resourceGroupName"], new["resourceName"])
         found = containerservice.get_agent_pool_output(*place, options)
@@ -337,7 +338,7 @@ def _upgrades(choices: AksPoolPlan) -> containerservice.AgentPoolUpgradeSettings
     )
 
 
-def _pool_name(choices: AksPoolPlan, inputs: Mapping[str, Any]) -> pulumi.Input[str]:
+def _pool_name(choices: AksPoolPlan, inputs: JsonObject) -> pulumi.Input[str]:
     """Name the pool after everything that forces its replacement, so that the new one can come before the old goes."""
     if choices.adopted is not None:
         return choices.adopted.name

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpupools.common.bounded_yaml import MAX_DEPTH, is_deep
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.providers.azure.arm import GENERIC, aks_kind
 from gpupools.readback.inputs import at, flag, is_list, mapping, relocated, text
@@ -66,10 +67,10 @@ class Part:
     """What names the machine of a scale set, beside its properties."""
 
 
-Read = Callable[[str, Mapping[str, Any]], tuple[PoolFacts, ...]]
+Read = Callable[[str, JsonObject], tuple[PoolFacts, ...]]
 
 
-def read_pools(properties: Mapping[str, Any], read: Read) -> tuple[PoolFacts, ...]:
+def read_pools(properties: JsonObject, read: Read) -> tuple[PoolFacts, ...]:
     """Read the pools inside a deployment.
 
     Args:
@@ -96,7 +97,7 @@ def _under(path: str) -> Callable[[str], str]:
     return lambda inner: f"{path}.{inner}"
 
 
-def unread(type_token: str, properties: Mapping[str, Any]) -> str:
+def unread(type_token: str, properties: JsonObject) -> str:
     """Say why a deployment cannot be read; empty where it can, and for any other resource."""
     if GENERIC.fullmatch(type_token):
         if properties.get("resourceType") is UNKNOWN:
@@ -113,7 +114,7 @@ def unread(type_token: str, properties: Mapping[str, Any]) -> str:
     return next((f"{where}: {why}" for where, why in closed), "")
 
 
-def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
+def held_types(type_token: str, properties: JsonObject) -> Iterator[str]:
     """Yield the types of the resources of a deployment that are not read as pools, and that of a generic resource."""
     if GENERIC.fullmatch(type_token) and aks_kind(properties) is None:
         yield f"arm:{_generic_type(properties)}"
@@ -121,7 +122,7 @@ def held_types(type_token: str, properties: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"arm:{part.type}" for part in parts(template, path) if part.type.casefold() not in POOLS)
 
 
-def _generic_type(properties: Mapping[str, Any]) -> str:
+def _generic_type(properties: JsonObject) -> str:
     """Return Azure's type of a generic resource.
 
     https://www.pulumi.com/registry/packages/azure-native/api-docs/resources/resource/
@@ -142,7 +143,7 @@ def closed_part(part: Part) -> str:
     return "its template lies elsewhere" if lies_elsewhere else ""
 
 
-def _template(properties: Mapping[str, Any]) -> tuple[str, Any]:
+def _template(properties: JsonObject) -> tuple[str, Any]:
     """Return the path of a deployment's template and what stands there."""
     for path in _BODIES:
         body = at(properties, path)

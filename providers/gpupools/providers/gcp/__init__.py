@@ -3,9 +3,9 @@
 Owns the knowledge; `resources.py` turns a plan into Pulumi resources and is the only file that imports the SDK.
 """
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Cloud, Declaring, NodePools, Reading
 from gpupools.providers.gcp.capabilities import CAPABILITIES, DEFAULT_SOFTWARE, SOFTWARE
 from gpupools.providers.gcp.cluster import GkeCluster
@@ -38,7 +38,7 @@ _PROVIDER_SETTINGS = {
 }
 
 
-def _access(cluster: Mapping[str, Any]) -> "ExecPlugin":
+def _access(cluster: JsonObject) -> "ExecPlugin":
     from gpupools.providers.gcp.access import exec_plugin
 
     return exec_plugin(cluster)

@@ -1,12 +1,10 @@
 """How a token for the API of a GKE cluster is got. Pure."""
 
-from collections.abc import Mapping
-from typing import Any
-
+from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ExecPlugin
 
 
-def exec_plugin(cluster: Mapping[str, Any]) -> ExecPlugin:
+def exec_plugin(cluster: JsonObject) -> ExecPlugin:
     """Return Google's plugin, which takes the login of gcloud, and the service account that the provider acts as.
 
     https://docs.cloud.google.com/kubernetes-engine/docs/how-to/cluster-access-for-kubectl

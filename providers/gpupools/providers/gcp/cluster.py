@@ -1,12 +1,13 @@
 """The keys that a stack file gives for a GKE cluster."""
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Iterator
+from typing import ClassVar, Literal
 
 from pydantic import field_validator
 
 from gpupools.common.errors import Path, Problem, shown
+from gpupools.common.json_types import JsonObject
 from gpupools.spec.cluster_access import ReachableCluster
 from gpupools.spec.models import Address
 
@@ -66,7 +67,7 @@ class GkeCluster(ReachableCluster):
         return account
 
     @classmethod
-    def place_of(cls, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    def place_of(cls, given: JsonObject) -> JsonObject:
         """Return project, location and name."""
         return {key: given[key] for key in ("project", "location", "name")}
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from typing import Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import KUBERNETES_EFFECTS, repels_cpu_pods
 from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts, SharingFacts
@@ -31,7 +32,7 @@ from gpupools.readback.inputs import (
 _Clouds = Mapping[str, Cloud]
 
 
-def read_compute_class(given: Mapping[str, Any], clouds: _Clouds) -> Iterator[PoolFacts]:
+def read_compute_class(given: JsonObject, clouds: _Clouds) -> Iterator[PoolFacts]:
     """Read a ComputeClass that makes node pools by itself; without that it only chooses among declared ones."""
     if given.get("spec") is UNKNOWN:
         yield PoolFacts("gcp", (), None, (), unknown=("spec",), where="spec")
@@ -98,7 +99,7 @@ def _priority(one: Any, where: str, clouds: _Clouds, machines: Machines) -> None
         machines.show(Accelerator("nvidia", None), f"{where}.machineFamily {family}")
 
 
-def _class_taints(spec: Mapping[str, Any], *own: tuple[str, Any]) -> TaintsRead:
+def _class_taints(spec: JsonObject, *own: tuple[str, Any]) -> TaintsRead:
     """Read the taints of the nodes that a class makes: those of all, and a priority's own by their path."""
     read = TaintsRead()
     for path, given in (("spec.nodePoolConfig.taints", at(spec, "nodePoolConfig.taints")), *own):

@@ -1,16 +1,15 @@
 """What the Google Cloud CLI says of a GKE cluster."""
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from gpupools.common.errors import Problem, Rejected
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.discovery import Discovery, inner, texts
 
 _LINK = r"https://[^/]+/v1(?:beta1)?/projects/(?P<project>[^/]+)/(?:locations|zones)/[^/]+/clusters/[^/]+"
 
 
-def _read(told: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _read(told: JsonObject) -> JsonObject | None:
     """Read a cluster: https://docs.cloud.google.com/kubernetes-engine/docs/reference/rest/v1/projects.locations.clusters.
 
     A node pool that runs as `default` has the project's own Compute Engine account, which nodes should not have.

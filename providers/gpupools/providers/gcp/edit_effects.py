@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.plan.edit_tables import EditEffect, EditTables, input_edits, plan_edits
 
 _HERE = Path(__file__).parent
@@ -25,12 +26,12 @@ def edits() -> EditTables:
     return EditTables(plan, inputs, old_protection_counts=True)
 
 
-def replacing(inputs: Mapping[str, Any]) -> dict[str, Any]:
+def replacing(inputs: JsonObject) -> JsonDict:
     """Return those of the inputs, by dotted path, whose change makes the provider replace the pool."""
     return dict(sorted(_replacing(inputs, ())))
 
 
-def _replacing(inputs: Mapping[str, Any], above: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
+def _replacing(inputs: JsonObject, above: tuple[str, ...]) -> Iterator[tuple[str, Any]]:
     for key, value in inputs.items():
         path = (*above, key)
         edit = edits().inputs.get(".".join(path))

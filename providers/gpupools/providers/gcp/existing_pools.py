@@ -5,8 +5,8 @@ The names of the REST API: https://docs.cloud.google.com/kubernetes-engine/docs/
 
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.common.taints import Effect, Taint
 from gpupools.plan.existing_pools import (
     ExistingPools,
@@ -41,7 +41,7 @@ _ALIKE = (
 """Keys that both have."""
 
 
-def _described(data: Mapping[str, Any]) -> Found | None:
+def _described(data: JsonObject) -> Found | None:
     place = text_of(data.get("selfLink"), _LINK)
     config = data.get("config")
     if not place or not isinstance(config, Mapping):
@@ -69,17 +69,17 @@ def _described(data: Mapping[str, Any]) -> Found | None:
     return Found(name, where, without_nothing(inputs), notes)
 
 
-def _autoscaling(scaling: Mapping[str, Any]) -> dict[str, Any]:
+def _autoscaling(scaling: JsonObject) -> JsonDict:
     """Return the limits, with the zeros that the API leaves out."""
     least = "totalMinNodeCount" if "totalMaxNodeCount" in scaling else "minNodeCount"
     return {least: 0} | {key: value for key, value in scaling.items() if key != "enabled"}
 
 
-def _node_config(config: Mapping[str, Any]) -> dict[str, Any]:
+def _node_config(config: JsonObject) -> JsonDict:
     found = {
         key: value for key, value in config.items() if key not in ("accelerators", "loggingConfig", "kubeletConfig")
     }
-    gpus: list[dict[str, Any]] = [
+    gpus: list[JsonDict] = [
         {
             **{key: value for key, value in each.items() if key not in ("acceleratorCount", "acceleratorType")},
             "type": each.get("acceleratorType"),
@@ -104,7 +104,7 @@ def _node_config(config: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | None:
+def _declared(kind: str, inputs: JsonObject, identifier: str) -> Found | None:
     if kind != _TOKEN or not map_of(inputs.get("nodeConfig")).get("guestAccelerators"):
         return None  # pools without GPUs stay with what manages them
     found = text_of(identifier, _ID)
@@ -117,7 +117,7 @@ def _declared(kind: str, inputs: Mapping[str, Any], identifier: str) -> Found | 
     return Found(name, where, without_nothing(own))
 
 
-def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
+def _keys(found: Found) -> tuple[JsonDict, JsonDict]:
     inputs = found.inputs
     config = map_of(inputs.get("nodeConfig"))
     accelerators = config.get("guestAccelerators") or []
@@ -159,7 +159,7 @@ def _keys(found: Found) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"service_account": config.get("serviceAccount") or "default"}, without_nothing(pool)
 
 
-def _machine(name: str, config: Mapping[str, Any], gpu: Mapping[str, Any]) -> str:
+def _machine(name: str, config: JsonObject, gpu: JsonObject) -> str:
     machine, model, count = config.get("machineType"), gpu.get("type"), number_of(gpu.get("count"), "count")
     for written in (str(machine), f"{machine}+{model}:{count}"):
         row = find_instance_type(INSTANCE_TYPES, written)
@@ -189,7 +189,7 @@ def _nodes(found: Found, zones: int) -> dict[str, int]:
     return {"min": (least or 0) * zones, "max": most * zones}
 
 
-def _sharing(gpu: Mapping[str, Any]) -> dict[str, Any] | None:
+def _sharing(gpu: JsonObject) -> JsonDict | None:
     config = map_of(gpu.get("gpuSharingConfig"))
     ways = {value: key for key, value in SHARING_STRATEGIES.items()}
     way = ways.get(str(config.get("gpuSharingStrategy")))
@@ -202,7 +202,7 @@ def _sharing(gpu: Mapping[str, Any]) -> dict[str, Any] | None:
     return {"mode": "mig", "profile": size, "share": shared} if size else shared
 
 
-def _capacity(inputs: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any] | None:
+def _capacity(inputs: JsonObject, config: JsonObject) -> JsonDict | None:
     seconds = text_of(config.get("maxRunDuration"), r"(\d+)s")
     longest = {"max_run_s": int(seconds[0])} if seconds else {}
     if map_of(inputs.get("queuedProvisioning")).get("enabled"):
@@ -218,7 +218,7 @@ def _capacity(inputs: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str,
     return None
 
 
-def _upgrade(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _upgrade(settings: JsonObject) -> JsonDict:
     if settings.get("strategy") == "BLUE_GREEN":
         rollout = map_of(map_of(settings.get("blueGreenSettings")).get("standardRolloutPolicy"))
         return {"strategy": "blue-green", "max_unavailable": number_of(rollout.get("batchNodeCount"), "batchNodeCount")}
@@ -228,13 +228,13 @@ def _upgrade(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _taint(given: Mapping[str, Any]) -> str:
+def _taint(given: JsonObject) -> str:
     effects = {value: key for key, value in EFFECTS.items()}
     effect = effects.get(str(given.get("effect")), Effect.NO_SCHEDULE)
     return str(Taint(str(given.get("key")), str(given.get("value") or ""), effect))
 
 
-def _there(data: Mapping[str, Any]) -> Iterator[There]:
+def _there(data: JsonObject) -> Iterator[There]:
     """Read a node pool, or a policy that puts nodes together: `gcloud compute resource-policies list`."""
     place, config = text_of(data.get("selfLink"), _LINK), data.get("config")
     if place and isinstance(config, Mapping):

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
-from typing import Any
 
 from gpupools.catalog.instance_types import InstanceType
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.kubernetes_kinds import KarpenterProvider, Requirements
 from gpupools.plan.pool_facts import UNKNOWN, Accelerator, PoolFacts
@@ -58,7 +58,7 @@ def _labels(machine: InstanceType) -> Mapping[str, str]:
     }
 
 
-def _gce_node_class(spec: Mapping[str, Any]) -> PoolFacts:
+def _gce_node_class(spec: JsonObject) -> PoolFacts:
     """Read a GCENodeClass: pkg/apis/v1alpha1/gcenodeclass.go; `autoGPUTaint` taints nodes with GPUs only."""
     taints = at(spec, "autoGPUTaint")
     return PoolFacts(

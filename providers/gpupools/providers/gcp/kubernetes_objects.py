@@ -7,11 +7,10 @@ kubernetes-sigs/cluster-api-provider-gcp api/v1beta1 and exp/api/v1beta1.
 """
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import KubernetesObjects
 from gpupools.plan.kubernetes_kinds import HeldKinds, HeldPool, MachineKind
 from gpupools.providers.gcp.compute_class import read_compute_class
@@ -43,7 +42,7 @@ _SINGLE = frozenset(
 _REFERENCES = {"serviceAccount": ("serviceAccountRef", "serviceAccountSelector")}
 
 
-def _without_default_pool(given: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_default_pool(given: JsonObject) -> JsonObject:
     """Read Config Connector's annotation: https://docs.cloud.google.com/config-connector/docs/how-to/."""
     noted = mapping(at(given, "metadata.annotations"))
     taken_away = flag(noted.get("cnrm.cloud.google.com/remove-default-node-pool")) is True

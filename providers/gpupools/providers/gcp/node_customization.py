@@ -1,9 +1,9 @@
 """What somebody set by hand that runs on GKE nodes, opens them or decides whom they run as. Pure, and never raises."""
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.pool_facts import UNKNOWN, NodeCustomization
 from gpupools.readback.inputs import mapping
 from gpupools.readback.node_customization import InputRow, customizations_in
@@ -34,7 +34,7 @@ _SCRIPT = re.compile(r"(?:windows-)?(?:startup|shutdown)-script(?:-.*)?|user-dat
 _KEYS = re.compile(r"ssh-?keys", re.IGNORECASE)
 
 
-def node_customizations(config: Mapping[str, Any], prefix: str = "nodeConfig.") -> Iterator[NodeCustomization]:
+def node_customizations(config: JsonObject, prefix: str = "nodeConfig.") -> Iterator[NodeCustomization]:
     """Yield what is set by hand in the configuration of nodes.
 
     Args:
@@ -54,7 +54,7 @@ def node_customizations(config: Mapping[str, Any], prefix: str = "nodeConfig.") 
     yield from customizations_in(config, _ROWS, prefix)
 
 
-def overridden(resource: str, inputs: Mapping[str, Any]) -> Iterator[NodeCustomization]:
+def overridden(resource: str, inputs: JsonObject) -> Iterator[NodeCustomization]:
     """Yield what `overrides` set: the same, and an account that is not the cluster's."""
     config = mapping(inputs.get("nodeConfig"))
     yield from node_customizations(config)

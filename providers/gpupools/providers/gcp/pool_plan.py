@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, TypedDict
+from typing import ClassVar, NamedTuple, TypedDict
 
 from gpupools.catalog.instance_types import InstanceType
 from gpupools.common.errors import Path, Problem
+from gpupools.common.json_types import JsonObject
 from gpupools.plan.cloud import Adopted, Owners, PoolRequest, ProviderPlan, Verdict, WaitsForEver
 from gpupools.plan.dra import DRA_DRIVER
 from gpupools.plan.fabric import Fabric
@@ -190,7 +191,7 @@ class GkePoolPlan(ProviderPlan):
     """Minutes to wait for the cloud."""
     update_min: int
     delete_min: int
-    overrides: Mapping[str, Any] = field(default_factory=dict)
+    overrides: JsonObject = field(default_factory=dict)
     """Inputs of the node pool set by hand, by wire name."""
 
     unordered: ClassVar[frozenset[str]] = frozenset({"zones"})

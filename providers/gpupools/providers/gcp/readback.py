@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
+from gpupools.common.json_types import JsonObject
 from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.cloud import Reading
 from gpupools.plan.pool_facts import (
@@ -81,7 +81,7 @@ def accelerator(machine_type: str) -> Accelerator:
     return NO_ACCELERATOR
 
 
-def read_pools(type_token: str, properties: Mapping[str, Any]) -> tuple[PoolFacts, ...]:
+def read_pools(type_token: str, properties: JsonObject) -> tuple[PoolFacts, ...]:
     """Read the pools a declared resource holds; nothing for a resource without.
 
     Args:
@@ -97,7 +97,7 @@ def read_pools(type_token: str, properties: Mapping[str, Any]) -> tuple[PoolFact
     return ()
 
 
-def _cluster(given: Mapping[str, Any], key: str) -> Iterator[PoolFacts]:
+def _cluster(given: JsonObject, key: str) -> Iterator[PoolFacts]:
     autopilot = at(given, "autopilot.enabled") if key == "config" else given.get("enableAutopilot")
     if flag(autopilot) is True:
         return  # pods ask for GPUs there, and nobody declares a pool
@@ -119,7 +119,7 @@ def _cluster(given: Mapping[str, Any], key: str) -> Iterator[PoolFacts]:
     yield from _auto_provisioning(given, key)
 
 
-def _auto_provisioning(given: Mapping[str, Any], key: str) -> Iterator[PoolFacts]:
+def _auto_provisioning(given: JsonObject, key: str) -> Iterator[PoolFacts]:
     """Read what node auto-provisioning may add by itself: it takes GPU types as resources with a limit.
 
     https://docs.cloud.google.com/kubernetes-engine/docs/how-to/node-auto-provisioning. The pools it makes have no field
@@ -158,7 +158,7 @@ def _auto_provisioning(given: Mapping[str, Any], key: str) -> Iterator[PoolFacts
     )
 
 
-def _node_pool(pool: Mapping[str, Any], prefix: str, key: str) -> PoolFacts:
+def _node_pool(pool: JsonObject, prefix: str, key: str) -> PoolFacts:
     path = f"{prefix}{key}"
     declared = pool.get(key)
     config = mapping(declared)
@@ -227,7 +227,7 @@ def _node_pool(pool: Mapping[str, Any], prefix: str, key: str) -> PoolFacts:
     )
 
 
-def _zones(given: Mapping[str, Any], *, cluster: bool = False) -> tuple[int | None, bool]:
+def _zones(given: JsonObject, *, cluster: bool = False) -> tuple[int | None, bool]:
     """Count the zones that a pool or cluster names, and say whether it names some that are not known yet."""
     named, location = given.get("nodeLocations", given.get("locations")), given.get("location")
     zonal = isinstance(location, str) and ZONE.fullmatch(location) is not None
@@ -243,7 +243,7 @@ def _with_zones(found: PoolFacts, zones: int | None, unknown: bool) -> PoolFacts
     return replace(found, zones=zones, zones_unknown=unknown)
 
 
-def _blocks(config: Mapping[str, Any], path: str, unknown: list[str]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _blocks(config: JsonObject, path: str, unknown: list[str]) -> Iterator[tuple[str, JsonObject]]:
     """Yield the accelerator blocks in either provider's names."""
     for key in ("guestAccelerators", "accelerators"):
         for where, item in items(config.get(key), f"{path}.{key}", unknown):
@@ -251,7 +251,7 @@ def _blocks(config: Mapping[str, Any], path: str, unknown: list[str]) -> Iterato
                 yield where, item
 
 
-def _accelerators(config: Mapping[str, Any], path: str, unknown: list[str]) -> Iterator[tuple[str, int]]:
+def _accelerators(config: JsonObject, path: str, unknown: list[str]) -> Iterator[tuple[str, int]]:
     """Yield the NVIDIA accelerators as (type, count)."""
     for where, item in _blocks(config, path, unknown):
         kind = item.get("type", item.get("acceleratorType"))
@@ -294,7 +294,7 @@ def _instance_type(machine: str, accelerators: list[tuple[str, int]]) -> str:
     return row.name if row is not None and row.extra["machine_type"] == machine else f"{machine}+{kind}:{count}"
 
 
-def _software(config: Mapping[str, Any], path: str, vendor: str) -> SoftwareHints:
+def _software(config: JsonObject, path: str, vendor: str) -> SoftwareHints:
     """Read who brings driver and plugin (_GPUS_PAGE).
 
     GKE's device plugin mounts the driver into pods itself. Where it is off, a GPU Operator brings its toolkit
@@ -319,7 +319,7 @@ def _software(config: Mapping[str, Any], path: str, vendor: str) -> SoftwareHint
     return SoftwareHints(driver, By.CLOUD if plugin is By.CLOUD else By.UNSAID, plugin, tuple(said))
 
 
-def _sharing(config: Mapping[str, Any], path: str) -> SharingFacts | None:
+def _sharing(config: JsonObject, path: str) -> SharingFacts | None:
     """Read `gpuSharingConfig` and `gpuPartitionSize` of the first accelerator block that has one."""
     for where, item in _blocks(config, path, []):
         strategy = text(at(item, "gpuSharingConfig.gpuSharingStrategy"))
@@ -333,7 +333,7 @@ def _sharing(config: Mapping[str, Any], path: str) -> SharingFacts | None:
     return None
 
 
-def _harden(config: Mapping[str, Any], path: str, hardening: Hardening, *, auto: bool = False) -> None:
+def _harden(config: JsonObject, path: str, hardening: Hardening, *, auto: bool = False) -> None:
     """Note what the baseline asks of the nodes' configuration.
 
     Args:

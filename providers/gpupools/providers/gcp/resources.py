@@ -7,6 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_gcp as gcp
 
+from gpupools.common.json_types import JsonDict
 from gpupools.common.naming import replacement_name
 from gpupools.plan.cloud import Declaring
 from gpupools.plan.pool_plan import PoolPlan
@@ -99,7 +100,7 @@ def _node_pool(
     choices: GkePoolPlan,
     cluster: Mapping[str, pulumi.Input[Any]],
     policy: pulumi.Output[str] | None,
-) -> dict[str, Any]:
+) -> JsonDict:
     """Return the inputs by wire name; None means left out."""
     upgrade, account = choices.upgrade, cluster["service_account"]
     longest = f"{upgrade.drain_timeout_s}s"
@@ -145,7 +146,7 @@ def _sorted(zones: Any) -> Any:
     return sorted(zones) if isinstance(zones, list) and all(isinstance(zone, str) for zone in zones) else zones
 
 
-def _node_config(plan: PoolPlan, choices: GkePoolPlan, service_account: pulumi.Input[str]) -> dict[str, Any]:
+def _node_config(plan: PoolPlan, choices: GkePoolPlan, service_account: pulumi.Input[str]) -> JsonDict:
     # GKE attaches a machine's own Local SSDs whether asked or not; left out, the next preview would plan a replacement.
     disks = {"localSsdCount": choices.local_ssd_count} if choices.local_ssd_count else None
     return {
@@ -184,7 +185,7 @@ def _node_config(plan: PoolPlan, choices: GkePoolPlan, service_account: pulumi.I
     }
 
 
-def _accelerator(choices: GkePoolPlan) -> dict[str, Any]:
+def _accelerator(choices: GkePoolPlan) -> JsonDict:
     strategy, clients = choices.gpu_sharing_strategy, choices.max_shared_clients_per_gpu
     return {
         "type": choices.accelerator_type,
@@ -195,7 +196,7 @@ def _accelerator(choices: GkePoolPlan) -> dict[str, Any]:
     }
 
 
-def _reservation_affinity(choices: GkePoolPlan) -> dict[str, Any] | None:
+def _reservation_affinity(choices: GkePoolPlan) -> JsonDict | None:
     if choices.reservation is not None:
         return {
             "consumeReservationType": "SPECIFIC_RESERVATION",
