@@ -9,7 +9,7 @@ from gpupools.plan.node_labels import TRUST_LABEL
 from gpupools.plan.pool_plan import PoolPlan
 from gpupools.plan.software_plan import RuntimePlan
 from gpupools.preview.format_preview import PolicyVerdict
-from gpupools.preview.format_preview import offers as offers_of
+from gpupools.preview.format_preview import node_resource_lines as offers_of
 from gpupools.report.drawing import Drawings
 from gpupools.report.facts import STAYS, StackReport, Tolerations, nodes_in_words
 from gpupools.report.html import Html, element, html

@@ -12,7 +12,7 @@ from gpupools.policies.configuration import config_problems
 from gpupools.policies.finding import Context
 from gpupools.policies.pack import read_pools
 from gpupools.policies.rules import CUSTOMISED
-from gpupools.preview.format_preview import by_hand_lines
+from gpupools.preview.format_preview import override_lines
 from gpupools.providers import clouds
 from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
 from gpupools.providers.aws.node_customization import is_plain
@@ -288,7 +288,7 @@ def planned(cloud: str, overrides: Mapping[str, Any]) -> PoolPlan:
     ],
 )
 def test_a_preview_says_what_runs_on_the_nodes(cloud: str, overrides: Mapping[str, Any], line: str) -> None:
-    lines = list(by_hand_lines([planned(cloud, overrides)]))
+    lines = list(override_lines([planned(cloud, overrides)]))
 
     assert any(line in each and each.endswith("(gpu-node-customised)") for each in lines), lines
 
@@ -297,4 +297,4 @@ def test_a_preview_says_no_more_of_what_is_harmless() -> None:
     plan = planned("azure", {"AgentPool": {"kubeletConfig": {"podMaxPids": 4096}}})
 
     assert plan.node_customizations == {}
-    assert len(list(by_hand_lines([plan]))) == 1
+    assert len(list(override_lines([plan]))) == 1

@@ -110,7 +110,7 @@ def test_an_untainted_pool_is_refused_by_the_pack(dev: CheckedFile, tmp_path: Pa
     assert [verdict.policy for verdict in report.verdicts if verdict.refuses] == ["gpu-pool-tainted"]
     assert report.exit_code == 1
     assert "  FAIL  gpu-pool-tainted" in report.as_text()
-    assert "Refused: 1 mandatory policy violated." in report.as_text()
+    assert "Rejected: 1 mandatory policy violated." in report.as_text()
     assert report.as_json()["policy"][0]["violations"][0]["urn"].endswith("NodeGroup::a")
 
 
@@ -120,7 +120,7 @@ def test_a_program_with_a_wrong_input_is_refused(dev: CheckedFile, tmp_path: Pat
 
     assert report.exit_code == 1
     assert "NodeGroup::a.scalingConfig.maximum: " in report.as_text()
-    assert "Refused, 2 problems:" in report.as_text()
+    assert "Rejected: 2 problems" in report.as_text()
 
 
 def test_a_policy_pack_that_fails_is_a_problem(dev: CheckedFile, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_refused_file_declares_nothing(tmp_path: Path, text: str, expected: st
     code, out, err = printed(file)
     assert (code, out) == (1, "")
     assert expected in err
-    assert err.endswith("refused; nothing was declared\n")
+    assert err.endswith("rejected; the program did not run\n")
     assert "Traceback" not in err
 
     code, out, err = printed(file, as_json=True)
@@ -328,7 +328,7 @@ def test_whose_project_reads_a_file(tmp_path: Path, project: str | None, name: s
     assert command.project_of(tmp_path / "stacks" / "Pulumi.dev.yaml") == name
 
 
-OTHERS = ("Refused: 1.", " passing d", "  = e", "Not Refused", "  refuse FAIL f")
+OTHERS = ("Rejected: 1.", " passing d", "  = e", "Not Rejected: 1", "  refuse FAIL f")
 
 
 def test_a_terminal_shows_verdicts_in_colours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,16 +336,16 @@ def test_a_terminal_shows_verdicts_in_colours(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(
         command, "tell_parts", lambda *parts: said.append(tuple((text, style and style.name) for text, style in parts))
     )
-    command._tell("\n".join(["  pass  a", "  warn  b", "  FAIL  c  mandatory", " +  box", *OTHERS, ""]))
+    command._print_report("\n".join(["  pass  a", "  warn  b", "  FAIL  c  mandatory", " +  box", *OTHERS, ""]))
 
     assert said == [
         (("  ", None), ("pass", "GOOD"), ("  a", None)),
         (("  ", None), ("warn", "WARNING"), ("  b", None)),
         (("  ", None), ("FAIL", "BAD"), ("  c  mandatory", None)),
         ((" ", None), ("+", "GOOD"), ("  box", None)),
-        (("Refused: 1.", "BAD"),),
+        (("Rejected: 1.", "BAD"),),
         ((" passing d", None),),
         (("  = e", None),),
-        (("Not Refused", None),),
+        (("Not Rejected: 1", None),),
         (("  refuse FAIL f", None),),
     ]

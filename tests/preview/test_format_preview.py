@@ -11,7 +11,7 @@ from gpupools.preview.format_preview import (
     Report,
     Violation,
     no_report,
-    offers,
+    node_resource_lines,
     policy_lines,
     pool_table,
     short_type,
@@ -95,18 +95,20 @@ def test_the_tree_draws_children_below_their_parents(preview: RunProgram) -> Non
             ["8 nvidia.com/gpu", "32 vpc.amazonaws.com/efa", "10256Mi hugepages-2Mi"],
             id="EFA",
         ),
-        pytest.param({"gpu": "L4", "software": "dra-driver", "nodes": {"fixed": 1}}, ["1 GPU by claim"], id="claims"),
+        pytest.param(
+            {"gpu": "L4", "software": "dra-driver", "nodes": {"fixed": 1}}, ["1 GPU (DRA claims)"], id="claims"
+        ),
     ],
 )
 def test_what_a_node_offers_is_said_resource_by_resource(wanted: dict[str, Any], lines: list[str]) -> None:
-    assert sorted(offers(plan(**wanted))) == sorted(lines)
+    assert sorted(node_resource_lines(plan(**wanted))) == sorted(lines)
 
 
 def test_what_a_pool_has_several_of_stands_one_below_the_other() -> None:
     efa: dict[str, Any] = {"network": {"rdma": True, "security_group_ids": ["sg-0a1b2c3d"]}, "zones": ["eu-central-1a"]}
     both = plan(instance_type="p5.48xlarge", software="device-plugin", taints=["team=x:NoExecute"], **efa)
     _, _, first, second, third = pool_table([both]).splitlines()
-    taints, offered = map(str, both.taints), list(offers(both))
+    taints, offered = map(str, both.taints), list(node_resource_lines(both))
 
     assert [first.split()[-4:], second.split(), third.split()] == [
         [next(taints), "none", *offered[0].split()],
@@ -164,37 +166,37 @@ RESOURCES = [
 WHOLE = """\
 Stack test (f.yaml): 2 pools on 1 cluster
 
-cluster    pool    cloud    instance type    GPUs per node    nodes    taint                              sharing    node offers
----------  ------  -------  ---------------  ---------------  -------  ---------------------------------  ---------  ----------------
+cluster    pool    cloud    instance type    GPUs per node    nodes    taint                              sharing    resources per node
+---------  ------  -------  ---------------  ---------------  -------  ---------------------------------  ---------  --------------------
 train      a       aws      g6.xlarge        1 × L4           0-4      nvidia.com/gpu=present:NoSchedule  none       1 nvidia.com/gpu
 train      b       aws      g6.xlarge        1 × L4           2        nvidia.com/gpu=present:NoSchedule  none       1 nvidia.com/gpu
 
-Set by hand, 2 inputs:
+Overrides, 2 inputs:
   train/b: NodeGroup.tags.a = "größer"
-  train/b: NodeGroup.version is taken away
+  train/b: NodeGroup.version is removed
 
-Resources, 2 to create, 1 to take over:
+Resources: 2 to create, 1 to import
  +  pulumi:pulumi:Stack            gpupools-test
  +  ├─ pulumi:providers:aws        train
  +  └─ gpupools:index:GpuNodePool  pool
  =     └─ aws:eks:NodeGroup        group
 
-Outputs of other stacks are unknown in this preview: organization/network/dev, o/p/q
+Outputs of other stacks, unknown in an offline preview: organization/network/dev, o/p/q
 
-Messages of the program:
+Program output:
   told
   warning: b
 
 Warnings:
   a.b: is odd; mend it
 
-Policies, 2 on 3 resources:
+Policies: 2 checked on 3 resources
   pass  fine   mandatory
   warn  costs  advisory
           why
           group: too much
 
-What a pod's spec needs for train/a; with --json every pool has its own, as pod:
+Pod spec for train/a (--json shows the other pools, under pod):
   nodeSelector:
     gpupools/pool: a
   tolerations:
@@ -208,10 +210,10 @@ What a pod's spec needs for train/a; with --json every pool has its own, as pod:
       limits:
         nvidia.com/gpu: 1
 
-Next: gpupools diff says what an edit does to nodes, gpupools images what a registry of yours needs,
-gpupools explain what a word means.
+Next: gpupools diff shows what an edit does to nodes, gpupools images lists the images to mirror,
+gpupools explain defines a term.
 
-Nothing was created and no cloud was asked. pulumi up creates it.
+Nothing was created, and no cloud API was called. To create the resources, run pulumi up.
 """  # noqa: E501 - a table
 
 
@@ -234,37 +236,37 @@ def sections(found: Report) -> list[str]:
 
 
 TABLE = "cluster    pool    cloud    instance type    GPUs per node    nodes    taint"
-OFFERED = ["What a pod's spec needs for train/a:", "Next: gpupools diff says what an edit does to nodes, gpupools"]
-END = "Nothing was created and no cloud was asked. pulumi up creates it."
+OFFERED = ["Pod spec for train/a:", "Next: gpupools diff shows what an edit does to nodes, gpupools"]
+END = "Nothing was created, and no cloud API was called. To create the resources, run pulumi up."
 
 
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
         pytest.param({}, [*OFFERED, END], id="nothing more"),
-        pytest.param({"verdicts": [FORBIDDEN]}, ["Refused: 1 mandatory policy violated."], id="a policy refuses"),
+        pytest.param({"verdicts": [FORBIDDEN]}, ["Rejected: 1 mandatory policy violated."], id="a policy refuses"),
         pytest.param(
             {"verdicts": [FORBIDDEN, FINE, FORBIDDEN], "problems": [Problem((), "one"), Problem((), "two")]},
-            ["Refused, 2 problems:", "Refused: 2 mandatory policies violated."],
+            ["Rejected: 2 problems", "Rejected: 2 mandatory policies violated."],
             id="policies and problems refuse",
         ),
-        pytest.param({"problems": [Problem((), "one")]}, ["Refused, 1 problem:"], id="a problem refuses"),
+        pytest.param({"problems": [Problem((), "one")]}, ["Rejected: 1 problem"], id="a problem refuses"),
         pytest.param({"plans": []}, [END], id="no pools"),
     ],
 )
 def test_what_follows_the_policies_is_what_came_of_it(given: dict[str, Any], expected: list[str]) -> None:
     found = report(**given)
-    first = ["Stack test (f.yaml): 1 pool on 1 cluster", TABLE, "Resources, 2 to create, 1 to take over:"]
-    policies = f"Policies, {len(found.verdicts)} on 3 resources:"
+    first = ["Stack test (f.yaml): 1 pool on 1 cluster", TABLE, "Resources: 2 to create, 1 to import"]
+    policies = f"Policies: {len(found.verdicts)} checked on 3 resources"
     told = sections(found)
 
     wanted = [*first, policies, *expected] if found.plans else [told[0], told[1], first[2], policies, *expected]
     assert [line.startswith(start) for line, start in zip(told, wanted, strict=True)] == [True] * len(told), told
-    assert found.exit_code == int(any(line.startswith("Refused") for line in expected))
+    assert found.exit_code == int(any(line.startswith("Rejected") for line in expected))
 
 
 def test_what_nobody_takes_over_is_created() -> None:
-    assert "Resources, 2 to create:" in sections(report(resources=RESOURCES[:2]))
+    assert "Resources: 2 to create" in sections(report(resources=RESOURCES[:2]))
 
 
 def test_a_cluster_has_its_owners_and_notes() -> None:
@@ -278,15 +280,15 @@ def test_a_cluster_has_its_owners_and_notes() -> None:
         ["b", "you", "exporter"],
         ["train", "c", "none"],
     ]
-    assert told[2].startswith("Owners of the GPU software, one for each piece on each node:\ncluster")
-    assert told[3] == "Notes on train:\n  mind this\n  and that"
-    assert told[4].startswith("Resources, ")
+    assert told[2].startswith("Who installs the GPU software:\ncluster")
+    assert told[3] == "Notes for cluster train:\n  mind this\n  and that"
+    assert told[4].startswith("Resources: ")
 
 
 def test_a_problem_of_several_lines_is_indented() -> None:
     told = report(problems=[Problem(("a",), "one\ntwo")]).as_text()
 
-    assert "Refused, 1 problem:\n  a: one\n  two\n" in told
+    assert "Rejected: 1 problem\n  a: one\n  two\n" in told
 
 
 def test_the_report_as_json_has_every_part() -> None:

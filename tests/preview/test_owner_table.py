@@ -1,4 +1,4 @@
-"""The table of who brings which piece of GPU software."""
+"""The table of who installs which GPU software."""
 
 from gpupools.plan.software_plan import Piece, PoolOwners, RuntimePlan
 from gpupools.preview.format_preview import owner_table
@@ -16,7 +16,7 @@ IMAGE = {Piece.DRIVER: "the image", Piece.CONTAINER_TOOLKIT: "the image"}
 def test_each_owner_has_a_line_with_its_pieces() -> None:
     table = owner_table([runtime(PoolOwners("a", "device-plugin", {**IMAGE, Piece.DEVICE_PLUGIN: "a chart"}))])
 
-    assert table.split("\n")[0].split() == ["cluster", "pools", "software", "owner", "pieces"]
+    assert table.split("\n")[0].split() == ["cluster", "pools", "software", "installed", "by", "components"]
     assert [line.split() for line in table.splitlines()[2:]] == [
         ["train", "a", "device-plugin", "the", "image", "driver,", "container", "toolkit"],
         ["a", "chart", "device", "plugin"],

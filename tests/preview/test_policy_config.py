@@ -45,7 +45,7 @@ def test_a_stack_that_breaks_them_is_refused_with_the_configured_level(
     assert main(["preview", str(file), "--policy-config", str(CONFIG)]) == 1
     said = capsys.readouterr().out
     assert "FAIL  gpu-pool-owned                  mandatory" in said
-    assert "Refused: 1 mandatory policy violated." in said
+    assert "Rejected: 1 mandatory policy violated." in said
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from pulumi._types import input_type_py_to_pulumi_names, input_type_types
 
 from gpupools.common.taints import GPU_TAINT, Effect, Taint
-from gpupools.preview.format_preview import by_hand_lines
+from gpupools.preview.format_preview import override_lines
 from gpupools.providers import gcp
 from gpupools.providers.gcp.edit_effects import edits, replacing
 from gpupools.providers.gcp.pool_settings import OVERRIDABLE
@@ -118,9 +118,9 @@ def test_the_plan_and_the_preview_show_what_is_set_by_hand() -> None:
         "NodePool.version": "1.34.5-gke.1153000",
         "NodePool.nodeConfig.gvnic": None,
     }
-    assert list(by_hand_lines([made])) == [
+    assert list(override_lines([made])) == [
         '  lab/train: NodePool.version = "1.34.5-gke.1153000"',
-        "  lab/train: NodePool.nodeConfig.gvnic is taken away",
+        "  lab/train: NodePool.nodeConfig.gvnic is removed",
     ]
 
 

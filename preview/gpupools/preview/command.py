@@ -1,6 +1,6 @@
-"""`gpupools preview`: from a stack file to a report, without cloud, account or CLI.
+"""`gpupools preview`: report what a stack file would create, without cloud, account or Pulumi CLI.
 
-Imports no Pulumi until the stack file has been accepted: a refusal must be as fast as `gpupools check`.
+Imports no Pulumi until the stack file is valid, so that a rejection is as fast as with `gpupools check`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
         policy_config: Configuration of the policy pack, as `pulumi up --policy-pack-config` takes it.
 
     Returns:
-        0 when the stack may be deployed; 1 when a file, the program or a mandatory policy refuses.
+        0 when the stack can be deployed; 1 when a file, the program or a mandatory policy blocks it.
     """
     at = file
     try:
@@ -64,15 +64,15 @@ def run(file: Path, as_json: bool, policy_config: Path | None = None) -> int:
             return 1
         for each in located:
             tell_located(each)
-        tell(f"{file}: refused; nothing was declared", error=True)
+        tell(f"{file}: rejected; the program did not run", error=True)
         return 1
-    with progress("running the program and its policies"):
+    with progress("running the stack program and the policies"):
         report = preview_file(checked, policy_config=config)
     if as_json:
         problems = [problem.as_json(file) for problem in report.problems]
         answer("preview", "refused" if report.exit_code else "accepted", problems, report.as_json())
     else:
-        _tell(report.as_text(columns(sys.stdout)))
+        _print_report(report.as_text(columns(sys.stdout)))
     return report.exit_code
 
 
@@ -80,32 +80,32 @@ _VERDICTS = re.compile(r"( +)(pass|warn|FAIL|\+)( .*)")
 _STYLES = {"pass": Style.GOOD, "warn": Style.WARNING, "FAIL": Style.BAD, "+": Style.GOOD}
 
 
-def _tell(text: str) -> None:
-    """Print a report; a terminal shows its verdicts in colour."""
+def _print_report(text: str) -> None:
+    """Print a report, with coloured verdicts on a terminal."""
     for line in text.removesuffix("\n").split("\n"):
         verdict = _VERDICTS.fullmatch(line)
         if verdict is not None:
             tell_parts((verdict[1], None), (verdict[2], _STYLES[verdict[2]]), (verdict[3], None))
         else:
-            tell_parts((line, Style.BAD if line.startswith("Refused") else None))
+            tell_parts((line, Style.BAD if line.startswith("Rejected:") else None))
 
 
 def read_policy_config(file: Path) -> JsonObject:
-    """Read a configuration of the policy pack, as `gpupools policy --config` does.
+    """Return the configuration of the policy pack in a file, as `gpupools policy --config` reads it.
 
     Raises:
-        Rejected: It is none, names policies or options that do not exist, or weakens a mandatory policy.
+        Rejected: It is invalid, names policies or options that do not exist, or weakens a mandatory policy.
     """
     configuration = import_module("gpupools.policies.configuration")
-    found, problems = configuration.read_config(file)
-    problems = problems or configuration.config_problems(found)
+    config, problems = configuration.read_config(file)
+    problems = problems or configuration.config_problems(config)
     if problems:
         raise Rejected(problems)
-    return dict(found)
+    return dict(config)
 
 
 def project_of(file: Path) -> str:
-    """Name the Pulumi project that reads a stack file, of which every URN is; ours where none does."""
+    """Return the Pulumi project of a stack file, which is part of every URN; without one, `gpupools`."""
     try:
         found = project_file(file)
         project = read_project(found) if found is not None else None
@@ -122,22 +122,22 @@ def preview_file(
     policies: Path = POLICIES,
     policy_config: JsonObject | None = None,
 ) -> Report:
-    """Run the stack program for an accepted stack file, and the policy pack on what it declares.
+    """Run the stack program for a valid stack file, and the policy pack on the declared resources.
 
     Args:
         checked: The stack file.
         program: The stack program.
         policies: The folder of the policy pack.
-        policy_config: Its configuration; left out: every policy as it is by default.
+        policy_config: Its configuration; None for the defaults.
     """
     project = project_of(checked.file.path)
     config = {**checked.file.others, **{f"{NAMESPACE}:{key}": value for key, value in checked.file.config.items()}}
-    # One import after the other: two threads that import Pulumi at once can meet in one of its import cycles.
+    # Imported one after the other: two threads that import Pulumi at the same time can deadlock in its import cycles.
     pack = import_module("gpupools.preview.pack_process")
     preview_program = import_module("gpupools.preview.program_run").preview_program
     verdicts: tuple[PolicyVerdict, ...] = ()
     with ThreadPoolExecutor() as other:
-        # The pack is a process of its own; it starts while this one loads the clouds' SDKs and runs the program.
+        # The pack is a separate process; it starts while this one loads the clouds' SDKs and runs the program.
         process: PolicyPackProcess = pack.PolicyPackProcess(
             policies, project=project, stack=checked.file.stack, config=policy_config
         )
@@ -158,16 +158,16 @@ def preview_file(
             except pack.PolicyPackFailed as error:
                 problems.append(Problem(("policies",), str(error)))
         finally:
-            starting.exception()  # waits: a process that is still starting would outlive its end
+            starting.exception()  # waits: a process that is still starting would be left running
             process.close()
     return Report(str(checked.file.path), checked.plan.pools, preview, verdicts, tuple(problems), checked.plan.runtimes)
 
 
 def in_file_order(resources: Iterable[DeclaredResource], plan: StackPlan) -> list[DeclaredResource]:
-    """Order what stands beside each other: providers, then by cluster its pools, its software, and pools that wait.
+    """Sort siblings: providers by type, then per cluster its pools, its software, and pools with dependencies.
 
-    Clusters and pools stand as in the file, and a cluster's providers by type. The order in which the SDK registers
-    them, as what they wait for comes, tells a reader nothing.
+    Clusters and pools keep the order of the file. The SDK registers resources in the order in which their dependencies
+    resolve, which means nothing to a reader.
     """
     clusters = list(plan.stack.clusters)
     pools = {f"{each.cluster}-{each.name}": place for place, each in enumerate(plan.pools)}
@@ -176,33 +176,33 @@ def in_file_order(resources: Iterable[DeclaredResource], plan: StackPlan) -> lis
     def rank(resource: DeclaredResource) -> tuple[int, int, int, int, str]:
         if resource.parent in ranks:
             return ranks[str(resource.parent)]
-        named = [key for key in clusters if resource.name == key or resource.name.startswith(f"{key}-")]
-        place = clusters.index(max(named, key=len)) if named else -1
-        provides = not named or resource.type.startswith("pulumi:providers:")
+        matches = [key for key in clusters if resource.name == key or resource.name.startswith(f"{key}-")]
+        place = clusters.index(max(matches, key=len)) if matches else -1
+        provides = not matches or resource.type.startswith("pulumi:providers:")
         waits = "dependsOn" in resource.options
         return (int(not provides), place, int(waits), pools.get(resource.name, len(pools)), resource.type)
 
-    found = list(resources)
-    for each in found:  # parents come first
+    siblings = list(resources)
+    for each in siblings:  # parents come first
         ranks[each.urn] = rank(each)
-    return sorted(found, key=lambda each: ranks[each.urn])
+    return sorted(siblings, key=lambda each: ranks[each.urn])
 
 
 def judge(pack: PolicyPackProcess, resources: list[DeclaredResource]) -> list[PolicyVerdict]:
-    """Let a running policy pack judge every resource, as the engine would.
+    """Return the verdicts of a running policy pack on every resource, as the engine would get them.
 
     Raises:
         PolicyPackFailed: The pack died or failed.
     """
-    found: dict[str, list[Violation]] = {}
+    violations: dict[str, list[Violation]] = {}
     providers = {resource.urn: resource for resource in resources}
-    said = []
+    diagnostics = []
     for resource in resources:
         options, provider = _analyzer_options(resource), _analyzer_provider(resource, providers)
         properties = resource.request.object
-        said += pack.analyze(resource.urn, resource.type, resource.name, properties, options, provider)
+        diagnostics += pack.analyze(resource.urn, resource.type, resource.name, properties, options, provider)
     make = import_module("gpupools.preview.pack_process").StackResource
-    said += pack.analyze_stack(
+    diagnostics += pack.analyze_stack(
         make(
             urn=resource.urn,
             type=resource.type,
@@ -213,15 +213,15 @@ def judge(pack: PolicyPackProcess, resources: list[DeclaredResource]) -> list[Po
             dependencies=tuple(resource.request.dependencies),
             provider=_analyzer_provider(resource, providers),
             property_dependencies={
-                key: tuple(found.urns) for key, found in resource.request.propertyDependencies.items()
+                key: tuple(inputs.urns) for key, inputs in resource.request.propertyDependencies.items()
             },
         )
         for resource in resources
     )
-    for diagnostic in said:
-        found.setdefault(diagnostic.policy, []).append(Violation(diagnostic.urn, diagnostic.message))
+    for diagnostic in diagnostics:
+        violations.setdefault(diagnostic.policy, []).append(Violation(diagnostic.urn, diagnostic.message))
     return [
-        PolicyVerdict(policy.name, policy.level, policy.description, tuple(found.get(policy.name, ())))
+        PolicyVerdict(policy.name, policy.level, policy.description, tuple(violations.get(policy.name, ())))
         for policy in pack.info().policies
     ]
 

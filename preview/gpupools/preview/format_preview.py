@@ -1,4 +1,4 @@
-"""Writes what a preview found, for people and as JSON. Decides nothing and imports no Pulumi."""
+"""Format the report of a preview as text and as JSON. Decides nothing and imports no Pulumi."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Violation:
-    """What one policy has against one resource."""
+    """A violation of one policy by one resource."""
 
     urn: str
     message: str
@@ -37,7 +37,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class PolicyVerdict:
-    """What one policy says about the whole preview."""
+    """The verdict of one policy on the whole preview."""
 
     policy: str
     level: str
@@ -47,11 +47,11 @@ class PolicyVerdict:
 
     @property
     def refuses(self) -> bool:
-        """Tell whether it stops the deployment."""
+        """Return whether the violations block the deployment."""
         return bool(self.violations) and self.level == "mandatory"
 
     def as_json(self) -> JsonDict:
-        """Return the verdict; `verdict` is `pass` or `violation`."""
+        """Return the verdict as JSON types; `verdict` is `pass` or `violation`."""
         return {
             "policy": self.policy,
             "level": self.level,
@@ -70,13 +70,13 @@ class Report:
     preview: Preview
     verdicts: Sequence[PolicyVerdict]
     problems: Sequence[Problem] = field(default_factory=tuple)
-    """Everything that refuses, beyond policies."""
+    """Everything except policy violations that blocks the deployment."""
     runtimes: Sequence[RuntimePlan] = ()
     """The GPU software of each cluster."""
 
     @property
     def exit_code(self) -> int:
-        """0 when the stack may be deployed, 1 when a problem or a mandatory policy refuses."""
+        """0 when the stack can be deployed, 1 when a problem or a mandatory policy blocks it."""
         return 1 if self.problems or any(verdict.refuses for verdict in self.verdicts) else 0
 
     def as_json(self) -> JsonDict:
@@ -97,72 +97,85 @@ class Report:
         }
 
     def _resource_as_json(self, resource: DeclaredResource) -> JsonDict:
-        found = resource.as_json()
+        resource_json = resource.as_json()
         for plan in self.plans:
             if plan.set_by_hand:
-                found["inputs"] = without_hidden(found["inputs"], plan.set_by_hand)
-        return found
+                resource_json["inputs"] = without_hidden(resource_json["inputs"], plan.set_by_hand)
+        return resource_json
 
     def as_text(self, fit: int | None = None) -> str:
-        """Return the report for people, with tables of no more characters a line than fit."""
+        """Return the report as text; tables are wrapped to `fit` characters per line."""
         return "\n\n".join("\n".join(section) for section in self._sections(fit)) + "\n"
 
     def _sections(self, fit: int | None) -> Iterator[list[str]]:
         preview, resources = self.preview, self.preview.resources
         pools, clusters = len(self.plans), len({plan.cluster for plan in self.plans})
-        what = f"Stack {preview.stack} ({self.file}): {_count(pools, 'pool')} on {_count(clusters, 'cluster')}"
-        yield [printable(what)]
+        title = f"Stack {preview.stack} ({self.file}): {_count(pools, 'pool')} on {_count(clusters, 'cluster')}"
+        yield [printable(title)]
         yield [pool_table(self.plans, fit)]
-        by_hand = list(by_hand_lines(self.plans))
-        if by_hand:
+        overrides = list(override_lines(self.plans))
+        if overrides:
             count = sum(len(plan.set_by_hand) for plan in self.plans)
-            yield [f"Set by hand, {_count(count, 'input')}:", *by_hand]
+            yield [f"Overrides, {_count(count, 'input')}:", *overrides]
         if self.runtimes:
-            yield ["Owners of the GPU software, one for each piece on each node:", owner_table(self.runtimes, fit)]
-            yield from ([line, *notes] for line, notes in _notes(self.runtimes))
+            yield ["Who installs the GPU software:", owner_table(self.runtimes, fit)]
+            yield from ([line, *notes] for line, notes in _cluster_notes(self.runtimes))
         imported = sum("import" in resource.options for resource in resources)
-        beside = f", {imported} to take over" if imported else ""
-        yield [f"Resources, {len(resources) - imported} to create{beside}:", *tree(preview)]
+        to_import = f", {imported} to import" if imported else ""
+        yield [f"Resources: {len(resources) - imported} to create{to_import}", *tree(preview)]
         if preview.stack_references:
             names = ", ".join(preview.stack_references)
-            yield [f"Outputs of other stacks are unknown in this preview: {names}"]
+            yield [f"Outputs of other stacks, unknown in an offline preview: {names}"]
         if preview.messages:
-            yield ["Messages of the program:", *(f"  {line}" for line in preview.messages)]
+            yield ["Program output:", *(f"  {line}" for line in preview.messages)]
         if preview.warnings:
             yield ["Warnings:", *(f"  {warning}" for warning in preview.warnings)]
-        yield [f"Policies, {len(self.verdicts)} on {_count(len(resources), 'resource')}:", *policy_lines(self.verdicts)]
+        yield [
+            f"Policies: {len(self.verdicts)} checked on {_count(len(resources), 'resource')}",
+            *policy_lines(self.verdicts),
+        ]
         if self.problems:
-            yield [f"Refused, {_count(len(self.problems), 'problem')}:", *_indented(self.problems)]
-        refusing = sum(verdict.refuses for verdict in self.verdicts)
-        if refusing:
-            yield [f"Refused: {_count(refusing, 'mandatory policy', 'mandatory policies')} violated."]
+            yield [f"Rejected: {_count(len(self.problems), 'problem')}", *_indented(self.problems)]
+        violated = sum(verdict.refuses for verdict in self.verdicts)
+        if violated:
+            yield [f"Rejected: {_count(violated, 'mandatory policy', 'mandatory policies')} violated."]
         if not self.exit_code and self.plans:
-            yield list(_pod(self.plans))
+            yield list(_pod_lines(self.plans))
             yield [
-                "Next: gpupools diff says what an edit does to nodes, gpupools images what a registry of yours needs,",
-                "gpupools explain what a word means.",
+                "Next: gpupools diff shows what an edit does to nodes, gpupools images lists the images to mirror,",
+                "gpupools explain defines a term.",
             ]
         if not self.exit_code:
-            yield ["Nothing was created and no cloud was asked. pulumi up creates it."]
+            yield ["Nothing was created, and no cloud API was called. To create the resources, run pulumi up."]
 
 
-def _pod(plans: Sequence[PoolPlan]) -> Iterator[str]:
-    """Write the part of a pod's spec that puts it on the first pool."""
+def _pod_lines(plans: Sequence[PoolPlan]) -> Iterator[str]:
+    """Yield the pod spec snippet that schedules a pod on the first pool."""
     first = plans[0]
-    others = "; with --json every pool has its own, as pod" if len(plans) > 1 else ""
-    yield f"What a pod's spec needs for {first.cluster}/{first.name}{others}:"
+    others = " (--json shows the other pools, under pod)" if len(plans) > 1 else ""
+    yield f"Pod spec for {first.cluster}/{first.name}{others}:"
     yield from (f"  {line}" for line in yaml.safe_dump(first.pod(), sort_keys=False).splitlines())
 
 
 def no_report(file: str, project: str, stack: str) -> JsonDict:
-    """Return the keys of `Report.as_json` for a stack file that was refused before anything was declared."""
+    """Return the keys of `Report.as_json` for a stack file that was rejected before the program ran."""
     lists = ("pools", "runtimes", "resources", "stack_references", "policy", "warnings", "messages")
     return {"file": file, "project": project, "stack": stack, "outputs": {}, **{key: [] for key in lists}}
 
 
 def pool_table(plans: Iterable[PoolPlan], fit: int | None = None) -> str:
-    """Draw one line for each pool on each cluster."""
-    headers = ("cluster", "pool", "cloud", "instance type", "GPUs per node", "nodes", "taint", "sharing", "node offers")
+    """Return a table with one row per pool and cluster."""
+    headers = (
+        "cluster",
+        "pool",
+        "cloud",
+        "instance type",
+        "GPUs per node",
+        "nodes",
+        "taint",
+        "sharing",
+        "resources per node",
+    )
     rows = [
         (
             plan.cluster,
@@ -173,53 +186,52 @@ def pool_table(plans: Iterable[PoolPlan], fit: int | None = None) -> str:
             f"{plan.min_nodes}-{plan.max_nodes}" if plan.min_nodes < plan.max_nodes else str(plan.max_nodes),
             "\n".join(map(str, plan.taints)),
             plan.sharing.described(),
-            "\n".join(offers(plan)),
+            "\n".join(node_resource_lines(plan)),
         )
         for plan in plans
     ]
     return table_text(rows, headers, fit=fit)
 
 
-def offers(plan: PoolPlan) -> Iterator[str]:
-    """Write what each node of a pool offers to Kubernetes, one line for each resource."""
+def node_resource_lines(plan: PoolPlan) -> Iterator[str]:
+    """Yield one line per resource that each node of a pool advertises to Kubernetes."""
     if plan.claim_template:
-        yield f"{_count(plan.instance.devices, 'GPU')} by claim"
+        yield f"{_count(plan.instance.devices, 'GPU')} (DRA claims)"
     for resource, count in plan.node_resources.items():
         yield f"{count} {resource}"
     for resource, quantity in plan.choices.beside_gpus().items():
         yield f"{quantity} {resource}"
 
 
-def by_hand_lines(plans: Iterable[PoolPlan]) -> Iterator[str]:
-    """Write one line for each input that a pool's `overrides` set."""
+def override_lines(plans: Iterable[PoolPlan]) -> Iterator[str]:
+    """Yield one line per input that a pool's `overrides` set."""
     for plan in plans:
         for path, value in plan.set_by_hand.items():
-            told = tellable(path, value)
-            said = told if told is not value else json.dumps(value, ensure_ascii=False)
-            becomes = "is taken away" if value is None else f"= {said}"
-            yield f"  {plan.cluster}/{plan.name}: {path} {becomes}"
+            visible = tellable(path, value)
+            text = visible if visible is not value else json.dumps(value, ensure_ascii=False)
+            yield f"  {plan.cluster}/{plan.name}: {path} {'is removed' if value is None else f'= {text}'}"
         for path, why in plan.node_customizations.items():
             yield f"  {plan.cluster}/{plan.name}: {path} is {why} (gpu-node-customised)"
 
 
 def owner_table(runtimes: Iterable[RuntimePlan], fit: int | None = None) -> str:
-    """Draw who brings which piece, one line for each owner; pools of a cluster with the same owners stand together."""
+    """Return a table of who installs which components; pools of a cluster with the same installers share a row."""
     rows = []
     for runtime in runtimes:
         for (software, owned), pools in runtime.owners_alike().items():
             owners, pieces = ("\n".join(each[side] for each in owned) for side in (0, 1))
             rows.append((runtime.cluster, "\n".join(pools), software, owners, pieces))
-    return table_text(rows, ("cluster", "pools", "software", "owner", "pieces"), fit=fit)
+    return table_text(rows, ("cluster", "pools", "software", "installed by", "components"), fit=fit)
 
 
-def _notes(runtimes: Iterable[RuntimePlan]) -> Iterator[tuple[str, list[str]]]:
+def _cluster_notes(runtimes: Iterable[RuntimePlan]) -> Iterator[tuple[str, list[str]]]:
     for runtime in runtimes:
         if runtime.notes:
-            yield f"Notes on {runtime.cluster}:", [f"  {note}" for note in runtime.notes]
+            yield f"Notes for cluster {runtime.cluster}:", [f"  {note}" for note in runtime.notes]
 
 
 def tree(preview: Preview) -> list[str]:
-    """Draw the resources below their parents, as `pulumi preview` does."""
+    """Return the resources as a tree, as `pulumi preview` prints them."""
     by_parent: dict[str | None, list[DeclaredResource]] = {}
     for resource in preview.resources:
         by_parent.setdefault(resource.parent, []).append(resource)
@@ -241,7 +253,7 @@ _LONG_TYPE = re.compile(r"^([^:]+):([^:/]+)/([^:]+):([^:]+)$")
 
 
 def short_type(token: str) -> str:
-    """Write a type token as Pulumi's CLI shows it: `aws:eks:NodeGroup` for `aws:eks/nodeGroup:NodeGroup`."""
+    """Return a type token as Pulumi's CLI shows it: `aws:eks:NodeGroup` for `aws:eks/nodeGroup:NodeGroup`."""
     match = _LONG_TYPE.match(token)
     if match is None:
         return token
@@ -250,16 +262,18 @@ def short_type(token: str) -> str:
 
 
 def policy_lines(verdicts: Iterable[PolicyVerdict]) -> list[str]:
-    """Write one line for each policy, and below it why it is there and its violations; `warn` stops nothing."""
+    """Return one line per policy, with its description and violations below it; `warn` blocks nothing."""
     lines = []
     verdicts = list(verdicts)
     width = max((len(verdict.policy) for verdict in verdicts), default=0)
     for verdict in verdicts:
         word = "FAIL" if verdict.refuses else "warn" if verdict.violations else "pass"
         lines.append(f"  {word}  {verdict.policy:<{width}}  {verdict.level}")
-        said = [line for violation in verdict.violations for line in violation.message.splitlines()]
-        # Every message begins with the description, which is worth saying once.
-        kept = [line for index, line in enumerate(said) if line != verdict.description or line not in said[:index]]
+        messages = [line for violation in verdict.violations for line in violation.message.splitlines()]
+        # Every message begins with the description; show it once.
+        kept = [
+            text for index, text in enumerate(messages) if text != verdict.description or text not in messages[:index]
+        ]
         lines += [f"          {line}" for line in kept]
     return lines
 
