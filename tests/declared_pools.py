@@ -15,7 +15,7 @@ PROGRAM = """
 import json
 import pulumi
 from gpupools.components.clusters import provider
-from gpupools.components.gpu_node_pool import DecidedPool, GpuNodePool, plan_args
+from gpupools.components.gpu_node_pool import PlannedPool, GpuNodePool, plan_args
 
 providers = {}
 for name, wanted in pulumi.Config().require_object("pools").items():
@@ -30,8 +30,8 @@ for name, wanted in pulumi.Config().require_object("pools").items():
         "pool_name": "a",
     }
     # All are one pool of one cluster on purpose; of what is decided, the component takes the program's word.
-    decided = DecidedPool(plan_args(f"{name}-a", args), {})
-    GpuNodePool(f"{name}-a", args, pulumi.ResourceOptions(providers=[providers[text]]), decided)
+    planned = PlannedPool(plan_args(f"{name}-a", args), {})
+    GpuNodePool(f"{name}-a", args, pulumi.ResourceOptions(providers=[providers[text]]), planned)
 """
 
 

@@ -80,9 +80,9 @@ def test_arguments_that_a_component_does_not_have_are_named_with_the_nearest() -
     ]
 
 
-FILE_ONLY = "goes into a stack file only; "
-AN_OUTPUT = f"{FILE_ONLY}give the output itself, from a StackReference of the program"
-A_PROVIDER = f"{FILE_ONLY}give the program's provider of this cloud that setting, and name it in opts.providers"
+FILE_ONLY = "is a key of stack files only; "
+AN_OUTPUT = f"{FILE_ONLY}pass the output of a StackReference instead"
+A_PROVIDER = f"{FILE_ONLY}set it on a provider of this cloud, and add that provider to opts.providers"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import yaml
 from pulumi.runtime import mocks
 from pulumi.runtime.stack import run_pulumi_func
 
-from gpupools.components.clusters import addresses, declaring, told_apart
+from gpupools.components.clusters import addresses, declaring, wait_for_distinct_clusters
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
 from gpupools.stackfile.stack import parse_cluster
@@ -120,9 +120,7 @@ def test_an_output_that_is_not_there_ends_the_program_with_one_sentence(output: 
     with pytest.raises(pulumi.RunError) as error:
         read(name={"output": output})
 
-    assert str(error.value) == (
-        f"stack acme/platform/prod has no output {output!r}; export it there, or correct the name"
-    )
+    assert str(error.value) == (f"stack acme/platform/prod has no output {output!r}; export it there, or fix the name")
 
 
 def test_a_stack_that_several_clusters_name_is_asked_once() -> None:
@@ -150,7 +148,7 @@ def compare(first: Any, second: Any) -> dict[str, dict[str, Any]]:
     def program() -> None:
         references: dict[str, pulumi.StackReference] = {}
         clusters = {"x": first, "y": second}
-        for key, where in told_apart(
+        for key, where in wait_for_distinct_clusters(
             clusters, {key: addresses(each, references) for key, each in clusters.items()}
         ).items():
             for name, value in where.items():
@@ -221,7 +219,7 @@ def test_only_what_is_late_waits_until_two_clusters_are_known_to_be_two() -> Non
         clusters = {"x": cluster(name="train-dev"), "y": cluster(name={"output": "clusterName"})}
         references: dict[str, pulumi.StackReference] = {}
         given = {key: addresses(each, references) for key, each in clusters.items()}
-        for key, where in told_apart(clusters, given).items():
+        for key, where in wait_for_distinct_clusters(clusters, given).items():
             kinds.update({f"{key}.{name}": isinstance(value, pulumi.Output) for name, value in where.items()})
             assert all((where[name] is value) is not kinds[f"{key}.{name}"] for name, value in given[key].items())
 

@@ -15,7 +15,7 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
-from gpupools.stacks.debug_messages import send_debug_messages_beside
+from gpupools.stacks.debug_messages import send_debug_messages_in_background
 
 TIMEOUT_S = 20.0
 
@@ -50,8 +50,8 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
 
 
 def test_the_program_goes_on_and_the_order_stays(engine: Engine) -> None:
-    send_debug_messages_beside()
-    send_debug_messages_beside()  # a second time changes nothing
+    send_debug_messages_in_background()
+    send_debug_messages_in_background()  # a second time changes nothing
 
     for number in range(50):
         pulumi.log.debug(f"step {number}")  # would wait for ever, since the engine takes none
@@ -70,10 +70,10 @@ def test_a_program_that_ends_has_sent_all(engine: Engine) -> None:
     program = f"""
         import grpc, pulumi
         from pulumi.runtime.proto import engine_pb2_grpc
-        from gpupools.stacks.debug_messages import send_debug_messages_beside
+        from gpupools.stacks.debug_messages import send_debug_messages_in_background
         stub = engine_pb2_grpc.EngineStub(grpc.insecure_channel({engine.address!r}))
         pulumi.runtime.settings.get_engine = lambda: stub
-        send_debug_messages_beside()
+        send_debug_messages_in_background()
         for number in range(30):
             pulumi.log.debug(str(number))
     """
@@ -101,7 +101,7 @@ def test_an_engine_that_is_gone_stops_no_message_for_ever(monkeypatch: pytest.Mo
 
     stub = Gone()
     monkeypatch.setattr(pulumi.runtime.settings, "get_engine", lambda: stub)
-    send_debug_messages_beside()
+    send_debug_messages_in_background()
 
     pulumi.log.debug("one")
     assert tried.wait(TIMEOUT_S)
@@ -113,6 +113,6 @@ def test_what_is_no_engine_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     log = SimpleNamespace(Log=print)
     monkeypatch.setattr(pulumi.runtime.settings, "get_engine", lambda: log)
 
-    send_debug_messages_beside()
+    send_debug_messages_in_background()
 
     assert log.Log is print

@@ -330,7 +330,7 @@ def test_an_output_of_a_stack_file_is_no_address_in_a_program() -> None:
     late = {"stack": "acme/platform/prod", "name": {"output": "clusterName"}}
     cluster = {**clouds()["gcp"].example_cluster, **late}
 
-    cure = "goes into a stack file only; give the output itself, from a StackReference of the program"
+    cure = "is a key of stack files only; pass the output of a StackReference instead"
     assert check_pool(cluster=cluster) == [f"cluster.name: {cure}", f"cluster.stack: {cure}"]
 
 
@@ -411,13 +411,15 @@ def serve(name, *keys, cluster=cluster):
     return GpuRuntime(name, args, pulumi.ResourceOptions(providers=[provider]))
 """
 LATE_NAME = "make('a', 'l4', {**cluster, 'name': pulumi.Output.from_input('x')})"
-TAKEN = "pool_name: 'l4' is the pool of 'a' on this cluster already; give one of the two another pool_name"
+TAKEN = (
+    "pool_name: GpuNodePool 'a' already declares the pool 'l4' on this cluster; set another pool_name on one of them"
+)
 
 
 def unserved(path: str, *keys: str) -> str:
     return (
-        f"{path}: the pool 'l4' is none of GpuRuntime 'software' on this cluster, whose software goes to nodes with "
-        f"gpupools/pool: {', '.join(keys)}; use one name as the runtime's key and as the pool's pool_name"
+        f"{path}: GpuRuntime 'software' of this cluster has no pool 'l4'; it installs software only on nodes with "
+        f"gpupools/pool: {', '.join(keys)}; use the same name as key in pools and as pool_name"
     )
 
 

@@ -408,7 +408,7 @@ def test_without_a_provider_for_the_cluster_nothing_is_installed_anywhere(previe
     shown = preview(OWN + f"GpuRuntime('software', {own_args()!r})")
 
     (said,) = map(str, shown.problems)
-    assert said.startswith("opts.providers: there is no Kubernetes provider for this cluster; name one")
+    assert said.startswith("opts.providers: this cluster needs a Kubernetes provider; add one")
     assert [each.type for each in shown.resources if each.type.startswith("kubernetes:")] == []
 
 
@@ -416,8 +416,8 @@ def test_without_a_provider_for_the_cluster_nothing_is_installed_anywhere(previe
     ("changes", "starts"),
     [
         pytest.param({"cloud": "gpc"}, ["cloud: no cloud is called 'gpc'"], id="cloud"),
-        pytest.param({"pools": {}}, ["pools: is no map of pools"], id="no pools"),
-        pytest.param({"pools": ["a"]}, ["pools: is no map of pools"], id="a list of pools"),
+        pytest.param({"pools": {}}, ["pools: must be a map of pools"], id="no pools"),
+        pytest.param({"pools": ["a"]}, ["pools: must be a map of pools"], id="a list of pools"),
         pytest.param({"pools": {"A": {"gpu": "T4", "nodes": {"max": 1}}}}, ["pools.A: cannot be"], id="a bad key"),
         pytest.param(
             {"cluster": {"name": "x"}, "pools": {"a": {"gpu": "T9", "nodes": {"max": 0}}}},

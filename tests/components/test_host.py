@@ -22,7 +22,7 @@ from gpupools.components import gpu_node_pool, package
 from gpupools.components.arguments import Refused
 from gpupools.components.gpu_node_pool import GpuNodePoolArgs, PoolArgs
 from gpupools.components.gpu_runtime import GpuRuntimeArgs
-from gpupools.components.package import arguments, camel, snake, spelled
+from gpupools.components.package import arguments, camel, snake, with_camel_case_keys
 from gpupools.providers import clouds
 from gpupools.spec.models import MODES, PoolSpec
 from gpupools.spec.pool_options import Capacity
@@ -235,7 +235,7 @@ def test_a_refusal_has_the_keys_as_the_program_wrote_them() -> None:
     pool = {"gpu": "L4", "instance_type": "g2-standard-4", "disk_gib": 1, "nodes": {"max": 1}}
     with pytest.raises(Rejected) as refused:
         gpu_node_pool.plan_args("a", {"cloud": "gcp", "cluster": {}, "pool": pool})  # type: ignore[typeddict-item]
-    said = spelled(str(Refused(refused.value)))
+    said = with_camel_case_keys(str(Refused(refused.value)))
 
     assert "pool.diskGib: got 1" in said
     assert "instanceType" in said

@@ -11,7 +11,7 @@ import pytest
 from pulumi.runtime.config import set_all_config
 
 from gpupools.common.errors import Problem, Rejected
-from gpupools.components.stack_config import FILE, StackConfig, decrypted, read_stack_config
+from gpupools.components.stack_config import FILE, StackConfig, hiding_values, read_stack_config
 from gpupools.preview.sdk_schema import UNKNOWN
 from gpupools.spec.models import LATE
 
@@ -23,16 +23,16 @@ def test_a_refusal_of_decrypted_values_keeps_its_place_and_its_source_and_tells_
         raise Rejected([Problem(("pools", "a", "name"), f"got {value!r}", f"write another than {value!r}", PAGE)])
 
     with pytest.raises(Rejected) as caught:
-        decrypted(refuse, "hunter2")
+        hiding_values(refuse, "hunter2")
 
     (problem,) = caught.value.problems
     assert (problem.path, problem.source) == (("pools", "a", "name"), PAGE)
     assert "hunter2" not in str(caught.value)
-    assert "its decrypted value is refused, and not shown; try such a value in clear" in str(problem)
+    assert "the decrypted value is invalid (not shown); test a similar plain value" in str(problem)
 
 
 def test_what_is_decided_on_decrypted_values_is_handed_on() -> None:
-    assert decrypted(lambda one, two: one + two, "a", "b") == "ab"
+    assert hiding_values(lambda one, two: one + two, "a", "b") == "ab"
 
 
 Read = Callable[..., tuple[StackConfig, list[str]]]
@@ -102,8 +102,8 @@ def test_what_is_encrypted_stands_in_the_stack_file(
 
 
 CANNOT_TELL = (
-    "clusters: holds encrypted values, and Pulumi does not say which; keep this key in Pulumi.test.yaml, or name its "
-    "file in GPUPOOLS_STACK_FILE"
+    "clusters: contains encrypted values, and Pulumi does not mark which; keep this key in Pulumi.test.yaml, or set "
+    "GPUPOOLS_STACK_FILE to its file"
 )
 
 
@@ -129,8 +129,8 @@ def test_a_value_that_the_file_has_otherwise_is_warned_of_and_not_shown(read: Re
     found, warned = read({"gpupools:clusters": CLUSTERS, "gpupools:more": 1})
 
     assert found.values == found.marked == {"clusters": CLUSTERS, "more": 1}
-    assert [text.partition(", and gpupools check")[0] for text in warned] == [
-        f"clusters.a.role: Pulumi handed over another value than {path} has"
+    assert [text.partition(", the file that gpupools check")[0] for text in warned] == [
+        f"clusters.a.role: Pulumi passed a value that differs from {path}"
     ]
     assert "other" not in warned[0].replace("another", "")
 

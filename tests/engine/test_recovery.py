@@ -164,7 +164,7 @@ def test_the_state_of_another_stack_is_refused_before_anything_is_deleted(killed
 
     refused = foreign.up().badly().output
 
-    assert "this stack's state holds resources of the stack killed of gpupools" in refused
+    assert "this stack's state contains resources of the stack killed of gpupools" in refused
     assert engine.journal() == before
 
 

@@ -235,8 +235,8 @@ def test_a_secret_whose_place_no_file_tells_is_refused(check_pool: Stack, tmp_pa
     up = check_pool.engine.up("refusals", "--config-file", str(elsewhere)).badly()
 
     assert (
-        "clusters: holds encrypted values, and Pulumi does not say which; "
-        "keep this key in Pulumi.refusals.yaml, or name its file in GPUPOOLS_STACK_FILE"
+        "clusters: contains encrypted values, and Pulumi does not mark which; "
+        "keep this key in Pulumi.refusals.yaml, or set GPUPOOLS_STACK_FILE to its file"
     ) in up.output
     assert not any(each in shown(check_pool, up) for each in FORBIDDEN)
     named = check_pool.engine.up("refusals", "--config-file", str(elsewhere), GPUPOOLS_STACK_FILE=str(elsewhere))

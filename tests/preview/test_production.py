@@ -78,7 +78,7 @@ def test_what_was_left_is_compared_and_refused_before_anything_is_declared(first
     assert found.resources == []
     (problem,) = found.problems
     assert str(problem).splitlines() == [
-        "the program logged an error: nothing was declared:",
+        "the program logged an error: the stack was rejected, nothing was declared:",
         *(
             f"serve/{name}: is a production pool, and this update would replace it (up to 4 nodes × 1 GPU): disk_gib"
             f" 200 → 400; if that is meant, add serve/{name} to gpupools:allow_destroy"
@@ -163,7 +163,9 @@ def test_a_state_that_cannot_be_read_is_said_and_left_to_pulumis_own_protection(
 
     assert found.problems == []
     (message,) = found.messages
-    assert message.startswith("warning: what this update replaces or deletes is left to Pulumi's own protect: ")
+    assert message.startswith(
+        "warning: gpupools cannot read the stack's state, so only Pulumi's protect guards against deletion: "
+    )
     assert message.endswith("no backend client is available")
 
 

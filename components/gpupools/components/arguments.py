@@ -1,4 +1,4 @@
-"""What the components share about their arguments: late values, and errors a program in any language sees."""
+"""Parse the components' arguments: outputs, and errors that programs in every language see."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,10 +14,10 @@ from gpupools.stackfile.stack import parse_cluster
 
 
 def parse_cloud(name: object) -> Cloud:
-    """Return the cloud of this name.
+    """Return the cloud with this name.
 
     Raises:
-        Rejected: There is none.
+        Rejected: The name is unknown.
     """
     known = clouds()
     if isinstance(name, str) and name in known:
@@ -26,40 +26,40 @@ def parse_cloud(name: object) -> Cloud:
 
 
 def unknown_arguments(args: JsonObject, typed: type) -> list[Problem]:
-    """Refuse arguments that a component does not have, which Python would drop without a word.
+    """Return a problem for each unknown argument, which Python would silently ignore.
 
     Args:
-        args: What the component was given.
-        typed: The `TypedDict` of its arguments.
+        args: The component's arguments.
+        typed: Their `TypedDict`.
     """
     known = typed.__annotations__
     return [Problem((str(key),), "unknown argument", nearest(key, known)) for key in args if key not in known]
 
 
 def parse_cluster_argument(value: Any, cloud: Cloud) -> Cluster:
-    """Check the argument `cluster` of a component.
+    """Return the parsed argument `cluster` of a component.
 
     Raises:
-        Rejected: Everything that is wrong with it.
+        Rejected: Every problem.
     """
     known = known_values(value)
-    given = {**known, "cloud": cloud.name} if isinstance(known, Mapping) else known
-    cluster = parse_cluster(("cluster",), given, {cloud.name: cloud})
-    # Only the program behind a stack file resolves these.
+    raw = {**known, "cloud": cloud.name} if isinstance(known, Mapping) else known
+    cluster = parse_cluster(("cluster",), raw, {cloud.name: cloud})
+    # Only the stack program resolves these.
     keys = [*cluster.late_outputs(), *(["stack"] if cluster.stack is not None else [])]
-    fix = "give the output itself, from a StackReference of the program"
-    problems = [Problem(("cluster", key), "goes into a stack file only", fix) for key in keys]
-    # Only that program makes a provider of them; here the component's own options name one.
-    acting = [key for key in cluster.identity if getattr(cluster, key) is not None]
-    fix = "give the program's provider of this cloud that setting, and name it in opts.providers"
-    problems += [Problem(("cluster", key), "goes into a stack file only", fix) for key in acting]
+    fix = "pass the output of a StackReference instead"
+    problems = [Problem(("cluster", key), "is a key of stack files only", fix) for key in keys]
+    # Only the stack program creates a provider from these; here the component's options name one.
+    identity = [key for key in cluster.identity if getattr(cluster, key) is not None]
+    fix = "set it on a provider of this cloud, and add that provider to opts.providers"
+    problems += [Problem(("cluster", key), "is a key of stack files only", fix) for key in identity]
     if problems:
         raise Rejected(problems)
     return cluster
 
 
 def known_values(value: Any) -> Any:
-    """Put `LATE` where an output is, and whole numbers where the engine's floats are.
+    """Return a value with `LATE` for each output, and integers for the engine's whole floats.
 
     A component called from another language gets every number as a float (measured with Pulumi 3.272).
     """
@@ -73,7 +73,7 @@ def known_values(value: Any) -> Any:
 
 
 class Refused(pulumi.InputPropertiesError, pulumi.RunError):
-    """A component cannot exist. A `RunError` too, so that a program in this process ends without a traceback."""
+    """Invalid arguments of a component. Also a `RunError`, so that a Python program ends without a traceback."""
 
     def __init__(self, rejected: Rejected) -> None:
         details = [

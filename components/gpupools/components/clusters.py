@@ -1,4 +1,4 @@
-"""Clusters of a stack file for a Pulumi program: addresses from other stacks, and a provider for each."""
+"""Clusters of a stack file in a Pulumi program: addresses from other stacks, and one provider per cluster."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -17,77 +17,77 @@ from gpupools.spec.models import Cluster, StackOutput
 def addresses(
     cluster: Cluster, references: dict[str, pulumi.StackReference], *, secret: bool = False
 ) -> dict[str, pulumi.Input[Any]]:
-    """Return a cluster's keys with every `{output: …}` replaced by the other stack's output.
+    """Return a cluster's keys, with every `{output: …}` replaced by the other stack's output.
 
     Args:
         cluster: The checked cluster.
-        references: The stacks referred to so far, by name; gets those this cluster adds, so that each is read once.
+        references: Stack references by name; new ones are added, so that each stack is read once.
         secret: Whether the configuration holds encrypted values. Pulumi hands a program the whole map decrypted and
-            does not say which they were, so every address in it then stays a secret.
+            does not mark which values were secret, so every address becomes a secret.
     """
 
-    def read(value: Any, late: bool) -> Any:
+    def resolve(value: Any, is_secret: bool) -> Any:
         if isinstance(value, StackOutput):
             stack = str(cluster.stack)
             if stack not in references:
                 references[stack] = pulumi.StackReference(stack)
             return _output(references[stack], stack, value.output)
         if isinstance(value, Mapping):
-            return {key: read(item, late) for key, item in value.items()}
+            return {key: resolve(item, is_secret) for key, item in value.items()}
         if isinstance(value, list):
-            return [read(item, late) for item in value]
-        return pulumi.Output.secret(value) if late else value
+            return [resolve(item, is_secret) for item in value]
+        return pulumi.Output.secret(value) if is_secret else value
 
-    given = {key: getattr(cluster, key) for key in type(cluster).model_fields if key not in _PLANNED}
-    addressed = type(cluster).address_keys() if secret else frozenset()
-    return {key: read(value, key in addressed) for key, value in given.items() if value is not None}
+    keys = {key: getattr(cluster, key) for key in type(cluster).model_fields if key not in _PLANNED}
+    secret_keys = type(cluster).address_keys() if secret else frozenset()
+    return {key: resolve(value, key in secret_keys) for key, value in keys.items() if value is not None}
 
 
 _PLANNED = ("stack", "runtime", "tags")
-"""Keys of a cluster that the plan has taken in; the rest is for providers and resources."""
+"""Keys of a cluster that only the plan reads; providers and resources get the others."""
 
 
-def told_apart(
+def wait_for_distinct_clusters(
     clusters: Mapping[str, Cluster], where: Mapping[str, Mapping[str, pulumi.Input[Any]]]
 ) -> dict[str, dict[str, pulumi.Input[Any]]]:
-    """Return the clusters' addresses so that none of two clusters is used before it is known that they are two.
+    """Return the clusters' addresses as outputs that resolve only after all clusters turned out to be different.
 
     Args:
         clusters: The checked clusters by key.
-        where: Their `addresses`; only what is late among them is compared here, the rest is the plan's.
+        where: Their `addresses`. Only outputs are compared here; the plan has compared known values.
 
     Raises (while the program runs):
-        pulumi.RunError: Two keys stand for one cluster.
+        pulumi.RunError: Two keys name the same cluster.
     """
-    found = {key: dict(given) for key, given in where.items()}
+    result = {key: dict(keys) for key, keys in where.items()}
     for (first, one), (second, other) in combinations([(key, clusters[key]) for key in where], 2):
         if same_place(place(one), place(other)) is not None:
             continue
         pair = pulumi.Output.all(pulumi.Output.from_input(where[first]), pulumi.Output.from_input(where[second]))
         compared = pair.apply(partial(_compare, (first, type(one)), (second, type(other))))
         for key in (first, second):
-            for name, value in found[key].items():
+            for name, value in result[key].items():
                 if isinstance(value, pulumi.Output):
-                    found[key][name] = pulumi.Output.all(compared, value).apply(lambda got: got[1])
-    return found
+                    result[key][name] = pulumi.Output.all(compared, value).apply(lambda values: values[1])
+    return result
 
 
-def _compare(one: tuple[str, type[Cluster]], other: tuple[str, type[Cluster]], given: list[JsonObject]) -> None:
+def _compare(one: tuple[str, type[Cluster]], other: tuple[str, type[Cluster]], clusters: list[JsonObject]) -> None:
     (first, here), (second, there) = one, other
     try:
-        found = here.place_of(given[0])
-        same = same_place(found, there.place_of(given[1]))
-    except ValueError:  # the provider says what is wrong
+        location = here.place_of(clusters[0])
+        same = same_place(location, there.place_of(clusters[1]))
+    except ValueError:  # the provider reports the error
         return
     if same:
-        raise pulumi.RunError(str(second_key(first, second, found)))
+        raise pulumi.RunError(str(second_key(first, second, location)))
 
 
 def declaring(cloud: str) -> Declaring:
-    """Return what declares a cloud's resources.
+    """Return the functions that declare a cloud's resources.
 
     Raises:
-        pulumi.RunError: The cloud's SDK is an extra that this environment has not installed.
+        pulumi.RunError: The cloud's SDK is not installed.
     """
     try:
         return clouds()[cloud].node_pools.declaring()
@@ -100,12 +100,12 @@ def declaring(cloud: str) -> Declaring:
 
 
 def provider(name: str, cloud: str, cluster: Mapping[str, pulumi.Input[Any]]) -> pulumi.ProviderResource:
-    """Declare the cluster's own provider, so that no pool depends on ambient region or project settings."""
+    """Declare an explicit provider for the cluster, so that no pool depends on default region or project settings."""
     return declaring(cloud).create_provider(name, cluster, pulumi.ResourceOptions())
 
 
 def _output(reference: pulumi.StackReference, stack: str, path: str) -> pulumi.Output[Any]:
-    """Read an output, or with dots a value inside an output that is a map.
+    """Return an output, or with a dotted path a value inside an output that is a map.
 
     Raises (while the program runs):
         pulumi.RunError: The other stack has no such output; Pulumi's own `require_output` ends in a traceback.
@@ -116,7 +116,7 @@ def _output(reference: pulumi.StackReference, stack: str, path: str) -> pulumi.O
         for key in rest:
             value = value.get(key) if isinstance(value, Mapping) else None
         if value is None:
-            raise pulumi.RunError(f"stack {stack} has no output {path!r}; export it there, or correct the name")
+            raise pulumi.RunError(f"stack {stack} has no output {path!r}; export it there, or fix the name")
         return value
 
     return reference.get_output(first).apply(find)

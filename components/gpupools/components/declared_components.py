@@ -1,4 +1,4 @@
-"""What a program has declared: two components that would be one pool, or one that serves no node, are refused."""
+"""The components that a program has declared, to detect duplicate pools and software without nodes."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -21,31 +21,31 @@ class Declared:
     """The components of one run of a program, by their names."""
 
     pools: dict[str, tuple[str, JsonObject]] = field(default_factory=dict)
-    """Pool's name and the cluster's place."""
+    """Pool name and cluster location."""
     runtimes: dict[str, tuple[tuple[str, ...], JsonObject]] = field(default_factory=dict)
-    """Keys of the pools and the cluster's place."""
+    """Pool keys and cluster location."""
 
 
 _RUNS: WeakKeyDictionary[Any, Declared] = WeakKeyDictionary()
 _HOSTED: dict[bool, Declared] = {}
 hosted = False
-"""Whether this process serves components to programs in other languages: one process for one run of the engine."""
+"""Whether this process serves components to programs in other languages: one process per run of the engine."""
 
 
 def declared() -> Declared:
-    """Return what the program that runs has declared."""
-    if hosted:  # every component gets a connection of its own
+    """Return the components that the running program has declared."""
+    if hosted:  # every component has its own connection
         return _HOSTED.setdefault(bool(SETTINGS.dry_run), Declared())
     return _RUNS.setdefault(SETTINGS.monitor, Declared())
 
 
 def place_of(cloud: Cloud, cluster: JsonObject) -> JsonObject:
-    """Return what tells a component's cluster from others; `cluster` has been checked."""
+    """Return the keys that identify a component's cluster; `cluster` has been validated."""
     return {"cloud": cloud.name, **cloud.cluster.place_of(cluster)}
 
 
 def pool_problems(name: str, pool: str, place: JsonObject) -> Iterator[Problem]:
-    """Refuse a pool that another component makes already, or that the cluster's software would not serve.
+    """Yield a problem for each component that already declares the pool, or whose software excludes it.
 
     Args:
         name: The component's name.
@@ -54,15 +54,15 @@ def pool_problems(name: str, pool: str, place: JsonObject) -> Iterator[Problem]:
     """
     for other, (taken, where) in declared().pools.items():
         if other != name and taken == pool and same_place(place, where):
-            yield _taken(pool, other)
+            yield _duplicate_pool(pool, other)
     for other, (keys, where) in declared().runtimes.items():
         if pool not in keys and same_place(place, where):
-            yield _unserved(("pool_name",), pool, other, keys)
+            yield _pool_without_software(("pool_name",), pool, other, keys)
     declared().pools[name] = (pool, place)
 
 
 def runtime_problems(name: str, keys: Collection[str], place: JsonObject) -> Iterator[Problem]:
-    """Refuse software whose pools are not those that the program makes on its cluster.
+    """Yield a problem for each declared pool of the cluster that the software excludes.
 
     Args:
         name: The component's name.
@@ -71,29 +71,29 @@ def runtime_problems(name: str, keys: Collection[str], place: JsonObject) -> Ite
     """
     for pool, where in declared().pools.values():
         if pool not in keys and same_place(place, where):
-            yield _unserved(("pools",), pool, name, keys)
+            yield _pool_without_software(("pools",), pool, name, keys)
     declared().runtimes[name] = (tuple(keys), place)
 
 
-def apart(name: str, pool: str, place: JsonObject, address: Any) -> Any:
-    """Return an address of the pool's cluster; a late one once no other component is known to make the same pool.
+def wait_for_distinct_pools(name: str, pool: str, place: JsonObject, address: Any) -> Any:
+    """Return an address of the pool's cluster; an output resolves only after no other component has the same pool.
 
     Args:
         name: The component's name.
         pool: The pool's name on its cluster.
         place: The cluster's place.
-        address: The address, late or not.
+        address: The address, which may be an output.
 
     Raises (while the program runs):
-        pulumi.RunError: Another component makes the pool.
+        pulumi.RunError: Another component declares the pool.
     """
     if not isinstance(address, pulumi.Output):
         return address
 
-    def compare(other: str, given: list[Any]) -> Any:
-        if same_place(given[0], given[1]):
-            raise pulumi.RunError(str(_taken(pool, other)))
-        return given[2]
+    def compare(other: str, values: list[Any]) -> Any:
+        if same_place(values[0], values[1]):
+            raise pulumi.RunError(str(_duplicate_pool(pool, other)))
+        return values[2]
 
     for other, (taken, where) in declared().pools.items():
         if other != name and taken == pool and same_place(place, where) is None:
@@ -101,14 +101,14 @@ def apart(name: str, pool: str, place: JsonObject, address: Any) -> Any:
     return address
 
 
-def _taken(pool: str, other: str) -> Problem:
-    what = f"{shown(pool)} is the pool of {shown(other)} on this cluster already"
-    return Problem(("pool_name",), what, "give one of the two another pool_name")
+def _duplicate_pool(pool: str, other: str) -> Problem:
+    what = f"GpuNodePool {shown(other)} already declares the pool {shown(pool)} on this cluster"
+    return Problem(("pool_name",), what, "set another pool_name on one of them")
 
 
-def _unserved(path: tuple[str, ...], pool: str, runtime: str, keys: Collection[str]) -> Problem:
+def _pool_without_software(path: tuple[str, ...], pool: str, runtime: str, keys: Collection[str]) -> Problem:
     what = (
-        f"the pool {shown(pool)} is none of GpuRuntime {shown(runtime)} on this cluster, whose software goes to nodes "
+        f"GpuRuntime {shown(runtime)} of this cluster has no pool {shown(pool)}; it installs software only on nodes "
         f"with {POOL_LABEL}: {', '.join(keys)}"
     )
-    return Problem(path, what, "use one name as the runtime's key and as the pool's pool_name")
+    return Problem(path, what, "use the same name as key in pools and as pool_name")

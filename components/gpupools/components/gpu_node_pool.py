@@ -16,7 +16,7 @@ from gpupools.components.arguments import (
     unknown_arguments,
 )
 from gpupools.components.clusters import declaring
-from gpupools.components.declared_components import apart, place_of, pool_problems
+from gpupools.components.declared_components import place_of, pool_problems, wait_for_distinct_pools
 from gpupools.diff.guard import RECORD
 from gpupools.plan.pool_plan import PoolPlan, plan_pool
 from gpupools.software.owners import without_rdma
@@ -31,7 +31,7 @@ class NodesArgs(TypedDict):
     max: NotRequired[int]
     """Nodes the autoscaler may add up to."""
     fixed: NotRequired[int]
-    """This many nodes always, without an autoscaler; instead of min and max."""
+    """A fixed number of nodes without an autoscaler; instead of min and max."""
 
 
 class SharingArgs(TypedDict):
@@ -54,25 +54,25 @@ class SharingArgs(TypedDict):
 
 
 class TrustArgs(TypedDict):
-    """Who may use a pool whose GPUs are shared: one of team, namespaces and waiver."""
+    """Who may use a pool with shared GPUs: one of team, namespaces and waiver."""
 
     team: NotRequired[str]
     """The namespaces labelled `gpupools/trust: <team>`."""
     namespaces: NotRequired[list[str]]
     """These namespaces."""
     waiver: NotRequired[str]
-    """Why containers of anyone may share the GPUs of this pool, in words."""
+    """The reason why containers of any team may share the GPUs of this pool."""
     quota: NotRequired[int]
-    """With namespaces: most units of the pool's resource that each of them may request at a time."""
+    """With namespaces: how many units of the pool's resource each of them may request at a time."""
 
 
 class PoolArgs(TypedDict):
-    """The pool, with the keys a pool has in a stack file; all are plain values, since the plan depends on them."""
+    """The pool, with the keys of a pool in a stack file; all are plain values, since the plan depends on them."""
 
     gpu: NotRequired[str]
     """GPU model with its memory size, e.g. `A100-80GB`; or give instance_type."""
     gpus_per_node: NotRequired[Any]
-    """GPUs of one node, with gpu; 1 when left out. Text for a part of a GPU: `1/4`."""
+    """GPUs per node, with gpu; 1 when left out. A string for a fraction of a GPU: `1/4`."""
     instance_type: NotRequired[str]
     """The cloud's own instance type; or give gpu."""
     nodes: NodesArgs
@@ -80,17 +80,17 @@ class PoolArgs(TypedDict):
     sharing: NotRequired[SharingArgs]
     """Left out: a GPU belongs to one container at a time."""
     trust: NotRequired[TrustArgs]
-    """Who may use the pool; a pool of time-slicing or mps has to say so."""
+    """Who may use the pool; required with time-slicing and mps."""
     software: NotRequired[str]
     """`cloud-managed`, `device-plugin`, `gpu-operator` or `dra-driver`; left out: the cloud's default."""
     disk_gib: NotRequired[int]
-    """Disk of each node, GiB; 200 when left out."""
+    """Disk size of each node in GiB; 200 when left out."""
     labels: NotRequired[dict[str, str]]
-    """More node labels."""
+    """Additional node labels."""
     taints: NotRequired[list[str]]
-    """More taints, as `key=value:Effect`; the GPU taint is always there."""
+    """Additional taints, as `key=value:Effect`; the pool always has the GPU taint."""
     capacity: NotRequired[JsonDict]
-    """How machines are bought: a map with mode (`on-demand`, `spot`, `reservation`, …) and what that mode needs."""
+    """How machines are purchased: a map with mode (`on-demand`, `spot`, `reservation`, …) and the keys of that mode."""
     zones: NotRequired[list[str]]
     """Zones of the nodes."""
     image: NotRequired[JsonDict]
@@ -104,33 +104,33 @@ class PoolArgs(TypedDict):
     upgrade: NotRequired[JsonDict]
     """How nodes are replaced: strategy, max_surge, max_unavailable, drain_timeout_min."""
     auto_repair: NotRequired[bool]
-    """Let the cloud replace broken nodes; true when left out."""
+    """Whether the cloud replaces unhealthy nodes; true when left out."""
     tags: NotRequired[dict[str, str]]
     """Tags or resource labels of the pool and its machines."""
     protect: NotRequired[bool]
-    """Refuse to delete or replace the pool until this is taken away."""
+    """Reject deletion and replacement of the pool until this is removed."""
     renamed_from: NotRequired[str]
-    """The pool's name before it was renamed, so that the nodes stay."""
+    """The pool's former name; keeps the nodes when a pool is renamed."""
     first_name: NotRequired[str]
-    """What the pool's name in the cloud is made of: the name it was made under.
+    """The name that the pool was created with, from which its name in the cloud is derived.
 
     Left out: renamed_from, or without that the pool's name.
     """
     adopt: NotRequired[JsonDict]
-    """A pool made by other means that is taken over as it is: its name in the cloud, and keep, what of it stays."""
+    """Import an existing pool: its name in the cloud, and keep, the settings that stay as they are."""
     timeouts: NotRequired[dict[str, int]]
     """How long Pulumi waits, in minutes: create_min, update_min, delete_min."""
     overrides: NotRequired[JsonDict]
-    """Inputs of the cloud's own resources, set by hand: cloud → resource → input → value."""
+    """Overrides of the cloud resources' inputs: cloud → resource → input → value."""
 
 
 class GpuNodePoolArgs(TypedDict):
-    """Inputs of `GpuNodePool`. What may be late is an `Input`; what the plan depends on is plain."""
+    """Inputs of `GpuNodePool`. Only values that the plan does not depend on may be outputs."""
 
     cloud: str
     """The cloud of the cluster: `aws`, `azure` or `gcp`."""
     cluster: dict[str, pulumi.Input[Any]]
-    """The existing cluster: the keys a cluster of this cloud has in a stack file; addresses may be outputs."""
+    """The existing cluster, with the keys of a cluster of this cloud in a stack file; addresses may be outputs."""
     pool: PoolArgs
     """The pool."""
     pool_name: NotRequired[str]
@@ -140,52 +140,52 @@ class GpuNodePoolArgs(TypedDict):
     """
 
 
-class DecidedPool(NamedTuple):
-    """What the stack program has decided about a pool beside all others of its file."""
+class PlannedPool(NamedTuple):
+    """A pool that the stack program has already planned together with all others of its file."""
 
     plan: PoolPlan
     record: pulumi.Input[JsonObject]
-    """What the program's next run compares the pool with."""
+    """The record that the program's next run compares the pool with."""
 
 
 class GpuNodePool(pulumi.ComponentResource):
     """Declare one tainted GPU node pool on a cluster that already exists.
 
     Raises:
-        pulumi.InputPropertiesError: The pool cannot exist; the message holds every reason and its cure.
+        pulumi.InputPropertiesError: The pool is invalid; the message lists every problem with its fix.
     """
 
     node_pool_name: pulumi.Output[str]
-    """The name the cloud knows the pool by."""
+    """The pool's name in the cloud."""
     capacity: pulumi.Output[dict[str, int]]
-    """What each node advertises to Kubernetes: resource name to count, e.g. `{"nvidia.com/gpu": 8}`."""
+    """The extended resources of each node: resource name to count, e.g. `{"nvidia.com/gpu": 8}`."""
     pod: pulumi.Output[JsonDict]
-    """The part of a pod's spec that lands on this pool: nodeSelector, tolerations and a container's limits."""
+    """The pod spec that schedules on this pool: nodeSelector, tolerations and a container's limits."""
     claim_template: pulumi.Output[JsonDict]
-    """The ResourceClaimTemplate that a pod's namespace needs with software `dra-driver`; empty with any other."""
+    """The ResourceClaimTemplate that the pod's namespace needs with software `dra-driver`; otherwise empty."""
     node_pod: pulumi.Output[JsonDict]
-    """The same part of a pod that takes a whole node, with RDMA or compute domains; empty without."""
+    """The pod spec that takes a whole node, with RDMA or compute domains; otherwise empty."""
     namespace_objects: pulumi.Output[list[JsonDict]]
-    """With these, all that the pods' namespace needs first: claim templates, and a ComputeDomain; empty without."""
+    """Objects that the pods' namespace needs first: claim templates and a ComputeDomain; may be empty."""
 
     def __init__(
         self,
         name: str,
         args: GpuNodePoolArgs,
         opts: pulumi.ResourceOptions | None = None,
-        decided: DecidedPool | None = None,
+        planned: PlannedPool | None = None,
     ) -> None:
-        """Plan the pool from its arguments; where the stack program has `decided`, they give the addresses only."""
+        """Plan the pool from its arguments; with `planned`, only the addresses are read from them."""
         super().__init__("gpupools:index:GpuNodePool", name, dict(args), _with_former_name(name, args, opts))
-        plan, addresses = (decided.plan, _addresses(args)) if decided is not None else _planned_alone(name, args)
-        # The engine hands what a component waits for to nothing inside it.
+        plan, addresses = (planned.plan, _addresses(args)) if planned is not None else _plan_and_compare(name, args)
+        # The engine does not pass a component's dependencies on to its children.
         below = pulumi.ResourceOptions(
             parent=self,
             depends_on=opts.depends_on if opts is not None else None,
             transformations=self._with_former_names(name, args),
         )
         self.node_pool_name = declaring(plan.cloud).create_pool(name, plan, addresses, below)
-        # Plain values, as the engine gets them: `from_input` would make an output of each part of each of them.
+        # Plain values: `from_input` would create an output for every nested value.
         known = pulumi.Output.from_input(None)
         capacity, node_pod = dict(plan.node_resources), dict(plan.node_pod)
         pod, claim_template = plan.pod(), dict(plan.claim_template)
@@ -203,33 +203,33 @@ class GpuNodePool(pulumi.ComponentResource):
                 "claimTemplate": claim_template,
                 "nodePod": node_pod,
                 "namespaceObjects": namespace_objects,
-                # Set once all resources of the pool are made: what fails half-way leaves no record.
-                **({RECORD: decided.record} if decided is not None else {}),
+                # Set after all resources of the pool: a failed update leaves no record.
+                **({RECORD: planned.record} if planned is not None else {}),
             },
         )
 
     def _with_former_names(self, name: str, args: GpuNodePoolArgs) -> list[pulumi.ResourceTransformation] | None:
-        """Give what is below a renamed pool the alias of its own former name.
+        """Return a transformation that gives each child of a renamed pool the alias of its former name.
 
-        The engine hands a component's alias down only while it finds the component itself under it: where the update of
-        the renaming fails half-way, the next one finds the component under its new name, and would make its node pool
-        anew (pulumi/pulumi pkg/resource/deploy/step_generator.go, `generateAliases`).
+        Children inherit a component's alias only while the state has the component under that alias. When the update
+        that renames fails half-way, the next one finds the component under its new name and would recreate its node
+        pool (pulumi/pulumi pkg/resource/deploy/step_generator.go, `generateAliases`).
         """
         former = _former_name(name, args)
         if former is None:
             return None
         parent = self.urn.apply(lambda urn: urn.removesuffix(name) + former)
 
-        def with_alias(given: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult:
-            alias = pulumi.Alias(name=former + given.name.removeprefix(name), parent=parent)
-            opts = pulumi.ResourceOptions.merge(given.opts, pulumi.ResourceOptions(aliases=[alias]))
-            return pulumi.ResourceTransformationResult(props=given.props, opts=opts)
+        def with_alias(child: pulumi.ResourceTransformationArgs) -> pulumi.ResourceTransformationResult:
+            alias = pulumi.Alias(name=former + child.name.removeprefix(name), parent=parent)
+            opts = pulumi.ResourceOptions.merge(child.opts, pulumi.ResourceOptions(aliases=[alias]))
+            return pulumi.ResourceTransformationResult(props=child.props, opts=opts)
 
         return [with_alias]
 
 
 def _former_name(name: str, args: GpuNodePoolArgs) -> str | None:
-    """Return the name the component had before its pool was renamed; None where it was not."""
+    """Return the component's name before its pool was renamed; None for a pool that was not."""
     pool = args.get("pool")
     former = pool.get("renamed_from") if isinstance(pool, Mapping) else None
     return name.removesuffix(args.get("pool_name") or name) + former if isinstance(former, str) else None
@@ -239,22 +239,22 @@ def _addresses(args: GpuNodePoolArgs) -> dict[str, pulumi.Input[Any]]:
     return {key: value for key, value in args["cluster"].items() if value is not None}
 
 
-def _planned_alone(name: str, args: GpuNodePoolArgs) -> tuple[PoolPlan, dict[str, pulumi.Input[Any]]]:
-    """Plan the pool of a program that has not compared its components, and compare it with the others.
+def _plan_and_compare(name: str, args: GpuNodePoolArgs) -> tuple[PoolPlan, dict[str, pulumi.Input[Any]]]:
+    """Plan a pool and compare it with the program's other components.
 
     Raises:
-        pulumi.InputPropertiesError: The pool cannot exist, or not beside them.
+        pulumi.InputPropertiesError: The pool is invalid or conflicts with another component.
     """
     try:
         plan = plan_args(name, args)
-        where = place_of(parse_cloud(args["cloud"]), args["cluster"])
-        problems = list(pool_problems(name, plan.name, where))
+        cluster = place_of(parse_cloud(args["cloud"]), args["cluster"])
+        problems = list(pool_problems(name, plan.name, cluster))
         if problems:
             raise Rejected(problems)
     except Rejected as rejected:
         raise Refused(rejected) from None
     addresses = _addresses(args)
-    return plan, addresses | {"name": apart(name, plan.name, where, addresses["name"])}
+    return plan, addresses | {"name": wait_for_distinct_pools(name, plan.name, cluster, addresses["name"])}
 
 
 def _with_former_name(
@@ -268,10 +268,10 @@ def _with_former_name(
 
 
 def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
-    """Plan what a `GpuNodePool` of this name and these arguments declares.
+    """Return the plan of a `GpuNodePool` with this name and these arguments.
 
     Raises:
-        Rejected: Every reason against it; paths start at the component's own arguments.
+        Rejected: Every problem; paths start at the component's own arguments.
     """
     cloud = parse_cloud(args.get("cloud"))
     pool_name = args.get("pool_name") or name
@@ -295,17 +295,17 @@ def plan_args(name: str, args: GpuNodePoolArgs) -> PoolPlan:
         raise Rejected(problems)
     try:
         plan = plan_pool(pool_name, spec, "", cluster, cloud)
-        # Found by a GpuRuntime too, which a program may do without where others bring the software.
-        unserved = list(
+        # GpuRuntime checks this too, but a program needs none when the software is installed by other means.
+        without_owner = list(
             without_rdma(plan, cloud.node_runtime(plan.software, plan.choices), cluster.runtime, "cluster.runtime")
         )
-        if unserved:
-            raise Rejected(unserved)
+        if without_owner:
+            raise Rejected(without_owner)
         return plan
     except Rejected as rejected:
         raise Rejected(replace(problem, path=_argument(problem.path)) for problem in rejected.problems) from None
 
 
 def _argument(path: Path) -> Path:
-    """Turn a path of a stack file (`pools.<name>.…`) into one of the component's arguments (`pool.…`)."""
+    """Convert a path of a stack file (`pools.<name>.…`) into a path of the component's arguments (`pool.…`)."""
     return ("pool", *path[2:]) if path[:1] == ("pools",) else path

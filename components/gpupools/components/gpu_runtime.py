@@ -1,6 +1,6 @@
-"""The component `GpuRuntime`: the GPU software one existing cluster needs in Kubernetes, for all its pools at once.
+"""The component `GpuRuntime`: the GPU software in Kubernetes of one existing cluster, for all its pools.
 
-Translates only: which charts, versions, values, objects and which order is decided in `gpupools.software`.
+It only declares resources; `gpupools.software` plans charts, versions, values, objects and their order.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,89 +28,89 @@ from gpupools.software.planning import plan_runtime
 from gpupools.stackfile.stack import bad_key, parse_pool
 
 Resources = Sequence[pulumi.Input[pulumi.Resource]]
-"""What the SDK takes as `depends_on`."""
+"""Values of the SDK's `depends_on`."""
 
 DeclarePool = Callable[[str, Resources], Resources]
-"""Declares the pool of this key after these resources; returns what stands for it."""
+"""Declares the pool with this key after these resources; returns the resources that represent it."""
 
 POOL_STEP = "pool/"
-"""How `RuntimePlan.depends` marks a pool among its steps."""
+"""Prefix of a pool among the steps of `RuntimePlan.depends`."""
 
 
 class GpuRuntimeArgs(TypedDict):
-    """Inputs of `GpuRuntime`. What may be late is an `Input`; what the plan depends on is plain."""
+    """Inputs of `GpuRuntime`. Only values that the plan does not depend on may be outputs."""
 
     cloud: str
     """The cloud of the cluster: `aws`, `azure` or `gcp`."""
     cluster: dict[str, pulumi.Input[Any]]
-    """The existing cluster: the keys a cluster of this cloud has in a stack file, `runtime` among them."""
+    """The existing cluster, with the keys of a cluster of this cloud in a stack file, including `runtime`."""
     pools: dict[str, PoolArgs]
-    """Every GPU pool of the cluster by its key, as `GpuNodePool` takes them: a piece has one owner for all of them."""
+    """Every GPU pool of the cluster by its key, as in `GpuNodePool`: they share one installation of the software."""
 
 
-class DecidedRuntime(NamedTuple):
-    """What the stack program has decided about a cluster's software, and how it declares the pools in between."""
+class PlannedRuntime(NamedTuple):
+    """A cluster's software that the stack program has already planned, and a function that declares its pools."""
 
     plan: RuntimePlan
     declare_pool: DeclarePool
     record: pulumi.Input[JsonObject]
-    """What the program's next run compares the software with."""
+    """The record that the program's next run compares the software with."""
     protected: Collection[str] = ()
-    """Steps of the plan that Pulumi refuses to delete."""
+    """Steps of the plan that Pulumi protects from deletion."""
 
 
 class GpuRuntime(pulumi.ComponentResource):
-    """Declare the GPU software of one cluster: charts, their configuration and what they need around them.
+    """Declare the GPU software of one cluster: Helm charts, their configuration and the objects they need.
 
-    Needs a Kubernetes provider for this cluster in `opts`: an ambient kubeconfig may be any cluster's. What must come
-    after the pools waits for `opts.depends_on`.
+    Requires a Kubernetes provider for this cluster in `opts`: the default kubeconfig may belong to any cluster. Steps
+    that come after the pools wait for `opts.depends_on`.
 
     Raises:
-        pulumi.InputPropertiesError: The pools cannot be served; the message holds every reason and its cure.
+        pulumi.InputPropertiesError: The arguments are invalid; the message lists every problem with its fix.
     """
 
     owners: pulumi.Output[dict[str, dict[str, str]]]
-    """Who brings each piece of GPU software: pool key to piece to owner."""
+    """Who installs each component of the GPU software: pool key to component to installer."""
     pods: pulumi.Output[JsonDict]
-    """By pool key, the part of a pod's spec that lands on it."""
+    """By pool key, the pod spec that schedules on the pool."""
 
     def __init__(
         self,
         name: str,
         args: GpuRuntimeArgs,
         opts: pulumi.ResourceOptions | None = None,
-        decided: DecidedRuntime | None = None,
+        planned: PlannedRuntime | None = None,
     ) -> None:
-        """Plan the software from the arguments; where the stack program has `decided`, they are only shown."""
+        """Plan the software from the arguments; with `planned`, the arguments are only recorded as inputs."""
         super().__init__("gpupools:index:GpuRuntime", name, dict(args), opts)
         try:
-            plan = decided.plan if decided is not None else _planned_alone(name, args)
+            plan = planned.plan if planned is not None else _plan_and_compare(name, args)
             if plan.needs_kubernetes and self.get_provider("kubernetes:core/v1:Namespace") is None:
                 raise Rejected([_NO_PROVIDER])
         except Rejected as rejected:
             raise Refused(rejected) from None
         shown = plan.as_json()
-        declare_pool = decided.declare_pool if decided is not None else _declared_by_the_caller(opts)
-        protected = decided.protected if decided is not None else ()
+        declare_pool = planned.declare_pool if planned is not None else _dependencies_as_pools(opts)
+        protected = planned.protected if planned is not None else ()
         _declare(name, plan, pulumi.ResourceOptions(parent=self), declare_pool, protected)
         self.owners = pulumi.Output.from_input(shown["owners"])
         self.pods = pulumi.Output.from_input(shown["pods"])
-        recorded = {RECORD: decided.record} if decided is not None else {}
+        recorded = {RECORD: planned.record} if planned is not None else {}
         self.register_outputs({"owners": self.owners, "pods": self.pods, **recorded})
 
 
 _NO_PROVIDER = Problem(
     ("opts", "providers"),
-    "there is no Kubernetes provider for this cluster",
-    "name one among the providers in the component's options",
+    "this cluster needs a Kubernetes provider",
+    "add one to opts.providers",
 )
 
 
 def plan_args(args: GpuRuntimeArgs) -> RuntimePlan:
-    """Plan what a `GpuRuntime` with these arguments declares.
+    """Return the plan of a `GpuRuntime` with these arguments.
 
     Raises:
-        Rejected: Every reason against it; paths start at the component's own arguments.
+        Rejected: Every problem; paths start at the component's own arguments.
     """
     cloud = parse_cloud(args.get("cloud"))
     problems = unknown_arguments(args, GpuRuntimeArgs)
@@ -121,7 +121,7 @@ def plan_args(args: GpuRuntimeArgs) -> RuntimePlan:
         problems += rejected.problems
     pools = known_values(args.get("pools"))
     if not isinstance(pools, Mapping) or not pools:
-        problems.append(Problem(("pools",), "is no map of pools", "give every GPU pool of the cluster by its key"))
+        problems.append(Problem(("pools",), "must be a map of pools", "list every GPU pool of the cluster by its key"))
         pools = {}
     plans: list[PoolPlan] = []
     for key, raw in pools.items():
@@ -141,11 +141,11 @@ def plan_args(args: GpuRuntimeArgs) -> RuntimePlan:
         raise Rejected(replace(problem, path=_argument(problem.path)) for problem in rejected.problems) from None
 
 
-def _planned_alone(name: str, args: GpuRuntimeArgs) -> RuntimePlan:
-    """Plan the software of a program that has not compared its components, and compare it with its pools.
+def _plan_and_compare(name: str, args: GpuRuntimeArgs) -> RuntimePlan:
+    """Plan the software and compare it with the program's pools.
 
     Raises:
-        Rejected: Every reason against it.
+        Rejected: Every problem.
     """
     plan = plan_args(args)
     problems = list(runtime_problems(name, plan.pods, place_of(parse_cloud(args["cloud"]), args["cluster"])))
@@ -155,13 +155,13 @@ def _planned_alone(name: str, args: GpuRuntimeArgs) -> RuntimePlan:
 
 
 def _argument(path: Path) -> Path:
-    """Turn a path of the plan (`runtime.…`, of the cluster) into one of the component's arguments."""
+    """Convert a path of the plan (`runtime.…`, of the cluster) into a path of the component's arguments."""
     return ("cluster", *path) if path[:1] == ("runtime",) else path
 
 
-def _declared_by_the_caller(opts: pulumi.ResourceOptions | None) -> DeclarePool:
-    given: Any = opts.depends_on if opts is not None and opts.depends_on is not None else []
-    pools: Resources = given if isinstance(given, Sequence) else [given]
+def _dependencies_as_pools(opts: pulumi.ResourceOptions | None) -> DeclarePool:
+    dependencies: Any = opts.depends_on if opts is not None and opts.depends_on is not None else []
+    pools: Resources = dependencies if isinstance(dependencies, Sequence) else [dependencies]
     return lambda *_: pools
 
 
@@ -172,7 +172,7 @@ def _declare(
     declare_pool: DeclarePool,
     protected: Collection[str],
 ) -> None:
-    """Declare every step of the plan, each after those it waits for."""
+    """Declare every step of the plan after its dependencies."""
     releases = {release.name: release for release in plan.releases}
     objects = {planned.name: planned for planned in plan.objects}
     made: dict[str, Resources] = {}

@@ -1,4 +1,4 @@
-"""Kubernetes objects and Helm releases of a plan as Pulumi resources, typed by the SDK's own classes."""
+"""Declare the Kubernetes objects and Helm releases of a plan with the SDK's typed classes."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -11,13 +11,13 @@ import pulumi_kubernetes as kubernetes
 from gpupools.plan.software_plan import KubernetesObject, Release
 
 SKIP_AWAIT = "pulumi.com/skipAwait"
-"""Annotation with which the provider does not wait for readiness.
+"""Annotation that makes the provider skip waiting for readiness.
 
 https://www.pulumi.com/registry/packages/kubernetes/installation-configuration/#pulumi-kubernetes-annotations
 """
 
 _KEPT_REVISIONS = 10
-"""Helm's own default; the provider's is to keep every revision, each a Secret in the cluster
+"""Helm's own default; the provider's default is to keep every revision, each a Secret in the cluster
 (https://github.com/pulumi/pulumi-kubernetes, provider/pkg/provider/helm_release.go, helmUpdate)."""
 
 
@@ -26,8 +26,8 @@ def declare_release(name: str, release: Release, opts: pulumi.ResourceOptions) -
 
     Args:
         name: Logical name.
-        release: The chart, pinned, and its values.
-        opts: Parent, and what comes before it.
+        release: The pinned chart and its values.
+        opts: Parent and dependencies.
     """
     timeout = f"{release.timeout_s}s"
     return kubernetes.helm.v3.Release(
@@ -38,7 +38,7 @@ def declare_release(name: str, release: Release, opts: pulumi.ResourceOptions) -
         chart=release.repository if release.is_oci else release.chart,
         version=release.version,
         repository_opts=None if release.is_oci else kubernetes.helm.v3.RepositoryOptsArgs(repo=release.repository),
-        values=_plain(release.values),
+        values=_mutable(release.values),
         atomic=False,
         cleanup_on_fail=release.cleanup_on_fail,
         skip_crds=release.skip_crds,
@@ -55,14 +55,14 @@ def declare_release(name: str, release: Release, opts: pulumi.ResourceOptions) -
 
 
 def declare_object(name: str, planned: KubernetesObject, opts: pulumi.ResourceOptions) -> pulumi.Resource:
-    """Declare one object with the SDK's class for its kind; of a kind the SDK does not know, a custom resource.
+    """Declare one object with the SDK's class for its kind, or as a `CustomResource` for other kinds.
 
     Args:
         name: Logical name.
         planned: The object.
-        opts: Parent, and what comes before it.
+        opts: Parent and dependencies.
     """
-    manifest = _plain(planned.manifest)
+    manifest = _mutable(planned.manifest)
     api_version, kind = manifest.pop("apiVersion"), manifest.pop("kind")
     if not planned.await_ready:
         metadata = manifest["metadata"]
@@ -78,7 +78,7 @@ def declare_object(name: str, planned: KubernetesObject, opts: pulumi.ResourceOp
 
 
 def _class_of(api_version: str, kind: str) -> Callable[..., pulumi.Resource] | None:
-    """Return the SDK's class, None for a kind that is not part of Kubernetes itself."""
+    """Return the SDK's class; None for a kind that is not built into Kubernetes."""
     group, _, version = api_version.rpartition("/")
     if "." in group and not group.endswith(".k8s.io"):
         return None
@@ -91,11 +91,11 @@ def _class_of(api_version: str, kind: str) -> Callable[..., pulumi.Resource] | N
 
 
 def _snake(key: str) -> str:
-    return re.sub(r"(?<=[a-z])([A-Z])", lambda found: f"_{found[1].lower()}", key)
+    return re.sub(r"(?<=[a-z])([A-Z])", lambda match: f"_{match[1].lower()}", key)
 
 
-def _plain(value: Any) -> Any:
-    """Return plain dicts and lists: Pulumi takes no other mappings, and a plan's are read-only."""
+def _mutable(value: Any) -> Any:
+    """Return dicts and lists: Pulumi accepts no other mappings, and a plan's are read-only."""
     if isinstance(value, Mapping):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return {key: _mutable(item) for key, item in value.items()}
+    return [_mutable(item) for item in value] if isinstance(value, list | tuple) else value

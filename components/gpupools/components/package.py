@@ -1,7 +1,7 @@
-"""The components' package: its schema, and what a program in another language writes turned into arguments.
+"""The schema of the components' Pulumi package, and conversion of inputs from other languages.
 
-On the wire a key is in camelCase (`gpusPerNode`), as in every Pulumi package; the components have the keys of a stack
-file (`gpus_per_node`). Keys of labels, tags and other maps are nobody's spelling and stay.
+Inputs on the wire are in camelCase (`gpusPerNode`), as in every Pulumi package; the components use the keys of a stack
+file (`gpus_per_node`). Keys of labels, tags and other maps are not converted.
 """
 
 import json
@@ -26,44 +26,44 @@ Where = tuple[str | int, ...]
 @cache
 def schema() -> JsonObject:
     """Return the schema of the package."""
-    found: JsonDict = json.loads(FILE.read_text(encoding="utf-8"))
-    return {**found, "version": version()}
+    package: JsonDict = json.loads(FILE.read_text(encoding="utf-8"))
+    return {**package, "version": version()}
 
 
 def camel(key: str) -> str:
-    """Spell a key as on the wire."""
+    """Return a key in camelCase, as on the wire."""
     first, *rest = key.split("_")
     return first + "".join(word[:1].upper() + word[1:] for word in rest)
 
 
 def snake(key: str) -> str:
-    """Spell a key as in a stack file."""
+    """Return a key in snake_case, as in a stack file."""
     return re.sub("[A-Z]", lambda match: f"_{match[0].lower()}", key)
 
 
 def arguments(component: str, inputs: JsonObject) -> JsonDict:
-    """Return the arguments of a component that a program in another language has given these inputs.
+    """Return the arguments of a component for inputs from a program in another language.
 
     Raises:
-        Rejected: There are keys that the schema does not have, on any level; Pulumi's SDK would drop them.
+        Rejected: Inputs have keys that the schema lacks, on any level; Pulumi's SDK would ignore them.
     """
     problems: list[Problem] = []
-    found: JsonDict = _object(schema()["resources"][component]["inputProperties"], inputs, (), problems)
+    converted: JsonDict = _object(schema()["resources"][component]["inputProperties"], inputs, (), problems)
     if problems:
         raise Rejected(problems)
-    return found
+    return converted
 
 
-def _object(properties: JsonObject, given: JsonObject, where: Where, problems: list[Problem]) -> Any:
-    found = {}
-    for key, value in given.items():
+def _object(properties: JsonObject, inputs: JsonObject, where: Where, problems: list[Problem]) -> Any:
+    converted = {}
+    for key, value in inputs.items():
         if key not in properties:
             meant = camel(key)
             fix = f"did you mean {meant!r}?" if meant in properties else nearest(meant, properties)
             problems.append(Problem((*where, key), "unknown argument", fix))
         elif value is not None:
-            found[snake(key)] = _value(properties[key], value, (*where, key), problems)
-    return found
+            converted[snake(key)] = _value(properties[key], value, (*where, key), problems)
+    return converted
 
 
 def _value(kind: JsonObject, value: Any, where: Where, problems: list[Problem]) -> Any:
@@ -78,19 +78,19 @@ def _value(kind: JsonObject, value: Any, where: Where, problems: list[Problem]) 
     if isinstance(value, list | tuple):
         inner = kind.get("items", {})
         return [_value(inner, each, (*where, index), problems) for index, each in enumerate(value)]
-    # The wire has floats only.
+    # Numbers on the wire are floats.
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _properties(kind: JsonObject) -> JsonObject | None:
-    """Return the keys of an object type; None for any other."""
+    """Return the properties of an object type; None for any other type."""
     name = str(kind.get("$ref", "")).removeprefix("#/types/")
-    found: JsonObject | None = schema()["types"].get(name, {}).get("properties")
-    return found
+    properties: JsonObject | None = schema()["types"].get(name, {}).get("properties")
+    return properties
 
 
 @cache
-def _spelled_otherwise() -> re.Pattern[str]:
+def _snake_case_keys() -> re.Pattern[str]:
     def keys() -> Iterator[str]:
         for each in schema()["resources"].values():
             yield from map(snake, each["inputProperties"])
@@ -101,6 +101,6 @@ def _spelled_otherwise() -> re.Pattern[str]:
     return re.compile(rf"(?<![\w/-])(?:{'|'.join(words)})(?![\w/-])")
 
 
-def spelled(text: str) -> str:
-    """Spell the keys in what is said of arguments as on the wire."""
-    return _spelled_otherwise().sub(lambda match: camel(match[0]), text)
+def with_camel_case_keys(text: str) -> str:
+    """Return a message with the keys of arguments in camelCase, as on the wire."""
+    return _snake_case_keys().sub(lambda match: camel(match[0]), text)

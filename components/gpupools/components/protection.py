@@ -1,4 +1,4 @@
-"""What keeps `pulumi destroy` from taking half of a production stack: one resource that goes first, or nothing does."""
+"""Protect a stack from a partial `pulumi destroy`: one protected resource that the engine would delete first."""
 
 from collections.abc import Iterable
 
@@ -6,15 +6,15 @@ import pulumi
 
 
 class Protection(pulumi.ComponentResource):
-    """Depend on everything a stack has, so that the engine deletes this first; protected while any pool is.
+    """Depends on every component of a stack, so that the engine deletes it first; protected while any pool is.
 
-    The engine deletes what nothing depends on before all else, refuses what is protected only when it comes to it, and
-    has deleted the rest by then (https://github.com/pulumi/pulumi, pkg/resource/deploy/step.go, `DeleteStep.Apply`).
-    `--exclude-protected` leaves what a protected resource depends on, and `--target` asks for what depends on a target.
+    The engine deletes dependents before their dependencies and rejects a protected resource only when it reaches it;
+    others may be gone by then (https://github.com/pulumi/pulumi, pkg/resource/deploy/step.go, `DeleteStep.Apply`).
+    `--exclude-protected` keeps the dependencies of a protected resource, and `--target` requires the dependents too.
     """
 
     def __init__(self, everything: Iterable[pulumi.Resource], *, protect: bool) -> None:
-        """Declare it: in every stack, since an update deletes nothing that the one before it left protected.
+        """Declare it in every stack, since an update cannot delete a resource that the state still marks as protected.
 
         Args:
             everything: The components of the stack.

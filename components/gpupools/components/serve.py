@@ -1,4 +1,4 @@
-"""Serves the components to Pulumi programs in any language."""
+"""Serve the components to Pulumi programs in any language."""
 
 import sys
 
@@ -11,5 +11,5 @@ from gpupools.components.host import Components, Servicer
 def serve() -> None:
     """Serve until the engine ends the process."""
     declared_components.hosted = True
-    vars(server)["ProviderServicer"] = Servicer  # there is no other way to hand it in
+    vars(server)["ProviderServicer"] = Servicer  # main() has no parameter for it
     main(Components(), sys.argv[1:])

@@ -1,4 +1,4 @@
-"""The configuration of the running program: what Pulumi handed over, and what of it is encrypted."""
+"""Read the configuration of the running program, and find its encrypted values."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -17,10 +17,10 @@ from gpupools.stackfile.config_values import ValueMismatchError, from_text, mark
 from gpupools.stackfile.reader import NAMESPACE, StackFile, read_values
 
 FILE = "GPUPOOLS_STACK_FILE"
-"""Environment variable with the path of the stack file, where it is not beside the program (`--config-file`)."""
-_HANDED_OVER = "PULUMI_CONFIG"
-"""Set by Pulumi's language host (https://github.com/pulumi/pulumi, sdk/python/lib/pulumi/runtime/config.py), and by it
-alone: an offline preview has the values themselves, in which every secret is unknown."""
+"""Environment variable with the path of the stack file, if it is not beside the program (`--config-file`)."""
+_CONFIG_VARIABLE = "PULUMI_CONFIG"
+"""Set by Pulumi's language host (https://github.com/pulumi/pulumi, sdk/python/lib/pulumi/runtime/config.py), but
+not in an offline preview, where every secret is unknown."""
 
 
 T = TypeVar("T")
@@ -31,23 +31,23 @@ class StackConfig:
     """The values under `gpupools:`, by key without the namespace."""
 
     values: JsonObject
-    """As Pulumi hands them over: decrypted."""
+    """Decrypted, as Pulumi passes them."""
     marked: JsonObject
-    """The same with `LATE` for every value that is encrypted; what is refused is refused of these, and shown."""
+    """The same with `LATE` for every encrypted value; validation and error messages use these."""
     encrypted: frozenset[str]
-    """Keys that hold an encrypted value."""
+    """Keys that contain an encrypted value."""
     others: tuple[str, ...]
-    """The whole keys of all other namespaces."""
+    """The full keys of all other namespaces."""
 
 
 def read_stack_config() -> StackConfig:
-    """Read the program's configuration: every key there is, since a misspelt one would otherwise do nothing.
+    """Return the program's configuration with every key, so that misspelled keys are rejected.
 
-    Pulumi hands a program every value decrypted, and says of a whole key only that something in it is a secret. Which
-    value that is stands in the stack file, as long as the file says the same otherwise.
+    Pulumi passes every value decrypted and only marks a whole key as secret. The stack file shows which value is
+    encrypted, if its other values match.
 
     Raises:
-        Rejected: A value would mean something else to another reader of the file, or nothing says what is secret.
+        Rejected: A value is ambiguous between YAML parsers, or the encrypted values cannot be located.
     """
     configured = {**get_config_env(), **CONFIG.get()}
     ours = f"{NAMESPACE}:"
@@ -68,19 +68,21 @@ def read_stack_config() -> StackConfig:
     known = dict(values)
     for key, value in values.items():
         try:
-            known[key] = _offline(value) if _HANDED_OVER not in os.environ else marked(value, written[key], (key,))
-        except (KeyError, ValueMismatchError) as found:
+            known[key] = (
+                _mark_unknown(value) if _CONFIG_VARIABLE not in os.environ else marked(value, written[key], (key,))
+            )
+        except (KeyError, ValueMismatchError) as error:
             if key in encrypted:
-                what = "holds encrypted values, and Pulumi does not say which"
-                fix = f"keep this key in Pulumi.{pulumi.get_stack()}.yaml, or name its file in {FILE}"
+                what = "contains encrypted values, and Pulumi does not mark which"
+                fix = f"keep this key in Pulumi.{pulumi.get_stack()}.yaml, or set {FILE} to its file"
                 problems.append(Problem((key,), what, fix))
-            elif isinstance(found, ValueMismatchError):
-                assert file is not None, "it is unlike what a file has"
+            elif isinstance(error, ValueMismatchError):
+                assert file is not None, "a mismatch needs a file"
                 if not file.environments:
-                    # The value itself may be nobody's to show.
+                    # The value itself may be a secret.
                     pulumi.log.warn(
-                        f"{dotted(found.path)}: Pulumi handed over another value than {file.path} has, "
-                        f"and gpupools check judges the file; with --config-file name it in {FILE}"
+                        f"{dotted(error.path)}: Pulumi passed a value that differs from {file.path}, the file that "
+                        f"gpupools check reads; with --config-file, set {FILE} to the same file"
                     )
     if problems:
         raise Rejected(problems)
@@ -88,8 +90,8 @@ def read_stack_config() -> StackConfig:
 
 
 def _stack_file() -> StackFile | None:
-    """Read the file that the configuration comes from; None where it is not beside the program."""
-    if _HANDED_OVER not in os.environ:
+    """Return the stack file of the configuration; None if it is not found."""
+    if _CONFIG_VARIABLE not in os.environ:
         return None
     for path in _candidates():
         if path.is_file():
@@ -106,23 +108,23 @@ def _candidates() -> Iterator[Path]:
     yield Path(pulumi.get_root_directory()) / name
 
 
-def _offline(value: Any) -> Any:
-    """Put `LATE` where an offline preview has Pulumi's sign for what is unknown."""
+def _mark_unknown(value: Any) -> Any:
+    """Return a value with `LATE` for each unknown value of an offline preview."""
     if isinstance(value, dict):
-        return {key: _offline(item) for key, item in value.items()}
+        return {key: _mark_unknown(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_offline(item) for item in value]
+        return [_mark_unknown(item) for item in value]
     return LATE if value == UNKNOWN else value
 
 
-def decrypted(decide: Callable[..., T], *arguments: Any) -> T:
-    """Decide on decrypted values.
+def hiding_values(function: Callable[..., T], *arguments: Any) -> T:
+    """Return the result of a function of decrypted values.
 
     Raises:
-        Rejected: Where `decide` refuses; what it says may repeat a value.
+        Rejected: The function rejects them; the message repeats no value.
     """
     try:
-        return decide(*arguments)
+        return function(*arguments)
     except Rejected as rejected:
-        what, fix = "its decrypted value is refused, and not shown", "try such a value in clear with gpupools check"
+        what, fix = "the decrypted value is invalid (not shown)", "test a similar plain value with gpupools check"
         raise Rejected(Problem(each.path, what, fix, each.source) for each in rejected.problems) from None

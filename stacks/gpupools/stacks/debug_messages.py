@@ -1,8 +1,8 @@
-"""Sending the SDK's debug messages to the engine while the program goes on.
+"""Send the SDK's debug messages to the engine in the background.
 
-The SDK tells the engine each step of each resource, and waits for an answer each time: half of what a program of a
-hundred pools does is that waiting (benchmarks/engine_cost.py). The engine shows the messages with `pulumi up --debug`
-only, and does not say whether somebody asked for that, so that they are sent as ever, in their order, by a thread.
+The SDK logs each step of each resource and waits for the engine's answer: half of the time of a program with a hundred
+pools (benchmarks/engine_cost.py). The engine shows the messages only with `pulumi up --debug` and does not tell the
+program about that option, so a thread still sends all of them, in order.
 """
 
 import atexit
@@ -14,31 +14,31 @@ import pulumi
 from pulumi.runtime.proto import engine_pb2, engine_pb2_grpc
 
 AT_EXIT_S = 10.0
-"""How long a program that has ended waits for an engine that does not take its last messages."""
-MOST_WAITING = 10_000
-"""Messages that may wait before the program waits for them, so that a slow engine costs no memory without end."""
+"""How many seconds the program waits at its end until the engine has received the last messages."""
+MAX_QUEUED = 10_000
+"""Limit of queued messages, so that a slow engine cannot exhaust memory; then the program waits."""
 
 
-def send_debug_messages_beside() -> None:
-    """Let the running program go on while its debug messages travel; all others wait for their answer as before.
+def send_debug_messages_in_background() -> None:
+    """Send debug messages in the background from now on; other messages still wait for the engine's answer.
 
-    Nothing happens where there is no engine, and where the SDK has none that can be told apart.
+    Does nothing without an engine or with an unknown SDK version.
     """
     engine = pulumi.runtime.settings.get_engine()
     if not isinstance(engine, engine_pb2_grpc.EngineStub):
         return
     send: Any = getattr(engine, "Log", None)
-    if send is None or isinstance(send, _Beside):
+    if send is None or isinstance(send, _BackgroundLog):
         return
-    engine.Log = _Beside(send)  # type: ignore[assignment]
+    engine.Log = _BackgroundLog(send)  # type: ignore[assignment]
 
 
-class _Beside:
-    """`EngineStub.Log`, whose debug messages a thread sends."""
+class _BackgroundLog:
+    """`EngineStub.Log` that sends debug messages from a thread."""
 
     def __init__(self, send: Any) -> None:
         self._send = send
-        self._waiting: queue.Queue[Any] = queue.Queue(MOST_WAITING)
+        self._waiting: queue.Queue[Any] = queue.Queue(MAX_QUEUED)
         self._gone = False
         self._thread = threading.Thread(target=self._run, name="debug messages", daemon=True)
         self._thread.start()

@@ -1,4 +1,4 @@
-"""What `pulumi up` runs: every pool of `Pulumi.<stack>.yaml` on every cluster it names."""
+"""The program that `pulumi up` runs: declare every pool of `Pulumi.<stack>.yaml` on its clusters."""
 
 import gc
 import os
@@ -12,12 +12,12 @@ import pulumi
 
 from gpupools.common.errors import Problem, Rejected
 from gpupools.common.json_types import JsonDict, JsonObject
-from gpupools.components.clusters import addresses, provider, told_apart
-from gpupools.components.gpu_node_pool import DecidedPool, GpuNodePool, PoolArgs
-from gpupools.components.gpu_runtime import DecidedRuntime, GpuRuntime, Resources
+from gpupools.components.clusters import addresses, provider, wait_for_distinct_clusters
+from gpupools.components.gpu_node_pool import GpuNodePool, PlannedPool, PoolArgs
+from gpupools.components.gpu_runtime import GpuRuntime, PlannedRuntime, Resources
 from gpupools.components.kubernetes_access import create_kubernetes_provider
 from gpupools.components.protection import Protection
-from gpupools.components.stack_config import StackConfig, decrypted, read_stack_config
+from gpupools.components.stack_config import StackConfig, hiding_values, read_stack_config
 from gpupools.diff.guard import Earlier, Judged, judge, read_earlier
 from gpupools.diff.pool_diff import in_recorded_order, record
 from gpupools.diff.software_diff import protected_steps, record_software
@@ -28,70 +28,73 @@ from gpupools.providers.sdk_aliases import make_no_urns_of_aliases
 from gpupools.spec.cluster_access import ACCESS_KEYS
 from gpupools.stackfile.check import never_in_a_file
 from gpupools.stackfile.stack import StackPlan, parse_stack, plan_config
-from gpupools.stacks.debug_messages import send_debug_messages_beside
+from gpupools.stacks.debug_messages import send_debug_messages_in_background
 
-SHOWN = 32
-"""Exit code after which Pulumi's language host prints nothing more: the reader has been told
+ERROR_SHOWN = 32
+"""Exit code after which Pulumi's language host prints no further error
 (https://github.com/pulumi/pulumi, sdk/python/cmd/pulumi-language-python/main.go)."""
 
 
 def _earlier_state() -> JsonObject | None:
-    """Return what this stack's last update left, None when nobody knows."""
+    """Return the state of this stack's last update; None if it is unavailable."""
     try:
         return last_update()
     except pulumi.RunError:
         raise
     except Exception as error:  # the SDK raises nothing narrower
-        pulumi.log.warn(f"what this update replaces or deletes is left to Pulumi's own protect: {error}")
+        pulumi.log.warn(
+            f"gpupools cannot read the stack's state, so only Pulumi's protect guards against deletion: {error}"
+        )
         return None
 
 
-def _check_whose(state: Iterable[str]) -> None:
-    """Refuse a state that is another stack's: the engine would delete whatever is in it under another URN.
+def _check_state_owner(state: Iterable[str]) -> None:
+    """Check that the state is this stack's own: the engine would delete resources with other URNs.
 
     Raises:
-        Rejected: It holds resources of another stack or project.
+        Rejected: It contains resources of another stack or project.
     """
     own = f"urn:pulumi:{pulumi.get_stack()}::{pulumi.get_project()}::"
     others = sorted(
         {" of ".join(urn.removeprefix("urn:pulumi:").split("::")[:2]) for urn in state if not urn.startswith(own)}
     )
     if others:
-        what = f"this stack's state holds resources of the stack {' and '.join(others)}, which this update would delete"
-        raise Rejected([Problem((), what, "import the stack's own last state, as docs/how-to/recover.md says")])
+        names = " and ".join(others)
+        what = f"this stack's state contains resources of the stack {names}, which this update would delete"
+        raise Rejected([Problem((), what, "import this stack's own last export, see docs/how-to/recover.md")])
 
 
 def run(folder: Path) -> None:
-    """Declare every pool of the running stack on every cluster it names, and what they need in Kubernetes.
+    """Declare every pool of the running stack on its clusters, and the GPU software in Kubernetes.
 
     Args:
-        folder: The program's own, in the checkout out of which no kubeconfig may come.
+        folder: The program's folder; no kubeconfig may be inside its checkout.
 
     Raises:
-        SystemExit: The stack is refused; the reader has been told.
+        SystemExit: The stack is rejected; the errors have been logged.
     """
-    # The engine interrupts the program when a mandatory policy fails; a traceback of that would help nobody.
-    signal.signal(signal.SIGINT, lambda *_: os._exit(SHOWN))
-    send_debug_messages_beside()
+    # The engine interrupts the program when a mandatory policy fails; do not print a traceback then.
+    signal.signal(signal.SIGINT, lambda *_: os._exit(ERROR_SHOWN))
+    send_debug_messages_in_background()
     make_no_urns_of_aliases()
-    # Nearly all that a program makes lives until it ends. Looking it through for garbage again and again took half of
-    # the program's time with a hundred pools (benchmarks/engine_cost.py).
+    # Nearly all objects live until the program ends. Garbage collection took half of its time with a hundred pools
+    # (benchmarks/engine_cost.py).
     gc.disable()
     try:
         config = read_stack_config()
-        # Everything is decided before the first resource is declared, and once: what is encrypted is late to the plan.
+        # Plan everything once, before the first resource is declared; encrypted values are unknown to the plan.
         plan = plan_config(config.marked, clouds(), config.others, never_in_a_file(folder))
         if config.encrypted:
-            plan = plan._replace(stack=decrypted(parse_stack, config.values, clouds()))
+            plan = plan._replace(stack=hiding_values(parse_stack, config.values, clouds()))
         state = _earlier_state()
-        _check_whose(state or {})
+        _check_state_owner(state or {})
         earlier = read_earlier(state or {})
         judged = Judged() if state is None else judge(earlier, plan, clouds())
         if judged.forbidden or judged.unknown:
             raise Rejected([*judged.unknown, *(refusal.problem for refusal in judged.forbidden.values())])
     except Rejected as rejected:
-        pulumi.log.error(f"nothing was declared:\n{rejected}")
-        sys.exit(SHOWN)  # pulumi.RunError would add a line about an unhandled error
+        pulumi.log.error(f"the stack was rejected, nothing was declared:\n{rejected}")
+        sys.exit(ERROR_SHOWN)  # pulumi.RunError would add a line about an unhandled error
 
     for warning in judged.warnings:
         pulumi.log.warn(warning)
@@ -108,13 +111,13 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
         key: in_recorded_order(each, recorded[key]) for each in plan.pools for key in [f"{each.cluster}/{each.name}"]
     }
 
-    def kept(made: JsonObject) -> pulumi.Input[JsonObject]:
-        """Keep a record secret where the configuration holds secrets, which may be among what it says."""
-        return pulumi.Output.secret(made) if config.encrypted else made
+    def protected_record(plain: JsonObject) -> pulumi.Input[JsonObject]:
+        """Return a record as a secret if the configuration has secrets, which it may contain."""
+        return pulumi.Output.secret(plain) if config.encrypted else plain
 
-    records = {key: kept(record(each, stack).as_json()) for key, each in planned.items()}
+    records = {key: protected_record(record(each, stack).as_json()) for key, each in planned.items()}
     references: dict[str, pulumi.StackReference] = {}
-    located = told_apart(
+    located = wait_for_distinct_clusters(
         stack.clusters,
         {
             each.cluster: addresses(stack.clusters[each.cluster], references, secret="clusters" in config.encrypted)
@@ -125,34 +128,34 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
     owners: JsonDict = {}
     everything: list[pulumi.Resource] = []
 
-    def as_written(key: str, name: str) -> PoolArgs:
-        """Return what a component's inputs show of a pool, for readers of the state: nothing is decided by it.
+    def pool_inputs(key: str, name: str) -> PoolArgs:
+        """Return the pool as the component's inputs record it in the state; the plan does not use it.
 
-        It is the pool's own text, and `protect` where the stack decides otherwise.
+        It is the pool as written in the stack file, with the stack's `protect` if that differs.
         """
         written = {k: value for k, value in config.values["pools"][name].items() if k != "clusters"}
         protect = stack.protects(key, name)
         return cast("PoolArgs", written | ({"protect": protect} if protect != stack.pools[name].protect else {}))
 
     def declare(runtime: RuntimePlan) -> None:
-        """Declare a cluster's pools, and what they need in Kubernetes in the plan's order."""
+        """Declare a cluster's pools and GPU software in the plan's order."""
         key, cloud = runtime.cluster, runtime.cloud
         where = located[key]
         own = provider(key, cloud, where)
-        # How the API is reached, perhaps a secret, is the providers' business alone.
-        not_theirs = {"cloud", *ACCESS_KEYS, *stack.clusters[key].identity}
-        cluster = {k: v for k, v in where.items() if k not in not_theirs}
+        # Access to the API, which may be a secret, is only for the providers.
+        provider_keys = {"cloud", *ACCESS_KEYS, *stack.clusters[key].identity}
+        cluster = {k: v for k, v in where.items() if k not in provider_keys}
         written = config.values["clusters"][key]
         if "runtime" in written:
             cluster["runtime"] = written["runtime"]
-        mine = {each.name: as_written(key, each.name) for each in plan.pools if each.cluster == key}
+        mine = {each.name: pool_inputs(key, each.name) for each in plan.pools if each.cluster == key}
 
         def declare_pool(name: str, after: Resources) -> Resources:
             made = GpuNodePool(
                 f"{key}-{name}",
                 {"cloud": cloud, "cluster": cluster, "pool": mine[name], "pool_name": name},
                 pulumi.ResourceOptions(providers=[own], depends_on=list(after)),
-                DecidedPool(planned[f"{key}/{name}"], records[f"{key}/{name}"]),
+                PlannedPool(planned[f"{key}/{name}"], records[f"{key}/{name}"]),
             )
             everything.append(made)
             shown = {"name": made.node_pool_name, "capacity": made.capacity, "pod": made.pod}
@@ -167,10 +170,10 @@ def _declare(config: StackConfig, plan: StackPlan, earlier: Earlier) -> None:
                 f"{key}-runtime",
                 {"cloud": cloud, "cluster": cluster, "pools": mine},
                 pulumi.ResourceOptions(providers=[create_kubernetes_provider(f"{key}-kubernetes", cloud, where)]),
-                DecidedRuntime(
+                PlannedRuntime(
                     runtime,
                     declare_pool,
-                    kept(record_software(runtime, stack).as_json()),
+                    protected_record(record_software(runtime, stack).as_json()),
                     protected_steps(runtime, stack),
                 ),
             )
