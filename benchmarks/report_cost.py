@@ -28,7 +28,7 @@ OWN_TIME = """
 import sys
 from gpupools.cli.main import main
 from gpupools.preview import sync_registration
-sync_registration.gone = lambda: ["left out"]
+sync_registration.missing_internals = lambda: ["left out"]
 raise SystemExit(main(sys.argv[1:]))
 """
 

@@ -28,7 +28,7 @@ from google.protobuf import any_pb2, empty_pb2, json_format, struct_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2_grpc
 from pulumi.runtime.proto import provider_pb2 as pb
 
-from gpupools.preview.sdk_schema import UNKNOWN, check_inputs, knows
+from gpupools.preview.sdk_schema import UNKNOWN, check_inputs, is_known_type
 
 STATE = "GPUPOOLS_STAND_IN_STATE"
 """Environment variable with the path of the JSON file."""
@@ -491,7 +491,7 @@ class StandIn(provider_pb2_grpc.ResourceProviderServicer):
         import_module(f"pulumi_{self.package.replace('-', '_')}")
         given = {key: value for key, value in inputs.items() if key != "__defaults"}
         wrong = [str(problem) for problem in check_inputs(kind, given) if not problem.advisory]
-        if wrong or not knows(kind):
+        if wrong or not is_known_type(kind):
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, "; ".join(wrong) or f"{self.package} has no type {kind}")
 
     def _reach(self, context: grpc.ServicerContext) -> None:

@@ -128,7 +128,7 @@ def test_a_policy_pack_that_fails_is_a_problem(dev: CheckedFile, tmp_path: Path)
     report = preview_file(dev, tmp_path / "__main__.py", tmp_path / "nowhere")
 
     assert report.exit_code == 1
-    assert str(report.problems[0]).startswith(f"policies: {tmp_path / 'nowhere'}: no policy pack there")
+    assert str(report.problems[0]).startswith(f"policies: {tmp_path / 'nowhere'}: not a policy pack")
 
 
 WRONG = {

@@ -114,7 +114,7 @@ def test_two_resources_of_one_urn_are_refused(preview: RunProgram, sdk: str) -> 
     found = preview(declare(sdk) + declare(sdk))
 
     assert [text.partition(": ")[2] for text in said(found)] == [
-        "is declared twice; give one of them another name or parent"
+        "is declared twice; change the name or parent of one of them"
     ]
 
 
@@ -128,7 +128,7 @@ for name in ("x", "y"):
     )
 
     assert [text.partition(": ")[2] for text in said(found)] == [
-        "is declared twice; give one of them another name or parent"
+        "is declared twice; change the name or parent of one of them"
     ], "the engine's URN holds the parents' types, not their names"
 
 
@@ -284,9 +284,9 @@ def test_options_are_recorded_in_the_engines_words(preview: RunProgram) -> None:
             "ignore_changes=['scaling_config.desired_size']",
             "ignoreChanges: 'scaling_config.desired_size' matches",
         ),
-        ("ignore_changes=['scalingConfig.desired']", "there is no 'desired'"),
-        ("replace_on_changes=['amitype']", "replaceOnChanges: 'amitype' names no property"),
-        ("additional_secret_outputs=['licence']", "additionalSecretOutputs: 'licence' names no property"),
+        ("ignore_changes=['scalingConfig.desired']", "'desired' does not exist"),
+        ("replace_on_changes=['amitype']", "replaceOnChanges: 'amitype' is not a property"),
+        ("additional_secret_outputs=['licence']", "additionalSecretOutputs: 'licence' is not a property"),
         ("transforms=[lambda args: None]", "has a transform, which only the engine runs"),
     ],
 )
@@ -305,7 +305,7 @@ def test_an_option_the_engine_ignores_on_components_is_reported(preview: RunProg
     found = preview(f"{COMPONENT}\nBox('a', pulumi.ResourceOptions({options}))")
 
     assert [text.partition(": ")[2] for text in said(found)] == [
-        "has no effect on a component; give it to the resources inside"
+        "has no effect on a component; set it on the resources inside"
     ]
 
 
@@ -316,7 +316,7 @@ def test_an_option_the_engine_ignores_on_components_is_reported(preview: RunProg
         ("pulumi.CustomResource('gpupools:index:GpuNodePool', 'a', {})", "has the type 'gpupools:index:GpuNodePool'"),
         (
             "pulumi.ComponentResource('aws:eks:Cluster', 'a', {}, None, True)",
-            "is a component of another package, which only its provider can expand",
+            "is a component of another package, which only that package's provider can expand",
         ),
     ],
 )
@@ -337,7 +337,7 @@ def test_a_provider_of_another_package_is_refused(preview: RunProgram) -> None:
     monitor.RegisterResource(request(type="test:index:Box", name="b", providers={"aws": "urn:nobody::id"}))
 
     told = [str(problem) for problem in monitor.problems]
-    assert "aws:eks/cluster:Cluster::a.options.provider: is a pulumi:providers:gcp; give a pulumi:providers:aws" in told
+    assert "aws:eks/cluster:Cluster::a.options.provider: is a pulumi:providers:gcp; use a pulumi:providers:aws" in told
     assert "test:index:Box::b.options.providers.aws: urn:nobody is not declared; declare it first" in told
 
 
@@ -355,7 +355,7 @@ def test_a_parent_that_is_not_declared_is_refused() -> None:
 def test_outputs_are_taken_once(preview: RunProgram) -> None:
     found = preview(f"{COMPONENT}\nBox('a').register_outputs({{}})")
 
-    assert said(found) == ["test:index:Box::a: registers its outputs twice; call register_outputs once, last"]
+    assert said(found) == ["test:index:Box::a: registers its outputs twice; call register_outputs once, at the end"]
 
 
 def test_the_monitor_works_with_the_stock_set_mocks() -> None:

@@ -263,7 +263,7 @@ def test_a_pack_that_dies_is_a_clear_failure(tmp_path: Path) -> None:
         messages(pack, "die")
 
     assert str(caught.value) == (
-        f"{tmp_path}: the policy pack died (exit code 7) for urn:die\n  it printed:\n  last words"
+        f"{tmp_path}: the policy pack died (exit code 7) for urn:die\n  its output:\n  last words"
     )
 
 
@@ -283,7 +283,7 @@ def test_of_much_that_it_printed_the_end_is_shown(tmp_path: Path) -> None:
         pass
 
     said = f"{tmp_path}: the policy pack ended while starting (exit code 3)"
-    assert str(caught.value).splitlines() == [said, "  it printed:", *(f"  \ufffd {each}" for each in range(10, 30))]
+    assert str(caught.value).splitlines() == [said, "  its output:", *(f"  \ufffd {each}" for each in range(10, 30))]
 
 
 def test_a_pack_that_printed_nothing_is_said_to_have_ended_alone(tmp_path: Path) -> None:
@@ -321,7 +321,7 @@ def test_a_pack_that_never_listens_is_given_up_and_ended(tmp_path: Path, monkeyp
 
 
 def test_a_folder_without_a_pack_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(PolicyPackFailed, match="no policy pack there"), PolicyPackProcess(tmp_path):
+    with pytest.raises(PolicyPackFailed, match="not a policy pack"), PolicyPackProcess(tmp_path):
         pass
 
 

@@ -178,4 +178,4 @@ def test_the_state_of_another_stack_is_not_answered(name: str, tmp_path: Any) ->
     )
     (problem,) = preview_program(program, "prod", "gpupools", {}).problems
 
-    assert f"asks for the state of '{name}'" in str(problem)
+    assert f"reads the state of the stack '{name}'" in str(problem)

@@ -16,7 +16,7 @@ from pulumi.runtime import resource as registration
 
 from gpupools.preview.program_run import preview_program
 from gpupools.preview.sdk_schema import UNKNOWN
-from gpupools.preview.sdk_stubs import without_what_only_an_engine_reads
+from gpupools.preview.sdk_stubs import skip_engine_only_work
 from gpupools.spec.models import LATE
 from tests.preview.conftest import RunProgram
 
@@ -31,7 +31,7 @@ FAILURES = {
     "any exception": ("{}['key']", "the program failed at PROGRAM:3: KeyError: 'key'"),
     "syntax": ("if", "the program failed at PROGRAM:3: SyntaxError: invalid syntax"),
     "missing module": ("import gpupoools", "the program failed at PROGRAM:3: ModuleNotFoundError: No module named"),
-    "exit": ("raise SystemExit(3)", "the program ended itself with exit code 3"),
+    "exit": ("raise SystemExit(3)", "the program exited with code 3"),
     "apply": (
         "pulumi.export('x', pulumi.Output.from_input(1).apply(lambda x: x / 0))",
         "the program failed at PROGRAM:3: ZeroDivisionError: division by zero",
@@ -44,8 +44,8 @@ FAILURES = {
     "missing configuration": ("pulumi.Config().require('region')", "gpupools:region"),
     "logged error": ("pulumi.log.error('broken')", "the program logged an error: broken"),
     "explained end": ("pulumi.log.error('broken')\nraise SystemExit(32)", "the program logged an error: broken"),
-    "unexplained end": ("raise SystemExit(32)", "the program ended itself with exit code 32 without saying why"),
-    "end with a sentence": ("raise SystemExit('enough')", "the program ended itself with exit code enough"),
+    "unexplained end": ("raise SystemExit(32)", "the program exited with code 32 without an error message"),
+    "end with a sentence": ("raise SystemExit('enough')", "the program exited with code enough"),
     "input properties that say their path": (
         "raise pulumi.InputPropertiesError('m', [{'property_path': 'pool', 'reason': 'pool: got 1'}])",
         "pool: got 1",
@@ -270,7 +270,7 @@ def test_modules_beside_a_program_stay_where_they_can_be_imported_anyway(
 def test_a_missing_program_is_a_problem(tmp_path: Path) -> None:
     found = preview_program(tmp_path / "gone" / "__main__.py", "test", "gpupools", {})
 
-    assert "there is no program" in str(found.problems[0])
+    assert "does not exist" in str(found.problems[0])
 
 
 def test_what_was_declared_before_a_failure_is_kept(preview: RunProgram) -> None:
@@ -464,7 +464,7 @@ print(json.dumps([len(found.problems), sdks, "pulumi_gcp.container" in loaded, l
 def registered_by_the_sdk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, *, whole: bool) -> Any:
     """Return what a program registers, with everything the SDK works out, or without what only an engine reads."""
     if whole:
-        monkeypatch.setattr("gpupools.preview.program_run.without_what_only_an_engine_reads", contextlib.nullcontext)
+        monkeypatch.setattr("gpupools.preview.program_run.skip_engine_only_work", contextlib.nullcontext)
     file = tmp_path / "__main__.py"
     file.write_text(program, encoding="utf-8")
     found = preview_program(file, "test", "gpupools", {})
@@ -526,7 +526,7 @@ def test_the_sdk_is_as_it_was_after_a_program(preview: RunProgram) -> None:
 
 def test_an_sdk_that_names_its_parts_otherwise_runs_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(registration, "_get_stack_trace")
-    with without_what_only_an_engine_reads():
+    with skip_engine_only_work():
         assert not hasattr(registration, "_get_stack_trace")
 
     assert not hasattr(registration, "_get_stack_trace")

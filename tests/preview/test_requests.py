@@ -109,7 +109,10 @@ def test_a_value_on_the_wire_becomes_a_plain_one() -> None:
 
 
 WRONG: list[tuple[dict[str, Any], list[str]]] = [
-    ({"remote": True}, [f"{BOX}::a: is a component of another package, which only its provider can expand; use typed"]),
+    (
+        {"remote": True},
+        [f"{BOX}::a: is a component of another package, which only that package's provider can expand; use typed"],
+    ),
     ({"transforms": [CALLBACK]}, [f"{BOX}::a.transforms: has a transform, which only the engine runs; set the value"]),
     ({"state_migrations": [CALLBACK]}, [f"{BOX}::a.stateMigrations: migrates state, which only the engine does; set"]),
     ({"parent": "urn:x::y::z"}, [f"{BOX}::a.parent: urn:x::y::z is not declared; declare the parent first"]),
@@ -118,7 +121,7 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     (
         {"ignoreChanges": ["a"], "replaceOnChanges": ["a"], "replace_with": ["a"], "additionalSecretOutputs": ["a"]},
         [
-            f"{BOX}::a.options.{option}: has no effect on a component; give it to the resources inside"
+            f"{BOX}::a.options.{option}: has no effect on a component; set it on the resources inside"
             for option in ("ignoreChanges", "replaceOnChanges", "additionalSecretOutputs", "replaceWith")
         ],
     ),
@@ -138,15 +141,15 @@ WRONG: list[tuple[dict[str, Any], list[str]]] = [
     ),
     (
         {"type": POOL, "custom": True, "object": struct(cluster="c"), "ignoreChanges": ["operation"]},
-        [f"{POOL}::a.options.ignoreChanges: 'operation' names no property"],
+        [f"{POOL}::a.options.ignoreChanges: 'operation' is not a property"],
     ),
     (
         {"type": POOL, "custom": True, "object": struct(cluster="c"), "additionalSecretOutputs": ["operation", "x"]},
-        [f"{POOL}::a.options.additionalSecretOutputs: 'x' names no property"],
+        [f"{POOL}::a.options.additionalSecretOutputs: 'x' is not a property"],
     ),
     (
         {"type": POOL, "custom": True, "object": struct(cluster="c"), "hideDiffs": ["x"], "replaceOnChanges": ["y"]},
-        [f"{POOL}::a.options.replaceOnChanges: 'y' names no prop", f"{POOL}::a.options.hideDiffs: 'x' names no prop"],
+        [f"{POOL}::a.options.replaceOnChanges: 'y' is not a prop", f"{POOL}::a.options.hideDiffs: 'x' is not a prop"],
     ),
     (
         {"type": ":x", "custom": True},
@@ -185,7 +188,7 @@ def test_a_provider_of_the_right_package_is_taken(depth: int) -> None:
 
     assert told(monitor) == []
     registered(monitor, name="d", providers={"aws": f"{provider}::id"})
-    assert told(monitor) == [f"{BOX}::d.options.providers.aws: is a {PROVIDER}; give a pulumi:providers:aws"]
+    assert told(monitor) == [f"{BOX}::d.options.providers.aws: is a {PROVIDER}; use a pulumi:providers:aws"]
 
 
 def test_inputs_of_a_wrong_type_are_not_given_back() -> None:
@@ -226,7 +229,7 @@ def test_outputs_are_kept_and_taken_once() -> None:
 
     for made in (urn, "urn:nobody"):
         monitor.RegisterResourceOutputs(outputs(urn=made, outputs=struct(size=2)))
-    said = "registers its outputs twice; call register_outputs once, last"
+    said = "registers its outputs twice; call register_outputs once, at the end"
     assert told(monitor) == [f"{BOX}::a: {said}", f"urn:nobody: {said}"]
 
 
@@ -236,7 +239,7 @@ def test_what_is_declared_twice_may_register_its_outputs_twice() -> None:
         urn = registered(monitor).urn
         monitor.RegisterResourceOutputs(resource_pb2.RegisterResourceOutputsRequest(urn=urn))
 
-    assert told(monitor) == [f"{BOX}::a: is declared twice; give one of them another name or parent"]
+    assert told(monitor) == [f"{BOX}::a: is declared twice; change the name or parent of one of them"]
 
 
 def test_a_stack_reference_is_read_and_nothing_else() -> None:
@@ -253,7 +256,7 @@ def test_a_stack_reference_is_read_and_nothing_else() -> None:
     with pytest.raises(Refused):
         monitor.ReadResource(read(type=POOL, name="a", id="x"))
     assert told(monitor) == [
-        f"{POOL}::a: reads the existing resource 'x' from the cloud; pass its address as configuration"
+        f"{POOL}::a: reads the existing resource 'x' from the cloud; set its address in the configuration"
     ]
 
 
@@ -279,29 +282,31 @@ def test_the_own_state_is_what_the_last_update_left(
     assert invoked(monitor, token, stackName=OWN) == answer
     with pytest.raises(Refused):
         invoked(monitor, token, stackName="organization/project/other")
-    assert told(monitor)[0].startswith(f"{token}: asks for the state of 'organization/project/other'; put the value")
+    assert told(monitor)[0].startswith(
+        f"{token}: reads the state of the stack 'organization/project/other'; set the value"
+    )
 
 
 ASKS: dict[str, tuple[Callable[[StrictMonitor], object], str]] = {
     "exists": (
         lambda monitor: monitor.ExistsResource(resource_pb2.ReadResourceRequest(type=POOL, id="x")),
-        f"{POOL}: asks the cloud whether 'x' exists; decide it in the stack file",
+        f"{POOL}: asks the cloud whether 'x' exists; set it in the stack file",
     ),
     "function": (
         lambda monitor: invoked(monitor, "gcp:a:b"),
-        "gcp:a:b: asks the cloud during the program; put the value into the stack file: a preview must give the same",
+        "gcp:a:b: calls a cloud while the program runs; set the value in the stack file: an offline preview must be",
     ),
     "function with the URN of a resource": (
         lambda monitor: invoked(monitor, "gcp:a:b", urn=registered(monitor).urn),
-        "gcp:a:b: asks the cloud during the program; put",
+        "gcp:a:b: calls a cloud while the program runs; set",
     ),
     "a resource that nobody declared": (
         lambda monitor: invoked(monitor, "pulumi:pulumi:getResource", urn="urn:x"),
-        "pulumi:pulumi:getResource: asks the cloud during the program; put",
+        "pulumi:pulumi:getResource: calls a cloud while the program runs; set",
     ),
     "method": (
         lambda monitor: monitor.Call(resource_pb2.ResourceCallRequest(tok="gcp:a:b/c")),
-        "gcp:a:b/c: calls a provider during the program; put",
+        "gcp:a:b/c: calls a provider while the program runs; set",
     ),
 }
 
@@ -324,5 +329,5 @@ def test_a_transform_of_the_stack_is_a_problem() -> None:
     said = "the stack has a transform, which only the engine runs"
     assert (
         told(monitor)
-        == [f"transforms: {said}; set the value where the resource is declared, or use pulumi preview"] * 2
+        == [f"transforms: {said}; set the value where the resource is declared, or run pulumi preview"] * 2
     )

@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 from pulumi.runtime import rpc
 
-from gpupools.preview.sdk_schema import RESOURCE, SECRET, SIGNATURE, UNKNOWN, check_inputs, check_property_path, knows
+from gpupools.preview.sdk_schema import (
+    RESOURCE,
+    SECRET,
+    SIGNATURE,
+    UNKNOWN,
+    check_inputs,
+    check_property_path,
+    is_known_type,
+)
 from tests.preview import fake_sdk
 from tests.preview.fake_sdk import THING, registered
 from tests.rows import each_row
@@ -63,24 +71,24 @@ def test_a_value_of_its_inputs_type_is_right(name: str, values: list[Any]) -> No
 @each_row(
     ("name", "value", "told"),
     [
-        ("word", 3, 'word: got 3; write it as text: "3"'),
-        ("word", 3.0, 'word: got 3; write it as text: "3"'),
-        ("word", 1.5, 'word: got 1.5; write it as text: "1.5"'),
-        ("word", True, 'word: got true; write it as text: "true"'),
-        ("word", ["a"], "word: got a list of 1; give text"),
-        ("word", {"a": 1}, "word: got a map with 'a'; give text"),
-        ("word", ASSET, "word: got an asset or archive; give text"),
-        ("word", OTHER, "word: got a resource; give text"),
-        ("word", secret(3), "word: got a secret; give text"),
-        ("switch", "true", "switch: got 'true'; give true or false"),
-        ("switch", 1, "switch: got 1; give true or false"),
-        ("count", "3", "count: got '3'; give a whole number"),
-        ("count", 0.5, "count: got 0.5; give a whole number"),
-        ("count", True, "count: got true; give a whole number"),
-        ("share", "0.5", "share: got '0.5'; give a number"),
-        ("share", False, "share: got false; give a number"),
-        ("exactly", "v3", "exactly: got 'v3'; give 'v1' or 'v2'"),
-        ("exactly", secret("v3"), "exactly: got a secret; give 'v1' or 'v2'"),
+        ("word", 3, 'word: got 3; write it as a string: "3"'),
+        ("word", 3.0, 'word: got 3; write it as a string: "3"'),
+        ("word", 1.5, 'word: got 1.5; write it as a string: "1.5"'),
+        ("word", True, 'word: got true; write it as a string: "true"'),
+        ("word", ["a"], "word: got a list of 1; use a string"),
+        ("word", {"a": 1}, "word: got a map with 'a'; use a string"),
+        ("word", ASSET, "word: got an asset or archive; use a string"),
+        ("word", OTHER, "word: got a resource; use a string"),
+        ("word", secret(3), "word: got a secret; use a string"),
+        ("switch", "true", "switch: got 'true'; use true or false"),
+        ("switch", 1, "switch: got 1; use true or false"),
+        ("count", "3", "count: got '3'; use a whole number"),
+        ("count", 0.5, "count: got 0.5; use a whole number"),
+        ("count", True, "count: got true; use a whole number"),
+        ("share", "0.5", "share: got '0.5'; use a number"),
+        ("share", False, "share: got false; use a number"),
+        ("exactly", "v3", "exactly: got 'v3'; use 'v1' or 'v2'"),
+        ("exactly", secret("v3"), "exactly: got a secret; use 'v1' or 'v2'"),
         ("colour", "rad", "colour: got 'rad'; did you mean 'red'?"),
         ("colour", 1, "colour: got 1; known: blue, red"),
         ("colour", secret("rad"), "colour: got a secret; known: blue, red"),
@@ -88,41 +96,41 @@ def test_a_value_of_its_inputs_type_is_right(name: str, values: list[Any]) -> No
         ("size", 3, "size: got 3; known: 1, 2"),
         ("oneOfMany", "x", f"oneOfMany: got 'x'; known: {', '.join(f'v{each:02}' for each in range(20))} and 2 more"),
         ("openColour", 1, "openColour: got 1; known: blue, red"),
-        ("severalWords", "a", "severalWords: got 'a'; give a list"),
-        ("severalWords", {"a": "b"}, "severalWords: got a map with 'a'; give a list"),
-        ("severalWords", ["a", 1], 'severalWords[1]: got 1; write it as text: "1"'),
-        ("severalWords", secret(["a", 1]), 'severalWords[1]: got 1; write it as text: "1"'),
-        ("wordByKey", ["a"], "wordByKey: got a list of 1; give a map"),
-        ("wordByKey", ASSET, "wordByKey: got an asset or archive; give a map"),
-        ("wordByKey", {"a": {"b": 1}}, "wordByKey.a: got a map with 'b'; give text"),
-        ("place", "a", "place: got 'a'; give a map with roomName, floor, lampColours"),
-        ("place", OTHER, "place: got a resource; give a map with roomName, floor, lampColours"),
+        ("severalWords", "a", "severalWords: got 'a'; use a list"),
+        ("severalWords", {"a": "b"}, "severalWords: got a map with 'a'; use a list"),
+        ("severalWords", ["a", 1], 'severalWords[1]: got 1; write it as a string: "1"'),
+        ("severalWords", secret(["a", 1]), 'severalWords[1]: got 1; write it as a string: "1"'),
+        ("wordByKey", ["a"], "wordByKey: got a list of 1; use a map"),
+        ("wordByKey", ASSET, "wordByKey: got an asset or archive; use a map"),
+        ("wordByKey", {"a": {"b": 1}}, "wordByKey.a: got a map with 'b'; use a string"),
+        ("place", "a", "place: got 'a'; use a map with roomName, floor, lampColours"),
+        ("place", OTHER, "place: got a resource; use a map with roomName, floor, lampColours"),
         ("place", {}, "place.roomName: is missing; Place requires it"),
         ("place", {"roomName": None}, "place.roomName: is missing; Place requires it"),
         ("place", {**PLACE, "flor": 1}, "place.flor: Place has no such input; did you mean 'floor'?"),
         (
             "place",
             {**PLACE, "lamp_colours": []},
-            "place.lamp_colours: Place has no such input; write 'lampColours'; Pulumi translates no name here",
+            "place.lamp_colours: Place has no such input; use 'lampColours'; Pulumi does not convert names here",
         ),
-        ("places", [PLACE, {"roomName": 1}], 'places[1].roomName: got 1; write it as text: "1"'),
+        ("places", [PLACE, {"roomName": 1}], 'places[1].roomName: got 1; write it as a string: "1"'),
         ("placeAsDict", {**PLACE, "flor": 1}, "placeAsDict.flor: Place has no such input; did you mean 'floor'?"),
-        ("placeByKey", {"a": {"roomName": "a", "floor": "b"}}, "placeByKey.a.floor: got 'b'; give a whole number"),
+        ("placeByKey", {"a": {"roomName": "a", "floor": "b"}}, "placeByKey.a.floor: got 'b'; use a whole number"),
         (
             "placeOrCorner",
             {"cornerOf": "a", "angle": "b", "colour": "c"},
-            "placeOrCorner.angle: got 'b'; give a whole number",
+            "placeOrCorner.angle: got 'b'; use a whole number",
         ),
-        ("placeOrCorner", 1, f"placeOrCorner: got 1; give {A_PLACE} or a map with cornerOf, angle, colour"),
-        ("wordOrCount", [], "wordOrCount: got []; give text or a whole number"),
-        ("plainList", "a", "plainList: got 'a'; give a list"),
-        ("plainMap", [], "plainMap: got []; give a map"),
-        ("file", "a", "file: got 'a'; give a Asset or a Archive"),
-        ("other", {"urn": "u"}, "other: got a map with 'urn'; give a Resource"),
+        ("placeOrCorner", 1, f"placeOrCorner: got 1; use {A_PLACE} or a map with cornerOf, angle, colour"),
+        ("wordOrCount", [], "wordOrCount: got []; use a string or a whole number"),
+        ("plainList", "a", "plainList: got 'a'; use a list"),
+        ("plainMap", [], "plainMap: got []; use a map"),
+        ("file", "a", "file: got 'a'; use a Asset or a Archive"),
+        ("other", {"urn": "u"}, "other: got a map with 'urn'; use a Resource"),
         (
             "several_words",
             [],
-            f"several_words: {THING} has no such input; write 'severalWords'; Pulumi translates no name here",
+            f"several_words: {THING} has no such input; use 'severalWords'; Pulumi does not convert names here",
         ),
         ("cuont", 1, "cuont: madeup:index/thing:Thing has no such input; did you mean 'count'?"),
     ],
@@ -138,7 +146,9 @@ def test_a_value_that_only_an_enum_does_not_have_is_advisory(value: Any) -> None
     (found,) = check_inputs(THING, {"word": "a", "openColour": value})
 
     assert found.advisory
-    assert str(found).startswith("openColour: got " + ("'rad'" if value == "rad" else "a secret") + ", which Colour of")
+    assert str(found).startswith(
+        "openColour: got " + ("'rad'" if value == "rad" else "a secret") + ", which the SDK's Colour does"
+    )
     assert ("did you mean 'red'?" in str(found)) is (value == "rad")
 
 
@@ -163,27 +173,31 @@ def test_an_input_that_is_required_is_missed() -> None:
         ("placeOrCorner.floor", False, None),
         ("anything.at[3].all", False, None),
         ("madeBy", True, None),
-        ("madeBy", False, "'madeBy' names no property: there is no 'madeBy'"),
-        ("madeBi", True, "'madeBi' names no property: there is no 'madeBi'"),
-        ("several_words", False, "'several_words' matches nothing, silently; write wire names: severalWords"),
-        ("places[0].room_name", False, "matches nothing, silently; write wire names: places[0].roomName"),
-        ("place_by_key.any.room_name", False, "write wire names: placeByKey.any.roomName"),
-        ('place_by_key["a.b"].room_name', False, 'write wire names: placeByKey["a.b"].roomName'),
-        ("several_words[*]", False, "write wire names: severalWords.*"),
-        ("word.a", False, "'word.a' names no property: nothing is below word; shorten it"),
-        ("severalWords.a", False, "'severalWords.a' names no property: nothing is below severalWords; shorten it"),
-        ("wordByKey[0]", False, "nothing is below wordByKey"),
-        ("severalWords[0].a", False, "nothing is below severalWords[0]; shorten it"),
-        ("place.flor", False, "'place.flor' names no property: there is no 'flor'; did you mean 'floor'?"),
-        ("place[0]", False, "there is no 0"),
+        ("madeBy", False, "'madeBy' is not a property: 'madeBy' does not exist"),
+        ("madeBi", True, "'madeBi' is not a property: 'madeBi' does not exist"),
+        ("several_words", False, "'several_words' matches nothing, so it is ignored; use wire names: severalWords"),
+        ("places[0].room_name", False, "matches nothing, so it is ignored; use wire names: places[0].roomName"),
+        ("place_by_key.any.room_name", False, "use wire names: placeByKey.any.roomName"),
+        ('place_by_key["a.b"].room_name', False, 'use wire names: placeByKey["a.b"].roomName'),
+        ("several_words[*]", False, "use wire names: severalWords.*"),
+        ("word.a", False, "'word.a' is not a property: word has no properties; shorten the path"),
+        (
+            "severalWords.a",
+            False,
+            "'severalWords.a' is not a property: severalWords has no properties; shorten the path",
+        ),
+        ("wordByKey[0]", False, "wordByKey has no properties"),
+        ("severalWords[0].a", False, "severalWords[0] has no properties; shorten the path"),
+        ("place.flor", False, "'place.flor' is not a property: 'flor' does not exist; did you mean 'floor'?"),
+        ("place[0]", False, "0 does not exist"),
         ("placeOrCorner.angel", False, "did you mean 'angle'?"),
-        ("", False, "is no property path; write it like scalingConfig.desiredSize or taints[0]"),
-        (".word", False, "is no property path"),
-        ("word.", False, "is no property path"),
-        ("place..floor", False, "is no property path"),
-        ("severalWords[", False, "is no property path"),
-        ("severalWords[a]", False, "is no property path"),
-        ("places[0]roomName", False, "is no property path"),
+        ("", False, "is not a property path; use a form like scalingConfig.desiredSize"),
+        (".word", False, "is not a property path"),
+        ("word.", False, "is not a property path"),
+        ("place..floor", False, "is not a property path"),
+        ("severalWords[", False, "is not a property path"),
+        ("severalWords[a]", False, "is not a property path"),
+        ("places[0]roomName", False, "is not a property path"),
     ],
 )
 def test_a_property_path_is_followed_through_every_type(path: str, outputs: bool, told: str | None) -> None:
@@ -213,7 +227,7 @@ def test_a_type_is_known_by_the_class_that_an_sdk_registered(
     monkeypatch.setattr(fake_sdk, "INFO", {"fqn": fqn, "classes": classes})
     monkeypatch.setitem(rpc._RESOURCE_MODULES, "madeup:index/thing", [object(), registered()])
 
-    assert knows(THING) is known
+    assert is_known_type(THING) is known
     assert (check_inputs(THING, {"cuont": 1}) != []) is known
 
 
@@ -224,9 +238,9 @@ def test_a_type_is_known_by_the_class_that_an_sdk_registered(
         ({"word": "3"}, []),
         ({"word": "a", "count": 3, "severalWords": ["a"]}, []),
         ({"word": secret("a"), "severalWords": secret('["a"]'), "count": UNKNOWN, "switch": secret(UNKNOWN)}, []),
-        ({"severalWords": "[1]", "word": "a"}, ['severalWords[0]: got 1; write it as text: "1"']),
-        ({"severalWords": "[", "word": "a"}, ["severalWords: got '['; give a list"]),
-        ({"switch": '"a"', "word": "a"}, ["switch: got 'a'; give true or false"]),
+        ({"severalWords": "[1]", "word": "a"}, ['severalWords[0]: got 1; write it as a string: "1"']),
+        ({"severalWords": "[", "word": "a"}, ["severalWords: got '['; use a list"]),
+        ({"switch": '"a"', "word": "a"}, ["switch: got 'a'; use true or false"]),
         ({"nobody": "[1]", "word": "a"}, ["nobody: pulumi:providers:madeup has no such input; known: "]),
     ],
     ids=[
@@ -248,5 +262,5 @@ def test_inputs_of_a_provider_are_read_out_of_their_json_text(given: dict[str, A
 
 
 def test_a_provider_that_no_sdk_registered_is_not_known() -> None:
-    assert knows("pulumi:providers:madeup")
-    assert not knows("pulumi:providers:other")
+    assert is_known_type("pulumi:providers:madeup")
+    assert not is_known_type("pulumi:providers:other")

@@ -9,7 +9,7 @@ import pulumi_gcp.container
 import pulumi_kubernetes.helm.v3
 import pytest
 
-from gpupools.preview.sdk_schema import SECRET, SIGNATURE, UNKNOWN, check_inputs, check_property_path, knows
+from gpupools.preview.sdk_schema import SECRET, SIGNATURE, UNKNOWN, check_inputs, check_property_path, is_known_type
 from tests.rows import each_row
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
@@ -53,29 +53,29 @@ GOOD: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("token", GOOD)
 def test_right_inputs_have_no_problem(token: str) -> None:
-    assert knows(token)
+    assert is_known_type(token)
     assert check_inputs(token, GOOD[token]) == []
 
 
 WRONG: list[tuple[str, str, dict[str, Any], str]] = [
-    ("a number for text", NODE_GROUP, {"nodeRoleArn": 123}, 'nodeRoleArn: got 123; write it as text: "123"'),
+    ("a number for text", NODE_GROUP, {"nodeRoleArn": 123}, 'nodeRoleArn: got 123; write it as a string: "123"'),
     (
         "text for a number",
         NODE_GROUP,
         {"scalingConfig": {"desiredSize": "lots", "minSize": 0, "maxSize": 1}},
-        "scalingConfig.desiredSize: got 'lots'; give a whole number",
+        "scalingConfig.desiredSize: got 'lots'; use a whole number",
     ),
     (
         "half a node",
         NODE_GROUP,
         {"scalingConfig": {"desiredSize": 1.5, "minSize": 0, "maxSize": 1}},
-        "scalingConfig.desiredSize: got 1.5; give a whole number",
+        "scalingConfig.desiredSize: got 1.5; use a whole number",
     ),
     (
         "true for a number",
         NODE_GROUP,
         {"diskSize": True},
-        "diskSize: got true; give a whole number",
+        "diskSize: got true; use a whole number",
     ),
     (
         "an unknown nested key",
@@ -87,7 +87,7 @@ WRONG: list[tuple[str, str, dict[str, Any], str]] = [
         "an untranslated key",
         NODE_GROUP,
         {"scalingConfig": {"desired_size": 0, "desiredSize": 0, "minSize": 0, "maxSize": 1}},
-        "NodeGroupScalingConfig has no such input; write 'desiredSize'; Pulumi translates no name here",
+        "NodeGroupScalingConfig has no such input; use 'desiredSize'; Pulumi does not convert names here",
     ),
     (
         "a missing nested key",
@@ -101,18 +101,23 @@ WRONG: list[tuple[str, str, dict[str, Any], str]] = [
         {"clusterName": None},
         "clusterName: is missing; aws:eks/nodeGroup:NodeGroup requires it",
     ),
-    ("a map for a list", NODE_GROUP, {"subnetIds": {"a": "b"}}, "subnetIds: got a map with 'a'; give a list"),
-    ("a list for a map", NODE_GROUP, {"labels": ["a"]}, "labels: got a list of 1; give a map"),
-    ("a number in a map of text", NODE_GROUP, {"labels": {"a": 1}}, 'labels.a: got 1; write it as text: "1"'),
+    ("a map for a list", NODE_GROUP, {"subnetIds": {"a": "b"}}, "subnetIds: got a map with 'a'; use a list"),
+    ("a list for a map", NODE_GROUP, {"labels": ["a"]}, "labels: got a list of 1; use a map"),
+    ("a number in a map of text", NODE_GROUP, {"labels": {"a": 1}}, 'labels.a: got 1; write it as a string: "1"'),
     ("an unknown input", AGENT_POOL, {"vmsize": "x"}, "did you mean 'vmSize'?"),
-    ("text for a count", AGENT_POOL, {"count": "3"}, "count: got '3'; give a whole number"),
-    ("text for true", AGENT_POOL, {"enableAutoScaling": "true"}, "enableAutoScaling: got 'true'; give true or false"),
-    ("a taint as a map", AGENT_POOL, {"nodeTaints": [{"key": "a"}]}, "nodeTaints[0]: got a map with 'key'; give text"),
+    ("text for a count", AGENT_POOL, {"count": "3"}, "count: got '3'; use a whole number"),
+    ("text for true", AGENT_POOL, {"enableAutoScaling": "true"}, "enableAutoScaling: got 'true'; use true or false"),
+    (
+        "a taint as a map",
+        AGENT_POOL,
+        {"nodeTaints": [{"key": "a"}]},
+        "nodeTaints[0]: got a map with 'key'; use a string",
+    ),
     (
         "a nested unknown key",
         AGENT_POOL,
         {"upgradeSettings": {"max_surge": "1"}},
-        "upgradeSettings.max_surge: AgentPoolUpgradeSettings has no such input; write 'maxSurge'",
+        "upgradeSettings.max_surge: AgentPoolUpgradeSettings has no such input; use 'maxSurge'",
     ),
     (
         "an accelerator without a count",
@@ -126,15 +131,15 @@ WRONG: list[tuple[str, str, dict[str, Any], str]] = [
         {"nodeConfig": {"guestAccelerators": [{"type": "t", "count": 1, "gpuSharing": {}}]}},
         "guestAccelerators[0].gpuSharing: NodePoolNodeConfigGuestAccelerator has no such input; did you mean 'gpuSha",
     ),
-    ("text for an object", NODE_POOL, {"autoscaling": "on"}, "autoscaling: got 'on'; give a map with "),
-    ("text for a time-out", RELEASE, {"timeout": "5m"}, "timeout: got '5m'; give a whole number"),
+    ("text for an object", NODE_POOL, {"autoscaling": "on"}, "autoscaling: got 'on'; use a map with "),
+    ("text for a time-out", RELEASE, {"timeout": "5m"}, "timeout: got '5m'; use a whole number"),
     (
         "an unknown chart option",
         RELEASE,
         {"repositoryOpts": {"repos": "x"}},
         "repositoryOpts.repos: RepositoryOpts has no such input; did you mean 'repo'?",
     ),
-    ("a wrong constant", RELEASE, {"compat": "false"}, "compat: got 'false'; give 'true'"),
+    ("a wrong constant", RELEASE, {"compat": "false"}, "compat: got 'false'; use 'true'"),
 ]
 
 
@@ -165,7 +170,7 @@ def test_a_value_outside_an_open_enum_is_advisory() -> None:
     problems = check_inputs(AGENT_POOL, {**GOOD[AGENT_POOL], "mode": "Usr"})
 
     assert [str(problem) for problem in problems] == [
-        "mode: got 'Usr', which AgentPoolMode of the SDK does not know; did you mean 'User'?"
+        "mode: got 'Usr', which the SDK's AgentPoolMode does not list; did you mean 'User'?"
     ]
     assert problems[0].advisory
 
@@ -192,7 +197,7 @@ def test_secrets_are_looked_into_and_never_shown() -> None:
     wrong = {**GOOD[NODE_GROUP], "nodeRoleArn": secret(424242)}
 
     assert check_inputs(NODE_GROUP, good) == []
-    assert [str(problem) for problem in check_inputs(NODE_GROUP, wrong)] == ["nodeRoleArn: got a secret; give text"]
+    assert [str(problem) for problem in check_inputs(NODE_GROUP, wrong)] == ["nodeRoleArn: got a secret; use a string"]
 
 
 def test_kubernetes_quantities_are_text() -> None:
@@ -203,7 +208,7 @@ def test_kubernetes_quantities_are_text() -> None:
     where = "spec.containers[0].resources.limits.nvidia.com/gpu"
 
     assert check_inputs(POD, pod("1")) == []
-    assert [str(problem) for problem in check_inputs(POD, pod(1))] == [f'{where}: got 1; write it as text: "1"']
+    assert [str(problem) for problem in check_inputs(POD, pod(1))] == [f'{where}: got 1; write it as a string: "1"']
 
 
 def test_inputs_of_a_provider_are_checked_inside_their_json_text() -> None:
@@ -217,10 +222,10 @@ def test_inputs_of_a_provider_are_checked_inside_their_json_text() -> None:
 
 
 def test_a_token_no_sdk_has_is_not_known() -> None:
-    assert not knows("aws:eks/nodeGroop:NodeGroup")
-    assert not knows("digitalocean:index/kubernetesNodePool:KubernetesNodePool")
-    assert not knows("pulumi:providers:digitalocean")
-    assert not knows("")
+    assert not is_known_type("aws:eks/nodeGroop:NodeGroup")
+    assert not is_known_type("digitalocean:index/kubernetesNodePool:KubernetesNodePool")
+    assert not is_known_type("pulumi:providers:digitalocean")
+    assert not is_known_type("")
     assert check_inputs("aws:eks/nodeGroop:NodeGroup", {"a": 1}) == []
 
 
@@ -245,15 +250,23 @@ def test_a_property_path_of_wire_names_is_accepted(token: str, path: str) -> Non
 @pytest.mark.parametrize(
     ("token", "path", "expected"),
     [
-        (NODE_GROUP, "scaling_config.desired_size", "matches nothing, silently; write wire names: scalingConfig.desi"),
-        (NODE_GROUP, "scalingConfig.desired_size", "matches nothing, silently; write wire names: scalingConfig.desi"),
-        (NODE_GROUP, "scalingConfig.desired", "there is no 'desired'; did you mean 'desiredSize'?"),
-        (NODE_GROUP, "scalingConfig.desiredSize.x", "nothing is below scalingConfig.desiredSize; shorten it"),
-        (NODE_GROUP, "taints.effect", "names no property"),
-        (NODE_GROUP, "taints[", "is no property path"),
-        (NODE_GROUP, "", "is no property path"),
-        (AGENT_POOL, "node_count", "there is no 'node_count'; did you mean"),
-        (NODE_POOL, "node_config.guest_accelerators[0].count", "write wire names: nodeConfig.guestAccelerators[0].cou"),
+        (
+            NODE_GROUP,
+            "scaling_config.desired_size",
+            "matches nothing, so it is ignored; use wire names: scalingConfig.desi",
+        ),
+        (
+            NODE_GROUP,
+            "scalingConfig.desired_size",
+            "matches nothing, so it is ignored; use wire names: scalingConfig.desi",
+        ),
+        (NODE_GROUP, "scalingConfig.desired", "'desired' does not exist; did you mean 'desiredSize'?"),
+        (NODE_GROUP, "scalingConfig.desiredSize.x", "scalingConfig.desiredSize has no properties; shorten the path"),
+        (NODE_GROUP, "taints.effect", "is not a property"),
+        (NODE_GROUP, "taints[", "is not a property path"),
+        (NODE_GROUP, "", "is not a property path"),
+        (AGENT_POOL, "node_count", "'node_count' does not exist; did you mean"),
+        (NODE_POOL, "node_config.guest_accelerators[0].count", "use wire names: nodeConfig.guestAccelerators[0].cou"),
     ],
 )
 def test_a_property_path_that_matches_nothing_is_reported(token: str, path: str, expected: str) -> None:
@@ -261,5 +274,5 @@ def test_a_property_path_that_matches_nothing_is_reported(token: str, path: str,
 
 
 def test_only_some_options_may_name_an_output() -> None:
-    assert "names no property" in str(check_property_path(NODE_GROUP, "arn"))
+    assert "is not a property" in str(check_property_path(NODE_GROUP, "arn"))
     assert check_property_path(NODE_GROUP, "arn", outputs=True) is None

@@ -54,7 +54,7 @@ def both(checked: CheckedFile) -> list[Preview]:
     found = []
     for way in (False, True):
         with planned(checked.plan, checked.file.config, clouds(), checked.file.others):
-            found.append(preview_program(PROGRAM, checked.file.stack, "gpupools", config, at_once=way))
+            found.append(preview_program(PROGRAM, checked.file.stack, "gpupools", config, sync_registration=way))
     return found
 
 
@@ -173,7 +173,7 @@ async def wait(value):
 
 async def fail():
     await asyncio.sleep(0.01)
-    raise KeyError("gone")
+    raise KeyError("missing_internals")
 
 def later(value):
     return pulumi.Output.from_input(wait(value))
@@ -190,7 +190,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 def both_ways(tmp_path: Path, text: str) -> list[Preview]:
     program = written(tmp_path, text)
-    return [preview_program(program, "test", "gpupools", {}, at_once=way) for way in (False, True)]
+    return [preview_program(program, "test", "gpupools", {}, sync_registration=way) for way in (False, True)]
 
 
 @pytest.mark.parametrize("text", PROGRAMS.values(), ids=list(PROGRAMS))
@@ -223,7 +223,7 @@ def test_a_program_that_changes_a_value_later_is_run_in_the_sdks_own_time(tmp_pa
     program = written(tmp_path, CHANGES_LATER)
     dev = check_stack_file(ROOT / "stacks" / "Pulumi.dev.yaml", clouds())
     (box,) = preview_file(dev, program).preview.resources
-    hasty = preview_program(program, "test", "gpupools", {}, at_once=True)
+    hasty = preview_program(program, "test", "gpupools", {}, sync_registration=True)
 
     assert box.inputs["tags"] == {"a": "1", "b": "2"}
     assert hasty.resources[0].inputs["tags"] == {"a": "1"}
@@ -247,12 +247,12 @@ def test_an_sdk_with_other_names_runs_as_it_is(tmp_path: Path, monkeypatch: pyte
         renamed = [(module, f"{path}_then") for module, path in getattr(sync_registration, names)]
         with monkeypatch.context() as patched:
             patched.setattr(sync_registration, names, renamed)
-            found = preview_program(program, "test", "gpupools", {}, at_once=True)
+            found = preview_program(program, "test", "gpupools", {}, sync_registration=True)
 
-            assert sync_registration.gone() == [f"{module}.{path}" for module, path in renamed]
+            assert sync_registration.missing_internals() == [f"{module}.{path}" for module, path in renamed]
         assert found.resources[0].inputs["tags"] == {"a": "1", "b": "2"}
         assert found.messages == ["after"]
-    assert sync_registration.gone() == []
+    assert sync_registration.missing_internals() == []
 
 
 def test_everything_is_put_back(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def test_everything_is_put_back(tmp_path: Path) -> None:
         return [asyncio.gather, *(getattr(import_module(module), name) for module, name in sync_registration.REPLACED)]
 
     before = those()
-    preview_program(written(tmp_path, "raise ValueError"), "test", "gpupools", {}, at_once=True)
+    preview_program(written(tmp_path, "raise ValueError"), "test", "gpupools", {}, sync_registration=True)
 
     assert those() == before
 
@@ -286,17 +286,17 @@ def test_a_coroutine_runs_until_it_waits_and_then_goes_on() -> None:
         async def fails() -> None:
             raise KeyError("now")
 
-        ended: Any = sync_registration.start_at_once(loop, ends())
+        ended: Any = sync_registration.start_eagerly(loop, ends())
         ended.set_name("as a task, which Python 3.12 and 3.13 do")
         assert ended.result() == 1
-        assert isinstance(sync_registration.start_at_once(loop, fails()).exception(), KeyError)
-        tasks = [sync_registration.start_at_once(loop, waits(name)) for name in "ab"]
+        assert isinstance(sync_registration.start_eagerly(loop, fails()).exception(), KeyError)
+        tasks = [sync_registration.start_eagerly(loop, waits(name)) for name in "ab"]
         assert seen == ["a", "b"]
         shared.set_exception(KeyError("late"))
         assert await asyncio.gather(*tasks) == ["a", "b"]
         assert seen == ["a", "b", "late", "late"]
         shared = loop.create_future()
-        cancelled = sync_registration.start_at_once(loop, waits("c"))
+        cancelled = sync_registration.start_eagerly(loop, waits("c"))
         cancelled.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cancelled

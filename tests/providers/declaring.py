@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime.stack import run_pulumi_func
 
-from gpupools.preview.sdk_stubs import without_what_only_an_engine_reads
+from gpupools.preview.sdk_stubs import skip_engine_only_work
 
 
 class _Recorder(pulumi.runtime.Mocks):
@@ -51,6 +51,6 @@ def run(
         pulumi.runtime.set_mocks(recorder)
         await run_pulumi_func(declare)
 
-    with without_what_only_an_engine_reads():
+    with skip_engine_only_work():
         asyncio.run(main())
     return [each for each in recorder.made if each.typ != "pulumi:pulumi:Stack"]

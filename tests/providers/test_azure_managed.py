@@ -1,4 +1,4 @@
-"""AKS-managed GPU nodes: pools that only a newer version of AKS's API knows, as generic resources."""
+"""AKS-managed GPU nodes: pools that only a newer version of AKS's API is_known_type, as generic resources."""
 
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,4 +1,4 @@
 """The offline preview: runs the real stack program against a strict monitor, without CLI, account or network.
 
-Import the modules you need; this one stays empty so that a refused stack file never imports Pulumi.
+Import the modules you need; this one is empty, so that a rejected stack file never imports Pulumi.
 """

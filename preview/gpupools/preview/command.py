@@ -145,7 +145,7 @@ def preview_file(
         try:
             with planned(checked.plan, checked.file.config, clouds(), checked.file.others):
                 own = program == PROGRAM
-                preview: Preview = preview_program(program, checked.file.stack, project, config, at_once=own)
+                preview: Preview = preview_program(program, checked.file.stack, project, config, sync_registration=own)
             notes = [*not_compared(checked.plan.stack.clusters), *filter(None, [checked.file.note])]
             preview = replace(
                 preview,
@@ -201,9 +201,9 @@ def judge(pack: PolicyPackProcess, resources: list[DeclaredResource]) -> list[Po
         options, provider = _analyzer_options(resource), _analyzer_provider(resource, providers)
         properties = resource.request.object
         diagnostics += pack.analyze(resource.urn, resource.type, resource.name, properties, options, provider)
-    make = import_module("gpupools.preview.pack_process").StackResource
+    stack_resource = import_module("gpupools.preview.pack_process").StackResource
     diagnostics += pack.analyze_stack(
-        make(
+        stack_resource(
             urn=resource.urn,
             type=resource.type,
             name=resource.name,

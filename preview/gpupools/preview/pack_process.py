@@ -1,6 +1,6 @@
-"""Runs a policy pack in a process of its own and asks it as the Pulumi engine does, over gRPC on loopback.
+"""Run a policy pack in a separate process and call it like the Pulumi engine, over gRPC on loopback.
 
-Owns the process and the wire. What the pack says belongs to the pack, what is done about it to the caller.
+This module only manages the process and the protocol; callers decide what to do with the diagnostics.
 The engine's side of the protocol: pulumi/pulumi `pkg/resource/plugin/analyzer_plugin.go`.
 """
 
@@ -32,13 +32,13 @@ from gpupools.preview.sdk_schema import SECRET, SIGNATURE
 POLICIES = Path(str(files("gpupools.policies")))
 """The folder of this project's own pack."""
 
-# The pack is told an engine address but this project's never calls back; port 1 answers nobody.
+# A pack gets an engine address; this project's pack never calls it, and nothing listens on port 1.
 _NO_ENGINE = "127.0.0.1:1"
-# As large as the policy SDK's own limit for what it receives (`pulumi_policy/policy.py`).
+# Same as the policy SDK's own limit for what it receives (`pulumi_policy/policy.py`).
 _MAX_MESSAGE_BYTES = 400 * 1024 * 1024
-# `python -m pulumi.policy`, and its end as soon as nobody holds the other end of its standard input: a process that is
-# killed closes that end too, and could not end the pack in any other way.
-_UNTIL_WE_END = """
+# `python -m pulumi.policy` that exits when its standard input is closed, which also happens when this process is
+# killed.
+_PACK_PROGRAM = """
 import os, runpy, threading
 def watch():
     while os.read(0, 1):
@@ -55,18 +55,18 @@ _OUTPUT_VALUE = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
 
 
 class PolicyPackFailed(Exception):
-    """The pack did not start, died, or answered with an error; the message says which and what it printed."""
+    """The pack did not start, died, or returned an error; the message includes its output."""
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One thing a policy has to say about a resource or the stack."""
+    """One violation that a policy reports for a resource or the stack."""
 
     policy: str
     level: str
     """`advisory`, `mandatory` or `remediate`."""
     message: str
-    """The policy's description, a line break, and what is wrong with the resource."""
+    """The policy's description, a line break, and the problem of the resource."""
     description: str
     urn: str
     severity: str
@@ -74,7 +74,7 @@ class Diagnostic:
 
     @property
     def mandatory(self) -> bool:
-        """Say whether it stops the deployment."""
+        """Return whether it blocks the deployment."""
         return self.level == "mandatory"
 
 
@@ -93,7 +93,7 @@ class PolicyInfo:
 
 @dataclass(frozen=True)
 class PackInfo:
-    """What a pack says about itself."""
+    """Name and policies of a pack."""
 
     name: str
     policies: tuple[PolicyInfo, ...]
@@ -101,7 +101,7 @@ class PackInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class StackResource:
-    """One resource of the whole stack, for policies that judge it at the end."""
+    """One resource of the whole stack, for policies that check the stack at the end."""
 
     urn: str
     type: str
@@ -113,22 +113,22 @@ class StackResource:
     dependencies: tuple[str, ...] = ()
     """URNs."""
     provider: analyzer_pb2.AnalyzerProviderResource | None = None
-    """The provider it was given; which cluster an object goes to shows there only."""
+    """Its provider, the only place that shows which cluster a Kubernetes object belongs to."""
     property_dependencies: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """URNs by the input that was made from them."""
+    """URNs by the input that depends on them."""
 
 
 class PolicyPackProcess:
-    """A policy pack, running. A context manager: entering starts the process, leaving always ends it.
+    """A running policy pack. A context manager that starts the process and always stops it.
 
     Args:
         folder: The pack's folder, with its `__main__.py`.
-        project: Name of the project the pack is told about.
-        stack: Name of the stack the pack is told about.
+        project: Project name that the pack gets.
+        stack: Stack name that the pack gets.
         config: Configuration by policy, in the form of a `--policy-pack-config` file: a level, or a mapping with
-            `enforcementLevel` and the policy's own keys; `all` sets the level of those not named.
-        dry_run: Whether the pack is told that this is a preview.
-        start_timeout_s: How long the process may take until it listens.
+            `enforcementLevel` and the policy's own keys; `all` sets the level of all other policies.
+        dry_run: Whether the pack sees a preview.
+        start_timeout_s: How many seconds the process may take to start.
 
     Raises:
         PolicyPackFailed: On entering and in every method.
@@ -173,7 +173,7 @@ class PolicyPackProcess:
         return self._process.pid if self._process else None
 
     def info(self) -> PackInfo:
-        """Ask the pack for its name and policies, with the levels they were configured to."""
+        """Return the pack's name and policies, with their configured levels."""
         answer = self._call("GetAnalyzerInfo", Empty())
         return PackInfo(
             name=answer.name,
@@ -198,7 +198,7 @@ class PolicyPackProcess:
         options: analyzer_pb2.AnalyzerResourceOptions | None = None,
         provider: analyzer_pb2.AnalyzerProviderResource | None = None,
     ) -> list[Diagnostic]:
-        """Let the pack judge one resource before it exists.
+        """Return the pack's diagnostics for one resource before it exists.
 
         Args:
             urn: The resource's URN.
@@ -214,7 +214,7 @@ class PolicyPackProcess:
         return _diagnostics(self._call("Analyze", request), urn)
 
     def analyze_stack(self, resources: Iterable[StackResource]) -> list[Diagnostic]:
-        """Let the pack judge the whole stack, once, after every resource."""
+        """Return the pack's diagnostics for the whole stack, once, after all resources."""
         request = analyzer_pb2.AnalyzeStackRequest(
             resources=[
                 analyzer_pb2.AnalyzerResource(
@@ -237,7 +237,7 @@ class PolicyPackProcess:
         return _diagnostics(self._call("AnalyzeStack", request), "")
 
     def close(self) -> None:
-        """End the process; safe to call again."""
+        """Stop the process; may be called again."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -257,12 +257,12 @@ class PolicyPackProcess:
 
     def _start(self) -> None:
         if not (self._folder / "__main__.py").is_file():
-            raise PolicyPackFailed(f"{self._folder}: no policy pack there; a Python pack has a __main__.py")
+            raise PolicyPackFailed(f"{self._folder}: not a policy pack: a Python pack has a __main__.py")
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process, not with this call
         # The arguments, folder and variables the Python language host gives a pack (pulumi/pulumi
         # `sdk/python/cmd/pulumi-language-python/main.go` RunPlugin).
         self._process = subprocess.Popen(
-            [sys.executable, "-u", "-c", _UNTIL_WE_END, _NO_ENGINE, str(self._folder)],
+            [sys.executable, "-u", "-c", _PACK_PROGRAM, _NO_ENGINE, str(self._folder)],
             cwd=self._folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -297,7 +297,7 @@ class PolicyPackProcess:
             first = lines.get(timeout=self._start_timeout_s)
         except queue.Empty:
             raise PolicyPackFailed(
-                f"{self._folder}: the policy pack did not start within {self._start_timeout_s:g} s{self._printed()}"
+                f"{self._folder}: the policy pack did not start within {self._start_timeout_s:g} s{self._output()}"
             ) from None
         try:
             return int(first)
@@ -306,10 +306,10 @@ class PolicyPackProcess:
                 what = f"printed {first[:200].decode(errors='replace').strip()!r} where its port was expected"
             else:
                 what = f"ended while starting (exit code {process.wait()})"
-            raise PolicyPackFailed(f"{self._folder}: the policy pack {what}{self._printed()}") from None
+            raise PolicyPackFailed(f"{self._folder}: the policy pack {what}{self._output()}") from None
 
     def _configure(self) -> None:
-        """Send every policy's level and configuration, with the schema's defaults filled in as the engine does.
+        """Send every policy's level and configuration, with the schema's defaults like the engine.
 
         pulumi/pulumi `pkg/resource/analyzer/config.go`.
         """
@@ -317,17 +317,17 @@ class PolicyPackProcess:
         unknown = sorted(set(self._config) - {"all"} - set(policies))
         if unknown:
             known = ", ".join(sorted(policies))
-            raise PolicyPackFailed(f"policy configuration: no policy {', '.join(unknown)}; policies: {known}")
+            raise PolicyPackFailed(f"policy configuration: unknown policy {', '.join(unknown)}; use one of: {known}")
         common, _ = _level_and_properties("all", self._config.get("all", {}))
         request = analyzer_pb2.ConfigureAnalyzerRequest()
         for name, policy in policies.items():
             level, properties = _level_and_properties(name, self._config.get(name, {}))
             schema = json_format.MessageToDict(policy.configSchema.properties)
             defaults = {key: value["default"] for key, value in schema.items() if "default" in value}
-            strange = sorted(set(properties) - set(schema))
-            if strange:
+            unknown_keys = sorted(set(properties) - set(schema))
+            if unknown_keys:
                 known = ", ".join(sorted(schema)) or "none"
-                what = f"policy configuration: {name} has no {', '.join(strange)}; it has: {known}"
+                what = f"policy configuration: {name} has no key {', '.join(unknown_keys)}; use one of: {known}"
                 raise PolicyPackFailed(what)
             configured = request.policyConfig[name]
             wanted = level if level is not None else common
@@ -343,31 +343,31 @@ class PolicyPackProcess:
             return getattr(self._stub, method)(request, timeout=_CALL_TIMEOUT_S)
         except grpc.RpcError as error:
             about = f" for {request.urn}" if method == "Analyze" else ""
-            raise PolicyPackFailed(f"{self._folder}: {self._why(method, error)}{about}{self._printed()}") from None
+            raise PolicyPackFailed(f"{self._folder}: {self._failure(method, error)}{about}{self._output()}") from None
 
-    def _why(self, method: str, error: Any) -> str:
+    def _failure(self, method: str, error: Any) -> str:
         assert self._process is not None
         if error.code() is grpc.StatusCode.UNAVAILABLE:
-            with suppress(subprocess.TimeoutExpired):  # the connection breaks a moment before the process has ended
+            with suppress(subprocess.TimeoutExpired):  # the connection breaks shortly before the process ends
                 return f"the policy pack died (exit code {self._process.wait(1.0)})"
         if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED:
             return f"the policy pack did not answer {method} within {_CALL_TIMEOUT_S:g} s"
         return f"the policy pack failed in {method}: {error.details()}"
 
-    def _printed(self) -> str:
+    def _output(self) -> str:
         assert self._errors is not None
         self._errors.seek(0)
         lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return "\n  it printed:\n" + "\n".join(f"  {line}" for line in lines[-20:]) if lines else ""
+        return "\n  its output:\n" + "\n".join(f"  {line}" for line in lines[-20:]) if lines else ""
 
 
 def as_engine_sends(properties: struct_pb2.Struct) -> struct_pb2.Struct:
-    """Rewrite output values as the engine does for analyzers: unknown, secret, or the value itself.
+    """Return properties with output values rewritten like the engine does for analyzers.
 
     pulumi/pulumi `sdk/go/common/resource/plugin/rpc.go` MarshalPropertyValue without KeepOutputValues.
     """
     if _OUTPUT_VALUE.encode() not in properties.SerializeToString():
-        return properties  # as nearly always: looking through each value takes as long as asking the pack
+        return properties  # the usual case: visiting every value takes as long as the call of the pack
     copy = struct_pb2.Struct()
     copy.CopyFrom(properties)
     for value in copy.fields.values():
@@ -395,15 +395,15 @@ def _rewrite_outputs(value: struct_pb2.Value) -> None:
 
 
 def _drain(stream: IO[bytes], put: Callable[[bytes], None]) -> None:
-    """Hand over the first line (empty at the end), then read on so that the process never blocks on a full pipe."""
+    """Pass on the first line (empty at the end), then keep reading so that the process never blocks on a full pipe."""
     with stream:
         put(stream.readline())
         for _ in stream:
             pass
 
 
-def _level_and_properties(name: str, given: str | JsonObject) -> tuple[int | None, JsonDict]:
-    properties = {"enforcementLevel": given} if isinstance(given, str) else dict(given)
+def _level_and_properties(name: str, config: str | JsonObject) -> tuple[int | None, JsonDict]:
+    properties = {"enforcementLevel": config} if isinstance(config, str) else dict(config)
     level = properties.pop("enforcementLevel", None)
     if level is None:
         return None, properties
@@ -417,14 +417,14 @@ def _level_and_properties(name: str, given: str | JsonObject) -> tuple[int | Non
 def _diagnostics(answer: Any, urn: str) -> list[Diagnostic]:
     return [
         Diagnostic(
-            policy=said.policyName,
-            level=_level(said.enforcementLevel),
-            message=said.message,
-            description=said.description,
-            urn=said.urn or urn,
-            severity=_severity(said.severity),
+            policy=each.policyName,
+            level=_level(each.enforcementLevel),
+            message=each.message,
+            description=each.description,
+            urn=each.urn or urn,
+            severity=_severity(each.severity),
         )
-        for said in answer.diagnostics
+        for each in answer.diagnostics
     ]
 
 

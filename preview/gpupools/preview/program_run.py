@@ -1,7 +1,7 @@
-"""Runs a Pulumi program in this process as Pulumi's Python language host runs it, against the strict monitor.
+"""Run a Pulumi program in this process against the strict monitor, like Pulumi's Python language host.
 
-Follows pulumi/pulumi sdk/python/cmd/pulumi-language-python-exec: configuration, working folder, `sys.argv`,
-`runpy.run_path`, and what an uncaught exception becomes; what that host may leave behind is put back here.
+Follows pulumi/pulumi sdk/python/cmd/pulumi-language-python-exec: configuration, working directory, `sys.argv`,
+`runpy.run_path` and handling of uncaught exceptions; unlike the host, it restores the process state afterwards.
 """
 
 import asyncio
@@ -31,31 +31,31 @@ from gpupools.common.errors import Problem
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.preview.monitor import DeclaredResource, Refused, StrictMonitor
 from gpupools.preview.sdk_schema import UNKNOWN
-from gpupools.preview.sdk_stubs import without_what_only_an_engine_reads
-from gpupools.preview.sync_registration import registering_at_once
+from gpupools.preview.sdk_stubs import skip_engine_only_work
+from gpupools.preview.sync_registration import synchronous_registration
 from gpupools.spec.models import Late
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What a program would declare."""
+    """The result of running a program offline."""
 
     project: str
     stack: str
     resources: list[DeclaredResource] = field(default_factory=list)
     """In the order of registration, without the stack itself."""
     problems: list[Problem] = field(default_factory=list)
-    """Everything that would stop or spoil the deployment."""
+    """Everything that would fail or break the deployment."""
     warnings: list[Problem] = field(default_factory=list)
-    """Values the SDK does not know but the cloud may."""
+    """Values that the SDK does not list but the cloud may accept."""
     outputs: JsonDict = field(default_factory=dict)
     """The stack's outputs as on the wire."""
     stack_references: list[str] = field(default_factory=list)
     """Other stacks whose outputs the program uses; they are unknown here."""
     messages: list[str] = field(default_factory=list)
-    """What the program logged or printed."""
+    """Log messages and output of the program."""
     state: JsonDict = field(default_factory=dict)
-    """What an update would leave behind, as `earlier` of a later preview: URN to `{type, outputs}`."""
+    """The state after an update, as `earlier` of a later preview: URN to `{type, outputs}`."""
 
 
 def preview_program(
@@ -65,7 +65,7 @@ def preview_program(
     config: JsonObject,
     earlier: JsonObject | None = None,
     *,
-    at_once: bool = False,
+    sync_registration: bool = False,
 ) -> Preview:
     """Run a program as `pulumi preview` does, without engine, providers or network.
 
@@ -73,90 +73,92 @@ def preview_program(
         program: The program's file; a `__main__.py` runs with its folder on the import path, as Pulumi runs it.
         stack: The stack's name.
         project: The project's name.
-        config: Values by key; a key without namespace is the project's own. Anything but text is handed over as
-            JSON text, as the engine does. A `Late` value (a secret, which stays encrypted here) is unknown to the
-            program, and its key is marked secret.
-        earlier: What the stack's last update left, for a program that asks; None when nobody knows.
-        at_once: Whether each resource may be registered in the line that declares it, which is faster, and the same
-            for a program that changes nothing it gave to a resource or to `apply` later.
+        config: Values by key; a key without namespace belongs to the project. Non-string values are passed as JSON,
+            like the engine does. A `Late` value (an encrypted secret) is unknown to the program, and its key is
+            marked secret.
+        earlier: The state of the stack's last update, for a program that reads it; None if unknown.
+        sync_registration: Whether to register each resource in the line that declares it. This is faster, and
+            equivalent if the program does not later change values that it passed to a resource or to `apply`.
 
     Returns:
-        What was declared, and every problem; an exception of the program is a problem too.
+        The declared resources and every problem; an exception of the program is a problem too.
     """
     monitor, log = StrictMonitor(earlier), _Log()
     values = {key if ":" in key else f"{project}:{key}": value for key, value in config.items()}
     secret = [key for key, value in values.items() if _holds_late(value)]
-    texts = {key: _as_text(value) for key, value in values.items()}
+    texts = {key: _config_text(value) for key, value in values.items()}
 
     def run() -> None:
         pulumi.runtime.set_all_config(texts, secret)
-        running = _run(program, stack, project, monitor, log, at_once)
+        running = _run(program, stack, project, monitor, log, sync_registration)
         try:
             asyncio.run(running)
         finally:
-            running.close()  # Python would warn of it when an interrupt comes before the loop is there
+            running.close()  # avoids a Python warning if an interrupt comes before the loop runs
 
     failure: BaseException | None = None
-    with _restored(program), without_what_only_an_engine_reads(), contextlib.redirect_stdout(log.printed):
+    with _restored_process(program), skip_engine_only_work(), contextlib.redirect_stdout(log.printed):
         try:
-            # Pulumi keeps its settings in context variables: what is set in a copy never reaches the caller.
+            # Pulumi keeps its settings in context variables: changes to a copy of the context do not reach the caller.
             contextvars.copy_context().run(run)
         except Refused:
-            pass  # already on the monitor's list
+            pass  # the monitor has recorded the problem
         except (Exception, SystemExit) as error:
             failure = error
-    if isinstance(failure, SystemExit) and failure.code == _SHOWN and not log.errors:
-        failure = SystemExit(f"{_SHOWN} without saying why")
+    if isinstance(failure, SystemExit) and failure.code == _ERROR_SHOWN and not log.errors:
+        failure = SystemExit(f"{_ERROR_SHOWN} without an error message")
     problems = list(_problems(failure, program)) if failure is not None else []
     return Preview(
         project=project,
         stack=stack,
-        resources=_in_order(monitor.declared.values()),
+        resources=_sorted_siblings(monitor.declared.values()),
         problems=list(dict.fromkeys([*monitor.problems, *problems, *log.errors])),
         warnings=list(dict.fromkeys(monitor.warnings)),
         outputs=monitor.outputs,
         stack_references=monitor.stack_references,
         messages=[*log.lines, *log.printed.getvalue().splitlines()],
         state={
-            urn: {"type": found.type, "outputs": monitor.registered.get(urn, {})}
-            for urn, found in monitor.declared.items()
+            urn: {"type": resource.type, "outputs": monitor.registered.get(urn, {})}
+            for urn, resource in monitor.declared.items()
         },
     )
 
 
-async def _run(program: Path, stack: str, project: str, monitor: StrictMonitor, log: "_Log", at_once: bool) -> None:
+async def _run(
+    program: Path, stack: str, project: str, monitor: StrictMonitor, log: "_Log", sync_registration: bool
+) -> None:
     loop = asyncio.get_running_loop()
     loop.set_default_executor(_Inline())
-    # A program that stops half-way leaves futures nobody asks for; its first error is reported, not those.
+    # A failed program leaves futures that nothing awaits; report only its first error.
     loop.set_exception_handler(lambda *_: None)
     runtime = pulumi.runtime
     SETTINGS.outputs, SETTINGS.lock = set(), threading.Lock()
     SETTINGS.package_refs, SETTINGS.base_providers_by_ref = {}, {}
-    # set_mocks makes a stack of its own where there is none; run_in_stack makes the one the program sees.
+    # Without a stack set_mocks would create one; run_in_stack creates the one that the program uses.
     runtime.settings.ROOT.set(_NO_STACK)
     runtime.set_mocks(monitor.mocks, project, stack, preview=True, monitor=monitor, organization="organization")
     SETTINGS.engine = log
     SETTINGS.root_directory = str(program.parent.parent)
     runtime.settings.ROOT.set(None)
     entry = str(program.parent if program.name == "__main__.py" else program)
-    with registering_at_once() if at_once else contextlib.nullcontext():
-        await runtime.run_in_stack(lambda: _only_run(entry))
+    with synchronous_registration() if sync_registration else contextlib.nullcontext():
+        await runtime.run_in_stack(lambda: _run_path(entry))
 
 
 _NO_STACK: Any = object()
 
 
-def _only_run(entry: str) -> None:
+def _run_path(entry: str) -> None:
     runpy.run_path(entry, run_name="__main__")
 
 
-_SHOWN = 32
-"""A program's exit code after it has told the reader what is wrong
+_ERROR_SHOWN = 32
+"""Exit code of a program that has already reported its error
 (https://github.com/pulumi/pulumi, sdk/python/cmd/pulumi-language-python/main.go)."""
 
 
 class _Inline(ThreadPoolExecutor):
-    """Runs each call at once, so that requests arrive in the program's order and not in the threads'."""
+    """Runs each call synchronously, so that requests arrive in the program's order."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -176,7 +178,7 @@ class _Log:
         self.printed = io.StringIO()
 
     def Log(self, request: Any) -> None:  # noqa: N802 - the protocol's name
-        """Keep a message; an error makes the deployment fail, as with the engine."""
+        """Record a message; an error fails the deployment, as with the engine."""
         if request.severity == engine_pb2.ERROR:
             self.errors.append(Problem((), f"the program logged an error: {request.message}"))
         elif request.severity == engine_pb2.WARNING:
@@ -185,19 +187,19 @@ class _Log:
             self.lines.append(request.message)
 
     def RequirePulumiVersion(self, request: Any) -> None:  # noqa: N802 - the protocol's name
-        """Accept: there is no CLI here whose version could be wrong."""
+        """Accept any version: no CLI is involved."""
 
 
 @contextlib.contextmanager
-def _restored(program: Path) -> Iterator[None]:
-    """Set the process up as the language host does for a program, and put everything back."""
+def _restored_process(program: Path) -> Iterator[None]:
+    """Set up the process for a program like the language host, and restore it afterwards."""
     path, arguments, folder, modules = list(sys.path), list(sys.argv), Path.cwd(), set(sys.modules)
     set_handler = signal.signal
     signal.signal = _keep_handler  # type: ignore[assignment]
     importlib.invalidate_caches()
-    # Every output is several objects that live until the end; looking them through again and again for garbage took
-    # more than half of the time of 300 pools (measured: 35 s with, 16 s without, 508 instead of 454 MB).
-    collecting = gc.isenabled()
+    # Outputs are many objects that live until the end; garbage collection took more than half of the time of 300 pools
+    # (measured: 35 s with, 16 s without, 508 instead of 454 MB).
+    gc_enabled = gc.isenabled()
     gc.disable()
     sys.argv = [str(program)]
     try:
@@ -205,7 +207,7 @@ def _restored(program: Path) -> Iterator[None]:
             os.chdir(program.parent)
         yield
     finally:
-        if collecting:
+        if gc_enabled:
             gc.enable()
         os.chdir(folder)
         sys.path[:], sys.argv = path, arguments
@@ -214,16 +216,16 @@ def _restored(program: Path) -> Iterator[None]:
 
 
 def _keep_handler(number: int, handler: object) -> object:
-    """Stand in for `signal.signal`: a signal is meant for the preview, which has a policy pack to end.
+    """Replace `signal.signal`, so that signals reach the preview, which has to stop the policy pack.
 
-    With a handler of the program, which ends the process on the spot because that is what an engine's interrupt asks
-    for, or of asyncio, which waits for the program's next `await`, Ctrl-C would leave the pack running.
+    The program's handler ends the process immediately, and asyncio's handler waits for the program's next `await`; with
+    either, Ctrl-C would leave the policy pack running.
     """
     return signal.getsignal(number)
 
 
 def _forget_modules_beside(program: Path, new: Collection[str]) -> None:
-    """Forget modules that were importable only because they lie beside the program: another has its own."""
+    """Unload modules from the program's folder, since another program may have modules of the same names."""
     folder = program.parent.resolve()
     if any(Path(entry).resolve() == folder for entry in sys.path):
         return
@@ -241,9 +243,9 @@ def _holds_late(value: Any) -> bool:
     return any(_holds_late(item) for item in value) if isinstance(value, list) else isinstance(value, Late)
 
 
-def _as_text(value: Any) -> str:
-    bare = _without_late(value)
-    return bare if isinstance(bare, str) else json.dumps(bare)
+def _config_text(value: Any) -> str:
+    plain = _without_late(value)
+    return plain if isinstance(plain, str) else json.dumps(plain)
 
 
 def _without_late(value: Any) -> Any:
@@ -254,10 +256,10 @@ def _without_late(value: Any) -> Any:
     return UNKNOWN if isinstance(value, Late) else value
 
 
-def _in_order(declared: Iterable[DeclaredResource]) -> list[DeclaredResource]:
-    """Order what is below a component by name; what is not stays in the order of declaration.
+def _sorted_siblings(declared: Iterable[DeclaredResource]) -> list[DeclaredResource]:
+    """Sort the children of a component by name; other resources keep the order of declaration.
 
-    The SDK awaits dependencies through sets, so resources that wait arrive in another order in every process.
+    The SDK awaits dependencies in sets, so resources with dependencies arrive in a random order.
     """
     resources = list(declared)
     place = {resource.urn: index for index, resource in enumerate(resources)}
@@ -270,10 +272,10 @@ def _in_order(declared: Iterable[DeclaredResource]) -> list[DeclaredResource]:
 
 
 def _problems(error: BaseException, program: Path) -> Iterator[Problem]:
-    """Say what stopped a program, in one problem for each reason and without a traceback."""
+    """Yield a problem for each reason why a program failed, without a traceback."""
     if isinstance(error, SystemExit):
-        if error.code not in (None, 0, _SHOWN):
-            yield Problem((), f"the program ended itself with exit code {error.code}")
+        if error.code not in (None, 0, _ERROR_SHOWN):
+            yield Problem((), f"the program exited with code {error.code}")
     elif isinstance(error, pulumi.InputPropertyError):
         yield Problem((error.property_path,), error.reason)
     elif isinstance(error, pulumi.InputPropertiesError):
@@ -282,21 +284,21 @@ def _problems(error: BaseException, program: Path) -> Iterator[Problem]:
             yield Problem((), error.message)
         for detail in details:
             reason = detail["reason"]
-            # Our components put the path into the reason too, since most programs see only that.
+            # gpupools components repeat the path in the reason, since most programs show only that.
             path = () if reason.startswith(f"{detail['property_path']}:") else (detail["property_path"],)
             yield Problem(path, reason)
     elif isinstance(error, pulumi.RunError):
         yield Problem((), str(error))
     elif not program.is_file():
-        yield Problem((), f"there is no program {program}", "name the program's file, e.g. stacks/__main__.py")
+        yield Problem((), f"the program {program} does not exist", "pass the program's file, e.g. stacks/__main__.py")
     else:
-        said = " ".join(str(error).split())
+        message = " ".join(str(error).split())
         kind = type(error).__name__
-        yield Problem((), f"the program failed{_line(error, program)}: {kind}{f': {said}' if said else ''}")
+        yield Problem((), f"the program failed{_location(error, program)}: {kind}{f': {message}' if message else ''}")
 
 
-def _line(error: BaseException, program: Path) -> str:
-    """Name the deepest line of the program's own code (not of an installed package) in an error's traceback."""
+def _location(error: BaseException, program: Path) -> str:
+    """Return the deepest line of an error's traceback in the program's own code, not in an installed package."""
     if isinstance(error, SyntaxError) and error.filename:
         return f" at {error.filename}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)

@@ -1,8 +1,8 @@
-"""What the installed Pulumi SDKs say about a resource's inputs, and what a request gets wrong about them.
+"""Validate a resource's inputs against the types of the installed Pulumi SDKs.
 
-Reads only SDKs the program has imported itself: an SDK registers its type tokens when it is imported, and only the
-module of a token that is asked for is loaded. Knows names, types, required inputs and enums; lengths, patterns and
-combinations are the clouds' own business and in no SDK.
+It reads only SDKs that the program has imported: an SDK registers its type tokens when it is imported, and only the
+module of a requested token is loaded. It checks names, types, required inputs and enums; lengths, patterns and
+combinations are in no SDK.
 """
 
 import enum
@@ -37,10 +37,10 @@ from gpupools.providers.sdk_internals import (
 )
 
 UNKNOWN = rpc.UNKNOWN
-"""What stands on the wire for a value that is known only after something has been created."""
+"""The marker on the wire for a value that is known only after a resource has been created."""
 # Envelopes of the wire form: pulumi/pulumi `sdk/go/common/resource/sig/sig.go`.
 SIGNATURE = "4dabf18193072939515e22adb298388d"
-"""The key that marks a map on the wire as an envelope: of a secret, an asset or a resource."""
+"""The key that marks a map on the wire as the envelope of a secret, an asset or a resource."""
 SECRET = "1b47061264138c4ac30d75fd1eb44270"
 RESOURCE = "5cf8f73096256a8f31e491e813e4eb8e"
 
@@ -49,10 +49,10 @@ _PROVIDER = "pulumi:providers:"
 
 @dataclass(frozen=True)
 class InputProblem(Problem):
-    """One input that is wrong; the path starts at the resource's own inputs, in wire names."""
+    """An invalid input; the path starts at the resource's own inputs, in wire names."""
 
     advisory: bool = False
-    """The SDK's type allows the value, though it is none of the values the SDK knows."""
+    """Whether the SDK's type allows the value although the SDK does not list it."""
 
 
 @dataclass(frozen=True)
@@ -74,30 +74,30 @@ class _Shape:
 
 
 def unwrap_secret(value: Any) -> Any:
-    """Return what a secret's envelope holds; anything else as it is."""
+    """Return the value inside a secret's envelope; any other value unchanged."""
     while isinstance(value, Mapping) and value.get(SIGNATURE) == SECRET:
         value = value.get("value")
     return value
 
 
-def knows(token: str) -> bool:
-    """Tell whether an imported SDK has a class for this type token."""
+def is_known_type(token: str) -> bool:
+    """Return whether an imported SDK has a class for this type token."""
     return resource_class(token) is not None
 
 
 def check_inputs(token: str, wire_inputs: JsonObject) -> list[InputProblem]:
-    """Find everything that is wrong with a resource's inputs.
+    """Return all problems of a resource's inputs.
 
-    An enum is closed, and any other value an error, where the SDK's type is the enum alone. Where the type is
-    `Union[str, Enum]` (azure-native and aws write almost every enum so, because the cloud may know more values than
-    the SDK does) the value is of the right type and the problem is advisory.
+    If the SDK's type is only the enum, any other value is an error. If the type is `Union[str, Enum]` (almost every
+    enum of azure-native and aws, because the cloud may accept more values than the SDK lists), an unlisted value is
+    only advisory.
 
     Args:
         token: The type token, e.g. `aws:eks/nodeGroup:NodeGroup`.
-        wire_inputs: Plain data in wire names, secrets in their envelopes, `UNKNOWN` for what is not known.
+        wire_inputs: Plain data in wire names, secrets in their envelopes, `UNKNOWN` for unknown values.
 
     Returns:
-        Problems by property path; none for a token no imported SDK knows (see `knows`).
+        Problems by property path; none for a token that no imported SDK has (see `is_known_type`).
     """
     shape = _shape_of_token(token)
     if shape is None:
@@ -108,9 +108,9 @@ def check_inputs(token: str, wire_inputs: JsonObject) -> list[InputProblem]:
 
 
 def _check_free_form(token: str, wire_inputs: JsonObject) -> Iterator[InputProblem]:
-    """Check free properties against the class that has their types, and what is newer than that as its cloud does."""
+    """Check untyped properties against the class that has their types; the cloud checks newer ones."""
     forms = next((forms for cloud in clouds().values() if (forms := cloud.free_form(token))), None)
-    form = forms(_as_read(wire_inputs)) if forms is not None else None
+    form = forms(_readback_value(wire_inputs)) if forms is not None else None
     if form is None:
         return
     typed = _shape_of_token(form.token)
@@ -120,7 +120,7 @@ def _check_free_form(token: str, wire_inputs: JsonObject) -> Iterator[InputProbl
     if properties == UNKNOWN:
         return
     if not isinstance(properties, Mapping):
-        yield InputProblem((form.inside,), "is no map", f"give the properties of {form.whose}")
+        yield InputProblem((form.inside,), "must be a map", f"set the properties of {form.whose}")
         return
     for path, what, fix in form.problems:
         yield InputProblem((form.inside, *path.split(".")), what, fix)
@@ -129,35 +129,35 @@ def _check_free_form(token: str, wire_inputs: JsonObject) -> Iterator[InputProbl
     yield from _check_object(_without(properties, form.newer), shape, (form.inside,), form.whose)
 
 
-def _as_read(value: Any) -> Any:
-    """Write a value on the wire as clouds read it: without envelopes, and what is not known yet as their `UNKNOWN`."""
+def _readback_value(value: Any) -> Any:
+    """Return a wire value as clouds read it back: without envelopes, with their `UNKNOWN` for unknown values."""
     value = unwrap_secret(value)
     if isinstance(value, Mapping):
-        return {key: _as_read(inner) for key, inner in value.items()}
+        return {key: _readback_value(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_as_read(inner) for inner in value]
+        return [_readback_value(inner) for inner in value]
     return pool_facts.UNKNOWN if value == UNKNOWN else value
 
 
 def _without(properties: JsonObject, paths: Iterable[str]) -> JsonDict:
     """Return a map without the values at these dotted paths."""
-    found = dict(properties)
+    remaining = dict(properties)
     for path in paths:
         first, _, rest = path.partition(".")
-        inner = unwrap_secret(found.get(first))
+        inner = unwrap_secret(remaining.get(first))
         if not rest:
-            found.pop(first, None)
+            remaining.pop(first, None)
         elif isinstance(inner, Mapping):
-            found[first] = _without(inner, [rest])
-    return found
+            remaining[first] = _without(inner, [rest])
+    return remaining
 
 
 def check_property_path(token: str, path: str, *, outputs: bool = False) -> InputProblem | None:
-    """Check one entry of `ignoreChanges`, `replaceOnChanges` and the like.
+    """Check one path of `ignoreChanges`, `replaceOnChanges` and similar options.
 
-    The engine compares such a path with wire names and says nothing when it matches none: `scaling_config.max_size`
-    is sent as it is written and has no effect (https://github.com/pulumi/pulumi, sdk/python/lib/pulumi/runtime/
-    resource.py translates only a whole top-level name).
+    The engine compares such a path with wire names and silently ignores one that matches nothing:
+    `scaling_config.max_size` is sent unchanged and has no effect (https://github.com/pulumi/pulumi,
+    sdk/python/lib/pulumi/runtime/resource.py translates only a whole top-level name).
 
     Args:
         token: The type token.
@@ -169,7 +169,7 @@ def check_property_path(token: str, path: str, *, outputs: bool = False) -> Inpu
         return None
     segments = _segments(path)
     if segments is None:
-        return InputProblem((), f"{path!r} is no property path", "write it like scalingConfig.desiredSize or taints[0]")
+        return InputProblem((), f"{path!r} is not a property path", "use a form like scalingConfig.desiredSize")
     if outputs and str(segments[0]) in _output_names(token):
         return None
     corrected: list[str | int] = []
@@ -179,26 +179,26 @@ def check_property_path(token: str, path: str, *, outputs: bool = False) -> Inpu
         followed = [follow for kind in kinds for follow in _follow(kind, segment)]
         if not followed:
             if not names:
-                what = f"{path!r} names no property: nothing is below {_joined(corrected)}"
-                return InputProblem((), what, "shorten it")
-            return InputProblem((), f"{path!r} names no property: there is no {segment!r}", nearest(segment, names))
+                what = f"{path!r} is not a property: {_joined(corrected)} has no properties"
+                return InputProblem((), what, "shorten the path")
+            return InputProblem((), f"{path!r} is not a property: {segment!r} does not exist", nearest(segment, names))
         corrected.append(followed[0][0])
         kinds = tuple(kind for _, kind in followed)
         if any(kind is Any for kind in kinds):
             corrected += segments[len(corrected) :]
             break
     if corrected != segments:
-        return InputProblem((), f"{path!r} matches nothing, silently", f"write wire names: {_joined(corrected)}")
+        return InputProblem((), f"{path!r} matches nothing, so it is ignored", f"use wire names: {_joined(corrected)}")
     return None
 
 
 def _check_object(value: JsonObject, shape: _Shape, at: Path, whose: str) -> Iterator[InputProblem]:
-    for key, given in value.items():
+    for key, item in value.items():
         known = shape.properties.get(key)
         if known is not None:
-            yield from _check(given, known.type, (*at, key))
+            yield from _check(item, known.type, (*at, key))
         elif key in shape.wire_names:
-            fix = f"write {shape.wire_names[key]!r}; Pulumi translates no name here"
+            fix = f"use {shape.wire_names[key]!r}; Pulumi does not convert names here"
             yield InputProblem((*at, key), f"{whose} has no such input", fix)
         else:
             yield InputProblem((*at, key), f"{whose} has no such input", nearest(key, shape.properties))
@@ -208,7 +208,7 @@ def _check_object(value: JsonObject, shape: _Shape, at: Path, whose: str) -> Ite
 
 
 def _check(value: Any, expected: Any, at: Path) -> Iterator[InputProblem]:
-    """Check one value against a type of the SDK; a null is a property left out."""
+    """Check one value against a type of the SDK; null means that the property is not set."""
     bare = unwrap_secret(value)
     if bare is None or bare == UNKNOWN:
         return
@@ -220,18 +220,18 @@ def _check(value: Any, expected: Any, at: Path) -> Iterator[InputProblem]:
         allowed = [item.value for member in enums for item in member]
         if _among(bare, allowed):
             return
-        written = _told(value, bare)
+        text = _shown_or_secret(value, bare)
         fix = nearest("" if hidden else bare, map(str, allowed), most=20)
         if not any(_has_shape(bare, member) for member in others):
-            yield InputProblem(at, f"got {written}", fix)
+            yield InputProblem(at, f"got {text}", fix)
             return
-        what = f"got {written}, which {enums[0].__name__} of the SDK does not know"
+        what = f"got {text}, which the SDK's {enums[0].__name__} does not list"
         yield InputProblem(at, what, fix, advisory=True)
     alike = [member for member in others if _has_shape(bare, member)]
     if not alike:
-        yield InputProblem(at, f"got {_told(value, bare)}", _cure(None if hidden else bare, members))
+        yield InputProblem(at, f"got {_shown_or_secret(value, bare)}", _type_fix(None if hidden else bare, members))
         return
-    # Of several objects that could be meant, the one with the fewest complaints is.
+    # If several object types match, report the one with the fewest problems.
     if isinstance(bare, list | Mapping):
         yield from min((list(_check_inside(bare, member, at)) for member in alike), key=len)
 
@@ -249,7 +249,7 @@ def _check_inside(value: Any, member: Any, at: Path) -> Iterator[InputProblem]:
 
 
 def _has_shape(value: Any, member: Any) -> bool:
-    """Tell whether a value's outermost form is the one a type has on the wire."""
+    """Return whether a value has the outermost JSON type of an SDK type on the wire."""
     origin = get_origin(member)
     signature = value.get(SIGNATURE) if isinstance(value, Mapping) else None
     if origin is Literal:
@@ -267,23 +267,30 @@ def _has_shape(value: Any, member: Any) -> bool:
         return isinstance(value, Mapping) and signature is None
     if inspect.isclass(member) and issubclass(member, pulumi.Asset | pulumi.Archive | pulumi.Resource):
         return signature is not None
-    return True  # a type this module does not know rules nothing out
+    return True  # accept every value for an unknown type
 
 
-def _cure(value: Any, members: Sequence[Any]) -> str:
+def _type_fix(value: Any, members: Sequence[Any]) -> str:
     if all(member is str for member in members) and isinstance(value, int | float):
         text = str(value).lower() if isinstance(value, bool) else f"{value:g}"
-        return f"write it as text: {json.dumps(text)}"
-    return "give " + " or ".join(dict.fromkeys(_described(member) for member in members))
+        return f"write it as a string: {json.dumps(text)}"
+    return "use " + " or ".join(dict.fromkeys(_type_name(member) for member in members))
 
 
-_PLAIN = {str: "text", bool: "true or false", int: "a whole number", float: "a number", list: "a list", dict: "a map"}
+_TYPE_NAMES = {
+    str: "a string",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    list: "a list",
+    dict: "a map",
+}
 
 
-def _described(member: Any) -> str:
+def _type_name(member: Any) -> str:
     origin = get_origin(member)
-    if member in _PLAIN:
-        return _PLAIN[member]
+    if member in _TYPE_NAMES:
+        return _TYPE_NAMES[member]
     if origin is Literal:
         return " or ".join(repr(value) for value in get_args(member))
     if origin in (list, Sequence):
@@ -293,19 +300,19 @@ def _described(member: Any) -> str:
     return "a map" if origin in (dict, Mapping) else f"a {getattr(member, '__name__', member)}"
 
 
-def _told(value: Any, bare: Any) -> str:
-    """Return how a problem names a value, which may be a secret."""
-    return _written(bare) if bare is value else "a secret"
+def _shown_or_secret(value: Any, bare: Any) -> str:
+    """Return a value as text for a problem, or `a secret`."""
+    return _value_text(bare) if bare is value else "a secret"
 
 
-def _written(value: Any) -> str:
+def _value_text(value: Any) -> str:
     if isinstance(value, Mapping) and SIGNATURE in value:
         return "a resource" if value[SIGNATURE] == RESOURCE else "an asset or archive"
     return shown(int(value) if isinstance(value, float) and value.is_integer() else value)
 
 
 def _among(value: Any, allowed: Iterable[Any]) -> bool:
-    """Tell whether a value is one of some constants; `True == 1` in Python, but not here."""
+    """Return whether a value is one of some constants, where True is not 1."""
     return any(isinstance(value, bool) == isinstance(item, bool) and value == item for item in allowed)
 
 
@@ -315,7 +322,7 @@ def _is_enum(member: Any) -> bool:
 
 @functools.cache
 def _kinds(expected: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, ...]]:
-    """Return what a value can be: all of it, what of it is enums, and the rest."""
+    """Return the members of a type, its enums, and its other members."""
     members = _members(expected)
     enums = tuple(member for member in members if _is_enum(member))
     return members, enums, tuple(member for member in members if member not in enums)
@@ -323,21 +330,21 @@ def _kinds(expected: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[Any, 
 
 @functools.cache
 def _members(expected: Any) -> tuple[Any, ...]:
-    """Take a type apart into what a value on the wire can be, without null and the wrappers of `pulumi.Input`."""
+    """Return the types that a value on the wire may have, without null and the wrappers of `pulumi.Input`."""
     if get_origin(expected) not in (Union, types.UnionType):
         return () if _is_wrapper(expected) else (expected,)
     return tuple(dict.fromkeys(member for part in get_args(expected) for member in _members(part)))
 
 
 def _is_wrapper(part: Any) -> bool:
-    """Tell what `pulumi.Input` adds from what is meant: outputs, awaitables, and a TypedDict beside its class."""
+    """Return whether `pulumi.Input` added this type: outputs, awaitables, and a TypedDict beside its class."""
     if part is type(None) or get_origin(part) in (pulumi.Output, AwaitableABC, CoroutineABC):
         return True
     return typing.is_typeddict(part)
 
 
 def _follow(kind: Any, segment: str | int) -> Iterator[tuple[str | int, Any]]:
-    """Step from a type into what a path segment names below it; yields the right segment and the type there."""
+    """Yield the correct segment and the type of a property that a path segment selects in a type."""
     shape = _shape_of(kind)
     if shape is not None:
         if segment == "*":
@@ -368,7 +375,7 @@ _SEGMENT = re.compile(
 
 
 def _segments(path: str) -> list[str | int] | None:
-    """Split a property path as the engine does; None when it is none."""
+    """Return the segments of a property path as the engine splits it; None if it is invalid."""
     segments: list[str | int] = []
     at = 0
     while at < len(path):
@@ -404,19 +411,19 @@ def _shape_of_class(args: type) -> _Shape:
 
 
 def _shape_of_token(token: str) -> _Shape | None:
-    found = resource_class(token)
-    args = args_class(found) if found is not None else None
+    resource = resource_class(token)
+    args = args_class(resource) if resource is not None else None
     return _shape_of_class(args) if args is not None else None
 
 
 def _output_names(token: str) -> Iterable[str]:
-    found = resource_class(token)
-    return output_names(found) if found is not None else ()
+    resource = resource_class(token)
+    return output_names(resource) if resource is not None else ()
 
 
 @functools.cache
 def args_class(resource: type) -> type | None:
-    """Return the class of a resource's `args`, taken from its constructor because the names follow no rule."""
+    """Return the class of a resource's `args`, from its constructor because the names follow no rule."""
     for overload in typing.get_overloads(resource.__init__):  # type: ignore[misc]
         annotation = overload.__annotations__.get("args")
         if isinstance(annotation, str):
@@ -428,7 +435,7 @@ def args_class(resource: type) -> type | None:
 
 
 def resource_class(token: str) -> type | None:
-    """Return the SDK's class for a type token, from the SDKs imported so far."""
+    """Return the class for a type token in the SDKs imported so far."""
     package, _, rest = token.partition(":")
     if token.startswith(_PROVIDER):
         infos: list[Mapping[str, str]] = [
@@ -448,12 +455,12 @@ def resource_class(token: str) -> type | None:
 
 
 def _from_json_text(shape: _Shape, key: str, value: Any) -> Any:
-    """Undo what an SDK does to provider inputs: everything but text is sent as JSON text."""
+    """Parse provider inputs: an SDK sends everything except strings as JSON text."""
     known = shape.properties.get(key)
     bare = unwrap_secret(value)
     if known is None or not isinstance(bare, str) or str in _members(known.type):
         return value
     try:
         return json.loads(bare)
-    except ValueError:  # unknown as well
+    except ValueError:  # includes the unknown marker
         return value

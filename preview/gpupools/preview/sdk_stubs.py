@@ -1,7 +1,7 @@
-"""What the Pulumi SDK works out for an engine and nothing here reads, left out while a program runs offline.
+"""Skip what the Pulumi SDK computes only for an engine, while a program runs offline.
 
-Both took most of the time of a large stack: the URNs of aliases (`sdk_aliases`), and a stack trace of some thirty
-frames with every request.
+Most of the time of a large stack went into URNs of aliases (`sdk_aliases`) and a stack trace of some thirty frames per
+request.
 """
 
 import contextlib
@@ -14,25 +14,25 @@ from pulumi.runtime.proto import source_pb2
 from gpupools.providers import sdk_aliases
 
 REPLACED = (sdk_aliases.REPLACED, ("pulumi.runtime.resource", "_get_stack_trace"))
-"""The internals that are replaced meanwhile: module and name."""
+"""The SDK internals that are replaced: module and name."""
 
 
 @contextlib.contextmanager
-def without_what_only_an_engine_reads() -> Iterator[None]:
-    """Run the SDK without URNs for aliases that give a type or a name alone, and without stack traces.
+def skip_engine_only_work() -> Iterator[None]:
+    """Run the SDK without URNs for aliases that have only a type or a name, and without stack traces.
 
-    Traces are for the engine's messages. An SDK that has one of the two no longer by its name runs as it is.
+    Traces are for the engine's messages. An SDK without one of these internals runs unchanged.
     """
     with contextlib.ExitStack() as restored:
 
-        def put(place: tuple[str, str], instead: Callable[[Any], Any]) -> None:
-            module, name = import_module(place[0]), place[1]
+        def replace(internal: tuple[str, str], wrap: Callable[[Any], Any]) -> None:
+            module, name = import_module(internal[0]), internal[1]
             before = getattr(module, name, None)
             if before is not None:
-                setattr(module, name, instead(before))
+                setattr(module, name, wrap(before))
                 restored.callback(setattr, module, name, before)
 
         aliases, traces = REPLACED
-        put(aliases, sdk_aliases.urn_if_it_can_fail)
-        put(traces, lambda _: source_pb2.StackTrace)
+        replace(aliases, sdk_aliases.urn_if_it_can_fail)
+        replace(traces, lambda _: source_pb2.StackTrace)
         yield

@@ -1,11 +1,11 @@
-"""Has the SDK register a resource in the line that declares it, where it would leave that to the event loop.
+"""Make the SDK register a resource in the line that declares it, instead of later in the event loop.
 
-The strict monitor answers at once, so nearly nothing that the SDK waits for is late, and most of the time of a large
-stack went into the tasks, futures and turns of the loop with which it waits all the same. Here the SDK's own coroutines
-run until they really have to wait, so every request is the one the SDK makes; what is late takes its usual way.
+The strict monitor answers immediately, so the SDK rarely has to wait, yet its tasks, futures and event loop took most
+of the time of a large stack. Here the SDK's own coroutines run until they really have to wait, so the requests are the
+same; those that wait are scheduled as usual.
 
-A program notices one thing: what it gave to a resource or to `apply` is looked at in that line, and not after its last
-one. So this is for a program that changes no such value later, as ours; any other runs as an engine runs it.
+One thing differs for a program: values passed to a resource or to `apply` are read in that line, not after the
+program's last line. So use this only for a program that does not change such values later, like the stack program.
 """
 
 import asyncio
@@ -25,14 +25,14 @@ REPLACED = (
     ("pulumi.runtime.rpc", "serialize_property"),
     ("pulumi.runtime.resource", "create_urn"),
 )
-"""The internals that are replaced meanwhile: module and name."""
+"""The SDK internals that are replaced: module and name."""
 
 USED = (("pulumi.output", "_OutputData"), ("pulumi", "Output._from_data"))
-"""The internals that the replacements go by."""
+"""The SDK internals that the replacements use."""
 
 
-def gone() -> list[str]:
-    """Name what the installed SDK lacks of these; it then runs as it is, and slower."""
+def missing_internals() -> list[str]:
+    """Return the internals that the installed SDK lacks; it then runs unchanged, and slower."""
     return [f"{module}.{path}" for module, path in (*REPLACED, *USED) if not _has(import_module(module), path)]
 
 
@@ -42,44 +42,44 @@ def _has(owner: Any, path: str) -> bool:
 
 
 @contextlib.contextmanager
-def registering_at_once() -> Iterator[None]:
-    """Let the SDK register at once from now on; entered while the program's event loop runs."""
-    if gone():
+def synchronous_registration() -> Iterator[None]:
+    """Let the SDK register resources synchronously; enter it while the program's event loop runs."""
+    if missing_internals():
         yield
         return
     loop: Any = asyncio.get_running_loop()
-    replacements = (_transferring, _serializing, _naming)
+    replacements = (_transfer_replacement, _serialize_replacement, _create_urn_replacement)
     with contextlib.ExitStack() as restored:
 
-        def put(owner: Any, name: str, instead: Callable[[Any], Any]) -> None:
+        def replace(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
             before = getattr(owner, name)
             restored.callback(setattr, owner, name, before)
-            setattr(owner, name, instead(before))
+            setattr(owner, name, wrap(before))
 
-        for (module, name), instead in zip(REPLACED, replacements, strict=True):
-            put(import_module(module), name, instead)
-        put(asyncio, "gather", _gathering)
-        put(loop, "run_in_executor", lambda _: functools.partial(_run_here, loop))
+        for (module, name), wrap in zip(REPLACED, replacements, strict=True):
+            replace(import_module(module), name, wrap)
+        replace(asyncio, "gather", _gather_replacement)
+        replace(loop, "run_in_executor", lambda _: functools.partial(_run_inline, loop))
         restored.callback(loop.set_task_factory, loop.get_task_factory())
-        loop.set_task_factory(start_at_once)
+        loop.set_task_factory(start_eagerly)
         yield
 
 
-class _Ended(asyncio.Future[Any]):
-    """The future of a coroutine that has ended, where a task is wanted."""
+class _Finished(asyncio.Future[Any]):
+    """The future of a finished coroutine, where the caller expects a task."""
 
     def set_name(self, _: object) -> None:
-        """Take the name that loops of Python 3.12 and 3.13 give to every task; nobody asks for it."""
+        """Ignore the name that event loops of Python 3.12 and 3.13 give to every task."""
 
 
-def start_at_once(
-    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **given: Any
+def start_eagerly(
+    loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **options: Any
 ) -> asyncio.Future[Any]:
-    """Run a coroutine until it waits, and make a task of the rest; of one that has ended, a future.
+    """Run a coroutine until it waits; return a task for the rest, or a future if it has finished.
 
     Python 3.12 has this as `asyncio.eager_task_factory`.
     """
-    ended = _Ended(loop=loop)
+    ended = _Finished(loop=loop)
     try:
         waits = coroutine.send(None)
     except StopIteration as end:
@@ -88,22 +88,22 @@ def start_at_once(
         ended.set_exception(error)
     else:
         if waits is not None:
-            waits._asyncio_future_blocking = False  # the next one to wait for the same future may set it
-        return asyncio.Task(_rest(coroutine, waits), loop=loop, **given)
+            waits._asyncio_future_blocking = False  # the next awaiter of this future sets it
+        return asyncio.Task(_rest(coroutine, waits), loop=loop, **options)
     return ended
 
 
 async def _rest(coroutine: Coroutine[Any, Any, Any], waits: Any) -> Any:
-    return await _going_on(coroutine, waits)
+    return await _resume(coroutine, waits)
 
 
 @types.coroutine
-def _going_on(coroutine: Coroutine[Any, Any, Any], waits: Any) -> Generator[Any, Any, Any]:
-    """Go on with a coroutine that has begun and waits, as `await` would from its beginning."""
+def _resume(coroutine: Coroutine[Any, Any, Any], waits: Any) -> Generator[Any, Any, Any]:
+    """Resume a coroutine that waits, as `await` does with one that has not started."""
     go_on: Callable[[], Any]
     while True:
         if waits is not None:
-            waits._asyncio_future_blocking = True  # how a task knows that it was awaited: asyncio.Future.__await__
+            waits._asyncio_future_blocking = True  # marks the future as awaited: asyncio.Future.__await__
         try:
             sent = yield waits
         except BaseException as error:
@@ -116,38 +116,38 @@ def _going_on(coroutine: Coroutine[Any, Any, Any], waits: Any) -> Generator[Any,
             return end.value
 
 
-def _run_here(loop: asyncio.AbstractEventLoop, _: Any, call: Callable[..., Any], *given: Any) -> asyncio.Future[Any]:
-    """Stand in for `loop.run_in_executor`: a request is answered by this very process."""
+def _run_inline(loop: asyncio.AbstractEventLoop, _: Any, call: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    """Replace `loop.run_in_executor`: this process itself answers every request."""
     answered = loop.create_future()
     try:
-        answered.set_result(call(*given))
+        answered.set_result(call(*args))
     except Exception as error:
         answered.set_exception(error)
     return answered
 
 
-def _gathering(gather: Any) -> Any:
-    def gather_at_once(*given: Any, **options: Any) -> Any:
-        """Gather what is there already without waiting for it."""
-        if not given or not all(isinstance(each, asyncio.Future) and _succeeded(each) for each in given):
-            return gather(*given, **options)
+def _gather_replacement(gather: Any) -> Any:
+    def gather_finished(*futures: Any, **options: Any) -> Any:
+        """Return the results immediately if all futures have succeeded."""
+        if not futures or not all(isinstance(each, asyncio.Future) and _succeeded(each) for each in futures):
+            return gather(*futures, **options)
         gathered = asyncio.get_running_loop().create_future()
-        gathered.set_result([each.result() for each in given])
+        gathered.set_result([each.result() for each in futures])
         return gathered
 
-    return gather_at_once
+    return gather_finished
 
 
 def _succeeded(future: asyncio.Future[Any]) -> bool:
     return future.done() and not future.cancelled() and future.exception() is None
 
 
-def _transferring(_: Any) -> Any:
+def _transfer_replacement(_: Any) -> Any:
     data_of = import_module("pulumi.output")._OutputData
     output: Any = pulumi.Output
 
     def output_of(resource: pulumi.Resource) -> tuple[pulumi.Output[Any], Callable[..., None]]:
-        """Return an output of a resource, and what gives it its value."""
+        """Return an output of a resource, and the function that resolves it."""
         data: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
         def resolve(value: Any, known: bool, secret: bool, others: Any, failed: Exception | None) -> None:
@@ -159,7 +159,7 @@ def _transferring(_: Any) -> Any:
         return output._from_data(data), resolve
 
     def transfer_properties(resource: pulumi.Resource, props: JsonObject, custom: bool) -> JsonDict:
-        """Make an output of each property, as the SDK's function, but of one future and not of a task and four."""
+        """Create an output per property like the SDK's function, with one future instead of a task and four futures."""
         resolvers = {}
         for name in props:
             if name != "urn" and not (name == "id" and custom):
@@ -169,24 +169,24 @@ def _transferring(_: Any) -> Any:
     return transfer_properties
 
 
-_PLAIN = frozenset({str, int, float, bool, type(None)})
+_SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-def _serializing(serialize: Any) -> Any:
-    async def serialize_property(value: Any, *given: Any, return_protobuf_value: bool = False, **options: Any) -> Any:
-        """Return a plain value as it is, as the SDK's function does after it has tried all else."""
-        if type(value) in _PLAIN and not return_protobuf_value:
+def _serialize_replacement(serialize: Any) -> Any:
+    async def serialize_property(value: Any, *args: Any, return_protobuf_value: bool = False, **options: Any) -> Any:
+        """Return a scalar unchanged, as the SDK's function does after all other checks."""
+        if type(value) in _SCALARS and not return_protobuf_value:
             return value
-        return await serialize(value, *given, return_protobuf_value=return_protobuf_value, **options)
+        return await serialize(value, *args, return_protobuf_value=return_protobuf_value, **options)
 
     return serialize_property
 
 
-def _naming(create_urn: Any) -> Any:
-    def create_urn_at_once(name: Any, type_: Any, parent: Any = None, *given: Any, **options: Any) -> Any:
-        """Put texts together, for which the SDK's function makes seven outputs."""
+def _create_urn_replacement(create_urn: Any) -> Any:
+    def create_urn_from_text(name: Any, type_: Any, parent: Any = None, *args: Any, **options: Any) -> Any:
+        """Join strings directly; the SDK's function creates seven outputs for this."""
         if all(isinstance(text, str) for text in (name, type_, parent)):
             return pulumi.Output.from_input(f"{parent[: parent.rfind('::')]}${type_}::{name}")
-        return create_urn(name, type_, parent, *given, **options)
+        return create_urn(name, type_, parent, *args, **options)
 
-    return create_urn_at_once
+    return create_urn_from_text

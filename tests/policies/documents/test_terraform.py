@@ -13,7 +13,7 @@ from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.documents.forms import read_document
 from gpupools.policies.documents.judging import Config, Judged, judge_file
 from gpupools.policies.documents.terraform_names import terraform_names
-from gpupools.preview.sdk_schema import check_inputs, knows
+from gpupools.preview.sdk_schema import check_inputs, is_known_type
 from tooling.write_terraform_names import FILE, names
 
 HERE = Path(__file__).resolve().parent
@@ -136,7 +136,7 @@ def test_converted_inputs_have_the_names_and_shapes_of_the_sdk(name: str) -> Non
         wrong = check_inputs(resource.type, without_unknown(resource.inputs))
 
         # Terraform's own bookkeeping, and what only the Terraform resource asks for, has no counterpart.
-        assert knows(resource.type)
+        assert is_known_type(resource.type)
         assert [str(problem) for problem in wrong if not problem.advisory and not expected(problem)] == []
 
 
