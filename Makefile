@@ -1,8 +1,8 @@
-# `make preview` and `make test` set themselves up: they need Python 3.11 or newer, git and make, nothing else.
+# `make preview` and `make test` set up the environment; they need only Python 3.11 or newer, git and make.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Not ?=, which would let an ENV that happens to be exported choose the stack.
+# Not ?=, so that an exported ENV variable does not select the stack.
 ENV := dev
 READY := $(VENV)/.ready
 TOOLS := $(VENV)/.tools
@@ -12,48 +12,48 @@ CONFIGS := $(filter-out %.schema.json,$(wildcard policies/policy-config.*.json))
 .PHONY: help preview test lint format types types-sdk fuzz charts raise docs release develop lock clean
 
 help:
-	@echo "make preview [ENV=dev]  show what stacks/Pulumi.<ENV>.yaml would create, offline"
-	@echo "make test               lint, types, policy configurations and tests"
-	@echo "make format             rewrite the code in the project's format"
-	@echo "make fuzz [MINUTES=10]  spoil what each reader of other people's files reads, and keep what crashes it"
-	@echo "make charts             fetch the pinned charts for tests/charts into INTO=charts (needs helm)"
-	@echo "make raise CHART=FILE   try a chart in another version (WRITE=--write: pin it if everything holds)"
-	@echo "make types-sdk          types again, following the clouds' SDKs too (minutes, 7 GB)"
-	@echo "make docs               build the documentation's site into build/site, links checked"
-	@echo "make release            build what a release of this commit would be into dist/ (TAG=v1.2.3: for that tag)"
-	@echo "make develop            set up what tests and tools need"
-	@echo "make lock               resolve the requirements files anew (needs uv)"
-	@echo "make clean              remove the environment and caches"
+	@echo "make preview [ENV=dev]  show what stacks/Pulumi.<ENV>.yaml would create; needs no cloud account"
+	@echo "make test               run linters, type checks, policy configuration checks and tests"
+	@echo "make format             format the code and apply lint fixes"
+	@echo "make fuzz [MINUTES=10]  fuzz every parser of untrusted files; keep inputs that crash one"
+	@echo "make charts             download the pinned Helm charts for tests/charts into INTO=charts (needs helm)"
+	@echo "make raise CHART=FILE   test another version of a chart (WRITE=--write: pin it if all checks pass)"
+	@echo "make types-sdk          run type checks that include the cloud SDKs (takes minutes and 7 GB)"
+	@echo "make docs               build the documentation site in build/site and check its links"
+	@echo "make release            build the release files of this commit in dist/ (TAG=v1.2.3: for that tag)"
+	@echo "make develop            install the dependencies of tests and tools"
+	@echo "make lock               update the pinned requirements files (needs uv)"
+	@echo "make clean              remove the virtual environment and caches"
 
-# An environment runs the code of the folder it was made in: in a copied or moved one, its command names another place.
+# A virtual environment contains absolute paths: recreate it in a copied or moved folder.
 MADE := $(shell test -x $(BIN)/python && grep -qsF "$$(pwd -P)/$(BIN)/python" $(BIN)/gpupools && echo here)
 ifneq ($(MADE),here)
 .PHONY: $(READY)
 endif
 
-# Without its mark an environment is half-made, and pip would take what is half-installed for installed: make it anew.
+# Without .ready the installation was interrupted, and pip may skip half-installed packages: recreate it.
 $(READY): requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "gpupools needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Try make PYTHON=python3.12" >&2; exit 2; }
 	@echo "Setting up $(VENV) (once, a minute or two)..." >&2
 	@test "$(MADE)" = here -a -e $@ || { rm -rf $(VENV) && $(PYTHON) -m venv $(VENV); }
 	@rm -f $@
-	@# The clouds' SDKs hold thousands of modules of which a program imports a handful: compile only those.
+	@# The cloud SDKs have thousands of modules, and a program imports few: compile only those.
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --no-build-isolation -e .
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/gpupools preview >/dev/null 2>&1 || true
 	@touch $@
 
-# What tests and tools need besides.
+# Additional dependencies of tests and tools.
 $(TOOLS): requirements-dev.txt $(READY)
-	@echo "Adding what the tests need..." >&2
+	@echo "Installing the dependencies of the tests..." >&2
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --require-hashes -r requirements-dev.txt
 	@touch $@
 
 preview: $(READY)
 	@$(BIN)/gpupools preview 'stacks/Pulumi.$(ENV).yaml'
 
-# Compiled code is kept, as it is for most users: compiling the tests anew is a tenth of a run, and more in each program.
+# Keep compiled code: compiling takes a tenth of a test run, and more in each program that a test starts.
 test: lint types
 	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
@@ -71,12 +71,12 @@ INTO := charts
 charts: $(TOOLS)
 	@PYTHONPATH=. $(BIN)/python tooling/pull_charts.py '$(INTO)'
 
-# Needs helm on PATH and GPUPOOLS_CHARTS, as tests/charts do.
+# Needs helm on PATH and GPUPOOLS_CHARTS, like tests/charts.
 WRITE :=
 raise: $(TOOLS)
 	@PYTHONPATH=. $(BIN)/python tooling/raise_chart.py '$(CHART)' $(WRITE)
 
-# Minutes for each reader; READERS="documents user-data" names some.
+# Minutes per parser; READERS="documents user-data" selects some.
 MINUTES := 10
 READERS :=
 fuzz: $(TOOLS)
@@ -88,7 +88,7 @@ types-sdk: $(TOOLS)
 docs: $(TOOLS)
 	@PYTHONPATH=. $(BIN)/python tooling/write_site.py
 
-# Publishes nothing and makes no tag.
+# Publishes nothing and creates no tag.
 TAG :=
 release: $(TOOLS)
 	@$(BIN)/python tooling/release.py $(if $(TAG),--tag '$(TAG)')

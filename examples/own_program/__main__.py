@@ -1,6 +1,6 @@
-"""A GPU pool inside a Pulumi program of your own: here the program owns the nodes' role and their subnet.
+"""A GPU pool in your own Pulumi program, which also declares the IAM role and the subnet of the nodes.
 
-In a project of yours, install this repository beside Pulumi (`pip install git+https://…`); everything else is below.
+In your own project, also install this repository (`pip install git+https://…`).
 """
 
 import json
@@ -24,7 +24,7 @@ role = aws.iam.Role(
         }
     ),
 )
-# What a node must be allowed: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
+# Permissions of a node: https://docs.aws.amazon.com/eks/latest/userguide/create-node-role.html
 permissions = [
     aws.iam.RolePolicyAttachment(f"gpu-nodes-{name}", role=role.name, policy_arn=f"arn:aws:iam::aws:policy/{name}")
     for name in ("AmazonEKSWorkerNodePolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonEKS_CNI_Policy")
@@ -41,8 +41,10 @@ pool = GpuNodePool(
             "name": config.require("cluster"),
             "region": region,
             "subnet_ids": [subnet.id],
-            # A component hands its `depends_on` to nothing inside it, so the role is passed on once it may be used.
-            "node_role_arn": pulumi.Output.all(role.arn, *(each.id for each in permissions)).apply(lambda got: got[0]),
+            # A component does not pass its `depends_on` to its children, so the role waits for its permissions.
+            "node_role_arn": pulumi.Output.all(role.arn, *(each.id for each in permissions)).apply(
+                lambda values: values[0]
+            ),
         },
         "pool": {"gpu": "L4", "nodes": {"max": 4}, "taints": ["team=research:NoSchedule"]},
     },

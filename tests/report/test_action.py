@@ -303,14 +303,14 @@ def test_the_environment_is_kept_by_what_it_is_made_of(step: Callable[..., Ran],
         code, out = step("Find the environment", GITHUB_OUTPUT=str(found), GPUPOOLS_PYTHON=python)
         assert (code, out) == (0, "")
         outputs.append(dict(line.split("=", 1) for line in found.read_text().splitlines()))
-    kept = STEPS["Keep the environment"]
+    kept = STEPS["Cache the environment"]
 
     assert outputs[0] == outputs[1]
     assert Path(outputs[0]["path"]).is_absolute()
     assert re.fullmatch(r"\d+-\d+", outputs[0]["key"])
     assert outputs[0]["key"] != outputs[2]["key"]
     assert kept["with"]["path"] == "${{ steps.environment.outputs.path }}"
-    assert list(STEPS).index("Keep the environment") < list(STEPS).index("Install gpupools")
+    assert list(STEPS).index("Cache the environment") < list(STEPS).index("Install gpupools")
     for part in ("runner.os", "runner.arch", "steps.environment.outputs.key"):
         assert f"${{{{ {part} }}}}" in kept["with"]["key"]
 

@@ -1,4 +1,4 @@
-"""The program `pulumi up` runs: every pool of Pulumi.<stack>.yaml on every cluster it names."""
+"""The program that `pulumi up` runs: declare every pool of Pulumi.<stack>.yaml on its clusters."""
 
 from pathlib import Path
 

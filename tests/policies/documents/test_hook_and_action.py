@@ -182,7 +182,7 @@ def test_the_policy_step_annotates_and_writes_the_reports(
     write(tainted_pool.replace("effect: NoSchedule", "effect: PreferNoSchedule"), "bad.yaml")
     write({"gpu-pool-owned": "disabled"}, "config.json")
     code, out = bash(
-        "Judge plans and manifests", FILES="good.yaml\nbad.yaml", CONFIG="config.json", SARIF="a.sarif", JUNIT="a.xml"
+        "Check plans and manifests", FILES="good.yaml\nbad.yaml", CONFIG="config.json", SARIF="a.sarif", JUNIT="a.xml"
     )
 
     assert code == 1
@@ -207,7 +207,7 @@ def test_the_policy_step_passes_good_files_without_reports(
 ) -> None:
     write(tainted_pool, "good.yaml")
 
-    assert bash("Judge plans and manifests", FILES="good.yaml")[0] == 0
+    assert bash("Check plans and manifests", FILES="good.yaml")[0] == 0
     assert {path.name for path in tmp_path.iterdir()} == {"good.yaml", "script.sh"}
 
 
