@@ -1,8 +1,7 @@
-"""Reads wire-form properties without ever raising, and works on what was read: shared by every cloud's reader.
+"""Parse wire-form properties without raising, and combine the results: shared by the readers of all clouds.
 
-Wire form means dict, list, str, number, bool, None, and `UNKNOWN` for what the engine does not know at preview, at any
-depth. A value of another type than the API takes is one the API will refuse; here it counts as absent, except where a
-wrong type could hide a GPU.
+Wire form means dict, list, str, number, bool, None, and `UNKNOWN` at any depth for values that the engine does not know
+at preview. The API rejects a value of a wrong type; here it counts as absent, unless that could hide a GPU.
 """
 
 import math
@@ -32,22 +31,22 @@ if TYPE_CHECKING:
 
 NOTHING: JsonObject = {}
 
-# Taints that something takes off again once a node is ready, by their documented keys: Cilium's agent
+# Documented keys of taints that are removed once a node is ready: Cilium's agent
 # (https://docs.cilium.io/en/stable/installation/taints/), the EBS and EFS drivers (kubernetes-sigs/aws-ebs-csi-driver
 # docs/install.md), Karpenter (https://karpenter.sh/docs/concepts/nodepools/), Cluster API, the cluster autoscaler's
-# prefixes (kubernetes/autoscaler cluster-autoscaler/FAQ.md), and Kubernetes' own for nodes that are not ready yet
+# prefixes (kubernetes/autoscaler cluster-autoscaler/FAQ.md), and those of Kubernetes for nodes that are not ready yet
 # (https://kubernetes.io/docs/reference/labels-annotations-taints/).
-_START_UP = (
+_STARTUP_TAINTS = (
     *("node.cilium.io/agent-not-ready", "karpenter.sh/unregistered", "node.cluster.x-k8s.io/uninitialized"),
     *("startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/"),
     *("node.cloudprovider.kubernetes.io/", "node.kubernetes.io/"),
 )
-_START_UP_DRIVER = ".csi.aws.com/agent-not-ready"
-_MOST_NOTES = 8  # of what looks like a taint and is none; a reader mends these first
+_STARTUP_SUFFIX = ".csi.aws.com/agent-not-ready"
+_MAX_NOTES = 8  # limit of notes on invalid taints
 
 
 def other_accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator | None:
-    """Say what a machine carries that is listed as having no NVIDIA GPU; None for a machine that is not listed."""
+    """Return the accelerator of a machine type without NVIDIA GPUs; None for a type that the catalog lacks."""
     what = catalogue.other_accelerator(instance_type)
     if what is None:
         return None
@@ -57,14 +56,14 @@ def other_accelerator(catalogue: Catalogue, instance_type: str) -> Accelerator |
 
 
 def accelerator_by_name(name: str, cloud: str, clouds: Mapping[str, "Cloud"]) -> Accelerator:
-    """Ask the cloud that a machine seems to be of first, then the others: no two name machines alike."""
-    asked = [*([clouds[cloud]] if cloud in clouds else []), *clouds.values()]
-    found = (one.reading().accelerator(name) for one in asked)
-    return next((one for one in found if one.vendor), NO_ACCELERATOR)
+    """Return the accelerator of a machine type, from the given cloud first, then from the others."""
+    candidates = [*([clouds[cloud]] if cloud in clouds else []), *clouds.values()]
+    accelerators = (each.reading().accelerator(name) for each in candidates)
+    return next((one for one in accelerators if one.vendor), NO_ACCELERATOR)
 
 
 def mapping(value: object) -> JsonObject:
-    """Return a map as it is, anything else as an empty one."""
+    """Return a map unchanged, and an empty map for any other value."""
     return value if isinstance(value, Mapping) else NOTHING
 
 
@@ -72,16 +71,16 @@ _NAMES = ("nodeGroupName", "agentPoolName", "nodegroupName", "resourceName", "na
 
 
 def with_name(pool: PoolFacts, properties: JsonObject, logical: str = "") -> PoolFacts:
-    """Add the name that a resource gives itself, where the resource is the pool.
+    """Return the pool with the name that its resource declares.
 
     Args:
-        pool: As it was read.
-        properties: What it was read from.
-        logical: What the program calls the resource; its only name where the inputs have none, known or not yet.
+        pool: The pool without a name.
+        properties: The properties it was read from.
+        logical: The logical name in the program, used if the inputs have no name, known or unknown.
     """
-    given = [at(properties, path) for path in _NAMES]
-    name = next((each for each in map(text, given) if each), "") or (
-        logical if all(each is None for each in given) else ""
+    names = [at(properties, path) for path in _NAMES]
+    name = next((each for each in map(text, names) if each), "") or (
+        logical if all(each is None for each in names) else ""
     )
     return replace(pool, name=name) if name and not pool.pool else pool
 
@@ -94,12 +93,12 @@ def kubernetes_type(type_token: object) -> tuple[str, str] | None:
 
 
 def is_list(value: object) -> bool:
-    """Say whether a value is a list on the wire."""
+    """Return whether a value is a list on the wire."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def at(value: Any, path: str) -> Any:
-    """Look up `a.b.c`; `UNKNOWN` when something on the way is not known yet, None when something is absent."""
+    """Return the value at `a.b.c`; `UNKNOWN` if a value on the path is unknown, None if one is absent."""
     for key in path.split("."):
         if value is UNKNOWN:
             return UNKNOWN
@@ -110,12 +109,12 @@ def at(value: Any, path: str) -> Any:
 
 
 def text(value: object) -> str:
-    """Return text as it is, anything else as empty."""
+    """Return a string unchanged, and an empty string for any other value."""
     return value if isinstance(value, str) else ""
 
 
 def number(value: object) -> int | None:
-    """Read a whole number as it comes over the wire: a float, or digits; None for anything that is none."""
+    """Return a whole number from its wire form, a float or digits; None for any other value."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str):
@@ -129,7 +128,7 @@ _QUANTITY = re.compile(r"\+?(?P<number>\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[nu
 
 
 def quantity(value: object) -> float | None:
-    """Read a quantity of Kubernetes but for its order of magnitude: `8`, `1k`, `0.5`, `0Gi`; None for what is none.
+    """Return the number of a Kubernetes quantity without its suffix: `8`, `1k`, `0.5`, `0Gi`; None for other values.
 
     https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/
     """
@@ -142,19 +141,19 @@ def quantity(value: object) -> float | None:
 
 
 def flag(value: object) -> bool | None:
-    """Read a switch: true, or text that says so (EC2 templates and GKE's kubelet settings take text)."""
+    """Return a boolean, also from a string (EC2 templates and GKE's kubelet settings accept strings)."""
     if isinstance(value, bool):
         return value
     return {"true": True, "false": False}.get(value.casefold()) if isinstance(value, str) else None
 
 
 def string_map(value: object) -> Mapping[str, str]:
-    """Return the entries of a map whose keys and values are known text."""
+    """Return the entries of a map whose keys and values are known strings."""
     return {key: one for key, one in mapping(value).items() if isinstance(key, str) and isinstance(one, str)}
 
 
 def items(value: object, path: str, unknown: list[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the known items of a list with their paths; note what is not known yet."""
+    """Yield the known items of a list with their paths; append unknown items to `unknown`."""
     if value is UNKNOWN:
         unknown.append(path)
     elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
@@ -167,7 +166,7 @@ def items(value: object, path: str, unknown: list[str]) -> Iterator[tuple[str, A
 
 @dataclass
 class TaintsRead:
-    """Taints of one pool while they are read."""
+    """Collects the taints of one pool."""
 
     taints: list[Taint] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -178,41 +177,41 @@ class TaintsRead:
 
         Args:
             value: The property.
-            path: Where it is.
-            effects: Kubernetes' effects by this API's spelling.
+            path: Its path.
+            effects: Kubernetes' effects by their names in this API.
         """
         if value is not None and value is not UNKNOWN and not is_list(value):
-            self.note(f"{path}: {shown(value)} is no list of taints")
+            self.note(f"{path}: {shown(value)} is not a list of taints")
         for where, item in items(value, path, self.unknown):
             self.one(item, where, effects)
 
     def one(self, item: object, where: str, effects: Mapping[str, Effect]) -> None:
         """Read one `{key, value, effect}`."""
         if not isinstance(item, Mapping):
-            self.note(f"{where}: {shown(item)} is no taint; write key, value and effect")
+            self.note(f"{where}: {shown(item)} is not a taint; set key, value and effect")
             return
         key, value, effect = (item.get(part) for part in ("key", "value", "effect"))
         late = [part for part in ("key", "value", "effect") if item.get(part) is UNKNOWN]
-        # Whatever else it turns out to be, a taint of a known soft or wrong effect, or without a key, keeps nobody off.
+        # A taint with a soft or invalid effect, or without a key, repels no pods, whatever its unknown parts are.
         if effect is not UNKNOWN and (not isinstance(effect, str) or effect not in effects):
-            spelled = next((theirs for theirs in effects if _same_word(theirs, effect)), "")
-            cure = f"; write {spelled}" if spelled else f"; one of {', '.join(effects)}"
-            self.note(f"{where}: effect {shown(effect)} is not in the spelling of this API{cure}")
+            similar = next((name for name in effects if _same_word(name, effect)), "")
+            fix = f"use {similar}" if similar else f"use one of {', '.join(effects)}"
+            self.note(f"{where}: effect {shown(effect)} is not valid in this API; {fix}")
             return
         if key is not UNKNOWN and (not isinstance(key, str) or not key):
             self.note(f"{where}: a taint needs a key")
             return
         if isinstance(key, str) and _is_removed(key):
-            self.note(f"{where}: {key} is removed after the start of a node, so it keeps nobody off")
+            self.note(f"{where}: {key} is removed when a node is ready, so it does not repel pods")
         elif isinstance(key, str) and isinstance(effect, str):
-            self.taints.append(Taint(key, text(value), effects[effect]))  # whatever the value, if it is not known yet
+            self.taints.append(Taint(key, text(value), effects[effect]))  # an unknown value does not matter
         elif not isinstance(effect, str) or effects[effect] in HARD_EFFECTS:
             self.unknown.extend(f"{where}.{part}" for part in late)
 
     def texts(self, value: object, path: str) -> None:
-        """Read a list of `key=value:Effect`, as Kubernetes' own tools write taints."""
+        """Read a list of `key=value:Effect`, the form of Kubernetes' own tools."""
         if value is not None and value is not UNKNOWN and not is_list(value):
-            self.note(f"{path}: {shown(value)} is no list of taints")
+            self.note(f"{path}: {shown(value)} is not a list of taints")
         for where, item in items(value, path, self.unknown):
             self.line(item, where)
 
@@ -222,28 +221,28 @@ class TaintsRead:
             taint = parse_taint(item if isinstance(item, str) else "")
             self.one({"key": taint.key, "value": taint.value, "effect": taint.effect.value}, where, KUBERNETES_EFFECTS)
         except ValueError as error:
-            self.note(f"{where}: {error if isinstance(item, str) else f'{shown(item)} is no taint'}")
+            self.note(f"{where}: {error if isinstance(item, str) else f'{shown(item)} is not a taint'}")
 
     def note(self, sentence: str) -> None:
-        """Remember what looks like a taint and is none."""
-        if len(self.not_counted) < _MOST_NOTES:
+        """Record an invalid or ineffective taint."""
+        if len(self.not_counted) < _MAX_NOTES:
             self.not_counted.append(sentence)
 
 
 def _is_removed(key: str) -> bool:
-    """Say whether something takes a taint with this key off once a node is ready."""
-    whole = any(key == one or (one.endswith("/") and key.startswith(one)) for one in _START_UP)
-    return whole or key.endswith(_START_UP_DRIVER)
+    """Return whether a taint with this key is removed once a node is ready."""
+    whole = any(key == one or (one.endswith("/") and key.startswith(one)) for one in _STARTUP_TAINTS)
+    return whole or key.endswith(_STARTUP_SUFFIX)
 
 
-def _same_word(theirs: str, given: object) -> bool:
-    bare = re.sub(r"[-_]", "", theirs).casefold()
-    return isinstance(given, str) and re.sub(r"[-_\s]", "", given).casefold() == bare
+def _same_word(name: str, value: object) -> bool:
+    bare = re.sub(r"[-_]", "", name).casefold()
+    return isinstance(value, str) and re.sub(r"[-_\s]", "", value).casefold() == bare
 
 
 @dataclass
 class Machines:
-    """The machines a pool may take, while they are read: the best one counts."""
+    """Collects the machine types that a pool may use; the one with the most GPUs counts."""
 
     names: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -251,20 +250,20 @@ class Machines:
     _named: set[str] = field(default_factory=set)
 
     def add(self, name: str, accelerator: Accelerator, said_by: str) -> None:
-        """Count a machine type named by the input `said_by`."""
+        """Add a machine type that the input `said_by` names."""
         if name not in self._named:
             self._named.add(name)
             self.names.append(name)
         self.show(accelerator, f"{said_by} {name}")
 
     def show(self, accelerator: Accelerator, evidence: str) -> None:
-        """Count an input that shows an accelerator without naming a machine."""
+        """Add an accelerator from an input that names no machine type."""
         if accelerator.vendor:
             self._seen.append((accelerator, evidence))
 
     @property
     def only_other(self) -> bool:
-        """Say whether machines are named and all of them carry an accelerator that is no GPU."""
+        """Return whether all named machine types have an accelerator other than a GPU."""
         others = {evidence for accelerator, evidence in self._seen if accelerator.vendor == "other"}
         return bool(self.names) and len(others) >= len(self.names) and not self._gpus()
 
@@ -279,7 +278,7 @@ class Machines:
 
     @property
     def gpus(self) -> Fraction | None:
-        """GPUs of the best machine; None where a name alone does not say, or where something is not known yet."""
+        """GPUs of the largest machine type; None if they are unknown."""
         counts = [accelerator.count for accelerator, _ in self._gpus() if accelerator.count is not None]
         if counts:
             return max(counts)
@@ -287,7 +286,7 @@ class Machines:
 
     @property
     def evidence(self) -> str:
-        """The input that shows the best machine."""
+        """The input that names the largest machine type."""
         best = self.gpus
         gpus = self._gpus()
         counted = next((why for accelerator, why in gpus if best is not None and accelerator.count == best), "")
@@ -303,59 +302,59 @@ class Machines:
         return f"{evidence} ({accelerator.name})" if accelerator.name else evidence
 
 
-# The key is the resource that the vendor's device plugin offers, so that pods asking for it get the toleration:
-# https://github.com/ROCm/k8s-device-plugin for AMD; for the others it differs by product, so NVIDIA's stands.
+# The key is the resource of the vendor's device plugin, so that pods that request it get the toleration:
+# https://github.com/ROCm/k8s-device-plugin for AMD; for other vendors it differs by product, so NVIDIA's is used.
 _KEYS = {"amd": "amd.com/gpu"}
 
 
 def wanted_taint(accelerator: str) -> Taint:
-    """Return the taint that keeps other pods off nodes with this vendor's GPUs."""
+    """Return the taint that repels ordinary pods from nodes with this vendor's GPUs."""
     return replace(GPU_TAINT, key=_KEYS.get(accelerator, GPU_TAINT.key))
 
 
 def as_object(taint: Taint, effects: Mapping[str, Effect]) -> MissingTaint:
-    """Spell a taint as `{key, value, effect}` with this API's word for the effect."""
+    """Return a taint as `{key, value, effect}` with the effect's name in this API."""
     effect = next(theirs for theirs, ours in effects.items() if ours is taint.effect)
     value = {"key": taint.key, "value": taint.value, "effect": effect}
     return MissingTaint(f"{{key: {taint.key}, value: {taint.value}, effect: {effect}}}", value)
 
 
 def as_text(taint: Taint) -> MissingTaint:
-    """Spell a taint as `"key=value:Effect"`."""
+    """Return a taint as `"key=value:Effect"`."""
     return MissingTaint(f'"{taint}"', str(taint))
 
 
 def steps(path: str) -> list[str | int]:
-    """Split a path into keys and list positions: `agentPoolProfiles[1].nodeTaints`."""
-    found: list[str | int] = []
+    """Return the keys and list positions of a path: `agentPoolProfiles[1].nodeTaints`."""
+    keys: list[str | int] = []
     for part in path.replace("]", "").split("."):
         name, *places = part.split("[")
-        found += [name] if name else []
-        found += [int(one) if one.isdecimal() and len(one) < _LONGEST_POSITION else one for one in places if one]
-    return found
+        keys += [name] if name else []
+        keys += [int(one) if one.isdecimal() and len(one) < _LONGEST_POSITION else one for one in places if one]
+    return keys
 
 
 _LONGEST_POSITION = 10
 
 
 def with_taint(properties: JsonObject, pool: PoolFacts) -> JsonDict | None:
-    """Return a copy of a resource's properties in which the pool carries its missing taint.
+    """Return a copy of a resource's properties in which the pool has its missing taint.
 
-    None where that cannot be written without guessing: the taint belongs into a text, the API has no field for it, or
-    the property holds something that is not known yet or of another type.
+    None if the copy would be a guess: the taint belongs in a script, the API has no field for it, or the property is
+    unknown or of another type.
 
     Args:
-        properties: Wire properties the pool was read from; not changed.
-        pool: What was read from them.
+        properties: Wire properties that the pool was read from; not changed.
+        pool: The pool.
     """
     if pool.missing_taint.value is None or pool.no_taint_field or not pool.where:
         return None
-    changed = _added(properties, steps(pool.where), pool.missing_taint.value)
+    changed = _with_value_at(properties, steps(pool.where), pool.missing_taint.value)
     return dict(changed) if isinstance(changed, Mapping) else None
 
 
-def _added(value: Any, steps: list[str | int], taint: Any) -> Any:
-    """Return `value` with `taint` added at the end of `steps`; `UNKNOWN` where it cannot be."""
+def _with_value_at(value: Any, steps: list[str | int], taint: Any) -> Any:
+    """Return `value` with `taint` added at the end of `steps`; `UNKNOWN` if that is impossible."""
     if not steps:
         if isinstance(taint, Mapping) and not {"key", "effect"} <= set(taint):  # an entry of a map by key
             return {**(value or {}), **taint} if value is None or isinstance(value, Mapping) else UNKNOWN
@@ -366,26 +365,26 @@ def _added(value: Any, steps: list[str | int], taint: Any) -> Any:
     if isinstance(step, int):
         if not is_list(value) or step >= len(value):
             return UNKNOWN
-        inner = _added(value[step], rest, taint)
+        inner = _with_value_at(value[step], rest, taint)
         return UNKNOWN if inner is UNKNOWN else [*value[:step], inner, *value[step + 1 :]]
     if value is not None and not isinstance(value, Mapping):
         return UNKNOWN
-    inner = _added((value or {}).get(step), rest, taint)
+    inner = _with_value_at((value or {}).get(step), rest, taint)
     return UNKNOWN if inner is UNKNOWN else {**(value or {}), step: inner}
 
 
-def relocated(pool: PoolFacts, place: Callable[[str], str], said: Callable[[str], str]) -> PoolFacts:
-    """Tell a pool's paths as the object that holds it has them.
+def relocated(pool: PoolFacts, place: Callable[[str], str], sentence_of: Callable[[str], str]) -> PoolFacts:
+    """Return a pool of an inner object with paths of the outer object.
 
     Args:
-        pool: As the reader of the inner object tells it.
-        place: From a path of the inner object to one of the outer.
-        said: The same for a sentence that begins with a path.
+        pool: The pool with paths of the inner object.
+        place: Converts a path of the inner object to one of the outer.
+        sentence_of: The same for a sentence that begins with a path.
     """
     sharing, software, open_ = pool.sharing, pool.software, pool.open_to_gpus
 
     def sentence(words: str) -> str:
-        return said(words) if words else ""
+        return sentence_of(words) if words else ""
 
     return replace(
         pool,
@@ -406,11 +405,11 @@ def relocated(pool: PoolFacts, place: Callable[[str], str], said: Callable[[str]
 
 
 def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
-    """Add to a pool what another resource says that it refers to, such as its launch template.
+    """Return a pool merged with the facts of a resource that it refers to, such as its launch template.
 
     Args:
-        pool: Has a reference at `path` in `elsewhere`.
-        other: What `Reading.read_template` read from the resource referred to.
+        pool: A pool with a reference at `path` in `elsewhere`.
+        other: The facts that `Reading.read_template` read from the referenced resource.
         path: `Reference.property`.
     """
     reference = next((one for one in pool.elsewhere if one.property == path), None)
@@ -445,7 +444,7 @@ def joined(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
 
 
 def _without_reference(pool: PoolFacts, path: str) -> PoolFacts:
-    """Return a pool without what is unknown only because of the reference at `path`."""
+    """Return a pool without the unknowns that come only from the reference at `path`."""
     unknown = tuple(name for name in pool.unknown if name != path)
     gpus = pool.gpus_per_node or (None if pool.evidence or unknown else Fraction(0))
     open_taints = tuple(name for name in pool.open_taints if name != path)
@@ -453,7 +452,7 @@ def _without_reference(pool: PoolFacts, path: str) -> PoolFacts:
 
 
 def _with_machine(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
-    """Add the machine that the resource referred to at `path` decides."""
+    """Return a pool with the machine types of the resource that is referenced at `path`."""
     prefix = f"{path} → "
     pool = _without_reference(pool, path)
     unknown = (*pool.unknown, *(f"{prefix}{name}" for name in other.unknown))
@@ -474,7 +473,7 @@ def _with_machine(pool: PoolFacts, other: PoolFacts, path: str) -> PoolFacts:
 
 
 def _software(own: SoftwareHints, other: SoftwareHints, prefix: str) -> SoftwareHints:
-    """Return what a pool and its template say of the software on the nodes; the template decides on the plugin."""
+    """Return the software hints of a pool and its template; the template decides on the device plugin."""
     return SoftwareHints(
         driver=own.driver or other.driver,
         container_toolkit=own.container_toolkit or other.container_toolkit,
@@ -485,10 +484,10 @@ def _software(own: SoftwareHints, other: SoftwareHints, prefix: str) -> Software
 
 @dataclass
 class Hardening:
-    """Weaknesses of one pool while they are looked for."""
+    """Collects the weaknesses of one pool."""
 
     source: str
-    """Page for controls that name none of their own."""
+    """Source page of controls without one of their own."""
     found: list[Weakness] = field(default_factory=list)
 
     def want(
@@ -503,17 +502,17 @@ class Hardening:
         mandatory: bool = True,
         source: str = "",
     ) -> None:
-        """Note a weakness unless `ok`; a value not known yet is noted as unverified.
+        """Record a weakness unless `ok`; an unknown value is recorded as unverified.
 
         Args:
             name: The control, e.g. `metadata-service`.
             path: Path of the input.
             value: Its value.
             ok: Whether the value satisfies the control.
-            wanted: What to write.
-            why: One sentence.
+            wanted: The value to set.
+            why: The reason, in one sentence.
             mandatory: False for an advisory.
-            source: Page that says so.
+            source: Source page.
         """
         late = value is UNKNOWN
         if ok and not late:
@@ -534,7 +533,7 @@ class Hardening:
 
 
 def retired_machines(names: Sequence[str], catalogue: Catalogue, path: str, hardening: Hardening) -> None:
-    """Note the machine types that their cloud has retired."""
+    """Record machine types that their cloud has retired."""
     for name in names:
         row = catalogue.get(name)
         if row is not None and row.lifecycle == "retired":

@@ -1,6 +1,6 @@
-"""Reads Karpenter's NodePool, Provisioner and NodeClaim, those of EKS Auto Mode and AKS too. Pure.
+"""Read Karpenter's NodePool, Provisioner and NodeClaim, also of EKS Auto Mode and AKS. Pure.
 
-What a machine is called and which labels say what of it is a provider's own, and so of one cloud: `KarpenterProvider`.
+Machine names and labels belong to a provider, and so to one cloud: `KarpenterProvider`.
 
 Source, as repository and path: kubernetes-sigs/karpenter pkg/apis/crds.
 """
@@ -37,24 +37,24 @@ _TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type"
 _GPU_KEYS = ("gpu-name", "gpu-manufacturer", "gpu-count", "gpu-memory")
 _OTHER_KEYS = ("accelerator-name", "accelerator-manufacturer", "accelerator-count")
 _RESOURCES = {"nvidia.com/gpu": "nvidia", "amd.com/gpu": "amd"}
-# https://kubernetes.io/docs/reference/labels-annotations-taints/; Karpenter takes the older name for the newer
+# https://kubernetes.io/docs/reference/labels-annotations-taints/; Karpenter maps older names to newer ones
 # (kubernetes-sigs/karpenter pkg/apis/v1/labels.go, NormalizedLabels).
 ARCHITECTURE, SYSTEM = "kubernetes.io/arch", "kubernetes.io/os"
 _OLDER = {"beta.kubernetes.io/arch": ARCHITECTURE, "beta.kubernetes.io/os": SYSTEM, _TYPES[1]: _TYPES[0]}
 TYPE = _TYPES[0]
-_MOST_REQUIREMENTS = 100
-"""The API takes no more: `maxItems` in pkg/apis/crds/karpenter.sh_nodepools.yaml."""
+_MAX_REQUIREMENTS = 100
+"""Limit of the API: `maxItems` in pkg/apis/crds/karpenter.sh_nodepools.yaml."""
 
 
 def providers_of(clouds: _Clouds) -> Iterator[tuple[str, KarpenterProvider]]:
-    """Yield Karpenter's providers, each with its cloud."""
+    """Yield each cloud with its Karpenter provider."""
     for name, cloud in clouds.items():
         provider = cloud.reading().objects.karpenter
         if provider is not None:
             yield name, provider
 
 
-def _value(item: object) -> str:
+def _label_value(item: object) -> str:
     whole = number(item)
     return item if isinstance(item, str) else str(whole) if whole is not None and abs(whole) < 10**9 else ""
 
@@ -67,17 +67,17 @@ def read_requirements(
     labels_path: str,
     says_machine: Callable[[str], bool],
 ) -> None:
-    """Read a list of requirements, and the labels of a template, which are requirements too."""
+    """Add a list of requirements, and the labels of a template, which act as requirements."""
     for number_, (where, one) in enumerate(items(value, path, into.unknown)):
-        if number_ >= _MOST_REQUIREMENTS:
-            into.unknown.append(f"{path} after the first {_MOST_REQUIREMENTS}")
+        if number_ >= _MAX_REQUIREMENTS:
+            into.unknown.append(f"{path} after the first {_MAX_REQUIREMENTS}")
             break
         key, operator = at(one, "key"), at(one, "operator")
         if key is UNKNOWN or (operator is UNKNOWN and isinstance(key, str) and says_machine(key)):
             into.unknown.append(f"{where}.{'key' if key is UNKNOWN else 'operator'}")
             continue
         late: list[str] = []
-        values = tuple(_value(item) for _, item in items(at(one, "values"), f"{where}.values", late))
+        values = tuple(_label_value(item) for _, item in items(at(one, "values"), f"{where}.values", late))
         if isinstance(key, str) and isinstance(operator, str):
             wanted = Requirement(where, operator, values, bool(late))
             into.by_label.setdefault(key, []).append(wanted)
@@ -117,44 +117,44 @@ class _Parts:
 
     @property
     def reference(self) -> JsonObject:
-        """What names the class of the nodes."""
+        """The reference to the node class."""
         return mapping(self.template.get("nodeClassRef") or self.template.get("providerRef"))
 
     @property
     def limits(self) -> JsonObject:
-        """The limits; a Provisioner has them one level deeper."""
+        """The limits; in a Provisioner they are one level deeper."""
         limits = mapping(self.spec.get("limits"))
         return mapping(limits.get("resources")) or limits
 
 
 def read_karpenter(spec: JsonObject, kind: str, clouds: _Clouds) -> Iterator[PoolFacts]:
-    """Read a NodePool: https://karpenter.sh/docs/concepts/nodepools/; startup taints are removed after start.
+    """Yield the pool of a NodePool, Provisioner or NodeClaim: https://karpenter.sh/docs/concepts/nodepools/.
 
     Args:
-        spec: Of the object.
+        spec: The object's spec.
         kind: `NodePool`, `Provisioner` or `NodeClaim`.
-        clouds: Know the machines and labels of their providers.
+        clouds: The clouds with the machines and labels of their providers.
     """
     parts = _Parts(spec, kind)
     inner, reference, limits = parts.inner, parts.reference, parts.limits
     providers = dict(providers_of(clouds))
     types = (*_TYPES, *(label for each in providers.values() for label in each.type_labels))
-    wanted = _wanted(parts, types, providers)
+    wanted = _read_selection(parts, types, providers)
     cloud = _cloud_of(reference, wanted, providers)
-    own = wanted.without(_others(reference, cloud, providers))
+    own = wanted.without(_foreign_domains(reference, cloud, providers))
     theirs = [providers[cloud]] if cloud in providers else [*providers.values()]
     machines = _machines(parts, wanted, own, cloud, clouds, types, theirs)
     read = TaintsRead()
     read.objects(parts.template.get("taints"), f"{inner}.taints", KUBERNETES_EFFECTS)
     if parts.template.get("startupTaints"):
-        read.note(f"{inner}.startupTaints: are removed after the start of a node, so they keep nobody off")
+        read.note(f"{inner}.startupTaints: are removed when a node is ready, so they do not repel pods")
     nodes = number(limits.get("nodes"))
     fixed = number(spec.get("replicas"))
     name = text(reference.get("name"))
     taints_too = bool(name) and cloud in providers and providers[cloud].classes_taint
     classes = tuple(f"kubernetes:{group}:{text(reference.get('kind'))}" for group in _class_versions(reference))
     decides = frozenset({"image", "taints"} if taints_too else {"image"})
-    # A NodeClaim and a NodePool with `replicas` get their machines whether a pod asks for a GPU or not.
+    # A NodeClaim and a NodePool with `replicas` get machines even if no pod requests a GPU.
     grows = kind != "NodeClaim" and spec.get("replicas") is None and spec.get("limits") is not UNKNOWN
     foreign = _unknown_class(reference, providers)
     unsure = machines.evidence or machines.unknown or read.unknown or foreign
@@ -176,13 +176,13 @@ def read_karpenter(spec: JsonObject, kind: str, clouds: _Clouds) -> Iterator[Poo
         min_nodes=fixed if fixed is not None else 0,
         max_nodes=nodes if nodes is not None else fixed,
         labels=string_map(parts.labels),
-        open_to_gpus=None if unsure or not grows else _open(own, limits, theirs, _group(reference), path),
-        foreign="" if _limited_to_none(limits) else foreign,
+        open_to_gpus=None if unsure or not grows else _open_to_gpus(own, limits, theirs, _group(reference), path),
+        foreign="" if _has_zero_gpu_limits(limits) else foreign,
     )
 
 
-def _wanted(parts: _Parts, types: tuple[str, ...], providers: Mapping[str, KarpenterProvider]) -> Requirements:
-    """Read the requirements and labels that select machines."""
+def _read_selection(parts: _Parts, types: tuple[str, ...], providers: Mapping[str, KarpenterProvider]) -> Requirements:
+    """Return the requirements and labels that select machines."""
     domains = tuple(domain for each in providers.values() for domain in each.domains)
 
     def says_machine(key: str) -> bool:
@@ -208,16 +208,16 @@ def _machines(
     types: tuple[str, ...],
     providers: Sequence[KarpenterProvider],
 ) -> Machines:
-    """Read the machines that a pool may take."""
+    """Return the machines that a pool may use."""
     reference, machines = parts.reference, Machines()
     machines.unknown += wanted.unknown
     if not cloud and UNKNOWN in (reference.get("group"), reference.get("apiVersion"), reference.get("kind")):
         machines.unknown.append(f"{parts.inner}.nodeClassRef")
-    _requested(wanted, own, cloud, clouds, types, machines)
-    if _excluded(own, parts.limits, providers):
+    _add_required_machines(wanted, own, cloud, clouds, types, machines)
+    if _excludes_gpus(own, parts.limits, providers):
         machines = Machines(names=machines.names)
     elif not machines.evidence:
-        _limited(parts.limits, own, types, providers, machines)
+        _add_limits(parts.limits, own, types, providers, machines)
     if parts.kind == "NodeClaim" and not machines.evidence:
         for resource, vendor in _RESOURCES.items():
             if quantity(mapping(at(parts.template, "resources.requests")).get(resource)):
@@ -226,12 +226,12 @@ def _machines(
 
 
 def _unknown_class(reference: JsonObject, providers: Mapping[str, KarpenterProvider]) -> str:
-    """Name a class of nodes of a provider that is not known here; a `providerRef` may have a name alone."""
+    """Return the node class of an unknown provider, else empty; a `providerRef` may have only a name."""
     name = "/".join(filter(None, (_group(reference), text(reference.get("kind")))))
-    return "" if _marked(name, providers) else name
+    return "" if _provider_in(name, providers) else name
 
 
-def _marked(said: str, providers: Mapping[str, KarpenterProvider]) -> str:
+def _provider_in(said: str, providers: Mapping[str, KarpenterProvider]) -> str:
     return next((name for name, each in providers.items() if any(mark in said for mark in each.marks)), "")
 
 
@@ -244,15 +244,15 @@ def _class_versions(reference: JsonObject) -> Iterator[str]:
 
 
 def _cloud_of(reference: JsonObject, wanted: Requirements, providers: Mapping[str, KarpenterProvider]) -> str:
-    """Name the cloud by the class of the nodes, and only where that says nothing by the labels."""
+    """Return the cloud of the node class, or else of the labels."""
     of_class = " ".join(text(reference.get(key)) for key in ("group", "apiVersion", "kind"))
-    return _marked(of_class, providers) or _marked(" ".join(wanted.by_label), providers)
+    return _provider_in(of_class, providers) or _provider_in(" ".join(wanted.by_label), providers)
 
 
-def _others(reference: JsonObject, cloud: str, providers: Mapping[str, KarpenterProvider]) -> list[str]:
-    """Return the domains of labels that no machine of the pool has by itself.
+def _foreign_domains(reference: JsonObject, cloud: str, providers: Mapping[str, KarpenterProvider]) -> list[str]:
+    """Return the label domains that the pool's own provider does not set.
 
-    What is demanded of such a label rules no machine out: kubernetes-sigs/karpenter pkg/scheduling/requirements.go,
+    A requirement on such a label excludes no machine: kubernetes-sigs/karpenter pkg/scheduling/requirements.go,
     `Intersects`.
     """
     if cloud not in providers:
@@ -266,10 +266,10 @@ def _group(reference: JsonObject) -> str:
     return text(reference.get("group")) or text(reference.get("apiVersion")).rpartition("/")[0]
 
 
-def _requested(
+def _add_required_machines(
     wanted: Requirements, own: Requirements, cloud: str, clouds: _Clouds, types: tuple[str, ...], machines: Machines
 ) -> None:
-    """Count the machines that the requirements name or select by an accelerator; only the pool's own rule any out."""
+    """Add machines that requirements name or select by accelerator; only the pool's own requirements exclude any."""
     providers = dict(providers_of(clouds))
     for key, one, name in wanted.listed(*types):
         if own.allow(name, *types) and all(each.fits(name, own) for each in providers.values()):
@@ -281,13 +281,15 @@ def _requested(
             machines.show(found, evidence)
     for each in providers.values():
         for prefix in each.prefixes:
-            _selected(wanted, prefix, each, machines)
+            _add_required_accelerators(wanted, prefix, each, machines)
 
 
-def _selected(wanted: Requirements, prefix: str, provider: KarpenterProvider, machines: Machines) -> None:
-    """Count requirements on the accelerator itself."""
+def _add_required_accelerators(
+    wanted: Requirements, prefix: str, provider: KarpenterProvider, machines: Machines
+) -> None:
+    """Add accelerators from requirements on accelerator labels."""
     for key, one in wanted.of(*(f"{prefix}{name}" for name in _GPU_KEYS)):
-        # Below a number is only what has the label: kubernetes-sigs/karpenter pkg/scheduling/requirements.go.
+        # Lt and Lte match only machines that have the label: kubernetes-sigs/karpenter pkg/scheduling/requirements.go.
         below = one.operator in ("Lt", "Lte") and one.allows("1")
         of_all = provider.counts_none and key.endswith("gpu-count")
         if one.wants or (one.operator == "NotIn" and "0" in one.listed if of_all else below):
@@ -300,8 +302,8 @@ def _selected(wanted: Requirements, prefix: str, provider: KarpenterProvider, ma
             machines.show(Accelerator("other", None, ", ".join(one.values)), f"{one.path} {key}")
 
 
-def _excluded(wanted: Requirements, limits: JsonObject, providers: Iterable[KarpenterProvider]) -> bool:
-    """Say whether requirements or limits keep every GPU out."""
+def _excludes_gpus(wanted: Requirements, limits: JsonObject, providers: Iterable[KarpenterProvider]) -> bool:
+    """Return whether requirements or limits exclude every GPU."""
     for prefix, provider in ((prefix, each) for each in providers for prefix in each.prefixes):
         for key in _GPU_KEYS:
             left_out = any(one.operator == "DoesNotExist" for _, one in wanted.of(f"{prefix}{key}"))
@@ -311,28 +313,28 @@ def _excluded(wanted: Requirements, limits: JsonObject, providers: Iterable[Karp
             one.operator in ("Lt", "Lte") or one.values == ("0",) for _, one in wanted.of(f"{prefix}gpu-count")
         ):
             return True
-    return _limited_to_none(limits)
+    return _has_zero_gpu_limits(limits)
 
 
-def _limited_to_none(limits: JsonObject) -> bool:
+def _has_zero_gpu_limits(limits: JsonObject) -> bool:
     return all(resource in limits and quantity(limits[resource]) == 0 for resource in _RESOURCES)
 
 
-def _open(
+def _open_to_gpus(
     wanted: Requirements, limits: JsonObject, providers: Sequence[KarpenterProvider], group: str, path: str
 ) -> Open | None:
-    """Say what lets machines with GPUs in, where nothing keeps them out.
+    """Return how GPU machines are allowed; None if requirements or limits exclude them.
 
-    Karpenter takes no machine that has more of a resource than a limit leaves (kubernetes-sigs/karpenter
+    Karpenter uses no machine with more of a resource than the limit leaves (kubernetes-sigs/karpenter
     pkg/controllers/provisioning/scheduling/scheduler.go, filterByRemainingResources).
     """
     if any(limits.get(each) is UNKNOWN or quantity(limits.get(each)) == 0 for each in _LIMITS_OF_GPU_MACHINES):
         return None
     if any(one.late for _, one in wanted.of(*wanted.by_label)):
-        return None  # may turn out to leave them out
+        return None  # the unknown value may exclude them
     found = ", ".join(wanted.by_label) or "no requirement"
     for provider in providers:
-        machine = _taken(wanted, provider)
+        machine = _first_gpu_machine(wanted, provider)
         if machine and len(providers) > 1:
             return Open(path, found)
         if machine:
@@ -345,8 +347,8 @@ def _open(
 _LIMITS_OF_GPU_MACHINES = ("nvidia.com/gpu", "cpu", "memory", "nodes")
 
 
-def _taken(wanted: Requirements, provider: KarpenterProvider) -> str:
-    """Return the first machine with GPUs that meets all requirements that are known here; empty for none."""
+def _first_gpu_machine(wanted: Requirements, provider: KarpenterProvider) -> str:
+    """Return the first GPU machine that meets all known requirements; empty for none."""
     machines = provider.gpu_machines()
     known = machines[0] if machines else {}
     asked: list[tuple[str, Requirement]] = []
@@ -359,16 +361,16 @@ def _taken(wanted: Requirements, provider: KarpenterProvider) -> str:
     return next((each[TYPE] for each in fits), "")
 
 
-def _limited(
+def _add_limits(
     limits: JsonObject,
     wanted: Requirements,
     types: tuple[str, ...],
     providers: Iterable[KarpenterProvider],
     machines: Machines,
 ) -> None:
-    """Count a limit above 0 on GPUs as evidence, unless the requirements take machines without GPUs only."""
+    """Add a GPU limit above 0 as evidence, unless requirements allow only machines without GPUs."""
     named = machines.names or any(one.operator == "In" for _, one in wanted.of(*types))
-    if named or not any(_taken(wanted, each) or not each.gpu_machines() for each in providers):
+    if named or not any(_first_gpu_machine(wanted, each) or not each.gpu_machines() for each in providers):
         return
     for resource, vendor in _RESOURCES.items():
         if (quantity(limits.get(resource)) or 0) > 0:

@@ -1,7 +1,7 @@
-"""Reads which taints a kubelet registers its node with, from its arguments and its configuration. Pure.
+"""Read the taints that a kubelet registers, from its arguments and its configuration. Pure.
 
-After `pkg/util/flag`, `pkg/util/taints` and `cmd/kubelet/app` of kubernetes/kubernetes at v1.34.1. A list with one
-wrong taint is no list of fewer taints: the kubelet does not start with it.
+Follows `pkg/util/flag`, `pkg/util/taints` and `cmd/kubelet/app` of kubernetes/kubernetes at v1.34.1. With one invalid
+taint in the list, the kubelet does not start, so none of them counts.
 """
 
 import re
@@ -17,45 +17,45 @@ from gpupools.readback.inputs import TaintsRead, at, is_list
 
 FLAG = "register-with-taints"
 DROP_INS = "config-dir"
-"""The flag that names the folder of what goes over the kubelet's configuration."""
+"""The flag for the folder of drop-ins that override the kubelet's configuration."""
 _LATE = re.compile(r"\$|\{\{")
 
 
 def words(flags: Iterable[str]) -> list[str]:
-    """Split arguments as systemd does with what nodeadm writes into a file of variables, of which one is one line.
+    """Return the arguments as systemd splits the line that nodeadm writes to its environment file.
 
     https://www.freedesktop.org/software/systemd/man/latest/systemd.service.html#Command%20lines
     """
     line = " ".join(flags).partition("\n")[0]
     try:
         return shlex.split(line)
-    except ValueError:  # a quote that does not end
+    except ValueError:  # an unclosed quote
         return line.split()
 
 
 def last(flag: str, arguments: Iterable[str]) -> str | None:
-    """Return the value that a flag has in the end, which may be nothing; None where it is not given."""
-    found, waiting = None, False
+    """Return the last value of a flag, which may be empty; None if the flag is not set."""
+    result, waiting = None, False
     for word in arguments:
         if waiting:
-            found, waiting = word, False
+            result, waiting = word, False
             continue
         if word == "--":
             break
         name, equals, value = word.partition("=")
         if name.startswith("--") and name[2:].replace("_", "-") == flag:
-            found, waiting = (value, False) if equals else (found, True)
-    return found
+            result, waiting = (value, False) if equals else (result, True)
+    return result
 
 
 def read_list(value: str, where: str, read: TaintsRead, late: str = "") -> None:
-    """Read `key=value:Effect,…`; one that ends in `-` is passed over, as the kubelet does.
+    """Read `key=value:Effect,…`; entries that end in `-` are ignored, like in the kubelet.
 
     Args:
-        value: Of the flag.
-        where: For messages.
-        read: Takes the taints.
-        late: What is unknown if one of them is a variable; empty where nothing replaces one.
+        value: Value of the flag.
+        where: Path for messages.
+        read: Collects the taints.
+        late: The path to record as unknown if a taint has a variable; empty if variables are not expanded.
     """
     good, wrong, seen = [], False, set()
     for one in value.split(",") if value else ():
@@ -71,7 +71,7 @@ def read_list(value: str, where: str, read: TaintsRead, late: str = "") -> None:
             wrong = True
             continue
         if (taint.key, taint.effect) in seen:
-            read.note(f"{where}: has {taint.key} with {taint.effect.value} twice, which the kubelet refuses")
+            read.note(f"{where}: lists {taint.key} with {taint.effect.value} twice, which the kubelet rejects")
             wrong = True
         seen.add((taint.key, taint.effect))
         good.append(one)
@@ -80,16 +80,16 @@ def read_list(value: str, where: str, read: TaintsRead, late: str = "") -> None:
 
 
 def configured(value: Any, where: str, read: TaintsRead) -> None:
-    """Read `registerWithTaints` of a `KubeletConfiguration`, of which one wrong taint is one too many."""
+    """Read `registerWithTaints` of a `KubeletConfiguration`; one invalid taint invalidates the list."""
     trial = TaintsRead()
     trial.objects(value, where, KUBERNETES_EFFECTS)
     seen: set[tuple[str, str]] = set()
     wrong = value is not None and value is not UNKNOWN and not is_list(value)
     for number, one in enumerate(value if is_list(value) else ()):
-        fault = _fault(one)
+        fault = _taint_error(one)
         name = (str(at(one, "key")), str(at(one, "effect")))
         if not fault and name in seen:
-            fault = f"{name[0]} with {name[1]} stands there twice, which Kubernetes refuses"
+            fault = f"{name[0]} with {name[1]} is listed twice, which Kubernetes rejects"
         if not fault:
             seen.add(name)
             continue
@@ -104,32 +104,32 @@ def configured(value: Any, where: str, read: TaintsRead) -> None:
 
 
 def of_drop_in(config: JsonObject) -> Any:
-    """Return `registerWithTaints` of a drop-in, of which Go takes the keys in any letters."""
-    given = next((value for key, value in config.items() if str(key).lower() == _FIELD.lower()), None)
-    if not isinstance(given, list):
-        return given
-    return [_known_keys(one) if isinstance(one, Mapping) else one for one in given]
+    """Return `registerWithTaints` of a drop-in, whose keys are case-insensitive in Go."""
+    taints = next((value for key, value in config.items() if str(key).lower() == _FIELD.lower()), None)
+    if not isinstance(taints, list):
+        return taints
+    return [_canonical_keys(one) if isinstance(one, Mapping) else one for one in taints]
 
 
 _FIELD = "registerWithTaints"
-_OF_A_TAINT = {name.lower(): name for name in ("key", "value", "effect", "timeAdded")}
+_TAINT_KEYS = {name.lower(): name for name in ("key", "value", "effect", "timeAdded")}
 
 
-def _known_keys(taint: JsonObject) -> JsonObject:
-    return {_OF_A_TAINT.get(str(key).lower(), str(key)): value for key, value in taint.items()}
+def _canonical_keys(taint: JsonObject) -> JsonObject:
+    return {_TAINT_KEYS.get(str(key).lower(), str(key)): value for key, value in taint.items()}
 
 
-def _fault(one: Any) -> str:
-    """Say why a kubelet does not start with a taint, or why Kubernetes refuses the node; empty for a good one."""
+def _taint_error(one: Any) -> str:
+    """Return why the kubelet or Kubernetes rejects a taint; empty for a valid one."""
     if not isinstance(one, Mapping):
-        return f"{shown(one)} is no taint"
+        return f"{shown(one)} is not a taint"
     key, value, effect = one.get("key"), one.get("value"), one.get("effect")
     if UNKNOWN in (key, value, effect):
         return ""
     if not isinstance(effect, str) or effect not in KUBERNETES_EFFECTS:
-        return f"effect {shown(effect)} is none"
+        return f"effect {shown(effect)} is invalid"
     if not isinstance(key, str) or not QUALIFIED_NAME.fullmatch(key):
-        return f"key {shown(key)} is no qualified name such as 'example.com/team'"
+        return f"key {shown(key)} is not a qualified name such as 'example.com/team'"
     if value is not None and not (isinstance(value, str) and LABEL_VALUE.fullmatch(value)):
-        return f"value {shown(value)} is no text that a label may have; put it in quotes"
-    return "it has timeAdded, which the kubelet refuses" if one.get("timeAdded") is not None else ""
+        return f"value {shown(value)} is not a valid label value; put it in quotes"
+    return "it sets timeAdded, which the kubelet rejects" if one.get("timeAdded") is not None else ""

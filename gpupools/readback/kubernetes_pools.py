@@ -1,9 +1,9 @@
-"""Reads Kubernetes objects that bring nodes into a cluster: which reader an object is for. Pure.
+"""Read Kubernetes objects that add nodes to a cluster, with the reader for each kind. Pure.
 
-`karpenter` reads Karpenter's pools, `cluster_api` Cluster API's objects, `embedded_pools` those that hold a cloud's own
-form, `node_groups` those of other tools and running nodes, `embedded_manifests` the objects inside wrappers; what is
-one cloud's alone its folder reads (`KubernetesObjects`). As Pulumi resources (`kubernetes:<apiVersion>:<Kind>`) or as
-manifests they are the same.
+`karpenter` reads Karpenter's pools, `cluster_api` Cluster API's objects, `embedded_pools` objects in a cloud's form,
+`node_groups` those of other tools and running nodes, `embedded_manifests` the objects inside wrappers; objects of one
+cloud are read in its folder (`KubernetesObjects`). Pulumi resources (`kubernetes:<apiVersion>:<Kind>`) and manifests
+are read the same way.
 """
 
 from collections.abc import Iterator, Mapping
@@ -24,18 +24,18 @@ Clouds = Mapping[str, Cloud]
 
 
 def read_kubernetes_pools(type_token: str, properties: JsonObject, clouds: Clouds) -> tuple[PoolFacts, ...]:
-    """Read the pools that a Kubernetes object declared with Pulumi stands for; nothing for any other resource.
+    """Return the pools of a Kubernetes object that is declared with Pulumi; none for other resources.
 
     Args:
         type_token: The resource's Pulumi type, e.g. `kubernetes:karpenter.sh/v1:NodePool`.
-        properties: Its inputs in wire form, with `UNKNOWN` for what the engine does not know yet.
-        clouds: Know the machines that such objects name.
+        properties: Its inputs in wire form, with `UNKNOWN` for unknown values.
+        clouds: The clouds whose machine types such objects name.
     """
     return tuple(each_kubernetes_pool(type_token, properties, clouds))
 
 
 def each_kubernetes_pool(type_token: str, properties: JsonObject, clouds: Clouds) -> Iterator[PoolFacts]:
-    """Read what `read_kubernetes_pools` does one by one, since one object may hold any number."""
+    """Yield the pools of `read_kubernetes_pools` one by one, since an object may have any number."""
     named = kubernetes_type(type_token)
     if named is None or not isinstance(properties, Mapping):
         return iter(())
@@ -49,11 +49,11 @@ def each_kubernetes_pool(type_token: str, properties: JsonObject, clouds: Clouds
 
 
 def read_manifest(manifest: JsonObject, clouds: Clouds) -> tuple[PoolFacts, ...]:
-    """Read the pools that a Kubernetes manifest stands for; nothing for any other object.
+    """Return the pools of a Kubernetes manifest; none for other objects.
 
     Args:
-        manifest: With `apiVersion`, `kind`, `metadata` and `spec`.
-        clouds: Know the machines that such objects name.
+        manifest: An object with `apiVersion`, `kind`, `metadata` and `spec`.
+        clouds: The clouds whose machine types such objects name.
     """
     if not isinstance(manifest, Mapping):
         return ()
@@ -61,15 +61,15 @@ def read_manifest(manifest: JsonObject, clouds: Clouds) -> tuple[PoolFacts, ...]
 
 
 def read_template(type_token: str, properties: JsonObject, clouds: Clouds) -> PoolFacts | None:
-    """Read what a pool refers to: a node class of Karpenter, a bootstrap configuration of Cluster API, kOps' Cluster.
+    """Return the facts of an object that pools refer to: Karpenter node class, Cluster API bootstrap, kOps Cluster.
 
-    They name no machine, so they are no pools: a class adds image, driver and hardening to one, a configuration
-    and a Cluster taints (`gpupools.readback.inputs.joined`). None for any other object.
+    They name no machine, so they are not pools: a class adds image, driver and hardening to one, a bootstrap
+    configuration and a Cluster add taints (`gpupools.readback.inputs.joined`). None for any other object.
 
     Args:
         type_token: Pulumi type, or `<apiVersion>:<kind>` of a manifest with `kubernetes:` before it.
         properties: The object.
-        clouds: Read their own classes, and know what of one runs on nodes or opens them.
+        clouds: The clouds that read their own node classes and their customizations.
     """
     named = kubernetes_type(type_token)
     if named is None or not isinstance(properties, Mapping):
@@ -91,7 +91,7 @@ def _read(version: str, kind: str, given: JsonObject, clouds: Clouds) -> Iterato
     if groups is not None:
         return iter(groups(given, clouds))
     if known in embedded_manifests.WRAPPERS:
-        return _embedded(given, group, kind, clouds)
+        return _read_embedded(given, group, kind, clouds)
     held = held_by(group, kind, clouds)
     machines = cluster_api.machine_kind(group, kind, clouds)
     if held is None and machines is None and known not in _KARPENTER:
@@ -106,27 +106,27 @@ def _read(version: str, kind: str, given: JsonObject, clouds: Clouds) -> Iterato
     return read_karpenter(mapping(spec), kind, clouds)
 
 
-def _placed(path: str, inner: str) -> str:
+def _path_in_wrapper(path: str, inner: str) -> str:
     return f"{path}.{inner}" if inner else path
 
 
-def _embedded(given: JsonObject, group: str, kind: str, clouds: Clouds) -> Iterator[PoolFacts]:
-    """Read the pools among the objects inside a wrapper."""
+def _read_embedded(given: JsonObject, group: str, kind: str, clouds: Clouds) -> Iterator[PoolFacts]:
+    """Yield the pools of the objects inside a wrapper."""
     for found in embedded_manifests.embedded(given, group, kind):
         if found.value is UNKNOWN:
             yield PoolFacts("kubernetes", (), None, (), unknown=(found.path,), where=found.path, pool=found.name)
         elif isinstance(found.value, Mapping) and (found.group, found.kind) not in embedded_manifests.WRAPPERS:
-            place = partial(_placed, found.path)
+            place = partial(_path_in_wrapper, found.path)
             for pool in read_manifest(found.value, clouds):
                 named = " ".join(filter(None, (f"{found.kind}/{found.name}", pool.pool)))
                 pool = replace(relocated(pool, place, place), pool=named)
-                if found.in_text:  # nothing but its author should rewrite a text
+                if found.in_text:  # only the author should edit a script or text
                     pool = replace(pool, missing_taint=replace(pool.missing_taint, value=None))
                 yield pool
 
 
 def kinds_read(clouds: Clouds) -> Iterator[tuple[str, str]]:
-    """Yield group and kind of every object that is read, as a pool or for what pools refer to."""
+    """Yield group and kind of every object that is read as a pool or as a reference of pools."""
     yield from sorted(_KARPENTER)
     yield from cluster_api.KINDS
     yield from cluster_api.joined_kinds(clouds)

@@ -1,4 +1,4 @@
-"""What runs on nodes, opens them or decides whom they run as because somebody set it by hand. Pure."""
+"""Find customized inputs that run code on nodes, expose them or change their identity. Pure."""
 
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from gpupools.readback.inputs import at
 
 
 class InputRow(NamedTuple):
-    """An input that counts as customised wherever it has a value."""
+    """An input that counts as a node customization when it has a value."""
 
     path: str
     kind: str
@@ -19,12 +19,12 @@ class InputRow(NamedTuple):
 
 
 def customizations_in(inputs: JsonObject, rows: Iterable[InputRow], prefix: str = "") -> Iterator[NodeCustomization]:
-    """Yield the rows whose input has a value.
+    """Yield a customization for each row whose input has a value.
 
     Args:
-        inputs: By wire name.
-        rows: A cloud's table.
-        prefix: Where the inputs are in their resource.
+        inputs: Inputs by wire name.
+        rows: The table of a cloud.
+        prefix: Path of the inputs in their resource.
     """
     for row in rows:
         value = at(inputs, row.path)

@@ -105,15 +105,15 @@ def test_entries_of_a_map_that_are_no_text_are_left_out() -> None:
         ({"effect": "NO_SCHEDULE"}, [], [], "t: a taint needs a key"),
         ({"key": 1, "effect": "NO_SCHEDULE"}, [], [], "t: a taint needs a key"),
         ({"key": "", "effect": UNKNOWN}, [], [], "t: a taint needs a key"),
-        ({"key": "a", "effect": "NoSchedule"}, [], [], "write NO_SCHEDULE"),
-        ({"key": "a", "effect": "no-schedule"}, [], [], "write NO_SCHEDULE"),
-        ({"key": "a", "effect": "No Execute"}, [], [], "write NO_EXECUTE"),
+        ({"key": "a", "effect": "NoSchedule"}, [], [], "use NO_SCHEDULE"),
+        ({"key": "a", "effect": "no-schedule"}, [], [], "use NO_SCHEDULE"),
+        ({"key": "a", "effect": "No Execute"}, [], [], "use NO_EXECUTE"),
         ({"key": "a", "effect": "never"}, [], [], "one of NO_SCHEDULE, NO_EXECUTE"),
         ({"key": "a", "effect": 1}, [], [], "one of NO_SCHEDULE, NO_EXECUTE"),
         ({"key": UNKNOWN, "effect": "never"}, [], [], "one of NO_SCHEDULE, NO_EXECUTE"),
         ({"key": "a"}, [], [], "one of NO_SCHEDULE, NO_EXECUTE"),
-        ("a=b:NoSchedule", [], [], "write key, value and effect"),
-        ({"key": "karpenter.sh/unregistered", "effect": "NO_EXECUTE"}, [], [], "is removed after the start of a node"),
+        ("a=b:NoSchedule", [], [], "set key, value and effect"),
+        ({"key": "karpenter.sh/unregistered", "effect": "NO_EXECUTE"}, [], [], "is removed when a node is ready"),
     ],
 )
 def test_a_taint_as_an_object(taint: Any, taints: list[str], unknown: list[str], note: str) -> None:
@@ -138,7 +138,7 @@ def test_what_is_no_list_of_taints_is_named(value: Any) -> None:
     read.objects(value, "t", SHOUTED)
     read.texts(value, "s")
 
-    assert ["is no list of taints" in each for each in read.not_counted] == [True, True]
+    assert ["is not a list of taints" in each for each in read.not_counted] == [True, True]
     assert (read.taints, read.unknown) == ([], [])
 
 
@@ -151,7 +151,7 @@ def test_lists_that_are_absent_or_not_known_are_told_apart() -> None:
 
     assert read.unknown == ["c", "d[0]"]
     assert [str(each) for each in read.taints] == ["x=y:NoSchedule"]
-    assert read.not_counted == ["d[2]: 5 is no taint"]
+    assert read.not_counted == ["d[2]: 5 is not a taint"]
 
 
 def test_no_more_than_eight_mistakes_are_named() -> None:

@@ -138,7 +138,7 @@ def test_the_missing_taint_can_be_added(token: str, properties: dict[str, Any]) 
 def test_what_looks_like_a_taint_is_named_with_the_cure() -> None:
     (pool,) = read(GROUP, {"instanceTypes": ["g6.xlarge"], "taints": [ON_EKS | {"effect": "NoSchedule"}]})
 
-    assert pool.not_counted == ("taints[0]: effect 'NoSchedule' is not in the spelling of this API; write NO_SCHEDULE",)
+    assert pool.not_counted == ("taints[0]: effect 'NoSchedule' is not valid in this API; use NO_SCHEDULE",)
 
 
 def test_no_execute_alone_is_told_apart() -> None:

@@ -274,11 +274,11 @@ GOOD = {"driver": "Install", "nvidia": {"managementMode": "Managed"}}
         (
             {"vm_size": "Standard_NC4as_T4_v3"},
             "2026-08-01",
-            "properties.vm_size: an agent pool has no such input; write 'vmSize'",
+            "properties.vm_size: an agent pool has no such input; use 'vmSize'",
         ),
         ({"vmSise": "x"}, "2026-08-01", "did you mean 'vmSize'"),
         ({"agentPoolName": "x"}, "2026-08-01", "properties.agentPoolName: an agent pool has no such input"),
-        ({"osDiskSizeGB": "200"}, "2026-08-01", "give a whole number"),
+        ({"osDiskSizeGB": "200"}, "2026-08-01", "use a whole number"),
         ({"upgradeSettings": {"maxSurg": "1"}}, "2026-08-01", "did you mean 'maxSurge'"),
         ({"gpuProfile": {"nvidia": {"managmentMode": "Managed"}}}, "2026-08-01", "use managementMode or migStrategy"),
         ({"gpuProfile": {"nvidia": {"managementMode": "On"}}}, "2026-08-01", "write Managed or Unmanaged"),
@@ -291,7 +291,7 @@ GOOD = {"driver": "Install", "nvidia": {"managementMode": "Managed"}}
             "2026-08-01",
             "API version 2026-08-01 does not know it; use 2026-01-02-preview",
         ),
-        ("none", "2026-08-01", "properties: is no map"),
+        ("none", "2026-08-01", "properties: must be a map"),
     ],
 )
 def test_the_strict_monitor_looks_into_the_free_properties(properties: Any, version: str, said: str) -> None:
