@@ -1,7 +1,7 @@
-"""CPU that `gpupools` commands need, side by side with an interpreter that does nothing and with importing pydantic.
+"""Measure the CPU time of `gpupools` commands, compared with an empty interpreter and with importing pydantic.
 
-Prints the median CPU seconds of each command and its ratio to the empty interpreter, measured in turn in one run, so
-that a slow or busy machine changes all figures alike.
+Prints the median CPU seconds of each command and its ratio to the empty interpreter. Commands take turns in one run, so
+that a slow or busy machine affects all figures alike.
 
     python benchmarks/command_cost.py [RUNS]
 

@@ -1,4 +1,4 @@
-"""What a stack of pools costs the real engine, side by side with a plain program that declares the same resources.
+"""Measure previews of a stack with the real engine, compared with a plain program that declares the same resources.
 
     python benchmarks/engine_cost.py [POOLS] [ROUNDS]
 

@@ -1,4 +1,4 @@
-"""What an installation of gpupools takes on disk, for each extra and for each package.
+"""Measure the disk size of a gpupools installation, per extra and per package.
 
 Sums what the installed packages' own RECORD files say, without bytecode, which `make preview` does not compile
 (https://packaging.python.org/en/latest/specifications/recording-installed-packages/).

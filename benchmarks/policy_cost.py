@@ -1,4 +1,4 @@
-"""Time that the policy pack adds to a deployment of many GPU pools, side by side with a pack that does nothing.
+"""Measure the time that the policy pack adds to a deployment of many GPU pools, compared with an empty pack.
 
 Both packs run as processes of their own and are asked over gRPC as the engine does: every resource once, then the
 whole stack. The empty pack has one policy for resources and one for stacks, both without a body. The packs take turns

@@ -1,4 +1,4 @@
-"""CPU that `gpupools report` needs for 1,000 pools, side by side with `gpupools check` of the same file, and its size.
+"""Measure CPU time and size of `gpupools report` for 1,000 pools, compared with `gpupools check` of the same file.
 
 Prints the median CPU seconds of each and its ratio to the check, measured in turn in one run, so that a slow or busy
 machine changes all figures alike. With the policies are the offline preview and the policy pack's process, once as they

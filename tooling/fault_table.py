@@ -1,4 +1,4 @@
-"""Break updates of the real engine as docs/how-to/recover.md lists, recover as it says, and count what is wrong then.
+"""Interrupt updates of the real engine, recover as docs/how-to/recover.md says, and count the remaining errors.
 
     python tooling/fault_table.py [PART...]
 

@@ -1,9 +1,9 @@
-"""Spoils what every reader of other people's files reads, for as long as one likes, and keeps what crashes one.
+"""Fuzz every parser of untrusted files for a given time, and save inputs that crash one.
 
-    python tooling/fuzz.py MINUTES [READER...]    MINUTES for each; all readers where none is named
+    python tooling/fuzz.py MINUTES [READER...]    MINUTES per parser; default: all parsers
 
-First each value of `tests/security/fuzzing.py` in each place of the corpus in random order, then random places and
-bytes. What crashes is kept in `tests/security/crashers`, which the tests read from then on.
+First it puts each value of `tests/security/fuzzing.py` at each place of the corpus in random order, then it changes
+random places and bytes. Inputs that crash a parser are saved in `tests/security/crashers`, which the tests use.
 """
 
 import hashlib
@@ -19,7 +19,7 @@ from tests.security.fuzzing import CRASHERS, READERS, ROOT, Reader, at_random, c
 
 
 def cases(reader: Reader, chance: random.Random) -> Iterator[Any]:
-    """Yield spoilt things without end: every other one from those that are spoilt place by place, while they last."""
+    """Yield mutated inputs endlessly, alternating between systematic and random mutations."""
     corpus = reader.corpus()
     chance.shuffle(corpus)
     by_place = itertools.chain.from_iterable(thoroughly(each, reader) for each in corpus if not isinstance(each, str))
@@ -29,7 +29,7 @@ def cases(reader: Reader, chance: random.Random) -> Iterator[Any]:
 
 
 def place(error: Exception) -> str:
-    """Return the line of ours that an exception comes from: crashes there are one."""
+    """Return the line of our code that raised an exception; crashes at one line count once."""
     ours = [
         f"{frame.filename.removeprefix(f'{ROOT}/')}:{frame.lineno}"
         for frame in traceback.extract_tb(error.__traceback__)
@@ -39,7 +39,7 @@ def place(error: Exception) -> str:
 
 
 def run(name: str, seconds: float, seed: int) -> int:
-    """Run one reader; return how many places of it crashed."""
+    """Fuzz one parser; return in how many places it crashed."""
     reader, crashed, end, count, slowest = READERS[name], dict[str, str](), time.monotonic() + seconds, 0, 0.0
     for given in cases(reader, random.Random(seed)):
         before = time.monotonic()
@@ -63,19 +63,19 @@ def run(name: str, seconds: float, seed: int) -> int:
         f"{slowest:.1f} s at most"
     )
     for where, file in crashed.items():
-        print(f"  {where}, kept as {file}")
+        print(f"  {where}, saved as {file}")
     return len(crashed)
 
 
 def main(arguments: list[str]) -> int:
-    """Run the readers one after the other; return the exit code."""
+    """Fuzz the parsers one after the other; return the exit code."""
     names = arguments[1:] or list(READERS)
     try:
         minutes = float(arguments[0])
     except (IndexError, ValueError):
         minutes = 0
     if minutes <= 0 or not set(names) <= set(READERS):
-        print(f"python tooling/fuzz.py MINUTES [READER...]; readers: {', '.join(READERS)}", file=sys.stderr)
+        print(f"usage: python tooling/fuzz.py MINUTES [READER...]; readers: {', '.join(READERS)}", file=sys.stderr)
         return 2
     return 1 if sum(run(name, minutes * 60, random.randrange(2**32)) for name in names) else 0
 

@@ -1,9 +1,9 @@
-"""Lists everything the locks install with its licence, and refuses what may not be installed.
+"""List all locked packages with their licences, and reject licences that are not allowed.
 
     python tooling/licences.py           writes docs/reference/licences.md
-    python tooling/licences.py --check   fails when the page is old, or a licence is not on the list
+    python tooling/licences.py --check   fails if the page is stale or a licence is not allowed
 
-Licences are those that the installed packages' own metadata names
+Licences come from the metadata of the installed packages
 (https://packaging.python.org/en/latest/specifications/core-metadata/).
 """
 
@@ -33,14 +33,14 @@ _SPELLED = {
     "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0",
     "python software foundation license": "PSF-2.0",
 }
-"""How metadata spells what SPDX has a name for; `BSD` is what some say without a number of clauses."""
+"""Other names in metadata for SPDX licences; some packages say `BSD` without a number of clauses."""
 
 # CNRI-Python is that of Python 1.6, which Python's own carries on; of the package regex.
 PERMISSIVE = frozenset(
     {"0BSD", "Apache-2.0", "BSD", "BSD-2-Clause", "BSD-3-Clause", "CNRI-Python", "ISC", "MIT", "MIT-0", "PSF-2.0"}
 )
 BY_FILE = frozenset({"MPL-2.0"})
-"""Asks for changes to its own files alone, which stay as published: https://www.mozilla.org/en-US/MPL/2.0/FAQ/."""
+"""Copyleft only for its own files, which are installed as published: https://www.mozilla.org/en-US/MPL/2.0/FAQ/."""
 ALLOWED = PERMISSIVE | BY_FILE
 
 _LOCKED = re.compile(r"^([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==", re.MULTILINE)
@@ -73,7 +73,7 @@ def installed(path: Iterable[str] | None = None) -> Installed:
 
 
 def licence(package: metadata.Distribution) -> str:
-    """Return a package's licence as an SPDX expression where its metadata says enough for one, else as it says."""
+    """Return a package's licence as an SPDX expression if possible, else as its metadata says."""
     said = cast("Message", package.metadata)
     if expression := said.get("License-Expression"):
         return str(expression)
@@ -91,12 +91,12 @@ def _spdx(name: str) -> str:
 
 
 def is_allowed(expression: str) -> bool:
-    """Say whether a licence may be installed."""
+    """Return whether a licence is allowed."""
     return any(all(one.strip(" ()") in ALLOWED for one in each.split(" AND ")) for each in expression.split(" OR "))
 
 
 def needed(wanted: Iterable[str], packages: Installed) -> set[str]:
-    """Return the names of what requirements bring with them on this system, themselves included."""
+    """Return the names of requirements and their dependencies on this system."""
     asked: set[tuple[str, str]] = set()
     waiting = [Requirement(each) for each in wanted]
     while waiting:
@@ -155,16 +155,12 @@ def main(arguments: list[str]) -> int:
     except LookupError as error:
         print(error.args[0], file=sys.stderr)
         return 1
-    refused = [
-        f"{name}: its licence {said} is not on the list" for name, said in licences.items() if not is_allowed(said)
-    ]
+    refused = [f"{name}: its licence {said} is not allowed" for name, said in licences.items() if not is_allowed(said)]
     text = page(licences, packages)
     if not refused and arguments != ["--check"]:
         PAGE.write_text(text, encoding="utf-8")
     elif not refused and (not PAGE.exists() or PAGE.read_text("utf-8") != text):
-        refused = [
-            "docs/reference/licences.md is not what the lock installs; write it with: python tooling/licences.py"
-        ]
+        refused = ["docs/reference/licences.md is stale; run python tooling/licences.py"]
     for each in refused:
         print(each, file=sys.stderr)
     return 1 if refused else 0

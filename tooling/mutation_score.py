@@ -1,4 +1,4 @@
-"""Measures what the tests notice: makes many small changes to the code and counts those that no test notices.
+"""Measure the mutation score: make many small changes to the code and count those that no test detects.
 
     python tooling/mutation_score.py runtime --mutants 80 --seed 7
 

@@ -1,9 +1,9 @@
-"""Fetch the pinned charts for `tests/charts` from where their publishers put them.
+"""Download the pinned charts for `tests/charts` from their publishers.
 
 Usage: make charts INTO=FOLDER, or python tooling/pull_charts.py FOLDER
 
-Helm pulls each into the folder, under the name that the tier looks for; what is there stays. A package whose digest its
-publisher states (`gpupools/data/digests.csv`) is compared with it. GPUPOOLS_CHARTS=FOLDER then runs the tier.
+Helm pulls each chart into the folder under the name that the tests expect; existing files are kept. Packages with a
+published digest (`gpupools/data/digests.csv`) are verified. Then run the tests with GPUPOOLS_CHARTS=FOLDER.
 """
 
 import argparse

@@ -1,12 +1,11 @@
-"""Try a chart in another version: what it changes on the nodes, and what of ours no longer holds with it.
+"""Test another version of a chart: show what it changes in the cluster, and which checks fail with it.
 
 Usage: make raise CHART=PACKAGE.tgz, or python tooling/raise_chart.py PACKAGE.tgz [--write] [-- ARGUMENTS OF PYTEST]
 
-The package is what `helm pull CHART --version VERSION` leaves; GPUPOOLS_CHARTS names the folder with the pinned ones as
-for `tests/charts`. Every release of every case of that tier is rendered with the old and the new version, and the tier
-judges the new one in a copy of this checkout whose data names it. Exit code 1: something no longer holds. With --write
-and nothing against it the new rows go into `gpupools/data` here; what they say and the source of the pin are yours to
-read. A chart inside the package is raised with it.
+PACKAGE.tgz is the output of `helm pull CHART --version VERSION`; GPUPOOLS_CHARTS is the folder with the pinned charts,
+as for `tests/charts`. Every release in these tests is rendered with the old and the new version, and the tests run with
+the new version in a copy of this checkout. Exit code 1: a check fails. With --write and no failure the new rows are
+written to `gpupools/data`; review them and the source of the pin. Charts inside the package are updated with it.
 """
 
 import argparse
@@ -231,7 +230,7 @@ def render(chart: str) -> dict[str, Any]:
                 try:
                     found = rendered(release)
                 except ChartRefused as refused:
-                    raise SystemExit(f"{key}: Helm refuses our values: {refused}") from None
+                    raise SystemExit(f"{key}: Helm rejects our values: {refused}") from None
                 objects[key] = {f"{each['kind']} {each['metadata']['name']}": each for each in found}
                 software |= {
                     f"{name} {version}"
@@ -307,26 +306,26 @@ def _short(value: Any) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Try a package; return the exit code."""
+    """Test a package; return the exit code."""
     end = arguments.index("--") if "--" in arguments else len(arguments)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("package", type=Path, nargs="?")
-    parser.add_argument("--write", action="store_true", help="pin it here if nothing speaks against it")
+    parser.add_argument("--write", action="store_true", help="pin the version if all checks pass")
     parser.add_argument("--render", metavar="CHART", help=argparse.SUPPRESS)
     asked = parser.parse_args(arguments[:end])
     if asked.render:
         json.dump(render(asked.render), sys.stdout)
         return 0
     if asked.package is None or not asked.package.is_file():
-        parser.error("name the package: what helm pull leaves")
+        parser.error("PACKAGE.tgz is missing: pass the file from helm pull")
     outer, *inner = packages(asked.package)
     pins = {row["chart"]: row["version"] for row in _table(ROOT / "gpupools" / "data" / "charts.csv")}
     if outer.chart not in pins:
-        parser.error(f"{outer.chart} is no chart that is installed here: {', '.join(pins)}")
+        parser.error(f"unknown chart {outer.chart}; use one of: {', '.join(pins)}")
     former = pins[outer.chart]
     pinned = Path(os.environ.get(FOLDER, "")) / f"{outer.chart}-{former}.tgz"
     if not pinned.is_file():
-        parser.error(f"{FOLDER} names no folder with {pinned.name}")
+        parser.error(f"{pinned.name} not found; set {FOLDER} to the folder with the pinned charts")
     with tempfile.TemporaryDirectory() as made:
         tree, folder = Path(made) / "checkout", Path(made) / "charts"
         _copy(tree)
@@ -348,12 +347,12 @@ def main(arguments: Sequence[str]) -> int:
         judged = [sys.executable, "-m", "pytest", "-q", "-n", "0", *JUDGES, *arguments[end + 1 :]]
         done = subprocess.run(judged, cwd=tree, env=_environment(tree, folder), check=False)
         if done.returncode != 0:
-            print(f"{outer.chart} {outer.version}: not everything holds; nothing is written")
+            print(f"{outer.chart} {outer.version}: a check fails; nothing was written")
             return 1
         if asked.write:
             for name in TABLES:
                 copyfile(tree / "gpupools" / "data" / f"{name}.csv", ROOT / "gpupools" / "data" / f"{name}.csv")
-        print(f"{outer.chart} {outer.version}: everything holds; {'written' if asked.write else 'nothing is written'}")
+        print(f"{outer.chart} {outer.version}: all checks pass; {'written' if asked.write else 'nothing was written'}")
         return 0
 
 

@@ -1,9 +1,9 @@
-"""Builds what a release is made of into dist/: wheel, source distribution, SBOM, notes and checksums.
+"""Build the release files in dist/: wheel, source distribution, SBOM, notes and checksums.
 
-    python tooling/release.py                a dry run: what a release of this commit would be
-    python tooling/release.py --tag v1.2.3   for this tag, with which version and changelog have to agree
+    python tooling/release.py                a dry run for this commit
+    python tooling/release.py --tag v1.2.3   for this tag, which must match version and changelog
 
-Nothing is published and no tag is made. The same commit gives the same bytes (SOURCE_DATE_EPOCH:
+Nothing is published and no tag is created. The build is reproducible (SOURCE_DATE_EPOCH:
 https://reproducible-builds.org/docs/source-date-epoch/).
 """
 
@@ -38,7 +38,7 @@ _RELATIVE = re.compile(r"\]\((?![a-z]+:|#)([^)\s]+)\)")
 def main(arguments: list[str]) -> int:
     """Build, or say everything that is in the way; return the exit code."""
     parser = argparse.ArgumentParser(description="Build what a release is made of into dist/.")
-    parser.add_argument("--tag", help="the tag that is released, such as v1.2.3")
+    parser.add_argument("--tag", help="tag of the release, such as v1.2.3")
     root, given = Path.cwd(), parser.parse_args(arguments)
     version = version_of(root)
     changelog = (root / "CHANGELOG.md").read_text("utf-8")
@@ -56,9 +56,9 @@ def main(arguments: list[str]) -> int:
     for file in sorted(dist.iterdir()):
         print(f"dist/{file.name}  {file.stat().st_size:,} bytes")
     if given.tag is None:
-        print(f"Nothing was published. The tag v{version} releases it.")
+        print(f"Nothing was published. To release it, push the tag v{version}.")
         for each in wrong_changelog(changelog, version, tagged=True):
-            print(f"Before that: {each}")
+            print(f"First fix: {each}")
     else:
         print(f"{given.tag}: built")
     return 0
@@ -94,9 +94,12 @@ def wrong_tags(root: Path, version: str, tag: str | None) -> list[str]:
     """Say which tag is not that of the version, or not of this commit."""
     expected = f"v{version}"
     here = set(_git(root, "tag", "--points-at", "HEAD", "--list", "v[0-9]*").split()) | ({tag} if tag else set())
-    wrong = [f"tag {each}: the version is {version}; raise it, or tag {expected}" for each in sorted(here - {expected})]
+    wrong = [
+        f"tag {each}: the version is {version}; change the version, or use tag {expected}"
+        for each in sorted(here - {expected})
+    ]
     if expected not in here and _git(root, "tag", "--list", expected).strip():
-        wrong.append(f"tag {expected} is on another commit; raise the version in pyproject.toml")
+        wrong.append(f"tag {expected} is on another commit; increase the version in pyproject.toml")
     return wrong
 
 

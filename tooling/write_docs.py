@@ -1,10 +1,10 @@
-"""Write the parts of the documentation that come from the code and its data.
+"""Write the generated parts of the documentation from the code and its data.
 
-Rewrites what stands between `<!-- generated: NAME -->` and `<!-- end -->` in the pages under docs/; with `--check`
-it writes nothing, names the pages that are stale and ends with 1. Needs no network.
+Rewrites the text between `<!-- generated: NAME -->` and `<!-- end -->` in the pages under docs/; with `--check` it
+writes nothing, lists stale pages and exits with 1. Needs no network.
 
-What a key means is read from the docstring below the field, in the source: pydantic would keep it only at the price of
-a slower start of every command.
+Descriptions of keys come from the docstrings below the fields in the source; keeping them in pydantic would slow down
+the start of every command.
 """
 
 import argparse
@@ -65,11 +65,11 @@ _PART = re.compile(r"(?P<begin><!-- generated: (?P<name>[a-z-]+) -->\n).*?(?P<en
 
 
 class BadPage(Exception):
-    """A mark on a page names an unknown part, or has no end."""
+    """A marker on a page names an unknown part, or has no end."""
 
 
-def rewritten(page: str) -> str:
-    """Return a page's text with every generated part written anew.
+def regenerated(page: str) -> str:
+    """Return a page's text with every generated part regenerated.
 
     Raises:
         BadPage: A part is unknown or has no end.
@@ -77,11 +77,11 @@ def rewritten(page: str) -> str:
 
     def part(match: re.Match[str]) -> str:
         if match["name"] not in PARTS:
-            raise BadPage(f"nothing writes the part {match['name']!r}; known: {', '.join(PARTS)}")
+            raise BadPage(f"unknown part {match['name']!r}; use one of: {', '.join(PARTS)}")
         return f"{match['begin']}\n{PARTS[match['name']]()}\n\n{match['end']}"
 
     if page.count(_MARK) != len(_PART.findall(page)):
-        raise BadPage("a generated part has no line `<!-- end -->`, or its name is not plain words")
+        raise BadPage("a generated part has no line `<!-- end -->`, or its name has other characters than a-z and -")
     return _PART.sub(part, page)
 
 
@@ -91,7 +91,7 @@ def stale(pages: Iterable[Path]) -> dict[Path, str]:
     for page in pages:
         text = page.read_text(encoding="utf-8")
         try:
-            wanted = rewritten(text)
+            wanted = regenerated(text)
         except BadPage as error:
             raise BadPage(f"{page}: {error}") from None
         if wanted != text:
@@ -102,7 +102,7 @@ def stale(pages: Iterable[Path]) -> dict[Path, str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Rewrite the stale pages, or with `--check` only name them; return 1 when the check fails, 2 for a bad page."""
     parser = argparse.ArgumentParser(description="Write the generated parts of docs/.")
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 when a page is stale")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a page is stale")
     check = parser.parse_args(arguments).check
     try:
         found = stale(sorted(DOCS.rglob("*.md")))

@@ -1,6 +1,6 @@
-"""Write `components/gpupools/components/package.schema.json`: the components as programs in other languages see them.
+"""Write `components/gpupools/components/package.schema.json`, the Pulumi schema of the components for other languages.
 
-`tooling/write_schema.py` runs it too. With `--check` it writes nothing and ends with 1 when the file is stale. Names,
+`tooling/write_schema.py` runs it too. With `--check` it writes nothing and exits with 1 if the file is stale. Names,
 types and descriptions are those of the stack file's schema, with keys in camelCase as on Pulumi's wire. Pulumi's own
 inference from Python types has no words for a choice of texts
 (https://www.pulumi.com/docs/iac/guides/building-extending/packages/schema/).

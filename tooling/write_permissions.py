@@ -1,7 +1,7 @@
-"""Writes docs/reference/permissions: what a deployer, and who only previews, must be allowed in each cloud.
+"""Write docs/reference/permissions: the permissions to deploy and to preview in each cloud.
 
     python tooling/write_permissions.py           writes the files
-    python tooling/write_permissions.py --check   fails where one is old
+    python tooling/write_permissions.py --check   fails if one is stale
 
 The rows of permissions.csv name, for each type of resource that plans declare, the permissions that the provider's
 calls for it need, with their source. Tests hold them to the types that are declared and to the clouds' own API models.

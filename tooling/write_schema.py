@@ -1,10 +1,10 @@
-"""Write `gpupools/data/stack-file.schema.json`: what an editor knows of a stack file, from the models and catalogues.
+"""Write `gpupools/data/stack-file.schema.json`, the JSON schema of a stack file for editors, from models and catalogs.
 
-With `--check` it writes nothing and ends with 1 when the file is stale. Needs no network. Draft 07, since that is what
-editors read in full (https://github.com/redhat-developer/yaml-language-server#features).
+With `--check` it writes nothing and exits with 1 if the file is stale. Needs no network. It uses draft 07, which
+editors fully support (https://github.com/redhat-developer/yaml-language-server#features).
 
-Nothing is refused here that `gpupools check` takes. What a schema cannot say is left to check: which cloud a pool's
-cluster is on, what fits on a machine, and what several keys mean together, beyond those in `_EXACTLY_ONE`.
+The schema accepts everything that `gpupools check` accepts. Only check knows the cloud of a pool's cluster, the sizes
+of machines, and most constraints between keys, except those in `_EXACTLY_ONE`.
 """
 
 import argparse

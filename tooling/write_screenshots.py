@@ -1,7 +1,7 @@
 """Take the light and dark pictures of the report that README.md and docs/how-to/review-pull-requests.md show.
 
     python tooling/write_screenshots.py           writes docs/report.png and docs/report-dark.png
-    python tooling/write_screenshots.py --check   says whether the page still is built as it was when they were taken
+    python tooling/write_screenshots.py --check   fails if the structure of the page has changed since
 
 Needs Chromium on PATH, and git; the check needs git alone. A picture carries a digest of how the page was built: its
 elements, headings and style sheet, not its words, which change with every rule and every row of data.
@@ -85,7 +85,7 @@ def page(*, judged: bool) -> str:
         file.write_text(_AFTER, encoding="utf-8")
         words = [] if judged else ["--no-policies"]
         if gpupools(["report", str(file), "--since", "main", "-o", "plan.html", *words]):
-            raise SystemExit("the example is refused")
+            raise SystemExit("the example was rejected")
         return Path("plan.html").read_text(encoding="utf-8")
 
 
@@ -121,7 +121,7 @@ def _taken(file: Path) -> Iterator[tuple[Scheme, bytes]]:
 
     found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if found is None:
-        raise SystemExit("no chromium is on PATH; install it, or write the pictures where it is")
+        raise SystemExit("chromium is not on PATH; install it")
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
         for scheme in PICTURES:

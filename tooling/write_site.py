@@ -1,10 +1,10 @@
-"""Builds the documentation's site into build/site from the pages as they stand in the repository.
+"""Build the documentation site in build/site from the pages in the repository.
 
     python tooling/write_site.py
 
-Pages keep their places beside each other, so a link that leads somewhere in the repository leads there on the site;
-files that pages link to come along. What MkDocs warns of (a link, an anchor or a page nowhere in the navigation) ends
-it with exit code 1, and so does a page whose tables, lists or code MkDocs reads in another way than GitHub.
+Pages keep their relative paths, so links in the repository also work on the site; linked files are copied. Exits with 1
+if MkDocs warns (a broken link or anchor, a page missing from the navigation), or if it renders tables, lists or code of
+a page differently than GitHub.
 """
 
 import os
@@ -24,7 +24,7 @@ _COUNTED = ("h1", "h2", "h3", "table", "tr", "ol", "ul", "li", "pre", "img", "bl
 
 
 def main() -> int:
-    """Build the site, or say why not; return the exit code."""
+    """Build the site or print errors; return the exit code."""
     lay_source(SOURCE)
     # Not --quiet: what is not logged, --strict does not count.
     done = subprocess.run(
@@ -78,7 +78,7 @@ def _copy(file: Path, folder: Path) -> None:
 
 
 def read_differently(page: Path) -> list[str]:
-    """Say what a page has more or less of on the site than by CommonMark, as which GitHub reads it."""
+    """Return how a page on the site differs from CommonMark, which GitHub uses."""
     built = (
         SITE / page.with_suffix("") / "index.html" if page.name != "README.md" else SITE / page.parent / "index.html"
     )

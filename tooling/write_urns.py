@@ -1,7 +1,7 @@
-"""Write `tests/urns.txt`: the URN of everything the committed stack files declare.
+"""Write `tests/urns.txt`: the URN of every resource that the committed stack files declare.
 
-A URN that changes makes Pulumi delete the resource and create another, so every change of that file has to come with
-an alias in the code (https://www.pulumi.com/docs/iac/concepts/resources/options/aliases/). Needs no network.
+If a URN changes, Pulumi deletes the resource and creates another, so every change of that file needs an alias in the
+code (https://www.pulumi.com/docs/iac/concepts/resources/options/aliases/). Needs no network.
 """
 
 import argparse

@@ -80,7 +80,7 @@ def test_a_version_with_which_everything_holds_is_shown_and_written(checkout: Pa
     changed = 'spec.template.spec.priorityClassName "system-node-critical" → "system-cluster-critical" (in '
     assert f"DaemonSet aws-efa-k8s-device-plugin: {changed}" in run.output
     assert "to pods that run:\n  daemons: the EFA device plugin starts anew" in run.output
-    assert "v0.5.99: everything holds; written" in run.output
+    assert "v0.5.99: all checks pass; written" in run.output
     assert [row for row in run.rows("charts") if row.startswith(f"{CHART},v0.5.99,")]
     assert [row for row in run.rows("chart_versions") if row.startswith(f"{CHART},v0.5.30,")]
 
@@ -94,7 +94,7 @@ def test_a_version_that_no_longer_reads_a_value_of_ours_is_refused(checkout: Pat
     assert "goes (in " in run.output
     assert "test_every_pod_lands_on_the_pools_its_release_is_for_and_on_no_other" in run.output
     assert "test_every_value_sent_changes_what_is_rendered[aws-efa-k8s-device-plugin]" in run.output
-    assert "v0.5.98: not everything holds; nothing is written" in run.output
+    assert "v0.5.98: a check fails; nothing was written" in run.output
     assert {each.name: each.read_bytes() for each in (checkout / "gpupools" / "data").glob("*.csv")} == before
 
 

@@ -90,7 +90,7 @@ def test_everything_that_disagrees_is_told_at_once(
     assert refused(project, capsys, monkeypatch, "--tag", "v1.3.0") == [
         "release: the tree differs from its commit: new.py; commit or take it away",
         "release: policies/PulumiPolicy.yaml: version 1.2.2; pyproject.toml has 1.2.3",
-        "release: tag v1.3.0: the version is 1.2.3; raise it, or tag v1.2.3",
+        "release: tag v1.3.0: the version is 1.2.3; change the version, or use tag v1.2.3",
         "release: CHANGELOG.md: no section of 1.2.3; write '## [1.2.3] - <year>-<month>-<day>' below Unreleased",
     ]
 
@@ -102,7 +102,7 @@ def test_a_version_that_another_commit_has_is_not_released_again(
     git(project, "commit", "-qm", "y", "--allow-empty")
 
     assert refused(project, capsys, monkeypatch) == [
-        "release: tag v1.2.3 is on another commit; raise the version in pyproject.toml"
+        "release: tag v1.2.3 is on another commit; increase the version in pyproject.toml"
     ]
 
 
