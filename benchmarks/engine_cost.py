@@ -26,7 +26,7 @@ from gpupools.preview.monitor import DeclaredResource
 from gpupools.preview.program_run import preview_program
 from gpupools.preview.sdk_schema import UNKNOWN, args_class, resource_class
 from gpupools.providers.sdk_internals import wire_names
-from tests.engine.cli import ROOT, Engine, Ran
+from tests.engine.cli import ROOT, CommandResult, Engine
 
 CLUSTERS = {
     "train": {
@@ -141,10 +141,10 @@ def _options(given: Mapping[str, Any], variables: Mapping[str, str]) -> Iterator
         yield f"depends_on=[{', '.join(depends)}]"
 
 
-def measured(engine: Engine, project: Path | None) -> tuple[float, float, Ran]:
+def measured(engine: Engine, project: Path | None) -> tuple[float, float, CommandResult]:
     """Preview once; return seconds on the clock, seconds of CPU and what was printed."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    ran = engine.run("preview", "--stack", "bench", project=project).well()
+    ran = engine.run("preview", "--stack", "bench", project=project).succeeded()
     wall, after = time.perf_counter() - started, resource.getrusage(resource.RUSAGE_CHILDREN)
     return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, ran
 
@@ -161,8 +161,8 @@ def main() -> None:
         (engine.repository / "stacks" / "Pulumi.bench.yaml").write_text(written, encoding="utf-8")
         program, resources = plain_program(pools)
         plain = engine.project("plain", program)
-        engine.run("stack", "init", "bench").well()
-        engine.run("stack", "init", "bench", project=plain).well()
+        engine.run("stack", "init", "bench").succeeded()
+        engine.run("stack", "init", "bench", project=plain).succeeded()
         figures: dict[str, list[tuple[float, float]]] = {"ours": [], "plain": []}
         created = {}
         for _ in range(rounds + 1):

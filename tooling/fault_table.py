@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.engine.breaking import Breaking, clouds_of  # noqa: E402 - the tests are no installed package
-from tests.engine.cli import Engine, Ran  # noqa: E402
+from tests.engine.cli import CommandResult, Engine  # noqa: E402
 from tests.engine.clusters import AKS, EKS, GKE  # noqa: E402
 
 RESULTS = ROOT / "docs" / "how-to" / "recover.json"
@@ -71,12 +71,14 @@ class Table:
 
     def stack(self, name: str, config: Mapping[str, Any]) -> Breaking:
         """Make a stack."""
-        self.engine.run("stack", "init", name).well()
+        self.engine.run("stack", "init", name).succeeded()
         made = Breaking(self.engine, name)
         made.write(config)
         return made
 
-    def add(self, fault: str, hits: Sequence[Mapping[str, Any]], ran: Ran, recovery: str, counts: Any) -> None:
+    def add(
+        self, fault: str, hits: Sequence[Mapping[str, Any]], ran: CommandResult, recovery: str, counts: Any
+    ) -> None:
         """Write down one break: what was hit, what the user saw, what was done and what was wrong after it."""
         kinds = [str(each["type"]) for each in hits]
         self.runs.append(
@@ -105,13 +107,13 @@ class Table:
         kept["parts"] = {part: kept["parts"][part] for part in PARTS if part in kept["parts"]}
         kept["date"] = datetime.now(UTC).date().isoformat()
         sdks = ("pulumi", "pulumi-aws", "pulumi-azure-native", "pulumi-gcp", "pulumi-kubernetes")
-        engine = self.engine.run("version").well().output.strip().removeprefix("v")
+        engine = self.engine.run("version").succeeded().output.strip().removeprefix("v")
         kept["versions"] = {"engine": engine, "python": platform.python_version()} | {s: version(s) for s in sdks}
         RESULTS.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
         shutil.rmtree(self.folder)
 
 
-def seen(ran: Ran) -> str:
+def seen(ran: CommandResult) -> str:
     """Return the first error that was shown, none of an update that ended well."""
     if ran.code == 0:
         return ""
@@ -176,7 +178,7 @@ def every_create(table: Table, name: str, config: Mapping[str, Any], hows: Seque
             done = means(lines if how in UNTOLD else [])
             table.add(how, mine, ran, done, stack.counts(settled=False))
     ended = stack.up("--expect-no-changes")
-    table.add("after all of these", [], ended.well(), "up: nothing to do", stack.counts())
+    table.add("after all of these", [], ended.succeeded(), "up: nothing to do", stack.counts())
 
 
 def creates(table: Table) -> None:
@@ -238,7 +240,7 @@ def kills(table: Table) -> None:
 def replaced(table: Table) -> None:
     """Kill the engine while it replaces a pool on every cloud, and while it deletes them."""
     stack = table.stack("replaced", SMALL)
-    stack.up().well()
+    stack.up().succeeded()
     stack.write(SMALL | {"pools": {key: pool | EDITED[key] for key, pool in SMALL["pools"].items()}})
     killing(table, stack, "up", hows=KILLS)
     killing(table, stack, "destroy", hows=KILLS)
@@ -259,7 +261,7 @@ def software(table: Table) -> None:
 def edits(table: Table) -> None:
     """Kill the engine while it changes pools in place."""
     stack = table.stack("edits", SMALL)
-    stack.up().well()
+    stack.up().succeeded()
     stack.write(SMALL | {"pools": {key: pool | MORE for key, pool in SMALL["pools"].items()}})
     killing(table, stack, "up", hows=KILLS)
 
@@ -289,8 +291,8 @@ def one_cloud(table: Table, pool: str, hows: Sequence[str], urn: str) -> None:
         table.engine.unreachable()
         lines = recovered(stack, stack.struck()[-1:])
         table.add(how, stack.struck()[-1:], ran, means(lines), stack.counts(settled=False))
-    table.add("after all of these", [], stack.up().well(), "up: done", stack.counts())
-    stack.run("destroy", "--yes", "--skip-preview").well()
+    table.add("after all of these", [], stack.up().succeeded(), "up: done", stack.counts())
+    stack.run("destroy", "--yes", "--skip-preview").succeeded()
 
 
 POOL = {"a": "nodeGroup:", "b": "AgentPool", "c": "nodePool:"}
@@ -306,7 +308,7 @@ def programs(table: Table) -> None:
             stack.write(alone(pool, name, edit))
             # Once is all there is of each call: the engine ends it without the program.
             killing(table, stack, "up", hows=(how,))
-        stack.run("destroy", "--yes", "--skip-preview").well()
+        stack.run("destroy", "--yes", "--skip-preview").succeeded()
     for pool, kind in POOL.items():
         one_cloud(table, pool, ("die",), kind)
 
@@ -325,8 +327,8 @@ def locks(table: Table) -> None:
         while not [*table.folder.glob("backend/.pulumi/locks/**/*.json")]:
             assert not first.done(), first.result().output
             time.sleep(0.1)
-        second = stack.up().badly()
-        first.result().well()
+        second = stack.up().failed()
+        first.result().succeeded()
     hit = {"type": "", "call": "update", "name": "while another one runs"}
     table.add("second-update", [hit], second, "none: the first one ends", stack.counts())
 

@@ -52,7 +52,7 @@ class User(NamedTuple):
 
 @dataclass(frozen=True)
 class Answer:
-    """What the API server says."""
+    """A response of the API server."""
 
     status: int
     body: Mapping[str, Any]
@@ -61,7 +61,7 @@ class Answer:
     def message(self) -> str:
         return str(self.body.get("message", ""))
 
-    def well(self) -> Mapping[str, Any]:
+    def succeeded(self) -> Mapping[str, Any]:
         assert self.status < 300, self.message
         return self.body
 
@@ -161,13 +161,15 @@ class ControlPlane:
 
     def drop(self, manifest: Mapping[str, Any]) -> None:
         """Delete an object that a controller's finalizer would keep."""
-        self._ask("PATCH", path_of(manifest), {"metadata": {"finalizers": None}}, "application/merge-patch+json").well()
+        self._ask(
+            "PATCH", path_of(manifest), {"metadata": {"finalizers": None}}, "application/merge-patch+json"
+        ).succeeded()
         answer = self.delete_now(manifest)
         assert answer.status in (200, 404), answer.message
 
     def items(self, path: str) -> list[Mapping[str, Any]]:
         """Read all objects below a path such as `/api/v1/nodes`."""
-        return list(self._ask("GET", path, None, "").well()["items"])
+        return list(self._ask("GET", path, None, "").succeeded()["items"])
 
     def merge(
         self, manifest: Mapping[str, Any], change: Mapping[str, Any], part: str = "", *, by: User | None = None

@@ -57,7 +57,7 @@ def test_the_api_server_takes_every_object_of_a_plan(combination: Combination, s
     (made,) = plan_runtimes(stack.clusters, plan_stack(stack, clouds()), clouds())
     for each in made.objects:
         if each.kind == "Namespace":  # a dry run of what lives in one needs it there
-            server.apply(each.manifest).well()
+            server.apply(each.manifest).succeeded()
     refused = {
         each.name: answer.message
         for each in made.objects
@@ -68,7 +68,7 @@ def test_the_api_server_takes_every_object_of_a_plan(combination: Combination, s
 
 
 def test_the_api_server_takes_the_quotas_of_trusted_namespaces(server: ControlPlane) -> None:
-    server.apply(namespace("speech")).well()
+    server.apply(namespace("speech")).succeeded()
     claimed = {"gpu": "T4", "software": "dra-driver", "nodes": {"min": 1, "max": 2}, "trust": NAMED}
     stack = stack_of("aws", {"claimed": claimed})
     sharing = {"mode": "time-slicing", "replicas": 4, "rename": True}
@@ -81,7 +81,7 @@ def test_the_api_server_takes_the_quotas_of_trusted_namespaces(server: ControlPl
         *plan_runtimes(stack.clusters, plan_stack(stack, clouds()), clouds()),
     )
     quotas = [each.manifest for made in plans for each in made.objects if each.name.startswith("trust-quota/")]
-    counted = [name for quota in quotas for name in server.apply(quota, dry_run=True).well()["spec"]["hard"]]
+    counted = [name for quota in quotas for name in server.apply(quota, dry_run=True).succeeded()["spec"]["hard"]]
 
     assert counted == [
         "requests.nvidia.com/gpu",
@@ -97,7 +97,7 @@ def test_the_api_server_takes_what_the_documentation_shows(server: ControlPlane)
     blocks = [block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if block.startswith("apiVersion:")]
     shown = [manifest for block in blocks for manifest in yaml.safe_load_all(block)]
     for manifest in shown:
-        server.create(manifest, dry_run=True).well()
+        server.create(manifest, dry_run=True).succeeded()
     (plan,) = pools_of("aws", {"claimed": {"gpu": "T4", "software": "dra-driver", "nodes": {"min": 1, "max": 2}}})
     template, example = shown
 
@@ -128,7 +128,7 @@ def test_the_pods_of_smoke_tests_are_admitted_to_their_namespace_and_nothing_abo
     job, *_ = (each.manifest for each in made.objects if each.kind == "Job")
     for each in made.objects:
         if each.kind == "Namespace":
-            server.apply(each.manifest).well()
+            server.apply(each.manifest).succeeded()
             space = each.manifest
     level = space["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
     smoke = pod("smoke", job["metadata"]["namespace"], job["spec"]["template"]["spec"])
@@ -140,7 +140,7 @@ def test_the_pods_of_smoke_tests_are_admitted_to_their_namespace_and_nothing_abo
     )
 
     assert space["metadata"]["name"] == job["metadata"]["namespace"]
-    server.create(smoke, dry_run=True).well()
+    server.create(smoke, dry_run=True).succeeded()
     assert level == "privileged" or "violates PodSecurity" in server.create(above, dry_run=True).message
 
 
@@ -163,25 +163,25 @@ KUBELETS: Mapping[str, Any] = {
 def guarded(server: ControlPlane) -> ControlPlane:
     """Lay the policies of a team's pool and of a namespace's pool down, and wait until they are in force."""
     for name, labels in (("ml", {"gpupools/trust": "vision"}), ("speech", {}), ("foreign", {}), ("calico-system", {})):
-        server.apply(namespace(name, labels)).well()
+        server.apply(namespace(name, labels)).succeeded()
     for handler in ("nvidia", "nvidia-cdi", "nvidia-legacy"):
         runtime = {"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": handler}}
-        server.apply({**runtime, "handler": handler}).well()
-    server.apply(KUBELETS).well()
+        server.apply({**runtime, "handler": handler}).succeeded()
+    server.apply(KUBELETS).succeeded()
     kept = [{"key": "tests", "effect": "NoSchedule"}]
     for trust in ("vision", "speech"):
         made = planned("aws", "device-plugin", trust)
         (plan,) = made.pods
         mark = {"vision": "vision", "speech": "pool.speech-pool"}[trust]
-        server.create(bare_node(f"{trust}-node", {"gpupools/trust": mark}, kept, {})).well()
+        server.create(bare_node(f"{trust}-node", {"gpupools/trust": mark}, kept, {})).succeeded()
         for each in made.objects:
             if each.kind.startswith("ValidatingAdmissionPolicy"):
-                server.apply(each.manifest).well()
+                server.apply(each.manifest).succeeded()
         by_name = {"containers": [{"name": "main"}], "nodeName": f"{trust}-node"}
         for wanted in (made.pods[plan], by_name):
             early = pod("early", "foreign", wanted)
             server.wait("admission policy", partial(_is_refused, server, early, f"pool {trust}-pool"))
-    server.create(bare_node("other-node", {}, kept, {})).well()
+    server.create(bare_node("other-node", {}, kept, {})).succeeded()
     return server
 
 
@@ -444,7 +444,7 @@ def test_a_foreign_namespaces_pod_that_goes_elsewhere_or_sees_no_gpu_is_let_thro
 ) -> None:
     spec, notes, by = LET_THROUGH[tried]
 
-    guarded.create(attempt("visitor", "foreign", spec, notes, by), dry_run=True, by=by).well()
+    guarded.create(attempt("visitor", "foreign", spec, notes, by), dry_run=True, by=by).succeeded()
 
 
 @pytest.mark.parametrize(("trust", "who"), [("vision", "team vision"), ("speech", "namespaces speech")])
@@ -474,20 +474,20 @@ def test_the_trusted_team_is_let_in(tried: str, guarded: ControlPlane) -> None:
     spec, notes, by = KEPT_OFF[tried]
 
     assert len(OURS) > 5
-    guarded.create(attempt("member", "ml", spec, notes, by), dry_run=True, by=by).well()
+    guarded.create(attempt("member", "ml", spec, notes, by), dry_run=True, by=by).succeeded()
 
 
 @pytest.mark.parametrize("space", ["kube-system", "nvidia-device-plugin", "calico-system"])
 @pytest.mark.parametrize("tried", KEPT_OFF)
 def test_the_clusters_software_is_let_in(space: str, tried: str, guarded: ControlPlane) -> None:
-    guarded.apply(namespace(space)).well()
+    guarded.apply(namespace(space)).succeeded()
     spec, notes, by = KEPT_OFF[tried]
 
-    guarded.create(attempt("member", space, spec, notes, by), dry_run=True, by=by).well()
+    guarded.create(attempt("member", space, spec, notes, by), dry_run=True, by=by).succeeded()
 
 
 def test_a_named_namespace_is_let_in(guarded: ControlPlane) -> None:
-    guarded.create(pod("member", "speech", asking("speech")), dry_run=True).well()
+    guarded.create(pod("member", "speech", asking("speech")), dry_run=True).succeeded()
 
 
 @pytest.fixture(scope="module")
@@ -496,8 +496,8 @@ def daemon(guarded: ControlPlane) -> dict[str, Any]:
     running = attempt(
         "daemon", "foreign", {**main(image="registry.example/agent:1"), "schedulerName": "by-hand"}, {}, DAEMON_SETS
     )
-    guarded.create(running, by=DAEMON_SETS).well()
-    guarded.bind(running, "vision-node", by=User("system:kube-scheduler")).well()
+    guarded.create(running, by=DAEMON_SETS).succeeded()
+    guarded.bind(running, "vision-node", by=User("system:kube-scheduler")).succeeded()
     return running
 
 
@@ -533,21 +533,21 @@ def test_a_daemon_that_is_there_brings_nobody_a_gpu(
 def test_a_daemon_that_is_there_may_change_its_labels_and_be_debugged_without_gpus(
     daemon: Mapping[str, Any], guarded: ControlPlane
 ) -> None:
-    guarded.merge(daemon, {"metadata": {"labels": {"a": "b"}, "annotations": {"mine": "x"}}}).well()
-    guarded.merge(daemon, ephemeral(env=[SEALED]), "/ephemeralcontainers").well()
+    guarded.merge(daemon, {"metadata": {"labels": {"a": "b"}, "annotations": {"mine": "x"}}}).succeeded()
+    guarded.merge(daemon, ephemeral(env=[SEALED]), "/ephemeralcontainers").succeeded()
 
 
 def test_debug_containers_and_images_elsewhere_are_nobodys_business(guarded: ControlPlane) -> None:
     running = pod("elsewhere", "foreign", without_tolerations(main(image="registry.example/agent:1")))
-    guarded.create({**running, "spec": {**running["spec"], "nodeName": "other-node"}}).well()
+    guarded.create({**running, "spec": {**running["spec"], "nodeName": "other-node"}}).succeeded()
 
-    guarded.merge(running, ephemeral(), "/ephemeralcontainers").well()
-    guarded.merge(running, {"spec": {"containers": [{"name": "main", "image": "registry.example/cuda:1"}]}}).well()
+    guarded.merge(running, ephemeral(), "/ephemeralcontainers").succeeded()
+    guarded.merge(running, {"spec": {"containers": [{"name": "main", "image": "registry.example/cuda:1"}]}}).succeeded()
 
 
 def test_only_a_scheduler_binds_a_foreign_pod_to_the_pools_node(guarded: ControlPlane) -> None:
     waiting = pod("waiting", "foreign", {**without_tolerations(main()), "schedulerName": "mine"})
-    guarded.create(waiting).well()
+    guarded.create(waiting).succeeded()
     mallory, theirs = User("mallory"), User("system:serviceaccount:foreign:scheduler")
     old = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "waiting", "namespace": "foreign"}}
     old["target"] = {"apiVersion": "v1", "kind": "Node", "name": "vision-node"}
@@ -557,17 +557,17 @@ def test_only_a_scheduler_binds_a_foreign_pod_to_the_pools_node(guarded: Control
         403,
     ]
     assert guarded.create(old, dry_run=True, by=mallory).status == 403
-    guarded.bind(waiting, "other-node", dry_run=True, by=mallory).well()
+    guarded.bind(waiting, "other-node", dry_run=True, by=mallory).succeeded()
     guarded.bind(
         waiting, "vision-node", dry_run=True, by=User("system:serviceaccount:kube-system:gke-scheduler")
-    ).well()
+    ).succeeded()
 
 
 def test_a_running_foreign_pod_cannot_add_the_toleration_but_may_change_its_labels(guarded: ControlPlane) -> None:
     running = pod("running", "foreign", without_tolerations(asking()))
-    guarded.create(running).well()
+    guarded.create(running).succeeded()
     labelled = guarded.merge(running, {"metadata": {"labels": {"a": "b"}}})
-    there = guarded.get(running).well()["spec"]["tolerations"]  # may not be taken away
+    there = guarded.get(running).succeeded()["spec"]["tolerations"]  # may not be taken away
     more = (asking()["tolerations"], EVERYTHING)
     added = [guarded.merge(running, {"spec": {"tolerations": [*there, *each]}}) for each in more]
 
@@ -585,16 +585,16 @@ def test_a_teams_own_plugin_is_let_in_by_the_namespace_in_its_name(server: Contr
     exporting = {**by_key(value="robots"), "containers": [{"name": "main", **env("all")}]}
     named, other = (attempt("exporter", each, exporting, {}, DAEMON_SETS) for each in ("their-metrics", "elsewhere"))
     for each in (named, other):
-        server.apply(namespace(each["metadata"]["namespace"])).well()
+        server.apply(namespace(each["metadata"]["namespace"])).succeeded()
     guards = [each.manifest for each in made.objects if each.kind.startswith("ValidatingAdmissionPolicy")]
     for guard in guards:
-        server.apply(guard).well()
+        server.apply(guard).succeeded()
     try:
         server.wait("policy", lambda: "own shares GPUs" in server.create(other, dry_run=True, by=DAEMON_SETS).message)
         kept = server.create(named, dry_run=True, by=DAEMON_SETS).message
     finally:
         for guard in reversed(guards):
-            server.delete(guard).well()
+            server.delete(guard).succeeded()
         server.wait("end", lambda: "own shares" not in server.create(other, dry_run=True, by=DAEMON_SETS).message)
 
     assert "own shares GPUs" not in kept
@@ -615,7 +615,7 @@ def ruled(guarded: ControlPlane) -> ControlPlane:
         "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": "system:aggregate-to-edit"},
         "subjects": [{"apiGroup": group, "kind": "User", "name": MALLORY.name}],
     }
-    guarded.apply(binding).well()
+    guarded.apply(binding).succeeded()
     mine = pod("mine", "foreign", without_tolerations(main()))
     guarded.wait("rights", lambda: guarded.create(mine, dry_run=True, by=MALLORY).status < 300)
     return guarded
@@ -653,10 +653,10 @@ def test_daemons_of_namespaces_that_are_not_named_are_kept_off_where_some_are(se
     stack = stack_of("aws", {"named": {**pool, "trust": {"team": "audio"}}}, runtime)
     (made,) = plan_runtimes(stack.clusters, plan_stack(stack, clouds()), clouds())
     for space in ("agents", "others"):
-        server.apply(namespace(space)).well()
+        server.apply(namespace(space)).succeeded()
     guards = [each.manifest for each in made.objects if each.kind.startswith("ValidatingAdmissionPolicy")]
     for each in guards:
-        server.apply(each).well()
+        server.apply(each).succeeded()
     try:
         named, other, sealed = (
             attempt("daemon", space, main(**keys), {}, DAEMON_SETS)
@@ -664,11 +664,11 @@ def test_daemons_of_namespaces_that_are_not_named_are_kept_off_where_some_are(se
         )
         server.wait("admission policy", lambda: server.create(other, dry_run=True, by=DAEMON_SETS).status == 403)
 
-        server.create(named, dry_run=True, by=DAEMON_SETS).well()
-        server.create(sealed, dry_run=True, by=DAEMON_SETS).well()
+        server.create(named, dry_run=True, by=DAEMON_SETS).succeeded()
+        server.create(sealed, dry_run=True, by=DAEMON_SETS).succeeded()
     finally:  # this one stands above every namespace of the tests that follow
         for each in reversed(guards):
-            server.delete(each).well()
+            server.delete(each).succeeded()
         server.wait("end of the policy", lambda: server.create(other, dry_run=True, by=DAEMON_SETS).status < 300)
 
 
@@ -719,9 +719,9 @@ def pools() -> list[PoolPlan]:
 @pytest.fixture(scope="module")
 def nodes(server: ControlPlane, pools: list[PoolPlan]) -> ControlPlane:
     """Register a node of every pool, and one without GPUs."""
-    server.apply(namespace("users", {"gpupools/trust": "vision"})).well()
+    server.apply(namespace("users", {"gpupools/trust": "vision"})).succeeded()
     for each in (*map(node, pools), bare_node("cpu", {"kubernetes.io/hostname": "cpu"}, [], {})):
-        server.create(each).well()
+        server.create(each).succeeded()
     return server
 
 
@@ -737,7 +737,7 @@ def unschedulable(server: ControlPlane, wanted: Mapping[str, Any]) -> str:
 def test_every_pools_snippet_lands_on_its_own_nodes(nodes: ControlPlane, pools: list[PoolPlan]) -> None:
     wanted = [pod(f"user-{plan.name}", "users", plan.pod()) for plan in pools if not plan.claim_template]
     for each in wanted:
-        nodes.create(each).well()
+        nodes.create(each).succeeded()
     nodes.wait("binding of all pods", lambda: all(placed(nodes, each) for each in wanted))
 
     assert len(wanted) > 30
@@ -751,7 +751,7 @@ def test_pods_without_gpus_stay_off_the_pools(nodes: ControlPlane) -> None:
     wanted = [pod(f"cpu-{number}", "users", small) for number in range(12)]
     pending = pod("cpu-large", "users", large)  # only a GPU node would have the room
     for each in (*wanted, pending):
-        nodes.create(each).well()
+        nodes.create(each).succeeded()
     nodes.wait("binding of all pods", lambda: all(placed(nodes, each) for each in wanted))
     nodes.wait("verdict on the large pod", lambda: bool(unschedulable(nodes, pending)))
 
@@ -765,7 +765,7 @@ def test_a_gpu_alone_is_not_enough_where_kubernetes_adds_no_toleration(
 ) -> None:
     plan = pools[list(COMBINATIONS).index(name)]
     wanted = pod(f"bare-{plan.name}", "users", without_tolerations(plan.pod()))
-    nodes.create(wanted).well()
+    nodes.create(wanted).succeeded()
     nodes.wait("verdict on the pod", lambda: bool(unschedulable(nodes, wanted)))
 
     assert "untolerated taint" in unschedulable(nodes, wanted)
@@ -791,13 +791,13 @@ def test_a_claimed_gpu_is_allocated_on_the_pools_node(nodes: ControlPlane, pools
         },
     }
     for each in (device_class, devices):
-        nodes.create(each).well()
+        nodes.create(each).succeeded()
     template = deepcopy(dict(plan.claim_template))
     template["metadata"]["namespace"] = "users"
-    nodes.create(template).well()
+    nodes.create(template).succeeded()
     first, second = (pod(f"claims-{number}", "users", plan.pod()) for number in range(2))
     for wanted in (first, second):
-        made = nodes.create(wanted).well()
+        made = nodes.create(wanted).succeeded()
         _claim_as_the_controller_does(nodes, wanted, made["metadata"]["uid"], template)
     nodes.wait("binding of the first pod", lambda: bool(placed(nodes, first)) or bool(placed(nodes, second)))
     bound = [each for each in (first, second) if placed(nodes, each)]
@@ -816,7 +816,7 @@ def _claim_as_the_controller_does(
     owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": True}
     metadata = {"name": f"{name}-gpu", "namespace": "users", "ownerReferences": [owner]}
     claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata}
-    server.create({**claim, "spec": template["spec"]["spec"]}).well()
+    server.create({**claim, "spec": template["spec"]["spec"]}).succeeded()
     (asked,) = wanted["spec"]["resourceClaims"]
     statuses = [{"name": asked["name"], "resourceClaimName": f"{name}-gpu"}]
-    server.merge(wanted, {"status": {"resourceClaimStatuses": statuses}}, "/status").well()
+    server.merge(wanted, {"status": {"resourceClaimStatuses": statuses}}, "/status").succeeded()

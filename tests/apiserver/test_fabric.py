@@ -79,19 +79,19 @@ def node(plan: PoolPlan, name: str) -> dict[str, Any]:
 def plans(server: ControlPlane) -> Mapping[str, PoolPlan]:
     """Register two nodes of every pool with their ResourceSlices, and what the pods' namespace needs."""
     found = {name: pool_with(name) for name in FABRICS}
-    server.apply(namespace(SPACE)).well()
+    server.apply(namespace(SPACE)).succeeded()
     for name, expression in CLASSES.items():
         spec = {"selectors": [{"cel": {"expression": expression}}]}
         made = {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
-        server.apply(made).well()
+        server.apply(made).succeeded()
     for name, plan in found.items():
         for number in range(2):
             own = f"{name}-{number}"
-            server.create(node(plan, own)).well()
+            server.create(node(plan, own)).succeeded()
             for driver, listed in devices(plan).items():
-                server.create(slice_of(own, driver, listed)).well()
+                server.create(slice_of(own, driver, listed)).succeeded()
         for each in plan.namespace_objects:
-            server.create(in_space(made_by_controllers(each))).well()
+            server.create(in_space(made_by_controllers(each))).succeeded()
     return found
 
 
@@ -118,7 +118,7 @@ def in_space(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def start(server: ControlPlane, plan: PoolPlan, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
     """Create a pod, and its claims as kube-controller-manager does."""
     wanted = pod(name, SPACE, spec)
-    made = server.create(wanted).well()
+    made = server.create(wanted).succeeded()
     templates = {
         each["metadata"]["name"]: each["spec"]["spec"] for each in map(made_by_controllers, plan.namespace_objects)
     }
@@ -129,10 +129,10 @@ def start(server: ControlPlane, plan: PoolPlan, name: str, spec: Mapping[str, An
         metadata = {"name": claim, "namespace": SPACE, "ownerReferences": [owner]}
         asked = templates[each["resourceClaimTemplateName"]]
         manifest = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata, "spec": asked}
-        server.create(manifest).well()
+        server.create(manifest).succeeded()
         statuses.append({"name": each["name"], "resourceClaimName": claim})
     if statuses:
-        server.merge(wanted, {"status": {"resourceClaimStatuses": statuses}}, "/status").well()
+        server.merge(wanted, {"status": {"resourceClaimStatuses": statuses}}, "/status").succeeded()
     return wanted
 
 
@@ -142,7 +142,7 @@ def allocated(server: ControlPlane, wanted: Mapping[str, Any]) -> dict[str, int]
     for each in wanted["spec"].get("resourceClaims", ()):
         metadata = {"name": f"{wanted['metadata']['name']}-{each['name']}", "namespace": SPACE}
         claim = {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata}
-        for result in server.get(claim).well()["status"]["allocation"]["devices"]["results"]:
+        for result in server.get(claim).succeeded()["status"]["allocation"]["devices"]["results"]:
             counts[result["driver"]] = counts.get(result["driver"], 0) + 1
     return counts
 
@@ -212,7 +212,7 @@ def test_a_node_holds_as_many_pods_as_it_has_gpus(
 def clear(server: ControlPlane, pods: list[dict[str, Any]]) -> None:
     """Take pods and their claims away; no kubelet confirms, so nothing waits for one."""
     for each in pods:
-        server.delete_now(each).well()
+        server.delete_now(each).succeeded()
         for claim in each["spec"].get("resourceClaims", ()):
             metadata = {"name": f"{each['metadata']['name']}-{claim['name']}", "namespace": SPACE}
             server.drop({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": metadata})
@@ -237,9 +237,9 @@ def test_the_compute_domain_is_one_that_nvidias_definition_takes(server: Control
         crds = [each for each in packed.getnames() if "/crds/" in each and each.endswith("computedomains.yaml")]
         (text,) = (packed.extractfile(each) or io.BytesIO() for each in crds)
         definition = yaml.safe_load(text.read())
-    server.apply(definition).well()
+    server.apply(definition).succeeded()
     domain = in_space(compute_domain("nvl"))
-    server.apply(namespace(SPACE)).well()
+    server.apply(namespace(SPACE)).succeeded()
     server.wait("the definition", lambda: server.apply(domain, dry_run=True).status != 404)
 
-    server.apply(domain, dry_run=True).well()
+    server.apply(domain, dry_run=True).succeeded()

@@ -99,18 +99,18 @@ def _run(plane: ControlPlane, cluster: Planned) -> Seen:
         ["helm", "show", "crds", str(archive("gpu-operator"))], check=True, capture_output=True
     ).stdout
     for crd in filter(None, yaml.load_all(crds, yaml.CSafeLoader)):
-        plane.create(crd).well()
+        plane.create(crd).succeeded()
     own = [each.manifest for each in cluster.runtime.objects]
     for each in (*of_kind(own, "Namespace"), *of_kind(own, "ConfigMap")):
-        plane.apply(each).well()
+        plane.apply(each).succeeded()
     (worker,) = (each for each in of_kind(objects, "DaemonSet") if each["metadata"]["name"].endswith("-worker"))
     for pool in cluster.pools:
         labels = labels_at_first(pool)
         found = FOUND if lands(pod_of(worker), labels, taints(pool)) else {}
-        plane.create(node(pool, {**labels, **found})).well()
+        plane.create(node(pool, {**labels, **found})).succeeded()
     (policy,) = of_kind(objects, "ClusterPolicy")
     plane.wait("the operator's CRDs", lambda: plane.create(policy, dry_run=True).status < 300)
-    plane.create(policy).well()
+    plane.create(policy).succeeded()
     environment = {"KUBECONFIG": str(plane.kubeconfig), "OPERATOR_NAMESPACE": release.namespace}
     off = ("--metrics-bind-address=0", "--health-probe-bind-address=0")
     plane.run("gpu-operator", *off, **environment)

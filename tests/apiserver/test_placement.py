@@ -65,11 +65,11 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 def _applied(plane: ControlPlane, cluster: Planned) -> Seen:
     for pool in cluster.pools:
-        plane.create(node(pool, labels_left(pool, cluster))).well()
+        plane.create(node(pool, labels_left(pool, cluster))).succeeded()
     plain = node(cluster.pools[0], {"kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"})
-    plane.create({**plain, "metadata": {**plain["metadata"], "name": CPU}, "spec": {}}).well()
+    plane.create({**plain, "metadata": {**plain["metadata"], "name": CPU}, "spec": {}}).succeeded()
     for crd in crds():
-        plane.create(crd).well()
+        plane.create(crd).succeeded()
     own = [each.manifest for each in cluster.runtime.objects]
     charts = [
         _in_namespace(each, release.namespace) for release in cluster.runtime.releases for each in rendered(release)
@@ -79,7 +79,7 @@ def _applied(plane: ControlPlane, cluster: Planned) -> Seen:
     answers = {}
     made = {one["metadata"]["name"] for one in of_kind(own, "Namespace")}
     for space in {each["metadata"].get("namespace", CPU) for each in own} - made:  # the teams' own, which are there
-        plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).well()
+        plane.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space}}).succeeded()
     for each in sorted([*own, *charts], key=lambda one: one["kind"] != "Namespace"):
         answers[f"{each['kind']} {each['metadata']['name']}"] = plane.apply(each)
     controllers = (

@@ -35,11 +35,11 @@ def test_an_api_server_with_the_operators_definitions_takes_every_stack_object(
     if folder is None:
         pytest.skip("GPUPOOLS_OPERATOR_CRDS names no folder with the definitions of the Pulumi Kubernetes Operator")
     definition = yaml.safe_load((Path(folder) / "pulumi.com_stacks.yaml").read_text(encoding="utf-8"))
-    server.apply(definition).well()
+    server.apply(definition).succeeded()
     assert main(["stacks", "--operator", *ORIGIN]) == 0
     objects = list(yaml.safe_load_all(capsys.readouterr().out))
     taken: list[Answer] = []
-    server.wait("the definition", lambda: established(server.get(definition).well()))
+    server.wait("the definition", lambda: established(server.get(definition).succeeded()))
     for each in objects:
         taken.append(server.apply(each, dry_run=True))
         wrong = {**each, "spec": {**each["spec"], "prerequisites": ["base-dev"]}}
@@ -47,4 +47,4 @@ def test_an_api_server_with_the_operators_definitions_takes_every_stack_object(
 
     assert len(taken) == 4
     for answer in taken:
-        assert answer.well()["spec"]["stack"].startswith("acme/")
+        assert answer.succeeded()["spec"]["stack"].startswith("acme/")

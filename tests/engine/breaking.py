@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from tests.engine.cli import Engine, Ran
+from tests.engine.cli import CommandResult, Engine
 from tests.engine.stand_in import AGENT_POOL, ARM_RESOURCE, LAUNCH_TEMPLATE, NODE_GROUP, NODE_POOL
 
 TAG = "aws:autoscaling/tag:Tag"
@@ -56,11 +56,11 @@ class Breaking:
         text = {"config": {f"gpupools:{key}": value for key, value in config.items()}}
         self.file.write_text(yaml.safe_dump((kept or {}) | yaml.safe_load(json.dumps(text))), encoding="utf-8")
 
-    def run(self, *arguments: str) -> Ran:
+    def run(self, *arguments: str) -> CommandResult:
         """Run `pulumi` for the stack."""
         return self.engine.run(*arguments, "--stack", self.name)
 
-    def up(self, *arguments: str) -> Ran:
+    def up(self, *arguments: str) -> CommandResult:
         """Run `pulumi up`."""
         return self.run("up", "--yes", "--skip-preview", *arguments)
 
@@ -70,7 +70,7 @@ class Breaking:
 
     # --- recovery ---
 
-    def leftovers(self, *, after_kill: bool) -> Ran:
+    def leftovers(self, *, after_kill: bool) -> CommandResult:
         """Ask `gpupools leftovers` about the state and what the clouds list.
 
         Args:
@@ -81,9 +81,9 @@ class Breaking:
         folder.mkdir(exist_ok=True)
         for old in folder.iterdir():
             old.unlink()
-        self.run("stack", "export", "--file", str(folder / "state.json")).well()
+        self.run("stack", "export", "--file", str(folder / "state.json")).succeeded()
         if not after_kill:
-            shown = self.run("preview", "--json").well().output
+            shown = self.run("preview", "--json").succeeded().output
             (folder / "next.json").write_text(shown[shown.index("{") :].strip(), encoding="utf-8")
         for name, listed in self.listed():
             (folder / f"{name}.json").write_text(json.dumps(listed), encoding="utf-8")
@@ -93,7 +93,7 @@ class Breaking:
         """Do what the page says until the next update can run; return the lines of `gpupools leftovers`."""
         if after_kill:
             self.engine.settle()
-            self.run("cancel", "--yes").well()
+            self.run("cancel", "--yes").succeeded()
         told = self.leftovers(after_kill=after_kill)
         assert told.code in (0, 3), told.output
         lines = [line for line in told.output.splitlines() if line.strip()]
@@ -102,7 +102,7 @@ class Breaking:
             if command is not None:
                 ran = self.engine.run(*shlex.split(command[0])[1:], "--yes", "--skip-preview")
                 if not ("if it is in this cluster" in line and "does not exist" in ran.output):
-                    ran.well()
+                    ran.succeeded()
             elif line.startswith("  delete it: "):
                 self.delete(shlex.split(line.removeprefix("  delete it: ")))
         return lines

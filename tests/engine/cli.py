@@ -26,21 +26,21 @@ SDKS = ("pulumi_aws", "pulumi_azure_native", "pulumi_gcp", "pulumi_kubernetes")
 
 
 @dataclass(frozen=True)
-class Ran:
-    """One command that has ended."""
+class CommandResult:
+    """The result of a finished command."""
 
     command: str
     code: int
     output: str
-    """What it printed, stdout before stderr."""
+    """Its output, stdout before stderr."""
 
-    def well(self) -> "Ran":
-        """Return it again; fail with what it printed when it did not succeed."""
+    def succeeded(self) -> "CommandResult":
+        """Return the result; fail with its output unless the command succeeded."""
         assert self.code == 0, f"{self.command} ended with {self.code}:\n{self.output}"
         return self
 
-    def badly(self) -> "Ran":
-        """Return it again; fail when it succeeded, or ended in a way no user should see."""
+    def failed(self) -> "CommandResult":
+        """Return the result; fail if the command succeeded, or crashed with a traceback."""
         assert self.code != 0, f"{self.command} succeeded:\n{self.output}"
         for unfit in ("Traceback", "KeyboardInterrupt", "panic"):
             assert unfit not in self.output, f"{self.command} shows a {unfit}:\n{self.output}"
@@ -81,7 +81,7 @@ class Engine:
             launcher.write_text(f'#!/bin/sh\nexec {started} "$@"\n', encoding="utf-8")
             launcher.chmod(0o755)
 
-    def gpupools(self, *arguments: str) -> Ran:
+    def gpupools(self, *arguments: str) -> CommandResult:
         """Run `gpupools` of the copy."""
         command = [sys.executable, "-m", "gpupools.cli.main", *arguments]
         ended = subprocess.run(
@@ -94,9 +94,9 @@ class Engine:
             timeout=300,
             check=False,
         )
-        return Ran(shlex.join(command), ended.returncode, f"{ended.stdout}\n{ended.stderr}")
+        return CommandResult(shlex.join(command), ended.returncode, f"{ended.stdout}\n{ended.stderr}")
 
-    def run(self, *arguments: str, project: Path | None = None, **environment: str) -> Ran:
+    def run(self, *arguments: str, project: Path | None = None, **environment: str) -> CommandResult:
         """Run `pulumi` in a project's folder, the repository's if none is given."""
         command = ["pulumi", "--non-interactive", "--color=never", *arguments]
         ended = subprocess.run(
@@ -109,9 +109,9 @@ class Engine:
             timeout=300,
             check=False,
         )
-        return Ran(shlex.join(command), ended.returncode, f"{ended.stdout}\n{ended.stderr}")
+        return CommandResult(shlex.join(command), ended.returncode, f"{ended.stdout}\n{ended.stderr}")
 
-    def shell(self, script: str, folder: Path, **environment: str) -> Ran:
+    def shell(self, script: str, folder: Path, **environment: str) -> CommandResult:
         """Run lines of a shell as a runner does: the first that fails ends them."""
         ended = subprocess.run(
             ["bash", "--noprofile", "--norc", "-e", "-c", script],
@@ -123,9 +123,9 @@ class Engine:
             timeout=300,
             check=False,
         )
-        return Ran(script, ended.returncode, f"{ended.stdout}\n{ended.stderr}")
+        return CommandResult(script, ended.returncode, f"{ended.stdout}\n{ended.stderr}")
 
-    def up(self, stack: str, *arguments: str, project: Path | None = None, **environment: str) -> Ran:
+    def up(self, stack: str, *arguments: str, project: Path | None = None, **environment: str) -> CommandResult:
         """Run `pulumi up` without the preview before it."""
         return self.run("up", "--yes", "--skip-preview", "--stack", stack, *arguments, project=project, **environment)
 
@@ -175,8 +175,8 @@ class Engine:
                 reduce(getitem, above, each["outputs"])[last] = nodes
         self.cloud.write_text(json.dumps(kept), encoding="utf-8")
 
-    def asked(self) -> list[str]:
-        """Return the functions with which programs asked the clouds so far."""
+    def cloud_calls(self) -> list[str]:
+        """Return the provider functions that programs have called so far."""
         return list(self._kept().get("asked", []))
 
     def unreachable(self, *packages: str) -> None:

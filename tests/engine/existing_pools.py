@@ -21,7 +21,7 @@ SUBNET = f"/subscriptions/{SUBSCRIPTION}/resourceGroups/net/providers/Microsoft.
 
 
 @dataclass(frozen=True)
-class OutsidePool:
+class ExistingPool:
     """One pool that runs."""
 
     kind: str
@@ -36,7 +36,7 @@ class OutsidePool:
     """What it prints of a launch template, for one that has one."""
 
 
-def gke_pool(random: Random, number: int) -> OutsidePool:
+def gke_pool(random: Random, number: int) -> ExistingPool:
     """Make one node pool of GKE."""
     name = random.choice(["gpu-pool", "a100", "inference-l4-europe-west4-spot"]) + f"-{number}"
     machine, model, count, ssds = random.choice(
@@ -133,7 +133,7 @@ def gke_pool(random: Random, number: int) -> OutsidePool:
         inputs["autoscaling"] = {"minNodeCount": 0, "maxNodeCount": random.randint(2, 4), "locationPolicy": "BALANCED"}
     identifier = f"projects/ml/locations/europe-west4/clusters/lab/nodePools/{name}"
     outputs = {"nodeCount": running, "instanceGroupUrls": []}
-    return OutsidePool(NODE_POOL, name, identifier, inputs, outputs, _gcloud(identifier, inputs))
+    return ExistingPool(NODE_POOL, name, identifier, inputs, outputs, _gcloud(identifier, inputs))
 
 
 def _taint(key: str, value: str) -> dict[str, str]:
@@ -175,7 +175,7 @@ def _gcloud(identifier: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def aks_pool(random: Random, number: int) -> OutsidePool:
+def aks_pool(random: Random, number: int) -> ExistingPool:
     """Make one agent pool of AKS."""
     name = random.choice(["gpunp", "a100pool", "nvidia"]) + str(number)
     size = random.choice(["Standard_NC24ads_A100_v4", "Standard_NC48ads_A100_v4", "Standard_NC4as_T4_v3"])
@@ -233,7 +233,7 @@ def aks_pool(random: Random, number: int) -> OutsidePool:
         f"/{inputs['resourceName']}/agentPools/{name}"
     )
     outputs = {"name": name, "provisioningState": "Succeeded"}
-    return OutsidePool(AGENT_POOL, name, identifier, inputs, outputs, _az(identifier, inputs))
+    return ExistingPool(AGENT_POOL, name, identifier, inputs, outputs, _az(identifier, inputs))
 
 
 _CLI_NAMES = {
@@ -273,7 +273,7 @@ rename-by-default = false
 """
 
 
-def eks_pool(random: Random, number: int) -> OutsidePool:
+def eks_pool(random: Random, number: int) -> ExistingPool:
     """Make one node group of EKS, with a launch template of its makers' or without."""
     name = random.choice(["gpu", "Training_A10G", "inference-l4"]) + f"-{number}"
     image = random.choice(
@@ -335,7 +335,7 @@ def eks_pool(random: Random, number: int) -> OutsidePool:
     groups = [{"autoscalingGroups": [{"name": f"eks-{name}"}]}]
     outputs = {"name": name, "status": "ACTIVE", "resources": groups}
     described = {"nodegroup": _eks(inputs)}
-    return OutsidePool(
+    return ExistingPool(
         NODE_GROUP,
         name,
         f"{inputs['clusterName']}:{name}",

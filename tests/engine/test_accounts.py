@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.engine.cli import Engine, Ran
+from tests.engine.cli import CommandResult, Engine
 from tests.engine.stand_in import LAUNCH_TEMPLATE, NODE_GROUP
 
 pytestmark = pytest.mark.engine
@@ -22,20 +22,20 @@ CLUSTER = {
 }
 POOL = {"clusters": ["train"], "instance_type": "g6e.12xlarge", "nodes": {"max": 4}}
 
-Run = Callable[..., Ran]
+Run = Callable[..., CommandResult]
 
 
 @pytest.fixture
 def run(engine: Engine, request: pytest.FixtureRequest) -> Iterator[Run]:
     """Return a function that runs a command on a stack of this test with more configuration than the usual."""
     name = re.sub("[^a-z0-9-]+", "-", request.node.name.lower())[:90]
-    engine.run("stack", "init", name).well()
+    engine.run("stack", "init", name).succeeded()
     file = engine.repository / "stacks" / f"Pulumi.{name}.yaml"
     salt = yaml.safe_load(file.read_text(encoding="utf-8")) if file.exists() else {}
 
     config = {"gpupools:clusters": {"train": {**CLUSTER, "name": name}}, "gpupools:pools": {"a": POOL}}
 
-    def command(*arguments: str, **more: Any) -> Ran:
+    def command(*arguments: str, **more: Any) -> CommandResult:
         file.write_text(yaml.safe_dump((salt or {}) | {"config": config | more}, sort_keys=False), encoding="utf-8")
         return engine.run(*arguments, "--stack", name)
 
@@ -47,29 +47,29 @@ def test_credentials_of_another_account_than_the_roles_make_nothing(engine: Engi
     before = engine.journal()
     engine.log_in("999999999999")
 
-    refused = run("up", "--yes", "--skip-preview").badly()
+    refused = run("up", "--yes", "--skip-preview").failed()
 
     assert "AWS account ID not allowed: 999999999999" in refused.output
     assert engine.journal() == before
     engine.log_in("123456789012")
-    run("up", "--yes", "--skip-preview").well()
+    run("up", "--yes", "--skip-preview").succeeded()
     assert engine.configured("aws")[-1]["allowedAccountIds"] == '["123456789012"]'
     assert engine.configured("aws")[-1]["region"] == "us-east-1"
 
 
 def test_a_state_without_the_account_gets_it_in_place(engine: Engine, run: Run) -> None:
-    run("up", "--yes", "--skip-preview").well()
-    state = json.loads(run("stack", "export").well().output)
+    run("up", "--yes", "--skip-preview").succeeded()
+    state = json.loads(run("stack", "export").succeeded().output)
     for resource in state["deployment"]["resources"]:
         if resource["type"] == "pulumi:providers:aws":
             for side in ("inputs", "outputs"):
                 assert resource[side].pop("allowedAccountIds") == '["123456789012"]'
     file = engine.folder / "without-account.json"
     file.write_text(json.dumps(state), encoding="utf-8")
-    run("stack", "import", "--file", str(file)).well()
+    run("stack", "import", "--file", str(file)).succeeded()
     before = engine.journal()
 
-    shown = run("up", "--yes", "--skip-preview").well().output
+    shown = run("up", "--yes", "--skip-preview").succeeded().output
 
     assert engine.journal() == before
     assert "1 updated" in shown
@@ -129,7 +129,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 def platform(engine: Engine) -> None:
     """Create another stack, whose role is of another account."""
     project = engine.project("platform", "")
-    engine.run("stack", "init", "accounts", project=project).well()
+    engine.run("stack", "init", "accounts", project=project).succeeded()
     resource = {
         "type": "pulumi:pulumi:Stack",
         "urn": "urn:pulumi:accounts::platform::pulumi:pulumi:Stack::platform-accounts",
@@ -139,7 +139,7 @@ def platform(engine: Engine) -> None:
     manifest = {"time": "2026-01-01T00:00:00Z", "magic": "", "version": ""}
     file = project / "state.json"
     file.write_text(json.dumps({"version": 3, "deployment": {"manifest": manifest, "resources": [resource]}}))
-    engine.run("stack", "import", "--stack", "accounts", "--file", str(file), project=project).well()
+    engine.run("stack", "import", "--stack", "accounts", "--file", str(file), project=project).succeeded()
 
 
 @pytest.mark.usefixtures("platform")
@@ -155,7 +155,7 @@ def test_a_wrong_account_makes_nothing(
         else {"name": "wrong", **OTHERS[keys["cloud"]], **keys}
     )
 
-    refused = run("up", "--yes", "--skip-preview", **{"gpupools:clusters": {"train": cluster}}).badly()
+    refused = run("up", "--yes", "--skip-preview", **{"gpupools:clusters": {"train": cluster}}).failed()
 
     assert said in refused.output
     assert engine.journal() == before
@@ -186,7 +186,7 @@ def test_every_provider_that_acts_for_a_cluster_gets_its_identity(engine: Engine
         for key, cluster in clusters.items()
     }
 
-    run("up", "--yes", "--skip-preview", **{"gpupools:clusters": given, "gpupools:pools": pools}).well()
+    run("up", "--yes", "--skip-preview", **{"gpupools:clusters": given, "gpupools:pools": pools}).succeeded()
 
     aws, azure, gcp = (engine.configured(package)[-1] for package in ("aws", "azure-native", "gcp"))
     assert (aws["allowedAccountIds"], aws["profile"]) == (json.dumps([HERE]), "prod")
@@ -232,7 +232,7 @@ IDLE = {
 def test_what_nobody_reads_is_refused_by_the_program_too(engine: Engine, run: Run) -> None:
     before = engine.journal()
 
-    shown = run("up", "--yes", "--skip-preview", **{key: value for key, (value, _) in IDLE.items()}).badly().output
+    shown = run("up", "--yes", "--skip-preview", **{key: value for key, (value, _) in IDLE.items()}).failed().output
 
     lines = {line.strip() for line in shown.splitlines()}
     for key, (_, cure) in IDLE.items():
@@ -242,4 +242,4 @@ def test_what_nobody_reads_is_refused_by_the_program_too(engine: Engine, run: Ru
 
 
 def test_configuration_of_others_is_left_alone(run: Run) -> None:
-    run("preview", **{"acme-policies:cap": 3, "pulumi:tags": {"team": "ml"}}).well()
+    run("preview", **{"acme-policies:cap": 3, "pulumi:tags": {"team": "ml"}}).succeeded()

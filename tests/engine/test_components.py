@@ -83,17 +83,17 @@ def hosted(engine: Engine) -> Any:
     """Lay a project that finds the components where `PulumiPlugin.yaml` is."""
     plugin = {"name": "gpupools", "path": "../repository/components"}
     folder = engine.project("hosted", HOSTED, plugins={"providers": [plugin]})
-    engine.run("stack", "init", "dev", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
     return folder
 
 
 def test_a_hosted_component_declares_its_pool_and_returns_its_outputs(engine: Engine, hosted: Any) -> None:
-    engine.up("dev", project=hosted).well()
+    engine.up("dev", project=hosted).succeeded()
 
     (pool,) = [pool for pool in engine.resources(NODE_POOL) if pool["inputs"]["cluster"] == "lab-dev"]
     (accelerator,) = pool["inputs"]["nodeConfig"]["guestAccelerators"]
     assert accelerator["gpuSharingConfig"] == {"gpuSharingStrategy": "TIME_SHARING", "maxSharedClientsPerGpu": 4}
-    outputs = engine.run("stack", "output", "--json", "--stack", "dev", project=hosted).well().output
+    outputs = engine.run("stack", "output", "--json", "--stack", "dev", project=hosted).succeeded().output
     assert pool["inputs"]["name"] in outputs
     assert '"nvidia.com/gpu": 4' in outputs
 
@@ -110,8 +110,8 @@ def test_a_refused_hosted_component_says_why(engine: Engine, hosted: Any, comman
 
 def test_a_component_refused_in_its_own_program_shows_no_traceback(engine: Engine) -> None:
     project = engine.project("of-its-own", OF_ITS_OWN)
-    engine.run("stack", "init", "dev", project=project).well()
-    ran = engine.run("preview", "--stack", "dev", project=project).badly()
+    engine.run("stack", "init", "dev", project=project).succeeded()
+    ran = engine.run("preview", "--stack", "dev", project=project).failed()
 
     assert "    error: cluster" in ran.output
     assert "pool.disk_gib: got 1; give 100 or more\n" in ran.output
@@ -131,9 +131,9 @@ def test_a_resource_that_fails_inside_a_hosted_component_is_the_only_error(engin
 
 
 def test_the_software_of_a_cluster_goes_where_the_programs_provider_says(engine: Engine, hosted: Any) -> None:
-    engine.up("dev", "--config", "software=true", "--config", "refused=false", project=hosted).well()
+    engine.up("dev", "--config", "software=true", "--config", "refused=false", project=hosted).succeeded()
 
-    outputs = json.loads(engine.run("stack", "output", "--json", "--stack", "dev", project=hosted).well().output)
+    outputs = json.loads(engine.run("stack", "output", "--json", "--stack", "dev", project=hosted).succeeded().output)
     assert outputs["owners"]["shared"]["driver"]
     (provider,) = engine.configured("kubernetes")
     assert provider["kubeconfig"] == "{}"
@@ -141,9 +141,9 @@ def test_the_software_of_a_cluster_goes_where_the_programs_provider_says(engine:
 
 def test_the_example_waits_until_its_own_role_may_be_used(engine: Engine) -> None:
     example = engine.repository / "examples" / "own_program"
-    engine.run("stack", "init", "dev", project=example).well()
+    engine.run("stack", "init", "dev", project=example).succeeded()
     before = len(engine.journal())
-    engine.up("dev", "--policy-pack", "../../policies", project=example).well()
+    engine.up("dev", "--policy-pack", "../../policies", project=example).succeeded()
 
     (group,) = engine.resources(NODE_GROUP)
     assert group["inputs"]["clusterName"] == "research"

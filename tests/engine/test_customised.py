@@ -30,7 +30,7 @@ def test_production_stops_user_data_by_hand_until_it_has_a_reason(engine: Engine
     pools = {"odd": POOL | {"overrides": {"aws": {"LaunchTemplate": {"userData": given}}}}, "plain": POOL}
     file = engine.repository / "stacks" / "Pulumi.by-hand.yaml"
     file.write_text(yaml.safe_dump({"config": {"gpupools:clusters": {"train": CLUSTER}, "gpupools:pools": pools}}))
-    engine.run("stack", "init", "by-hand").well()
+    engine.run("stack", "init", "by-hand").succeeded()
     config = json.loads((engine.repository / "policies" / "policy-config.prod.json").read_text(encoding="utf-8"))
 
     def with_reasons(reasons: dict[str, str]) -> tuple[str, ...]:
@@ -38,7 +38,7 @@ def test_production_stops_user_data_by_hand_until_it_has_a_reason(engine: Engine
         (engine.folder / "policy-config.json").write_text(json.dumps(given), encoding="utf-8")
         return ("--policy-pack", "policies", "--policy-pack-config", str(engine.folder / "policy-config.json"))
 
-    stopped = engine.up("by-hand", *with_reasons({})).badly().output
+    stopped = engine.up("by-hand", *with_reasons({})).failed().output
     (line,) = {each.strip() for each in stopped.splitlines() if "user-data by hand: " in each}
     assert [each for each in stopped.splitlines() if "[mandatory]" in each and RULE in each]
     assert "odd/user-data" in line
@@ -46,7 +46,7 @@ def test_production_stops_user_data_by_hand_until_it_has_a_reason(engine: Engine
 
     passed = (
         engine.up("by-hand", *with_reasons({"odd/user-data": "ticket 42: the vendor's agent, until March"}))
-        .well()
+        .succeeded()
         .output
     )
     assert "user-data by hand: " not in passed

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.engine.cli import Engine, Ran
+from tests.engine.cli import CommandResult, Engine
 from tests.engine.clusters import EKS, GKE
 
 pytestmark = pytest.mark.engine
@@ -47,15 +47,15 @@ class Stack:
         text = {"config": {f"gpupools:{key}": value for key, value in given.items()}}
         file.write_text(yaml.safe_dump((kept or {}) | text, sort_keys=False), encoding="utf-8")
 
-    def run(self, *arguments: str) -> Ran:
+    def run(self, *arguments: str) -> CommandResult:
         return self.engine.run(*arguments, "--stack", self.name)
 
-    def up(self, **config: Any) -> Ran:
+    def up(self, **config: Any) -> CommandResult:
         self.write(**config)
         return self.run("up", "--yes", "--skip-preview")
 
     def resources(self) -> dict[str, Mapping[str, Any]]:
-        state = json.loads(self.run("stack", "export").well().output)
+        state = json.loads(self.run("stack", "export").succeeded().output)
         # The engine's own provider, for which there is nothing in a cloud, comes and goes.
         found = state["deployment"].get("resources", [])
         return {each["urn"]: each for each in found if each["type"] != "pulumi:providers:pulumi"}
@@ -68,9 +68,9 @@ class Stack:
 
 @pytest.fixture(scope="module")
 def prod(engine: Engine) -> Stack:
-    engine.run("stack", "init", "prod-end").well()
+    engine.run("stack", "init", "prod-end").succeeded()
     made = Stack(engine, "prod-end")
-    made.up(production=True).well()
+    made.up(production=True).succeeded()
     return made
 
 
@@ -123,7 +123,7 @@ def test_what_pods_have_their_gpus_from_is_protected_with_the_pools(prod: Stack)
 def test_up_does_not_take_the_software_of_production_pools_away(prod: Stack) -> None:
     before = prod.engine.journal()
 
-    refused = prod.up(production=True, clusters=prod.clusters(runtime=EXTERNAL)).badly().output
+    refused = prod.up(production=True, clusters=prod.clusters(runtime=EXTERNAL)).failed().output
 
     # The state keeps no order of what it says.
     (line,) = {each.strip() for each in refused.splitlines() if "lab: has software of the production pool b" in each}
@@ -132,32 +132,32 @@ def test_up_does_not_take_the_software_of_production_pools_away(prod: Stack) -> 
     assert prod.engine.journal() == before
     # What serves only the pool that is none of production may go.
     changed = dict(POOLS) | {"a": {**POOLS["a"], "trust": {"namespaces": ["vision"]}}}
-    prod.up(production=True, pools=changed).well()
+    prod.up(production=True, pools=changed).succeeded()
     gone = [each["type"] for each in prod.engine.journal()[len(before) :] if each["op"] == "delete"]
     assert gone == ["kubernetes:core/v1:ResourceQuota"]
-    prod.up(production=True).well()
+    prod.up(production=True).succeeded()
 
 
 def test_software_goes_in_two_updates(prod: Stack) -> None:
     theirs = prod.clusters(runtime=EXTERNAL)
-    held = prod.up(production=True, clusters=theirs, allow_destroy=["lab"]).badly().output
+    held = prod.up(production=True, clusters=theirs, allow_destroy=["lab"]).failed().output
     assert "has software that is protected until an update with lab in gpupools:allow_destroy has ended" in held
 
-    prod.up(production=True, allow_destroy=["lab"]).well()
+    prod.up(production=True, allow_destroy=["lab"]).succeeded()
     before = len(prod.engine.journal())
-    prod.up(production=True, clusters=theirs, allow_destroy=["lab"]).well()
+    prod.up(production=True, clusters=theirs, allow_destroy=["lab"]).succeeded()
     done = {(each["op"], each["type"]) for each in prod.engine.journal()[before:]}
 
     assert ("delete", "kubernetes:helm.sh/v3:Release") in done
     assert not [each for each in done if "container" in each[1]]
-    prod.up(production=True).well()
+    prod.up(production=True).succeeded()
 
 
 def test_a_production_stack_ends_when_it_is_none_any_more(prod: Stack) -> None:
-    there = prod.up(production=False).well()
+    there = prod.up(production=False).succeeded()
     assert there.code == 0
 
-    prod.run("destroy", "--yes", "--skip-preview").well()
+    prod.run("destroy", "--yes", "--skip-preview").succeeded()
 
     assert prod.resources() == {}
     assert [each for each in prod.engine.resources() if prod.name in json.dumps(each["inputs"])] == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.engine.cli import Engine, Ran
+from tests.engine.cli import CommandResult, Engine
 from tests.engine.stand_in import AGENT_POOL, LAUNCH_TEMPLATE, NODE_GROUP, NODE_POOL
 
 pytestmark = pytest.mark.engine
@@ -19,7 +19,7 @@ POOL_TYPES = {"aws": NODE_GROUP, "azure": AGENT_POOL, "gcp": NODE_POOL}
 class Step:
     """One command, and what it left behind."""
 
-    ran: Ran
+    ran: CommandResult
     has: list[dict[str, Any]]
     """What the clouds have afterwards."""
     did: list[dict[str, Any]]
@@ -48,7 +48,7 @@ def life(engine: Engine) -> Life:
 
     file = engine.repository / "stacks" / "Pulumi.dev.yaml"
     stack = yaml.safe_load(file.read_text(encoding="utf-8"))["config"]
-    engine.run("stack", "init", "dev").well()
+    engine.run("stack", "init", "dev").succeeded()
     preview = step("preview", "--policy-pack", "policies")
     up = step("up", "--yes", "--skip-preview", "--policy-pack", "policies")
     again = step("up", "--yes", "--skip-preview", "--expect-no-changes")
@@ -81,7 +81,7 @@ def of(step: Step, kind: str, pool: str) -> list[tuple[str, str]]:
 
 
 def test_a_preview_passes_the_policies_and_creates_nothing(life: Life) -> None:
-    shown = life.preview.ran.well().output
+    shown = life.preview.ran.succeeded().output
 
     assert "gpupools@v" in shown
     assert "[mandatory]" not in shown
@@ -89,7 +89,7 @@ def test_a_preview_passes_the_policies_and_creates_nothing(life: Life) -> None:
 
 
 def test_up_creates_every_pool_of_the_file(life: Life) -> None:
-    life.up.ran.well()
+    life.up.ran.succeeded()
 
     pools = [pool for pool in life.up.has if pool["type"] in POOL_TYPES.values()]
     assert sorted((pool["type"], labels(pool)["gpupools/pool"]) for pool in pools) == wanted(life.stack)
@@ -117,14 +117,14 @@ def test_what_the_cloud_gets_carries_the_gpu_taint(life: Life, kind: str, spelli
 
 
 def test_a_second_up_changes_nothing(life: Life) -> None:
-    life.again.ran.well()
+    life.again.ran.succeeded()
 
     assert life.again.did == []
 
 
 @pytest.mark.parametrize("kind", POOL_TYPES.values(), ids=POOL_TYPES)
 def test_another_node_range_updates_the_pool_in_place(life: Life, kind: str) -> None:
-    life.changed.ran.well()
+    life.changed.ran.succeeded()
 
     ((operation, _),) = of(life.changed, kind, "a100")
     assert operation == "update"
@@ -140,7 +140,7 @@ def test_another_node_range_updates_the_pool_in_place(life: Life, kind: str) -> 
 def test_what_cannot_change_is_replaced_under_another_name_before_the_old_pool_goes(
     life: Life, kind: str, pool: str
 ) -> None:
-    life.changed.ran.well()
+    life.changed.ran.succeeded()
 
     ((first, new), (last, old)) = of(life.changed, kind, pool)
     assert (first, last) == ("create", "delete")
@@ -157,6 +157,6 @@ def test_a_change_of_the_range_alone_leaves_the_launch_template_alone(life: Life
 
 
 def test_destroy_leaves_nothing(life: Life) -> None:
-    life.destroy.ran.well()
+    life.destroy.ran.succeeded()
 
     assert life.destroy.has == []

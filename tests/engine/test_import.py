@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.engine.cli import Engine, Ran
-from tests.engine.existing_pools import OutsidePool, aks_pool, eks_pool, gke_pool
+from tests.engine.cli import CommandResult, Engine
+from tests.engine.existing_pools import ExistingPool, aks_pool, eks_pool, gke_pool
 
 pytestmark = pytest.mark.engine
 
-MAKERS: Mapping[str, Callable[[Random, int], OutsidePool]] = {
+MAKERS: Mapping[str, Callable[[Random, int], ExistingPool]] = {
     "aws": eks_pool,
     "azure": aks_pool,
     "gcp": gke_pool,
@@ -27,15 +27,15 @@ EACH = 10
 class Moved:
     """Ten pools of a cloud and what becomes of them."""
 
-    pools: list[OutsidePool]
-    imported: Ran
+    pools: list[ExistingPool]
+    imported: CommandResult
     answer: Mapping[str, Any]
-    preview: Ran
-    up: Ran
+    preview: CommandResult
+    up: CommandResult
     did: list[dict[str, Any]]
     had: dict[str, Any]
     has: dict[str, Any]
-    again: Ran
+    again: CommandResult
 
 
 def pools_of(engine: Engine, kind: str) -> dict[str, Any]:
@@ -58,11 +58,11 @@ def moved(request: pytest.FixtureRequest, engine: Engine) -> Moved:
     out = f"stacks/Pulumi.moved-{cloud}.yaml"
     served = ("--device-plugin", "kube-system/plugin", "--gpu-operator", "gpu-operator/operator", "--team", "vision")
     imported = engine.gpupools("import", *files, "--out", out, *served, "--json")
-    answer = json.loads(imported.well().output.partition("\n\n")[0])
+    answer = json.loads(imported.succeeded().output.partition("\n\n")[0])
     file = engine.repository / out
     written = yaml.safe_load(file.read_text(encoding="utf-8"))
     file.unlink()
-    engine.run("stack", "init", f"moved-{cloud}").well()
+    engine.run("stack", "init", f"moved-{cloud}").succeeded()
     salt = yaml.safe_load(file.read_text(encoding="utf-8")) or {}
     file.write_text(yaml.safe_dump(salt | written), encoding="utf-8")
     had = pools_of(engine, pools[0].kind)
@@ -77,7 +77,7 @@ def moved(request: pytest.FixtureRequest, engine: Engine) -> Moved:
 
 
 def test_a_preview_imports_every_pool_and_makes_replaces_and_deletes_nothing(moved: Moved) -> None:
-    text = moved.preview.well().output
+    text = moved.preview.succeeded().output
     steps = json.JSONDecoder().raw_decode(text[text.index("{") :])[0]["steps"]
     ops = [(step["op"], step["urn"]) for step in steps if moved.pools[0].kind in step["urn"]]
 
@@ -86,7 +86,7 @@ def test_a_preview_imports_every_pool_and_makes_replaces_and_deletes_nothing(mov
 
 
 def test_the_update_changes_in_place_what_the_import_said_and_nothing_else(moved: Moved) -> None:
-    moved.up.well()
+    moved.up.succeeded()
     said = {pool["name"]: {bare(each["input"]) for each in pool["changes"]} for pool in moved.answer["pools"]}
 
     assert {each["op"] for each in moved.did if each["type"] == moved.pools[0].kind} <= {"update"}
@@ -136,4 +136,4 @@ def test_what_is_not_said_stays_with_its_value(moved: Moved) -> None:
 
 
 def test_a_second_preview_finds_nothing_to_do(moved: Moved) -> None:
-    moved.again.well()
+    moved.again.succeeded()

@@ -47,7 +47,7 @@ def sdk(engine: Engine, language: str, **changed: str) -> Path:
     schema = engine.folder / f"{language}.json"
     schema.write_text(json.dumps({**package.schema(), "namespace": "acme", **changed}), encoding="utf-8")
     out = engine.folder / f"sdk-{language}"
-    engine.run("package", "gen-sdk", str(schema), "--language", language, "--out", str(out), "--local").well()
+    engine.run("package", "gen-sdk", str(schema), "--language", language, "--out", str(out), "--local").succeeded()
     return out / language
 
 
@@ -135,8 +135,8 @@ LANGUAGES = ("yaml", "typescript", "go", "python", "py")
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_program_declares_the_pool(engine: Engine, laid: Project, language: str) -> None:
     folder = laid(language, BLOCKS[language])
-    engine.run("stack", "init", language, project=folder).well()
-    engine.up(language, project=folder).well()
+    engine.run("stack", "init", language, project=folder).succeeded()
+    engine.up(language, project=folder).succeeded()
 
     (pool,) = engine.resources(NODE_POOL)
     node = pool["inputs"]["nodeConfig"]
@@ -144,17 +144,17 @@ def test_a_program_declares_the_pool(engine: Engine, laid: Project, language: st
     assert node["serviceAccount"] == "gpu-nodes@ml-dev.iam.gserviceaccount.com"
     sharing = {"gpuSharingStrategy": "TIME_SHARING", "maxSharedClientsPerGpu": 4}
     assert node["guestAccelerators"][0]["gpuSharingConfig"] == sharing
-    exported = engine.run("stack", "output", "--json", "--stack", language, project=folder).well().output
+    exported = engine.run("stack", "output", "--json", "--stack", language, project=folder).succeeded().output
     assert json.loads(exported)["pod"]["nodeSelector"]["gpupools/pool"] == "inference"
-    engine.run("destroy", "--yes", "--skip-preview", "--stack", language, project=folder).well()
+    engine.run("destroy", "--yes", "--skip-preview", "--stack", language, project=folder).succeeded()
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_refused_pool_shows_its_reasons_and_nothing_else(engine: Engine, laid: Project, language: str) -> None:
     wrong, edits = re.subn(r"(?<=[ (])6\b", "0", re.sub(r"(?<=[ (])4\b", "1", BLOCKS[language]))
     folder = laid(language, wrong)
-    engine.run("stack", "init", f"{language}-refused", project=folder).well()
-    ran = engine.run("preview", "--stack", f"{language}-refused", project=folder).badly()
+    engine.run("stack", "init", f"{language}-refused", project=folder).succeeded()
+    ran = engine.run("preview", "--stack", f"{language}-refused", project=folder).failed()
 
     assert edits == 1
     assert [noise for noise in NOISE if noise in ran.output] == []

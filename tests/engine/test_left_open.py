@@ -25,7 +25,7 @@ OPEN = {
 def shown(engine: Engine) -> str:
     """Preview the program with the policy pack, and return what is shown."""
     folder = engine.project("leftopen", PROGRAM)
-    engine.run("stack", "init", "dev", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
     ran = engine.run("preview", "--stack", "dev", "--policy-pack", "../repository/policies", project=folder)
     assert ran.code != 0, ran.output
     return ran.output

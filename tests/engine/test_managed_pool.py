@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.engine.cli import Engine, Ran
+from tests.engine.cli import CommandResult, Engine
 from tests.engine.stand_in import AGENT_POOL, ARM_RESOURCE
 
 pytestmark = pytest.mark.engine
@@ -29,7 +29,7 @@ STACK: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Step:
-    ran: Ran
+    ran: CommandResult
     has: list[dict[str, Any]]
     did: list[dict[str, Any]]
 
@@ -40,7 +40,7 @@ def life(engine: Engine) -> Mapping[str, Step]:
     file = engine.repository / "stacks" / "Pulumi.managed.yaml"
     stack = yaml.safe_load(yaml.safe_dump({"config": dict(STACK)}))
     file.write_text(yaml.safe_dump(stack), encoding="utf-8")
-    engine.run("stack", "init", "managed").well()
+    engine.run("stack", "init", "managed").succeeded()
 
     def step(*arguments: str, **pools: Mapping[str, Any]) -> Step:
         before = len(engine.journal())
@@ -74,14 +74,14 @@ def operations(step: Step) -> list[tuple[str, str]]:
 
 
 def test_a_preview_passes_the_policies_and_creates_nothing(life: Mapping[str, Step]) -> None:
-    shown = life["preview"].ran.well().output
+    shown = life["preview"].ran.succeeded().output
 
     assert "[mandatory]" not in shown
     assert (life["preview"].has, life["preview"].did) == ([], [])
 
 
 def test_aks_gets_the_management_mode_and_the_taint_in_a_version_that_knows_them(life: Mapping[str, Step]) -> None:
-    life["up"].ran.well()
+    life["up"].ran.succeeded()
     pools = by_pool(life["up"])
 
     assert {name: each["apiVersion"] for name, each in pools.items()} == {
@@ -95,13 +95,13 @@ def test_aks_gets_the_management_mode_and_the_taint_in_a_version_that_knows_them
 
 
 def test_a_second_up_changes_nothing(life: Mapping[str, Step]) -> None:
-    life["again"].ran.well()
+    life["again"].ran.succeeded()
 
     assert life["again"].did == []
 
 
 def test_count_and_tags_change_in_place_and_nothing_else_does(life: Mapping[str, Step]) -> None:
-    life["scaled"].ran.well()
+    life["scaled"].ran.succeeded()
 
     assert operations(life["scaled"]) == [("update", "generic")] * 2
     assert sorted(path for each in life["scaled"].did for path in each["paths"]) == [
@@ -111,21 +111,21 @@ def test_count_and_tags_change_in_place_and_nothing_else_does(life: Mapping[str,
 
 
 def test_what_aks_never_changes_makes_another_pool_before_the_old_one_goes(life: Mapping[str, Step]) -> None:
-    life["cut"].ran.well()
+    life["cut"].ran.succeeded()
 
     assert operations(life["cut"]) == [("create", "generic"), ("delete", "generic")]
     assert len({each["name"] for each in life["cut"].did}) == 2
 
 
 def test_other_software_makes_other_pools_too(life: Mapping[str, Step]) -> None:
-    life["plugin"].ran.well()
+    life["plugin"].ran.succeeded()
 
     assert operations(life["plugin"]) == [("create", "typed")] * 2 + [("delete", "generic")] * 2
     assert len({each["name"] for each in life["plugin"].did}) == 4
 
 
 def test_destroy_leaves_nothing(life: Mapping[str, Step]) -> None:
-    life["destroy"].ran.well()
+    life["destroy"].ran.succeeded()
 
     assert life["destroy"].has == []
 
@@ -154,7 +154,7 @@ resources.Resource(
 
 def test_an_untainted_generic_pool_fails_the_preview_with_the_cure(engine: Engine) -> None:
     folder = engine.project("own", UNTAINTED)
-    engine.run("stack", "init", "dev", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
     ran = engine.run("preview", "--stack", "dev", "--policy-pack", "../repository/policies", project=folder)
 
     assert ran.code != 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.engine.cli import Engine, Ran
+from tests.engine.cli import CommandResult, Engine
 from tests.engine.clusters import AKS, EKS, GKE
 from tests.engine.stand_in import AGENT_POOL, ARM_RESOURCE, NODE_GROUP, NODE_GROUPS, NODE_POOL
 
@@ -33,7 +33,7 @@ class Life:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.file = engine.repository / "stacks" / "Pulumi.nodes.yaml"
-        engine.run("stack", "init", "nodes").well()
+        engine.run("stack", "init", "nodes").succeeded()
 
     def write(self, nodes: Mapping[str, int], **keys: Any) -> None:
         pool = {"clusters": ["train", "serve", "lab"], "gpu": "T4", "nodes": nodes, **keys}
@@ -43,7 +43,7 @@ class Life:
         plain = yaml.safe_load(yaml.safe_dump({"config": config}))
         self.file.write_text(yaml.safe_dump((kept or {}) | plain), encoding="utf-8")
 
-    def up(self, nodes: Mapping[str, int], *arguments: str, **keys: Any) -> Ran:
+    def up(self, nodes: Mapping[str, int], *arguments: str, **keys: Any) -> CommandResult:
         self.write(nodes, **keys)
         return self.engine.up("nodes", *arguments)
 
@@ -59,45 +59,45 @@ SCALED = (NODE_GROUP, AGENT_POOL, NODE_POOL)
 def test_only_the_file_moves_nodes(engine: Engine) -> None:
     """One life, since every step needs the one before it."""
     life = Life(engine)
-    life.up({"max": 4}).well()
+    life.up({"max": 4}).succeeded()
     assert life.numbers() == (0, 0, 2, 0)
 
     # Nothing to do: nothing is shown, and nobody asks.
     engine.autoscale(3, *SCALED)
-    asked = engine.asked()
-    life.up({"max": 4}, "--expect-no-changes").well()
+    asked = engine.cloud_calls()
+    life.up({"max": 4}, "--expect-no-changes").succeeded()
     assert life.numbers() == (3, 3, 2, 3)
-    assert engine.asked() == asked == [NODE_GROUPS]  # before the group was created
+    assert engine.cloud_calls() == asked == [NODE_GROUPS]  # before the group was created
 
     # Another maximum; a preview says the number that runs.
     life.write({"max": 8})
-    previewed = engine.run("preview", "--diff", "--stack", "nodes").well().output
+    previewed = engine.run("preview", "--diff", "--stack", "nodes").succeeded().output
     assert "~ desiredSize: 0 => 3" in previewed
-    life.up({"max": 8}).well()
+    life.up({"max": 8}).succeeded()
     assert life.numbers() == (3, 3, 2, 3)
 
     # An edit of something else.
     engine.autoscale(5, *SCALED)
-    life.up({"max": 8}, labels={"team": "vision"}, tags={"owner": "vision"}).well()
+    life.up({"max": 8}, labels={"team": "vision"}, tags={"owner": "vision"}).succeeded()
     assert life.numbers() == (5, 5, 2, 5)
     # What is left out again: the pool's old inputs were more, so this is for the guard alone.
     engine.autoscale(6, AGENT_POOL)
-    life.up({"max": 8}, "--refresh", labels={"team": "vision"}).well()
+    life.up({"max": 8}, "--refresh", labels={"team": "vision"}).succeeded()
     assert life.numbers() == (5, 6, 2, 5)
-    life.up({"max": 8}, "--expect-no-changes", labels={"team": "vision"}).well()
+    life.up({"max": 8}, "--expect-no-changes", labels={"team": "vision"}).succeeded()
 
     # A minimum above what runs lifts an EKS group, whose API wants so; the other autoscalers see to it themselves.
-    life.up({"min": 7, "max": 8}, labels={"team": "vision"}).well()
+    life.up({"min": 7, "max": 8}, labels={"team": "vision"}).succeeded()
     assert life.numbers() == (7, 6, 2, 5)
     # A maximum below what runs takes nodes away on EKS.
-    life.up({"min": 1, "max": 4}, labels={"team": "vision"}).well()
+    life.up({"min": 1, "max": 4}, labels={"team": "vision"}).succeeded()
     assert life.numbers() == (4, 6, 2, 5)
 
     # From the autoscaler to a fixed number and back.
     engine.autoscale(3, *SCALED)
-    life.up({"fixed": 2}, labels={"team": "vision"}).well()
+    life.up({"fixed": 2}, labels={"team": "vision"}).succeeded()
     assert life.numbers() == (2, 2, 2, 2)
-    life.up({"max": 4}, labels={"team": "vision"}).well()
+    life.up({"max": 4}, labels={"team": "vision"}).succeeded()
     assert life.numbers() == (2, 2, 2, 2)
 
 
@@ -135,9 +135,9 @@ def own_nodes(engine: Engine) -> list[int]:
 
 def test_a_program_of_ones_own_moves_no_nodes_and_refuses_where_it_cannot_know(engine: Engine) -> None:
     folder = engine.project("ours", OWN)
-    engine.run("stack", "init", "dev", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
 
-    def up(*arguments: str, **config: Any) -> Ran:
+    def up(*arguments: str, **config: Any) -> CommandResult:
         given = [part for key, value in config.items() for part in ("--config", f"{key}={value}")]
         return engine.up("dev", *arguments, *given, project=folder)
 
@@ -146,9 +146,9 @@ def test_a_program_of_ones_own_moves_no_nodes_and_refuses_where_it_cannot_know(e
         assert ran.code != 0
         return ran.output
 
-    up(max=4, team="a", tagged="true").well()
+    up(max=4, team="a", tagged="true").succeeded()
     engine.autoscale(3, NODE_GROUP, AGENT_POOL)
-    up(max=8, team="b", tagged="true").well()
+    up(max=8, team="b", tagged="true").succeeded()
     assert own_nodes(engine) == [3, 3]
 
     # What an edit takes away altogether is not seen in time, but before it is sent.
@@ -156,7 +156,7 @@ def test_a_program_of_ones_own_moves_no_nodes_and_refuses_where_it_cannot_know(e
     why = "own-azure-pool: has 4 nodes, and this update would ask for 3, which Pulumi's state still says"
     assert f"{why}; run pulumi up --refresh" in refused(max=8, team="b", tagged="false")
     assert own_nodes(engine) == [4, 4]
-    up("--refresh", max=8, team="b", tagged="false").well()
+    up("--refresh", max=8, team="b", tagged="false").succeeded()
     assert own_nodes(engine) == [4, 4]
 
     # So it is where the pools' resources have other names in the state.
@@ -189,14 +189,14 @@ def hosted(engine: Engine) -> Path:
     """Lay a project that finds the components where `PulumiPlugin.yaml` is."""
     plugin = {"name": "gpupools", "path": "../repository/components"}
     folder = engine.project("hosted-nodes", HOSTED, plugins={"providers": [plugin]})
-    engine.run("stack", "init", "dev", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
     return folder
 
 
 def test_a_hosted_component_moves_no_nodes(engine: Engine, hosted: Path) -> None:
-    engine.up("dev", "--config", "max=4", project=hosted).well()
+    engine.up("dev", "--config", "max=4", project=hosted).succeeded()
     engine.autoscale(3, NODE_GROUP, AGENT_POOL)
-    engine.up("dev", "--config", "max=8", project=hosted).well()
+    engine.up("dev", "--config", "max=8", project=hosted).succeeded()
 
     pools = engine.resources(NODE_GROUP, AGENT_POOL)
     numbers = {

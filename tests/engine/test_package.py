@@ -52,7 +52,7 @@ def test_the_package_comes_from_git_once(engine: Engine, environment: dict[str, 
         folder = engine.folder / name
         folder.mkdir()
         (folder / "Pulumi.yaml").write_text(json.dumps({"name": name, "runtime": "yaml"}), encoding="utf-8")
-        output = engine.run("package", "add", SOURCE, project=folder, **environment).well().output
+        output = engine.run("package", "add", SOURCE, project=folder, **environment).succeeded().output
         assert SOURCE.removeprefix("https://") in (folder / "Pulumi.yaml").read_text(encoding="utf-8")
         return output
 
@@ -67,16 +67,16 @@ def test_a_program_with_the_package_installs_nothing(engine: Engine, environment
     folder = engine.folder / "program"
     folder.mkdir()
     (folder / "Pulumi.yaml").write_text(BLOCKS["yaml"], encoding="utf-8")
-    engine.run("package", "add", SOURCE, project=folder, **environment).well()
-    engine.run("stack", "init", "dev", project=folder).well()
-    shown = engine.run("preview", "--stack", "dev", project=folder, **environment).well().output
+    engine.run("package", "add", SOURCE, project=folder, **environment).succeeded()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
+    shown = engine.run("preview", "--stack", "dev", project=folder, **environment).succeeded().output
 
     assert "gcp:container:NodePool inference-nodes create" in shown
     assert "nstalling" not in shown
 
 
 def test_nothing_the_package_needs_lies_outside_its_repository(engine: Engine, environment: dict[str, Any]) -> None:
-    shown = engine.run("package", "get-schema", SOURCE, **environment).well().output
+    shown = engine.run("package", "get-schema", SOURCE, **environment).succeeded().output
     schema, _ = json.JSONDecoder().raw_decode(shown)  # what it says of installing may follow
 
     assert sorted(schema["resources"]) == ["gpupools:index:GpuNodePool", "gpupools:index:GpuRuntime"]

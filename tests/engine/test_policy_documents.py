@@ -43,15 +43,15 @@ class Documents:
 def documents(engine: Engine) -> Documents:
     """Preview a program and judge the output, deploy it and judge the state."""
     project = engine.project("documents", PROGRAM)
-    engine.run("stack", "init", "dev", project=project).well()
+    engine.run("stack", "init", "dev", project=project).succeeded()
 
     def judged(name: str, *arguments: str) -> Judged:
         path: Path = engine.folder / name
-        path.write_text(engine.run(*arguments, "--stack", "dev", project=project).well().output, encoding="utf-8")
+        path.write_text(engine.run(*arguments, "--stack", "dev", project=project).succeeded().output, encoding="utf-8")
         return judge_file(path, Config())
 
     preview = judged("preview.json", "preview", "--json")
-    engine.up("dev", project=project).well()
+    engine.up("dev", project=project).succeeded()
     state = judged("state.json", "stack", "export")
     again = judged("again.json", "preview", "--json")
     return Documents(preview, state, again, judged("sames.json", "preview", "--json", "--show-sames"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.engine.cli import Engine, Ran
+from tests.engine.cli import CommandResult, Engine
 from tests.engine.clusters import AKS, EKS, GKE
 from tests.engine.stand_in import AGENT_POOL, NODE_GROUP, NODE_POOL
 
@@ -35,18 +35,18 @@ LAB: dict[str, Any] = dict.fromkeys("defg", POOLS["d"])
 
 @dataclass(frozen=True)
 class Step:
-    ran: Ran
+    ran: CommandResult
     did: list[dict[str, Any]]
     """What was done in the clouds meanwhile."""
 
-    def well(self) -> list[tuple[str, str]]:
+    def succeeded(self) -> list[tuple[str, str]]:
         """Return what was done to pools, as operation and type; fail when the command did not succeed."""
-        self.ran.well()
+        self.ran.succeeded()
         return sorted((each["op"], each["type"]) for each in self.did if each["type"] in KINDS)
 
     def refused(self) -> list[str]:
         """Return the lines of the refusal; fail when anything was done, declared or shown besides."""
-        shown = self.ran.badly().output
+        shown = self.ran.failed().output
         assert self.did == []
         assert "nothing was declared:" in shown
         assert "GpuNodePool" not in shown
@@ -85,7 +85,7 @@ class Stack:
         return self.run(" ".join(("up --yes --skip-preview", *more)), config)
 
     def state(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.engine.run("stack", "export", "--stack", self.name).well().output)
+        found: dict[str, Any] = json.loads(self.engine.run("stack", "export", "--stack", self.name).succeeded().output)
         return found
 
     def urns(self) -> set[str]:
@@ -97,7 +97,7 @@ def stack(engine: Engine) -> Callable[[str], Stack]:
     """Return a function that makes an empty stack."""
 
     def init(name: str) -> Stack:
-        engine.run("stack", "init", name).well()
+        engine.run("stack", "init", name).succeeded()
         return Stack(engine, name)
 
     return init
@@ -130,12 +130,12 @@ def test_a_production_stack_lives(stack: Callable[[str], Stack]) -> None:
     """One life, since every step needs the one before it."""
     prod = stack("prod-life")
     first = prod.up(production=True, pools=POOLS)
-    assert first.well() == sorted([("create", NODE_GROUP), ("create", AGENT_POOL), *[("create", NODE_POOL)] * 2])
+    assert first.succeeded() == sorted([("create", NODE_GROUP), ("create", AGENT_POOL), *[("create", NODE_POOL)] * 2])
     assert "warning" not in first.ran.output
 
     urns = prod.urns()
     turned = dict(reversed(POOLS.items()))
-    assert prod.up("--expect-no-changes", turned=True, pools=turned, production=True).well() == []
+    assert prod.up("--expect-no-changes", turned=True, pools=turned, production=True).succeeded() == []
     assert prod.urns() == urns
 
     edited = {name: POOLS[name] | EDITS[name] for name in "abc"}
@@ -150,19 +150,19 @@ def test_a_production_stack_lives(stack: Callable[[str], Stack]) -> None:
     ]
     freed = prod.up(production=True, pools=POOLS | {name: edited[name] for name in "ab"}, allow_destroy=SWITCH)
     replaced = [(op, kind) for op in ("create", "delete") for kind in (NODE_GROUP, AGENT_POOL)]
-    assert freed.well() == sorted(replaced + [("update", NODE_POOL)] * 2)
+    assert freed.succeeded() == sorted(replaced + [("update", NODE_POOL)] * 2)
     assert "gpupools:allow_destroy names lab/d, which this update does not destroy" in freed.ran.output
 
     renamed = {"z": edited["a"] | {"renamed_from": "a"}, "b": edited["b"], "c": edited["c"]}
     last = prod.up(production=True, pools=renamed, allow_destroy=SWITCH[2:])
-    assert ("create", NODE_POOL) in last.well()
-    assert last.well().count(("delete", NODE_POOL)) == 2
-    assert {op for op, kind in last.well() if kind != NODE_POOL} == {"update"}
+    assert ("create", NODE_POOL) in last.succeeded()
+    assert last.succeeded().count(("delete", NODE_POOL)) == 2
+    assert {op for op, kind in last.succeeded() if kind != NODE_POOL} == {"update"}
 
 
 def test_dropping_more_than_half_of_any_stack_needs_every_name(stack: Callable[[str], Stack]) -> None:
     dev = stack("dev-half")
-    dev.up(pools=LAB).well()
+    dev.up(pools=LAB).succeeded()
     left = {"g": LAB["g"]}
     wanted = [
         f"lab/{name}: is one of 3 of 4 pools, more than half, and this update would delete it (up to 2 nodes × 1 GPU);"
@@ -172,20 +172,20 @@ def test_dropping_more_than_half_of_any_stack_needs_every_name(stack: Callable[[
 
     assert dev.preview(pools=left).refused() == wanted
     assert dev.up(pools=left, allow_destroy=["lab/d"]).refused() == wanted[1:]
-    assert len(dev.up(pools=left, allow_destroy=["lab/d", "lab/e", "lab/f"]).well()) == 3
+    assert len(dev.up(pools=left, allow_destroy=["lab/d", "lab/e", "lab/f"]).succeeded()) == 3
 
 
 def test_a_state_without_records_is_said_and_its_deletions_are_still_seen(stack: Callable[[str], Stack]) -> None:
     prod = stack("prod-older")
-    prod.up(production=True, pools=LAB).well()
+    prod.up(production=True, pools=LAB).succeeded()
     state = prod.state()
     for resource in state["deployment"]["resources"]:
         resource.get("outputs", {}).pop("record", None)
     file = prod.engine.folder / "older.json"
     file.write_text(json.dumps(state), encoding="utf-8")
-    prod.engine.run("stack", "import", "--stack", prod.name, "--file", str(file)).well()
+    prod.engine.run("stack", "import", "--stack", prod.name, "--file", str(file)).succeeded()
 
-    said = prod.preview(production=True, pools=LAB).ran.well().output
+    said = prod.preview(production=True, pools=LAB).ran.succeeded().output
     # How often the live display repeats it depends on the machine.
     assert said.partition("Diagnostics:")[2].count("the last update left no record of lab/d, lab/e, lab/f, lab/g") == 1
     (refused,) = prod.preview(production=True, pools={name: LAB[name] for name in "efg"}).refused()
@@ -200,11 +200,11 @@ def test_an_update_that_failed_half_way_leaves_what_the_next_one_needs(stack: Ca
     pools = {name: POOLS[name] for name in "bd"}
     prod.engine.unreachable("azure-native")
     # Without the flag the engine may stop before it begins with the other cloud's pool.
-    prod.up("--continue-on-error", production=True, pools=pools).ran.badly()
+    prod.up("--continue-on-error", production=True, pools=pools).ran.failed()
     prod.engine.unreachable()
 
     (refused,) = prod.preview(production=True, pools={"b": pools["b"]}).refused()
     assert refused.startswith("lab/d: is a production pool, and this update would delete it")
-    prod.up(production=True, pools=pools).well()
+    prod.up(production=True, pools=pools).succeeded()
     (refused,) = prod.preview(production=True, pools=pools | {"b": pools["b"] | EDITS["b"]}).refused()
     assert refused.startswith("serve/b: is a production pool, and this update would replace it")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from gpupools.cli.project import make_project
-from tests.engine.cli import ROOT, Engine, Ran
+from tests.engine.cli import ROOT, CommandResult, Engine
 from tests.engine.stand_in import NODE_GROUP
 from tests.gpupools.test_new import EKS
 from tests.wheel.build import build_wheel, lay_environment
@@ -28,14 +28,14 @@ def wheel(engine: Engine) -> Path:
     return build_wheel(engine.folder)
 
 
-def run(folder: Path, environment: Path, *command: str) -> Ran:
+def run(folder: Path, environment: Path, *command: str) -> CommandResult:
     """Run a command as somebody who has activated an environment."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
     path = f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
         command, cwd=folder, env={**kept, "PATH": path}, capture_output=True, text=True, check=False, timeout=300
     )
-    return Ran(" ".join(command), done.returncode, f"{done.stdout}\n{done.stderr}")
+    return CommandResult(" ".join(command), done.returncode, f"{done.stdout}\n{done.stderr}")
 
 
 LAID = """
@@ -59,7 +59,7 @@ def test_the_steps_of_the_page_lead_to_a_pull_request_that_can_be_reviewed(engin
     python.write_text(f'#!/bin/sh\nexec {laid} "$@" {wheel} {folder / "asked"}\n', encoding="utf-8")
     python.chmod(0o755)
     tools = f"{folder / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    said = engine.shell("".join(steps), folder, **WHO, PATH=tools, PYTHONPATH="").well().output
+    said = engine.shell("".join(steps), folder, **WHO, PATH=tools, PYTHONPATH="").succeeded().output
 
     assert (folder / "asked").read_text().splitlines() == [
         "install gpupools @ git+https://HOST/OWNER/gpupools@RELEASE",
@@ -85,13 +85,13 @@ def test_the_steps_of_the_page_lead_to_a_pull_request_that_can_be_reviewed(engin
         "RUNNER_TEMP": str(folder),
     }
     for command in commands:
-        engine.shell(command, project, **runner).well()
+        engine.shell(command, project, **runner).succeeded()
     assert "### GPU pools: 1 changed in place" in (folder / "summary.md").read_text(encoding="utf-8")
 
     # A refusal is in the summary too, and the job fails for it.
     file = project / "stacks" / "Pulumi.dev.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("gpu: L4", "gpu: nvidia-l4"), encoding="utf-8")
-    engine.shell(commands[-1], project, **runner).badly()
+    engine.shell(commands[-1], project, **runner).failed()
     assert "'nvidia-l4' is no NVIDIA GPU model; write L4" in (folder / "summary.md").read_text(encoding="utf-8")
 
 
@@ -100,12 +100,12 @@ def test_from_the_template_of_pulumi_to_a_green_update(engine: Engine, wheel: Pa
     folder.mkdir()
     engine.cloud.unlink(missing_ok=True)  # a cluster of its own
     template = str(ROOT / "templates" / "project")
-    engine.run("new", template, "--generate-only", "--yes", "--name", folder.name, project=folder).well()
+    engine.run("new", template, "--generate-only", "--yes", "--name", folder.name, project=folder).succeeded()
     lay_environment(folder / ".venv", wheel)  # what its requirements.txt names
-    run(folder, folder / ".venv", "gpupools", "new", "dev", *EKS, "--gpu", "L4").well()
+    run(folder, folder / ".venv", "gpupools", "new", "dev", *EKS, "--gpu", "L4").succeeded()
 
-    engine.run("stack", "init", "dev", project=folder, PYTHONPATH="").well()
-    engine.run("up", "--yes", "--skip-preview", "--stack", "dev", *PACK, project=folder, PYTHONPATH="").well()
+    engine.run("stack", "init", "dev", project=folder, PYTHONPATH="").succeeded()
+    engine.run("up", "--yes", "--skip-preview", "--stack", "dev", *PACK, project=folder, PYTHONPATH="").succeeded()
     assert "g6.xlarge" in [kind for each in engine.resources(NODE_GROUP) for kind in each["inputs"]["instanceTypes"]]
 
 
@@ -114,9 +114,9 @@ def test_both_ways_write_the_same(engine: Engine, wheel: Path) -> None:
     theirs.mkdir(parents=True)
     made_with = engine.folder / "tools-same"
     lay_environment(made_with, wheel)
-    run(engine.folder, made_with, "gpupools", "new", "--project", str(ours)).well()
+    run(engine.folder, made_with, "gpupools", "new", "--project", str(ours)).succeeded()
     template = str(ROOT / "templates" / "project")
-    engine.run("new", template, "--generate-only", "--yes", "--name", "same", project=theirs).well()
+    engine.run("new", template, "--generate-only", "--yes", "--name", "same", project=theirs).succeeded()
 
     def texts(folder: Path) -> dict[str, str]:
         files = [each for each in folder.rglob("*") if each.is_file()]
@@ -148,16 +148,16 @@ def test_workflows_preview_and_apply_by_the_policies_of_the_repository(engine: E
     make_project(folder)
     (folder / ".venv").symlink_to(engine.repository / ".venv")
     file = folder / "stacks" / "Pulumi.dev.yaml"
-    engine.gpupools("new", "dev", *EKS, "--gpu", "L4", "--max-nodes", "3", "-o", str(file)).well()
-    engine.run("stack", "init", "dev", project=folder).well()
-    assert "gpupools:index:GpuNodePool: (create)" in engine.shell(step(host, "preview"), folder).well().output
-    engine.shell(step(host, "apply"), folder).well()
+    engine.gpupools("new", "dev", *EKS, "--gpu", "L4", "--max-nodes", "3", "-o", str(file)).succeeded()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
+    assert "gpupools:index:GpuNodePool: (create)" in engine.shell(step(host, "preview"), folder).succeeded().output
+    engine.shell(step(host, "apply"), folder).succeeded()
     assert len(engine.resources(NODE_GROUP)) == 1
 
     config = folder / "policies" / "policy-config.json"
     config.write_text(config.read_text("utf-8").replace('"maxNodesPerPool": 20', '"maxNodesPerPool": 2'), "utf-8")
     for name in ("preview", "apply"):
-        assert "gpu-pool-bounded" in engine.shell(step(host, name), folder).badly().output
+        assert "gpu-pool-bounded" in engine.shell(step(host, name), folder).failed().output
 
 
 THEIRS = """
@@ -181,7 +181,7 @@ def test_the_pack_alone_judges_a_program_of_another_team(engine: Engine) -> None
     make_project(engine.folder / "only-for-its-policies")
     (engine.folder / "only-for-its-policies" / "policies").rename(folder / "policies")
     (folder / ".venv").symlink_to(engine.repository / ".venv")
-    engine.run("stack", "init", "dev", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
 
     refused = engine.run("preview", "--stack", "dev", "--policy-pack", "policies", project=folder)
     assert refused.code != 0

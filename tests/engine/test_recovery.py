@@ -26,7 +26,7 @@ EKS = {"clusters": {"train": SMALL["clusters"]["train"]}, "pools": {"a": SMALL["
 @pytest.fixture(scope="module")
 def killed(engine: Engine) -> Breaking:
     """Kill the engine when EKS has made a node group of which the state knows nothing yet."""
-    engine.run("stack", "init", "killed").well()
+    engine.run("stack", "init", "killed").succeeded()
     stack = Breaking(engine, "killed")
     stack.write(EKS)
     engine.misbehave("kill-engine-after", urn="nodeGroup:")
@@ -37,7 +37,7 @@ def killed(engine: Engine) -> Breaking:
 
 def test_a_killed_engine_leaves_a_lock_and_a_group_that_the_tool_names(killed: Breaking) -> None:
     engine = killed.engine
-    locked = killed.up().badly().output
+    locked = killed.up().failed().output
     assert "the stack is currently locked by 1 lock(s)" in locked
     (group,) = (each["id"] for each in engine.resources(NODE_GROUP))
 
@@ -45,10 +45,10 @@ def test_a_killed_engine_leaves_a_lock_and_a_group_that_the_tool_names(killed: B
 
     (command,) = (line for line in lines if "pulumi import" in line)
     assert f"pulumi import {NODE_GROUP} train-a-nodes {group} " in command
-    killed.up().well()
+    killed.up().succeeded()
     assert not killed.counts()
     assert [each["id"] for each in engine.resources(NODE_GROUP)] == [group]
-    assert killed.leftovers(after_kill=True).well().output.strip() == "nothing is left over: killed"
+    assert killed.leftovers(after_kill=True).succeeded().output.strip() == "nothing is left over: killed"
 
 
 @pytest.mark.parametrize("spoilt", ["cut off", "attributes"])
@@ -60,12 +60,12 @@ def test_a_spoilt_state_is_mended_from_what_lies_beside_it(killed: Breaking, spo
     else:
         file.with_name(f"{file.name}.attrs").write_text("", encoding="utf-8")
     before = killed.engine.journal()
-    assert "failed to load checkpoint" in killed.up().badly().output
+    assert "failed to load checkpoint" in killed.up().failed().output
     assert killed.engine.journal() == before
 
     assert killed.mend() == (".bak copied" if spoilt == "cut off" else "empty .attrs deleted")
 
-    killed.up().well()
+    killed.up().succeeded()
     assert not killed.counts()
 
 
@@ -94,14 +94,14 @@ def without(name: str, kind: str = "") -> Callable[[list[dict[str, Any]]], list[
 @pytest.mark.parametrize("missing", ["", "train-a-template", "train-a-nodes"])
 def test_a_repaired_state_lacks_only_what_the_tool_names(killed: Breaking, missing: str) -> None:
     contradict(killed, without(missing) if missing else lambda resources: resources[::-1])
-    killed.run("state", "repair", "--yes").well()
+    killed.run("state", "repair", "--yes").succeeded()
     before = killed.engine.journal()
 
     lines = killed.recover(after_kill=False)
 
     commands = [line for line in lines if "pulumi import" in line]
     assert [line.split()[6] for line in commands] == ([missing] if missing else [])
-    killed.up("--expect-no-changes").well()
+    killed.up("--expect-no-changes").succeeded()
     assert killed.engine.journal() == before
     assert not killed.counts()
 
@@ -124,21 +124,21 @@ def test_what_no_repair_mends_comes_back_from_the_last_update(killed: Breaking, 
     contradict(killed, change)
     repaired = killed.run("state", "repair", "--yes")
     if missing == "component":
-        repaired.well()
+        repaired.succeeded()
         exported = killed.engine.folder / "torn.json"
-        exported.write_text(killed.run("stack", "export").well().output, encoding="utf-8")
+        exported.write_text(killed.run("stack", "export").succeeded().output, encoding="utf-8")
         assert "train-a-nodes (aws:eks/nodeGroup:NodeGroup) lacks the component" in leftovers(exported)
-        told = killed.run("preview").well().output
+        told = killed.run("preview").succeeded().output
         assert "+ 14 to create" in told
         assert "- 13 to delete" in told
     else:
-        assert "Failed to repair the snapshot automatically" in repaired.badly().output
+        assert "Failed to repair the snapshot automatically" in repaired.failed().output
     before = killed.engine.journal()
 
     last = max(killed.engine.folder.glob("backend/.pulumi/history/*/killed/*.checkpoint.json"))
     shutil.copy(last, killed.state_file)
 
-    killed.up("--expect-no-changes").well()
+    killed.up("--expect-no-changes").succeeded()
     assert killed.engine.journal() == before
     assert not killed.counts()
 
@@ -146,7 +146,7 @@ def test_what_no_repair_mends_comes_back_from_the_last_update(killed: Breaking, 
 def test_with_the_wrong_passphrase_nothing_is_called(killed: Breaking) -> None:
     before = killed.engine.journal()
 
-    refused = killed.engine.up("killed", PULUMI_CONFIG_PASSPHRASE="another").badly().output
+    refused = killed.engine.up("killed", PULUMI_CONFIG_PASSPHRASE="another").failed().output
 
     assert "incorrect passphrase" in refused
     assert killed.engine.journal() == before
@@ -155,31 +155,31 @@ def test_with_the_wrong_passphrase_nothing_is_called(killed: Breaking) -> None:
 def test_the_state_of_another_stack_is_refused_before_anything_is_deleted(killed: Breaking) -> None:
     engine = killed.engine
     exported = engine.folder / "killed.json"
-    killed.run("stack", "export", "--file", str(exported)).well()
-    engine.run("stack", "init", "foreign").well()
+    killed.run("stack", "export", "--file", str(exported)).succeeded()
+    engine.run("stack", "init", "foreign").succeeded()
     foreign = Breaking(engine, "foreign")
     foreign.write(EKS)
-    foreign.run("stack", "import", "--force", "--file", str(exported)).well()
+    foreign.run("stack", "import", "--force", "--file", str(exported)).succeeded()
     before = engine.journal()
 
-    refused = foreign.up().badly().output
+    refused = foreign.up().failed().output
 
     assert "this stack's state contains resources of the stack killed of gpupools" in refused
     assert engine.journal() == before
 
 
 def test_pools_whose_answers_got_lost_come_back(engine: Engine) -> None:
-    engine.run("stack", "init", "lost").well()
+    engine.run("stack", "init", "lost").succeeded()
     stack = Breaking(engine, "lost")
     clusters = {key: cluster | {"name": f"lost-{key}"} for key, cluster in SMALL["clusters"].items()}
     stack.write({**SMALL, "clusters": clusters})
     engine.misbehave("lose", urn="nodeGroup:|AgentPool|nodePool:")
-    stack.up("--continue-on-error").badly()
+    stack.up("--continue-on-error").failed()
     kinds = (NODE_GROUP, AGENT_POOL, NODE_POOL)
     made = {each["id"] for each in engine.resources(*kinds) if "lost-" in each["id"]}
     assert len(made) == 3
 
-    again = stack.up("--continue-on-error").badly().output
+    again = stack.up("--continue-on-error").failed().output
     assert again.count("already exists") >= 2
     assert (
         "of this pool in lost-train, which this stack's state lacks: a broken update left it, or another stack has it"
@@ -188,6 +188,6 @@ def test_pools_whose_answers_got_lost_come_back(engine: Engine) -> None:
     lines = stack.recover(after_kill=False)
 
     assert sum("pulumi import" in line for line in lines) == 3
-    stack.up().well()
+    stack.up().succeeded()
     assert {each["id"] for each in engine.resources(*kinds) if "lost-" in each["id"]} == made
     assert {each["id"] for each in stack.state() if each["type"] in kinds} == made

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.engine.cli import Engine, Ran
+from tests.engine.cli import CommandResult, Engine
 
 pytestmark = pytest.mark.engine
 
@@ -38,17 +38,17 @@ config:
 
 
 @pytest.fixture(scope="module")
-def stopped(engine: Engine) -> Ran:
+def stopped(engine: Engine) -> CommandResult:
     """Preview the dev stack's pools on all three clouds with the policy pack, none of them tainted."""
     folder = engine.project("untainted", UNTAINTED)
     stack = (engine.repository / "stacks" / "Pulumi.dev.yaml").read_text(encoding="utf-8")
     (folder / "Pulumi.dev.yaml").write_text(stack, encoding="utf-8")
-    engine.run("stack", "init", "dev", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
     return engine.run("preview", "--stack", "dev", "--policy-pack", "../repository/policies", project=folder)
 
 
-def test_an_untainted_pool_fails_the_preview_without_a_traceback(stopped: Ran, engine: Engine) -> None:
-    shown = stopped.badly().output
+def test_an_untainted_pool_fails_the_preview_without_a_traceback(stopped: CommandResult, engine: Engine) -> None:
+    shown = stopped.failed().output
 
     assert "[mandatory]" in shown
     assert "gpu-pool-tainted" in shown
@@ -64,7 +64,7 @@ def test_an_untainted_pool_fails_the_preview_without_a_traceback(stopped: Ran, e
     ],
     ids=["eks", "aks", "gke"],
 )
-def test_the_preview_names_every_untainted_pool_and_its_cure(stopped: Ran, pool: str, cure: str) -> None:
+def test_the_preview_names_every_untainted_pool_and_its_cure(stopped: CommandResult, pool: str, cure: str) -> None:
     lines = [line.strip() for line in stopped.output.splitlines()]
     (line,) = [line for line in lines if line.startswith(f"{pool}: has 8 NVIDIA GPUs per node")]
 
@@ -72,21 +72,21 @@ def test_the_preview_names_every_untainted_pool_and_its_cure(stopped: Ran, pool:
 
 
 @pytest.fixture(scope="module")
-def refused(engine: Engine) -> Iterator[Ran]:
+def refused(engine: Engine) -> Iterator[CommandResult]:
     """Update a stack whose file asks for one good pool and two that cannot be."""
     (engine.repository / "stacks" / "Pulumi.refused.yaml").write_text(REFUSED, encoding="utf-8")
-    engine.run("stack", "init", "refused").well()
+    engine.run("stack", "init", "refused").succeeded()
     before = engine.journal()
-    yield engine.up("refused").badly()
+    yield engine.up("refused").failed()
     assert engine.journal() == before
 
 
-def test_a_refused_file_declares_nothing_not_even_its_good_pool(refused: Ran) -> None:
+def test_a_refused_file_declares_nothing_not_even_its_good_pool(refused: CommandResult) -> None:
     assert "nothing was declared:" in refused.output
     assert "lab-good" not in refused.output
     assert "unhandled" not in refused.output
 
 
 @pytest.mark.parametrize("key", ["pools.big.gpus_per_node", "pools.odd.sharing.profile"])
-def test_a_refused_file_shows_all_its_problems_at_once(refused: Ran, key: str) -> None:
+def test_a_refused_file_shows_all_its_problems_at_once(refused: CommandResult, key: str) -> None:
     assert f"{key}: " in refused.output

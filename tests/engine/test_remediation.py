@@ -14,9 +14,9 @@ def test_an_update_creates_the_pools_with_the_taint_that_the_program_left_out(en
     (folder / "Pulumi.dev.yaml").write_text(stack, encoding="utf-8")
     (folder / "policy-config.json").write_text('{"gpu-pool-tainted": "remediate"}', encoding="utf-8")
     pack = ("--policy-pack", "../repository/policies", "--policy-pack-config", "policy-config.json")
-    engine.run("stack", "init", "dev", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
 
-    shown = engine.up("dev", *pack, project=folder).well().output
+    shown = engine.up("dev", *pack, project=folder).succeeded().output
 
     reported = [line for line in shown.splitlines() if "gpu-pool-tainted" in line]
     assert reported

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.engine.cli import Engine, Ran
+from tests.engine.cli import CommandResult, Engine
 from tests.engine.stand_in import NODE_POOL
 
 pytestmark = pytest.mark.engine
@@ -55,7 +55,7 @@ STACK: dict[str, Any] = {
 class Step:
     """One command, what it did in the clouds and the clusters, and what is there afterwards."""
 
-    ran: Ran
+    ran: CommandResult
     did: list[tuple[str, str]]
     """Operation and type, in order."""
     has: list[str]
@@ -95,7 +95,7 @@ def life(engine: Engine) -> Life:
         return Step(ran, did, [resource["type"] for resource in engine.resources()], names)
 
     write(STACK)
-    engine.run("stack", "init", "runtime").well()
+    engine.run("stack", "init", "runtime").succeeded()
     engine.unreachable("kubernetes")
     unreachable = step("up", "--continue-on-error")
     engine.unreachable()
@@ -111,7 +111,7 @@ def life(engine: Engine) -> Life:
 
 
 def test_a_cluster_that_cannot_be_reached_fails_the_run_but_leaves_its_pools(life: Life) -> None:
-    shown = life.unreachable.ran.badly().output
+    shown = life.unreachable.ran.failed().output
 
     assert "the kubernetes API is unreachable" in shown
     assert life.unreachable.on_pools() == [("create", NODE_POOL)] * 3
@@ -119,7 +119,7 @@ def test_a_cluster_that_cannot_be_reached_fails_the_run_but_leaves_its_pools(lif
 
 
 def test_the_next_run_finishes_only_what_is_missing(life: Life) -> None:
-    life.reachable.ran.well()
+    life.reachable.ran.succeeded()
 
     assert life.reachable.on_pools() == []
     assert {operation for operation, _ in life.reachable.did} == {"create"}
@@ -129,20 +129,20 @@ def test_the_next_run_finishes_only_what_is_missing(life: Life) -> None:
 
 
 def test_a_run_after_it_changes_nothing(life: Life) -> None:
-    life.settled.ran.well()
+    life.settled.ran.succeeded()
 
     assert life.settled.did == []
 
 
 def test_a_change_that_cannot_reach_the_cluster_deletes_nothing(life: Life) -> None:
-    life.changed_unreachable.ran.badly()
+    life.changed_unreachable.ran.failed()
 
     assert [entry for entry in life.changed_unreachable.did if entry[0] == "delete"] == []
     assert life.changed_unreachable.has.count(RELEASE) == life.settled.has.count(RELEASE)
 
 
 def test_the_change_is_finished_when_the_cluster_answers(life: Life) -> None:
-    life.changed.ran.well()
+    life.changed.ran.succeeded()
 
     assert ("update", RELEASE) in life.changed.did
     assert [entry for entry in life.changed.on_pools() if entry[0] != "update"] == []
@@ -158,7 +158,7 @@ def test_nodes_name_a_configuration_only_once_it_and_its_reader_are_there(life: 
 
 
 def test_destroy_takes_the_software_before_the_pools_that_name_nothing_and_leaves_nothing(life: Life) -> None:
-    life.destroyed.ran.well()
+    life.destroyed.ran.succeeded()
 
     gone = life.destroyed.names
     pools = [each for each in gone if each.startswith("NodePool ")]
@@ -183,17 +183,17 @@ def test_what_is_among_the_stacks_secrets_stays_secret_in_the_state(engine: Engi
         del clusters["lab"][key]
     pool = {"plugin": STACK["gpupools:pools"]["plugin"]}
     file.write_text(yaml.safe_dump({"config": {"gpupools:clusters": clusters, "gpupools:pools": pool}}))
-    engine.run("stack", "init", "secret").well()
+    engine.run("stack", "init", "secret").succeeded()
     key = "gpupools:clusters.lab.kubeconfig.secret"
-    engine.run("config", "set", "--secret", "--path", key, "token: hunter2", "--stack", "secret").well()
+    engine.run("config", "set", "--secret", "--path", key, "token: hunter2", "--stack", "secret").succeeded()
     key = "gpupools:clusters.lab.service_account"
     engine.run(
         "config", "set", "--secret", "--path", key, "hunter3@ml.iam.gserviceaccount.com", "--stack", "secret"
-    ).well()
-    engine.up("secret").well()
+    ).succeeded()
+    engine.up("secret").succeeded()
 
-    state = engine.run("stack", "export", "--stack", "secret").well().output
-    shown = engine.run("stack", "export", "--show-secrets", "--stack", "secret").well().output
+    state = engine.run("stack", "export", "--stack", "secret").succeeded().output
+    shown = engine.run("stack", "export", "--show-secrets", "--stack", "secret").succeeded().output
     for secret in ("hunter2", "hunter3"):
         assert secret not in file.read_text(encoding="utf-8")
         assert secret not in state

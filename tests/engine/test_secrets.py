@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.engine.cli import Engine, Ran
+from tests.engine.cli import CommandResult, Engine
 
 pytestmark = pytest.mark.engine
 
@@ -85,20 +85,20 @@ class Stack:
         """Let the CLI encrypt each value in the file."""
         for path, secret in secrets.items():
             flags = ["--secret", "--path"] if "." in path else ["--secret"]
-            self.engine.run("config", "set", *flags, "--stack", self.name, "--", f"gpupools:{path}", secret).well()
+            self.engine.run("config", "set", *flags, "--stack", self.name, "--", f"gpupools:{path}", secret).succeeded()
         assert not any(each in self.file.read_text(encoding="utf-8") for each in FORBIDDEN)
 
 
 def laid(engine: Engine, name: str, clusters: Any = CLUSTERS) -> Stack:
     file = engine.repository / "stacks" / f"Pulumi.{name}.yaml"
     file.write_text(yaml.safe_dump({"config": {"gpupools:clusters": clusters, "gpupools:pools": POOLS}}))
-    engine.run("stack", "init", name).well()
+    engine.run("stack", "init", name).succeeded()
     return Stack(engine, name, file)
 
 
-def shown(stack: Stack, *ran: Ran) -> str:
+def shown(stack: Stack, *ran: CommandResult) -> str:
     """Return everything that Pulumi wrote of a stack: on the screen, in the state and in its history."""
-    state = stack.engine.run("stack", "export", "--stack", stack.name).well().output
+    state = stack.engine.run("stack", "export", "--stack", stack.name).succeeded().output
     backend = "".join(
         path.read_text(encoding="utf-8", errors="replace")
         for path in sorted((stack.engine.folder / "backend").rglob("*"))
@@ -120,15 +120,15 @@ def test_secret_addresses_are_in_the_state_and_on_the_screen_as_secrets_only(eng
     del clusters["train"]["kubeconfig"], clusters["serve"]["kubeconfig"]
     stack = laid(engine, "planted", clusters)
     stack.plant(PLANTED)
-    preview = engine.run("preview", "--diff", "--json", "--stack", "planted").well()
-    text = engine.run("preview", "--diff", "--show-config", "--stack", "planted").well()
-    up = engine.up("planted", "--logtostderr", "-v=1").well()
-    again = engine.run("preview", "--diff", "--show-sames", "--stack", "planted").well()
+    preview = engine.run("preview", "--diff", "--json", "--stack", "planted").succeeded()
+    text = engine.run("preview", "--diff", "--show-config", "--stack", "planted").succeeded()
+    up = engine.up("planted", "--logtostderr", "-v=1").succeeded()
+    again = engine.run("preview", "--diff", "--show-sames", "--stack", "planted").succeeded()
     written = without_ids(shown(stack, preview, text, up, again), engine)
 
     assert [each for each in PLANTED.values() if each in written] == []
     assert not any(each in written for each in FORBIDDEN)
-    decrypted = engine.run("stack", "export", "--show-secrets", "--stack", "planted").well().output
+    decrypted = engine.run("stack", "export", "--show-secrets", "--stack", "planted").succeeded().output
     assert all(json.dumps(each)[1:-1] in decrypted for each in PLANTED.values() if "kubeconfig" not in each)
 
 
@@ -181,24 +181,24 @@ REFERRING: dict[str, dict[str, Any]] = {
 
 def test_secret_outputs_of_another_stack_stay_secrets(engine: Engine) -> None:
     platform = engine.project("platform", PLATFORM)
-    engine.run("stack", "init", "base", project=platform).well()
-    engine.up("base", project=platform).well()
+    engine.run("stack", "init", "base", project=platform).succeeded()
+    engine.up("base", project=platform).succeeded()
     clusters = {key: {**given, "stack": "organization/platform/base"} for key, given in REFERRING.items()}
     stack = laid(engine, "referring", clusters)
-    preview = engine.run("preview", "--diff", "--json", "--stack", "referring").well()
-    up = engine.up("referring", "--logtostderr", "-v=1").well()
-    outputs = engine.run("stack", "output", "--json", "--stack", "referring").well()
-    again = engine.run("preview", "--diff", "--show-sames", "--stack", "referring").well()
+    preview = engine.run("preview", "--diff", "--json", "--stack", "referring").succeeded()
+    up = engine.up("referring", "--logtostderr", "-v=1").succeeded()
+    outputs = engine.run("stack", "output", "--json", "--stack", "referring").succeeded()
+    again = engine.run("preview", "--diff", "--show-sames", "--stack", "referring").succeeded()
     edited = json.loads(json.dumps(POOLS))
     edited["c"]["nodes"]["max"] = 3
     content = yaml.safe_load(stack.file.read_text(encoding="utf-8"))
     content["config"]["gpupools:pools"] = edited
     stack.file.write_text(yaml.safe_dump(content), encoding="utf-8")
-    later = engine.up("referring").well()
+    later = engine.up("referring").succeeded()
     written = without_ids(shown(stack, preview, up, outputs, again, later), engine)
 
     assert [each for each in FORBIDDEN if each in written] == []
-    decrypted = engine.run("stack", "export", "--show-secrets", "--stack", "referring").well().output
+    decrypted = engine.run("stack", "export", "--show-secrets", "--stack", "referring").succeeded().output
     planted = [value for given in OUTPUTS.values() for key, value in given.items() if key != "kubeconfig"]
     every = [each for value in planted for each in (value if isinstance(value, list) else [value])]
     assert [each for each in every if json.dumps(each)[1:-1] not in decrypted] == []
@@ -216,8 +216,8 @@ def test_secrets_that_a_plan_depends_on_are_refused_as_check_refuses_them(
     content = {"config": {"gpupools:clusters": CLUSTERS, "gpupools:pools": POOLS}}
     check_pool.file.write_text(yaml.safe_dump(content), encoding="utf-8")
     check_pool.plant(planted)
-    up = check_pool.engine.up("refusals", "--logtostderr", "-v=1").badly()
-    check = check_pool.engine.gpupools("check", str(check_pool.file)).badly()
+    up = check_pool.engine.up("refusals", "--logtostderr", "-v=1").failed()
+    check = check_pool.engine.gpupools("check", str(check_pool.file)).failed()
     said = [line.partition(".yaml:")[2].partition(": ")[2] for line in check.output.splitlines() if ".yaml:" in line]
 
     assert "nothing was declared:" in up.output
@@ -232,7 +232,7 @@ def test_a_secret_whose_place_no_file_tells_is_refused(check_pool: Stack, tmp_pa
     check_pool.plant({"clusters.lab.service_account": "hunter@ml.iam.gserviceaccount.com"})
     elsewhere = tmp_path / "other.yaml"
     check_pool.file.rename(elsewhere)
-    up = check_pool.engine.up("refusals", "--config-file", str(elsewhere)).badly()
+    up = check_pool.engine.up("refusals", "--config-file", str(elsewhere)).failed()
 
     assert (
         "clusters: contains encrypted values, and Pulumi does not mark which; "
@@ -240,7 +240,7 @@ def test_a_secret_whose_place_no_file_tells_is_refused(check_pool: Stack, tmp_pa
     ) in up.output
     assert not any(each in shown(check_pool, up) for each in FORBIDDEN)
     named = check_pool.engine.up("refusals", "--config-file", str(elsewhere), GPUPOOLS_STACK_FILE=str(elsewhere))
-    assert not any(each in shown(check_pool, named.well()) for each in FORBIDDEN)
+    assert not any(each in shown(check_pool, named.succeeded()) for each in FORBIDDEN)
 
 
 DATED = """
@@ -264,10 +264,10 @@ config:
 def test_the_program_refuses_a_date_as_check_does(engine: Engine, salted: bool, said: str) -> None:
     name = f"dated-{salted}".lower()
     file = engine.repository / "stacks" / f"Pulumi.{name}.yaml"
-    engine.run("stack", "init", name).well()
+    engine.run("stack", "init", name).succeeded()
     file.write_text((file.read_text(encoding="utf-8") if salted else "") + DATED, encoding="utf-8")
-    up = engine.up(name).badly()
-    check = engine.gpupools("check", str(file)).badly()
+    up = engine.up(name).failed()
+    check = engine.gpupools("check", str(file)).failed()
 
     assert f"pools.c.tags.expires: {said}" in up.output
     assert f"pools.c.tags.expires: {said}" in check.output

@@ -29,13 +29,13 @@ SAME = [each for each in READINGS if each.ours == "same"]
 @pytest.fixture(scope="module")
 def project(engine: Engine) -> Path:
     folder = engine.project("readings", PRINTS)
-    engine.run("stack", "init", "dev", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
     return folder
 
 
 def received(engine: Engine, project: Path) -> dict[str, str]:
     """Return what a program gets of `Pulumi.dev.yaml`, by key."""
-    engine.run("preview", "--stack", "dev", project=project).well()
+    engine.run("preview", "--stack", "dev", project=project).succeeded()
     found: dict[str, str] = json.loads((project / "received.json").read_text(encoding="utf-8"))
     return found
 
@@ -59,7 +59,7 @@ def test_a_program_receives_what_is_recorded(engine: Engine, project: Path) -> N
 def test_the_cli_refuses_what_is_recorded_as_refused(engine: Engine, project: Path, reading: Any) -> None:
     write(project, reading.file)
 
-    engine.run("config", "--json", "--stack", "dev", project=project).badly()
+    engine.run("config", "--json", "--stack", "dev", project=project).failed()
 
 
 def test_a_file_rewritten_by_the_cli_says_the_same(engine: Engine, project: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_file_rewritten_by_the_cli_says_the_same(engine: Engine, project: Path
     written = "".join(each.below(f"gpupools:f{n}") for n, each in enumerate(ways))
     file = write(project, f"config:\n{anchors}{written}")
     before = read_stack_file(file).config
-    engine.run("config", "set", "other:key", "value", "--stack", "dev", project=project).well()
+    engine.run("config", "set", "other:key", "value", "--stack", "dev", project=project).succeeded()
     after = read_stack_file(file).config
 
     assert "other:key" in file.read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ def test_what_config_set_writes_is_read_as_the_program_receives_it(engine: Engin
     for arguments in SET:
         flags = [each for each in arguments if each == "--path"]
         rest = [each for each in arguments if each != "--path"]
-        engine.run("config", "set", *flags, "--stack", "dev", "--", *rest, project=project).well()
+        engine.run("config", "set", *flags, "--stack", "dev", "--", *rest, project=project).succeeded()
     handed_on = {key.partition(":")[2]: from_text(key, text) for key, text in received(engine, project).items()}
     found = read_stack_file(file).config
 

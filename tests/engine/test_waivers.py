@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.cli import Engine, Ran
+from tests.engine.cli import CommandResult, Engine
 
 pytestmark = pytest.mark.engine
 
@@ -30,19 +30,19 @@ LATER = (datetime.now(tz=UTC).date() + timedelta(days=30)).isoformat()
 @pytest.fixture(scope="module")
 def folder(engine: Engine) -> Path:
     folder = engine.project("waived", PROGRAM)
-    engine.run("stack", "init", "dev", project=folder).well()
-    engine.run("config", "set", "aws:region", "eu-central-1", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
+    engine.run("config", "set", "aws:region", "eu-central-1", project=folder).succeeded()
     return folder
 
 
-def previewed(engine: Engine, folder: Path, *given: Any) -> Ran:
+def previewed(engine: Engine, folder: Path, *given: Any) -> CommandResult:
     config = {"gpu-pool-tainted": {"waivers": list(given)}}
     (folder / "policy-config.json").write_text(json.dumps(config), encoding="utf-8")
     pack = ("--policy-pack", "../repository/policies", "--policy-pack-config", "policy-config.json")
     return engine.run("preview", "--stack", "dev", *pack, project=folder)
 
 
-def refused(ran: Ran) -> str:
+def refused(ran: CommandResult) -> str:
     assert ran.code != 0, ran.output
     return ran.output
 
@@ -58,7 +58,7 @@ def test_without_a_waiver_the_preview_fails(engine: Engine, folder: Path) -> Non
 
 
 def test_a_waiver_lets_the_preview_succeed_and_is_shown(engine: Engine, folder: Path) -> None:
-    shown = previewed(engine, folder, waiver()).well().output
+    shown = previewed(engine, folder, waiver()).succeeded().output
 
     assert "[mandatory]" not in shown
     assert f"waived until {LATER} by vision: a driver is tried out (gpu-pool-tainted)" in shown

@@ -86,13 +86,13 @@ def project(repository: Path, name: str, program: str, **keys: Any) -> Path:
 def run(engine: Engine, folder: Path, *arguments: str) -> str:
     """Run the CLI with the repository, and nothing of this checkout, on the import path."""
     ran = engine.run(*arguments, "--stack", "dev", project=folder, PYTHONPATH=str(folder.parent))
-    return ran.well().output
+    return ran.succeeded().output
 
 
 def test_the_program_and_the_pack(engine: Engine, repository: Path) -> None:
     program = "from pathlib import Path\n\nfrom gpupools.stacks.program import run\n\nrun(Path(__file__).parent)\n"
     folder = project(repository, "gpu", program, project="gpupools")
-    engine.run("stack", "init", "dev", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
     (folder / "Pulumi.dev.yaml").write_text(STACK, encoding="utf-8")
     shown = run(engine, folder, "up", "--yes", "--skip-preview", "--policy-pack", "../pack")
 
@@ -102,7 +102,7 @@ def test_the_program_and_the_pack(engine: Engine, repository: Path) -> None:
 
 def test_the_pack_stops_an_untainted_pool(engine: Engine, repository: Path) -> None:
     folder = project(repository, "bare", UNTAINTED)
-    engine.run("stack", "init", "dev", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
     (folder / "Pulumi.dev.yaml").write_text("config: {aws:region: eu-central-1}\n", encoding="utf-8")
     ran = engine.run(
         *("preview", "--stack", "dev", "--policy-pack", "../pack"), project=folder, PYTHONPATH=str(folder.parent)
@@ -114,7 +114,7 @@ def test_the_pack_stops_an_untainted_pool(engine: Engine, repository: Path) -> N
 
 def test_the_component_in_a_program_of_ones_own(engine: Engine, repository: Path) -> None:
     folder = project(repository, "own", OWN_PROGRAM)
-    engine.run("stack", "init", "dev", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
     run(engine, folder, "up", "--yes", "--skip-preview")
 
     assert [each["inputs"]["cluster"] for each in engine.resources(NODE_POOL)] == ["lab"]
@@ -123,7 +123,7 @@ def test_the_component_in_a_program_of_ones_own(engine: Engine, repository: Path
 def test_the_component_host(engine: Engine, repository: Path) -> None:
     plugins = {"providers": [{"name": "gpupools", "path": "../plugin"}]}
     folder = project(repository, "hosted", HOSTED, plugins=plugins)
-    engine.run("stack", "init", "dev", project=folder).well()
+    engine.run("stack", "init", "dev", project=folder).succeeded()
     run(engine, folder, "up", "--yes", "--skip-preview")
 
     assert "lab-dev" in [each["inputs"]["cluster"] for each in engine.resources(NODE_POOL)]

@@ -20,7 +20,7 @@ from gpupools.preview.command import PROGRAM
 from gpupools.preview.program_run import preview_program
 from gpupools.providers import clouds
 from gpupools.stackfile.check import check_stack_file
-from tests.engine.existing_pools import OutsidePool, aks_pool, eks_pool, gke_pool
+from tests.engine.existing_pools import ExistingPool, aks_pool, eks_pool, gke_pool
 
 SERVED = ("--device-plugin", "kube-system/plugin", "--gpu-operator", "gpu-operator/operator", "--team", "vision")
 
@@ -48,7 +48,7 @@ NAMES = ("name", "agentPoolName", "nodeGroupName")
 MAKERS = {"aws": eks_pool, "azure": aks_pool, "gcp": gke_pool}
 
 
-def some(kind: str, seed: int = 1) -> OutsidePool:
+def some(kind: str, seed: int = 1) -> ExistingPool:
     return MAKERS[kind](Random(seed), 0)
 
 
