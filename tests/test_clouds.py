@@ -22,7 +22,7 @@ from gpupools.plan.cloud import Cloud, ProviderPlan, Verdict
 from gpupools.plan.matrix import representatives
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.plan.pool_plan import POOL_LABEL, PoolPlan, plan_pool
-from gpupools.policies.rules import RULES, judge_pool
+from gpupools.policies.rules import RESOURCE_RULES, judge_pool
 from gpupools.preview.program_run import Preview, preview_program
 from gpupools.providers import clouds
 from gpupools.spec.models import SHARING_KINDS, Cluster, PoolSpec
@@ -357,7 +357,7 @@ LEFT_TO_THE_FILE = ("enableEncryptionAtHost", "securityProfile.sshAccess")
 def test_every_declared_pool_passes_our_own_rules(cloud: Cloud, programs: Path) -> None:
     found = facts(cloud, declared(cloud.name, programs))
 
-    assert RULES
+    assert RESOURCE_RULES
     findings = [
         (name, rule.name, finding)
         for name, pools in found.items()

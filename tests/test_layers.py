@@ -71,9 +71,9 @@ AGAINST_THE_FLOW = (
     ("providers/gpupools/providers/aws/edit_effects.py", "gpupools.providers.gcp.edit_effects"),
     ("preview/gpupools/preview/sdk_schema.py", "gpupools.providers.azure.arm"),
     ("components/gpupools/components/clusters.py", "gpupools.providers.aws.resources"),
-    ("policies/gpupools/policies/rules.py", "gpupools.components.clusters"),
+    ("policies/gpupools/policies/rules/gpu_pool_tainted.py", "gpupools.components.clusters"),
     ("components/gpupools/components/clusters.py", "gpupools.policies.rules"),
-    ("policies/gpupools/policies/rules.py", "gpupools.preview.format_preview"),
+    ("policies/gpupools/policies/rules/gpu_pool_tainted.py", "gpupools.preview.format_preview"),
     ("preview/gpupools/preview/format_preview.py", "gpupools.cli.check"),
 )
 

@@ -49,7 +49,7 @@ sys.dont_write_bytecode = True
 import pytest  # noqa: E402 - after the path
 
 RULES_AND_READERS = (
-    "policies/gpupools/policies/rules.py",
+    "policies/gpupools/policies/rules/*.py",
     "gpupools/plan/pool_facts.py",
     "gpupools/readback/*.py",
     "providers/gpupools/providers/aws/user_data*.py",
@@ -84,12 +84,12 @@ OURS = ("gpupools", "providers", "components", "policies", "preview", "stacks", 
 
 EQUIVALENT: Mapping[tuple[str, str, str], str] = {
     (
-        "policies/gpupools/policies/rules.py",
+        "policies/gpupools/policies/rules/gpu_sharing_supported.py",
         'wish = PoolRequest("pool", spec, _example_cluster(cloud_name), instance, software, sharing.kind, capability)',
         "'pool' -> 'pool-mutant'",
     ): "the name of an imagined pool is in no finding",
     (
-        "policies/gpupools/policies/rules.py",
+        "policies/gpupools/policies/rules/gpu_sharing_supported.py",
         'return tuple(name for name in cloud.software if name != "cloud-managed") or tuple(cloud.software)',
         (
             "tuple((name for name in cloud.software if name != 'cloud-managed')) or tuple(cloud.software) -> "
@@ -349,7 +349,7 @@ class PackInThisProcess:
         inputs = decoded(as_engine_sends(properties))
         pools, said = pack.read_pools(type_, inputs), []
         software = read_software(type_, inputs) if is_software(type_) else None
-        for rule in rules.RULES:
+        for rule in rules.RESOURCE_RULES:
             protect = bool(options and options.protect)
             context = Context(config=self._config.get(rule.name, {}), stack=self._stack, protect=protect)
             found = [one for pool in pools for one in rule.pool(pool, context)] if rule.pool else []
@@ -363,7 +363,7 @@ class PackInThisProcess:
 
     def analyze_stack(self, resources: Iterable[Any]) -> list[Any]:
         """Judge the whole stack by every rule that sees it."""
-        from gpupools.policies import pack, stack_rules
+        from gpupools.policies import pack, rules
         from gpupools.policies.declared_stack import DeclaredStack
         from gpupools.policies.finding import Context, told
         from gpupools.preview.pack_process import Diagnostic, as_engine_sends
@@ -380,7 +380,7 @@ class PackInThisProcess:
             return pack._declared(each)
 
         stack, said = DeclaredStack([wired(each) for each in resources]), []
-        for rule in stack_rules.STACK_RULES:
+        for rule in rules.STACK_RULES:
             context = Context(config=self._config.get(rule.name, {}), stack=self._stack)
             for urn, one in rule.stack(stack, context) if rule.stack else ():
                 resource = stack.by_urn.get(urn)

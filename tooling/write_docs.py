@@ -43,7 +43,7 @@ from gpupools.policies.documents.terraform_resources import types_read as terraf
 from gpupools.policies.finding import Rule
 from gpupools.policies.kinds import is_read
 from gpupools.policies.kinds import rows as kind_rows
-from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.policies.rules import ALL_RULES
 from gpupools.providers import clouds
 from gpupools.providers.aws.cloudformation import TYPES as CLOUDFORMATION_TYPES
 from gpupools.providers.azure.templates import POOLS as ARM_TYPES

@@ -112,7 +112,7 @@ def _words() -> Mapping[str, Entry]:
 
 
 def _rules() -> Mapping[str, Entry]:
-    rules = import_module("gpupools.policies.stack_rules").ALL_RULES  # only here: they take a while
+    rules = import_module("gpupools.policies.rules").ALL_RULES  # only here: they take a while
     return {
         rule.name: Entry(rule.name, "rule", f"{rule.level.value}: {rule.why} {rule.fix}", rule.url, rule.docs)
         for rule in rules

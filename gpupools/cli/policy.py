@@ -219,7 +219,7 @@ def _answer(files: Sequence[JsonObject], result: str) -> None:
 
 
 def _sarif(judged: Sequence[Judged]) -> None:
-    rules = import_module("gpupools.policies.stack_rules").ALL_RULES
+    rules = import_module("gpupools.policies.rules").ALL_RULES
     tell_json(import_module("gpupools.policies.documents.sarif").sarif(judged, rules))
 
 

@@ -14,7 +14,7 @@ from gpupools.cli.explain import _found
 from gpupools.cli.main import main
 from gpupools.plan.cloud import Verdict
 from gpupools.plan.matrix import matrix
-from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.policies.rules import ALL_RULES
 from gpupools.providers import clouds
 from gpupools.spec.models import MODES, StackPool
 

@@ -10,7 +10,7 @@ from gpupools.common.taints import GPU_TAINT
 from gpupools.plan.pool_facts import UNKNOWN, Open
 from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.finding import Context
-from gpupools.policies.stack_rules import STACK_RULES
+from gpupools.policies.rules import STACK_RULES
 from gpupools.providers import clouds
 from gpupools.readback.inputs import relocated
 from gpupools.readback.kubernetes_pools import read_manifest, read_template

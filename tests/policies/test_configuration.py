@@ -9,7 +9,7 @@ import pytest
 from gpupools.cli.main import main
 from gpupools.policies.configuration import ADVISORY_ONLY, config_problems, read_config, schema
 from gpupools.policies.finding import Level
-from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.policies.rules import ALL_RULES
 
 POLICIES = Path(__file__).resolve().parents[2] / "policies"
 MANDATORY = [rule.name for rule in ALL_RULES if rule.level is Level.MANDATORY]

@@ -11,7 +11,7 @@ from gpupools.plan.pool_plan import PoolPlan
 from gpupools.policies.configuration import config_problems
 from gpupools.policies.finding import Context
 from gpupools.policies.pack import read_pools
-from gpupools.policies.rules import CUSTOMISED
+from gpupools.policies.rules.gpu_node_customised import RULE
 from gpupools.preview.format_preview import override_lines
 from gpupools.providers import clouds
 from gpupools.providers.aws.bootstrap import al2023_user_data, bottlerocket_settings
@@ -70,7 +70,7 @@ def mime(content_type: str, body: str) -> str:
 
 def said(token: str, inputs: Inputs, **config: Any) -> list[str]:
     context = Context(config=config)
-    found = [each for pool in read_pools(token, inputs) for each in CUSTOMISED.pool(pool, context)]  # type: ignore[misc]
+    found = [each for pool in read_pools(token, inputs) for each in RULE.pool(pool, context)]  # type: ignore[misc]
     return [f"{each.what.partition(' ')[0]} {each.property}" for each in found]
 
 
@@ -227,7 +227,7 @@ def test_nodes_run_as_what_the_configuration_lists() -> None:
 
 def test_no_value_is_told() -> None:
     (pool,) = read_pools(TEMPLATE, machine(userData=encoded(JOINS)))
-    (finding,) = CUSTOMISED.pool(pool, Context())  # type: ignore[misc]
+    (finding,) = RULE.pool(pool, Context())  # type: ignore[misc]
 
     assert finding.found == "set"
     assert "curl" not in str(finding)

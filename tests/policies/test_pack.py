@@ -22,8 +22,7 @@ from gpupools.plan.cloud import Cloud
 from gpupools.plan.pool_facts import UNKNOWN, PoolFacts
 from gpupools.policies import pack
 from gpupools.policies.pack import UNVERIFIED, UNVERIFIED_IN_STACK, WAIVED, complaints, judge_once, plain, policies
-from gpupools.policies.rules import RULES
-from gpupools.policies.stack_rules import STACK_RULES
+from gpupools.policies.rules import RESOURCE_RULES, STACK_RULES
 from gpupools.providers import clouds
 
 ROOT = Path(__file__).parents[2]
@@ -115,7 +114,7 @@ class Pack:
 
     def judge(self, index: int, name: str, config: Mapping[str, Any] | None = None) -> list[str]:
         """Return the names of the pools that policy `index` reports for a GPU pool with unknown taints."""
-        policy = self._policies[(0, len(RULES))[index]]
+        policy = self._policies[(0, len(RESOURCE_RULES))[index]]
         assert isinstance(policy, ResourceValidationPolicy)
         wire = {"instanceTypes": ["p4d.24xlarge"], "taints": UNKNOWN_ARRAY_VALUE}
         options = PolicyResourceOptions(False, [], None, [], PolicyCustomTimeouts(0, 0, 0), [], None)
@@ -178,7 +177,7 @@ def test_the_pack_starts_by_path_where_the_project_is_not_installed(tmp_path: Pa
     )
 
     beside = [UNVERIFIED_IN_STACK, WAIVED]
-    names = [*(rule.name for rule in RULES), UNVERIFIED, *(rule.name for rule in STACK_RULES), *beside]
+    names = [*(rule.name for rule in RESOURCE_RULES), UNVERIFIED, *(rule.name for rule in STACK_RULES), *beside]
     assert (run.stdout, run.stderr) == (f"gpupools {' '.join(names)}\n", "")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from google.protobuf import struct_pb2
 
-from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.policies.rules import ALL_RULES
 from gpupools.preview.pack_process import Diagnostic, PolicyPackProcess, StackResource
 
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"

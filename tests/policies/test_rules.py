@@ -20,8 +20,7 @@ from gpupools.plan.pool_facts import (
     Weakness,
 )
 from gpupools.policies.finding import Context, Finding, Level, told
-from gpupools.policies.rules import RULES, gpu_pool_tainted, judge_pool
-from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.policies.rules import ALL_RULES, RESOURCE_RULES, gpu_pool_tainted, judge_pool
 
 OBJECT = MissingTaint(
     "{key: nvidia.com/gpu, value: present, effect: NO_SCHEDULE}",
@@ -49,6 +48,10 @@ def found(facts: PoolFacts, rule: str, stack: str = "dev", protect: bool = False
     return [finding for each, finding in judge_pool(facts, contexts) if each.name == rule]
 
 
+def taint_finding(facts: PoolFacts) -> Finding | None:
+    return next(iter(found(facts, "gpu-pool-tainted")), None)
+
+
 SOFT = Taint("nvidia.com/gpu", "present", Effect.PREFER_NO_SCHEDULE)
 OTHER = Taint("team", "vision", Effect.NO_SCHEDULE)
 EXECUTE = Taint("nvidia.com/gpu", "present", Effect.NO_EXECUTE)
@@ -70,7 +73,7 @@ NO_KEY = Taint("", "present", Effect.NO_SCHEDULE)
     ],
 )
 def test_a_pool_that_keeps_other_pods_off_or_has_no_gpu_passes(facts: PoolFacts) -> None:
-    assert gpu_pool_tainted(facts) is None
+    assert taint_finding(facts) is None
 
 
 @pytest.mark.parametrize(
@@ -95,7 +98,7 @@ def test_a_pool_that_keeps_other_pods_off_or_has_no_gpu_passes(facts: PoolFacts)
     ],
 )
 def test_a_gpu_pool_without_a_hard_taint_is_found(facts: PoolFacts, what: str) -> None:
-    assert gpu_pool_tainted(facts) == Finding(
+    assert taint_finding(facts) == Finding(
         what=f"has {what}, but no permanent taint keeps other pods off",
         property="taints",
         fix=f"add {OBJECT.text} to taints",
@@ -138,7 +141,7 @@ def test_a_gpu_pool_without_a_hard_taint_is_found(facts: PoolFacts, what: str) -
     ],
 )
 def test_a_pool_that_the_unknown_part_decides_is_unverified(facts: PoolFacts, what: str) -> None:
-    finding = gpu_pool_tainted(facts)
+    finding = taint_finding(facts)
 
     assert finding is not None
     assert (finding.what, finding.unverified) == (what, True)
@@ -157,9 +160,9 @@ def test_a_pool_that_the_unknown_part_decides_is_unverified(facts: PoolFacts, wh
 def test_the_cure_is_in_the_clouds_own_spelling(taint: MissingTaint, path: str) -> None:
     here = f"write machine type and taints as plain values here, with {taint.text} in {path}"
 
-    found = gpu_pool_tainted(pool(8, where=path, missing_taint=taint))
-    late = gpu_pool_tainted(pool(8, where=path, missing_taint=taint, unknown=(path,)))
-    maybe = gpu_pool_tainted(pool(None, evidence="", where=path, missing_taint=taint, unknown=(path,)))
+    found = taint_finding(pool(8, where=path, missing_taint=taint))
+    late = taint_finding(pool(8, where=path, missing_taint=taint, unknown=(path,)))
+    maybe = taint_finding(pool(None, evidence="", where=path, missing_taint=taint, unknown=(path,)))
 
     assert found is not None
     assert late is not None
@@ -169,14 +172,14 @@ def test_the_cure_is_in_the_clouds_own_spelling(taint: MissingTaint, path: str) 
 
 
 def test_what_looks_like_a_taint_and_is_none_is_named() -> None:
-    finding = gpu_pool_tainted(pool(8, not_counted=("taints[0]: effect 'NoSchedule' is not in the spelling",)))
+    finding = taint_finding(pool(8, not_counted=("taints[0]: effect 'NoSchedule' is not in the spelling",)))
 
     assert finding is not None
     assert finding.what.endswith("other pods off; not counted: taints[0]: effect 'NoSchedule' is not in the spelling")
 
 
 def test_gpus_where_the_api_takes_no_taints_have_to_move() -> None:
-    finding = gpu_pool_tainted(pool(8, no_taint_field=True, pool="default"))
+    finding = taint_finding(pool(8, no_taint_field=True, pool="default"))
 
     assert finding is not None
     assert (finding.pool, finding.fix) == (
@@ -186,7 +189,7 @@ def test_gpus_where_the_api_takes_no_taints_have_to_move() -> None:
 
 
 def test_gpu_machines_that_may_not_join_a_cluster_are_unverified() -> None:
-    finding = gpu_pool_tainted(pool(8, in_cluster=None))
+    finding = taint_finding(pool(8, in_cluster=None))
 
     assert finding is not None
     assert finding.unverified
@@ -194,7 +197,7 @@ def test_gpu_machines_that_may_not_join_a_cluster_are_unverified() -> None:
 
 
 def test_amd_gpus_are_gpus() -> None:
-    finding = gpu_pool_tainted(pool(8, accelerator="amd"))
+    finding = taint_finding(pool(8, accelerator="amd"))
 
     assert finding is not None
     assert finding.what.startswith("has 8 AMD GPUs per node")
@@ -216,10 +219,10 @@ def test_daemons_of_gpus_alone_have_to_tolerate(facts: PoolFacts, said: int) -> 
 
 
 def test_another_accelerator_is_no_gpu() -> None:
-    assert gpu_pool_tainted(pool(0, accelerator="other")) is None
-    assert gpu_pool_tainted(pool(None, accelerator="other")) is None
-    assert gpu_pool_tainted(pool(2, accelerator="other", unknown=("instanceTypes[1]",))) is None
-    assert gpu_pool_tainted(pool(None, accelerator="other", unknown=("instanceTypes[1]",))) is not None
+    assert taint_finding(pool(0, accelerator="other")) is None
+    assert taint_finding(pool(None, accelerator="other")) is None
+    assert taint_finding(pool(2, accelerator="other", unknown=("instanceTypes[1]",))) is None
+    assert taint_finding(pool(None, accelerator="other", unknown=("instanceTypes[1]",))) is not None
 
 
 @pytest.mark.parametrize(
@@ -237,7 +240,7 @@ def test_what_another_resource_decides_is_left_to_the_rule_that_sees_the_stack(
 ) -> None:
     reference = Reference("launchTemplate", ("aws:ec2/launchTemplate:LaunchTemplate",), "", frozenset(decides))
 
-    finding = gpu_pool_tainted(dataclasses.replace(facts, elsewhere=(reference,)))
+    finding = taint_finding(dataclasses.replace(facts, elsewhere=(reference,)))
 
     assert (finding is None) is left
 
@@ -282,7 +285,7 @@ def test_every_rule_is_complete_and_named_once() -> None:
 
 
 def test_the_taint_rule_is_the_first_and_mandatory() -> None:
-    assert (RULES[0].name, RULES[0].level) == ("gpu-pool-tainted", Level.MANDATORY)
+    assert (RESOURCE_RULES[0].name, RESOURCE_RULES[0].level) == ("gpu-pool-tainted", Level.MANDATORY)
 
 
 def test_a_finding_is_told_with_its_pool_its_source_and_the_rules_section() -> None:
@@ -290,7 +293,7 @@ def test_a_finding_is_told_with_its_pool_its_source_and_the_rules_section() -> N
         what="is wrong", property="a.b", found="x", fix="mend it", pool="blue", source="https://example.com"
     )
 
-    assert told(finding, {}, RULES[0]) == (
+    assert told(finding, {}, gpu_pool_tainted.RULE) == (
         "pool 'blue': is wrong; found a.b: x; mend it "
         "(see https://example.com, docs/reference/policies.md#gpu-pool-tainted)"
     )
@@ -430,7 +433,7 @@ def test_the_matrix_of_nvidia_gpus_says_nothing_of_amd() -> None:
 def test_taints_elsewhere_can_save_a_machine_that_is_not_known_yet() -> None:
     reference = Reference("launchTemplate", ("aws:ec2/launchTemplate:LaunchTemplate",), "", frozenset({"taints"}))
 
-    assert gpu_pool_tainted(pool(None, evidence="", elsewhere=(reference,))) is None
+    assert taint_finding(pool(None, evidence="", elsewhere=(reference,))) is None
 
 
 CLOUD, NOBODY, UNSAID = By.CLOUD, By.NOBODY, By.UNSAID

@@ -16,8 +16,7 @@ from gpupools.plan.pool_plan import PoolPlan
 from gpupools.policies.declared_software import read_software
 from gpupools.policies.declared_stack import Declared, DeclaredStack
 from gpupools.policies.finding import Context
-from gpupools.policies.rules import judge_pool
-from gpupools.policies.stack_rules import STACK_RULES
+from gpupools.policies.rules import STACK_RULES, judge_pool
 from gpupools.preview.sdk_schema import SECRET, SIGNATURE, check_inputs, check_property_path
 from gpupools.preview.sdk_schema import UNKNOWN as LATE
 from gpupools.providers.azure import CLOUD

@@ -30,7 +30,7 @@ from gpupools.policies.documents.document import Document, Resource
 from gpupools.policies.documents.judging import Config, Judged, judge_document, judge_file, read_config
 from gpupools.policies.documents.junit import junit
 from gpupools.policies.documents.sarif import sarif
-from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.policies.rules import ALL_RULES
 from gpupools.providers import clouds
 from gpupools.providers.aws.user_data import read_user_data
 from gpupools.stackfile.check import check_stack_file, locate

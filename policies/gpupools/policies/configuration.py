@@ -14,7 +14,7 @@ from gpupools.common.errors import Problem, nearest, shown
 from gpupools.common.json_types import JsonDict, JsonObject
 from gpupools.policies import waivers
 from gpupools.policies.finding import Level
-from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.policies.rules import ALL_RULES
 
 ADVISORY_ONLY = ("unverified-at-preview", "unverified-in-stack", "waived")
 """Policies beside the rules: they report what rules were configured to leave open, and what waivers let pass."""

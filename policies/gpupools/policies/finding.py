@@ -91,6 +91,8 @@ class Rule:
     """One rule; exactly one of `pool`, `software` and `stack` judges."""
 
     name: str
+    order: int
+    """Position in reports and on the documentation page."""
     level: Level
     severity: str
     """`low`, `medium`, `high` or `critical`."""

@@ -1,7 +1,7 @@
 """Brings the rules to the Pulumi engine: plain data out of the policy SDK's inputs, findings into violations.
 
-Owns nothing about GPUs or clouds: `providers.clouds()` reads the pools, `policies.rules` and `policies.stack_rules`
-judge them.
+Owns nothing about GPUs or clouds: `providers.clouds()` reads the pools, `policies.rules`
+judges them.
 """
 
 import copy
@@ -42,9 +42,16 @@ from gpupools.policies.classify import classify
 from gpupools.policies.components import Said, repeats, said
 from gpupools.policies.declared_software import DeclaredSoftware, is_software, read_software
 from gpupools.policies.declared_stack import Declared, DeclaredStack, shows_gpus
-from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Rule, steps, told
-from gpupools.policies.rules import RULES, TAINTED, taint_can_be_added
-from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, STACK_RULES, UNDERSTOOD
+from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, WAIVERS_CURRENT, Context, Finding, Rule, steps, told
+from gpupools.policies.rules import (
+    ALL_RULES,
+    RESOURCE_RULES,
+    RULE_NAMES,
+    STACK_RULES,
+    gpu_pool_tainted,
+    node_pools_understood,
+)
+from gpupools.policies.rules.gpu_pool_tainted import taint_can_be_added
 from gpupools.policies.waivers import Waiver
 from gpupools.policies.wire import SECRET, SIGNATURE, decoded
 from gpupools.policies.wire import plain as plain_wire
@@ -114,7 +121,7 @@ def complaints(resource_type: str, props: JsonObject) -> list[str]:
     inputs = Inputs(plain(props))
     return [
         told(finding, inputs.plain(), rule)
-        for rule in RULES
+        for rule in RESOURCE_RULES
         for finding in _findings(rule, resource_type, inputs, Context())
     ]
 
@@ -123,7 +130,7 @@ def policies() -> list[Policy]:
     """Make one policy per rule, and for each scope the one that reports what its rules leave open."""
     left_open, left_open_in_stack = _LeftOpen(), _LeftOpen()
     return [
-        *(_resource_policy(rule, left_open) for rule in RULES),
+        *(_resource_policy(rule, left_open) for rule in RESOURCE_RULES),
         _unverified(left_open),
         *(_stack_policy(rule, left_open_in_stack) for rule in STACK_RULES),
         _unverified_in_stack(left_open_in_stack),
@@ -340,7 +347,8 @@ def _found_on_pools(
     for rule in _POOL_RULES if pools else ():
         assert rule.pool is not None
         # What a component makes may have its taint in a template beside it, which only the whole stack shows.
-        here = [pool for pool in pools if not pool.elsewhere] if component is not None and rule is TAINTED else pools
+        in_stack = component is not None and rule is gpu_pool_tainted.RULE
+        here = [pool for pool in pools if not pool.elsewhere] if in_stack else pools
         found = [(request.urn, finding) for pool in here for finding in rule.pool(pool, contexts[rule.name])]
         if component is not None:
             found = [each for each in found if not repeats(rule.name, each[1], component)]
@@ -387,8 +395,8 @@ def _today() -> date:
 _waived: dict[Waiver, str] = {}
 
 
-_POOL_RULES = tuple(rule for rule in RULES if rule.pool is not None)
-_SOFTWARE_RULES = tuple(rule for rule in RULES if rule.software is not None)
+_POOL_RULES = tuple(rule for rule in RESOURCE_RULES if rule.pool is not None)
+_SOFTWARE_RULES = tuple(rule for rule in RESOURCE_RULES if rule.software is not None)
 
 # What each resource was read as, by URN, with the inputs it was read from.
 _seen: dict[str, tuple[str, struct_pb2.Struct, tuple[PoolFacts, ...], DeclaredSoftware | None]] = {}
@@ -426,7 +434,8 @@ def _contexts(servicer: Any, protect: bool) -> dict[str, Context]:
             for rule in ALL_RULES
         }
         given = tuple(each for rule in ALL_RULES for each in waivers.configured(rule.name, found[rule.name].config))
-        found[CURRENT.name] = replace(found[CURRENT.name], waivers=given, waived=_waived.keys(), today=_today())
+        current = found[WAIVERS_CURRENT]
+        found[WAIVERS_CURRENT] = replace(current, waivers=given, waived=_waived.keys(), today=_today())
     return found
 
 
@@ -544,7 +553,7 @@ def _resource_policy(rule: Rule, left_open: _LeftOpen) -> ResourceValidationPoli
             else:
                 report_violation(message, args.urn)
 
-    remediate: JsonDict = {"remediate": add_missing_taint} if rule is TAINTED else {}
+    remediate: JsonDict = {"remediate": add_missing_taint} if rule is gpu_pool_tainted.RULE else {}
     return ResourceValidationPolicy(validate=validate, **remediate, **_described(rule))
 
 
@@ -567,7 +576,7 @@ def _stack_policy(rule: Rule, left_open: _LeftOpen) -> StackValidationPolicy:
                 left_open.add("", urn, f"{message} ({rule.name})")
             else:
                 report_violation(message, urn or None)
-        if rule is UNDERSTOOD and findings:
+        if rule is node_pools_understood.RULE and findings:
             judged, no_pool, unread = stack.answers.values()
             total = len(stack.resources)
             counted = f"of {total} resources {judged} judged, {no_pool} no node pool, {unread} not understood"

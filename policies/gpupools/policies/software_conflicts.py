@@ -23,6 +23,7 @@ from gpupools.policies.declared_software import (
     tolerations_of_controllers,
 )
 from gpupools.policies.declared_stack import Cluster, Declared, DeclaredStack, Origin
+from gpupools.policies.finding import Finding
 
 MOST_PAIRS = 100_000
 """Comparisons of a kind of software with a kind of pool, or with another kind of software.
@@ -262,3 +263,12 @@ def _meet(first: _Software, one: str, second: _Software, other: str) -> bool:
         return bool(first.lands.get(one, 0) & second.lands.get(other, 0) & nodes)
     # The pools are elsewhere: charts without any selector go to every GPU node.
     return first.one.lands_on(one, {}) and second.one.lands_on(other, {})
+
+
+def not_compared(too_many: TooMany, question: str) -> Finding:
+    """Return the finding for a stack that is too large to compare."""
+    return Finding(
+        what=f"{question} cannot be verified: the stack has {too_many.what}, more than {MOST_PAIRS:,} pairs",
+        fix="split the stack, or give what is alike the same node selector and provider",
+        unverified=True,
+    )

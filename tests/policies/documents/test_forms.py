@@ -14,7 +14,7 @@ from gpupools.policies.documents import text
 from gpupools.policies.documents.forms import read_document
 from gpupools.policies.documents.judging import Config, Judged, read_config
 from gpupools.policies.finding import Context, Finding, told
-from gpupools.policies.pinning import pinned
+from gpupools.policies.rules.gpu_software_pinned import RULE
 
 URN = "urn:pulumi:dev::ml::aws:eks/nodeGroup:NodeGroup::gpu"
 TYPE = "aws:eks/nodeGroup:NodeGroup"
@@ -397,7 +397,7 @@ def test_a_pinned_image_of_cuda_passes_and_what_runs_once_owns_nothing(judge: Ca
 def test_an_example_of_a_version_is_one_of_that_chart(chart: str, example: str) -> None:
     software = read_software("kubernetes:helm.sh/v3:Release", {"chart": f"https://example.com/{chart}"})
     assert software is not None
-    (found,) = [one for one in pinned(software, Context()) if one.property == "version"]
+    (found,) = [one for one in RULE.software(software, Context()) if one.property == "version"]  # type: ignore[misc]
 
     assert f"{found.fix} (".startswith(example)
 

@@ -24,8 +24,10 @@ from gpupools.policies.documents.terraform_sources import Sources
 from gpupools.policies.documents.text import without_collecting
 from gpupools.policies.finding import UNKNOWN_AT_PREVIEW, Context, Finding, Level, Rule, steps, told
 from gpupools.policies.kinds import is_read, readings
-from gpupools.policies.rules import TAINTED
-from gpupools.policies.stack_rules import ALL_RULES, CURRENT, RULE_NAMES, unfit
+from gpupools.policies.rules import ALL_RULES, RULE_NAMES
+from gpupools.policies.rules.gpu_pool_tainted import RULE as TAINTED
+from gpupools.policies.rules.gpu_waiver_current import RULE as CURRENT
+from gpupools.policies.rules.gpu_waiver_current import outdated_waivers
 from gpupools.policies.waivers import Waiver
 from gpupools.providers import clouds
 from gpupools.readback.inputs import with_name
@@ -272,7 +274,7 @@ def judge_waivers(judged: Sequence[Judged], config: Config, *, some: bool = Fals
     scopes = frozenset[str]().union(*(file.scopes for file in judged))
     found = tuple(
         Found(CURRENT, Level.MANDATORY, finding, address, "", None, told(finding, {}, CURRENT))
-        for address, finding in unfit(given, used, scopes, config.today)
+        for address, finding in outdated_waivers(given, used, scopes, config.today)
     )
     return Judged(config.path, form="policy configuration", found=found) if found else None
 

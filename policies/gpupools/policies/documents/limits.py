@@ -23,7 +23,7 @@ from gpupools.common.errors import Problem
 from gpupools.console.progress import progress
 from gpupools.policies.documents.judging import Config, Judged, judge_file
 from gpupools.policies.finding import Rule
-from gpupools.policies.stack_rules import ALL_RULES
+from gpupools.policies.rules import ALL_RULES
 
 CPU_SECONDS = 60
 """A plan of 95,000 node pools (50 MB) takes less than half of it, and a third of the memory."""

@@ -1,4 +1,4 @@
-"""Judges the versions of GPU software: named exactly, from a known place, above the published security fixes. Pure."""
+"""GPU charts and images have an exact, fixed version from a trusted source."""
 
 import re
 from collections.abc import Iterator
@@ -7,25 +7,30 @@ from typing import Any
 from gpupools.catalog.minimum_versions import Floor, below_floor
 from gpupools.plan.pool_facts import UNKNOWN
 from gpupools.policies.declared_software import CHARTS, IMAGES, DeclaredSoftware, known_image, split_image, value_at
-from gpupools.policies.finding import Context, Finding
+from gpupools.policies.finding import Context, Finding, Framework, Level, Rule, unknown_at_preview
 from gpupools.software.charts import charts
 
 # A range as Helm takes it: https://github.com/Masterminds/semver#checking-version-constraints
 _EXACT = re.compile(r"v?\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-z.-]+)?")
+
+
 _FLOATING = re.compile(r"(?:.*[-_.])?(?:latest|main|master|nightly|devel|edge|stable)", re.IGNORECASE)
+
 
 # CUDA comes as base, runtime and devel: https://hub.docker.com/r/nvidia/cuda
 _FLAVOUR = re.compile(r"\d+\.\d+(?:\.\d+)?-devel")
+
+
 # The branch, then the kernel that it was compiled for; which release of the branch, nobody sees.
 # https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/precompiled-drivers.html
 _PRECOMPILED = re.compile(r"\d{3}(?:-.+)?")
 
 
-def pinned(software: DeclaredSoftware, context: Context) -> Iterator[Finding]:
+def _judge(software: DeclaredSoftware, context: Context) -> Iterator[Finding]:
     """Find a chart or image that may be another one tomorrow, or is older than a published security fix."""
     if software.is_chart:
-        yield from _chart_pinned(software)
-        yield from _parts(software)
+        yield from _chart_findings(software)
+        yield from _part_findings(software)
         return
     for path, image in software.images:
         component = IMAGES[known_image(image)][0]
@@ -35,10 +40,10 @@ def pinned(software: DeclaredSoftware, context: Context) -> Iterator[Finding]:
             what = f"the image is not pinned: {tag or 'no tag'}"
             yield Finding(what=what, property=path, found=image, fix="name an exact tag or a digest")
         elif tag:
-            yield from _old(component, tag, path, f"image {known_image(image)}")
+            yield from _outdated(component, tag, path, f"image {known_image(image)}")
 
 
-def _chart_pinned(software: DeclaredSoftware) -> Iterator[Finding]:
+def _chart_findings(software: DeclaredSoftware) -> Iterator[Finding]:
     chart, version, repository = software.chart, software.version, software.repository
     if software.devel is True:
         what = f"chart {software.kind} may be a development version"
@@ -52,14 +57,14 @@ def _chart_pinned(software: DeclaredSoftware) -> Iterator[Finding]:
         if not (local or archive or digest):
             what = f"chart {software.kind} has no version, so each deployment takes the newest"
             yield Finding(what=what, property="version", found="none", fix=f"name an exact version{_example(software)}")
-        elif archive and not _parts_image(software):
-            yield from _old(CHARTS[software.kind].component, archive[1], "chart", f"chart {software.kind}")
+        elif archive and not _is_versioned_by_image(software):
+            yield from _outdated(CHARTS[software.kind].component, archive[1], "chart", f"chart {software.kind}")
     elif not _EXACT.fullmatch(version.strip()):
         what = f"version {version!r} of chart {software.kind} is not exact"
         yield Finding(what=what, property="version", found=version, fix=f"name one exact version{_example(software)}")
-    elif not _parts_image(software):
-        yield from _old(CHARTS[software.kind].component, version.strip(), "version", f"chart {software.kind}")
-    yield from _from_where(software, chart, repository, local)
+    elif not _is_versioned_by_image(software):
+        yield from _outdated(CHARTS[software.kind].component, version.strip(), "version", f"chart {software.kind}")
+    yield from _repository_findings(software, chart, repository, local)
 
 
 def _example(software: DeclaredSoftware) -> str:
@@ -68,7 +73,7 @@ def _example(software: DeclaredSoftware) -> str:
     return f", e.g. {ours.version.removeprefix('v')}" if ours else ""
 
 
-def _from_where(software: DeclaredSoftware, chart: str, repository: Any, local: bool) -> Iterator[Finding]:
+def _repository_findings(software: DeclaredSoftware, chart: str, repository: Any, local: bool) -> Iterator[Finding]:
     """Find a chart that comes neither over https or OCI nor out of the project's own files."""
     fix = "name the chart's https or oci address, e.g. repositoryOpts.repo: https://helm.ngc.nvidia.com/nvidia"
     scheme = re.match(r"[a-z][a-z0-9+.-]*://", chart, re.IGNORECASE)
@@ -91,14 +96,14 @@ def _unverified(what: str, path: str, fix: str) -> Finding:
     return Finding(what=f"the {what} is not known yet", property=path, found=repr(UNKNOWN), fix=fix, unverified=True)
 
 
-def _parts_image(software: DeclaredSoftware) -> bool:
+def _is_versioned_by_image(software: DeclaredSoftware) -> bool:
     """Say whether an image's tag takes the place of the chart's version."""
     chart = CHARTS[software.kind]
     tag = value_at(software.values, chart.parts[0].path) if chart.parts else None
     return chart.image_decides and isinstance(tag, str) and bool(tag)
 
 
-def _parts(software: DeclaredSoftware) -> Iterator[Finding]:
+def _part_findings(software: DeclaredSoftware) -> Iterator[Finding]:
     for part in CHARTS[software.kind].parts:
         value, path = value_at(software.values, part.path), ".".join(("values", *part.path))
         if value is UNKNOWN:
@@ -111,10 +116,10 @@ def _parts(software: DeclaredSoftware) -> Iterator[Finding]:
                 what = f"{path} is not pinned"
                 yield Finding(what=what, property=path, found=value, fix="name an exact tag or a digest")
             else:
-                yield from _old(part.component, value, path, part.component)
+                yield from _outdated(part.component, value, path, part.component)
 
 
-def _old(component: str, version: str, path: str, what: str) -> Iterator[Finding]:
+def _outdated(component: str, version: str, path: str, what: str) -> Iterator[Finding]:
     row = below_floor(component, version) if component else None
     if row is not None and component == "driver" and row.branch == version[:3] and _PRECOMPILED.fullmatch(version):
         yield Finding(
@@ -122,7 +127,7 @@ def _old(component: str, version: str, path: str, what: str) -> Iterator[Finding
             f"{row.cves.replace(' ', ', ')} cannot be verified",
             property=path,
             found=version,
-            fix=f"name the digest of an image with {_least(row)} or newer",
+            fix=f"name the digest of an image with {_minimum(row)} or newer",
             source=row.source,
             unverified=True,
         )
@@ -131,10 +136,29 @@ def _old(component: str, version: str, path: str, what: str) -> Iterator[Finding
             what=f"{what} {version} lacks the fix of {row.cves.replace(' ', ', ')}",
             property=path,
             found=version,
-            fix=f"take {_least(row)} or newer",
+            fix=f"take {_minimum(row)} or newer",
             source=row.source,
         )
 
 
-def _least(row: Floor) -> str:
+def _minimum(row: Floor) -> str:
     return f"{row.component} {row.floor}"
+
+
+RULE = Rule(
+    name="gpu-software-pinned",
+    order=90,
+    level=Level.MANDATORY,
+    severity="high",
+    why="GPU charts run as root on every GPU node, so their version and origin must be a decision.",
+    fix="Name an exact version from an https or OCI source, at or above the published fixes.",
+    url="https://github.com/NVIDIA/product-security",
+    framework=Framework(
+        "NVIDIA product security bulletins",
+        "2026-08",
+        "5659, 5821, 5850, 5857",
+        "run the fixed versions of driver, toolkit, device plugin, MIG manager and exporter",
+    ),
+    config=unknown_at_preview(),
+    software=_judge,
+)

@@ -1,0 +1,39 @@
+"""The policy rules, one module per rule.
+
+Each module defines `RULE`: the metadata of the rule and the function that judges. Its examples are in the `.yaml` file
+of the same name. To add a rule, add both files; nothing else lists the rules.
+"""
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
+from gpupools.plan.pool_facts import PoolFacts
+from gpupools.policies.finding import Context, Finding, Rule
+from gpupools.policies.rules._modules import MODULES, RULE_NAMES
+
+__all__ = ["ALL_RULES", "RESOURCE_RULES", "RULE_NAMES", "STACK_RULES", "judge_pool"]
+
+_RULES: list[Rule] = [import_module(f"{__name__}.{module}").RULE for module in MODULES]
+
+ALL_RULES = tuple(sorted(_RULES, key=lambda rule: (rule.stack is not None, rule.order, rule.name)))
+"""Every rule of the pack, in the order of reports: first those on one resource, then those on the whole stack."""
+
+RESOURCE_RULES = tuple(rule for rule in ALL_RULES if rule.stack is None)
+"""Rules that judge one resource."""
+
+STACK_RULES = tuple(rule for rule in ALL_RULES if rule.stack is not None)
+"""Rules that need all resources of a stack."""
+
+
+def judge_pool(pool: PoolFacts, contexts: Mapping[str, Context] | None = None) -> Iterator[tuple[Rule, Finding]]:
+    """Judge one pool by every rule on pools.
+
+    Args:
+        pool: The facts, from any source: a Pulumi resource, a Terraform plan, a Kubernetes manifest.
+        contexts: By the rule's name; a rule without one gets its defaults.
+    """
+    for rule in RESOURCE_RULES:
+        if rule.pool is not None:
+            context = (contexts or {}).get(rule.name) or Context()
+            for finding in rule.pool(pool, context):
+                yield rule, finding

@@ -1,0 +1,82 @@
+"""Findings and texts about pools that several rules share."""
+
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
+
+from gpupools.common.json_types import JsonObject
+from gpupools.plan.pool_facts import CUSTOMISATIONS, ZONES_OF_A_REGION, NodeCustomization, PoolFacts, SharingFacts
+from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.policies.finding import Context, Finding, Rule
+
+
+def describe_sharing(sharing: SharingFacts) -> str:
+    parts = [sharing.kind, sharing.profile, f"{sharing.clients} clients" if sharing.clients is not None else ""]
+    return " ".join(part for part in parts if part)
+
+
+def in_zones(pool: PoolFacts) -> str:
+    """Say how a size over all zones comes about, with a blank before; empty where it is not counted by zone."""
+    if not pool.per_zone or pool.max_nodes is None or pool.zones == 1:
+        return ""
+    if pool.zones is not None:
+        return f" ({pool.max_nodes} in each of {pool.zones} zones)"
+    why = "which zones is not known yet, and" if pool.zones_unknown else "no zones are named, and"
+    return f" ({pool.max_nodes} in each zone; {why} a regional cluster has {ZONES_OF_A_REGION})"
+
+
+def hardening_findings(pool: PoolFacts, *, mandatory: bool) -> Iterator[Finding]:
+    """Tell what leaves the nodes of a pool or template less hardened than the baseline demands, or recommends."""
+    for weak in pool.weaknesses:
+        if weak.mandatory is mandatory:
+            yield Finding(
+                what=f"{weak.name}: {weak.why.rstrip('.')}",
+                property=weak.property,
+                found=weak.found,
+                fix=f"wanted {weak.property}: {weak.wanted}",
+                source=weak.source,
+                pool=pool.pool,
+                unverified=weak.unverified,
+            )
+
+
+_POOL_TAG = "gpupools:pool"
+
+
+def customization_findings(pool: PoolFacts, rule: Rule, context: Context) -> Iterator[Finding]:
+    """Tell what somebody set by hand on the nodes of a pool or template, unless the configuration has a reason for it.
+
+    Values are never told: user data and metadata may hold secrets.
+    """
+    reasons = {each: why for each, why in rule.option(context, "reasons").items() if why.strip()}
+    named = [pool.labels.get(POOL_LABEL), pool.tags.get(_POOL_TAG), pool.pool, pool.name]
+    names = [name for name in named if name] or [""]
+    found = [*pool.node_customizations]
+    allowed = rule.option(context, "identities") if "identities" in rule.config else []
+    if allowed and pool.identity is not None:
+        path, identity = pool.identity
+        late = not isinstance(identity, str)
+        if late or not any(fnmatchcase(identity, pattern) for pattern in allowed):
+            found.append(NodeCustomization("node-identity", path, "nodes run as none of identities", rule.url, late))
+    for each in found:
+        if not any(fnmatchcase(f"{name}/{each.kind}", pattern) for name in names for pattern in reasons):
+            yield Finding(
+                what=f"{each.kind} by hand: {each.why}",
+                property=each.property,
+                found="not known at preview" if each.unverified else "set",
+                fix=f"leave it out, or give the reason in the policy's configuration: {{reasons: "
+                f"{{'{names[0] or '*'}/{each.kind}': …}}}}",
+                source=each.source,
+                pool=pool.pool,
+                unverified=each.unverified,
+            )
+
+
+REASONS: Mapping[str, JsonObject] = {
+    "reasons": {
+        "type": "object",
+        "additionalProperties": {"type": "string", "pattern": r"\S"},
+        "default": {},
+        "description": "What is set by hand and may be, with the reason: `<pool>/<kind>` as a pattern with * and ? to"
+        f" a sentence. Kinds: {', '.join(CUSTOMISATIONS)}.",
+    }
+}

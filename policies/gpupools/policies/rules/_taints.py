@@ -1,0 +1,74 @@
+"""Findings about taints that GPU pools lack."""
+
+from gpupools.plan.pool_facts import PoolFacts, Reference
+from gpupools.policies.finding import Finding
+
+
+def deciding_references(pool: PoolFacts) -> tuple[Reference, ...]:
+    """Return the resources that may still show whether this pool needs a taint or has one."""
+    proven = pool.has_gpus
+    open_questions = {"taints"} if proven else {"machine", "image", "taints"}
+    return tuple(each for each in pool.elsewhere if each.decides & open_questions)
+
+
+def find_missing_taint(pool: PoolFacts) -> Finding | None:
+    """Judge a pool by what is known of it, whatever other resources may decide."""
+    if not pool.lacks_taint:
+        return None
+    where = pool.where or "taints"
+    # A type newer than the catalogue or an NVIDIA image is evidence of GPUs whose number nobody knows.
+    gpus = bool(pool.gpus_per_node) or bool(pool.evidence)
+    proven = gpus and pool.in_cluster is True
+    late = [name for name in pool.unknown if not proven or overlaps(name, where)]
+    late += [name for name in pool.open_taints if name not in late]
+    not_counted = f"; not counted: {', '.join(pool.not_counted)}" if pool.not_counted else ""
+    if proven and not late:
+        return Finding(
+            what=f"has {_gpu_count(pool)}, but no permanent taint keeps other pods off{not_counted}",
+            property=where,
+            fix="move the GPUs to a pool of their own, since this one takes no taints"
+            if pool.no_taint_field
+            else f"add {pool.missing_taint.text} to {where}",
+            pool=pool.pool,
+            found=_shown_taints(pool),
+        )
+    names = ", ".join(late) or ("whether the machines join a cluster" if gpus else "the machine type")
+    reason = f"{names} not known yet, or not in this resource"
+    fix = f"write machine type and taints as plain values here, with {pool.missing_taint.text} in {where}"
+    if pool.has_unevaluated_script:
+        reason = f"user data is a script that gpupools does not evaluate ({names})"
+        fix = f"set the taint in {where}: {pool.missing_taint.text}"
+    return Finding(
+        what=f"{f'has {_gpu_count(pool)}' if gpus else 'may have GPUs'}, but whether a taint keeps other pods off "
+        f"cannot be verified: {reason}{not_counted}",
+        property=where,
+        fix=fix + ("" if gpus else " if the nodes have GPUs"),
+        pool=pool.pool,
+        found=_shown_taints(pool),
+        unverified=True,
+    )
+
+
+def _shown_taints(pool: PoolFacts) -> str | None:
+    """Return the taints that another object or a text gives the pool; None where they are a property of its own.
+
+    A text such as user data may hold secrets, so nothing else of it is shown.
+    """
+    if " → " not in pool.where and (pool.missing_taint.value is not None or pool.no_taint_field):
+        return None
+    return ", ".join(f"{taint.key}:{taint.effect}" for taint in pool.taints) or "none"
+
+
+def _gpu_count(pool: PoolFacts) -> str:
+    count, vendor = pool.gpus_per_node, "AMD" if pool.accelerator == "amd" else "NVIDIA"
+    number = f"{count} {vendor} GPU{'s' if count > 1 else ''} per node" if count else f"{vendor} GPUs"
+    return f"{number} ({pool.evidence})" if pool.evidence else number
+
+
+def overlaps(unknown: str, path: str) -> bool:
+    """Say whether an input that is not known yet is the one at `path`, a part of it, or holds it."""
+    return (
+        unknown == path
+        or unknown.startswith((f"{path}[", f"{path}."))
+        or path.startswith((f"{unknown}.", f"{unknown}["))
+    )

@@ -1,0 +1,75 @@
+"""GPU nodes get a driver."""
+
+from collections.abc import Iterator
+
+from gpupools.plan.pool_facts import By
+from gpupools.policies.declared_stack import DeclaredStack
+from gpupools.policies.finding import Context, Finding, Level, Rule, unknown_at_preview
+from gpupools.policies.rules._frameworks import ONE_OWNER
+from gpupools.policies.software_conflicts import SoftwareConflicts, TooMany, not_compared
+
+
+def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+    software_conflicts = SoftwareConflicts(stack)
+    yield from _unschedulable_operators(software_conflicts)
+    for resource, pool in stack.gpu_pools:
+        if pool.software.driver is not By.NOBODY or pool.accelerator == "amd":
+            continue
+        try:
+            kinds, installs = software_conflicts.on(resource)
+        except TooMany as too_many:
+            yield "", not_compared(too_many, "whether something installs a GPU driver")
+            return
+        if installs:
+            continue
+        said_by = ", ".join(pool.software.said_by) or "its image"
+        others = ", ".join(kinds)
+        yield (
+            resource.urn,
+            Finding(
+                what=f"nothing installs a GPU driver on its nodes ({said_by})"
+                + (f": {others} of this stack does not" if others else ", unless something outside this stack does"),
+                fix="take a node image with the driver, let the cloud install it, or install gpu-operator with driver",
+                pool=pool.pool,
+                unverified=not kinds,
+            ),
+        )
+
+
+def _unschedulable_operators(software_conflicts: SoftwareConflicts) -> Iterator[tuple[str, Finding]]:
+    """Find GPU Operators that bring a driver to a cluster all of whose pools keep them off, such as AKS's system pools.
+
+    Other pools may come from outside the stack, so that it is never sure.
+    """
+    try:
+        found = list(software_conflicts.nowhere_to_start())
+    except TooMany as too_many:
+        yield "", not_compared(too_many, "whether GPU Operators have a node to start on")
+        return
+    for release, path, (declared, pool), taint in found:
+        where = declared.name + (f" ({pool.pool})" if pool.pool else "")
+        yield (
+            release.urn,
+            Finding(
+                what=f"brings a GPU driver and starts on no pool of its cluster in this stack: {where} has the taint"
+                f" {taint}, which values.{path} does not tolerate, and no other takes it",
+                property=f"values.{path}",
+                found="without it",
+                fix="add a pool without GPUs and taints, or tolerate it there (runtime.cpu_taints of a stack file)",
+                unverified=True,
+            ),
+        )
+
+
+RULE = Rule(
+    name="gpu-driver-installed",
+    order=200,
+    level=Level.MANDATORY,
+    severity="medium",
+    why="Without a driver a GPU node has no GPU to schedule on and costs the same.",
+    fix="Take a node image with the driver, or install one with the GPU Operator.",
+    url="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/platform-support.html",
+    framework=ONE_OWNER,
+    config=unknown_at_preview("advisory"),
+    stack=_judge,
+)

@@ -1,0 +1,42 @@
+"""Karpenter pools for other work exclude instance types with GPUs."""
+
+from collections.abc import Iterator
+
+from gpupools.common.taints import repels_cpu_pods
+from gpupools.policies.declared_stack import DeclaredStack
+from gpupools.policies.finding import Context, Finding, Level, Rule
+from gpupools.policies.rules._frameworks import DEDICATED
+
+
+def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+    for resource in stack.resources:
+        for pool in resource.pools:
+            open_ = pool.open_to_gpus
+            # The class of its machines, which is a resource of its own, may taint those with GPUs.
+            if open_ is None or repels_cpu_pods(stack.joined(resource, pool).taints):
+                continue
+            which = f", such as {open_.machine}" if open_.machine else ""
+            cure = f"add {open_.cure}" if open_.cure else "add a requirement that machines with GPUs do not meet"
+            finding = Finding(
+                what=f"may be given machines with NVIDIA GPUs{which}: no requirement or limit keeps them out, and no "
+                "permanent taint keeps other pods off them",
+                property=open_.property,
+                found=open_.found,
+                fix=f"{cure}, or the limit nvidia.com/gpu: 0; for a pool that is meant for GPUs, add "
+                f"{pool.missing_taint.text} to {pool.where}",
+                pool=pool.pool,
+            )
+            yield resource.urn, finding
+
+
+RULE = Rule(
+    name="gpu-machines-kept-out",
+    order=150,
+    level=Level.ADVISORY,
+    severity="low",
+    why="A Karpenter pool that machines with GPUs fit gets one when a pod asks for a GPU, and other pods fill it.",
+    fix="Keep machines with GPUs out by a requirement, and give them a pool of their own with the taint.",
+    url="https://karpenter.sh/docs/concepts/nodepools/#isolating-expensive-hardware",
+    framework=DEDICATED,
+    stack=_judge,
+)

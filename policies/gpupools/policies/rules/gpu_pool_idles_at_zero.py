@@ -1,0 +1,34 @@
+"""GPU pools scale down to zero nodes."""
+
+from collections.abc import Iterator
+
+from gpupools.plan.dra import DRA_DRIVER
+from gpupools.plan.node_labels import SOFTWARE_LABEL
+from gpupools.plan.pool_facts import PoolFacts
+from gpupools.policies.finding import Context, Finding, Level, Rule
+from gpupools.policies.rules._frameworks import CAPACITY
+
+
+def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+    # No autoscaler starts the first node of a pool whose GPUs are claimed.
+    claimed = pool.labels.get(SOFTWARE_LABEL) == DRA_DRIVER
+    if pool.has_gpus and pool.min_nodes and not claimed:
+        each = " in each zone" if pool.per_zone else ""
+        yield Finding(
+            what=f"keeps {pool.min_nodes} GPU node{'s' if pool.min_nodes > 1 else ''}{each} when nobody asks for a GPU",
+            fix="wanted a minimum of 0 nodes",
+            pool=pool.pool,
+        )
+
+
+RULE = Rule(
+    name="gpu-pool-idles-at-zero",
+    order=120,
+    level=Level.ADVISORY,
+    severity="low",
+    why="A GPU node that waits costs as much as one that works.",
+    fix="Let the autoscaler shrink the pool to 0 nodes.",
+    url="https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/FAQ.md",
+    framework=CAPACITY,
+    pool=_judge,
+)

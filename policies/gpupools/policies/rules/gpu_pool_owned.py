@@ -1,0 +1,46 @@
+"""GPU pools name their owner."""
+
+from collections.abc import Iterator
+
+from gpupools.plan.node_labels import TRUST_LABEL
+from gpupools.plan.pool_facts import PoolFacts
+from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.policies.finding import Context, Finding, Level, Rule
+from gpupools.policies.rules._frameworks import CAPACITY
+
+
+def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+    keys = RULE.option(context, "labels")
+    if not pool.has_gpus or not keys:
+        return
+    wanted = {key.casefold() for key in keys}
+    if not any(
+        key.casefold() in wanted and value for named in (pool.labels, pool.tags) for key, value in named.items()
+    ):
+        yield Finding(
+            what="nobody is named who answers for these GPUs",
+            fix=f"wanted one of the labels or tags {', '.join(keys)}",
+            pool=pool.pool,
+        )
+
+
+RULE = Rule(
+    name="gpu-pool-owned",
+    order=130,
+    level=Level.ADVISORY,
+    severity="low",
+    why="Somebody has to be asked when GPUs stand idle.",
+    fix="Label or tag the pool with its owner.",
+    url="https://docs.aws.amazon.com/whitepapers/latest/tagging-best-practices/tagging-best-practices.html",
+    framework=CAPACITY,
+    config={
+        "labels": {
+            "type": "array",
+            "items": {"type": "string"},
+            # A pool of this project's carries the key of its entry in the stack file, whose history has an author.
+            "default": ["owner", "team", "cost-center", TRUST_LABEL, POOL_LABEL],
+            "description": "Labels or tags of which a GPU pool needs one; [] asks for none.",
+        }
+    },
+    pool=_judge,
+)

@@ -1,0 +1,45 @@
+"""GPU pools of production stacks are protected against deletion."""
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from gpupools.plan.pool_facts import PoolFacts
+from gpupools.policies.finding import Context, Finding, Framework, Level, Rule
+
+
+def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+    patterns = RULE.option(context, "stacks")
+    if not pool.has_gpus or context.protect or pool.deletion_protected:
+        return
+    pattern = next((each for each in patterns if fnmatchcase(context.stack, each)), None)
+    if pattern is not None:
+        yield Finding(
+            what=f"GPU capacity of the production stack {context.stack} can be deleted by one edit",
+            property="protect",
+            found="false",
+            fix="wanted protect: true in the resource's options, or the cloud's own deletion protection",
+            pool=pool.pool,
+        )
+
+
+RULE = Rule(
+    name="gpu-pool-protected",
+    order=110,
+    level=Level.MANDATORY,
+    severity="medium",
+    why="GPU capacity that is given back may not be there to be had again.",
+    fix="Set the option protect on the pools of production stacks.",
+    url="https://www.pulumi.com/docs/iac/concepts/options/protect/",
+    framework=Framework(
+        "AWS Well-Architected Framework", "2026", "Reliability", "protect what cannot be recreated at will"
+    ),
+    config={
+        "stacks": {
+            "type": "array",
+            "items": {"type": "string"},
+            "default": [],
+            "description": "Names of production stacks, as patterns with * and ?, e.g. [prod, '*-prod'].",
+        }
+    },
+    pool=_judge,
+)

@@ -1,0 +1,54 @@
+"""GPU pools keep pods without GPU work off their nodes."""
+
+from collections.abc import Iterator
+
+from gpupools.common.taints import GPU_TAINT
+from gpupools.plan.pool_facts import PoolFacts
+from gpupools.policies.finding import Context, Finding, Level, Rule, unknown_at_preview
+from gpupools.policies.rules._frameworks import DEDICATED
+from gpupools.policies.rules._taints import deciding_references, find_missing_taint, overlaps
+
+
+def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+    """Report a GPU pool whose nodes accept pods that request no GPUs.
+
+    The fix names the GPU taint, but any permanent taint with a key and a hard effect satisfies the rule.
+
+    Values that are unknown at preview: a known taint that keeps pods off is enough, and so is a known absence of GPUs.
+    Known GPUs and a known absence of such a taint are a violation. Otherwise the finding is `unverified`, which is a
+    violation unless the configuration sets `unknownAtPreview: advisory`. If another resource, such as a launch
+    template, holds the instance type or the taints, `gpu-pool-tainted-elsewhere` judges the pool.
+    """
+    if not deciding_references(pool) and (finding := find_missing_taint(pool)) is not None:
+        yield finding
+
+
+def taint_can_be_added(pool: PoolFacts) -> bool:
+    """Say whether the taint that a pool lacks can be written into it without a guess.
+
+    It can where the pool certainly has GPUs and lacks the taint. It can too where all that is open is whether another
+    resource, such as the launch template of an EKS group with EKS's own image, gives the nodes one more: the pool's
+    own list is known and is what the nodes register with, so the taint there is right whatever the other resource says.
+    """
+    finding = find_missing_taint(pool)
+    if finding is None or pool.no_taint_field:
+        return False
+    if not finding.unverified:
+        return True
+    others = {each.property for each in pool.elsewhere if not each.decides & {"machine", "image"}}
+    own = [name for name in pool.unknown if overlaps(name, pool.where)]
+    return pool.has_gpus and not own and set(pool.open_taints) <= others
+
+
+RULE = Rule(
+    name="gpu-pool-tainted",
+    order=10,
+    level=Level.MANDATORY,
+    severity="high",
+    why="A GPU node that accepts pods without GPU work is paid for and not used.",
+    fix=f"Give the pool the taint {GPU_TAINT} in its cloud's own spelling, as a plain value.",
+    url="https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+    framework=DEDICATED,
+    config=unknown_at_preview(),
+    pool=_judge,
+)

@@ -1,0 +1,152 @@
+"""The GPU and the cloud support the sharing mode of a pool."""
+
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from gpupools.catalog.instance_types import InstanceType
+from gpupools.catalog.mig import profiles
+from gpupools.common.errors import shown
+from gpupools.plan.cloud import Cloud, PoolRequest, Verdict
+from gpupools.plan.matrix import representatives
+from gpupools.plan.pool_facts import By, PoolFacts, SharingFacts
+from gpupools.plan.pool_plan import check_pool
+from gpupools.policies.finding import Context, Finding, Level, Rule
+from gpupools.policies.rules._frameworks import ISOLATION
+from gpupools.policies.rules._pools import describe_sharing
+from gpupools.providers import clouds
+from gpupools.spec.models import Mig, Nodes, PoolSpec, SharingMode, shared_mode
+
+
+def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+    sharing = pool.sharing
+    if sharing is None or pool.accelerator == "amd":
+        return
+    cloud = clouds().get(pool.cloud)
+    if cloud is None:
+        return
+    for name in pool.instance_types:
+        instance = cloud.find_instance_type(cloud.instance_types, name)
+        if instance is None:
+            continue
+        ways = _possible_software(cloud, pool)
+        refused = _rejection(pool.cloud, instance.name, sharing, ways)
+        if refused is not None:
+            what, fix, source = refused
+            yield Finding(
+                what=f"{describe_sharing(sharing)} on {instance.name} ({instance.gpus} × {instance.gpu_model}) "
+                f"cannot be: {what}",
+                property=sharing.property,
+                found=describe_sharing(sharing),
+                fix=fix or "share in a way that `gpupools matrix` allows",
+                pool=pool.pool,
+                source=source,
+            )
+            return
+
+
+def _possible_software(cloud: Cloud, pool: PoolFacts) -> tuple[str, ...]:
+    """Return the ways of installing the software that this pool's own inputs leave open."""
+    by = pool.software.device_plugin
+    if by is By.CLOUD and "cloud-managed" in cloud.software:
+        return ("cloud-managed",)
+    if by is By.NOBODY:
+        return tuple(name for name in cloud.software if name != "cloud-managed") or tuple(cloud.software)
+    return tuple(cloud.software)
+
+
+@lru_cache(maxsize=4096)
+def _rejection(
+    cloud_name: str, machine: str, sharing: SharingFacts, ways: tuple[str, ...]
+) -> tuple[str, str, str] | None:
+    """Ask the capability matrix and the planner; None when one way of installing the software allows it.
+
+    Returns what is wrong, the cure and the source of the first refusal.
+    """
+    cloud = clouds()[cloud_name]
+    # Not every machine has a row of its own: Google's N1 machines have GPUs beside them.
+    instance = cloud.find_instance_type(cloud.instance_types, machine)
+    assert instance is not None
+    wishes, wrong = _sharing_modes(cloud, instance, sharing)
+    if not wishes:
+        return wrong
+    first: tuple[str, str, str] | None = None
+    for software in ways:
+        capability = cloud.capabilities[software, sharing.kind]
+        for asked in wishes:
+            spec = PoolSpec.model_construct(
+                instance_type=instance.name,
+                gpu=None,
+                gpus_per_node=None,
+                nodes=Nodes(max=1),
+                sharing=asked,
+                software=software,
+                labels={},
+                taints=[],
+                disk_gib=200,
+            )
+            request = PoolRequest(
+                "pool", spec, _example_cluster(cloud_name), instance, software, sharing.kind, capability
+            )
+            problems = check_pool(request, cloud)
+            if problems:
+                first = first or (problems[0].what, problems[0].fix, problems[0].source or capability.source)
+            elif capability.verdict is Verdict.REFUSED:
+                first = first or (capability.why, capability.instead, capability.source)
+            else:
+                return None
+    return first
+
+
+@cache
+def _example_cluster(cloud_name: str) -> Any:
+    cloud = clouds()[cloud_name]
+    return cloud.cluster.model_validate(dict(cloud.example_cluster))
+
+
+def _sharing_modes(
+    cloud: Cloud, instance: InstanceType, sharing: SharingFacts
+) -> tuple[list[SharingMode], tuple[str, str, str] | None]:
+    """Write what a pool's inputs say of sharing as a stack file would: every reading, or why there is none."""
+    base, mode = sharing.kind.partition("+")[0], shared_mode(sharing.kind)
+    clients = None
+    if mode is not None:
+        if sharing.clients is not None and sharing.clients < 2:
+            return [], (f"got {sharing.clients}; a shared GPU needs at least 2", "use 2 or more, or share no GPU", "")
+        clients = mode.with_replicas(2 if sharing.clients is None else sharing.clients)
+    if not base.startswith("mig-"):
+        return ([clients] if clients else []), None
+    made = [each.mig for each in representatives(sharing.kind, instance.gpu_model) if each.mig is not None]
+    if sharing.profile and not sharing.profile.startswith("MIG"):
+        try:
+            naming = base.removeprefix("mig-")
+            made = [Mig.model_validate({"mode": "mig", "profile": sharing.profile, "strategy": naming})]
+        except ValidationError:
+            known = ", ".join(each.name for each in profiles(instance.gpu_model)) or "none"
+            return [], (f"{shown(sharing.profile)} is no MIG profile", f"profiles of this GPU: {known}", "")
+    elif sharing.profile:
+        # AKS names the compute slices only: MIG3g is the 3g profile of whatever GPU the size has.
+        # https://learn.microsoft.com/azure/aks/gpu-multi-instance
+        slices = sharing.profile.removeprefix("MIG")
+        possible = [each for each in made if each.profile is not None and each.profile.startswith(f"{slices}.")]
+        if not possible and profiles(instance.gpu_model):
+            known = ", ".join(dict.fromkeys(f"MIG{each.compute_slices}g" for each in profiles(instance.gpu_model)))
+            source = "https://learn.microsoft.com/azure/aks/gpu-multi-instance"
+            return [], (f"{instance.gpu_model} has no profile {sharing.profile}", f"use one of {known}", source)
+        made = possible or made
+    return [each.model_copy(update={"share": clients}) for each in made], None
+
+
+RULE = Rule(
+    name="gpu-sharing-supported",
+    order=40,
+    level=Level.MANDATORY,
+    severity="medium",
+    why="A way of sharing that this GPU or cloud does not have leaves nodes without a GPU to schedule on.",
+    fix="Share in a way that `gpupools matrix` allows for this cloud and GPU.",
+    url="https://docs.nvidia.com/datacenter/tesla/mig-user-guide/supported-gpus.html",
+    framework=ISOLATION,
+    pool=_judge,
+)

@@ -1,0 +1,62 @@
+"""Pools that share GPUs without isolation name the team that uses them."""
+
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
+from gpupools.plan.node_labels import TRUST_LABEL, WAIVER_LABEL
+from gpupools.plan.pool_facts import PoolFacts
+from gpupools.plan.pool_plan import POOL_LABEL
+from gpupools.policies.finding import Context, Finding, Level, Rule
+from gpupools.policies.rules._frameworks import ISOLATION
+from gpupools.policies.rules._pools import describe_sharing
+from gpupools.spec.models import shared_mode
+
+
+def _judge(pool: PoolFacts, context: Context) -> Iterator[Finding]:
+    sharing = pool.sharing
+    mode = shared_mode(sharing.kind) if sharing is not None else None
+    if sharing is None or mode is None or not mode.facts.needs_trust:
+        return
+    if pool.labels.get(TRUST_LABEL) or pool.labels.get(WAIVER_LABEL):
+        return
+    if RULE.option(context, "tenants") == "one":
+        return
+    named = [name for name in (pool.labels.get(POOL_LABEL), pool.pool, pool.name) if name]
+    if any(fnmatchcase(name, pattern) for name in named for pattern in RULE.option(context, "waived")):
+        return
+    yield Finding(
+        what=f"pods share a GPU by {sharing.kind}, which isolates neither faults nor all memory, and no one is named "
+        "who may use it",
+        property=sharing.property,
+        found=describe_sharing(sharing),
+        fix=f"set the node label {TRUST_LABEL} to the team that trusts itself, use MIG instead, or say tenants: one in "
+        "the policy's configuration where a single team has the cluster",
+        pool=pool.pool,
+    )
+
+
+RULE = Rule(
+    name="gpu-sharing-trusted",
+    order=50,
+    level=Level.MANDATORY,
+    severity="medium",
+    why="Pods that share a GPU by time-slicing or MPS can take each other down and share its memory.",
+    fix=f"Name the team that shares the pool in the node label {TRUST_LABEL}, or cut the GPU with MIG.",
+    url="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-sharing.html",
+    framework=ISOLATION,
+    config={
+        "tenants": {
+            "type": "string",
+            "enum": ["several", "one"],
+            "default": "several",
+            "description": "Whether teams that do not trust each other use the clusters of this environment.",
+        },
+        "waived": {
+            "type": "array",
+            "items": {"type": "string"},
+            "default": [],
+            "description": f"Pools that anyone may share, by name or label {POOL_LABEL}, as patterns with * and ?.",
+        },
+    },
+    pool=_judge,
+)

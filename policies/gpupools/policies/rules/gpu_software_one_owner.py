@@ -1,0 +1,72 @@
+"""One owner installs each piece of GPU software on a node."""
+
+from collections.abc import Iterator
+
+from gpupools.policies.declared_software import CLAIMS, PLUGIN
+from gpupools.policies.declared_stack import DeclaredStack
+from gpupools.policies.finding import Context, Finding, Level, Rule
+from gpupools.policies.rules._frameworks import ONE_OWNER
+from gpupools.policies.software_conflicts import PIECES, SoftwareConflicts, TooMany, not_compared
+
+
+def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+    software_conflicts = SoftwareConflicts(stack)
+    try:
+        yield from _conflicts_with_pools(stack, software_conflicts)
+        yield from _conflicts_between_charts(stack, software_conflicts)
+    except TooMany as too_many:
+        yield "", not_compared(too_many, "whether a piece has two owners")
+
+
+def _conflicts_with_pools(stack: DeclaredStack, software_conflicts: SoftwareConflicts) -> Iterator[tuple[str, Finding]]:
+    for place, (resource, software) in enumerate(stack.software):
+        for piece, _ in PIECES:
+            count, first = software_conflicts.with_pools(place, piece)
+            if first:
+                names = ", ".join(declared.name + (f" ({pool.pool})" if pool.pool else "") for declared, pool in first)
+                names += f" and {count - len(first)} more" if count > len(first) else ""
+                said_by = ", ".join(first[0][1].software.said_by)
+                switch = software.switch(piece)
+                cure = (
+                    f"set values.{switch}: false" if switch else f"remove {software.kind}, or keep it off these nodes"
+                )
+                theirs = "one" if piece != CLAIMS else f"a {PLUGIN}"
+                what = f"{software.kind} brings the {piece} to nodes that have {theirs} from the cloud: {names}"
+                yield (
+                    resource.urn,
+                    Finding(
+                        what=what + (f" ({said_by})" if said_by else ""),
+                        property=f"values.{switch}" if switch else "",
+                        found="on",
+                        fix=f"{cure}, or switch the cloud's own off",
+                    ),
+                )
+
+
+def _conflicts_between_charts(
+    stack: DeclaredStack, software_conflicts: SoftwareConflicts
+) -> Iterator[tuple[str, Finding]]:
+    for place, earlier_place, count, one, other in software_conflicts.with_software():
+        (earlier, first), (later, second) = stack.software[earlier_place], stack.software[place]
+        switch = second.switch(other) or first.switch(one)
+        several = "one" if count == 1 else "all but one"
+        cure = f"set values.{switch}: false" if switch else f"remove {several} of them or keep {second.kind} apart"
+        here, there = f"{second.kind} ({later.name})", f"{first.kind} ({earlier.name})"
+        there += f" and {count - 1} more" if count > 1 else ""
+        what = f"{here} and {there} {'both' if count == 1 else 'all'} bring the {one}"
+        if one != other:
+            what = f"{here} brings the {other} and {there} the {one}"
+        yield later.urn, Finding(what=f"{what} to the same nodes", fix=cure)
+
+
+RULE = Rule(
+    name="gpu-software-one-owner",
+    order=190,
+    level=Level.MANDATORY,
+    severity="high",
+    why="Two drivers on a node break each other, and two device plugins hand out the same GPU twice.",
+    fix="Switch all owners of the piece off but one.",
+    url="https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/getting-started.html",
+    framework=ONE_OWNER,
+    stack=_judge,
+)

@@ -1,0 +1,65 @@
+"""Waivers are complete, needed and not expired."""
+
+from collections.abc import Collection, Iterable, Iterator
+from datetime import date
+
+from gpupools.common.errors import shown
+from gpupools.policies import waivers
+from gpupools.policies.declared_stack import DeclaredStack
+from gpupools.policies.finding import WAIVERS_CURRENT, Context, Finding, Framework, Level, Rule
+from gpupools.policies.rules._modules import RULE_NAMES
+from gpupools.policies.waivers import Waiver, scope
+
+
+def _judge(stack: DeclaredStack, context: Context) -> Iterator[tuple[str, Finding]]:
+    """Judge the waivers of the configuration, where the context has them, and those of the objects themselves."""
+    given = list(context.waivers)
+    for resource in stack.resources:
+        if resource.pools or resource.software or resource.template or resource.unread:
+            annotated, problems = waivers.annotated(resource.urn, resource.type, resource.inputs, RULE_NAMES)
+            given += annotated
+            for problem in problems:
+                fix = "write {reason: …, owner: …, expires: YYYY-MM-DD}"
+                yield resource.urn, Finding(what=problem, property="metadata.annotations", found="set", fix=fix)
+    scopes = {waivers.scope(resource.urn) for resource in stack.resources}
+    yield from outdated_waivers(given, context.waived, scopes, context.today)
+
+
+def outdated_waivers(
+    given: Iterable[Waiver], used: Collection[Waiver], scopes: Collection[str], today: date
+) -> Iterator[tuple[str, Finding]]:
+    """Yield what is wrong with waivers, with the address they are for.
+
+    Args:
+        given: The waivers.
+        used: Those that let a finding pass.
+        scopes: `scope` of what was judged; a waiver for something else is none of this run's business.
+        today: The day it is.
+    """
+    for each in dict.fromkeys(given):
+        if scope(each.resource) not in scopes:
+            continue
+        pool = f", pool {shown(each.pool)}" if each.pool else ""
+        about = f"the waiver of {each.rule} for {shown(each.resource)}{pool} ({each.owner}: {each.reason})"
+        place = "its annotation" if each.annotated else f"{each.rule}.{waivers.KEY} of the policy's configuration"
+        if today > each.expires:
+            fix = f"mend the resource, or renew the waiver in {place}"
+            yield each.resource, Finding(what=f"{about} ended on {each.expires}", fix=fix)
+        elif each not in used:
+            fix = f"take it out of {place}, or write the address as a report has it"
+            yield each.resource, Finding(what=f"{about} matches nothing that the rule found", fix=fix)
+
+
+RULE = Rule(
+    name=WAIVERS_CURRENT,
+    order=220,
+    level=Level.MANDATORY,
+    severity="medium",
+    why="A waiver that has ended, or that nothing needs, lets the next violation pass unseen.",
+    fix="Take the waiver out, mend it, or renew it with its reason.",
+    url="https://csrc.nist.gov/pubs/sp/800/53/r5/upd1/final",
+    framework=Framework(
+        "NIST SP 800-53", "Rev. 5", "CA-5, plan of action and milestones", "exceptions have an owner and an end"
+    ),
+    stack=_judge,
+)
