@@ -91,7 +91,8 @@ def whole_stack(case: Mapping[str, Any], urn: str) -> list[StackResource]:
         name = f"{case['id']}-{number}"
         theirs = f"urn:pulumi:preview::gpupools::{other['type']}::{name}"
         found.append(_declared(theirs, other, name))
-        made_from.setdefault(other["made"], []).append(theirs)
+        if "made" in other:
+            made_from.setdefault(other["made"], []).append(theirs)
     mine = _declared(urn, case, case["id"], made_from)
     return [*found, mine]
 
